@@ -1,0 +1,1 @@
+//! Dialling ends: WHEP viewers.

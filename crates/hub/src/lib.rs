@@ -1,0 +1,1 @@
+//! Streams by name: publish, subscribe, rings, keyframe cache.

@@ -1,0 +1,214 @@
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram as Hdr;
+
+/// Delays above this are counted as this: a minute is no longer live.
+const MAX_US: u64 = 60_000_000;
+
+/// A distribution of delays with a relative error below 1 %, 1 µs to 60 s.
+#[derive(Clone, Debug)]
+pub struct Histogram {
+    counts: Hdr<u32>,
+    sum_us: u64,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Histogram {
+    /// An empty distribution; it grows with the largest delay seen, to 10 kB.
+    pub fn new() -> Self {
+        let mut counts = Hdr::new(2).expect("two significant digits are within 0..=5");
+        counts.auto(true);
+        Self { counts, sum_us: 0 }
+    }
+
+    /// Adds one delay.
+    pub fn record(&mut self, delay: Duration) {
+        let micros = u64::try_from(delay.as_micros())
+            .unwrap_or(MAX_US)
+            .min(MAX_US);
+        self.sum_us = self.sum_us.saturating_add(micros);
+        self.counts
+            .record(micros.max(1))
+            .expect("an auto-resizing histogram takes every value");
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        self.counts
+            .add(&other.counts)
+            .expect("an auto-resizing histogram takes every value");
+        self.sum_us = self.sum_us.saturating_add(other.sum_us);
+    }
+
+    /// Forgets all samples and keeps the memory.
+    pub fn clear(&mut self) {
+        self.counts.clear();
+        self.sum_us = 0;
+    }
+
+    /// Number of samples.
+    pub fn count(&self) -> u64 {
+        self.counts.len()
+    }
+
+    /// Samples no longer than `limit`, and their share of `_bucket` metrics.
+    pub fn count_at_most(&self, limit: Duration) -> u64 {
+        let micros = u64::try_from(limit.as_micros()).unwrap_or(MAX_US);
+        if self.counts.is_empty() {
+            0
+        } else {
+            self.counts.count_between(0, micros)
+        }
+    }
+
+    /// The figures that tables print.
+    pub fn summary(&self) -> Summary {
+        let at = |quantile| Duration::from_micros(self.counts.value_at_quantile(quantile));
+        Summary {
+            count: self.count(),
+            p50: at(0.50),
+            p95: at(0.95),
+            p99: at(0.99),
+            max: Duration::from_micros(self.counts.max()),
+            sum: Duration::from_micros(self.sum_us),
+        }
+    }
+
+    /// The distribution itself: upper bound of each filled bucket and its count.
+    pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
+        self.counts.iter_recorded().map(|bucket| {
+            (
+                Duration::from_micros(bucket.value_iterated_to()),
+                bucket.count_since_last_iteration(),
+            )
+        })
+    }
+}
+
+/// The figures of a distribution that tables print.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Number of samples; all else is zero if this is.
+    pub count: u64,
+    /// Half of the samples are no longer.
+    pub p50: Duration,
+    /// 95 of 100 are no longer.
+    pub p95: Duration,
+    /// 99 of 100 are no longer.
+    pub p99: Duration,
+    /// The longest.
+    pub max: Duration,
+    /// All together, for means.
+    pub sum: Duration,
+}
+
+/// A distribution of the recent past: two half-windows in turn, so that a
+/// summary covers between half a window and a whole one.
+#[derive(Clone, Debug)]
+pub struct Windowed {
+    current: Histogram,
+    previous: Histogram,
+    turned: Instant,
+    half: Duration,
+}
+
+impl Windowed {
+    /// An empty distribution over the last `window`, beginning at `now`.
+    pub fn new(window: Duration, now: Instant) -> Self {
+        Self {
+            current: Histogram::new(),
+            previous: Histogram::new(),
+            turned: now,
+            half: window / 2,
+        }
+    }
+
+    /// Adds one delay measured at `now`.
+    pub fn record(&mut self, delay: Duration, now: Instant) {
+        self.turn(now);
+        self.current.record(delay);
+    }
+
+    /// The figures of the window that ends at `now`.
+    pub fn summary(&mut self, now: Instant) -> Summary {
+        self.histogram(now).summary()
+    }
+
+    /// The distribution of the window that ends at `now`.
+    pub fn histogram(&mut self, now: Instant) -> Histogram {
+        self.turn(now);
+        let mut both = self.previous.clone();
+        both.merge(&self.current);
+        both
+    }
+
+    /// Adds the window of `other`.
+    pub fn merge(&mut self, other: &mut Self, now: Instant) {
+        self.turn(now);
+        self.current.merge(&other.histogram(now));
+    }
+
+    fn turn(&mut self, now: Instant) {
+        let age = now.saturating_duration_since(self.turned);
+        if age < self.half {
+            return;
+        }
+        std::mem::swap(&mut self.current, &mut self.previous);
+        self.current.clear();
+        if age >= self.half * 2 {
+            self.previous.clear();
+        }
+        self.turned = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_within_one_percent() {
+        let mut histogram = Histogram::new();
+        for micros in 1..=10_000u64 {
+            histogram.record(Duration::from_micros(micros));
+        }
+        let summary = histogram.summary();
+        assert_eq!(summary.count, 10_000);
+        for (got, want) in [
+            (summary.p50, 5_000.0),
+            (summary.p95, 9_500.0),
+            (summary.p99, 9_900.0),
+        ] {
+            let error = (got.as_micros() as f64 - want).abs() / want;
+            assert!(error < 0.01, "{got:?} instead of {want} µs");
+        }
+        assert_eq!(
+            histogram.buckets().map(|(_, count)| count).sum::<u64>(),
+            10_000
+        );
+    }
+
+    #[test]
+    fn absurd_delays_are_capped_not_lost() {
+        let mut histogram = Histogram::new();
+        histogram.record(Duration::from_secs(1_000_000));
+        histogram.record(Duration::ZERO);
+        assert_eq!(histogram.count(), 2);
+        assert!(histogram.summary().max >= Duration::from_secs(59));
+    }
+
+    #[test]
+    fn window_forgets_after_its_length() {
+        let start = Instant::now();
+        let mut window = Windowed::new(Duration::from_secs(10), start);
+        window.record(Duration::from_millis(7), start);
+        assert_eq!(window.summary(start + Duration::from_secs(4)).count, 1);
+        assert_eq!(window.summary(start + Duration::from_secs(6)).count, 1);
+        assert_eq!(window.summary(start + Duration::from_secs(12)).count, 0);
+    }
+}

@@ -1,0 +1,31 @@
+//! The words that every part of the media path shares.
+//!
+//! ```text
+//! demux ─ Frame ─► rtp ─ payloads ─► hub ─ Arc<Burst> ─► egress
+//!                                     every Burst carries its Stamps
+//! ```
+//!
+//! Nothing here knows a protocol, a socket or a clock: instants come in from
+//! outside and are only compared and subtracted.
+
+#![cfg_attr(
+    test,
+    expect(
+        clippy::disallowed_methods,
+        reason = "a test may anchor virtual time anywhere"
+    )
+)]
+
+mod burst;
+mod codec;
+mod histogram;
+mod stage;
+mod time;
+mod units;
+
+pub use burst::{Burst, BurstBuilder, PAYLOAD_BYTES_MAX, Packets};
+pub use codec::{Codec, Kind, Track, VideoParameters};
+pub use histogram::{Histogram, Summary, Windowed};
+pub use stage::{Stage, StageTable, Stamps};
+pub use time::{MediaTime, NtpTime, WallClock};
+pub use units::{Bitrate, Ssrc};

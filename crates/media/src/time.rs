@@ -1,0 +1,150 @@
+use std::ops::{Add, Sub};
+use std::time::{Duration, Instant};
+
+const NANOS: i128 = 1_000_000_000;
+
+/// A place on a stream's timeline, in nanoseconds since the stream's origin.
+///
+/// All tracks of a stream share one origin, so that equal media times are
+/// presented together. Nanoseconds hold every RTP clock to within half a tick,
+/// so tick → time → tick is exact for clocks up to 1 GHz.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MediaTime(i64);
+
+impl MediaTime {
+    /// The stream's origin.
+    pub const ZERO: Self = Self(0);
+
+    /// `nanos` nanoseconds after the origin.
+    pub const fn from_nanos(nanos: i64) -> Self {
+        Self(nanos)
+    }
+
+    /// Nanoseconds after the origin.
+    pub const fn nanos(self) -> i64 {
+        self.0
+    }
+
+    /// `ticks` of a clock of `rate` Hz after the origin, rounded to a nanosecond.
+    pub fn from_ticks(ticks: i64, rate: u32) -> Self {
+        let rate = i128::from(rate);
+        let nanos = (i128::from(ticks) * NANOS + rate / 2).div_euclid(rate);
+        Self(i64::try_from(nanos).unwrap_or(i64::MAX))
+    }
+
+    /// Ticks of a clock of `rate` Hz after the origin, rounded to a tick.
+    pub fn ticks(self, rate: u32) -> i64 {
+        let ticks = (i128::from(self.0) * i128::from(rate) + NANOS / 2).div_euclid(NANOS);
+        i64::try_from(ticks).unwrap_or(i64::MAX)
+    }
+
+    /// The distance from `earlier`, zero if `self` is not later.
+    pub fn saturating_since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
+    }
+}
+
+impl Add<Duration> for MediaTime {
+    type Output = Self;
+    fn add(self, by: Duration) -> Self {
+        Self(
+            self.0
+                .saturating_add(i64::try_from(by.as_nanos()).unwrap_or(i64::MAX)),
+        )
+    }
+}
+
+impl Sub<Duration> for MediaTime {
+    type Output = Self;
+    fn sub(self, by: Duration) -> Self {
+        Self(
+            self.0
+                .saturating_sub(i64::try_from(by.as_nanos()).unwrap_or(i64::MAX)),
+        )
+    }
+}
+
+/// A 64-bit NTP timestamp: seconds since 1900 and a binary fraction (RFC 3550 §4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NtpTime(pub u64);
+
+/// Seconds from 1900-01-01 to 1970-01-01.
+const UNIX_OFFSET_S: u64 = 2_208_988_800;
+
+impl NtpTime {
+    /// The timestamp of an instant `since_unix` after 1970-01-01 UTC.
+    pub fn from_unix(since_unix: Duration) -> Self {
+        let seconds = since_unix.as_secs().wrapping_add(UNIX_OFFSET_S) & 0xffff_ffff;
+        let fraction = (u64::from(since_unix.subsec_nanos()) << 32) / 1_000_000_000;
+        Self((seconds << 32) | fraction)
+    }
+
+    /// The middle 32 bits, as `LSR` and `DLSR` use them (RFC 3550 §6.4.1): units of 2⁻¹⁶ s.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the middle bits are what is asked for"
+    )]
+    pub const fn compact(self) -> u32 {
+        (self.0 >> 16) as u32
+    }
+}
+
+/// Joins the monotonic clock with the calendar, once, so that cores can write
+/// NTP times without reading a clock.
+#[derive(Clone, Copy, Debug)]
+pub struct WallClock {
+    at: Instant,
+    unix: Duration,
+}
+
+impl WallClock {
+    /// States that the monotonic instant `at` was `unix` after 1970-01-01 UTC.
+    pub const fn new(at: Instant, unix: Duration) -> Self {
+        Self { at, unix }
+    }
+
+    /// Time since 1970-01-01 UTC at `instant`.
+    pub fn unix(&self, instant: Instant) -> Duration {
+        match instant.checked_duration_since(self.at) {
+            Some(later) => self.unix + later,
+            None => self.unix.saturating_sub(self.at.duration_since(instant)),
+        }
+    }
+
+    /// NTP time at `instant`.
+    pub fn ntp(&self, instant: Instant) -> NtpTime {
+        NtpTime::from_unix(self.unix(instant))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn ticks_survive_the_way_through_nanoseconds(
+            ticks in -1_000_000_000_000i64..1_000_000_000_000,
+            rate in prop::sample::select(vec![8_000u32, 44_100, 48_000, 90_000]),
+        ) {
+            prop_assert_eq!(MediaTime::from_ticks(ticks, rate).ticks(rate), ticks);
+        }
+    }
+
+    #[test]
+    fn thirty_frames_a_second_are_three_thousand_ticks_each() {
+        for frame in 0..100_000i64 {
+            let time = MediaTime::from_nanos(frame * 1_000_000_000 / 30);
+            assert_eq!(time.ticks(90_000), frame * 3000);
+        }
+    }
+
+    #[test]
+    fn ntp_epoch_is_1900() {
+        let ntp = NtpTime::from_unix(Duration::from_millis(500));
+        assert_eq!(ntp.0 >> 32, 2_208_988_800);
+        assert_eq!(ntp.0 & 0xffff_ffff, 1 << 31);
+        assert_eq!(ntp.compact(), (2_208_988_800u64 << 16) as u32 | 0x8000);
+    }
+}

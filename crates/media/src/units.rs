@@ -1,0 +1,67 @@
+use std::fmt;
+
+/// A synchronisation source identifier (RFC 3550 §3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Ssrc(pub u32);
+
+impl fmt::Display for Ssrc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:08x}", self.0)
+    }
+}
+
+/// A rate in bits per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Bitrate(u64);
+
+impl Bitrate {
+    /// `bits` per second.
+    pub const fn from_bps(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    /// Bits per second.
+    pub const fn bps(self) -> u64 {
+        self.0
+    }
+
+    /// 10⁶ bits per second.
+    #[expect(clippy::cast_precision_loss, reason = "rates stay far below 2^52")]
+    pub fn mbps(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+
+    /// The rate at which `bytes` pass in `elapsed`; zero for no time at all.
+    pub fn over(bytes: u64, elapsed: std::time::Duration) -> Self {
+        let nanos = elapsed.as_nanos();
+        if nanos == 0 {
+            return Self(0);
+        }
+        let bits = u128::from(bytes) * 8 * 1_000_000_000 / nanos;
+        Self(u64::try_from(bits).unwrap_or(u64::MAX))
+    }
+}
+
+impl fmt::Display for Bitrate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 >= 1_000_000 {
+            write!(f, "{:.2} Mbit/s", self.mbps())
+        } else {
+            write!(f, "{} kbit/s", self.0 / 1000)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn bitrate_counts_bits_per_second() {
+        let rate = Bitrate::over(375_000, Duration::from_secs(1));
+        assert_eq!(rate, Bitrate::from_bps(3_000_000));
+        assert_eq!(rate.to_string(), "3.00 Mbit/s");
+        assert_eq!(Bitrate::over(1, Duration::ZERO).bps(), 0);
+    }
+}

@@ -1,0 +1,1 @@
+//! Socket system calls: segmentation offload, batched receive, shared ports.

@@ -1,0 +1,1 @@
+//! RTP and RTCP bytes, payload formats, loss repair and receive statistics.

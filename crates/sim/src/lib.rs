@@ -1,0 +1,1 @@
+//! Virtual clock and seeded links with rate, delay, loss and reorder.

@@ -1,0 +1,1 @@
+//! One WebRTC peer session without input or output: SDP, ICE, DTLS, SRTP, RTCP.

@@ -1,0 +1,2 @@
+//! The project's one door: demo, test, check, bench, fuzz.
+fn main() {}
