@@ -1,1 +1,26 @@
 //! One WebRTC peer session without input or output: SDP, ICE, DTLS, SRTP, RTCP.
+//!
+//! ```text
+//!  offer ─► sdp ─► answer            shell: one UDP socket, many sessions
+//!                                       │ demux: first byte, STUN ufrag
+//!  datagram ─► Session ─┬─ ice   (STUN)  ◄┘
+//!                       ├─ dtls  (handshake, keys, close_notify)
+//!                       ├─ srtp  (open: ROC, replay window)
+//!                       └─ RTCP  ─► events: keyframe request, NACK, reports
+//!  payload  ─► Session::seal ─► one sealed datagram in the caller's buffer
+//! ```
+//!
+//! Nothing here reads a clock, draws a number or opens a socket: `now`, the
+//! secrets and the datagrams come in from outside. Two exceptions live inside
+//! the DTLS and ICE crates: their key exchanges and transaction identifiers
+//! draw from the operating system, which is why traces are compared by times,
+//! sizes and decisions, never by bytes.
+#![cfg_attr(
+    test,
+    expect(
+        clippy::disallowed_methods,
+        reason = "a test may anchor virtual time anywhere"
+    )
+)]
+
+pub mod sdp;
