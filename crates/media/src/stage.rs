@@ -76,6 +76,10 @@ pub struct Stamps {
     pub origin: Instant,
     /// When the hub published it; `origin` until then.
     pub published: Instant,
+    /// When this frame is due by the stream's own clock, arrival jitter filtered
+    /// out: what sender reports call the time of its RTP timestamp. `origin`
+    /// until the hub knows better.
+    pub reference: Instant,
 }
 
 impl Stamps {
@@ -84,6 +88,7 @@ impl Stamps {
         Self {
             origin,
             published: origin,
+            reference: origin,
         }
     }
 }

@@ -1,0 +1,139 @@
+use std::borrow::Borrow;
+use std::fmt;
+
+const BYTES_MAX: usize = 128;
+
+/// Path words of the HTTP server that no stream may take.
+const RESERVED: [&str; 6] = [
+    "api",
+    "metrics",
+    "healthz",
+    "readyz",
+    "doSignaling",
+    "favicon.ico",
+];
+
+/// The name of a stream: 1–128 of `A–Z a–z 0–9 . _ ~ -`, not beginning with `.` or `-`.
+///
+/// These are the unreserved characters of RFC 3986 §2.3, so a name stands in a
+/// URL, a file name and a metric label as it is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct StreamName(String);
+
+impl StreamName {
+    /// Checks `text`.
+    ///
+    /// # Errors
+    /// [`NameError`] says which rule it breaks.
+    pub fn parse(text: &str) -> Result<Self, NameError> {
+        if text.is_empty() || text.len() > BYTES_MAX {
+            return Err(NameError::Length { bytes: text.len() });
+        }
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "._~-".contains(c);
+        if let Some(found) = text.chars().find(|c| !allowed(*c)) {
+            return Err(NameError::Character {
+                name: text.to_owned(),
+                found,
+            });
+        }
+        if text.starts_with(['.', '-']) {
+            return Err(NameError::Start {
+                name: text.to_owned(),
+            });
+        }
+        if RESERVED.contains(&text) {
+            return Err(NameError::Reserved {
+                name: text.to_owned(),
+            });
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Borrow<str> for StreamName {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for StreamName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Why a text is not a stream's name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NameError {
+    /// Empty or too long.
+    #[error("a stream's name has 1 to {BYTES_MAX} characters, this one has {bytes}")]
+    Length {
+        /// Length found.
+        bytes: usize,
+    },
+    /// A character outside the set.
+    #[error("'{found}' in stream name '{name}': use letters, digits, '.', '_', '~' and '-'")]
+    Character {
+        /// The whole name.
+        name: String,
+        /// The first bad character.
+        found: char,
+    },
+    /// Begins with a dot or a dash.
+    #[error("stream name '{name}' begins with '.' or '-': begin with a letter, digit, '_' or '~'")]
+    Start {
+        /// The whole name.
+        name: String,
+    },
+    /// Taken by the HTTP server.
+    #[error("'{name}' is a path of the HTTP server: choose another stream name")]
+    Reserved {
+        /// The whole name.
+        name: String,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stand_in_urls_as_they_are() {
+        for good in ["demo", "cam-1", "Hall_2.main", "a", "~x"] {
+            assert_eq!(
+                StreamName::parse(good).map(|n| n.to_string()).as_deref(),
+                Ok(good)
+            );
+        }
+        assert!(matches!(
+            StreamName::parse(""),
+            Err(NameError::Length { bytes: 0 })
+        ));
+        assert!(matches!(
+            StreamName::parse(&"x".repeat(129)),
+            Err(NameError::Length { bytes: 129 })
+        ));
+        assert!(matches!(
+            StreamName::parse("a/b"),
+            Err(NameError::Character { found: '/', .. })
+        ));
+        assert!(matches!(
+            StreamName::parse("../etc"),
+            Err(NameError::Character { .. })
+        ));
+        assert!(matches!(
+            StreamName::parse("-"),
+            Err(NameError::Start { .. })
+        ));
+        assert!(matches!(
+            StreamName::parse("api"),
+            Err(NameError::Reserved { .. })
+        ));
+    }
+}

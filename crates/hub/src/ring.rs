@@ -1,0 +1,176 @@
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Instant;
+
+use glassline_media::Burst;
+
+use crate::Limits;
+
+/// The recent bursts of one track, oldest first, numbered without gaps.
+#[derive(Debug, Default)]
+pub(crate) struct Ring {
+    bursts: VecDeque<Arc<Burst>>,
+    bytes: usize,
+    next_index: u64,
+    next_packet: u64,
+    /// Index of the latest burst at which a decoder can start.
+    keyframe: Option<u64>,
+}
+
+impl Ring {
+    /// Numbers `burst`, keeps it and drops what is out of bounds.
+    pub(crate) fn push(&mut self, mut burst: Burst, limits: &Limits) -> Arc<Burst> {
+        burst.index = self.next_index;
+        burst.first_packet = self.next_packet;
+        self.next_index += 1;
+        self.next_packet += burst.packet_count() as u64;
+        if burst.keyframe && burst.first {
+            self.keyframe = Some(burst.index);
+        }
+        self.bytes += burst.memory_bytes();
+        let burst = Arc::new(burst);
+        self.bursts.push_back(Arc::clone(&burst));
+        self.evict(burst.stamps.published, limits);
+        burst
+    }
+
+    fn evict(&mut self, now: Instant, limits: &Limits) {
+        while self.bursts.len() > 1 {
+            let oldest = &self.bursts[0];
+            let age = now.saturating_duration_since(oldest.stamps.published);
+            let before_keyframe = self
+                .keyframe
+                .is_some_and(|keyframe| oldest.index < keyframe);
+            let spent = before_keyframe && age > limits.repair_span;
+            if !(spent || age > limits.ring_span || self.bytes > limits.ring_bytes) {
+                break;
+            }
+            self.bytes -= oldest.memory_bytes();
+            self.bursts.pop_front();
+        }
+    }
+
+    /// Index that the next burst will get.
+    pub(crate) fn next_index(&self) -> u64 {
+        self.next_index
+    }
+
+    /// Appends the bursts from `index` on to `out`; how many before them are gone.
+    pub(crate) fn read_from(&self, index: u64, out: &mut Vec<Arc<Burst>>) -> u64 {
+        let oldest = self
+            .bursts
+            .front()
+            .map_or(self.next_index, |burst| burst.index);
+        let skip = usize::try_from(index.saturating_sub(oldest)).unwrap_or(usize::MAX);
+        out.extend(self.bursts.iter().skip(skip).cloned());
+        oldest.saturating_sub(index)
+    }
+
+    /// The bursts from the latest keyframe on; empty if it is no longer here.
+    pub(crate) fn since_keyframe(&self, out: &mut Vec<Arc<Burst>>) {
+        let oldest = self
+            .bursts
+            .front()
+            .map_or(self.next_index, |burst| burst.index);
+        if let Some(keyframe) = self.keyframe.filter(|keyframe| *keyframe >= oldest) {
+            self.read_from(keyframe, out);
+        }
+    }
+
+    /// The burst that holds packet `number`, and the packet's place in it.
+    pub(crate) fn find(&self, number: u64) -> Option<(Arc<Burst>, usize)> {
+        let after = self
+            .bursts
+            .partition_point(|burst| burst.first_packet <= number);
+        let burst = self.bursts.get(after.checked_sub(1)?)?;
+        let place = usize::try_from(number - burst.first_packet).ok()?;
+        (place < burst.packet_count()).then(|| (Arc::clone(burst), place))
+    }
+
+    /// Bytes kept.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use glassline_media::{BurstBuilder, MediaTime, Stamps};
+    use proptest::prelude::*;
+    use std::time::Duration;
+
+    fn burst(packets: usize, keyframe: bool, at: Instant) -> Burst {
+        let mut builder = BurstBuilder::default();
+        for packet in 0..packets {
+            builder.push(&[u8::try_from(packet).unwrap_or(255); 100]);
+        }
+        builder
+            .build(0, MediaTime::ZERO, keyframe, Stamps::arrived(at))
+            .expect("has packets")
+    }
+
+    #[test]
+    fn packets_are_found_by_number_until_evicted() {
+        let start = Instant::now();
+        let limits = Limits::default();
+        let mut ring = Ring::default();
+        for frame in 0..90u32 {
+            ring.push(
+                burst(
+                    3,
+                    frame % 30 == 0,
+                    start + frame * Duration::from_millis(33),
+                ),
+                &limits,
+            );
+        }
+        let (found, place) = ring.find(3 * 80 + 2).expect("recent");
+        assert_eq!((found.index, place), (80, 2));
+        assert!(ring.find(3 * 90).is_none(), "not yet published");
+        assert!(ring.find(0).is_none(), "before the repair span");
+        let mut gop = Vec::new();
+        ring.since_keyframe(&mut gop);
+        assert_eq!((gop[0].index, gop.len()), (60, 30));
+    }
+
+    #[test]
+    fn a_reader_that_fell_behind_learns_how_far() {
+        let start = Instant::now();
+        let limits = Limits {
+            ring_bytes: 2_000,
+            ..Limits::default()
+        };
+        let mut ring = Ring::default();
+        for _ in 0..50 {
+            ring.push(burst(1, true, start), &limits);
+        }
+        let mut out = Vec::new();
+        let gone = ring.read_from(10, &mut out);
+        assert!(gone > 0);
+        assert_eq!(out[0].index, 10 + gone);
+        assert_eq!(out.last().map(|burst| burst.index), Some(49));
+    }
+
+    proptest! {
+        #[test]
+        fn bytes_stay_bounded_and_numbers_gapless(
+            shape in prop::collection::vec((1usize..20, any::<bool>(), 0u64..100), 1..200),
+        ) {
+            let start = Instant::now();
+            let limits = Limits { ring_bytes: 20_000, ..Limits::default() };
+            let mut ring = Ring::default();
+            let (mut at, mut packets) = (start, 0u64);
+            for (count, keyframe, gap) in shape {
+                at += Duration::from_millis(gap);
+                let pushed = ring.push(burst(count, keyframe, at), &limits);
+                prop_assert_eq!(pushed.first_packet, packets);
+                packets += count as u64;
+                prop_assert!(ring.bytes() <= limits.ring_bytes || ring.bursts.len() == 1);
+                prop_assert_eq!(ring.bytes(), ring.bursts.iter().map(|b| b.memory_bytes()).sum::<usize>());
+                let (found, place) = ring.find(packets - 1).expect("the newest is kept");
+                prop_assert_eq!((found.index, place), (pushed.index, count - 1));
+            }
+        }
+    }
+}

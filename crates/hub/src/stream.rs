@@ -1,0 +1,416 @@
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use glassline_media::{Bitrate, Burst, Stage, StageTable, Summary, Track};
+
+use crate::publisher::{PublishError, Publisher};
+use crate::ring::Ring;
+use crate::timeline::Timeline;
+use crate::{Limits, StreamName};
+
+/// Span of the stage table and the bitrate.
+const WINDOW: Duration = Duration::from_secs(10);
+
+/// Told once whenever a stream it subscribed to has something new.
+///
+/// Called on the publisher's thread with the stream locked: it must neither
+/// block nor call back into the stream.
+pub trait Wake: Send + Sync {
+    /// Something new is there.
+    fn wake(&self);
+}
+
+/// What a stream's source is doing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum State {
+    /// The source is being set up for the first time.
+    Connecting,
+    /// Bursts are coming in.
+    Live {
+        /// Since when.
+        since: Instant,
+    },
+    /// The source failed and will be tried again.
+    Down {
+        /// Why, for people.
+        detail: String,
+    },
+    /// The source came to its end and will not be tried again.
+    Ended {
+        /// Why, for people.
+        detail: String,
+    },
+}
+
+impl State {
+    /// The word in JSON and on pages.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Connecting => "connecting",
+            Self::Live { .. } => "live",
+            Self::Down { .. } => "down",
+            Self::Ended { .. } => "ended",
+        }
+    }
+
+    /// The reason, where there is one.
+    pub fn detail(&self) -> Option<&str> {
+        match self {
+            Self::Down { detail } | Self::Ended { detail } => Some(detail),
+            Self::Connecting | Self::Live { .. } => None,
+        }
+    }
+}
+
+/// What went through a stream since it was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Access units or parts of them.
+    pub bursts: u64,
+    /// RTP packets.
+    pub packets: u64,
+    /// Payload bytes.
+    pub bytes: u64,
+    /// Sources that published, one after the other.
+    pub sources: u64,
+}
+
+/// One named stream: its tracks, its recent bursts, its timeline, its state.
+pub struct Stream {
+    name: StreamName,
+    limits: Limits,
+    inner: Mutex<Inner>,
+    viewers: AtomicUsize,
+    keyframe_wanted: AtomicBool,
+}
+
+struct Inner {
+    state: State,
+    tracks: Arc<[Track]>,
+    rings: Vec<Ring>,
+    timeline: Timeline,
+    /// Counts publishers, so that one that was replaced can tell.
+    generation: u64,
+    publishing: bool,
+    subscribers: Vec<Weak<dyn Wake>>,
+    totals: Totals,
+    ingest: StageTable,
+    rate: Rate,
+}
+
+impl Stream {
+    pub(crate) fn new(name: StreamName, limits: Limits) -> Self {
+        Self {
+            name,
+            limits,
+            inner: Mutex::new(Inner {
+                state: State::Connecting,
+                tracks: Arc::new([]),
+                rings: Vec::new(),
+                timeline: Timeline::default(),
+                generation: 0,
+                publishing: false,
+                subscribers: Vec::new(),
+                totals: Totals::default(),
+                ingest: StageTable::new(WINDOW),
+                rate: Rate::default(),
+            }),
+            viewers: AtomicUsize::new(0),
+            keyframe_wanted: AtomicBool::new(false),
+        }
+    }
+
+    /// The stream's name.
+    pub fn name(&self) -> &StreamName {
+        &self.name
+    }
+
+    /// What the source is doing.
+    pub fn state(&self) -> State {
+        self.lock().state.clone()
+    }
+
+    /// States what the source is doing, for sources that are not publishing now.
+    pub fn set_state(&self, state: State) {
+        self.lock().state = state;
+    }
+
+    /// The tracks of the latest source; empty before the first one.
+    pub fn tracks(&self) -> Arc<[Track]> {
+        Arc::clone(&self.lock().tracks)
+    }
+
+    /// What went through since the stream was made.
+    pub fn totals(&self) -> Totals {
+        self.lock().totals
+    }
+
+    /// Payload rate over the last seconds.
+    pub fn bitrate(&self, now: Instant) -> Bitrate {
+        self.lock().rate.read(now)
+    }
+
+    /// The ingest stage over the last ten seconds; `None` without samples.
+    pub fn ingest_summary(&self, now: Instant) -> Option<Summary> {
+        let rows = self.lock().ingest.summaries(now);
+        rows.into_iter()
+            .find_map(|(stage, summary)| (stage == Stage::Ingest).then_some(summary))
+    }
+
+    /// Begins publishing `tracks`; the stream's timeline goes on.
+    ///
+    /// Tracks that continue must keep their place; a source may change codec
+    /// parameters and add tracks at the end.
+    ///
+    /// # Errors
+    /// [`PublishError::Busy`] while another publisher is at it,
+    /// [`PublishError::NoTracks`], or [`PublishError::TrackChanged`] if a
+    /// place changes its codec, since viewers negotiated the old one.
+    pub fn publish(
+        self: &Arc<Self>,
+        tracks: Vec<Track>,
+        now: Instant,
+    ) -> Result<Publisher, PublishError> {
+        if tracks.is_empty() {
+            return Err(PublishError::NoTracks);
+        }
+        let mut inner = self.lock();
+        if inner.publishing {
+            return Err(PublishError::Busy {
+                name: self.name.clone(),
+            });
+        }
+        for (place, (old, new)) in inner.tracks.iter().zip(&tracks).enumerate() {
+            if old.codec != new.codec {
+                return Err(PublishError::TrackChanged {
+                    place,
+                    old: old.codec,
+                    new: new.codec,
+                });
+            }
+        }
+        let rings = inner.rings.len().max(tracks.len());
+        inner.rings.resize_with(rings, Ring::default);
+        inner.tracks = tracks.into();
+        inner.timeline.begin_source();
+        inner.generation += 1;
+        inner.publishing = true;
+        inner.totals.sources += 1;
+        inner.state = State::Live { since: now };
+        let generation = inner.generation;
+        drop(inner);
+        Ok(Publisher::new(Arc::clone(self), generation))
+    }
+
+    /// Numbers, places and keeps `burst`, then wakes the subscribers.
+    pub(crate) fn accept(
+        &self,
+        mut burst: Burst,
+        now: Instant,
+    ) -> Result<Arc<Burst>, PublishError> {
+        let mut inner = self.lock();
+        let inner = &mut *inner;
+        if burst.track >= inner.tracks.len() {
+            return Err(PublishError::NoSuchTrack {
+                track: burst.track,
+                tracks: inner.tracks.len(),
+            });
+        }
+        let placed = inner.timeline.place(burst.time, burst.stamps.origin);
+        burst.time = placed.time;
+        burst.stamps.reference = placed.reference;
+        burst.stamps.published = now;
+        inner.ingest.record(
+            Stage::Ingest,
+            now.saturating_duration_since(burst.stamps.origin),
+            now,
+        );
+        inner.totals.bursts += 1;
+        inner.totals.packets += burst.packet_count() as u64;
+        inner.totals.bytes += burst.payload_bytes() as u64;
+        inner.rate.add(burst.payload_bytes() as u64, now);
+        let burst = inner.rings[burst.track].push(burst, &self.limits);
+        inner
+            .subscribers
+            .retain(|subscriber| match subscriber.upgrade() {
+                Some(subscriber) => {
+                    subscriber.wake();
+                    true
+                }
+                None => false,
+            });
+        Ok(burst)
+    }
+
+    pub(crate) fn end_publishing(&self, generation: u64, state: State) {
+        let mut inner = self.lock();
+        if inner.generation == generation && inner.publishing {
+            inner.publishing = false;
+            inner.state = state;
+        }
+    }
+
+    /// Reads the stream from now on; `wake` is called whenever there is more,
+    /// for as long as the subscription lives.
+    pub fn subscribe(self: &Arc<Self>, wake: Arc<dyn Wake>) -> Subscription {
+        let mut inner = self.lock();
+        inner.subscribers.push(Arc::downgrade(&wake));
+        let cursors = inner.rings.iter().map(Ring::next_index).collect();
+        drop(inner);
+        Subscription {
+            stream: Arc::clone(self),
+            cursors,
+            missed: 0,
+            _wake: wake,
+        }
+    }
+
+    /// The bursts of `track` from its latest keyframe on, so that a new viewer
+    /// has a picture at once. Empty if the ring no longer holds one.
+    pub fn since_keyframe(&self, track: usize) -> Vec<Arc<Burst>> {
+        let mut out = Vec::new();
+        if let Some(ring) = self.lock().rings.get(track) {
+            ring.since_keyframe(&mut out);
+        }
+        out
+    }
+
+    /// The burst that holds packet `number` of `track`, and the packet's place
+    /// in it; `None` if it left the ring or never was.
+    pub fn find(&self, track: usize, number: u64) -> Option<(Arc<Burst>, usize)> {
+        self.lock().rings.get(track)?.find(number)
+    }
+
+    /// Asks the source for a keyframe; those that cannot make one ignore it.
+    pub fn request_keyframe(&self) {
+        self.keyframe_wanted.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn take_keyframe_request(&self) -> bool {
+        self.keyframe_wanted.swap(false, Ordering::Relaxed)
+    }
+
+    /// Counts a viewer for as long as the token lives.
+    pub fn viewer(self: &Arc<Self>) -> ViewerToken {
+        self.viewers.fetch_add(1, Ordering::Relaxed);
+        ViewerToken(Arc::clone(self))
+    }
+
+    /// Viewers right now.
+    pub fn viewers(&self) -> usize {
+        self.viewers.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that the rings keep.
+    pub fn memory_bytes(&self) -> usize {
+        self.lock().rings.iter().map(Ring::bytes).sum()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // Every update below the lock leaves the rings whole, so a panic elsewhere
+        // on a publisher's thread must not take the viewers down with it.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stream")
+            .field("name", &self.name)
+            .field("state", &self.state())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Counts one viewer of a stream until dropped.
+#[derive(Debug)]
+pub struct ViewerToken(Arc<Stream>);
+
+impl Drop for ViewerToken {
+    fn drop(&mut self) {
+        self.0.viewers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Reads every burst of a stream in publishing order per track.
+pub struct Subscription {
+    stream: Arc<Stream>,
+    cursors: Vec<u64>,
+    missed: u64,
+    /// Keeps the stream's weak reference alive.
+    _wake: Arc<dyn Wake>,
+}
+
+impl Subscription {
+    /// The stream being read.
+    pub fn stream(&self) -> &Arc<Stream> {
+        &self.stream
+    }
+
+    /// Appends what was published since the last call to `out`, track by track.
+    pub fn poll(&mut self, out: &mut Vec<Arc<Burst>>) {
+        let inner = self.stream.lock();
+        self.cursors
+            .resize(inner.rings.len().max(self.cursors.len()), 0);
+        for (ring, cursor) in inner.rings.iter().zip(&mut self.cursors) {
+            self.missed += ring.read_from(*cursor, out);
+            *cursor = ring.next_index();
+        }
+    }
+
+    /// Bursts that left the ring before this subscription read them.
+    pub fn missed(&self) -> u64 {
+        self.missed
+    }
+}
+
+impl fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subscription")
+            .field("stream", self.stream.name())
+            .field("cursors", &self.cursors)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Bytes of the last whole second or two.
+#[derive(Debug, Default)]
+struct Rate {
+    current: Option<(Instant, u64)>,
+    previous: Bitrate,
+}
+
+impl Rate {
+    const SPAN: Duration = Duration::from_secs(2);
+
+    fn add(&mut self, bytes: u64, now: Instant) {
+        let (since, sum) = self.current.unwrap_or((now, 0));
+        let elapsed = now.saturating_duration_since(since);
+        self.current = if elapsed >= Self::SPAN {
+            self.previous = Bitrate::over(sum, elapsed);
+            Some((now, bytes))
+        } else {
+            Some((since, sum + bytes))
+        };
+    }
+
+    fn read(&self, now: Instant) -> Bitrate {
+        match self.current {
+            Some((since, sum)) if now.saturating_duration_since(since) > Self::SPAN * 2 => {
+                Bitrate::over(sum, now.saturating_duration_since(since))
+            }
+            Some((since, sum)) if self.previous == Bitrate::default() => Bitrate::over(
+                sum,
+                now.saturating_duration_since(since)
+                    .max(Duration::from_millis(200)),
+            ),
+            _ => self.previous,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,146 @@
+use super::*;
+use crate::Hub;
+use glassline_media::{BurstBuilder, Codec, MediaTime, Stamps, VideoParameters};
+
+#[derive(Default)]
+struct Bell(AtomicUsize);
+
+impl Wake for Bell {
+    fn wake(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn stream() -> Arc<Stream> {
+    Hub::default()
+        .create(StreamName::parse("cam").expect("good"))
+        .expect("room")
+}
+
+fn tracks() -> Vec<Track> {
+    vec![
+        Track::h264(VideoParameters::default()),
+        Track::audio(Codec::Opus, 2),
+    ]
+}
+
+fn burst(track: usize, ms: i64, keyframe: bool, at: Instant) -> Burst {
+    let mut builder = BurstBuilder::default();
+    builder.push(b"payload");
+    builder
+        .build(
+            track,
+            MediaTime::from_nanos(ms * 1_000_000),
+            keyframe,
+            Stamps::arrived(at),
+        )
+        .expect("has a packet")
+}
+
+#[test]
+fn a_subscriber_gets_every_burst_once_and_one_wake_each() {
+    let (stream, start) = (stream(), Instant::now());
+    let mut publisher = stream.publish(tracks(), start).expect("free");
+    publisher
+        .push(burst(0, 0, true, start), start)
+        .expect("track 0");
+    let bell = Arc::new(Bell::default());
+    let mut subscription = stream.subscribe(Arc::clone(&bell) as Arc<dyn Wake>);
+    let mut out = Vec::new();
+    subscription.poll(&mut out);
+    assert!(out.is_empty(), "a subscription begins now");
+    for frame in 1..4 {
+        publisher
+            .push(burst(0, frame * 33, false, start), start)
+            .expect("track 0");
+    }
+    publisher
+        .push(burst(1, 40, true, start), start)
+        .expect("track 1");
+    subscription.poll(&mut out);
+    assert_eq!(
+        out.iter().map(|b| (b.track, b.index)).collect::<Vec<_>>(),
+        [(0, 1), (0, 2), (0, 3), (1, 0)]
+    );
+    assert_eq!(bell.0.load(Ordering::Relaxed), 4);
+    assert_eq!(stream.since_keyframe(0).len(), 4);
+    drop(subscription);
+    drop(bell);
+    publisher
+        .push(burst(1, 60, true, start), start)
+        .expect("nobody listens");
+    assert!(stream.lock().subscribers.is_empty());
+}
+
+#[test]
+fn viewers_outlive_a_restart_of_the_source() {
+    let (stream, start) = (stream(), Instant::now());
+    let later = start + Duration::from_secs(3);
+    let mut first = stream.publish(tracks(), start).expect("free");
+    assert!(matches!(
+        stream.publish(tracks(), start),
+        Err(PublishError::Busy { .. })
+    ));
+    let before = first
+        .push(burst(0, 5_000, true, start), start)
+        .expect("track 0");
+    first.finish(State::Down {
+        detail: "connection lost".into(),
+    });
+    assert_eq!(stream.state().detail(), Some("connection lost"));
+
+    let mut subscription = stream.subscribe(Arc::new(Bell::default()));
+    let mut second = stream.publish(tracks(), later).expect("free again");
+    let after = second
+        .push(burst(0, 0, true, later), later)
+        .expect("track 0");
+    assert_eq!(after.index, before.index + 1);
+    assert_eq!(after.first_packet, before.first_packet + 1);
+    assert_eq!(
+        after.time.saturating_since(before.time),
+        Duration::from_secs(3)
+    );
+    let mut out = Vec::new();
+    subscription.poll(&mut out);
+    assert_eq!(out.len(), 1);
+    assert_eq!(stream.totals().sources, 2);
+}
+
+#[test]
+fn a_source_that_changes_codec_is_refused_by_name() {
+    let (stream, start) = (stream(), Instant::now());
+    drop(stream.publish(tracks(), start).expect("free"));
+    assert_eq!(stream.state().as_str(), "down");
+    let changed = vec![Track::audio(Codec::Opus, 2)];
+    let refused = stream
+        .publish(changed, start)
+        .expect_err("track 0 was H.264");
+    assert!(refused.to_string().contains("H.264 to Opus"), "{refused}");
+    assert_eq!(
+        stream.publish(Vec::new(), start).expect_err("no tracks"),
+        PublishError::NoTracks
+    );
+}
+
+#[test]
+fn viewers_are_counted_while_their_tokens_live() {
+    let stream = stream();
+    let token = stream.viewer();
+    assert_eq!(stream.viewers(), 1);
+    drop(token);
+    assert_eq!(stream.viewers(), 0);
+}
+
+#[test]
+fn bitrate_is_that_of_the_last_seconds() {
+    let (stream, start) = (stream(), Instant::now());
+    let mut publisher = stream.publish(tracks(), start).expect("free");
+    for step in 0..300u32 {
+        let at = start + step * Duration::from_millis(10);
+        publisher
+            .push(burst(0, i64::from(step) * 10, false, at), at)
+            .expect("track 0");
+    }
+    let kbps = stream.bitrate(start + Duration::from_secs(3)).bps() as f64 / 1000.0;
+    assert!((kbps - 5.6).abs() < 0.2, "{kbps} kbit/s of 7 bytes a 10 ms");
+}
