@@ -1,2 +1,82 @@
-//! The project's one door: demo, test, check, bench, fuzz.
-fn main() {}
+//! The project's one door: `cargo xtask demo|test|check|fuzz|bench`.
+//!
+//! Every recipe that a person or a build server runs is here, so that both run
+//! the same. A recipe first sees to what it needs (`install`), then runs cargo
+//! (`process`), and `test` ends with a summary of everything it ran.
+//!
+//! Exit codes: 0 all well, 1 something failed, 2 the command line was wrong.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "recipes run in real time and print how long they took"
+)]
+
+mod bench;
+mod check;
+mod demo;
+mod fuzz;
+mod install;
+mod process;
+mod summary;
+mod test;
+mod tidy;
+mod versions;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask RECIPE
+
+  demo [ARGUMENT…]                 build the release binary and run `glassline demo`
+  test [--no-peers]                everything: formatting, lints, tests against real peers
+  check                            formatting, lints and tidiness only
+  fuzz [TARGET…] [--seconds 60]    run fuzz targets on stable Rust
+  bench [RECIPE…]                  run benchmarks, or list them with --list";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let Some((recipe, rest)) = arguments.split_first() else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    let outcome = match recipe.as_str() {
+        "demo" => demo::run(rest),
+        "test" => test::run(rest),
+        "check" => check::run(rest),
+        "fuzz" => fuzz::run(rest),
+        "bench" => bench::run(rest),
+        "help" | "--help" | "-h" => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        other => Err(Failure::usage(format!("no recipe `{other}`\n\n{USAGE}"))),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("xtask: {}", failure.text);
+            ExitCode::from(failure.exit_code)
+        }
+    }
+}
+
+/// Why a recipe stopped, and with which exit code.
+struct Failure {
+    text: String,
+    exit_code: u8,
+}
+
+impl Failure {
+    fn usage(text: impl Into<String>) -> Failure {
+        Failure {
+            text: text.into(),
+            exit_code: 2,
+        }
+    }
+}
+
+impl From<String> for Failure {
+    fn from(text: String) -> Failure {
+        Failure { text, exit_code: 1 }
+    }
+}

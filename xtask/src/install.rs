@@ -1,0 +1,206 @@
+//! What the build and the tests need from the system, and how to get it.
+//!
+//! On Debian and its children missing packages are installed with apt, as root or
+//! through a sudo that asks nothing; otherwise the exact command is printed for a
+//! person to run. Python peers go into environments of their own under
+//! `target/peers/`, at the versions that `lab/peers/versions.toml` pins.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::{process, versions};
+
+/// A program, or a set of programs, that some test plays against.
+struct Peer {
+    name: &'static str,
+    /// Debian packages that bring it.
+    packages: &'static [&'static str],
+    is_present: fn() -> bool,
+}
+
+const PEERS: [Peer; 4] = [
+    Peer {
+        name: "Chromium",
+        packages: &["chromium", "chromium-driver"],
+        is_present: || {
+            process::find("chromium").is_some() && process::find("chromedriver").is_some()
+        },
+    },
+    Peer {
+        name: "FFmpeg",
+        packages: &["ffmpeg"],
+        is_present: || process::find("ffmpeg").is_some() && process::find("ffprobe").is_some(),
+    },
+    Peer {
+        name: "GStreamer's RTSP server",
+        packages: &[
+            "gir1.2-gst-rtsp-server-1.0",
+            "gstreamer1.0-plugins-bad",
+            "gstreamer1.0-plugins-base",
+            "gstreamer1.0-plugins-good",
+            "gstreamer1.0-plugins-ugly",
+            "gstreamer1.0-rtsp",
+            "python3-gi",
+        ],
+        is_present: || {
+            let script = process::root().join("lab/peers/rtsp-server.py");
+            python_runs([script.as_os_str(), OsStr::new("--check")])
+        },
+    },
+    Peer {
+        name: "Python environments",
+        packages: &["python3-venv"],
+        is_present: || python_runs(["-c", "import ensurepip, venv"]),
+    },
+];
+
+/// Sees to a C compiler: the cipher library is C and assembler. It needs no cmake.
+///
+/// # Errors
+/// There is none and it could not be installed; the text is the command to run.
+pub(crate) fn build_tools() -> Result<(), String> {
+    let is_present = || process::find("cc").is_some() || std::env::var_os("CC").is_some();
+    if is_present() {
+        return Ok(());
+    }
+    apt_install(&["build-essential"])?;
+    if is_present() {
+        Ok(())
+    } else {
+        Err("no C compiler `cc` on the PATH: install gcc or clang".to_owned())
+    }
+}
+
+/// Sees to the peers of the tests.
+///
+/// # Errors
+/// Names each peer that is still missing and how to get it; the tests run without.
+pub(crate) fn peers() -> Result<(), String> {
+    let mut problems = Vec::new();
+    let missing = missing_peers();
+    if !missing.is_empty() {
+        let mut packages: Vec<&str> = missing
+            .iter()
+            .flat_map(|peer| peer.packages)
+            .copied()
+            .collect();
+        packages.sort_unstable();
+        problems.extend(apt_install(&packages).err());
+        let still_missing = missing_peers();
+        if still_missing.is_empty() {
+            problems.clear();
+        }
+        problems.extend(
+            still_missing
+                .iter()
+                .map(|peer| format!("{} is missing", peer.name)),
+        );
+    }
+    problems.extend(aiortc().err());
+    if problems.is_empty() {
+        Ok(())
+    } else {
+        Err(problems.join("\n    "))
+    }
+}
+
+fn missing_peers() -> Vec<&'static Peer> {
+    PEERS.iter().filter(|peer| !(peer.is_present)()).collect()
+}
+
+/// An independent WebRTC implementation, in Python.
+fn aiortc() -> Result<(), String> {
+    let version = versions::of("aiortc", "version")?;
+    let folder = process::target_directory().join("peers/aiortc");
+    let python = folder.join("bin/python");
+    let installed = process::output_of(
+        Command::new(&python).args(["-c", "import aiortc; print(aiortc.__version__)"]),
+    );
+    if installed.is_some_and(|found| found.trim() == version) {
+        return Ok(());
+    }
+    process::run(
+        Command::new(system_python())
+            .args(["-m", "venv", "--clear"])
+            .arg(&folder),
+    )?;
+    let wanted = format!("aiortc=={version}");
+    twice(|| {
+        process::run(Command::new(&python).args([
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            &wanted,
+        ]))
+    })
+}
+
+/// The Python that Debian's packages install into. One earlier on the PATH may be
+/// another, which does not see them.
+fn system_python() -> PathBuf {
+    let debian = Path::new("/usr/bin/python3");
+    if debian.is_file() {
+        debian.to_owned()
+    } else {
+        PathBuf::from("python3")
+    }
+}
+
+fn python_runs<Word: AsRef<OsStr>>(arguments: impl IntoIterator<Item = Word>) -> bool {
+    process::output_of(Command::new(system_python()).args(arguments)).is_some()
+}
+
+fn apt_install(packages: &[&str]) -> Result<(), String> {
+    let by_hand = format!(
+        "sudo apt-get update && sudo apt-get install --yes --no-install-recommends {}",
+        packages.join(" ")
+    );
+    if process::find("apt-get").is_none() {
+        return Err(format!(
+            "this is no Debian: install what Debian calls {}",
+            packages.join(" ")
+        ));
+    }
+    let Some(prefix) = superuser_prefix() else {
+        return Err(format!("run: {by_hand}"));
+    };
+    let apt_get = |arguments: &[&str]| {
+        let words = prefix
+            .iter()
+            .chain(&["env", "DEBIAN_FRONTEND=noninteractive", "apt-get"]);
+        let words: Vec<&str> = words.chain(arguments).copied().collect();
+        process::run(Command::new(words[0]).args(&words[1..]))
+    };
+    twice(|| {
+        apt_get(&["update", "--quiet"])?;
+        let mut install = vec!["install", "--quiet", "--yes", "--no-install-recommends"];
+        install.extend(packages);
+        apt_get(&install)
+    })
+    .map_err(|error| format!("{error}; by hand: {by_hand}"))
+}
+
+/// What to write before a command that needs root: nothing for root, `sudo -n` where
+/// it asks for no password, `None` where neither helps.
+fn superuser_prefix() -> Option<&'static [&'static str]> {
+    let is_root = process::output_of(Command::new("id").arg("-u"))
+        .is_some_and(|identity| identity.trim() == "0");
+    if is_root {
+        Some(&[])
+    } else if process::output_of(Command::new("sudo").args(["-n", "true"])).is_some() {
+        Some(&["sudo", "-n"])
+    } else {
+        None
+    }
+}
+
+/// Package servers fail now and then: one more try.
+fn twice(work: impl Fn() -> Result<(), String>) -> Result<(), String> {
+    work().or_else(|error| {
+        println!("{error}; once more");
+        work()
+    })
+}

@@ -1,0 +1,50 @@
+//! `cargo xtask test`: everything that must hold before a change lands.
+
+use crate::summary::{Outcome, Summary};
+use crate::{Failure, check, install, process};
+
+/// Peers, formatting, lints, licences and advisories, all tests; then the summary.
+///
+/// A missing peer is a skip with its name on a laptop, a failure where `CI=true`.
+pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
+    let mut with_peers = true;
+    for argument in arguments {
+        match argument.as_str() {
+            "--no-peers" => with_peers = false,
+            other => return Err(Failure::usage(format!("test takes no `{other}`"))),
+        }
+    }
+    let mut summary = Summary::start();
+    summary.step("build tools", |_| install::build_tools().into());
+    summary.step("peers", |_| {
+        if !with_peers {
+            return Outcome::Skipped("--no-peers".to_owned());
+        }
+        match install::peers() {
+            Err(reason) if !process::on_build_server() => Outcome::Skipped(reason),
+            result => result.into(),
+        }
+    });
+    check::formatting(&mut summary);
+    check::lints(&mut summary);
+    dependencies(&mut summary);
+    summary.step("tests", |tests| {
+        let mut cargo = process::cargo(&["test", "--workspace", "--no-fail-fast"]);
+        if !with_peers {
+            cargo.env("GLASSLINE_TEST_NO_PEERS", "1");
+        }
+        process::run_watching(&mut cargo, |line| tests.read_line(line)).into()
+    });
+    Ok(summary.finish()?)
+}
+
+/// Licences and security advisories of everything in the lock file.
+fn dependencies(summary: &mut Summary) {
+    summary.step("dependencies", |_| {
+        if process::find("cargo-deny").is_none() {
+            let how = "cargo-deny is not installed: cargo install --locked cargo-deny";
+            return Outcome::Skipped(how.to_owned());
+        }
+        process::run(&mut process::cargo(&["deny", "check"])).into()
+    });
+}
