@@ -1,1 +1,32 @@
 //! Socket system calls: segmentation offload, batched receive, shared ports.
+//!
+//! ```text
+//! shard ─ &[Transmit] ─► UdpSocket::send_batch ─ sendmmsg, UDP_SEGMENT ─► kernel
+//! shard ◄─ Datagram ──── ReceiveBatch ◄──────── recvmmsg, packet info ──  kernel
+//! ```
+//!
+//! Everything is non-blocking and returns what the kernel did: how much of a
+//! batch it took and why it stopped. Nothing here queues, retries or knows a
+//! protocol. All `unsafe` of the workspace's sockets is in the module `sys`.
+//!
+//! Linux has every feature. Elsewhere the same interface sends and receives one
+//! datagram a call and does not choose the source address.
+
+#![cfg_attr(
+    test,
+    expect(clippy::disallowed_methods, reason = "tests wait for loopback")
+)]
+
+mod bind;
+mod process;
+mod receive;
+mod send;
+mod socket;
+#[cfg_attr(not(target_os = "linux"), path = "sys_portable.rs")]
+mod sys;
+
+pub use bind::{BindError, port_is_free};
+pub use process::{open_fds, process_cpu, rss_bytes, thread_cpu};
+pub use receive::{DATAGRAM_BYTES_MAX, Datagram, ReceiveBatch};
+pub use send::{SEGMENTED_BYTES_MAX, SEGMENTS_MAX, SendError, Sent, Transmit};
+pub use socket::{Options, UdpSocket, gso_supported};

@@ -1,0 +1,89 @@
+use std::io;
+use std::net::SocketAddr;
+
+/// Why a UDP socket could not be opened; every text names the address.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BindError {
+    /// Another socket holds the port.
+    #[error(
+        "UDP port {port} on {address} is in use; stop the program that holds it \
+         (`ss -lunp 'sport = :{port}'` names it) or choose another port",
+        port = .0.port(), address = .0.ip()
+    )]
+    InUse(SocketAddr),
+    /// No interface of this machine has the address.
+    #[error("no interface of this machine has the address {ip}; choose one that `ip addr` lists", ip = .0.ip())]
+    NotAvailable(SocketAddr),
+    /// Ports below 1024 need a privilege.
+    #[error(
+        "not allowed to open UDP {0}; choose a port of 1024 or above or grant CAP_NET_BIND_SERVICE"
+    )]
+    NotPermitted(SocketAddr),
+    /// Anything else that the system said.
+    #[error("cannot open UDP {address}: {source}")]
+    System {
+        /// What was asked for.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl BindError {
+    pub(crate) fn new(address: SocketAddr, source: io::Error) -> Self {
+        match source.kind() {
+            io::ErrorKind::AddrInUse => Self::InUse(address),
+            io::ErrorKind::AddrNotAvailable => Self::NotAvailable(address),
+            io::ErrorKind::PermissionDenied => Self::NotPermitted(address),
+            _ => Self::System { address, source },
+        }
+    }
+}
+
+/// Checks that nobody holds UDP `address`, by binding it exclusively and
+/// letting go at once.
+///
+/// Sockets that share a port (`reuse_port`) join any other process of the same
+/// user that also shares it, and the kernel then splits the viewers among both;
+/// so ask here before opening the first of them. Port 0 is always free.
+pub fn port_is_free(address: SocketAddr) -> Result<(), BindError> {
+    let exclusive = crate::Options::default();
+    crate::sys::bind(address, &exclusive)
+        .map(drop)
+        .map_err(|error| BindError::new(address, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Options, UdpSocket};
+
+    #[test]
+    fn a_held_port_is_found_even_if_its_holder_shares_it() {
+        let shared = Options {
+            reuse_port: true,
+            ..Options::default()
+        };
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let first = UdpSocket::bind(any, &shared).expect("loopback has a free port");
+        let address = first.local_addr();
+        let second = UdpSocket::bind(address, &shared).expect("shared ports are joined");
+        let error = port_is_free(address).expect_err("two sockets hold it");
+        assert!(matches!(error, BindError::InUse(at) if at == address));
+        assert!(error.to_string().contains(&address.port().to_string()));
+
+        let wildcard = SocketAddr::from(([0, 0, 0, 0], address.port()));
+        assert!(port_is_free(wildcard).is_err());
+        drop((first, second));
+        port_is_free(address).expect("both are gone");
+    }
+
+    #[test]
+    fn a_foreign_address_is_named() {
+        let address = SocketAddr::from(([192, 0, 2, 1], 0));
+        let error = port_is_free(address).expect_err("TEST-NET-1 is nobody's");
+        assert!(matches!(error, BindError::NotAvailable(_)), "{error}");
+        assert!(error.to_string().contains("192.0.2.1"));
+    }
+}

@@ -1,0 +1,61 @@
+use std::fs;
+use std::time::Duration;
+
+/// File descriptors that this process holds open; `None` where the system does
+/// not tell (no `/proc`).
+pub fn open_fds() -> Option<usize> {
+    // One of them is the directory being read.
+    Some(
+        fs::read_dir("/proc/self/fd")
+            .ok()?
+            .count()
+            .saturating_sub(1),
+    )
+}
+
+/// Bytes of this process in physical memory; `None` where the system does not
+/// tell (no `/proc`).
+pub fn rss_bytes() -> Option<u64> {
+    let statm = fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: u64 = statm.split_ascii_whitespace().nth(1)?.parse().ok()?;
+    Some(pages * crate::sys::page_bytes())
+}
+
+/// Processor time that all threads of this process have used, user and system.
+pub fn process_cpu() -> Duration {
+    crate::sys::process_cpu()
+}
+
+/// Processor time that the calling thread has used, user and system.
+pub fn thread_cpu() -> Duration {
+    crate::sys::thread_cpu()
+}
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests {
+    use super::*;
+    use std::net::UdpSocket;
+
+    #[test]
+    fn descriptors_and_memory_are_counted() {
+        // Other tests open sockets at the same time; many of ours stand out.
+        let before = open_fds().expect("Linux has /proc");
+        let sockets: Vec<_> = (0..200)
+            .map(|_| UdpSocket::bind("127.0.0.1:0").expect("loopback has a free port"))
+            .collect();
+        let during = open_fds().expect("Linux has /proc");
+        assert!(during + 60 >= before + sockets.len(), "{before} {during}");
+        assert!(rss_bytes().expect("Linux has /proc") > 100_000);
+    }
+
+    #[test]
+    fn work_costs_processor_time() {
+        let (thread, process) = (thread_cpu(), process_cpu());
+        let mut sum = 0u64;
+        while thread_cpu() < thread + Duration::from_millis(2) {
+            sum = std::hint::black_box(sum.wrapping_mul(31).wrapping_add(7));
+        }
+        assert!(process_cpu() >= process + Duration::from_millis(2));
+    }
+}

@@ -1,0 +1,437 @@
+//! The system calls themselves, for Linux.
+
+#![expect(
+    unsafe_code,
+    reason = "sendmmsg, recvmmsg and control messages have no safe interface in std"
+)]
+
+use std::io;
+use std::mem::{self, MaybeUninit};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr;
+use std::time::Duration;
+
+use crate::Options;
+use crate::receive::{DATAGRAM_BYTES_MAX, ReceiveBatch, Slot};
+use crate::send::Message;
+use crate::socket::MESSAGES_MAX;
+
+/// Opens a non-blocking socket, sets its options and binds it.
+pub(crate) fn bind(address: SocketAddr, options: &Options) -> io::Result<UdpSocket> {
+    let family = match address {
+        SocketAddr::V4(_) => libc::AF_INET,
+        SocketAddr::V6(_) => libc::AF_INET6,
+    };
+    let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: takes three integers.
+    let fd = check(unsafe { libc::socket(family, kind, 0) })?;
+    // SAFETY: `fd` was just opened and nobody else owns it.
+    let socket = UdpSocket::from(unsafe { OwnedFd::from_raw_fd(fd) });
+    if options.reuse_port {
+        set(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)?;
+    }
+    if address.is_ipv6() {
+        set(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 0)?;
+    }
+    if address.ip().is_unspecified() {
+        match family {
+            libc::AF_INET => set(fd, libc::IPPROTO_IP, libc::IP_PKTINFO, 1)?,
+            _ => set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)?,
+        }
+    }
+    for (bytes, force, name) in [
+        (
+            options.receive_buffer,
+            libc::SO_RCVBUFFORCE,
+            libc::SO_RCVBUF,
+        ),
+        (options.send_buffer, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF),
+    ] {
+        if let Some(bytes) = bytes {
+            let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX / 2);
+            // Past the system's limit only with CAP_NET_ADMIN; else up to it.
+            set(fd, libc::SOL_SOCKET, force, bytes)
+                .or_else(|_| set(fd, libc::SOL_SOCKET, name, bytes))?;
+        }
+    }
+    let (name, len) = Name::new(address, false);
+    // SAFETY: `name` lives across the call and `len` is the size of the variant
+    // it holds.
+    check(unsafe { libc::bind(fd, (&raw const name).cast(), len) })?;
+    Ok(socket)
+}
+
+pub(crate) fn receive_buffer(socket: &UdpSocket) -> io::Result<usize> {
+    get(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF)
+}
+
+pub(crate) fn send_buffer(socket: &UdpSocket) -> io::Result<usize> {
+    get(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF)
+}
+
+/// `sendmmsg`: the number of messages accepted, at least one, or the first one's
+/// error.
+pub(crate) fn send(
+    socket: &UdpSocket,
+    ipv6_socket: bool,
+    messages: &[Message<'_>],
+) -> io::Result<usize> {
+    let mut names = [const { MaybeUninit::<(Name, libc::socklen_t)>::uninit() }; MESSAGES_MAX];
+    let mut parts = [const { MaybeUninit::<libc::iovec>::uninit() }; MESSAGES_MAX];
+    let mut controls = [const { MaybeUninit::<Control>::uninit() }; MESSAGES_MAX];
+    let mut headers = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; MESSAGES_MAX];
+    let count = messages.len().min(MESSAGES_MAX);
+    for (index, message) in messages[..count].iter().enumerate() {
+        let name = names[index].write(Name::new(message.destination, ipv6_socket));
+        let part = parts[index].write(libc::iovec {
+            iov_base: message.contents.as_ptr().cast_mut().cast(),
+            iov_len: message.contents.len(),
+        });
+        let mut header = empty_header();
+        header.msg_name = (&raw mut name.0).cast();
+        header.msg_namelen = name.1;
+        header.msg_iov = part;
+        header.msg_iovlen = 1;
+        if message.segment_size > 0 || message.source.is_some() {
+            let control = controls[index].write(Control::EMPTY);
+            header.msg_control = control.0.as_mut_ptr().cast();
+            header.msg_controllen = write_control(control, message, ipv6_socket);
+        }
+        headers[index].write(libc::mmsghdr {
+            msg_hdr: header,
+            msg_len: 0,
+        });
+    }
+    let count = libc::c_uint::try_from(count).expect("at most 32 messages");
+    // SAFETY: the first `count` headers are initialised and point to names,
+    // parts, controls and contents that outlive the call; the kernel only reads
+    // through them and writes `msg_len` of the headers. `iov_base` is `*mut` for
+    // `recvmsg`'s sake only.
+    let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), headers.as_mut_ptr().cast(), count, 0) };
+    check(sent).map(usize_of)
+}
+
+/// `recvmmsg`: fills the batch's slots and returns how many.
+pub(crate) fn receive(socket: &UdpSocket, batch: &mut ReceiveBatch) -> io::Result<usize> {
+    const MAX: usize = ReceiveBatch::CAPACITY_MAX;
+    let mut names = [const { MaybeUninit::<libc::sockaddr_storage>::uninit() }; MAX];
+    let mut parts = [const { MaybeUninit::<libc::iovec>::uninit() }; MAX];
+    let mut controls = [const { MaybeUninit::<Control>::uninit() }; MAX];
+    let mut headers = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; MAX];
+    let count = batch.slots.len().min(MAX);
+    let buffers = batch.bytes.chunks_exact_mut(DATAGRAM_BYTES_MAX);
+    for (index, buffer) in buffers.take(count).enumerate() {
+        let part = parts[index].write(libc::iovec {
+            iov_base: buffer.as_mut_ptr().cast(),
+            iov_len: buffer.len(),
+        });
+        let mut header = empty_header();
+        header.msg_name = names[index].as_mut_ptr().cast();
+        header.msg_namelen = socklen::<libc::sockaddr_storage>();
+        header.msg_iov = part;
+        header.msg_iovlen = 1;
+        header.msg_control = controls[index].as_mut_ptr().cast();
+        header.msg_controllen = size_of::<Control>();
+        headers[index].write(libc::mmsghdr {
+            msg_hdr: header,
+            msg_len: 0,
+        });
+    }
+    let wanted = libc::c_uint::try_from(count).expect("at most 64 datagrams");
+    // SAFETY: the first `wanted` headers are initialised; each points to a name,
+    // a control buffer and a part of `batch.bytes` of its own, with their true
+    // sizes, and all of them outlive the call.
+    let filled = unsafe {
+        libc::recvmmsg(
+            socket.as_raw_fd(),
+            headers.as_mut_ptr().cast(),
+            wanted,
+            libc::MSG_DONTWAIT,
+            ptr::null_mut(),
+        )
+    };
+    let filled = check(filled).map(usize_of)?.min(count);
+    for (slot, header) in batch.slots.iter_mut().zip(&headers).take(filled) {
+        // SAFETY: the first `wanted` headers were initialised above.
+        let header = unsafe { header.assume_init_ref() };
+        // SAFETY: the kernel filled this header's name and control buffer, and
+        // wrote their lengths into it.
+        *slot = unsafe { read_slot(header) };
+    }
+    Ok(filled)
+}
+
+/// What the kernel wrote behind `header`.
+///
+/// # Safety
+/// `recvmmsg` must have filled `header`, whose pointers must still be valid.
+unsafe fn read_slot(header: &libc::mmsghdr) -> Slot {
+    let mut slot = Slot {
+        len: (header.msg_len as usize).min(DATAGRAM_BYTES_MAX),
+        truncated: header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
+        ..Slot::EMPTY
+    };
+    // SAFETY: `msg_name` points to a `sockaddr_storage`, of which the kernel
+    // wrote `msg_namelen` bytes; the family says which variant, and the length
+    // is checked against it. Both are plain integers.
+    unsafe {
+        let name = header.msg_hdr.msg_name;
+        let len = header.msg_hdr.msg_namelen;
+        if len >= socklen::<libc::sockaddr_in>() {
+            let family = libc::c_int::from(ptr::read(name.cast::<libc::sa_family_t>()));
+            if family == libc::AF_INET {
+                let name: libc::sockaddr_in = ptr::read(name.cast());
+                let ip = Ipv4Addr::from(u32::from_be(name.sin_addr.s_addr));
+                slot.source = SocketAddr::from((ip, u16::from_be(name.sin_port)));
+            } else if family == libc::AF_INET6 && len >= socklen::<libc::sockaddr_in6>() {
+                let name: libc::sockaddr_in6 = ptr::read(name.cast());
+                let ip = Ipv6Addr::from(name.sin6_addr.s6_addr);
+                let port = u16::from_be(name.sin6_port);
+                slot.source = match ip.to_ipv4_mapped() {
+                    Some(ip) => SocketAddr::from((ip, port)),
+                    None => SocketAddrV6::new(ip, port, 0, name.sin6_scope_id).into(),
+                };
+            }
+        }
+    }
+    // SAFETY: `msg_control` and `msg_controllen` are as the kernel left them, so
+    // the CMSG macros walk within the buffer; each payload is read unaligned and
+    // only if its type and length are right.
+    unsafe {
+        let mut control = libc::CMSG_FIRSTHDR(&raw const header.msg_hdr);
+        while let Some(head) = control.as_ref() {
+            let data = libc::CMSG_DATA(control);
+            let len = head.cmsg_len;
+            match (head.cmsg_level, head.cmsg_type) {
+                (libc::IPPROTO_IP, libc::IP_PKTINFO)
+                    if len >= control_len::<libc::in_pktinfo>() =>
+                {
+                    let info: libc::in_pktinfo = ptr::read_unaligned(data.cast());
+                    let ip = Ipv4Addr::from(u32::from_be(info.ipi_addr.s_addr));
+                    slot.destination = Some(ip.into());
+                }
+                (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO)
+                    if len >= control_len::<libc::in6_pktinfo>() =>
+                {
+                    let info: libc::in6_pktinfo = ptr::read_unaligned(data.cast());
+                    let ip = Ipv6Addr::from(info.ipi6_addr.s6_addr);
+                    slot.destination = Some(ip.to_canonical());
+                }
+                _ => {}
+            }
+            control = libc::CMSG_NXTHDR(&raw const header.msg_hdr, control);
+        }
+    }
+    slot
+}
+
+/// Room for the control messages of one datagram: segment size and the larger
+/// of the two packet infos.
+#[repr(C, align(8))]
+#[derive(Clone, Copy)]
+struct Control([u8; 64]);
+
+impl Control {
+    const EMPTY: Self = Self([0; 64]);
+}
+
+const _: () =
+    assert!(control_space::<u16>() + control_space::<libc::in6_pktinfo>() <= size_of::<Control>());
+
+/// Writes segment size and source address; returns the bytes used.
+fn write_control(control: &mut Control, message: &Message<'_>, ipv6_socket: bool) -> usize {
+    let mut used = 0;
+    if message.segment_size > 0 {
+        let (level, name) = (libc::SOL_UDP, libc::UDP_SEGMENT);
+        used += append(control, used, level, name, message.segment_size);
+    }
+    match message.source {
+        Some(source) if ipv6_socket => {
+            let ip = match source {
+                IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+                IpAddr::V6(ip) => ip,
+            };
+            let info = libc::in6_pktinfo {
+                ipi6_addr: libc::in6_addr {
+                    s6_addr: ip.octets(),
+                },
+                ipi6_ifindex: 0,
+            };
+            let (level, name) = (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO);
+            used += append(control, used, level, name, info);
+        }
+        Some(IpAddr::V4(ip)) => {
+            let info = libc::in_pktinfo {
+                ipi_ifindex: 0,
+                ipi_spec_dst: libc::in_addr {
+                    s_addr: u32::from(ip).to_be(),
+                },
+                ipi_addr: libc::in_addr { s_addr: 0 },
+            };
+            used += append(control, used, libc::IPPROTO_IP, libc::IP_PKTINFO, info);
+        }
+        // An IPv4 socket has no IPv6 address to send from; the routes choose.
+        Some(IpAddr::V6(_)) | None => {}
+    }
+    used
+}
+
+/// Appends one control message at `used`; returns the bytes it takes.
+fn append<T: Copy>(
+    control: &mut Control,
+    used: usize,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: T,
+) -> usize {
+    let space = control_space::<T>();
+    let place = &mut control.0[used..used + space];
+    let head = libc::cmsghdr {
+        cmsg_len: control_len::<T>(),
+        cmsg_level: level,
+        cmsg_type: name,
+    };
+    let data = control_len::<T>() - size_of::<T>();
+    // SAFETY: `place` was bounds-checked to hold header, padding and value;
+    // both are plain data, written unaligned.
+    unsafe {
+        ptr::write_unaligned(place.as_mut_ptr().cast(), head);
+        ptr::write_unaligned(place.as_mut_ptr().add(data).cast(), value);
+    }
+    space
+}
+
+/// `CMSG_LEN` of a value of type `T`.
+const fn control_len<T>() -> usize {
+    // SAFETY: pure arithmetic on the length.
+    (unsafe { libc::CMSG_LEN(size_of::<T>() as libc::c_uint) }) as usize
+}
+
+/// `CMSG_SPACE` of a value of type `T`.
+const fn control_space<T>() -> usize {
+    // SAFETY: pure arithmetic on the length.
+    (unsafe { libc::CMSG_SPACE(size_of::<T>() as libc::c_uint) }) as usize
+}
+
+/// An address as the kernel takes it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+union Name {
+    v4: libc::sockaddr_in,
+    v6: libc::sockaddr_in6,
+}
+
+impl Name {
+    /// The address and its length; IPv4 is mapped into IPv6 for an IPv6 socket.
+    fn new(address: SocketAddr, ipv6_socket: bool) -> (Self, libc::socklen_t) {
+        let (ip, scope) = match address {
+            SocketAddr::V4(address) if !ipv6_socket => {
+                let v4 = libc::sockaddr_in {
+                    sin_family: libc::AF_INET as libc::sa_family_t,
+                    sin_port: address.port().to_be(),
+                    sin_addr: libc::in_addr {
+                        s_addr: u32::from(*address.ip()).to_be(),
+                    },
+                    sin_zero: [0; 8],
+                };
+                return (Self { v4 }, socklen::<libc::sockaddr_in>());
+            }
+            SocketAddr::V4(address) => (address.ip().to_ipv6_mapped(), 0),
+            SocketAddr::V6(address) => (*address.ip(), address.scope_id()),
+        };
+        let v6 = libc::sockaddr_in6 {
+            sin6_family: libc::AF_INET6 as libc::sa_family_t,
+            sin6_port: address.port().to_be(),
+            sin6_flowinfo: 0,
+            sin6_addr: libc::in6_addr {
+                s6_addr: ip.octets(),
+            },
+            sin6_scope_id: scope,
+        };
+        (Self { v6 }, socklen::<libc::sockaddr_in6>())
+    }
+}
+
+const fn socklen<T>() -> libc::socklen_t {
+    size_of::<T>() as libc::socklen_t
+}
+
+fn empty_header() -> libc::msghdr {
+    // SAFETY: all-zero is a valid header without name, parts and control; some
+    // C libraries have padding fields, so it cannot be written as a literal.
+    unsafe { mem::zeroed() }
+}
+
+fn set(fd: RawFd, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
+    let len = socklen::<libc::c_int>();
+    // SAFETY: the kernel reads `len` bytes of `value`.
+    check(unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast(), len) }).map(drop)
+}
+
+fn get(fd: RawFd, level: libc::c_int, name: libc::c_int) -> io::Result<usize> {
+    let mut value: libc::c_int = 0;
+    let mut len = socklen::<libc::c_int>();
+    // SAFETY: the kernel writes at most `len` bytes into `value`.
+    check(unsafe { libc::getsockopt(fd, level, name, (&raw mut value).cast(), &raw mut len) })?;
+    Ok(usize_of(value))
+}
+
+fn check(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(result)
+}
+
+fn usize_of(value: libc::c_int) -> usize {
+    usize::try_from(value).unwrap_or(0)
+}
+
+pub(crate) fn is_no_buffers(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ENOBUFS)
+}
+
+pub(crate) fn is_too_large(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EMSGSIZE)
+}
+
+/// The kernel refused this message maybe for its segments only.
+pub(crate) fn is_offload_refused(error: &io::Error) -> bool {
+    is_offload_absent(error)
+        || matches!(
+            error.raw_os_error(),
+            Some(libc::EINVAL | libc::EMSGSIZE | libc::EOPNOTSUPP)
+        )
+}
+
+/// The interface of this route cannot do segments at all.
+pub(crate) fn is_offload_absent(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::EIO)
+}
+
+pub(crate) fn page_bytes() -> u64 {
+    // SAFETY: takes an integer.
+    u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
+}
+
+pub(crate) fn process_cpu() -> Duration {
+    clock(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+pub(crate) fn thread_cpu() -> Duration {
+    clock(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+fn clock(id: libc::clockid_t) -> Duration {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the kernel writes one `timespec`.
+    if unsafe { libc::clock_gettime(id, &raw mut time) } != 0 {
+        return Duration::ZERO;
+    }
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
+}

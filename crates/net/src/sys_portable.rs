@@ -1,0 +1,101 @@
+//! The same calls with what every system has: one datagram a call, no offload,
+//! the routes choose the source address.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use crate::Options;
+use crate::receive::{DATAGRAM_BYTES_MAX, ReceiveBatch, Slot};
+use crate::send::Message;
+
+pub(crate) fn bind(address: SocketAddr, options: &Options) -> io::Result<UdpSocket> {
+    if options.reuse_port {
+        return Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "sockets that share a port spread peers on Linux only; run one shard",
+        ));
+    }
+    let socket = UdpSocket::bind(address)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+pub(crate) fn receive_buffer(_: &UdpSocket) -> io::Result<usize> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+pub(crate) fn send_buffer(_: &UdpSocket) -> io::Result<usize> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+pub(crate) fn send(
+    socket: &UdpSocket,
+    ipv6_socket: bool,
+    messages: &[Message<'_>],
+) -> io::Result<usize> {
+    for (index, message) in messages.iter().enumerate() {
+        let mut to = message.destination;
+        if let (true, IpAddr::V4(ip)) = (ipv6_socket, to.ip()) {
+            to.set_ip(ip.to_ipv6_mapped().into());
+        }
+        if message.segment_size > 0 {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        match socket.send_to(message.contents, to) {
+            Ok(_) => {}
+            Err(_) if index > 0 => return Ok(index),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(messages.len())
+}
+
+pub(crate) fn receive(socket: &UdpSocket, batch: &mut ReceiveBatch) -> io::Result<usize> {
+    let mut filled = 0;
+    let buffers = batch.bytes.chunks_exact_mut(DATAGRAM_BYTES_MAX);
+    for (slot, buffer) in batch.slots.iter_mut().zip(buffers) {
+        match socket.recv_from(buffer) {
+            Ok((len, mut source)) => {
+                source.set_ip(source.ip().to_canonical());
+                *slot = Slot {
+                    len,
+                    source,
+                    ..Slot::EMPTY
+                };
+                filled += 1;
+            }
+            Err(_) if filled > 0 => break,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+pub(crate) fn is_no_buffers(_: &io::Error) -> bool {
+    false
+}
+
+pub(crate) fn is_too_large(_: &io::Error) -> bool {
+    false
+}
+
+pub(crate) fn is_offload_refused(_: &io::Error) -> bool {
+    false
+}
+
+pub(crate) fn is_offload_absent(_: &io::Error) -> bool {
+    false
+}
+
+pub(crate) fn page_bytes() -> u64 {
+    4096
+}
+
+pub(crate) fn process_cpu() -> Duration {
+    Duration::ZERO
+}
+
+pub(crate) fn thread_cpu() -> Duration {
+    Duration::ZERO
+}
