@@ -1,0 +1,62 @@
+// The server's HTTP API as the pages use it: same origin, bearer token taken
+// from the page's own address, problems (RFC 9457) turned into one error type.
+
+const token = new URLSearchParams(location.search).get('token');
+
+/** Headers that every request carries; the token never goes into a request's URL. */
+export const authorization = token ? { authorization: `Bearer ${token}` } : {};
+
+/** A page address that keeps the read token. */
+export const withToken = (path) => (token ? `${path}?token=${encodeURIComponent(token)}` : path);
+
+/** The API address of a stream, or of something below it. */
+export const streamUrl = (name, below = '') =>
+  `/api/v1/streams/${encodeURIComponent(name)}${below}`;
+
+/**
+ * The server said no, or could not be reached.
+ *
+ * `status`: the HTTP status; 0 where no answer came.
+ * `retryAfter`: seconds the server asks for, or null.
+ */
+export class Problem extends Error {
+  constructor(status, title, detail, retryAfter = null) {
+    super(detail ? `${title}: ${detail}` : title);
+    Object.assign(this, { name: 'Problem', status, title, detail, retryAfter });
+  }
+
+  /** Reads a problem+json answer; a plain body serves as the detail. */
+  static async from(response) {
+    const text = (await response.text().catch(() => '')).slice(0, 4000);
+    let body = {};
+    try { body = JSON.parse(text); } catch { body.detail = text.trim().slice(0, 300); }
+    const seconds = Number(response.headers.get('retry-after') ?? NaN);
+    return new Problem(
+      response.status,
+      body?.title || response.statusText || `HTTP ${response.status}`,
+      body?.detail || null,
+      seconds >= 0 ? seconds : null,
+    );
+  }
+}
+
+/** `fetch` with the token, a deadline and a `Problem` for anything but success. */
+export async function request(url, { timeoutMs = 5000, headers = {}, ...options } = {}) {
+  let response;
+  try {
+    response = await fetch(url, {
+      cache: 'no-store',
+      signal: AbortSignal.timeout(timeoutMs),
+      ...options,
+      headers: { ...authorization, ...headers },
+    });
+  } catch (error) {
+    const late = error.name === 'TimeoutError';
+    throw new Problem(0, late ? 'The server does not answer' : 'The server cannot be reached', null);
+  }
+  if (!response.ok) throw await Problem.from(response);
+  return response;
+}
+
+/** The JSON body of a GET. */
+export const getJson = async (url) => (await request(url)).json();

@@ -1,0 +1,109 @@
+// The server's clock as seen from this page.
+//
+// Four-timestamp exchange as in NTP (RFC 5905 §8): we note t1 and t4 on
+// performance.now(), the server answers with t2 and t3 on its monotonic clock.
+//
+//   offset = ((t2 − t1) + (t3 − t4)) / 2        server minus page
+//   |true offset − offset| ≤ ((t4 − t1) − (t3 − t2)) / 2
+//
+// The bound holds whatever the path does, so the exchange with the smallest
+// round trip of the last half minute is the best one; queueing only ever widens
+// the others. An old exchange is trusted a little less: two quartz clocks drift.
+//
+// performance.now() counts in 5 µs where the page is cross-origin isolated (the
+// server sends COOP and COEP for that), in 100 µs or worse elsewhere.
+
+import { authorization } from './api.js';
+
+const WINDOW_MS = 30_000;
+const BURST = 8;
+const INTERVAL_MS = 1000;
+const TIMEOUT_MS = 2000;
+
+/** Two disciplined clocks drift apart by less than this: 20 µs a second. */
+const DRIFT = 20e-6;
+
+/** Rounding of performance.now() at both ends of an exchange. */
+const RESOLUTION_MS = globalThis.crossOriginIsolated ? 0.005 : 0.1;
+
+export class ServerClock {
+  #samples = [];
+  #serial = 0;
+  #timer = null;
+
+  /** Exchanges so far that were answered. */
+  exchanges = 0;
+
+  /**
+   * Begins with eight exchanges in a row, then one a second.
+   *
+   * Called again it forgets everything first: a server that has restarted
+   * counts from a new beginning.
+   */
+  async restart() {
+    this.#samples = [];
+    this.#serial += 1;
+    const serial = this.#serial;
+    clearInterval(this.#timer);
+    for (let i = 0; i < BURST && serial === this.#serial; i += 1) await this.#exchange();
+    if (serial === this.#serial) {
+      this.#timer = setInterval(() => this.#exchange(), INTERVAL_MS);
+    }
+  }
+
+  /**
+   * The best estimate, or null before the first exchange.
+   *
+   * `offsetMs`: server minus page; `errorMs`: the true offset lies within ±this.
+   */
+  estimate(nowMs = performance.now()) {
+    this.#samples = this.#samples.filter(({ atMs }) => nowMs - atMs < WINDOW_MS);
+    let best = null;
+    for (const { offsetMs, rttMs, atMs } of this.#samples) {
+      const errorMs = rttMs / 2 + RESOLUTION_MS + (nowMs - atMs) * DRIFT;
+      if (!best || errorMs < best.errorMs) best = { offsetMs, rttMs, errorMs };
+    }
+    return best;
+  }
+
+  async #exchange() {
+    const serial = this.#serial;
+    // The serial makes the URL unique, so that its timing entry can be found.
+    const url = new URL(`/api/v1/clock?n=${this.exchanges}`, location.href).href;
+    try {
+      const before = performance.now();
+      const response = await fetch(url, {
+        cache: 'no-store',
+        headers: authorization,
+        signal: AbortSignal.timeout(TIMEOUT_MS),
+      });
+      const after = performance.now();
+      const { received_ns: received, sent_ns: sent } = await response.json();
+      if (serial !== this.#serial || !Number.isFinite(received) || !Number.isFinite(sent)) return;
+      this.exchanges += 1;
+      const [t1, t4] = await onTheWire(url, before, after);
+      const [t2, t3] = [received / 1e6, sent / 1e6];
+      const rttMs = Math.max(0, t4 - t1 - (t3 - t2));
+      this.#samples.push({ offsetMs: (t2 - t1 + (t3 - t4)) / 2, rttMs, atMs: after });
+    } catch { /* the next exchange comes in a second */ }
+  }
+}
+
+/**
+ * When the request left and the answer's first byte came.
+ *
+ * fetch() itself adds a hop or two between processes, a few tenths of a
+ * millisecond and more under load. Resource Timing is stamped beside the
+ * socket, on the same clock, and lies within the fetch; where it does not, the
+ * fetch's own times are the honest ones.
+ */
+async function onTheWire(url, before, after) {
+  // The entry is queued once the body has ended, a task after the promise.
+  await new Promise((resolve) => { setTimeout(resolve, 0); });
+  const entry = performance.getEntriesByName(url, 'resource').at(-1);
+  // The browser keeps 250 entries and then no more: make room for the next ones.
+  performance.clearResourceTimings();
+  const [sent, answered] = [entry?.requestStart ?? 0, entry?.responseStart ?? 0];
+  // A body may end before responseStart is on record; a zero means withheld.
+  return before <= sent && sent < answered && answered <= after ? [sent, answered] : [before, after];
+}

@@ -1,0 +1,44 @@
+// Numbers as people read them. Whatever is absent is a dash, never a zero.
+
+export const ABSENT = '–';
+
+const finite = (value) => typeof value === 'number' && Number.isFinite(value);
+
+/** Milliseconds: two decimals below 1 ms, one above. Without the unit. */
+export function milliseconds(value) {
+  if (!finite(value)) return ABSENT;
+  const text = value.toFixed(Math.abs(value) < 1 ? 2 : 1);
+  return text.replace('-', '−').replace(/^−(0\.0+)$/, '$1');
+}
+
+/** `value` with `unit` behind a no-break space, or a dash. */
+export const quantity = (value, digits, unit) =>
+  finite(value) ? `${value.toFixed(digits)}\u00a0${unit}` : ABSENT;
+
+/** Bits per second in the unit that leaves one to three digits before the point. */
+export function bitrate(bps) {
+  if (!finite(bps)) return ABSENT;
+  if (bps >= 1e6) return quantity(bps / 1e6, 2, 'Mbit/s');
+  if (bps >= 1e3) return quantity(bps / 1e3, 0, 'kbit/s');
+  return quantity(bps, 0, 'bit/s');
+}
+
+/** Seconds as `3 d 4 h`, `4 h 05 min`, `5 min 06 s` or `7 s`. */
+export function duration(seconds) {
+  if (!finite(seconds)) return ABSENT;
+  const s = Math.floor(seconds);
+  const two = (n) => String(n).padStart(2, '0');
+  if (s >= 86400) return `${Math.floor(s / 86400)} d ${Math.floor(s / 3600) % 24} h`;
+  if (s >= 3600) return `${Math.floor(s / 3600)} h ${two(Math.floor(s / 60) % 60)} min`;
+  if (s >= 60) return `${Math.floor(s / 60)} min ${two(s % 60)} s`;
+  return `${s} s`;
+}
+
+/** `H264 1280×720`, `Opus stereo` from one entry of a stream's `tracks`. */
+export function track({ kind, codec, width, height, channels }) {
+  if (kind === 'audio') {
+    const layout = { 1: ' mono', 2: ' stereo' }[channels] ?? (channels ? ` ${channels} ch` : '');
+    return `${codec ?? 'audio'}${layout}`;
+  }
+  return `${codec ?? 'video'}${width && height ? ` ${width}×${height}` : ''}`;
+}

@@ -1,0 +1,120 @@
+// What the browser says about each frame it shows, collected for the report.
+//
+// requestVideoFrameCallback names for a frame of a WebRTC track:
+//   rtpTimestamp        joins it with the server's stamps
+//   receiveTime         its last packet left the socket
+//   processingDuration  in the decoder
+//   presentationTime    handed to the compositor
+//   expectedDisplayTime the next refresh of the screen, as foreseen then
+//
+// "Presented" here is presentationTime. expectedDisplayTime would be closer to
+// the glass but is a forecast, absent a screen (headless) a guess, and in some
+// browsers equal to presentationTime; a measurement is preferred to a forecast.
+// The compositor's and the screen's own scan-out come on top and are invisible
+// to every page.
+//
+// The way from received to presented is divided so that the parts add up
+// exactly: decode is measured per frame, the jitter buffer is the browser's
+// mean of the last second (getStats has no finer one) but never more than what
+// is left, and render is the rest.
+
+import { FrameCodeReader } from './framecode.js';
+
+/** Frames kept for a report: more than a second at 240 frames/s, a bound when reports fail. */
+const LIMIT = 300;
+
+export class FrameLog {
+  #video;
+  #reader = new FrameCodeReader();
+  #frames = [];
+  #presented = null;
+
+  /** Set where the stream's picture carries a frame code. */
+  coded = false;
+
+  /** Frames shown since the page was opened. */
+  rendered = 0;
+
+  /** When the latest frame was presented, performance.now(); null before the first. */
+  lastMs = null;
+
+  /** Frames since the last `take` that the callback missed or that lack an RTP timestamp. */
+  unmatched = 0;
+
+  /** `onFrame(presentedMs)` is called for each frame. */
+  constructor(video, onFrame) {
+    this.#video = video;
+    this.onFrame = onFrame;
+    if (!('requestVideoFrameCallback' in video)) return;
+    const next = (now, metadata) => {
+      video.requestVideoFrameCallback(next);
+      this.#collect(metadata);
+    };
+    video.requestVideoFrameCallback(next);
+  }
+
+  /** Frames of a session that is gone mean nothing to the next one. */
+  clear() {
+    this.#frames = [];
+    this.#presented = null;
+    this.unmatched = 0;
+  }
+
+  /**
+   * Frames since the last call, as the report wants them, with the count of
+   * those that cannot be told.
+   *
+   * `jitterBufferMs`: mean of the last interval, null where unknown.
+   */
+  take(jitterBufferMs) {
+    const ready = this.#frames.filter(({ pending }) => !pending);
+    this.#frames = this.#frames.filter(({ pending }) => pending);
+    const { unmatched } = this;
+    this.unmatched = 0;
+    return { frames: ready.map(({ report }) => divided(report, jitterBufferMs)), unmatched };
+  }
+
+  #collect(metadata) {
+    this.rendered += 1;
+    this.lastMs = metadata.presentationTime;
+    // The counter begins anew with each source of the element.
+    const missed = this.#presented === null ? 0 : metadata.presentedFrames - this.#presented - 1;
+    if (missed > 0) this.unmatched += missed;
+    this.#presented = metadata.presentedFrames;
+
+    if (metadata.rtpTimestamp === undefined) {
+      this.unmatched += 1;
+    } else {
+      const entry = {
+        pending: this.coded,
+        report: {
+          rtp_timestamp: metadata.rtpTimestamp,
+          received_ms: metadata.receiveTime ?? null,
+          presented_ms: metadata.presentationTime,
+          decode_ms: metadata.processingDuration === undefined ? null : metadata.processingDuration * 1000,
+          jitter_buffer_ms: null,
+          code: null,
+        },
+      };
+      this.#frames.push(entry);
+      if (this.#frames.length > LIMIT) {
+        this.#frames.shift();
+        this.unmatched += 1;
+      }
+      if (this.coded) {
+        this.#reader.read(this.#video, metadata).then((code) => {
+          entry.report.code = code;
+          entry.pending = false;
+        });
+      }
+    }
+    this.onFrame(metadata.presentationTime);
+  }
+}
+
+/** Gives the jitter buffer its share of the time between received and presented. */
+function divided(report, jitterBufferMs) {
+  if (report.received_ms === null || jitterBufferMs === null) return report;
+  const left = report.presented_ms - report.received_ms - (report.decode_ms ?? 0);
+  return { ...report, jitter_buffer_ms: Math.max(0, Math.min(jitterBufferMs, left)) };
+}

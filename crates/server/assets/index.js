@@ -1,0 +1,84 @@
+// The index: which streams there are, refreshed every two seconds.
+
+import { getJson, withToken } from './api.js';
+import { html, setText } from './dom.js';
+import { bitrate, duration, track } from './format.js';
+
+const REFRESH_MS = 2000;
+
+/** What the API calls the states, and the word shown. */
+const WORDS = { live: 'Live', connecting: 'Connecting', down: 'Down', ended: 'Ended' };
+
+const $ = (id) => document.getElementById(id);
+const rows = new Map();
+
+function row(name) {
+  const cell = (label) => html('td', { class: 'number', 'data-label': label });
+  const parts = {
+    pill: html('span', { class: 'pill' }),
+    detail: html('span', { class: 'detail' }),
+    tracks: html('td', { class: 'tracks' }),
+    viewers: cell('viewers'),
+    bitrate: cell('bitrate'),
+    uptime: cell('up'),
+  };
+  const link = html('a', { href: withToken(`/${encodeURIComponent(name)}`) }, name);
+  parts.row = html('tr', {},
+    html('th', { scope: 'row' }, link),
+    html('td', { class: 'state' }, parts.pill, parts.detail),
+    parts.tracks, parts.viewers, parts.bitrate, parts.uptime);
+  return parts;
+}
+
+/** Updates rows in place, so that focus and selection outlive the refresh. */
+function show(streams) {
+  const names = streams.map(({ name }) => name).sort((a, b) => a.localeCompare(b, 'en', { numeric: true }));
+  const byName = new Map(streams.map((stream) => [stream.name, stream]));
+  for (const [name, parts] of rows) {
+    if (!byName.has(name)) {
+      parts.row.remove();
+      rows.delete(name);
+    }
+  }
+  names.forEach((name, index) => {
+    if (!rows.has(name)) rows.set(name, row(name));
+    const parts = rows.get(name);
+    fill(parts, byName.get(name));
+    const place = $('rows').children[index];
+    if (place !== parts.row) $('rows').insertBefore(parts.row, place ?? null);
+  });
+  $('streams').hidden = names.length === 0;
+  $('empty').hidden = names.length > 0;
+  const live = streams.filter(({ state }) => state === 'live').length;
+  setText($('status'), names.length ? `${live} of ${names.length} live` : '');
+}
+
+function fill(parts, stream) {
+  parts.pill.dataset.state = stream.state;
+  setText(parts.pill, WORDS[stream.state] ?? stream.state);
+  setText(parts.detail, stream.detail ?? '');
+  const tracks = (stream.tracks ?? []).map(track);
+  if (parts.tracks.textContent !== tracks.join('')) {
+    parts.tracks.replaceChildren(...tracks.map((text) => html('span', {}, text)));
+  }
+  setText(parts.viewers, String(stream.viewers ?? 0));
+  setText(parts.bitrate, bitrate(stream.bitrate_bps));
+  setText(parts.uptime, duration(stream.uptime_s));
+}
+
+async function refresh() {
+  try {
+    const { streams } = await getJson('/api/v1/streams');
+    $('trouble').hidden = true;
+    show(streams ?? []);
+  } catch (error) {
+    setText($('trouble'), `${error.message}. Trying again every ${REFRESH_MS / 1000} s.`);
+    $('trouble').hidden = false;
+  }
+}
+
+for (;;) {
+  // A page nobody looks at need not ask.
+  if (!document.hidden) await refresh();
+  await new Promise((resolve) => { setTimeout(resolve, REFRESH_MS); });
+}

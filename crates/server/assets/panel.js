@@ -1,0 +1,139 @@
+// Puts what the player knows onto the page. Decides nothing.
+
+import { Accounts, FrameColumns, Sparkline } from './accounts.js';
+import { html, setText } from './dom.js';
+import { ABSENT, bitrate, milliseconds, quantity } from './format.js';
+import { Waterfall } from './waterfall.js';
+
+const $ = (id) => document.getElementById(id);
+
+const FACTS = [
+  'Video', 'Frame rate', 'Bitrate', 'Loss',
+  'Jitter buffer', 'Decoder', 'Round trip', 'Repairs',
+  'Audio', 'Protection', 'Freezes', 'Viewers',
+];
+
+export class Panel {
+  #facts = new Map();
+  #waterfall = new Waterfall($('waterfall'));
+  #columns = new FrameColumns($('columns'));
+  #sparkline = new Sparkline($('sparkline'));
+  #accounts = new Accounts();
+
+  constructor() {
+    $('facts').append(...FACTS.map((name) => {
+      const [value, note] = [html('span', {}, ABSENT), html('small')];
+      this.#facts.set(name, { value, note });
+      return html('div', {}, html('dt', {}, name), html('dd', {}, value, ' ', note));
+    }));
+    this.account(null, performance.now());
+  }
+
+  /** The word in the header, and over the picture a message where there is none to see. */
+  state(state, label, title = null, detail = null, mayRetry = false) {
+    const pill = $('state');
+    pill.dataset.state = state;
+    setText(pill, label);
+    $('message').hidden = title === null;
+    setText($('message-title'), title ?? '');
+    setText($('message-detail'), detail ?? '');
+    $('again').hidden = !mayRetry;
+  }
+
+  /** How long the viewer waited for the first picture. */
+  joined(text) {
+    setText($('joined'), text);
+  }
+
+  /** `sample`: from `StatsSampler`, null while nothing arrives; `viewers`: a count or null. */
+  reception(sample, viewers) {
+    const { audio = null, path = null } = sample ?? {};
+    const size = sample?.width ? `${sample.width}×${sample.height}` : '';
+    this.#fact('Video', sample?.codec ?? ABSENT, size);
+    this.#fact('Frame rate', quantity(sample?.fps, 1, 'fps'), some(sample?.framesDropped, 'dropped'));
+    this.#fact('Bitrate', bitrate(sample?.bitrate));
+    this.#fact('Loss', quantity(sample?.lossRatio === null ? null : sample?.lossRatio * 100, 2, '%'), some(sample?.packetsLost, 'packets'));
+    this.#fact('Jitter buffer', unit(sample?.jitterBufferMs), 'mean');
+    this.#fact('Decoder', unit(sample?.decodeMs), sample?.decoder ?? '');
+    this.#fact('Round trip', unit(path?.rttMs), path?.remote ?? '');
+    this.#fact('Repairs', some(sample?.nacks, 'NACK') || ABSENT, some(sample?.plis, 'PLI'));
+    this.#fact('Audio', audio?.codec ?? ABSENT, level(audio?.level));
+    this.#fact('Protection', path?.srtp?.replace(/^SRTP_/, '') ?? ABSENT);
+    this.#fact('Freezes', quantity(sample?.freezes, 0, '').trim());
+    this.#fact('Viewers', quantity(viewers, 0, '').trim());
+  }
+
+  /**
+   * Shows the server's answer to a report, null while there is none; returns the
+   * balance of frames as `Accounts.balance` does.
+   */
+  account(answer, nowMs) {
+    this.#waterfall.update(answer);
+    this.#accounts.add(answer?.frames, nowMs);
+    const glass = answer?.glass_to_glass ?? null;
+    const total = glass ?? answer?.end_to_end ?? null;
+    const name = glass ? 'glass to glass' : 'end to end';
+    setText($('headline-label'), `${name}, p50`);
+    setText($('headline'), milliseconds(total?.p50_ms));
+    setText($('headline-error'), total?.error_ms === undefined ? '' : `± ${milliseconds(total.error_ms)}`);
+    setText($('headline-more'), `p95 ${milliseconds(total?.p95_ms)} ms`);
+    const range = this.#sparkline.push(latest(answer, total));
+    setText($('sparkline-range'), range ? `${milliseconds(range.low)} to ${milliseconds(range.high)} ms` : ABSENT);
+    const top = this.#columns.update(this.#accounts.recent());
+    setText($('frames-top'), top === null ? '' : `a column each, ${milliseconds(top)} ms high`);
+    const balance = this.#accounts.balance();
+    this.#balance(balance, answer);
+    return balance;
+  }
+
+  /** The error of the joined clocks: `estimate` from `ServerClock`, or null. */
+  clock(estimate) {
+    setText($('clock'), estimate
+      ? `clocks joined within ± ${milliseconds(estimate.errorMs)} ms (RTT ${milliseconds(estimate.rttMs)} ms)`
+      : 'clocks not joined yet');
+  }
+
+  /** A new session's frames are not weighed with those of the last one. */
+  clear() {
+    this.#accounts.clear();
+  }
+
+  #fact(name, value, note = '') {
+    const fact = this.#facts.get(name);
+    setText(fact.value, value);
+    setText(fact.note, note);
+  }
+
+  #balance({ within, total, errorMs, worstMs }, answer) {
+    const node = $('balance');
+    if (!total) {
+      node.dataset.verdict = 'open';
+      setText(node, answer
+        ? 'This source carries no frame code: stages are summed, glass to glass is not measured.'
+        : 'Waiting for the first frames.');
+      return;
+    }
+    node.dataset.verdict = within === total ? 'good' : 'off';
+    const worst = within === total ? '' : `, worst ${milliseconds(worstMs)} ms off`;
+    setText(node, `accounted for: ${within} of ${total} frames within ± ${milliseconds(errorMs)} ms${worst}`);
+  }
+}
+
+const unit = (value) => (Number.isFinite(value) ? `${milliseconds(value)}\u00a0ms` : ABSENT);
+
+const some = (count, what) => (Number.isFinite(count) ? `${count} ${what}` : '');
+
+/** Loudness of the last moment, 0 dB being full scale. */
+function level(linear) {
+  if (!(linear > 0)) return linear === 0 ? 'silent' : '';
+  return `${Math.round(20 * Math.log10(linear))} dBFS`.replace('-', '−');
+}
+
+/** The median of the frames told in this answer; else the window's own. */
+function latest(answer, total) {
+  const known = (answer?.frames ?? [])
+    .map((frame) => (answer.glass_to_glass ? frame.glass_to_glass_ms : frame.sum_ms))
+    .filter(Number.isFinite)
+    .sort((a, b) => a - b);
+  return known.length ? known[Math.floor(known.length / 2)] : total?.p50_ms;
+}

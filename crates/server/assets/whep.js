@@ -1,0 +1,167 @@
+// One WHEP session (draft-ietf-wish-whep): offer out, answer in, media flows.
+//
+//   dial() ─ POST offer ─► 201 answer ─► ICE ─► DTLS ─► tracks
+//                └ Location: the session's own address: report and DELETE go there
+//
+// The offer leaves before ICE gathering has begun. The server is ICE-lite and
+// learns our address from the connectivity check itself, so neither our
+// candidates nor a STUN server nor trickle are needed, and each would cost a
+// round trip before the first picture. When and whether to dial again is the
+// caller's business.
+
+import { Problem, authorization, request } from './api.js';
+
+/** How long ICE and DTLS may take before the session counts as failed. */
+const CONNECT_DEADLINE_MS = 8000;
+
+/** A session that is over, or never came about after the answer. */
+export class Lost extends Error {
+  constructor(message) {
+    super(message);
+    this.name = 'Lost';
+  }
+}
+
+export class Session {
+  #over;
+
+  /** Resolves with a `Lost` once the connection failed; never rejects. */
+  ended = new Promise((resolve) => { this.#over = resolve; });
+
+  /** True from the first moment that ICE and DTLS stand. */
+  connected = false;
+
+  /**
+   * Opens a session at `endpoint`; throws `Problem` when the server refuses.
+   *
+   * `onTrack(track)`: for each remote track, audio and video.
+   * `onConnected()`: once ICE and DTLS stand.
+   */
+  static async dial(endpoint, { onTrack, onConnected }) {
+    const session = new Session(onTrack, onConnected);
+    try {
+      await session.#negotiate(endpoint);
+    } catch (error) {
+      session.close();
+      throw error;
+    }
+    return session;
+  }
+
+  constructor(onTrack, onConnected) {
+    // No STUN server: see the head of this file.
+    const pc = new RTCPeerConnection({ iceServers: [], bundlePolicy: 'max-bundle' });
+    this.pc = pc;
+    this.resource = null;
+    this.startedMs = performance.now();
+    pc.addEventListener('track', ({ track, receiver }) => {
+      preferLowDelay(receiver);
+      onTrack(track);
+    });
+    pc.addEventListener('connectionstatechange', () => {
+      if (pc.connectionState === 'connected' && !this.connected) {
+        this.connected = true;
+        onConnected();
+      }
+      // 'disconnected' is no end: ICE may find the way again by itself.
+      if (pc.connectionState === 'failed') this.lose('The connection failed');
+      if (pc.connectionState === 'closed') this.lose('The server closed the connection');
+    });
+    for (const kind of ['video', 'audio']) {
+      const { receiver } = pc.addTransceiver(kind, { direction: 'recvonly' });
+      preferLowDelay(receiver);
+    }
+  }
+
+  /** Declares the session over, for instance because the server forgot it. */
+  lose(message) {
+    this.#over(new Lost(message));
+  }
+
+  /**
+   * Ends the session here and at the server.
+   *
+   * The DELETE is `keepalive`, so that it outlives a page that is being left.
+   */
+  close() {
+    clearTimeout(this.deadline);
+    this.pc.close();
+    this.lose('Closed here');
+    if (this.resource) {
+      const options = { method: 'DELETE', headers: authorization, keepalive: true };
+      fetch(this.resource, options).catch(() => { /* a dead server needs no goodbye */ });
+      this.resource = null;
+    }
+  }
+
+  async #negotiate(endpoint) {
+    const offer = await this.pc.createOffer();
+    try {
+      await this.pc.setLocalDescription({ type: 'offer', sdp: withStereo(offer.sdp) });
+    } catch {
+      await this.pc.setLocalDescription(offer);
+    }
+    const response = await request(endpoint, {
+      method: 'POST',
+      headers: { 'content-type': 'application/sdp', accept: 'application/sdp' },
+      body: this.pc.localDescription.sdp,
+      timeoutMs: 10000,
+    });
+    const location = response.headers.get('location');
+    if (location) this.resource = new URL(location, response.url).href;
+    const answer = await response.text();
+    try {
+      await this.pc.setRemoteDescription({ type: 'answer', sdp: answer });
+    } catch (error) {
+      throw new Problem(response.status, 'The browser refuses the answer', error.message);
+    }
+    this.#watchTransport();
+    this.deadline = setTimeout(() => {
+      if (!this.connected) this.lose(unreachable(answer));
+    }, CONNECT_DEADLINE_MS);
+  }
+
+  /** The server's close_notify shows on the DTLS transport first, in some browsers only there. */
+  #watchTransport() {
+    const transport = this.pc.getReceivers()[0]?.transport;
+    transport?.addEventListener('statechange', () => {
+      if (transport.state === 'closed') this.lose('The server closed the connection');
+      if (transport.state === 'failed') this.lose('The DTLS handshake failed');
+    });
+  }
+}
+
+/**
+ * Asks for the smallest jitter buffer that the network allows.
+ *
+ * 0 ms is a wish, not an order: the browser still waits for as long as the
+ * measured jitter, retransmissions and lip sync need, but adds no margin of its
+ * own for smoothness. `playoutDelayHint` (seconds) is the older name.
+ */
+function preferLowDelay(receiver) {
+  try {
+    if ('jitterBufferTarget' in receiver) receiver.jitterBufferTarget = 0;
+    else if ('playoutDelayHint' in receiver) receiver.playoutDelayHint = 0;
+  } catch { /* a hint: playing without it is right */ }
+}
+
+/**
+ * Says in the offer that stereo Opus may be decoded as stereo.
+ *
+ * RFC 7587 §7.1: without `stereo=1` from the receiver a sender should assume
+ * mono, and Chromium then decodes mono even where two channels arrive.
+ */
+export function withStereo(sdp) {
+  const payloadType = /^a=rtpmap:(\d+) opus\/48000\/2\r?$/im.exec(sdp)?.[1];
+  if (!payloadType) return sdp;
+  const line = new RegExp(`^(a=fmtp:${payloadType} )(?!.*\\bstereo=1)(.*?)(\\r?)$`, 'm');
+  return sdp.replace(line, '$1$2;stereo=1$3');
+}
+
+/** The likely cause when no connectivity check was answered, with the address tried. */
+function unreachable(answer) {
+  const tried = [...answer.matchAll(/^a=candidate:\S+ \d+ (\w+) \d+ (\S+) (\d+)/gm)]
+    .map(([, protocol, address, port]) => `${protocol.toLowerCase()} ${address}:${port}`);
+  const where = tried.length ? [...new Set(tried)].slice(0, 3).join(', ') : 'the server';
+  return `No answer from ${where} within ${CONNECT_DEADLINE_MS / 1000} s: a firewall may block it`;
+}
