@@ -1,0 +1,180 @@
+//! An RGB picture and the few shapes the clip is made of.
+//!
+//! Shapes are signed distances in pixels, so edges are smooth at any place
+//! between pixels: that is what makes slow motion look slow.
+
+use std::f32::consts::TAU;
+
+/// Width in pixels.
+pub(super) const WIDTH: usize = 1280;
+/// Height in pixels.
+pub(super) const HEIGHT: usize = 720;
+
+/// A place in pixels; the centre of the first pixel is (0.5, 0.5).
+pub(super) type Point = (f32, f32);
+
+/// Red, green, blue in 0..=1, sRGB-coded.
+#[derive(Clone, Copy)]
+pub(super) struct Colour(pub(super) f32, pub(super) f32, pub(super) f32);
+
+impl Colour {
+    /// From the usual six hexadecimal digits.
+    pub(super) const fn hex(rgb: u32) -> Self {
+        Self(
+            (rgb >> 16 & 0xff) as f32 / 255.0,
+            (rgb >> 8 & 0xff) as f32 / 255.0,
+            (rgb & 0xff) as f32 / 255.0,
+        )
+    }
+}
+
+/// A picture under construction.
+#[derive(Clone)]
+pub(super) struct Canvas {
+    rgb: Vec<[f32; 3]>,
+}
+
+impl Canvas {
+    /// A picture whose every pixel is asked for once.
+    pub(super) fn from_fn(colour_at: impl Fn(f32, f32) -> Colour) -> Self {
+        let mut rgb = Vec::with_capacity(WIDTH * HEIGHT);
+        for y in 0..HEIGHT {
+            for x in 0..WIDTH {
+                let Colour(r, g, b) = colour_at(x as f32 + 0.5, y as f32 + 0.5);
+                rgb.push([r, g, b]);
+            }
+        }
+        Self { rgb }
+    }
+
+    /// Eight bits a channel, rows top-down, as ffmpeg's `rgb24`.
+    ///
+    /// Ordered dither of ± half a step keeps dark gradients free of bands.
+    pub(super) fn write_rgb24(&self, out: &mut Vec<u8>) {
+        const BAYER: [[f32; 4]; 4] = [
+            [0.0, 8.0, 2.0, 10.0],
+            [12.0, 4.0, 14.0, 6.0],
+            [3.0, 11.0, 1.0, 9.0],
+            [15.0, 7.0, 13.0, 5.0],
+        ];
+        out.clear();
+        for (index, pixel) in self.rgb.iter().enumerate() {
+            let (x, y) = (index % WIDTH, index / WIDTH);
+            let threshold = (BAYER[y % 4][x % 4] + 0.5) / 16.0;
+            out.extend(pixel.map(|v| (v * 255.0 + threshold).clamp(0.0, 255.0) as u8));
+        }
+    }
+
+    /// Paints where `distance` is negative, with an edge one pixel soft.
+    ///
+    /// `bounds`: left, top, right, bottom of what the shape can touch.
+    pub(super) fn fill(
+        &mut self,
+        bounds: [f32; 4],
+        colour: Colour,
+        alpha: f32,
+        distance: impl Fn(Point) -> f32,
+    ) {
+        self.blend(bounds, colour, |at| {
+            alpha * (0.5 - distance(at)).clamp(0.0, 1.0)
+        });
+    }
+
+    /// Paints with a coverage of its own at each place.
+    pub(super) fn blend(
+        &mut self,
+        bounds: [f32; 4],
+        colour: Colour,
+        coverage: impl Fn(Point) -> f32,
+    ) {
+        let [left, top, right, bottom] = bounds;
+        let clip = |v: f32, end: usize| (v.max(0.0) as usize).min(end);
+        let (left, right) = (clip(left, WIDTH), clip(right + 1.0, WIDTH));
+        for y in clip(top, HEIGHT)..clip(bottom + 1.0, HEIGHT) {
+            for x in left..right {
+                let a = coverage((x as f32 + 0.5, y as f32 + 0.5));
+                if a > 0.0 {
+                    let pixel = &mut self.rgb[y * WIDTH + x];
+                    for (have, want) in pixel.iter_mut().zip([colour.0, colour.1, colour.2]) {
+                        *have += (want - *have) * a.min(1.0);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A line with round ends.
+    pub(super) fn line(&mut self, a: Point, b: Point, thickness: f32, colour: Colour, alpha: f32) {
+        let r = thickness / 2.0;
+        self.fill(around(a, b, r + 1.0), colour, alpha, |p| {
+            to_segment(p, a, b) - r
+        });
+    }
+
+    /// A soft light around a line, gone at `reach` pixels.
+    pub(super) fn glow(&mut self, a: Point, b: Point, reach: f32, colour: Colour, alpha: f32) {
+        self.blend(around(a, b, reach), colour, |p| {
+            let near = (1.0 - to_segment(p, a, b) / reach).max(0.0);
+            alpha * near * near
+        });
+    }
+
+    /// A filled disc.
+    pub(super) fn disc(&mut self, centre: Point, radius: f32, colour: Colour, alpha: f32) {
+        self.line(centre, centre, radius * 2.0, colour, alpha);
+    }
+
+    /// A circle line.
+    pub(super) fn ring(
+        &mut self,
+        centre: Point,
+        radius: f32,
+        thickness: f32,
+        colour: Colour,
+        alpha: f32,
+    ) {
+        let bounds = around(centre, centre, radius + thickness);
+        self.fill(bounds, colour, alpha, |p| {
+            (length(p.0 - centre.0, p.1 - centre.1) - radius).abs() - thickness / 2.0
+        });
+    }
+
+    /// An upright rectangle without soft edges.
+    pub(super) fn block(&mut self, x: usize, y: usize, width: usize, height: usize, grey: f32) {
+        for row in y..y + height {
+            self.rgb[row * WIDTH + x..][..width].fill([grey; 3]);
+        }
+    }
+}
+
+/// The place `turn` (0 is up, a quarter is right) around `centre`.
+pub(super) fn around_clock(centre: Point, radius: f32, turn: f32) -> Point {
+    let (sin, cos) = (turn * TAU).sin_cos();
+    (centre.0 + radius * sin, centre.1 - radius * cos)
+}
+
+/// The turn (0..1, clockwise from up) at which `p` stands around `centre`.
+pub(super) fn turn_of(p: Point, centre: Point) -> f32 {
+    ((p.0 - centre.0).atan2(centre.1 - p.1) / TAU).rem_euclid(1.0)
+}
+
+/// Euclidean length.
+pub(super) fn length(x: f32, y: f32) -> f32 {
+    (x * x + y * y).sqrt()
+}
+
+fn to_segment(p: Point, a: Point, b: Point) -> f32 {
+    let (px, py, bx, by) = (p.0 - a.0, p.1 - a.1, b.0 - a.0, b.1 - a.1);
+    let span = (bx * bx + by * by).max(1e-6);
+    let t = ((px * bx + py * by) / span).clamp(0.0, 1.0);
+    length(px - bx * t, py - by * t)
+}
+
+fn around(a: Point, b: Point, reach: f32) -> [f32; 4] {
+    [
+        a.0.min(b.0) - reach,
+        a.1.min(b.1) - reach,
+        a.0.max(b.0) + reach,
+        a.1.max(b.1) + reach,
+    ]
+}
