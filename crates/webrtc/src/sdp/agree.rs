@@ -1,0 +1,320 @@
+use glassline_media::{Codec, Kind, Ssrc};
+
+use super::attribute::{Attribute, Setup, StreamId};
+use super::attributes::Attributes;
+use super::description::{MediaDescription, SessionDescription};
+use super::error::Error;
+use super::format;
+use super::negotiate::{ExtensionIds, Feedback, media_name};
+use super::transport::{Missing, RemoteTransport};
+use super::{ABS_SEND_TIME_URI, MID_URI, TRANSPORT_CC_URI};
+
+/// What an answer to our offer agrees to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Agreed {
+    /// The `m=` lines on which the peer sends; never empty.
+    pub media: Vec<AgreedMedia>,
+    /// The peer's end of the one transport.
+    pub remote: RemoteTransport,
+    /// We open the DTLS connection.
+    pub dtls_client: bool,
+}
+
+/// An `m=` line on which the peer sends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgreedMedia {
+    /// Which `m=` line, from 0.
+    pub line: usize,
+    /// Its tag.
+    pub mid: String,
+    /// Picture or sound.
+    pub kind: Kind,
+    /// What may come, most likely first; never empty.
+    pub codecs: Vec<AgreedCodec>,
+    /// The RTP source, if announced.
+    pub ssrc: Option<Ssrc>,
+    /// The source of its retransmissions, if announced.
+    pub rtx_ssrc: Option<Ssrc>,
+    /// The MediaStream and track, if announced.
+    pub stream_id: Option<StreamId>,
+    /// Header extensions that packets may carry.
+    pub extensions: ExtensionIds,
+    /// RTCP may go without a leading report (RFC 5506).
+    pub reduced_size_rtcp: bool,
+}
+
+/// A payload type that may come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgreedCodec {
+    /// 0..=127.
+    pub payload_type: u8,
+    /// The coding.
+    pub codec: Codec,
+    /// The answer's `fmtp`, empty without one.
+    pub parameters: String,
+    /// Payload type of its retransmissions.
+    pub rtx_payload_type: Option<u8>,
+    /// The feedback that the peer acts on.
+    pub feedback: Feedback,
+}
+
+/// Why an answer cannot be used. The peer's fault; the session cannot start.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AnswerError {
+    /// Not SDP.
+    #[error(transparent)]
+    Malformed(#[from] Error),
+    /// RFC 3264 §6: as many `m=` lines as the offer has.
+    #[error("the answer has {answered} m= lines, the offer has {offered}")]
+    LineCount {
+        /// In our offer.
+        offered: usize,
+        /// In the answer.
+        answered: usize,
+    },
+    /// RFC 3264 §6: in the same order.
+    #[error("{media}: the offer has {offered} at this place")]
+    LineKind {
+        /// The answer's `m=` line.
+        media: String,
+        /// The kind of ours.
+        offered: String,
+    },
+    /// The peer sends nothing that we can receive.
+    #[error("the peer sends nothing that was offered: {}", .answered.join(", "))]
+    NothingAgreed {
+        /// The answer's `m=` lines, and why each is of no use.
+        answered: Vec<String>,
+    },
+    /// The peer wants several transports.
+    #[error("{media}: not in one a=group:BUNDLE with the others")]
+    NoBundle {
+        /// The first `m=` line outside.
+        media: String,
+    },
+    /// RTCP on a port of its own.
+    #[error("{media}: no a=rtcp-mux")]
+    NoRtcpMux {
+        /// The `m=` line.
+        media: String,
+    },
+    /// Nothing to check the DTLS certificate against.
+    #[error("no a=fingerprint by SHA-256, SHA-384 or SHA-512")]
+    NoFingerprint,
+    /// No ICE credentials.
+    #[error("no a=ice-ufrag and a=ice-pwd")]
+    NoIce,
+    /// The peer does not connect now.
+    #[error("a=setup:holdconn: the peer does not connect")]
+    HeldBack,
+}
+
+impl Agreed {
+    /// The codec of a payload type and the `m=` line it belongs to.
+    pub fn codec(&self, payload_type: u8) -> Option<(&AgreedMedia, &AgreedCodec)> {
+        self.find(|codec| codec.payload_type == payload_type)
+    }
+
+    /// The codec whose retransmissions have this payload type.
+    pub fn retransmitted(&self, payload_type: u8) -> Option<(&AgreedMedia, &AgreedCodec)> {
+        self.find(|codec| codec.rtx_payload_type == Some(payload_type))
+    }
+
+    fn find(&self, wanted: impl Fn(&AgreedCodec) -> bool) -> Option<(&AgreedMedia, &AgreedCodec)> {
+        self.media.iter().find_map(|media| {
+            let codec = media.codecs.iter().find(|codec| wanted(codec))?;
+            Some((media, codec))
+        })
+    }
+}
+
+/// Reads the answer to `offer`.
+///
+/// Takes the liberties that servers do: attributes at session level, a missing
+/// `mid`, `setup` or `rtpmap`, a bundle that only equal ICE credentials show.
+pub fn apply_answer(offer: &SessionDescription, answer: &str) -> Result<Agreed, AnswerError> {
+    let answer = SessionDescription::parse(answer)?;
+    check_lines(offer, &answer)?;
+    let mut media = Vec::new();
+    let mut useless = Vec::new();
+    for (line, (offered, answered)) in offer.media.iter().zip(&answer.media).enumerate() {
+        match agreed_media(line, &answer, offered, answered) {
+            Ok(agreed) => media.push(agreed),
+            Err(why) => useless.push(format!("{}: {why}", media_name(&answer, line))),
+        }
+    }
+    let lines: Vec<usize> = media.iter().map(|it| it.line).collect();
+    if lines.is_empty() {
+        return Err(AnswerError::NothingAgreed { answered: useless });
+    }
+    check_bundle(&answer, &lines)?;
+    let remote = RemoteTransport::read(&transport_sections(&answer, &lines)).map_err(
+        |missing| match missing {
+            Missing::Credentials => AnswerError::NoIce,
+            Missing::Fingerprint => AnswerError::NoFingerprint,
+        },
+    )?;
+    let dtls_client = match remote.setup {
+        Some(Setup::Active) => false,
+        // RFC 4145 §4: passive is what an answer without the attribute means;
+        // actpass is not for answers and leaves the choice to us.
+        Some(Setup::Passive | Setup::ActPass) | None => true,
+        Some(Setup::HoldConn) => return Err(AnswerError::HeldBack),
+    };
+    Ok(Agreed {
+        media,
+        remote,
+        dtls_client,
+    })
+}
+
+fn check_lines(offer: &SessionDescription, answer: &SessionDescription) -> Result<(), AnswerError> {
+    if answer.media.len() != offer.media.len() {
+        return Err(AnswerError::LineCount {
+            offered: offer.media.len(),
+            answered: answer.media.len(),
+        });
+    }
+    let mut pairs = offer.media.iter().zip(&answer.media).enumerate();
+    match pairs.find(|(_, (ours, theirs))| ours.kind != theirs.kind) {
+        Some((line, (ours, _))) => Err(AnswerError::LineKind {
+            media: media_name(answer, line),
+            offered: ours.kind.clone(),
+        }),
+        None => Ok(()),
+    }
+}
+
+fn agreed_media(
+    line: usize,
+    answer: &SessionDescription,
+    offered: &MediaDescription,
+    answered: &MediaDescription,
+) -> Result<AgreedMedia, &'static str> {
+    let kind = answered.media_kind().ok_or("neither video nor audio")?;
+    if answered.is_rejected() {
+        return Err("port 0");
+    }
+    if !answer.direction(line).sends() {
+        return Err(answer.direction(line).as_str());
+    }
+    let codecs = agreed_codecs(offered, answered);
+    if codecs.is_empty() {
+        return Err("no codec of the offer");
+    }
+    let mid = answered.attributes.mid().or(offered.attributes.mid());
+    let (ssrc, rtx_ssrc) = sources(&answered.attributes);
+    let extension = |uri| {
+        let here = answered.attributes.extension_maps();
+        here.chain(answer.attributes.extension_maps())
+            .find(|map| map.uri == uri)
+            .and_then(|map| u8::try_from(map.id).ok())
+    };
+    Ok(AgreedMedia {
+        line,
+        mid: mid.unwrap_or_default().to_owned(),
+        kind,
+        codecs,
+        ssrc,
+        rtx_ssrc,
+        stream_id: answered.attributes.stream_id().cloned(),
+        extensions: ExtensionIds {
+            mid: extension(MID_URI),
+            transport_cc: extension(TRANSPORT_CC_URI),
+            abs_send_time: extension(ABS_SEND_TIME_URI),
+        },
+        reduced_size_rtcp: answered.attributes.has(&Attribute::RtcpReducedSize),
+    })
+}
+
+/// The answer's payload types, in its order; where it says no `rtpmap` of one, ours holds.
+fn agreed_codecs(offered: &MediaDescription, answered: &MediaDescription) -> Vec<AgreedCodec> {
+    let mut codecs: Vec<AgreedCodec> = Vec::new();
+    for payload_type in format::payload_types(answered) {
+        let codec = match answered.attributes.rtpmap(payload_type) {
+            Some(_) => format::codec_of(answered, payload_type),
+            None => format::codec_of(offered, payload_type),
+        };
+        let new = codecs.iter().all(|it| it.payload_type != payload_type);
+        let Some(codec) = codec.filter(|_| new) else {
+            continue;
+        };
+        let has = |kind| answered.attributes.has_feedback(payload_type, kind);
+        let parameters = answered.attributes.fmtp(payload_type);
+        codecs.push(AgreedCodec {
+            payload_type,
+            codec,
+            parameters: parameters.map_or_else(String::new, |it| it.parameters.clone()),
+            rtx_payload_type: format::rtx_of(answered, payload_type),
+            feedback: Feedback {
+                nack: has("nack"),
+                pli: has("nack pli"),
+                fir: has("ccm fir"),
+                transport_cc: has("transport-cc"),
+            },
+        });
+    }
+    codecs
+}
+
+/// The media's source and its retransmissions' (RFC 4588 §8.8 with RFC 5576's FID).
+fn sources(attributes: &Attributes) -> (Option<Ssrc>, Option<Ssrc>) {
+    let mut groups = attributes.ssrc_groups();
+    match groups.find(|group| group.semantics == "FID") {
+        Some(group) => (group.ssrcs.first().copied(), group.ssrcs.get(1).copied()),
+        None => (attributes.ssrcs().next().map(|it| it.ssrc), None),
+    }
+}
+
+fn check_bundle(answer: &SessionDescription, lines: &[usize]) -> Result<(), AnswerError> {
+    let section = |line: usize| answer.media.get(line).map(|media| &media.attributes);
+    let Some((&first, others)) = lines.split_first() else {
+        return Ok(());
+    };
+    let first_section = section(first);
+    let bundle = first_section
+        .and_then(Attributes::mid)
+        .and_then(|mid| answer.bundle_of(mid));
+    let credentials = first_section.and_then(Attributes::credentials);
+    for &line in others {
+        let mid = section(line).and_then(Attributes::mid);
+        let bundled = bundle.is_some_and(|bundle| bundle.iter().any(|it| Some(&**it) == mid));
+        if !bundled && section(line).and_then(Attributes::credentials) != credentials {
+            return Err(AnswerError::NoBundle {
+                media: media_name(answer, line),
+            });
+        }
+    }
+    let muxed = lines
+        .iter()
+        .filter_map(|&line| section(line))
+        .any(|section| section.has(&Attribute::RtcpMux));
+    if muxed {
+        Ok(())
+    } else {
+        Err(AnswerError::NoRtcpMux {
+            media: media_name(answer, first),
+        })
+    }
+}
+
+/// The bundle's tag, the other sections on which the peer sends, the session.
+fn transport_sections<'a>(answer: &'a SessionDescription, lines: &[usize]) -> Vec<&'a Attributes> {
+    let agreed = lines.iter().filter_map(|&line| answer.media.get(line));
+    let mut sections: Vec<&Attributes> = Vec::new();
+    let tag = answer
+        .attributes
+        .groups("BUNDLE")
+        .find_map(|group| answer.by_mid(group.mids.first()?));
+    for media in tag.into_iter().chain(agreed) {
+        if !sections
+            .iter()
+            .any(|it| std::ptr::eq(*it, &raw const media.attributes))
+        {
+            sections.push(&media.attributes);
+        }
+    }
+    sections.push(&answer.attributes);
+    sections
+}

@@ -1,0 +1,249 @@
+use std::net::SocketAddr;
+
+use glassline_media::{Codec, Ssrc};
+
+use super::attribute::{
+    Attribute, Direction, FormatParameters, Group, RtcpFeedback, RtpMap, Setup, SsrcAttribute,
+    SsrcGroup, StreamId,
+};
+use super::attributes::Attributes;
+use super::description::{MediaDescription, Origin, SessionDescription};
+use super::fingerprint::Fingerprint;
+use super::negotiate::{AnswerLine, Feedback, Negotiated, NegotiatedTrack};
+use super::transport::{IceCredentials, push_candidates, push_transport};
+
+/// What this end says of itself in an answer.
+#[derive(Clone, Debug)]
+pub struct LocalDescription {
+    /// Our ICE credentials.
+    pub credentials: IceCredentials,
+    /// Of our certificate.
+    pub fingerprint: Fingerprint,
+    /// Where we are reached, most preferred first; all there are.
+    pub candidates: Vec<SocketAddr>,
+    /// Number of the session, below 2⁶³ (RFC 8829 §5.2.1).
+    pub session_id: u64,
+    /// Rises with each description of the session.
+    pub session_version: u64,
+    /// The RTP sources of [`Negotiated::tracks`], in that order.
+    pub senders: Vec<SenderSsrc>,
+    /// Canonical name of RTCP, the same for all sources (RFC 8834 §4.9).
+    pub cname: String,
+    /// Groups our tracks into one MediaStream, so that the peer plays them in step.
+    pub stream_id: String,
+}
+
+/// The RTP sources of one track.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SenderSsrc {
+    /// Of the media.
+    pub ssrc: Ssrc,
+    /// Of its retransmissions; used where RTX is agreed.
+    pub rtx: Option<Ssrc>,
+}
+
+/// Writes the answer: ICE-lite, DTLS server, sending only.
+///
+/// Characters of `cname` and `stream_id` that SDP does not allow become `-`.
+pub fn answer(negotiated: &Negotiated, local: &LocalDescription) -> String {
+    let mut session = Attributes::default();
+    if !negotiated.bundle.is_empty() {
+        session.push(Attribute::Group(Group {
+            semantics: "BUNDLE".to_owned(),
+            mids: negotiated.bundle.clone(),
+        }));
+    }
+    session.push(Attribute::Other {
+        name: "msid-semantic".to_owned(),
+        value: Some(" WMS *".to_owned()),
+    });
+    session.push(Attribute::IceLite);
+    let lines = negotiated.lines.iter();
+    SessionDescription {
+        origin: Origin::local(local.session_id, local.session_version),
+        name: "-".to_owned(),
+        lines: vec![('t', "0 0".to_owned())],
+        attributes: session,
+        media: lines
+            .map(|line| match line.track {
+                Some(index) => accepted(negotiated, index, line, local),
+                None => rejected(line),
+            })
+            .collect(),
+    }
+    .to_string()
+}
+
+/// RFC 3264 §6: a line that is not wanted keeps its place with port 0.
+fn rejected(line: &AnswerLine) -> MediaDescription {
+    let mut attributes = Attributes::default();
+    attributes.0.extend(line.mid.clone().map(Attribute::Mid));
+    attributes.push(Attribute::Direction(Direction::Inactive));
+    MediaDescription {
+        kind: line.kind.clone(),
+        port: 0,
+        port_count: None,
+        protocol: line.protocol.clone(),
+        formats: vec![line.format.clone()],
+        lines: vec![('c', "IN IP4 0.0.0.0".to_owned())],
+        attributes,
+    }
+}
+
+fn accepted(
+    negotiated: &Negotiated,
+    index: usize,
+    line: &AnswerLine,
+    local: &LocalDescription,
+) -> MediaDescription {
+    let track = &negotiated.tracks[index];
+    let (port, connection) = default_destination(&local.candidates);
+    let mut attributes = Attributes::default();
+    attributes.0.extend(line.mid.clone().map(Attribute::Mid));
+    attributes.push(Attribute::Direction(Direction::SendOnly));
+    attributes.push(Attribute::RtcpMux);
+    if track.reduced_size_rtcp {
+        attributes.push(Attribute::RtcpReducedSize);
+    }
+    push_transport(
+        &mut attributes,
+        &local.credentials,
+        &local.fingerprint,
+        Setup::Passive,
+    );
+    if negotiated.remote.trickle {
+        attributes.push(Attribute::IceOptions(vec!["trickle".to_owned()]));
+    }
+    let maps = track.extension_maps.iter().cloned();
+    attributes.0.extend(maps.map(Attribute::ExtensionMap));
+    push_format(&mut attributes, track);
+    push_sources(&mut attributes, track, local.senders.get(index), local);
+    let carries_transport = match negotiated.bundle.first() {
+        Some(tag) => *tag == track.mid,
+        None => true,
+    };
+    if carries_transport {
+        push_candidates(&mut attributes, &local.candidates);
+    }
+    let formats = [Some(track.payload_type), track.rtx_payload_type];
+    MediaDescription {
+        kind: line.kind.clone(),
+        port,
+        port_count: None,
+        protocol: line.protocol.clone(),
+        formats: formats.iter().flatten().map(u8::to_string).collect(),
+        lines: vec![('c', connection)],
+        attributes,
+    }
+}
+
+fn push_format(attributes: &mut Attributes, track: &NegotiatedTrack) {
+    let payload_type = track.payload_type;
+    attributes.push(Attribute::RtpMap(rtpmap(payload_type, track.codec)));
+    if let Some(parameters) = &track.fmtp {
+        attributes.push(Attribute::FormatParameters(FormatParameters {
+            payload_type,
+            parameters: parameters.clone(),
+        }));
+    }
+    push_feedback(attributes, payload_type, track.feedback);
+    if let Some(rtx) = track.rtx_payload_type {
+        push_rtx(attributes, rtx, payload_type, track.codec);
+    }
+}
+
+pub(super) fn rtpmap(payload_type: u8, codec: Codec) -> RtpMap {
+    RtpMap {
+        payload_type,
+        encoding: codec.encoding_name().to_owned(),
+        clock_rate: codec.clock_rate(),
+        channels: (codec == Codec::Opus).then_some(2),
+    }
+}
+
+pub(super) fn push_rtx(attributes: &mut Attributes, rtx: u8, original: u8, codec: Codec) {
+    attributes.push(Attribute::RtpMap(RtpMap {
+        payload_type: rtx,
+        encoding: "rtx".to_owned(),
+        clock_rate: codec.clock_rate(),
+        channels: None,
+    }));
+    attributes.push(Attribute::FormatParameters(FormatParameters {
+        payload_type: rtx,
+        parameters: format!("apt={original}"),
+    }));
+}
+
+pub(super) fn push_feedback(attributes: &mut Attributes, payload_type: u8, feedback: Feedback) {
+    let kinds = [
+        (feedback.transport_cc, "transport-cc"),
+        (feedback.fir, "ccm fir"),
+        (feedback.nack, "nack"),
+        (feedback.pli, "nack pli"),
+    ];
+    for (_, kind) in kinds.into_iter().filter(|(agreed, _)| *agreed) {
+        attributes.push(Attribute::RtcpFeedback(RtcpFeedback {
+            payload_type: Some(payload_type),
+            kind: kind.to_owned(),
+        }));
+    }
+}
+
+fn push_sources(
+    attributes: &mut Attributes,
+    track: &NegotiatedTrack,
+    sender: Option<&SenderSsrc>,
+    local: &LocalDescription,
+) {
+    attributes.push(Attribute::StreamId(StreamId {
+        stream: token(&local.stream_id),
+        track: Some(format!("{}{}", track.codec.kind(), track.track)),
+    }));
+    let Some(sender) = sender else { return };
+    let rtx = sender.rtx.filter(|_| track.rtx_payload_type.is_some());
+    if let Some(rtx) = rtx {
+        attributes.push(Attribute::SsrcGroup(SsrcGroup {
+            semantics: "FID".to_owned(),
+            ssrcs: vec![sender.ssrc, rtx],
+        }));
+    }
+    for ssrc in [Some(sender.ssrc), rtx].into_iter().flatten() {
+        attributes.push(Attribute::Ssrc(SsrcAttribute {
+            ssrc,
+            name: "cname".to_owned(),
+            value: Some(token(&local.cname)),
+        }));
+    }
+}
+
+/// Port and `c=` value of the default candidate (RFC 8839 §4.2.1.2): IPv4 before
+/// IPv6; port 9 of nowhere without candidates.
+pub(super) fn default_destination(candidates: &[SocketAddr]) -> (u16, String) {
+    let v4 = candidates
+        .iter()
+        .find(|it| it.ip().to_canonical().is_ipv4());
+    match v4.or(candidates.first()) {
+        Some(address) => {
+            let ip = address.ip().to_canonical();
+            let family = if ip.is_ipv4() { "IP4" } else { "IP6" };
+            (address.port(), format!("IN {family} {ip}"))
+        }
+        None => (9, "IN IP4 0.0.0.0".to_owned()),
+    }
+}
+
+/// A name that can neither end its line nor fall into two words: 1 to 64
+/// characters of RFC 8830's `msid`.
+fn token(name: &str) -> String {
+    let plain = |it: char| it.is_ascii_alphanumeric() || "!#$%&'*+-.^_`{|}~".contains(it);
+    let kept: String = name
+        .chars()
+        .take(64)
+        .map(|it| if plain(it) { it } else { '-' })
+        .collect();
+    if kept.is_empty() {
+        "-".to_owned()
+    } else {
+        kept
+    }
+}

@@ -1,0 +1,250 @@
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+
+use super::error::Reason;
+
+/// An ICE candidate (RFC 8839 §5.1; TCP types RFC 6544 §4.5).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// Equal for candidates of one type, base and server.
+    pub foundation: String,
+    /// 1 for RTP, and for everything once RTCP is multiplexed; 1..=256.
+    pub component: u16,
+    /// Transport protocol.
+    pub protocol: Protocol,
+    /// Larger is preferred.
+    pub priority: u32,
+    /// Where it is, a name if not yet resolved.
+    pub address: Address,
+    /// Port; 9 for active TCP candidates.
+    pub port: u16,
+    /// How it was learnt.
+    pub kind: CandidateKind,
+    /// `raddr` and `rport`, the base of a reflexive or relayed candidate.
+    pub related: Option<(Address, u16)>,
+    /// Further name/value pairs in their order: `tcptype`, `generation`, `ufrag`, …
+    pub extensions: Vec<(String, String)>,
+}
+
+/// Transport protocol of a candidate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Protocol {
+    /// UDP.
+    Udp,
+    /// TCP (RFC 6544).
+    Tcp,
+    /// Any other, in lower case: to be ignored (RFC 8839 §5.1).
+    Other(String),
+}
+
+/// Where a candidate is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// An IP address.
+    Ip(IpAddr),
+    /// A name, such as the `….local` of multicast DNS, unresolved.
+    Name(String),
+}
+
+/// How a candidate was learnt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CandidateKind {
+    /// From an interface.
+    Host,
+    /// From a STUN server.
+    ServerReflexive,
+    /// From a check of the peer.
+    PeerReflexive,
+    /// Allocated on a TURN server.
+    Relay,
+    /// Any other: to be ignored (RFC 8839 §5.1).
+    Other(String),
+}
+
+impl Candidate {
+    /// A UDP host candidate for component 1, the `index`-th of its agent.
+    ///
+    /// Earlier ones get the higher priority (RFC 8445 §5.1.2.1: type preference
+    /// 126, local preference 65535 − `index`).
+    pub fn host(address: SocketAddr, index: usize) -> Self {
+        let local = 65_535 - u32::try_from(index).map_or(65_535, |index| index.min(65_535));
+        Self {
+            foundation: (index + 1).to_string(),
+            component: 1,
+            protocol: Protocol::Udp,
+            priority: (126 << 24) | (local << 8) | 255,
+            address: Address::Ip(address.ip().to_canonical()),
+            port: address.port(),
+            kind: CandidateKind::Host,
+            related: None,
+            extensions: Vec::new(),
+        }
+    }
+
+    /// IP address and port; `None` for an unresolved name.
+    pub const fn socket_addr(&self) -> Option<SocketAddr> {
+        match self.address {
+            Address::Ip(ip) => Some(SocketAddr::new(ip, self.port)),
+            Address::Name(_) => None,
+        }
+    }
+
+    /// The value of an extension such as `tcptype` or `ufrag`.
+    pub fn extension(&self, name: &str) -> Option<&str> {
+        let pair = self.extensions.iter().find(|(key, _)| key == name)?;
+        Some(&pair.1)
+    }
+
+    /// Reads the value of `a=candidate:`.
+    pub(super) fn parse(value: &str) -> Result<Self, Reason> {
+        let problem = |problem| Reason::Attribute {
+            name: "candidate",
+            problem,
+        };
+        let mut fields = value.split_whitespace();
+        let mut field = |what| fields.next().ok_or(problem(what));
+        let foundation = field("no foundation")?.to_owned();
+        let component = field("no component")?
+            .parse()
+            .ok()
+            .filter(|id| (1..=256).contains(id))
+            .ok_or(problem("the component is not 1..=256"))?;
+        let protocol = Protocol::from_name(field("no transport")?);
+        let priority = field("no priority")?
+            .parse()
+            .map_err(|_| problem("the priority is not a 32-bit number"))?;
+        let address = Address::parse(field("no address")?);
+        let port = field("no port")?
+            .parse()
+            .map_err(|_| problem("the port is not 0..=65535"))?;
+        if field("no `typ`")? != "typ" {
+            return Err(problem("expected `typ` after the port"));
+        }
+        let kind = CandidateKind::from_name(field("no type")?);
+        let mut candidate = Self {
+            foundation,
+            component,
+            protocol,
+            priority,
+            address,
+            port,
+            kind,
+            related: None,
+            extensions: Vec::new(),
+        };
+        candidate
+            .read_extensions(fields)
+            .map_err(|what| problem(what))?;
+        Ok(candidate)
+    }
+
+    fn read_extensions<'a>(
+        &mut self,
+        mut fields: impl Iterator<Item = &'a str>,
+    ) -> Result<(), &'static str> {
+        let mut base: Option<Address> = None;
+        let mut base_port: Option<u16> = None;
+        while let Some(name) = fields.next() {
+            // A lone last word is an extension whose value is empty.
+            let value = fields.next().unwrap_or_default();
+            match name {
+                "raddr" => base = Some(Address::parse(value)),
+                "rport" => {
+                    let port = value.parse().map_err(|_| "rport is not 0..=65535")?;
+                    base_port = Some(port);
+                }
+                _ => self.extensions.push((name.to_owned(), value.to_owned())),
+            }
+        }
+        self.related = base.map(|base| (base, base_port.unwrap_or(0)));
+        Ok(())
+    }
+}
+
+impl fmt::Display for Candidate {
+    /// The value of `a=candidate:`, without that prefix.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} {} {} {} {} {} typ {}",
+            self.foundation,
+            self.component,
+            self.protocol.as_str(),
+            self.priority,
+            self.address,
+            self.port,
+            self.kind.as_str()
+        )?;
+        if let Some((address, port)) = &self.related {
+            write!(f, " raddr {address} rport {port}")?;
+        }
+        for (name, value) in &self.extensions {
+            write!(f, " {name}")?;
+            if !value.is_empty() {
+                write!(f, " {value}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Protocol {
+    /// The word of SDP, in lower case.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Udp => "udp",
+            Self::Tcp => "tcp",
+            Self::Other(name) => name,
+        }
+    }
+
+    fn from_name(name: &str) -> Self {
+        let name = name.to_ascii_lowercase();
+        match name.as_str() {
+            "udp" => Self::Udp,
+            "tcp" => Self::Tcp,
+            _ => Self::Other(name),
+        }
+    }
+}
+
+impl Address {
+    fn parse(text: &str) -> Self {
+        text.parse()
+            .map_or_else(|_| Self::Name(text.to_owned()), Self::Ip)
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ip(ip) => ip.fmt(f),
+            Self::Name(name) => f.write_str(name),
+        }
+    }
+}
+
+impl CandidateKind {
+    /// The word after `typ`.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Host => "host",
+            Self::ServerReflexive => "srflx",
+            Self::PeerReflexive => "prflx",
+            Self::Relay => "relay",
+            Self::Other(name) => name,
+        }
+    }
+
+    fn from_name(name: &str) -> Self {
+        match name {
+            "host" => Self::Host,
+            "srflx" => Self::ServerReflexive,
+            "prflx" => Self::PeerReflexive,
+            "relay" => Self::Relay,
+            _ => Self::Other(name.to_owned()),
+        }
+    }
+}

@@ -1,0 +1,137 @@
+use std::fmt;
+
+use super::error::Reason;
+
+/// The hash of a certificate as SDP announces it (RFC 8122 §5).
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Fingerprint {
+    /// The hash function.
+    pub algorithm: HashAlgorithm,
+    /// The digest, of the algorithm's length.
+    pub digest: Vec<u8>,
+}
+
+/// A hash function of RFC 8122, by its SDP name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum HashAlgorithm {
+    /// `sha-1`: read, never to be trusted.
+    Sha1,
+    /// `sha-224`.
+    Sha224,
+    /// `sha-256`, what every WebRTC end sends.
+    Sha256,
+    /// `sha-384`.
+    Sha384,
+    /// `sha-512`.
+    Sha512,
+    /// Any other, in lower case.
+    Other(String),
+}
+
+impl Fingerprint {
+    /// The fingerprint of a certificate whose SHA-256 is `digest`.
+    pub fn sha256(digest: [u8; 32]) -> Self {
+        Self {
+            algorithm: HashAlgorithm::Sha256,
+            digest: digest.to_vec(),
+        }
+    }
+
+    /// Reads `sha-256` pairs of hex digits with colons (`AA:BB:…`, 32 of them), in
+    /// either case; `None` if they are not that.
+    pub fn from_sha256_hex(pairs: &str) -> Option<Self> {
+        Self::parse(&format!("sha-256 {pairs}")).ok()
+    }
+
+    pub(super) fn parse(value: &str) -> Result<Self, Reason> {
+        let problem = |problem| Reason::Attribute {
+            name: "fingerprint",
+            problem,
+        };
+        let mut fields = value.split_whitespace();
+        let (Some(name), Some(pairs), None) = (fields.next(), fields.next(), fields.next()) else {
+            return Err(problem("expected a hash name and pairs of hex digits"));
+        };
+        let algorithm = HashAlgorithm::from_name(name);
+        let digest = pairs
+            .split(':')
+            .map(hex_byte)
+            .collect::<Option<Vec<u8>>>()
+            .ok_or(problem("expected pairs of hex digits with colons"))?;
+        if algorithm
+            .digest_bytes()
+            .is_some_and(|bytes| bytes != digest.len())
+        {
+            return Err(problem("the digest has not the length of its hash"));
+        }
+        Ok(Self { algorithm, digest })
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.algorithm.as_str())?;
+        for (index, byte) in self.digest.iter().enumerate() {
+            let before = if index == 0 { ' ' } else { ':' };
+            write!(f, "{before}{byte:02X}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Fingerprint({self})")
+    }
+}
+
+impl HashAlgorithm {
+    /// The name as SDP writes it.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Sha1 => "sha-1",
+            Self::Sha224 => "sha-224",
+            Self::Sha256 => "sha-256",
+            Self::Sha384 => "sha-384",
+            Self::Sha512 => "sha-512",
+            Self::Other(name) => name,
+        }
+    }
+
+    /// Length of its digest in bytes, `None` if not known here.
+    pub const fn digest_bytes(&self) -> Option<usize> {
+        match self {
+            Self::Sha1 => Some(20),
+            Self::Sha224 => Some(28),
+            Self::Sha256 => Some(32),
+            Self::Sha384 => Some(48),
+            Self::Sha512 => Some(64),
+            Self::Other(_) => None,
+        }
+    }
+
+    /// Strong enough to authenticate a DTLS peer by: SHA-256, SHA-384 or SHA-512.
+    pub const fn is_strong(&self) -> bool {
+        matches!(self, Self::Sha256 | Self::Sha384 | Self::Sha512)
+    }
+
+    fn from_name(name: &str) -> Self {
+        let name = name.to_ascii_lowercase();
+        [
+            Self::Sha1,
+            Self::Sha224,
+            Self::Sha256,
+            Self::Sha384,
+            Self::Sha512,
+        ]
+        .into_iter()
+        .find(|known| known.as_str() == name)
+        .unwrap_or(Self::Other(name))
+    }
+}
+
+fn hex_byte(pair: &str) -> Option<u8> {
+    let digits = pair.len() == 2 && pair.bytes().all(|byte| byte.is_ascii_hexdigit());
+    digits.then(|| u8::from_str_radix(pair, 16).ok())?
+}

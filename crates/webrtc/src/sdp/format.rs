@@ -1,0 +1,204 @@
+//! Which payload type of an `m=` line carries a track.
+
+use glassline_media::{Codec, Kind, Track};
+
+use super::attribute::{FormatParameters, RtpMap};
+use super::description::MediaDescription;
+use super::h264::ProfileLevelId;
+
+/// A payload type chosen for a track.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Format {
+    pub(super) codec: Codec,
+    pub(super) payload_type: u8,
+    pub(super) rtx_payload_type: Option<u8>,
+    /// What the answer says of it.
+    pub(super) fmtp: Option<String>,
+}
+
+/// The payload type that suits `track` best; `None` if none does.
+pub(super) fn choose(media: &MediaDescription, track: &Track) -> Option<Format> {
+    let codec = track.codec;
+    let suited = payload_types(media).filter(|&pt| codec_of(media, pt) == Some(codec));
+    let parameters = |pt| media.attributes.fmtp(pt);
+    let (payload_type, fmtp) = match codec {
+        Codec::H264 => {
+            let stream = track.video.profile_level_id().map(ProfileLevelId);
+            let (_, pt) = suited
+                .filter_map(|pt| Some((h264_rank(parameters(pt)?, stream)?, pt)))
+                .min_by_key(|(rank, _)| *rank)?;
+            (pt, parameters(pt).map(without_parameter_sets))
+        }
+        Codec::Opus => {
+            let pt = suited.into_iter().next()?;
+            (pt, opus_answer(parameters(pt), track.channels))
+        }
+        _ => (suited.into_iter().next()?, None),
+    };
+    Some(Format {
+        codec,
+        payload_type,
+        rtx_payload_type: rtx_of(media, payload_type),
+        fmtp: fmtp.filter(|fmtp| !fmtp.is_empty()),
+    })
+}
+
+/// The payload types that may be used where RTCP shares the transport: 64..=95
+/// would read as RTCP (RFC 5761 §4).
+pub(super) fn payload_types(media: &MediaDescription) -> impl Iterator<Item = u8> {
+    media
+        .payload_types()
+        .filter(|payload_type| !(64..=95).contains(payload_type))
+}
+
+/// The codec of a payload type, by its `rtpmap` or, without one, by RFC 3551's table.
+pub(super) fn codec_of(media: &MediaDescription, payload_type: u8) -> Option<Codec> {
+    match media.attributes.rtpmap(payload_type) {
+        Some(map) => codec_of_map(map),
+        None => match payload_type {
+            0 => Some(Codec::Pcmu),
+            8 => Some(Codec::Pcma),
+            _ => None,
+        },
+    }
+    .filter(|codec| media.media_kind() == Some(codec.kind()))
+}
+
+/// The payload type of the retransmissions of `payload_type` (RFC 4588 §8.6).
+pub(super) fn rtx_of(media: &MediaDescription, payload_type: u8) -> Option<u8> {
+    payload_types(media).find(|&pt| retransmits(media, pt) == Some(payload_type))
+}
+
+/// The payload type whose packets are retransmitted under `payload_type`.
+pub(super) fn retransmits(media: &MediaDescription, payload_type: u8) -> Option<u8> {
+    let map = media.attributes.rtpmap(payload_type)?;
+    if !map.encoding.eq_ignore_ascii_case("rtx") {
+        return None;
+    }
+    let parameters = media.attributes.fmtp(payload_type)?;
+    parameters.get("apt")?.parse().ok()
+}
+
+/// What a track needs of an offer, for messages.
+pub(super) fn wanted(track: &Track) -> String {
+    match track.codec {
+        Codec::H264 => match track.video.profile_level_id() {
+            Some(id) => format!(
+                "H264 with packetization-mode=1 (profile-level-id={})",
+                ProfileLevelId(id)
+            ),
+            None => "H264 with packetization-mode=1".to_owned(),
+        },
+        codec => codec.encoding_name().to_owned(),
+    }
+}
+
+/// The codecs of all `m=` lines of a kind, for messages: at most 32, each once.
+pub(super) fn offered<'a>(
+    media: impl Iterator<Item = &'a MediaDescription>,
+    kind: Kind,
+) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for section in media.filter(|section| section.media_kind() == Some(kind)) {
+        for payload_type in section.payload_types() {
+            let Some(name) = offered_name(section, payload_type) else {
+                continue;
+            };
+            if !found.contains(&name) && found.len() < 32 {
+                found.push(name);
+            }
+        }
+    }
+    found
+}
+
+/// Names that carry no medium of their own.
+const AUXILIARY: [&str; 7] = [
+    "rtx",
+    "red",
+    "ulpfec",
+    "flexfec",
+    "flexfec-03",
+    "telephone-event",
+    "cn",
+];
+
+fn offered_name(media: &MediaDescription, payload_type: u8) -> Option<String> {
+    let Some(map) = media.attributes.rtpmap(payload_type) else {
+        return Some(match codec_of(media, payload_type) {
+            Some(codec) => codec.encoding_name().to_owned(),
+            None => format!("payload type {payload_type} without rtpmap"),
+        });
+    };
+    let name = map.encoding.to_ascii_lowercase();
+    if AUXILIARY.contains(&name.as_str()) {
+        return None;
+    }
+    if name != "h264" {
+        return Some(map.encoding.clone());
+    }
+    let parameters = media.attributes.fmtp(payload_type);
+    let get = |name| parameters.and_then(|it| it.get(name));
+    let mode = get("packetization-mode").unwrap_or("0");
+    let profile = get("profile-level-id").unwrap_or("absent");
+    Some(format!(
+        "H264 (packetization-mode={mode}, profile-level-id={profile})"
+    ))
+}
+
+fn codec_of_map(map: &RtpMap) -> Option<Codec> {
+    let codec = Codec::from_encoding_name(&map.encoding)?;
+    let channels_fit = match codec {
+        // RFC 7587 §7: always two, whatever is sent.
+        Codec::Opus => matches!(map.channels, None | Some(2)),
+        _ => matches!(map.channels, None | Some(1)),
+    };
+    (channels_fit && map.clock_rate == codec.clock_rate()).then_some(codec)
+}
+
+/// Smaller is better; `None` if these parameters cannot take what we send.
+///
+/// FU-A needs `packetization-mode=1` (RFC 6184 §6.3). The level only breaks ties:
+/// browsers offer level 3.1 and decode 4.0 and above all the same.
+fn h264_rank(offered: &FormatParameters, stream: Option<ProfileLevelId>) -> Option<(u8, bool)> {
+    if offered.get("packetization-mode") != Some("1") {
+        return None;
+    }
+    let id = match offered.get("profile-level-id") {
+        Some(digits) => ProfileLevelId::parse(digits)?,
+        None => ProfileLevelId::ABSENT,
+    };
+    let rank = id.profile().rank_for(stream.map(ProfileLevelId::profile));
+    let too_low = stream.is_some_and(|stream| id.level() < stream.level());
+    Some((rank, too_low))
+}
+
+/// The offered parameters as they are: the profile must be the offered one
+/// (RFC 6184 §8.2.2). Parameter sets describe the peer's own stream.
+fn without_parameter_sets(offered: &FormatParameters) -> String {
+    if !offered.parameters.contains("sprop-") {
+        return offered.parameters.clone();
+    }
+    let kept = offered
+        .iter()
+        .filter(|(name, _)| !name.starts_with("sprop-"));
+    kept.map(|(name, value)| format!("{name}={value}"))
+        .collect::<Vec<_>>()
+        .join(";")
+}
+
+/// What the peer asked of packet time and error correction, and whether we send stereo.
+fn opus_answer(offered: Option<&FormatParameters>, channels: u8) -> Option<String> {
+    let mut parameters: Vec<String> = ["minptime", "useinbandfec"]
+        .into_iter()
+        .filter_map(|name| {
+            let value = offered?.get(name)?;
+            Some(format!("{name}={value}"))
+        })
+        .collect();
+    if channels == 2 {
+        // The first is how libwebrtc-based ends learn of it, the second is RFC 7587's.
+        parameters.push("stereo=1;sprop-stereo=1".to_owned());
+    }
+    Some(parameters.join(";"))
+}

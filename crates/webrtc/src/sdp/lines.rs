@@ -1,0 +1,58 @@
+use super::error::{Error, Reason};
+
+/// The largest description that is read, in bytes.
+pub const BYTES_MAX: usize = 64 * 1024;
+/// The most lines in a description.
+pub const LINES_MAX: usize = 4096;
+/// The most `m=` lines in a description.
+pub const MEDIA_MAX: usize = 64;
+/// The most lines in the session section or under one `m=` line.
+pub const ATTRIBUTES_MAX: usize = 1024;
+
+/// One `x=value` line.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Line<'a> {
+    /// Counted from 1.
+    pub(super) number: usize,
+    pub(super) kind: char,
+    pub(super) value: &'a str,
+}
+
+/// Cuts a text into its lines, ended by LF or CRLF; empty lines may only end it.
+pub(super) fn lines(text: &str) -> Result<Vec<Line<'_>>, Error> {
+    if text.len() > BYTES_MAX {
+        let kept = text.as_bytes().get(..BYTES_MAX).unwrap_or_default();
+        let line = 1 + kept.iter().filter(|&&byte| byte == b'\n').count();
+        return Err(Error::at(line, Reason::TooLarge));
+    }
+    let mut found = Vec::new();
+    for (index, raw) in text.trim_end_matches(['\r', '\n']).split('\n').enumerate() {
+        let number = index + 1;
+        if number > LINES_MAX {
+            return Err(Error::at(number, Reason::TooManyLines));
+        }
+        let line = raw.strip_suffix('\r').unwrap_or(raw);
+        found.push(cut(number, line).map_err(|reason| Error::at(number, reason))?);
+    }
+    Ok(found)
+}
+
+fn cut(number: usize, line: &str) -> Result<Line<'_>, Reason> {
+    let mut chars = line.chars();
+    let kind = chars.next().ok_or(Reason::NotALine)?;
+    let value = chars.as_str().strip_prefix('=').ok_or(Reason::NotALine)?;
+    if !kind.is_ascii_lowercase() {
+        return Err(Reason::NotALine);
+    }
+    if value
+        .bytes()
+        .any(|byte| (byte < b' ' && byte != b'\t') || byte == 0x7f)
+    {
+        return Err(Reason::ControlCharacter);
+    }
+    Ok(Line {
+        number,
+        kind,
+        value,
+    })
+}

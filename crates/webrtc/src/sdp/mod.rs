@@ -1,0 +1,65 @@
+//! Session descriptions: reading, answering and offering.
+//!
+//! ```text
+//! text ─ parse ─► SessionDescription ─ negotiate(tracks) ─► Negotiated ─ answer ─► text   (server)
+//! offer ─► SessionDescription ─► text … answer text ─ apply_answer ─► Agreed              (client)
+//! text ─ parse ─► Fragment ─ restart_fragment ─► text                                     (PATCH)
+//! ```
+//!
+//! The parser is strict about the form of a line and of every attribute that the
+//! session acts on, and names the offending line; attributes it does not know
+//! pass through unchanged. What is written can be parsed again to the same value.
+//!
+//! The server answers as an ICE-lite, DTLS-passive sender; the client offers to
+//! receive. Simulcast, RID and data channels are not negotiated here: such an
+//! `m=` line is rejected in the answer, which leaves the others intact.
+//!
+//! Sources: RFC 8866 (SDP), RFC 3264 and 8829 (offer/answer), RFC 9143 (BUNDLE),
+//! RFC 8839 and 8840 (ICE), RFC 8842 (DTLS), RFC 6184 §8 (H.264), RFC 7587 (Opus),
+//! RFC 4585 and 5104 (feedback), RFC 4588 (RTX), RFC 8285 (header extensions).
+
+mod agree;
+mod answer;
+mod attribute;
+mod attributes;
+mod candidate;
+mod description;
+mod error;
+mod fingerprint;
+mod format;
+mod fragment;
+mod h264;
+mod lines;
+mod negotiate;
+mod offer;
+#[cfg(test)]
+mod tests;
+mod transport;
+
+pub use agree::{Agreed, AgreedCodec, AgreedMedia, AnswerError, apply_answer};
+pub use answer::{LocalDescription, SenderSsrc, answer};
+pub use attribute::{
+    Attribute, Direction, ExtensionMap, FormatParameters, Group, RtcpFeedback, RtpMap, Setup,
+    SsrcAttribute, SsrcGroup, StreamId,
+};
+pub use attributes::Attributes;
+pub use candidate::{Address, Candidate, CandidateKind, Protocol};
+pub use description::{MediaDescription, Origin, SessionDescription};
+pub use error::{Error, Reason};
+pub use fingerprint::{Fingerprint, HashAlgorithm};
+pub use fragment::{Fragment, restart_fragment};
+pub use h264::{Profile, ProfileLevelId};
+pub use lines::{ATTRIBUTES_MAX, BYTES_MAX, LINES_MAX, MEDIA_MAX};
+pub use negotiate::{
+    ExtensionIds, Feedback, Negotiated, NegotiatedTrack, NegotiationError, negotiate,
+};
+pub use offer::{OfferParameters, offer};
+pub use transport::{IceCredentials, RemoteTransport};
+
+/// URI of the MID header extension (RFC 9143 §15).
+pub const MID_URI: &str = "urn:ietf:params:rtp-hdrext:sdes:mid";
+/// URI of the transport-wide sequence number (draft-holmer-rmcat-transport-wide-cc-extensions-01).
+pub const TRANSPORT_CC_URI: &str =
+    "http://www.ietf.org/id/draft-holmer-rmcat-transport-wide-cc-extensions-01";
+/// URI of the absolute send time (24-bit, 6.18 fixed point seconds).
+pub const ABS_SEND_TIME_URI: &str = "http://www.webrtc.org/experiments/rtp-hdrext/abs-send-time";

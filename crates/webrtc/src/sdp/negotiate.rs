@@ -1,0 +1,474 @@
+use glassline_media::{Codec, Kind, Track};
+
+use super::attribute::{Attribute, Direction, ExtensionMap, Setup};
+use super::attributes::Attributes;
+use super::description::{MediaDescription, SessionDescription};
+use super::format::{self, Format};
+use super::transport::{Missing, RemoteTransport};
+use super::{ABS_SEND_TIME_URI, MID_URI, TRANSPORT_CC_URI};
+
+/// What we and the peer agree on when its offer is answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Negotiated {
+    /// Our tracks that are sent, in the order they were given in; never empty.
+    pub tracks: Vec<NegotiatedTrack>,
+    /// The peer's end of the one transport.
+    pub remote: RemoteTransport,
+    /// Tags of the bundle in the answer, the one that carries the transport first;
+    /// empty if a single `m=` line stands alone.
+    pub bundle: Vec<String>,
+    /// One per `m=` line of the offer, in its order.
+    pub(super) lines: Vec<AnswerLine>,
+}
+
+/// One of our tracks in the answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NegotiatedTrack {
+    /// Which of the tracks given to [`negotiate`].
+    pub track: usize,
+    /// Which `m=` line, from 0.
+    pub line: usize,
+    /// Its tag; empty if the offer has none, which a lone `m=` line may.
+    pub mid: String,
+    /// The coding.
+    pub codec: Codec,
+    /// 0..=127, never 64..=95 (RFC 5761 §4).
+    pub payload_type: u8,
+    /// Payload type of retransmissions (RFC 4588); only where NACK is agreed.
+    pub rtx_payload_type: Option<u8>,
+    /// Header extensions that every packet of the track may carry.
+    pub extensions: ExtensionIds,
+    /// What feedback the peer sends.
+    pub feedback: Feedback,
+    /// RTCP may come without a leading report (RFC 5506).
+    pub reduced_size_rtcp: bool,
+    pub(super) fmtp: Option<String>,
+    pub(super) extension_maps: Vec<ExtensionMap>,
+}
+
+/// Numbers of the agreed header extensions, 1..=14: the one-byte form suffices
+/// (RFC 8285 §4.2). Together they take at most 20 bytes with their header.
+///
+/// A track with NACK but no RTX gets neither the transport-wide sequence number
+/// nor the send time: its retransmissions repeat the packet byte for byte under the
+/// same SRTP index, which is sound only if nothing in it changes with each sending.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ExtensionIds {
+    /// The `m=` line's tag.
+    pub mid: Option<u8>,
+    /// The transport-wide sequence number.
+    pub transport_cc: Option<u8>,
+    /// The send time; only where there is no transport-wide sequence number,
+    /// since both serve the same estimate.
+    pub abs_send_time: Option<u8>,
+}
+
+/// The RTCP feedback agreed for a payload type.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Feedback {
+    /// Generic NACK (RFC 4585 §6.2.1).
+    pub nack: bool,
+    /// Picture loss indication (RFC 4585 §6.3.1).
+    pub pli: bool,
+    /// Full intra request (RFC 5104 §4.3.1).
+    pub fir: bool,
+    /// Transport-wide congestion control; only with its header extension.
+    pub transport_cc: bool,
+}
+
+/// Why an offer cannot be answered with media. The peer's fault.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NegotiationError {
+    /// The codecs do not meet: HTTP 406 with what was offered.
+    #[error("no {kind} codec in common: sent is {wanted}; offered is {}", list(.offered))]
+    NoCodec {
+        /// Which kind of track has no codec.
+        kind: Kind,
+        /// What we send.
+        wanted: String,
+        /// What the offer decodes, most wanted first, at most 32.
+        offered: Vec<String>,
+    },
+    /// No `m=` line takes any of our tracks.
+    #[error("no m= line wants to receive {wanted}; offered is {}", list(.offered))]
+    NoMedia {
+        /// The kinds that we send.
+        wanted: String,
+        /// The `m=` lines with their direction.
+        offered: Vec<String>,
+    },
+    /// Media in the clear.
+    #[error("{media}: {protocol} is not encrypted; offer UDP/TLS/RTP/SAVPF")]
+    NoSecureTransport {
+        /// The `m=` line.
+        media: String,
+        /// Its protocol.
+        protocol: String,
+    },
+    /// All media must share one transport.
+    #[error("{media}: not in the a=group:BUNDLE of the others; offer all media in one bundle")]
+    NoBundle {
+        /// The first `m=` line outside.
+        media: String,
+    },
+    /// RTCP on a port of its own.
+    #[error("{media}: no a=rtcp-mux; RTP and RTCP must share the transport")]
+    NoRtcpMux {
+        /// The `m=` line.
+        media: String,
+    },
+    /// Nothing to check the DTLS certificate against.
+    #[error("{media}: no a=fingerprint by SHA-256, SHA-384 or SHA-512")]
+    NoFingerprint {
+        /// The `m=` line.
+        media: String,
+    },
+    /// No ICE credentials.
+    #[error("{media}: no a=ice-ufrag and a=ice-pwd")]
+    NoIce {
+        /// The `m=` line.
+        media: String,
+    },
+    /// The peer is ICE-lite as we are, so nobody would send checks.
+    #[error("a=ice-lite: this end is ICE-lite too, one must be a full agent")]
+    BothIceLite,
+    /// The peer insists on the role that we have.
+    #[error("{media}: a=setup:{}; this end is the DTLS server, offer actpass or active", .setup.as_str())]
+    DtlsRole {
+        /// The `m=` line.
+        media: String,
+        /// What it says.
+        setup: Setup,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct AnswerLine {
+    pub(super) kind: String,
+    pub(super) protocol: String,
+    /// To be repeated where the line is rejected.
+    pub(super) format: String,
+    pub(super) mid: Option<String>,
+    /// Index into [`Negotiated::tracks`], `None` if rejected.
+    pub(super) track: Option<usize>,
+}
+
+/// Matches our tracks to an offer; the answer is then written by
+/// [`answer`](super::answer).
+///
+/// Each track goes to the first `m=` line of its kind that wants to receive, is
+/// not yet taken and has an acceptable codec; all other lines are rejected. Sound
+/// or picture may be left out by the offer, but video that is wanted and has no
+/// codec in common is an error, and so is having nothing to send at all.
+pub fn negotiate(
+    offer: &SessionDescription,
+    tracks: &[Track],
+) -> Result<Negotiated, NegotiationError> {
+    let choices = choose(offer, tracks);
+    check_choices(offer, tracks, &choices)?;
+    let mut accepted: Vec<usize> = choices.iter().map(|choice| choice.line).collect();
+    accepted.sort_unstable();
+    let bundle = bundle(offer, &accepted)?;
+    let sections = transport_sections(offer, &accepted, &bundle);
+    let remote = remote_transport(offer, &accepted, &sections)?;
+    let mut known = Vec::new();
+    let tracks: Vec<NegotiatedTrack> = choices
+        .into_iter()
+        .map(|choice| negotiated_track(offer, choice, &mut known))
+        .collect();
+    let lines = offer.media.iter().enumerate().map(|(index, media)| {
+        let format = media.formats.first().cloned().unwrap_or_default();
+        AnswerLine {
+            kind: media.kind.clone(),
+            protocol: media.protocol.clone(),
+            format,
+            mid: media.attributes.mid().map(str::to_owned),
+            track: tracks.iter().position(|track| track.line == index),
+        }
+    });
+    Ok(Negotiated {
+        lines: lines.collect(),
+        tracks,
+        remote,
+        bundle,
+    })
+}
+
+/// A track's place in the offer.
+struct Choice {
+    track: usize,
+    line: usize,
+    format: Format,
+}
+
+fn choose(offer: &SessionDescription, tracks: &[Track]) -> Vec<Choice> {
+    let mut choices: Vec<Choice> = Vec::new();
+    for (index, track) in tracks.iter().enumerate() {
+        let found = offer.media.iter().enumerate().find_map(|(line, media)| {
+            let free = choices.iter().all(|choice| choice.line != line);
+            let format = (free && wants(offer, line, track.kind()) && media.is_secure_rtp())
+                .then(|| format::choose(media, track))??;
+            Some(Choice {
+                track: index,
+                line,
+                format,
+            })
+        });
+        choices.extend(found);
+    }
+    choices
+}
+
+/// The `m=` line wants to receive this kind of media.
+fn wants(offer: &SessionDescription, line: usize, kind: Kind) -> bool {
+    offer.media.get(line).is_some_and(|media| {
+        media.media_kind() == Some(kind) && !media.is_rejected() && offer.direction(line).receives()
+    })
+}
+
+fn check_choices(
+    offer: &SessionDescription,
+    tracks: &[Track],
+    choices: &[Choice],
+) -> Result<(), NegotiationError> {
+    let sent = |kind| {
+        let mut chosen = choices.iter().filter_map(|it| tracks.get(it.track));
+        chosen.any(|track| track.kind() == kind)
+    };
+    for kind in [Kind::Video, Kind::Audio] {
+        let Some(track) = tracks.iter().find(|track| track.kind() == kind) else {
+            continue;
+        };
+        let mut wanting = (0..offer.media.len()).filter(|&line| wants(offer, line, kind));
+        let needed = kind == Kind::Video || choices.is_empty();
+        let Some(line) = wanting.next().filter(|_| needed && !sent(kind)) else {
+            continue;
+        };
+        return Err(match offer.media.get(line) {
+            Some(media) if !media.is_secure_rtp() => NegotiationError::NoSecureTransport {
+                media: media_name(offer, line),
+                protocol: media.protocol.clone(),
+            },
+            _ => NegotiationError::NoCodec {
+                kind,
+                wanted: format::wanted(track),
+                offered: format::offered(offer.media.iter(), kind),
+            },
+        });
+    }
+    if choices.is_empty() {
+        let mut kinds: Vec<&str> = tracks.iter().map(|track| track.kind().as_str()).collect();
+        kinds.dedup();
+        return Err(NegotiationError::NoMedia {
+            wanted: kinds.join(" or "),
+            offered: (0..offer.media.len())
+                .map(|line| format!("{}: {}", media_name(offer, line), state(offer, line)))
+                .collect(),
+        });
+    }
+    Ok(())
+}
+
+fn state(offer: &SessionDescription, line: usize) -> &'static str {
+    match offer.media.get(line) {
+        Some(media) if media.is_rejected() => "port 0",
+        _ => offer.direction(line).as_str(),
+    }
+}
+
+/// The accepted tags in the offered bundle's order; RFC 9143 §7.3.
+fn bundle(offer: &SessionDescription, accepted: &[usize]) -> Result<Vec<String>, NegotiationError> {
+    let tag = |line: usize| offer.media.get(line)?.attributes.mid();
+    let (first, others) = accepted.split_first().expect("something is accepted");
+    let offered = tag(*first).and_then(|mid| offer.bundle_of(mid));
+    let Some(offered) = offered else {
+        return match others.first() {
+            None => Ok(Vec::new()),
+            Some(_) => Err(NegotiationError::NoBundle {
+                media: media_name(offer, *first),
+            }),
+        };
+    };
+    let outside = |line: &&usize| tag(**line).is_none_or(|mid| !offered.iter().any(|it| it == mid));
+    if let Some(line) = others.iter().find(outside) {
+        return Err(NegotiationError::NoBundle {
+            media: media_name(offer, *line),
+        });
+    }
+    let mut bundle: Vec<String> = Vec::new();
+    for mid in offered {
+        let taken = accepted.iter().any(|&line| tag(line) == Some(mid));
+        if taken && !bundle.contains(mid) {
+            bundle.push(mid.clone());
+        }
+    }
+    Ok(bundle)
+}
+
+/// The sections that describe the transport, most telling first.
+///
+/// The bundle's tag in the answer may be another than in the offer, whose tag we
+/// may reject; but a `bundle-only` line refers to the offer's tag (RFC 9143 §7.2.1).
+fn transport_sections<'a>(
+    offer: &'a SessionDescription,
+    accepted: &[usize],
+    bundle: &[String],
+) -> Vec<&'a Attributes> {
+    let section = |mid: &String| offer.by_mid(mid).map(|media| &media.attributes);
+    let ours = match bundle.first() {
+        Some(mid) => section(mid),
+        None => accepted
+            .first()
+            .and_then(|&line| offer.media.get(line))
+            .map(|media| &media.attributes),
+    };
+    let theirs = bundle
+        .first()
+        .and_then(|mid| offer.bundle_of(mid)?.first())
+        .and_then(section);
+    let described = |section: &&Attributes| section.credentials().is_some();
+    let chosen = ours.filter(described).or(theirs.filter(described)).or(ours);
+    chosen.into_iter().chain([&offer.attributes]).collect()
+}
+
+fn remote_transport(
+    offer: &SessionDescription,
+    accepted: &[usize],
+    sections: &[&Attributes],
+) -> Result<RemoteTransport, NegotiationError> {
+    let bundled = sections.iter().any(|it| it.has(&Attribute::RtcpMux));
+    let muxed = |line: &&usize| {
+        let media = offer.media.get(**line);
+        bundled || media.is_some_and(|media| media.attributes.has(&Attribute::RtcpMux))
+    };
+    if let Some(&line) = accepted.iter().find(|line| !muxed(line)) {
+        return Err(NegotiationError::NoRtcpMux {
+            media: media_name(offer, line),
+        });
+    }
+    let media = || media_name(offer, accepted.first().copied().unwrap_or_default());
+    let remote = RemoteTransport::read(sections).map_err(|missing| match missing {
+        Missing::Credentials => NegotiationError::NoIce { media: media() },
+        Missing::Fingerprint => NegotiationError::NoFingerprint { media: media() },
+    })?;
+    if remote.ice_lite {
+        return Err(NegotiationError::BothIceLite);
+    }
+    match remote.setup {
+        Some(setup @ (Setup::Passive | Setup::HoldConn)) => Err(NegotiationError::DtlsRole {
+            media: media(),
+            setup,
+        }),
+        _ => Ok(remote),
+    }
+}
+
+fn negotiated_track(
+    offer: &SessionDescription,
+    choice: Choice,
+    known: &mut Vec<(u16, String)>,
+) -> NegotiatedTrack {
+    let media = &offer.media[choice.line];
+    let Format {
+        codec,
+        payload_type,
+        rtx_payload_type,
+        fmtp,
+    } = choice.format;
+    let mid = media.attributes.mid().unwrap_or_default().to_owned();
+    let has = |kind| media.attributes.has_feedback(payload_type, kind);
+    let nack = has("nack");
+    let rtx_payload_type = rtx_payload_type.filter(|_| nack);
+    let per_sending = !nack || rtx_payload_type.is_some();
+    let (extensions, extension_maps) = extensions(offer, media, per_sending, known);
+    NegotiatedTrack {
+        track: choice.track,
+        line: choice.line,
+        mid,
+        codec,
+        payload_type,
+        rtx_payload_type,
+        extensions,
+        feedback: Feedback {
+            nack,
+            pli: has("nack pli"),
+            fir: has("ccm fir"),
+            transport_cc: has("transport-cc") && extensions.transport_cc.is_some(),
+        },
+        reduced_size_rtcp: media.attributes.has(&Attribute::RtcpReducedSize),
+        fmtp,
+        extension_maps,
+    }
+}
+
+/// Header extensions of an accepted line, and how the answer writes them.
+///
+/// `known` holds what the bundle's other lines gave: one number has one meaning in
+/// a bundle (RFC 9143 §7.1), so a line that differs goes without.
+fn extensions(
+    offer: &SessionDescription,
+    media: &MediaDescription,
+    per_sending: bool,
+    known: &mut Vec<(u16, String)>,
+) -> (ExtensionIds, Vec<ExtensionMap>) {
+    let mut maps = Vec::new();
+    let mut accept = |uri: &str| {
+        let here = media.attributes.extension_maps();
+        let map = here
+            .chain(offer.attributes.extension_maps())
+            .find(|map| map.uri == uri)
+            .filter(|map| {
+                (1..=14).contains(&map.id) && map.direction.is_none_or(Direction::receives)
+            })
+            .filter(|map| {
+                let mut same_id = known.iter().filter(|(id, _)| *id == map.id);
+                same_id.all(|(_, meaning)| meaning == uri)
+            })?;
+        known.push((map.id, uri.to_owned()));
+        maps.push(ExtensionMap {
+            id: map.id,
+            direction: map.direction.map(|direction| match direction {
+                Direction::RecvOnly => Direction::SendOnly,
+                other => other,
+            }),
+            uri: uri.to_owned(),
+            parameters: String::new(),
+        });
+        u8::try_from(map.id).ok()
+    };
+    let tag_bytes = media.attributes.mid().map_or(0, str::len);
+    let mut ids = ExtensionIds::default();
+    if per_sending {
+        ids.transport_cc = accept(TRANSPORT_CC_URI);
+        if ids.transport_cc.is_none() {
+            ids.abs_send_time = accept(ABS_SEND_TIME_URI);
+        }
+    }
+    if (1..=MID_BYTES_MAX).contains(&tag_bytes) {
+        ids.mid = accept(MID_URI);
+    }
+    (ids, maps)
+}
+
+/// 20 bytes for all extensions, less 4 of header, 4 of send time or sequence
+/// number with their byte of length, and 1 of the tag's.
+const MID_BYTES_MAX: usize = 11;
+
+pub(super) fn media_name(description: &SessionDescription, line: usize) -> String {
+    let Some(media) = description.media.get(line) else {
+        return format!("m= line {}", line + 1);
+    };
+    match media.attributes.mid() {
+        Some(mid) => format!("m= line {} ({}, mid {mid})", line + 1, media.kind),
+        None => format!("m= line {} ({})", line + 1, media.kind),
+    }
+}
+
+fn list(items: &[String]) -> String {
+    if items.is_empty() {
+        "nothing".to_owned()
+    } else {
+        items.join(", ")
+    }
+}

@@ -1,0 +1,117 @@
+use std::fmt;
+use std::net::SocketAddr;
+
+use super::attribute::{Attribute, Setup};
+use super::attributes::Attributes;
+use super::candidate::Candidate;
+use super::fingerprint::Fingerprint;
+
+/// User name fragment and password of an ICE agent (RFC 8839 §5.4).
+///
+/// `Debug` does not show the password.
+#[derive(Clone, PartialEq, Eq)]
+pub struct IceCredentials {
+    /// 4 to 256 characters.
+    pub ufrag: String,
+    /// 22 to 256 characters.
+    pub pwd: String,
+}
+
+impl fmt::Debug for IceCredentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IceCredentials")
+            .field("ufrag", &self.ufrag)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The peer's end of the one transport that all media share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemoteTransport {
+    /// The peer's ICE credentials.
+    pub credentials: IceCredentials,
+    /// The peer is an ICE-lite agent: it answers checks and sends none.
+    pub ice_lite: bool,
+    /// The peer takes and sends candidates later (RFC 8840).
+    pub trickle: bool,
+    /// Candidates of component 1 in their order, without repetition.
+    pub candidates: Vec<Candidate>,
+    /// No further candidates will come.
+    pub end_of_candidates: bool,
+    /// Fingerprints by SHA-256, SHA-384 or SHA-512, never empty: the peer's
+    /// certificate must match one.
+    pub fingerprints: Vec<Fingerprint>,
+    /// The peer's DTLS role as it wrote it.
+    pub setup: Option<Setup>,
+}
+
+/// What a description lacks to set up its transport.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Missing {
+    Credentials,
+    Fingerprint,
+}
+
+impl RemoteTransport {
+    /// Reads the transport from the sections that may describe it, most telling
+    /// first: the `m=` section itself, that of the bundle's tag, the session.
+    pub(super) fn read(sections: &[&Attributes]) -> Result<Self, Missing> {
+        let credentials = sections.iter().find_map(|section| section.credentials());
+        let fingerprints = sections
+            .iter()
+            .find(|section| section.fingerprints().next().is_some())
+            .into_iter()
+            .flat_map(|section| section.fingerprints())
+            .filter(|fingerprint| fingerprint.algorithm.is_strong())
+            .cloned()
+            .collect::<Vec<_>>();
+        if fingerprints.is_empty() {
+            return Err(Missing::Fingerprint);
+        }
+        let has = |attribute| sections.iter().any(|section| section.has(&attribute));
+        let mut candidates: Vec<Candidate> = Vec::new();
+        for candidate in sections.iter().flat_map(|section| section.candidates()) {
+            let known = candidates.contains(candidate);
+            if candidate.component == 1 && !known && candidates.len() < CANDIDATES_MAX {
+                candidates.push(candidate.clone());
+            }
+        }
+        Ok(Self {
+            credentials: credentials.ok_or(Missing::Credentials)?,
+            ice_lite: has(Attribute::IceLite),
+            trickle: sections.iter().any(|it| it.has_ice_option("trickle")),
+            candidates,
+            end_of_candidates: has(Attribute::EndOfCandidates),
+            fingerprints,
+            setup: sections.iter().find_map(|section| section.setup()),
+        })
+    }
+}
+
+/// Enough for a host with many interfaces; each one costs checks.
+const CANDIDATES_MAX: usize = 64;
+
+/// Appends what describes our end of the transport, candidates excepted.
+pub(super) fn push_transport(
+    attributes: &mut Attributes,
+    credentials: &IceCredentials,
+    fingerprint: &Fingerprint,
+    setup: Setup,
+) {
+    push_credentials(attributes, credentials);
+    attributes.push(Attribute::Fingerprint(fingerprint.clone()));
+    attributes.push(Attribute::Setup(setup));
+}
+
+pub(super) fn push_credentials(attributes: &mut Attributes, credentials: &IceCredentials) {
+    attributes.push(Attribute::IceUfrag(credentials.ufrag.clone()));
+    attributes.push(Attribute::IcePwd(credentials.pwd.clone()));
+}
+
+/// Appends host candidates, all there are.
+pub(super) fn push_candidates(attributes: &mut Attributes, candidates: &[SocketAddr]) {
+    for (index, address) in candidates.iter().enumerate() {
+        attributes.push(Attribute::Candidate(Candidate::host(*address, index)));
+    }
+    attributes.push(Attribute::EndOfCandidates);
+}
