@@ -43,18 +43,18 @@ export class Accounts {
 
   /**
    * Of the frames whose glass-to-glass delay is known in the last ten seconds:
-   * how many agree, the error they had to agree within, and the worst disagreement.
+   * how many agree, the error they had to agree within (median), and the worst disagreement.
    */
   balance() {
     const known = this.#frames.filter((frame) => Number.isFinite(frame.glass_to_glass_ms));
-    let [within, errorMs, worstMs] = [0, 0, 0];
+    let [within, worstMs] = [0, 0];
     for (const { sum_ms: sum, glass_to_glass_ms: measured, error_ms: error } of known) {
       const residual = Math.abs(sum - measured);
       if (residual <= error) within += 1;
-      errorMs = Math.max(errorMs, error);
       worstMs = Math.max(worstMs, residual);
     }
-    return { within, total: known.length, errorMs, worstMs };
+    const errors = known.map((frame) => frame.error_ms).sort((a, b) => a - b);
+    return { within, total: known.length, errorMs: errors[errors.length >> 1] ?? null, worstMs };
   }
 }
 

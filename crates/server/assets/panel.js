@@ -3,14 +3,14 @@
 import { Accounts, FrameColumns, Sparkline } from './accounts.js';
 import { html, setText } from './dom.js';
 import { ABSENT, bitrate, milliseconds, quantity } from './format.js';
-import { Waterfall } from './waterfall.js';
+import { Waterfall, meanings } from './waterfall.js';
 
 const $ = (id) => document.getElementById(id);
 
 const FACTS = [
-  'Video', 'Frame rate', 'Bitrate', 'Loss',
-  'Jitter buffer', 'Decoder', 'Round trip', 'Repairs',
-  'Audio', 'Protection', 'Freezes', 'Viewers',
+  'Video', 'Frame rate', 'Bitrate', 'Smoothness',
+  'Audio', 'Jitter buffer', 'Decoder', 'Loss',
+  'Path', 'Protection', 'Round trip', 'Repairs',
 ];
 
 export class Panel {
@@ -26,6 +26,7 @@ export class Panel {
       this.#facts.set(name, { value, note });
       return html('div', {}, html('dt', {}, name), html('dd', {}, value, ' ', note));
     }));
+    $('meanings').append(...meanings());
     this.account(null, performance.now());
   }
 
@@ -50,17 +51,18 @@ export class Panel {
     const { audio = null, path = null } = sample ?? {};
     const size = sample?.width ? `${sample.width}×${sample.height}` : '';
     this.#fact('Video', sample?.codec ?? ABSENT, size);
-    this.#fact('Frame rate', quantity(sample?.fps, 1, 'fps'), some(sample?.framesDropped, 'dropped'));
+    this.#fact('Frame rate', quantity(sample?.fps, 1, 'fps'));
     this.#fact('Bitrate', bitrate(sample?.bitrate));
     this.#fact('Loss', quantity(sample?.lossRatio === null ? null : sample?.lossRatio * 100, 2, '%'), some(sample?.packetsLost, 'packets'));
-    this.#fact('Jitter buffer', unit(sample?.jitterBufferMs), 'mean');
+    this.#fact('Jitter buffer', unit(sample?.jitterBufferMs), Number.isFinite(sample?.jitterBufferMs) ? 'mean' : '');
     this.#fact('Decoder', unit(sample?.decodeMs), sample?.decoder ?? '');
-    this.#fact('Round trip', unit(path?.rttMs), path?.remote ?? '');
+    this.#fact('Round trip', unit(path?.rttMs), path ? 'ICE' : '');
+    this.#fact('Path', breakable(path?.remote));
     this.#fact('Repairs', some(sample?.nacks, 'NACK') || ABSENT, some(sample?.plis, 'PLI'));
     this.#fact('Audio', audio?.codec ?? ABSENT, level(audio?.level));
-    this.#fact('Protection', path?.srtp?.replace(/^SRTP_/, '') ?? ABSENT);
-    this.#fact('Freezes', quantity(sample?.freezes, 0, '').trim());
-    this.#fact('Viewers', quantity(viewers, 0, '').trim());
+    this.#fact('Protection', breakable(path?.srtp?.replace(/^SRTP_/, '')));
+    this.#fact('Smoothness', some(sample?.freezes, sample?.freezes === 1 ? 'freeze' : 'freezes') || ABSENT, some(sample?.framesDropped, 'dropped'));
+    setText($('viewers'), viewers === null ? '' : `${viewers} ${viewers === 1 ? 'viewer' : 'viewers'}`);
   }
 
   /**
@@ -76,12 +78,13 @@ export class Panel {
     setText($('headline-label'), `${name}, p50`);
     setText($('headline'), milliseconds(total?.p50_ms));
     setText($('headline-error'), total?.error_ms === undefined ? '' : `± ${milliseconds(total.error_ms)}`);
-    setText($('headline-more'), `p95 ${milliseconds(total?.p95_ms)} ms`);
+    setText($('headline-more'), `p95 ${unit(total?.p95_ms)}`);
     const range = this.#sparkline.push(latest(answer, total));
     setText($('sparkline-range'), range ? `${milliseconds(range.low)} to ${milliseconds(range.high)} ms` : ABSENT);
     const top = this.#columns.update(this.#accounts.recent());
-    setText($('frames-top'), top === null ? '' : `a column each, ${milliseconds(top)} ms high`);
     const balance = this.#accounts.balance();
+    const legend = balance.total ? '; the line on top is the frame code’s own measure' : '';
+    setText($('frames-top'), top === null ? '' : `a column each, ${milliseconds(top)} ms high${legend}`);
     this.#balance(balance, answer);
     return balance;
   }
@@ -120,6 +123,9 @@ export class Panel {
 }
 
 const unit = (value) => (Number.isFinite(value) ? `${milliseconds(value)}\u00a0ms` : ABSENT);
+
+/** Names of parts may be broken behind each part, not in its middle. */
+const breakable = (text) => text?.replace(/[_:]+/g, '$&\u200b') ?? ABSENT;
 
 const some = (count, what) => (Number.isFinite(count) ? `${count} ${what}` : '');
 

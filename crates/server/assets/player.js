@@ -156,8 +156,8 @@ function explain(reason, delayMs) {
   }
   if (REFUSALS.has(reason.status)) {
     const cure = reason.status === 401 || reason.status === 403
-      ? 'Open the page with ?token=… of a token that may read this stream.' : null;
-    show('refused', 'Refused', reason.title, [reason.detail, cure].filter(Boolean).join(' '), true);
+      ? 'Add ?token=… to the page’s address, with a token that may read this stream.' : null;
+    show('refused', 'Refused', reason.title, [reason.detail, cure].filter(Boolean).join(' · '), true);
     return REFUSED_MS;
   }
   const wait = Math.max(delayMs, (reason.retryAfter ?? 0) * 1000);

@@ -110,8 +110,10 @@ function path(stats) {
     byType(stats, 'candidate-pair', (report) => report.nominated && report.state === 'succeeded');
   const remote = stats.get(pair?.remoteCandidateId);
   return {
-    remote: remote?.address ? `${remote.protocol} ${remote.address}:${remote.port}` : null,
+    remote: remote?.address ? `${remote.protocol} ${socketAddress(remote)}` : null,
     rttMs: pair?.currentRoundTripTime === undefined ? null : pair.currentRoundTripTime * 1000,
     srtp: transport?.srtpCipher ?? null,
   };
 }
+
+const socketAddress = ({ address, port }) => (address.includes(':') ? `[${address}]:${port}` : `${address}:${port}`);

@@ -37,7 +37,7 @@ export class Waterfall {
     this.#axis = svg('svg', { class: 'axis', 'aria-hidden': 'true' });
     const head = html('thead', {}, html('tr', {},
       html('th', { scope: 'col', class: 'place' }, html('span', { class: 'unseen' }, 'Where')),
-      html('th', { scope: 'col' }, html('span', { class: 'unseen' }, 'Stage')),
+      html('th', { scope: 'col', class: 'stage' }, html('span', { class: 'unseen' }, 'Stage, '), 'ms'),
       html('td', { class: 'bar' }, this.#axis),
       ...['p50', 'p95', 'max'].map((name) => html('th', { scope: 'col', class: `number ${name}` }, name))));
     const table = html('table', { class: 'waterfall' },
@@ -119,9 +119,13 @@ export class Waterfall {
     this.#scale = wanted;
     this.#axis.replaceChildren(...ticks(wanted).map((tick) =>
       svg('text', { x: `${(100 * tick) / wanted}%`, y: '70%', class: tick === 0 ? 'first' : 'tick' },
-        tick === 0 ? '0 ms' : String(tick))));
+        String(tick))));
   }
 }
+
+/** The stages and what each one spans, for reading. */
+export const meanings = () => STAGES.flatMap(([name, , meaning]) =>
+  [html('dt', {}, name.replaceAll('_', ' ')), html('dd', {}, meaning)]);
 
 const present = (summary) => (summary && summary.count !== 0 && Number.isFinite(summary.p50_ms) ? summary : null);
 
