@@ -19,9 +19,9 @@ export class Accounts {
   #frames = [];
   #seen = new Set();
 
-  /** Adds the frames of a report's answer; a frame told twice counts once. */
+  /** Adds the frames of a report's answer, in any order; a frame told twice counts once. */
   add(frames, nowMs) {
-    for (const frame of frames ?? []) {
+    for (const frame of inOrder(frames ?? [])) {
       if (this.#seen.has(frame.rtp_timestamp)) continue;
       this.#seen.add(frame.rtp_timestamp);
       this.#frames.push({ ...frame, atMs: nowMs });
@@ -43,9 +43,11 @@ export class Accounts {
 
   /**
    * Of the frames whose glass-to-glass delay is known in the last ten seconds:
-   * how many agree, the error they had to agree within (median), and the worst disagreement.
+   * how many agree, the error they had to agree within (median), and the worst
+   * disagreement seen here. `counted`: the server's own count over every frame,
+   * `{within, of}`, where it gives one; an answer need not list all frames.
    */
-  balance() {
+  balance(counted) {
     const known = this.#frames.filter((frame) => Number.isFinite(frame.glass_to_glass_ms));
     let [within, worstMs] = [0, 0];
     for (const { sum_ms: sum, glass_to_glass_ms: measured, error_ms: error } of known) {
@@ -54,9 +56,16 @@ export class Accounts {
       worstMs = Math.max(worstMs, residual);
     }
     const errors = known.map((frame) => frame.error_ms).sort((a, b) => a - b);
-    return { within, total: known.length, errorMs: errors[errors.length >> 1] ?? null, worstMs };
+    const whole = counted ? { within: counted.within, total: counted.of } : { within, total: known.length };
+    return { ...whole, errorMs: errors[errors.length >> 1] ?? null, worstMs };
   }
 }
+
+/** Oldest first. RTP timestamps wrap, so each is weighed as a signed step from the first. */
+const inOrder = (frames) => [...frames].sort((a, b) => {
+  const [{ rtp_timestamp: zero }] = frames;
+  return ((a.rtp_timestamp - zero) | 0) - ((b.rtp_timestamp - zero) | 0);
+});
 
 /** One column a frame, its stages stacked; a line across where the frame code puts its top. */
 export class FrameColumns {

@@ -82,7 +82,7 @@ export class Panel {
     const range = this.#sparkline.push(latest(answer, total));
     setText($('sparkline-range'), range ? `${milliseconds(range.low)} to ${milliseconds(range.high)} ms` : ABSENT);
     const top = this.#columns.update(this.#accounts.recent());
-    const balance = this.#accounts.balance();
+    const balance = this.#accounts.balance(answer?.accounted);
     const legend = balance.total ? '; the line on top is the frame code’s own measure' : '';
     setText($('frames-top'), top === null ? '' : `a column each, ${milliseconds(top)} ms high${legend}`);
     this.#balance(balance, answer);
@@ -117,7 +117,7 @@ export class Panel {
       return;
     }
     node.dataset.verdict = within === total ? 'good' : 'off';
-    const worst = within === total ? '' : `, worst ${milliseconds(worstMs)} ms off`;
+    const worst = within === total || !(worstMs > errorMs) ? '' : `, worst ${milliseconds(worstMs)} ms off`;
     setText(node, `accounted for: ${within} of ${total} frames within ± ${milliseconds(errorMs)} ms${worst}`);
   }
 }

@@ -314,7 +314,7 @@ function begin() {
   document.title = `${name} · glassline`;
   document.getElementById('name').textContent = name;
   document.getElementById('home').href = withToken('/');
-  document.getElementById('api').href = streamUrl(name, '/latency');
+  document.getElementById('api').href = withToken(streamUrl(name, '/latency'));
   wireControls();
   if (!('RTCPeerConnection' in window)) {
     show('unsupported', 'Unsupported', 'This browser has no WebRTC', 'It is missing, or switched off by a setting or a policy.');
