@@ -61,7 +61,7 @@ export class Panel {
     this.#fact('Repairs', some(sample?.nacks, 'NACK') || ABSENT, some(sample?.plis, 'PLI'));
     this.#fact('Audio', audio?.codec ?? ABSENT, level(audio?.level));
     this.#fact('Protection', breakable(path?.srtp?.replace(/^SRTP_/, '')));
-    this.#fact('Smoothness', some(sample?.freezes, sample?.freezes === 1 ? 'freeze' : 'freezes') || ABSENT, some(sample?.framesDropped, 'dropped'));
+    this.#fact('Smoothness', some(sample?.freezes, sample?.freezes === 1 ? 'freeze' : 'freezes') || ABSENT, some(sample?.framesDropped, 'drops'));
     setText($('viewers'), viewers === null ? '' : `${viewers} ${viewers === 1 ? 'viewer' : 'viewers'}`);
   }
 
@@ -83,7 +83,7 @@ export class Panel {
     setText($('sparkline-range'), range ? `${milliseconds(range.low)} to ${milliseconds(range.high)} ms` : ABSENT);
     const top = this.#columns.update(this.#accounts.recent());
     const balance = this.#accounts.balance(answer?.accounted);
-    const legend = balance.total ? '; the line on top is the frame code’s own measure' : '';
+    const legend = balance.total ? '; line: the frame code’s measure' : '';
     setText($('frames-top'), top === null ? '' : `a column each, ${milliseconds(top)} ms high${legend}`);
     this.#balance(balance, answer);
     return balance;
