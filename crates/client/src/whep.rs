@@ -1,0 +1,286 @@
+//! Signalling of a viewer: one offer, one answer, one farewell
+//! (draft-ietf-wish-whep), and the JSON variant of the reference load test.
+//!
+//! Blocking, with deadlines; call it from a thread that may wait. Redirects are
+//! followed by hand, because a 307 must repeat the POST and a token must not
+//! follow to another origin.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use serde::Deserialize;
+use ureq::http::{Response, header};
+use ureq::{Agent, Body};
+use url::Url;
+
+mod trust;
+
+/// What the server said to an offer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The SDP answer.
+    pub sdp: String,
+    /// The session's own URL: [`delete`] it to leave. `None` from servers
+    /// without one, which notice by the DTLS close.
+    pub location: Option<Url>,
+    /// The session's entity tag, for PATCH.
+    pub etag: Option<String>,
+}
+
+/// Why signalling failed; every text names the URL.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The text is no URL that can be dialled.
+    #[error("{url:?} is not an http or https URL: {reason}")]
+    Url {
+        /// As given.
+        url: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// No connection, or it broke, or it took too long. Worth another try.
+    #[error("cannot reach {url}: {source}")]
+    Unreachable {
+        /// Where to.
+        url: Url,
+        /// What the HTTP client said.
+        source: ureq::Error,
+    },
+    /// The server refused: 404 unknown stream, 406 no common codec, 401 token,
+    /// 503 full.
+    #[error("{url} answers {status}: {detail}")]
+    Refused {
+        /// Who refused.
+        url: Url,
+        /// HTTP status.
+        status: u16,
+        /// The problem document's `detail`, else the beginning of the body.
+        detail: String,
+    },
+    /// The server accepted, but what it sent is no SDP answer.
+    #[error("{url} sent no SDP answer: {reason}")]
+    NoAnswer {
+        /// Who sent it.
+        url: Url,
+        /// What was sent instead.
+        reason: String,
+    },
+}
+
+impl Error {
+    /// Another try may succeed: the network, or a server that is busy.
+    pub const fn is_transient(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } => true,
+            Self::Refused { status, .. } => matches!(*status, 408 | 429 | 500..),
+            Self::Url { .. } | Self::NoAnswer { .. } => false,
+        }
+    }
+}
+
+/// Offers at `url` and brings the answer. A path that ends in `/doSignaling` is
+/// spoken to in JSON (`{"type":"offer","sdp":…}`), any other as WHEP.
+///
+/// `token` goes out as `Authorization: Bearer`. Waits at most 15 s.
+pub fn post_offer(url: &Url, offer: &str, token: Option<&str>) -> Result<Answer, Error> {
+    let json = speaks_json(url);
+    let (media_type, body) = if json {
+        let offer = serde_json::json!({"type": "offer", "sdp": offer});
+        ("application/json", offer.to_string())
+    } else {
+        ("application/sdp", offer.to_owned())
+    };
+    let mut at = checked(url)?;
+    for _ in 0..=REDIRECTS_MAX {
+        let mut request = AGENT
+            .post(at.as_str())
+            .header(header::CONTENT_TYPE, media_type)
+            .header(header::ACCEPT, media_type);
+        if let Some(token) = token.filter(|_| same_origin(&at, url)) {
+            request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+        }
+        let sent = request.send(body.as_str());
+        let mut response = sent.map_err(|source| Error::Unreachable {
+            url: at.clone(),
+            source,
+        })?;
+        match response.status().as_u16() {
+            200 | 201 => return answer(&at, &mut response, json),
+            307 | 308 => at = redirected(&at, &response)?,
+            _ => return Err(refusal(&at, &mut response)),
+        }
+    }
+    Err(Error::NoAnswer {
+        url: url.clone(),
+        reason: format!("more than {REDIRECTS_MAX} redirects"),
+    })
+}
+
+/// Says farewell to the session at `location`. Already gone (404) counts as
+/// done. Waits at most 3 s.
+pub fn delete(location: &Url, token: Option<&str>) -> Result<(), Error> {
+    let at = checked(location)?;
+    let mut request = AGENT
+        .delete(at.as_str())
+        .config()
+        .timeout_global(Some(Duration::from_secs(3)))
+        .build();
+    if let Some(token) = token {
+        request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+    }
+    let mut response = request.call().map_err(|source| Error::Unreachable {
+        url: at.clone(),
+        source,
+    })?;
+    match response.status().as_u16() {
+        200..300 | 404 | 410 => Ok(()),
+        _ => Err(refusal(&at, &mut response)),
+    }
+}
+
+/// A signalling URL from what a user typed.
+pub fn parse_url(text: &str) -> Result<Url, Error> {
+    let url = Url::parse(text).map_err(|error| Error::Url {
+        url: text.to_owned(),
+        reason: error.to_string(),
+    })?;
+    checked(&url)
+}
+
+/// Redirects followed for one offer: a load balancer needs one or two.
+const REDIRECTS_MAX: usize = 3;
+
+/// An answer for eight tracks has some 10 kB.
+const BODY_BYTES_MAX: u64 = 256 * 1024;
+
+/// One for the process, so that joins share connections.
+static AGENT: LazyLock<Agent> = LazyLock::new(|| {
+    Agent::config_builder()
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .timeout_global(Some(Duration::from_secs(15)))
+        .timeout_connect(Some(Duration::from_secs(5)))
+        .max_idle_connections_per_host(16)
+        .max_idle_connections(32)
+        .user_agent(concat!("glassline/", env!("CARGO_PKG_VERSION")))
+        .tls_config(trust::config())
+        .build()
+        .into()
+});
+
+fn checked(url: &Url) -> Result<Url, Error> {
+    if matches!(url.scheme(), "http" | "https") && url.has_host() {
+        return Ok(url.clone());
+    }
+    Err(Error::Url {
+        url: url.to_string(),
+        reason: format!("scheme {:?}", url.scheme()),
+    })
+}
+
+fn speaks_json(url: &Url) -> bool {
+    url.path().trim_end_matches('/').ends_with("/doSignaling")
+}
+
+fn same_origin(a: &Url, b: &Url) -> bool {
+    a.origin() == b.origin()
+}
+
+fn text_header<B>(response: &Response<B>, name: header::HeaderName) -> Option<String> {
+    let value = response.headers().get(name)?.to_str().ok()?;
+    Some(value.to_owned())
+}
+
+/// The URL of the `Location` header, which may be relative.
+fn location(at: &Url, response: &Response<Body>) -> Option<Url> {
+    at.join(&text_header(response, header::LOCATION)?).ok()
+}
+
+fn redirected(at: &Url, response: &Response<Body>) -> Result<Url, Error> {
+    let next = location(at, response).ok_or_else(|| Error::NoAnswer {
+        url: at.clone(),
+        reason: "a redirect without a usable Location".to_owned(),
+    })?;
+    checked(&next)
+}
+
+fn body(at: &Url, response: &mut Response<Body>) -> Result<String, Error> {
+    let body = response.body_mut().with_config().limit(BODY_BYTES_MAX);
+    body.lossy_utf8(true)
+        .read_to_string()
+        .map_err(|source| Error::Unreachable {
+            url: at.clone(),
+            source,
+        })
+}
+
+fn answer(at: &Url, response: &mut Response<Body>, json: bool) -> Result<Answer, Error> {
+    let location = location(at, response);
+    let etag = text_header(response, header::ETAG);
+    let mut sdp = body(at, response)?;
+    let no_answer = |reason: String| Error::NoAnswer {
+        url: at.clone(),
+        reason,
+    };
+    if json {
+        let message: JsonAnswer =
+            serde_json::from_str(&sdp).map_err(|error| no_answer(error.to_string()))?;
+        if message.kind != "answer" {
+            return Err(no_answer(format!("a message of type {:?}", message.kind)));
+        }
+        sdp = message.sdp;
+    }
+    if !sdp.starts_with("v=0") {
+        return Err(no_answer(format!("{:?}", beginning(&sdp))));
+    }
+    Ok(Answer {
+        sdp,
+        location,
+        etag,
+    })
+}
+
+#[derive(Deserialize)]
+struct JsonAnswer {
+    #[serde(rename = "type")]
+    kind: String,
+    sdp: String,
+}
+
+/// RFC 9457; other members do not matter here.
+#[derive(Deserialize)]
+struct Problem {
+    title: Option<String>,
+    detail: Option<String>,
+}
+
+fn refusal(at: &Url, response: &mut Response<Body>) -> Error {
+    let status = response.status();
+    // A body that cannot be read does not change the refusal.
+    let text = body(at, response).unwrap_or_default();
+    let problem: Option<Problem> = serde_json::from_str(&text).ok();
+    let detail = problem
+        .and_then(|problem| problem.detail.or(problem.title))
+        .or_else(|| Some(beginning(&text).to_owned()).filter(|text| !text.is_empty()))
+        .or_else(|| status.canonical_reason().map(str::to_owned))
+        .unwrap_or_default();
+    Error::Refused {
+        url: at.clone(),
+        status: status.as_u16(),
+        detail,
+    }
+}
+
+/// The first line, cut at 200 bytes.
+fn beginning(text: &str) -> &str {
+    let line = text.lines().next().unwrap_or("");
+    let end = (0..=line.len().min(200))
+        .rev()
+        .find(|&end| line.is_char_boundary(end))
+        .unwrap_or(0);
+    &line[..end]
+}
+
+#[cfg(test)]
+mod tests;
