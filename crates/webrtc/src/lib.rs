@@ -23,4 +23,16 @@
     )
 )]
 
+pub mod demux;
+pub mod dtls;
+mod ice;
 pub mod sdp;
+pub mod session;
+pub mod srtp;
+
+pub use demux::{DatagramKind, classify, stun_username};
+pub use dtls::Certificate;
+pub use session::{
+    AcceptConfig, CloseReason, DialConfig, Dropped, Event, Kinds, ReceiveMode, Received, Sealed,
+    Secrets,
+};

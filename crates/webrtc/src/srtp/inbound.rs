@@ -1,0 +1,164 @@
+use std::ops::Range;
+
+use glassline_media::Ssrc;
+use glassline_rtp::SequenceExtender;
+
+use super::keys::{ENCRYPTED, Session, rtcp_ssrc};
+use super::replay::{ReplayWindow, Verdict};
+
+/// SSRCs that one peer may send under, for RTP and for RTCP each.
+///
+/// A peer in a call with screen, camera, sound and their retransmissions needs
+/// six; the bound only keeps a hostile one from growing our memory.
+pub const RTP_SOURCES_MAX: usize = 32;
+
+/// Opens what the peer sends: estimates rollover, checks, decrypts, and drops replays.
+pub struct Inbound {
+    keys: Session,
+    rtp: Vec<Source>,
+    rtcp: Vec<Source>,
+}
+
+struct Source {
+    ssrc: [u8; 4],
+    window: ReplayWindow,
+}
+
+/// An authentic packet, decrypted in place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// The 48-bit index: rollover counter and sequence number.
+    pub index: u64,
+    /// Where the payload stands in the datagram.
+    pub payload: Range<usize>,
+}
+
+/// Why a packet was not opened. The peer or the network is to blame; drop and count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// Shorter than header and tag.
+    #[error("shorter than its header and tag")]
+    Short,
+    /// SRTCP without the E flag: authentic at best, never what DTLS-SRTP peers send.
+    #[error("SRTCP without encryption")]
+    Clear,
+    /// Seen before.
+    #[error("replayed")]
+    Replayed,
+    /// Older than the replay window of 128 packets.
+    #[error("older than the replay window")]
+    Stale,
+    /// The tag does not fit: forged, damaged, or sealed under other keys.
+    #[error("authentication failed")]
+    Forged,
+    /// More than [`RTP_SOURCES_MAX`] SSRCs.
+    #[error("too many SSRCs")]
+    TooManySources,
+}
+
+impl Inbound {
+    pub(super) fn new(keys: Session) -> Self {
+        Self {
+            keys,
+            rtp: Vec::new(),
+            rtcp: Vec::new(),
+        }
+    }
+
+    /// Opens one RTP packet whose clear header takes `header_bytes` (≥ 12).
+    ///
+    /// # Errors
+    /// [`OpenError`]; the datagram's bytes are then undefined.
+    pub fn open(&mut self, header_bytes: usize, packet: &mut [u8]) -> Result<Opened, OpenError> {
+        let sequence = packet.get(2..4).and_then(|bytes| bytes.try_into().ok());
+        let ssrc = packet.get(8..12).and_then(|bytes| bytes.try_into().ok());
+        let (Some(sequence), Some(ssrc)) = (sequence, ssrc) else {
+            return Err(OpenError::Short);
+        };
+        if packet.len() < header_bytes + self.keys.rtp.tag_bytes() {
+            return Err(OpenError::Short);
+        }
+        let sequence = u16::from_be_bytes(sequence);
+        let position = self.rtp.iter().position(|source| source.ssrc == ssrc);
+        let window = position.map_or_else(ReplayWindow::default, |at| self.rtp[at].window);
+        // The index nearest to the highest one seen (RFC 3711 §3.3.1); a stream
+        // begins with rollover counter zero.
+        let index = window.highest().map_or(u64::from(sequence), |highest| {
+            SequenceExtender::near(highest, sequence)
+        });
+        fresh(window.check(index))?;
+        if position.is_none() && self.rtp.len() >= RTP_SOURCES_MAX {
+            return Err(OpenError::TooManySources);
+        }
+        let payload_bytes = self
+            .keys
+            .rtp
+            .open_rtp(ssrc, index, header_bytes, packet)
+            .ok_or(OpenError::Forged)?;
+        accept(&mut self.rtp, position, ssrc, index);
+        Ok(Opened {
+            index,
+            payload: header_bytes..header_bytes + payload_bytes,
+        })
+    }
+
+    /// Opens one RTCP compound; the clear bytes stand at the front of `packet`.
+    ///
+    /// # Errors
+    /// [`OpenError`]; the datagram's bytes are then undefined.
+    pub fn open_rtcp(&mut self, packet: &mut [u8]) -> Result<usize, OpenError> {
+        let word = self.keys.rtcp.rtcp_word(packet).ok_or(OpenError::Short)?;
+        let ssrc = rtcp_ssrc(packet).ok_or(OpenError::Short)?;
+        if word & ENCRYPTED == 0 {
+            return Err(OpenError::Clear);
+        }
+        let index = u64::from(word & !ENCRYPTED);
+        let position = self.rtcp.iter().position(|source| source.ssrc == ssrc);
+        if let Some(at) = position {
+            fresh(self.rtcp[at].window.check(index))?;
+        } else if self.rtcp.len() >= RTP_SOURCES_MAX {
+            return Err(OpenError::TooManySources);
+        }
+        let bytes = self
+            .keys
+            .rtcp
+            .open_rtcp(word, packet)
+            .ok_or(OpenError::Forged)?;
+        accept(&mut self.rtcp, position, ssrc, index);
+        Ok(bytes)
+    }
+
+    /// SSRCs under which authentic RTP has come.
+    pub fn sources(&self) -> impl Iterator<Item = Ssrc> + '_ {
+        self.rtp
+            .iter()
+            .map(|source| Ssrc(u32::from_be_bytes(source.ssrc)))
+    }
+}
+
+impl std::fmt::Debug for Inbound {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Inbound")
+            .field("sources", &self.rtp.len())
+            .finish_non_exhaustive()
+    }
+}
+
+fn fresh(verdict: Verdict) -> Result<(), OpenError> {
+    match verdict {
+        Verdict::Fresh => Ok(()),
+        Verdict::Replayed => Err(OpenError::Replayed),
+        Verdict::Stale => Err(OpenError::Stale),
+    }
+}
+
+fn accept(sources: &mut Vec<Source>, position: Option<usize>, ssrc: [u8; 4], index: u64) {
+    if let Some(at) = position {
+        sources[at].window.accept(index);
+    } else {
+        let mut window = ReplayWindow::default();
+        window.accept(index);
+        sources.push(Source { ssrc, window });
+    }
+}

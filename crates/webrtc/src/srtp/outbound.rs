@@ -1,0 +1,209 @@
+use glassline_media::Ssrc;
+
+use super::keys::Session;
+
+/// Seals what we send.
+///
+/// # No nonce twice
+/// A nonce is made of key, SSRC and packet index. This type is the only holder
+/// of its keys (it is not `Clone`), it is the only one to count an SSRC's
+/// indices ([`add_stream`](Self::add_stream) refuses an SSRC a second time), and
+/// every method that seals new bytes takes `&mut self` and moves the count on
+/// before it returns, also when sealing fails. So one nonce seals at most one
+/// new packet. [`reseal`](Self::reseal) repeats an old nonce and therefore
+/// releases its bytes only if the tag equals the one of the first time: the tag
+/// authenticates header and payload, so equal tags mean equal packets, and the
+/// network learns nothing it has not already seen.
+pub struct Outbound {
+    keys: Session,
+    streams: Vec<Stream>,
+    rtcp_index: u32,
+}
+
+struct Stream {
+    ssrc: [u8; 4],
+    next: u64,
+}
+
+/// A stream registered with [`Outbound::add_stream`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamId(usize);
+
+/// The first bytes of an authentication tag; equal tags mean equal packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tag(u64);
+
+/// A sealed packet in the caller's buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SealedRtp {
+    /// Bytes written, header and tag included.
+    pub bytes: usize,
+    /// The 48-bit index: rollover counter and sequence number.
+    pub index: u64,
+    /// To be kept if the packet may be re-sealed.
+    pub tag: Tag,
+}
+
+/// Two streams of one session may not share an SSRC: their nonces would.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("SSRC {0} is already sealed under these keys; draw another")]
+pub struct DuplicateSsrc(pub Ssrc);
+
+/// The RTP sequence number and SSRC within the fixed header (RFC 3550 §5.1).
+const SEQUENCE: std::ops::Range<usize> = 2..4;
+const SSRC: std::ops::Range<usize> = 8..12;
+/// Indices have 48 bits (RFC 3711 §3.3.1), SRTCP's 31 (§3.4).
+const INDEX_END: u64 = 1 << 48;
+const RTCP_INDEX_MAX: u32 = 0x7fff_ffff;
+
+impl Outbound {
+    pub(super) fn new(keys: Session) -> Self {
+        Self {
+            keys,
+            streams: Vec::new(),
+            rtcp_index: 0,
+        }
+    }
+
+    /// Registers a stream that starts at sequence number `first`.
+    ///
+    /// # Errors
+    /// [`DuplicateSsrc`] if it is registered already.
+    pub fn add_stream(&mut self, ssrc: Ssrc, first: u16) -> Result<StreamId, DuplicateSsrc> {
+        let bytes = ssrc.0.to_be_bytes();
+        if self.streams.iter().any(|stream| stream.ssrc == bytes) {
+            return Err(DuplicateSsrc(ssrc));
+        }
+        self.streams.push(Stream {
+            ssrc: bytes,
+            next: u64::from(first),
+        });
+        Ok(StreamId(self.streams.len() - 1))
+    }
+
+    /// Bytes that sealing adds to an RTP packet.
+    pub fn overhead(&self) -> usize {
+        self.keys.rtp.tag_bytes()
+    }
+
+    /// Seals `payload` behind the RTP header of `header_bytes` that `out` begins
+    /// with; sequence number and SSRC are filled in here.
+    ///
+    /// `None` if `out` is too small or the stream's 2⁴⁸ indices are used up.
+    pub fn seal(
+        &mut self,
+        stream: StreamId,
+        header_bytes: usize,
+        payload: &[u8],
+        out: &mut [u8],
+    ) -> Option<SealedRtp> {
+        let bytes = header_bytes + payload.len() + self.overhead();
+        let out = out.get_mut(..bytes)?;
+        let (ssrc, index) = self.claim(stream, out)?;
+        self.keys
+            .rtp
+            .seal_rtp(ssrc, index, header_bytes, payload, out)?;
+        Some(self.sealed(index, out))
+    }
+
+    /// Like [`seal`](Self::seal) with `payload_bytes` already behind the header.
+    pub fn seal_in_place(
+        &mut self,
+        stream: StreamId,
+        header_bytes: usize,
+        payload_bytes: usize,
+        out: &mut [u8],
+    ) -> Option<SealedRtp> {
+        let bytes = header_bytes + payload_bytes + self.overhead();
+        let out = out.get_mut(..bytes)?;
+        let (ssrc, index) = self.claim(stream, out)?;
+        self.keys
+            .rtp
+            .seal_rtp_in_place(ssrc, index, header_bytes, out)?;
+        Some(self.sealed(index, out))
+    }
+
+    /// Makes the bytes of an earlier packet again.
+    ///
+    /// `None` — and `out` wiped — unless header and payload are the same as when
+    /// `tag` was made; also for an index not yet used.
+    pub fn reseal(
+        &self,
+        stream: StreamId,
+        index: u64,
+        tag: Tag,
+        header_bytes: usize,
+        payload: &[u8],
+        out: &mut [u8],
+    ) -> Option<usize> {
+        let bytes = header_bytes + payload.len() + self.overhead();
+        let out = out.get_mut(..bytes)?;
+        let stream = self.streams.get(stream.0)?;
+        if index >= stream.next {
+            return None;
+        }
+        write_index(out, stream.ssrc, index)?;
+        self.keys
+            .rtp
+            .seal_rtp(stream.ssrc, index, header_bytes, payload, out)?;
+        if self.sealed(index, out).tag != tag {
+            out.fill(0);
+            return None;
+        }
+        Some(bytes)
+    }
+
+    /// Seals an RTCP compound and appends tag and index.
+    ///
+    /// False, and nothing worth sending, for a packet under 8 bytes or after
+    /// 2³¹ packets.
+    pub fn seal_rtcp(&mut self, packet: &mut Vec<u8>) -> bool {
+        if self.rtcp_index >= RTCP_INDEX_MAX {
+            return false;
+        }
+        self.rtcp_index += 1;
+        self.keys.rtcp.seal_rtcp(self.rtcp_index, packet).is_some()
+    }
+
+    /// Takes the next index of a stream for good and writes it into the header.
+    fn claim(&mut self, stream: StreamId, out: &mut [u8]) -> Option<([u8; 4], u64)> {
+        let stream = self.streams.get_mut(stream.0)?;
+        let index = stream.next;
+        if index >= INDEX_END {
+            return None;
+        }
+        stream.next += 1;
+        write_index(out, stream.ssrc, index)?;
+        Some((stream.ssrc, index))
+    }
+
+    fn sealed(&self, index: u64, out: &[u8]) -> SealedRtp {
+        let start = out.len() - self.overhead();
+        let mut tag = [0; 8];
+        tag.copy_from_slice(&out[start..start + 8]);
+        SealedRtp {
+            bytes: out.len(),
+            index,
+            tag: Tag(u64::from_ne_bytes(tag)),
+        }
+    }
+}
+
+impl std::fmt::Debug for Outbound {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Outbound")
+            .field("streams", &self.streams.len())
+            .finish_non_exhaustive()
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the sequence number is the low 16 bits of the index"
+)]
+fn write_index(out: &mut [u8], ssrc: [u8; 4], index: u64) -> Option<()> {
+    out.get_mut(SEQUENCE)?
+        .copy_from_slice(&(index as u16).to_be_bytes());
+    out.get_mut(SSRC)?.copy_from_slice(&ssrc);
+    Some(())
+}

@@ -1,0 +1,93 @@
+/// Which of the last 128 indices were seen (RFC 3711 §3.3.2 asks for 64 or more).
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ReplayWindow {
+    /// Highest index accepted; meaningless while `seen` is zero.
+    highest: u64,
+    /// Bit `n` stands for `highest - n`; bit 0 is set once anything was accepted.
+    seen: u128,
+}
+
+/// What the window says of an index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Fresh,
+    Replayed,
+    /// Older than the window can tell.
+    Stale,
+}
+
+impl ReplayWindow {
+    pub(super) const BITS: u64 = 128;
+
+    pub(super) fn highest(&self) -> Option<u64> {
+        (self.seen != 0).then_some(self.highest)
+    }
+
+    pub(super) fn check(&self, index: u64) -> Verdict {
+        if self.seen == 0 || index > self.highest {
+            return Verdict::Fresh;
+        }
+        let age = self.highest - index;
+        if age >= Self::BITS {
+            Verdict::Stale
+        } else if self.seen >> age & 1 == 1 {
+            Verdict::Replayed
+        } else {
+            Verdict::Fresh
+        }
+    }
+
+    /// Records an index that [`check`](Self::check) called fresh and that was authentic.
+    pub(super) fn accept(&mut self, index: u64) {
+        if self.seen == 0 {
+            *self = Self {
+                highest: index,
+                seen: 1,
+            };
+        } else if index > self.highest {
+            let step = index - self.highest;
+            self.seen = if step >= Self::BITS {
+                0
+            } else {
+                self.seen << step
+            };
+            self.seen |= 1;
+            self.highest = index;
+        } else {
+            let age = self.highest - index;
+            if age < Self::BITS {
+                self.seen |= 1 << age;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashSet;
+
+    proptest! {
+        #[test]
+        fn agrees_with_a_set_that_forgets_nothing(
+            indices in prop::collection::vec(0u64..400, 1..300),
+        ) {
+            let mut window = ReplayWindow::default();
+            let mut seen = HashSet::new();
+            for index in indices {
+                let highest = seen.iter().max().copied();
+                let expected = match highest {
+                    Some(highest) if index + ReplayWindow::BITS <= highest => Verdict::Stale,
+                    _ if seen.contains(&index) => Verdict::Replayed,
+                    _ => Verdict::Fresh,
+                };
+                prop_assert_eq!(window.check(index), expected);
+                if expected == Verdict::Fresh {
+                    window.accept(index);
+                    seen.insert(index);
+                }
+            }
+        }
+    }
+}
