@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use glassline_media::{Bitrate, Burst, Stage, StageTable, Summary, Track};
+use glassline_media::{Bitrate, Burst, Stage, StageTable, Track};
 
 use crate::publisher::{PublishError, Publisher};
 use crate::ring::Ring;
@@ -153,11 +153,9 @@ impl Stream {
         self.lock().rate.read(now)
     }
 
-    /// The ingest stage over the last ten seconds; `None` without samples.
-    pub fn ingest_summary(&self, now: Instant) -> Option<Summary> {
-        let rows = self.lock().ingest.summaries(now);
-        rows.into_iter()
-            .find_map(|(stage, summary)| (stage == Stage::Ingest).then_some(summary))
+    /// The ingest stage: its delays so far.
+    pub fn ingest_stage(&self) -> StageTable {
+        self.lock().ingest.clone()
     }
 
     /// Begins publishing `tracks`; the stream's timeline goes on.

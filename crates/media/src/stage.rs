@@ -1,7 +1,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use crate::{Summary, Windowed};
+use crate::{Histogram, Summary, Windowed};
 
 /// A part of the way from the lens to the viewer's eye or ear, in order.
 ///
@@ -93,11 +93,18 @@ impl Stamps {
     }
 }
 
-/// Rolling delay distributions, one per stage.
+/// Delay distributions, one per stage: of the recent past and of all time.
 #[derive(Clone, Debug)]
 pub struct StageTable {
-    stages: [Option<Box<Windowed>>; Stage::ALL.len()],
+    stages: [Option<Box<Delays>>; Stage::ALL.len()],
     window: Duration,
+}
+
+/// One stage's delays.
+#[derive(Clone, Debug)]
+struct Delays {
+    recent: Windowed,
+    total: Histogram,
 }
 
 impl StageTable {
@@ -111,9 +118,9 @@ impl StageTable {
 
     /// Adds one measured `delay` of `stage`.
     pub fn record(&mut self, stage: Stage, delay: Duration, now: Instant) {
-        self.stages[stage.index()]
-            .get_or_insert_with(|| Box::new(Windowed::new(self.window, now)))
-            .record(delay, now);
+        let delays = self.delays(stage, now);
+        delays.recent.record(delay, now);
+        delays.total.record(delay);
     }
 
     /// The distribution of each stage that has samples within the window.
@@ -121,20 +128,40 @@ impl StageTable {
         Stage::ALL
             .into_iter()
             .filter_map(|stage| {
-                let summary = self.stages[stage.index()].as_mut()?.summary(now);
+                let summary = self.stages[stage.index()].as_mut()?.recent.summary(now);
                 (summary.count > 0).then_some((stage, summary))
             })
             .collect()
     }
 
-    /// Adds the windows of `other`, for tables that several threads keep.
+    /// The distribution of each stage since the table was made, for metrics
+    /// that only ever rise.
+    pub fn totals(&self) -> impl Iterator<Item = (Stage, &Histogram)> {
+        Stage::ALL.into_iter().filter_map(|stage| {
+            let delays = self.stages[stage.index()].as_ref()?;
+            Some((stage, &delays.total))
+        })
+    }
+
+    /// Adds all that `other` holds, for tables that several threads keep.
     pub fn merge(&mut self, other: &mut Self, now: Instant) {
-        for (mine, theirs) in self.stages.iter_mut().zip(&mut other.stages) {
-            if let Some(theirs) = theirs {
-                mine.get_or_insert_with(|| Box::new(Windowed::new(self.window, now)))
-                    .merge(theirs, now);
+        for stage in Stage::ALL {
+            if let Some(theirs) = &mut other.stages[stage.index()] {
+                let mine = self.delays(stage, now);
+                mine.recent.merge(&mut theirs.recent, now);
+                mine.total.merge(&theirs.total);
             }
         }
+    }
+
+    fn delays(&mut self, stage: Stage, now: Instant) -> &mut Delays {
+        let window = self.window;
+        self.stages[stage.index()].get_or_insert_with(|| {
+            Box::new(Delays {
+                recent: Windowed::new(window, now),
+                total: Histogram::new(),
+            })
+        })
     }
 }
 
@@ -158,6 +185,11 @@ mod tests {
         assert_eq!(rows.len(), 1);
         assert_eq!(rows[0].0, Stage::Hub);
         assert!(table.summaries(start + Duration::from_secs(21)).is_empty());
+        let totals: Vec<_> = table
+            .totals()
+            .map(|(stage, all)| (stage, all.count()))
+            .collect();
+        assert_eq!(totals, [(Stage::Hub, 1)], "totals forget nothing");
     }
 
     #[test]
