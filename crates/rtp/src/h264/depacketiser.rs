@@ -1,0 +1,319 @@
+use std::collections::VecDeque;
+
+use super::{AccessUnit, Aggregated, F_NRI_BITS, FU_END, FU_START, nal, nal_type};
+
+/// Puts access units together again from packets in sequence order.
+///
+/// A unit of which anything is missing or malformed is dropped and counted, and
+/// the next that is whole is delivered with `after_loss`. Memory: one unit of at
+/// most `unit_bytes_max`, and those ready but not polled, of which
+/// the oldest go beyond eight.
+#[derive(Clone, Debug)]
+pub struct Depacketiser {
+    unit_bytes_max: usize,
+    next_sequence: Option<u64>,
+    /// Packets are missing in front of the next: it need not begin its unit.
+    gap: bool,
+    state: State,
+    /// Something was lost since the last unit that was delivered.
+    loss: bool,
+    /// This source sends parameter sets in band, so a keyframe has them.
+    sets_in_band: bool,
+    ready: VecDeque<AccessUnit>,
+    counters: Counters,
+}
+
+/// What became of packets and units.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Units delivered.
+    pub delivered: u64,
+    /// Units dropped because packets were lost.
+    pub damaged: u64,
+    /// Units dropped because a payload was malformed or of an unsupported kind.
+    pub malformed: u64,
+    /// Units dropped because they grew beyond the bound.
+    pub oversized: u64,
+    /// Packets of kinds that this mode does not have (STAP-B, MTAP, FU-B, reserved).
+    pub unsupported: u64,
+    /// Packets behind the sequence: duplicates or too late.
+    pub late: u64,
+    /// Packets that never came.
+    pub lost: u64,
+    /// Units dropped because nobody polled for them.
+    pub overrun: u64,
+}
+
+impl Default for Depacketiser {
+    fn default() -> Self {
+        Self::new(UNIT_BYTES_MAX)
+    }
+}
+
+impl Depacketiser {
+    /// Nothing received; a unit may have `unit_bytes_max` bytes (8 MiB by default).
+    pub fn new(unit_bytes_max: usize) -> Self {
+        Self {
+            unit_bytes_max: unit_bytes_max.min(u32::MAX as usize),
+            next_sequence: None,
+            gap: true,
+            state: State::Idle,
+            loss: false,
+            sets_in_band: false,
+            ready: VecDeque::new(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// Takes the next packet: wide sequence number, RTP timestamp, marker, payload.
+    ///
+    /// A number that skips some means that they are lost; one that is not above
+    /// the last is ignored. Put packets in order before.
+    pub fn push(&mut self, sequence: u64, timestamp: u32, marker: bool, payload: &[u8]) {
+        match self.next_sequence {
+            Some(next) if sequence < next => {
+                self.counters.late += 1;
+                return;
+            }
+            Some(next) if sequence > next => {
+                self.counters.lost += sequence - next;
+                self.gap = true;
+                self.loss = true;
+                self.drop_unit(Fault::Loss);
+            }
+            _ => {}
+        }
+        self.next_sequence = Some(sequence + 1);
+        if payload.is_empty() {
+            // Padding that probes the path: a number, but no part of any unit.
+            return;
+        }
+        if self.state.timestamp().is_some_and(|old| old != timestamp) {
+            self.finish();
+        }
+        if matches!(self.state, State::Idle) {
+            self.begin(sequence, timestamp, payload);
+        }
+        self.gap = false;
+        self.take(sequence, payload);
+        if marker {
+            self.finish();
+        }
+    }
+
+    /// The next whole access unit; poll until `None` after each push.
+    pub fn poll(&mut self) -> Option<AccessUnit> {
+        self.ready.pop_front()
+    }
+
+    /// What became of packets and units so far.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    fn begin(&mut self, sequence: u64, timestamp: u32, payload: &[u8]) {
+        if self.gap && !begins_access_unit(payload) {
+            // Joining in the middle of a unit damages nothing that was promised.
+            if self.loss {
+                self.counters.damaged += 1;
+            }
+            self.loss = true;
+            self.state = State::Dropping { timestamp };
+            return;
+        }
+        self.state = State::Building(Building {
+            unit: AccessUnit::begin(timestamp, sequence),
+            fragmented: false,
+            after_gap: self.gap,
+        });
+    }
+
+    /// Adds a payload to the unit in the making, if there is one.
+    fn take(&mut self, sequence: u64, payload: &[u8]) {
+        let State::Building(building) = &mut self.state else {
+            return;
+        };
+        building.unit.last_sequence = sequence;
+        // An aggregate of single bytes grows less than twofold by start codes.
+        let grown = building.unit.data.len() + 2 * payload.len() + 4;
+        let result = if grown > self.unit_bytes_max {
+            Err(Fault::Oversized)
+        } else {
+            building.take(payload)
+        };
+        match result {
+            Ok(()) => {}
+            Err(Fault::Reserved) => self.counters.unsupported += 1,
+            Err(fault) => self.drop_unit(fault),
+        }
+    }
+
+    /// The unit in the making has all its packets.
+    fn finish(&mut self) {
+        let State::Building(building) = std::mem::replace(&mut self.state, State::Idle) else {
+            return;
+        };
+        if building.fragmented {
+            self.count(Fault::Malformed);
+            return;
+        }
+        let mut unit = building.unit;
+        if unit.is_empty() {
+            return;
+        }
+        let has_sets = unit.find(nal::SPS).is_some();
+        self.sets_in_band |= has_sets;
+        if building.after_gap && unit.keyframe && self.sets_in_band && !has_sets {
+            self.count(Fault::Loss);
+            return;
+        }
+        unit.after_loss = std::mem::take(&mut self.loss);
+        self.counters.delivered += 1;
+        self.ready.push_back(unit);
+        if self.ready.len() > READY_MAX {
+            self.ready.pop_front();
+            self.counters.overrun += 1;
+            if let Some(next) = self.ready.front_mut() {
+                next.after_loss = true;
+            }
+        }
+    }
+
+    /// Drops the unit in the making; its further packets will be ignored.
+    fn drop_unit(&mut self, fault: Fault) {
+        if let State::Building(building) = &self.state {
+            let timestamp = building.unit.timestamp;
+            self.state = State::Dropping { timestamp };
+            self.count(fault);
+        }
+    }
+
+    fn count(&mut self, fault: Fault) {
+        self.loss = true;
+        match fault {
+            Fault::Loss => self.counters.damaged += 1,
+            Fault::Malformed | Fault::Reserved => self.counters.malformed += 1,
+            Fault::Oversized => self.counters.oversized += 1,
+            Fault::Unsupported => {
+                self.counters.unsupported += 1;
+                self.counters.malformed += 1;
+            }
+        }
+    }
+}
+
+/// A picture of 8 MiB is 2 Gbit/s at 30 frames/s: no camera's, but an attacker's.
+const UNIT_BYTES_MAX: usize = 8 << 20;
+const READY_MAX: usize = 8;
+
+#[derive(Clone, Debug)]
+enum State {
+    /// Between units.
+    Idle,
+    /// Within a unit of which nothing is missing so far.
+    Building(Building),
+    /// Within a unit that is dropped.
+    Dropping { timestamp: u32 },
+}
+
+impl State {
+    fn timestamp(&self) -> Option<u32> {
+        match self {
+            Self::Idle => None,
+            Self::Building(building) => Some(building.unit.timestamp),
+            Self::Dropping { timestamp } => Some(*timestamp),
+        }
+    }
+}
+
+/// Why a unit, or with `Reserved` only a packet, is dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    Loss,
+    Malformed,
+    Oversized,
+    Unsupported,
+    Reserved,
+}
+
+#[derive(Clone, Debug)]
+struct Building {
+    unit: AccessUnit,
+    /// Within a fragmented NAL unit, its end yet to come.
+    fragmented: bool,
+    /// Packets in front of it are missing.
+    after_gap: bool,
+}
+
+impl Building {
+    fn take(&mut self, payload: &[u8]) -> Result<(), Fault> {
+        let (&first, rest) = payload.split_first().ok_or(Fault::Malformed)?;
+        let kind = nal_type(first);
+        if self.fragmented && kind != nal::FU_A {
+            return Err(Fault::Malformed);
+        }
+        match kind {
+            1..=23 => self.unit.push_nal(payload),
+            nal::STAP_A => return self.take_aggregate(rest),
+            nal::FU_A => return self.take_fragment(first, rest),
+            // A receiver ignores what is reserved (RFC 6184 §5.4).
+            0 | 30 | 31 => return Err(Fault::Reserved),
+            _ => return Err(Fault::Unsupported),
+        }
+        Ok(())
+    }
+
+    fn take_aggregate(&mut self, rest: &[u8]) -> Result<(), Fault> {
+        for unit in (Aggregated { rest }) {
+            let unit = unit.map_err(|_| Fault::Malformed)?;
+            if !(1..=23).contains(&nal_type(unit[0])) {
+                return Err(Fault::Malformed);
+            }
+            self.unit.push_nal(unit);
+        }
+        Ok(())
+    }
+
+    fn take_fragment(&mut self, indicator: u8, rest: &[u8]) -> Result<(), Fault> {
+        let (&header, fragment) = rest.split_first().ok_or(Fault::Malformed)?;
+        let starts = header & FU_START != 0;
+        if starts == self.fragmented || !(1..=23).contains(&nal_type(header)) {
+            return Err(Fault::Malformed);
+        }
+        if starts {
+            self.unit.begin_nal();
+            self.unit
+                .extend(&[indicator & F_NRI_BITS | nal_type(header)]);
+            self.fragmented = true;
+        }
+        self.unit.extend(fragment);
+        if header & FU_END != 0 {
+            self.unit.end_nal();
+            self.fragmented = false;
+        }
+        Ok(())
+    }
+}
+
+/// After a gap: the payload surely begins its access unit, as a delimiter, a
+/// sequence parameter set, SEI or the slice of a picture's first macroblock does
+/// (H.264 §7.4.1.2.3). A picture parameter set does not: its SPS may be lost.
+fn begins_access_unit(payload: &[u8]) -> bool {
+    let begins = |first: u8, slice: Option<&u8>| match nal_type(first) {
+        nal::AUD | nal::SPS | nal::SEI => true,
+        // `first_mb_in_slice` is zero if its Exp-Golomb code is the single bit 1.
+        nal::SLICE | nal::IDR => slice.is_some_and(|&byte| byte & 0x80 != 0),
+        _ => false,
+    };
+    match payload {
+        [first, header, rest @ ..] if nal_type(*first) == nal::FU_A => {
+            header & FU_START != 0 && begins(*header, rest.first())
+        }
+        [first, rest @ ..] if nal_type(*first) == nal::STAP_A => (Aggregated { rest })
+            .next()
+            .and_then(Result::ok)
+            .is_some_and(|unit| begins(unit[0], unit.get(1))),
+        [first, rest @ ..] => begins(*first, rest.first()),
+        [] => false,
+    }
+}

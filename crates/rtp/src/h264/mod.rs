@@ -1,0 +1,115 @@
+//! H.264 payloads (RFC 6184), `packetization-mode=1`: single NAL unit packets,
+//! STAP-A and FU-A, in decoding order.
+//!
+//! NAL units have no start code here, except in [`AccessUnit::data`]. The other
+//! packet kinds belong to interleaved mode, which no answer of ours accepts;
+//! they are counted and what they damage is dropped.
+
+mod access_unit;
+mod depacketiser;
+mod packetiser;
+
+pub use access_unit::AccessUnit;
+pub use depacketiser::{Counters, Depacketiser};
+pub use packetiser::packetise;
+
+/// Types of NAL units (H.264 table 7-1) and of RTP payloads (RFC 6184 table 1).
+pub mod nal {
+    /// Coded slice of a picture that is not IDR.
+    pub const SLICE: u8 = 1;
+    /// Coded slice of an IDR picture.
+    pub const IDR: u8 = 5;
+    /// Supplemental enhancement information.
+    pub const SEI: u8 = 6;
+    /// Sequence parameter set.
+    pub const SPS: u8 = 7;
+    /// Picture parameter set.
+    pub const PPS: u8 = 8;
+    /// Access unit delimiter.
+    pub const AUD: u8 = 9;
+    /// End of sequence.
+    pub const END_OF_SEQUENCE: u8 = 10;
+    /// End of stream.
+    pub const END_OF_STREAM: u8 = 11;
+    /// Filler data.
+    pub const FILLER: u8 = 12;
+    /// Single-time aggregation packet.
+    pub const STAP_A: u8 = 24;
+    /// Fragmentation unit.
+    pub const FU_A: u8 = 28;
+}
+
+/// The type in the first byte of a NAL unit or RTP payload, 0–31.
+pub const fn nal_type(first: u8) -> u8 {
+    first & 0x1f
+}
+
+/// The NAL unit is a slice of an IDR picture.
+pub fn is_idr(nal: &[u8]) -> bool {
+    nal.first()
+        .is_some_and(|&first| nal_type(first) == nal::IDR)
+}
+
+/// The RTP payload holds, or begins, a slice of an IDR picture or a sequence
+/// parameter set: with it a decoder may start.
+pub fn payload_begins_keyframe(payload: &[u8]) -> bool {
+    let begins = |kind: u8| kind == nal::IDR || kind == nal::SPS;
+    match payload {
+        [first, indicator, ..] if nal_type(*first) == nal::FU_A => {
+            indicator & FU_START != 0 && begins(nal_type(*indicator))
+        }
+        [first, rest @ ..] if nal_type(*first) == nal::STAP_A => {
+            Aggregated { rest }.any(|unit| unit.is_ok_and(|unit| begins(nal_type(unit[0]))))
+        }
+        [first, ..] => begins(nal_type(*first)),
+        [] => false,
+    }
+}
+
+/// Start bit of a fragmentation unit's header (RFC 6184 §5.8).
+const FU_START: u8 = 0x80;
+/// End bit of a fragmentation unit's header.
+const FU_END: u8 = 0x40;
+/// Bytes ahead of the fragment: indicator and header.
+const FU_HEADER_BYTES: usize = 2;
+/// Forbidden bit and importance of a NAL unit header.
+const F_NRI_BITS: u8 = 0xe0;
+
+/// The NAL units of a STAP-A, its own header removed (RFC 6184 §5.7.1).
+#[derive(Clone, Debug)]
+struct Aggregated<'a> {
+    rest: &'a [u8],
+}
+
+/// A STAP-A's size field is zero or points past its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct BadSize;
+
+impl<'a> Iterator for Aggregated<'a> {
+    /// Units are not empty. After an error nothing follows.
+    type Item = Result<&'a [u8], BadSize>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let unit = self
+            .rest
+            .split_first_chunk()
+            .and_then(|(size, rest)| rest.split_at_checked(usize::from(u16::from_be_bytes(*size))))
+            .filter(|(unit, _)| !unit.is_empty());
+        match unit {
+            Some((unit, rest)) => {
+                self.rest = rest;
+                Some(Ok(unit))
+            }
+            None => {
+                self.rest = &[];
+                Some(Err(BadSize))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

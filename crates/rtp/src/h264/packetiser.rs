@@ -1,0 +1,116 @@
+use glassline_media::BurstBuilder;
+
+use super::{F_NRI_BITS, FU_END, FU_HEADER_BYTES, FU_START, nal, nal_type};
+
+/// Cuts the NAL units of one access unit, without start codes, into payloads of
+/// at most `payload_max` bytes (at least 3).
+///
+/// Neighbours that fit one payload together are aggregated (STAP-A), so that
+/// parameter sets and SEI travel with the picture; a unit that does not fit is
+/// cut into fragments (FU-A) of equal size, only the last of which may be
+/// shorter, so that segmentation offload takes them in one call. Delimiters, end
+/// marks and filler are dropped: the marker bit and the timestamp say the same.
+/// Empty units are skipped. Ends its last packet; may append none.
+pub fn packetise<'a>(
+    nals: impl Iterator<Item = &'a [u8]>,
+    payload_max: usize,
+    out: &mut BurstBuilder,
+) {
+    let mut group = Group::default();
+    for unit in nals.filter(|unit| is_carried(unit)) {
+        if group.bytes_with(unit) > payload_max.min(AGGREGATE_MAX) {
+            group.flush(out);
+        }
+        if unit.len() > payload_max {
+            fragment(unit, payload_max, out);
+        } else {
+            group.add(unit);
+        }
+    }
+    group.flush(out);
+}
+
+fn is_carried(unit: &[u8]) -> bool {
+    unit.first().is_some_and(|&first| {
+        !matches!(
+            nal_type(first),
+            nal::AUD | nal::END_OF_SEQUENCE | nal::END_OF_STREAM | nal::FILLER
+        )
+    })
+}
+
+/// A STAP-A's sizes have 16 bits.
+const AGGREGATE_MAX: usize = u16::MAX as usize;
+const STAP_HEADER_BYTES: usize = 1;
+const STAP_SIZE_BYTES: usize = 2;
+
+/// Consecutive units that fit one payload together.
+#[derive(Default)]
+struct Group<'a> {
+    units: Vec<&'a [u8]>,
+    bytes: usize,
+}
+
+impl<'a> Group<'a> {
+    /// Size of a STAP-A of this group and `unit`.
+    fn bytes_with(&self, unit: &[u8]) -> usize {
+        STAP_HEADER_BYTES + self.bytes + STAP_SIZE_BYTES + unit.len()
+    }
+
+    fn add(&mut self, unit: &'a [u8]) {
+        self.units.push(unit);
+        self.bytes += STAP_SIZE_BYTES + unit.len();
+    }
+
+    fn flush(&mut self, out: &mut BurstBuilder) {
+        match self.units.as_slice() {
+            [] => {}
+            [unit] => out.push(unit),
+            units => {
+                out.extend(&[aggregate_header(units)]);
+                for unit in units {
+                    // `bytes_with` was held below AGGREGATE_MAX.
+                    out.extend(&(unit.len() as u16).to_be_bytes());
+                    out.extend(unit);
+                }
+                out.end_packet();
+            }
+        }
+        self.units.clear();
+        self.bytes = 0;
+    }
+}
+
+/// Forbidden bit if any has it, the highest importance of all (RFC 6184 §5.7).
+fn aggregate_header(units: &[&[u8]]) -> u8 {
+    let (mut forbidden, mut importance) = (0, 0);
+    for unit in units {
+        forbidden |= unit[0] & 0x80;
+        importance = importance.max(unit[0] & 0x60);
+    }
+    forbidden | importance | nal::STAP_A
+}
+
+fn fragment(unit: &[u8], payload_max: usize, out: &mut BurstBuilder) {
+    let (first, body) = (unit[0], &unit[1..]);
+    let room = payload_max.saturating_sub(FU_HEADER_BYTES).max(1);
+    let count = body.len().div_ceil(room);
+    // Rounding up makes all but the last equal, and the last no longer.
+    let size = body.len().div_ceil(count);
+    let mut start = FU_START;
+    let mut fragments = body.chunks(size).peekable();
+    while let Some(fragment) = fragments.next() {
+        let end = if fragments.peek().is_none() {
+            FU_END
+        } else {
+            0
+        };
+        out.extend(&[
+            first & F_NRI_BITS | nal::FU_A,
+            start | end | nal_type(first),
+        ]);
+        out.extend(fragment);
+        out.end_packet();
+        start = 0;
+    }
+}

@@ -1,0 +1,113 @@
+//! What an Opus packet says of itself without decoding (RFC 6716 §3.1). Its RTP
+//! payload is the packet as it is, one a datagram (RFC 7587 §4.2).
+
+use std::time::Duration;
+
+use crate::ParseError;
+
+/// The RTP clock of Opus, whatever it was sampled at (RFC 7587 §4.1), in Hz.
+pub const CLOCK_RATE: u32 = 48_000;
+
+/// Samples at 48 kHz (so RTP ticks) that a packet plays, from its table of contents.
+///
+/// 120..=5760, that is 2.5–120 ms. Errors on an empty packet, no frames, or more
+/// than the 120 ms allowed (RFC 6716 §3.4, R1, R5, R6).
+pub fn samples(packet: &[u8]) -> Result<u32, ParseError> {
+    let toc = *packet.first().ok_or(truncated(0))?;
+    let frames = match toc & 0x03 {
+        0 => 1,
+        1 | 2 => 2,
+        _ => u32::from(*packet.get(1).ok_or(truncated(1))? & 0x3f),
+    };
+    let samples = frames * frame_samples(toc >> 3);
+    if samples == 0 || samples > SAMPLES_MAX {
+        return Err(ParseError::Value {
+            what: "Opus frame count",
+            offset: 1,
+            value: frames,
+        });
+    }
+    Ok(samples)
+}
+
+/// How long a packet plays; errors as [`samples`].
+pub fn duration(packet: &[u8]) -> Result<Duration, ParseError> {
+    let samples = samples(packet)?;
+    Ok(Duration::from_nanos(
+        u64::from(samples) * 1_000_000_000 / u64::from(CLOCK_RATE),
+    ))
+}
+
+/// 1 or 2 channels are coded in this packet; a decoder may play either as stereo.
+pub fn channels(packet: &[u8]) -> Option<u8> {
+    packet.first().map(|toc| 1 + (toc >> 2 & 1))
+}
+
+/// 120 ms at 48 kHz.
+const SAMPLES_MAX: u32 = 5760;
+
+/// Samples at 48 kHz in one frame of configuration 0..=31 (RFC 6716, table 2).
+fn frame_samples(configuration: u8) -> u32 {
+    let low = configuration & 3;
+    match configuration {
+        // SILK: 10, 20, 40, 60 ms.
+        0..=11 => [480, 960, 1920, 2880][usize::from(low)],
+        // Hybrid: 10, 20 ms.
+        12..=15 => [480, 960][usize::from(low & 1)],
+        // CELT: 2.5, 5, 10, 20 ms.
+        _ => 120 << low,
+    }
+}
+
+fn truncated(offset: usize) -> ParseError {
+    ParseError::Truncated {
+        what: "Opus packet",
+        offset,
+        needed: 1,
+        available: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(configuration: u8, code: u8, count: u8) -> Option<f64> {
+        duration(&[configuration << 3 | code, count])
+            .ok()
+            .map(|duration| duration.as_secs_f64() * 1000.0)
+    }
+
+    #[test]
+    fn durations_follow_table_2_of_rfc_6716() {
+        let frame_ms = [
+            10.0, 20.0, 40.0, 60.0, 10.0, 20.0, 40.0, 60.0, 10.0, 20.0, 40.0, 60.0, 10.0, 20.0,
+            10.0, 20.0, 2.5, 5.0, 10.0, 20.0, 2.5, 5.0, 10.0, 20.0, 2.5, 5.0, 10.0, 20.0, 2.5, 5.0,
+            10.0, 20.0,
+        ];
+        for (configuration, one) in (0u8..).zip(frame_ms) {
+            assert_eq!(ms(configuration, 0, 0), Some(one), "{configuration}");
+            assert_eq!(ms(configuration, 1, 0), Some(2.0 * one), "{configuration}");
+            assert_eq!(ms(configuration, 2, 0), Some(2.0 * one), "{configuration}");
+        }
+        assert_eq!(ms(31, 3, 6), Some(120.0));
+        assert_eq!(ms(28, 3, 48), Some(120.0));
+    }
+
+    #[test]
+    fn more_than_120_ms_and_no_frames_are_refused() {
+        assert_eq!(ms(31, 3, 7), None);
+        assert_eq!(ms(28, 3, 49), None);
+        assert_eq!(ms(3, 3, 3), None);
+        assert_eq!(ms(0, 3, 0), None);
+        assert!(samples(&[]).is_err());
+        assert!(samples(&[3]).is_err(), "code 3 without its count");
+    }
+
+    #[test]
+    fn the_stereo_bit_is_the_third() {
+        assert_eq!(channels(&[0b0000_0100]), Some(2));
+        assert_eq!(channels(&[0b1111_1011]), Some(1));
+        assert_eq!(channels(&[]), None);
+    }
+}

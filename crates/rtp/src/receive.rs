@@ -1,0 +1,270 @@
+//! How a source is received: loss, jitter, round trip (RFC 3550 §6.4.1, A.1, A.3, A.8).
+
+use std::time::{Duration, Instant};
+
+use glassline_media::{NtpTime, Ssrc};
+
+use crate::rtcp::ReportBlock;
+
+/// Statistics of one received source, kept as its receiver reports need them.
+#[derive(Clone, Debug)]
+pub struct ReceiveStatistics {
+    ssrc: Ssrc,
+    clock_rate: u32,
+    epoch: Option<Instant>,
+    range: Option<Range>,
+    totals: Totals,
+    /// Totals when the last report block was made.
+    reported: (u64, u64),
+    /// Arrival minus timestamp of the last packet, in ticks, wrapping.
+    transit: Option<u32>,
+    /// Sixteen times the jitter (RFC 3550 A.8).
+    jitter_16: u32,
+    last_sr: Option<(u32, Instant)>,
+}
+
+/// Packets since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// By the sequence numbers seen, lost ones included.
+    pub expected: u64,
+    /// Arrived, retransmissions and duplicates not counted.
+    pub received: u64,
+    /// Arrived as retransmissions, once each.
+    pub recovered: u64,
+    /// Arrived again.
+    pub duplicates: u64,
+    /// Payload bytes given, duplicates not counted.
+    pub payload_bytes: u64,
+}
+
+impl Totals {
+    /// Lost on the path, whether or not recovered later.
+    pub fn lost(&self) -> u64 {
+        self.expected.saturating_sub(self.received)
+    }
+
+    /// Neither received nor recovered.
+    pub fn missing(&self) -> u64 {
+        self.expected.saturating_sub(self.received + self.recovered)
+    }
+}
+
+impl ReceiveStatistics {
+    /// Nothing received yet from `ssrc`, whose RTP clock has `clock_rate` Hz.
+    pub fn new(ssrc: Ssrc, clock_rate: u32) -> Self {
+        Self {
+            ssrc,
+            clock_rate,
+            epoch: None,
+            range: None,
+            totals: Totals::default(),
+            reported: (0, 0),
+            transit: None,
+            jitter_16: 0,
+            last_sr: None,
+        }
+    }
+
+    /// Notes an original packet: wide sequence number, RTP timestamp, payload bytes.
+    pub fn on_packet(&mut self, sequence: u64, timestamp: u32, bytes: usize, now: Instant) {
+        if !self.note(sequence) {
+            self.totals.duplicates += 1;
+            return;
+        }
+        self.totals.received += 1;
+        self.totals.payload_bytes += bytes as u64;
+        self.update_jitter(timestamp, now);
+    }
+
+    /// Notes a packet that came as a retransmission (RFC 4588). It leaves the
+    /// report block alone, which tells how the original stream fares.
+    pub fn on_recovered(&mut self, sequence: u64, bytes: usize) {
+        if self.note(sequence) {
+            self.totals.recovered += 1;
+            self.totals.payload_bytes += bytes as u64;
+        } else {
+            self.totals.duplicates += 1;
+        }
+    }
+
+    /// Notes the source's sender report, for the round trip it measures.
+    pub fn on_sender_report(&mut self, ntp: NtpTime, now: Instant) {
+        self.last_sr = Some((ntp.compact(), now));
+    }
+
+    /// A report block for now; loss counts since the block before. `None`
+    /// before the first packet.
+    pub fn report_block(&mut self, now: Instant) -> Option<ReportBlock> {
+        let range = self.range.as_ref()?;
+        let highest = range.highest.wrapping_sub(range.cycle_base);
+        let Totals {
+            expected, received, ..
+        } = self.totals;
+        let expected_interval = expected - self.reported.0;
+        let received_interval = received - self.reported.1;
+        self.reported = (expected, received);
+        let lost = expected_interval.saturating_sub(received_interval);
+        let fraction_lost = (lost << 8)
+            .checked_div(expected_interval)
+            .map_or(0, |fraction| fraction.min(255) as u8);
+        let (last_sr, delay_since_last_sr) = match self.last_sr {
+            Some((compact, at)) => (compact, units_65536(now.saturating_duration_since(at))),
+            None => (0, 0),
+        };
+        Some(ReportBlock {
+            ssrc: self.ssrc,
+            fraction_lost,
+            cumulative_lost: i32::try_from(self.totals.lost()).unwrap_or(i32::MAX),
+            highest_sequence: highest as u32,
+            jitter: self.jitter_16 >> 4,
+            last_sr,
+            delay_since_last_sr,
+        })
+    }
+
+    /// Packets since the start.
+    pub fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    /// Interarrival jitter (RFC 3550 §6.4.1).
+    pub fn jitter(&self) -> Duration {
+        let ticks = u64::from(self.jitter_16 >> 4);
+        Duration::from_nanos(ticks * 1_000_000_000 / u64::from(self.clock_rate.max(1)))
+    }
+
+    /// The source these are about.
+    pub fn ssrc(&self) -> Ssrc {
+        self.ssrc
+    }
+
+    /// Counts a number as expected and seen; false if it was seen before.
+    fn note(&mut self, sequence: u64) -> bool {
+        let Some(range) = &mut self.range else {
+            self.range = Some(Range::new(sequence));
+            self.totals.expected += 1;
+            return true;
+        };
+        match range.note(sequence) {
+            Noted::Ahead(by) => self.totals.expected += by,
+            Noted::Behind => {}
+            // One from before the first: the range grows backwards.
+            Noted::BeforeFirst(by) => self.totals.expected += by,
+            Noted::Restart => self.totals.expected += 1,
+            Noted::Duplicate => return false,
+        }
+        true
+    }
+
+    /// RFC 3550 A.8, in its integer form.
+    fn update_jitter(&mut self, timestamp: u32, now: Instant) {
+        let epoch = *self.epoch.get_or_insert(now);
+        let since = now.saturating_duration_since(epoch);
+        let arrival = (since.as_nanos() * u128::from(self.clock_rate) / 1_000_000_000) as u32;
+        let transit = arrival.wrapping_sub(timestamp);
+        if let Some(last) = self.transit.replace(transit) {
+            let distance = (transit.wrapping_sub(last) as i32).unsigned_abs();
+            self.jitter_16 = self
+                .jitter_16
+                .saturating_sub((self.jitter_16 + 8) >> 4)
+                .saturating_add(distance);
+        }
+    }
+}
+
+/// The numbers seen, with a bit for each of the most recent.
+#[derive(Clone, Debug)]
+struct Range {
+    /// Multiple of 65,536 at or below the first: reports count cycles from here.
+    cycle_base: u64,
+    base: u64,
+    highest: u64,
+    /// Bit `n % 64` of word `n / 64 % SEEN_WORDS` stands for number n.
+    seen: Box<[u64; SEEN_WORDS]>,
+    /// A number far off that, if the next follows it, means a restarted source.
+    suspect: Option<u64>,
+}
+
+enum Noted {
+    Ahead(u64),
+    Behind,
+    BeforeFirst(u64),
+    Restart,
+    Duplicate,
+}
+
+impl Range {
+    fn new(first: u64) -> Self {
+        let mut this = Self {
+            cycle_base: first & !0xffff,
+            base: first,
+            highest: first,
+            seen: Box::new([0; SEEN_WORDS]),
+            suspect: None,
+        };
+        this.mark(first);
+        this
+    }
+
+    fn note(&mut self, sequence: u64) -> Noted {
+        if sequence.abs_diff(self.highest) > JUMP_MAX {
+            return self.note_far(sequence);
+        }
+        self.suspect = None;
+        if sequence > self.highest {
+            let ahead = sequence - self.highest;
+            (self.highest + 1..sequence).for_each(|number| self.clear(number));
+            self.highest = sequence;
+            self.mark(sequence);
+            return Noted::Ahead(ahead);
+        }
+        if self.is_marked(sequence) {
+            return Noted::Duplicate;
+        }
+        self.mark(sequence);
+        if sequence < self.base {
+            let by = self.base - sequence;
+            self.base = sequence;
+            return Noted::BeforeFirst(by);
+        }
+        Noted::Behind
+    }
+
+    /// A lone number far off is a stray; two in a row are a restarted source (RFC 3550 A.1).
+    fn note_far(&mut self, sequence: u64) -> Noted {
+        if self.suspect != Some(sequence) {
+            self.suspect = Some(sequence + 1);
+            return Noted::Duplicate;
+        }
+        *self = Self::new(sequence);
+        Noted::Restart
+    }
+
+    fn mark(&mut self, number: u64) {
+        self.seen[word(number)] |= 1 << (number % 64);
+    }
+
+    fn clear(&mut self, number: u64) {
+        self.seen[word(number)] &= !(1 << (number % 64));
+    }
+
+    fn is_marked(&self, number: u64) -> bool {
+        self.seen[word(number)] >> (number % 64) & 1 == 1
+    }
+}
+
+/// 4096 numbers are told from duplicates.
+const SEEN_WORDS: usize = 64;
+/// Farther off than this is no loss or reordering (`MAX_DROPOUT` of RFC 3550 A.1);
+/// less than the numbers in `seen`.
+const JUMP_MAX: u64 = 3000;
+
+fn word(number: u64) -> usize {
+    (number / 64 % SEEN_WORDS as u64) as usize
+}
+
+/// In 1/65,536 s, as DLSR has it; at most some 18 hours.
+fn units_65536(duration: Duration) -> u32 {
+    u32::try_from((duration.as_nanos() << 16) / 1_000_000_000).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,32 @@
+use glassline_media::Ssrc;
+
+use super::{Frame, feedback_format, packet_type, put_u32, write_packet};
+use crate::ParseError;
+
+/// A decoder lost pictures and wants a keyframe (RFC 4585 §6.3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PictureLossIndication {
+    /// Who asks.
+    pub sender: Ssrc,
+    /// Whose keyframe.
+    pub media: Ssrc,
+}
+
+impl PictureLossIndication {
+    pub(super) fn parse(frame: Frame<'_>) -> Result<Self, ParseError> {
+        frame.need("PLI", 0, 8)?;
+        Ok(Self {
+            sender: frame.ssrc(0),
+            media: frame.ssrc(4),
+        })
+    }
+
+    /// Appends the packet to `out`.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let format = feedback_format::PICTURE_LOSS;
+        write_packet(out, format, packet_type::PAYLOAD_FEEDBACK, |out| {
+            put_u32(out, self.sender.0);
+            put_u32(out, self.media.0);
+        });
+    }
+}

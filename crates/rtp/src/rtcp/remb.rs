@@ -1,0 +1,68 @@
+use glassline_media::{Bitrate, Ssrc};
+
+use super::{Frame, feedback_format, packet_type, put_u32, write_packet};
+use crate::ParseError;
+
+/// A receiver's estimate of what the path carries
+/// (draft-alvestrand-rmcat-remb-03 §2.2).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remb {
+    /// Who estimates.
+    pub sender: Ssrc,
+    /// The estimate; writing keeps its 18 highest bits.
+    pub bitrate: Bitrate,
+    /// The sources whose sum it bounds; at most 255 are written.
+    pub sources: Vec<Ssrc>,
+}
+
+impl Remb {
+    /// Application-layer feedback carries this name where it is an estimate.
+    pub(super) fn is(frame: Frame<'_>) -> bool {
+        frame.body.get(8..12) == Some(NAME)
+    }
+
+    pub(super) fn parse(frame: Frame<'_>) -> Result<Self, ParseError> {
+        frame.need("REMB", 0, FIXED_BYTES)?;
+        let word = frame.u32(12);
+        let count = (word >> 24) as usize;
+        frame.need("REMB sources", FIXED_BYTES, count * 4)?;
+        let exponent = word >> 18 & 0x3f;
+        let mantissa = u64::from(word & MANTISSA_MAX as u32);
+        // An estimate beyond 64 bits is as good as the largest number.
+        let bits = u128::from(mantissa) << exponent;
+        Ok(Self {
+            sender: frame.ssrc(0),
+            bitrate: Bitrate::from_bps(u64::try_from(bits).unwrap_or(u64::MAX)),
+            sources: (0..count)
+                .map(|index| frame.ssrc(FIXED_BYTES + index * 4))
+                .collect(),
+        })
+    }
+
+    /// Appends the packet to `out`.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let sources = &self.sources[..self.sources.len().min(255)];
+        let mut exponent = 0u32;
+        let mut mantissa = self.bitrate.bps();
+        while mantissa > MANTISSA_MAX {
+            mantissa >>= 1;
+            exponent += 1;
+        }
+        let format = feedback_format::APPLICATION;
+        write_packet(out, format, packet_type::PAYLOAD_FEEDBACK, |out| {
+            put_u32(out, self.sender.0);
+            put_u32(out, 0);
+            out.extend_from_slice(NAME);
+            put_u32(
+                out,
+                (sources.len() as u32) << 24 | exponent << 18 | mantissa as u32,
+            );
+            sources.iter().for_each(|ssrc| put_u32(out, ssrc.0));
+        });
+    }
+}
+
+const NAME: &[u8] = b"REMB";
+/// Two SSRCs, the name, count and estimate.
+const FIXED_BYTES: usize = 16;
+const MANTISSA_MAX: u64 = 0x3_ffff;

@@ -1,0 +1,170 @@
+use std::time::Duration;
+
+use glassline_media::{NtpTime, Ssrc};
+
+use super::{Frame, packet_type, put_u32, write_packet};
+use crate::ParseError;
+
+/// Report blocks that fit one report, by its five-bit count.
+pub const REPORTS_MAX: usize = 31;
+
+/// What a sender has sent, and which instant its timestamps mean (RFC 3550 §6.4.1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SenderReport {
+    /// The reporting sender.
+    pub ssrc: Ssrc,
+    /// Wall-clock time of this report.
+    pub ntp: NtpTime,
+    /// The same instant on the sender's RTP clock.
+    pub rtp_timestamp: u32,
+    /// RTP packets sent so far, wrapping.
+    pub packet_count: u32,
+    /// Payload bytes sent so far, wrapping.
+    pub octet_count: u32,
+    /// What it receives from others; at most [`REPORTS_MAX`] are written.
+    pub reports: Vec<ReportBlock>,
+}
+
+impl SenderReport {
+    pub(super) fn parse(frame: Frame<'_>) -> Result<Self, ParseError> {
+        frame.need("sender report", 0, SENDER_BYTES)?;
+        Ok(Self {
+            ssrc: frame.ssrc(0),
+            ntp: NtpTime(u64::from(frame.u32(4)) << 32 | u64::from(frame.u32(8))),
+            rtp_timestamp: frame.u32(12),
+            packet_count: frame.u32(16),
+            octet_count: frame.u32(20),
+            reports: ReportBlock::parse_all(frame, SENDER_BYTES)?,
+        })
+    }
+
+    /// Appends the report to `out`.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let (count, reports) = counted(&self.reports);
+        write_packet(out, count, packet_type::SENDER_REPORT, |out| {
+            put_u32(out, self.ssrc.0);
+            out.extend_from_slice(&self.ntp.0.to_be_bytes());
+            put_u32(out, self.rtp_timestamp);
+            put_u32(out, self.packet_count);
+            put_u32(out, self.octet_count);
+            reports.iter().for_each(|report| report.write(out));
+        });
+    }
+}
+
+/// What a receiver that sends nothing receives (RFC 3550 §6.4.2).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReceiverReport {
+    /// The reporting receiver.
+    pub ssrc: Ssrc,
+    /// One for each source it hears; at most [`REPORTS_MAX`] are written.
+    pub reports: Vec<ReportBlock>,
+}
+
+impl ReceiverReport {
+    pub(super) fn parse(frame: Frame<'_>) -> Result<Self, ParseError> {
+        frame.need("receiver report", 0, RECEIVER_BYTES)?;
+        Ok(Self {
+            ssrc: frame.ssrc(0),
+            reports: ReportBlock::parse_all(frame, RECEIVER_BYTES)?,
+        })
+    }
+
+    /// Appends the report to `out`.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let (count, reports) = counted(&self.reports);
+        write_packet(out, count, packet_type::RECEIVER_REPORT, |out| {
+            put_u32(out, self.ssrc.0);
+            reports.iter().for_each(|report| report.write(out));
+        });
+    }
+}
+
+/// How one source is received (RFC 3550 §6.4.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReportBlock {
+    /// The source reported on.
+    pub ssrc: Ssrc,
+    /// Share lost since the last report, in 1/256.
+    pub fraction_lost: u8,
+    /// Packets lost since the start, duplicates subtracted; −2²³..2²³, clamped on writing.
+    pub cumulative_lost: i32,
+    /// Highest sequence number received, wrap cycles in the upper 16 bits.
+    pub highest_sequence: u32,
+    /// Interarrival jitter in ticks of the source's RTP clock.
+    pub jitter: u32,
+    /// Middle 32 bits of the NTP time in the last sender report; 0 for none yet.
+    pub last_sr: u32,
+    /// From that report's arrival to this one's sending, in 1/65,536 s.
+    pub delay_since_last_sr: u32,
+}
+
+impl ReportBlock {
+    /// Round trip between the reported source and the reporter, at the source:
+    /// `now` is the compact NTP time at which the block arrived.
+    ///
+    /// `None` before the reporter has seen a sender report, or if the numbers
+    /// make it above an hour or more than a millisecond negative (clocks that
+    /// step, or nonsense); less below zero is rounding and comes out as zero.
+    pub fn round_trip(&self, now: NtpTime) -> Option<Duration> {
+        if self.last_sr == 0 {
+            return None;
+        }
+        let units = now
+            .compact()
+            .wrapping_sub(self.last_sr)
+            .wrapping_sub(self.delay_since_last_sr);
+        let units = match units as i32 {
+            -64..=0 => 0,
+            1..=HOUR => units,
+            _ => return None,
+        };
+        Some(Duration::from_nanos(
+            (u64::from(units) * 1_000_000_000) >> 16,
+        ))
+    }
+
+    fn parse_all(frame: Frame<'_>, start: usize) -> Result<Vec<Self>, ParseError> {
+        let count = usize::from(frame.format);
+        frame.need("report blocks", start, count * BLOCK_BYTES)?;
+        Ok((0..count)
+            .map(|index| Self::parse(frame, start + index * BLOCK_BYTES))
+            .collect())
+    }
+
+    fn parse(frame: Frame<'_>, at: usize) -> Self {
+        let loss = frame.u32(at + 4);
+        Self {
+            ssrc: frame.ssrc(at),
+            fraction_lost: (loss >> 24) as u8,
+            // Shifting up and back extends the sign of the 24 bits.
+            cumulative_lost: (loss << 8) as i32 >> 8,
+            highest_sequence: frame.u32(at + 8),
+            jitter: frame.u32(at + 12),
+            last_sr: frame.u32(at + 16),
+            delay_since_last_sr: frame.u32(at + 20),
+        }
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        let lost = self.cumulative_lost.clamp(-0x80_0000, 0x7f_ffff) as u32 & 0xff_ffff;
+        put_u32(out, self.ssrc.0);
+        put_u32(out, u32::from(self.fraction_lost) << 24 | lost);
+        put_u32(out, self.highest_sequence);
+        put_u32(out, self.jitter);
+        put_u32(out, self.last_sr);
+        put_u32(out, self.delay_since_last_sr);
+    }
+}
+
+/// An hour in 1/65,536 s.
+const HOUR: i32 = 3600 << 16;
+const SENDER_BYTES: usize = 24;
+const RECEIVER_BYTES: usize = 4;
+const BLOCK_BYTES: usize = 24;
+
+/// The blocks that fit one packet, and their count.
+fn counted(reports: &[ReportBlock]) -> (u8, &[ReportBlock]) {
+    let reports = &reports[..reports.len().min(REPORTS_MAX)];
+    (reports.len() as u8, reports)
+}

@@ -1,0 +1,92 @@
+use glassline_media::Ssrc;
+
+use super::{Frame, packet_type, put_u32, write_packet};
+use crate::ParseError;
+
+/// Who stands behind sources (RFC 3550 §6.5). Only CNAME, the one item that
+/// every participant must send, is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceDescription<'a> {
+    /// One for each source; at most 31 are written.
+    pub chunks: Vec<Chunk<'a>>,
+}
+
+/// The description of one source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chunk<'a> {
+    /// The source described.
+    pub ssrc: Ssrc,
+    /// Canonical name, UTF-8 by the RFC: equal for all sources of one endpoint,
+    /// whose clocks are then one. Empty if absent. At most 255 bytes are written.
+    pub cname: &'a [u8],
+}
+
+impl<'a> SourceDescription<'a> {
+    /// The description of one source.
+    pub fn cname(ssrc: Ssrc, cname: &'a [u8]) -> Self {
+        Self {
+            chunks: vec![Chunk { ssrc, cname }],
+        }
+    }
+
+    pub(super) fn parse(frame: Frame<'a>) -> Result<Self, ParseError> {
+        let mut chunks = Vec::with_capacity(usize::from(frame.format));
+        let mut at = 0;
+        for _ in 0..frame.format {
+            let (chunk, next) = Chunk::parse(frame, at)?;
+            chunks.push(chunk);
+            at = next;
+        }
+        Ok(Self { chunks })
+    }
+
+    /// Appends the packet to `out`.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let chunks = &self.chunks[..self.chunks.len().min(31)];
+        let count = chunks.len() as u8;
+        write_packet(out, count, packet_type::SOURCE_DESCRIPTION, |out| {
+            chunks.iter().for_each(|chunk| chunk.write(out));
+        });
+    }
+}
+
+impl<'a> Chunk<'a> {
+    /// The chunk at `at` in the frame and where the next one begins.
+    fn parse(frame: Frame<'a>, at: usize) -> Result<(Self, usize), ParseError> {
+        frame.need("SDES chunk", at, 4)?;
+        let mut chunk = Self {
+            ssrc: frame.ssrc(at),
+            cname: &[],
+        };
+        let mut at = at + 4;
+        loop {
+            frame.need("SDES item", at, 1)?;
+            let item = frame.body[at];
+            if item == END {
+                // Null bytes fill the chunk up to a whole word (RFC 3550 §6.5).
+                return Ok((chunk, (at + 1).next_multiple_of(4)));
+            }
+            frame.need("SDES item", at, 2)?;
+            let len = usize::from(frame.body[at + 1]);
+            frame.need("SDES item text", at + 2, len)?;
+            if item == CNAME {
+                chunk.cname = &frame.body[at + 2..at + 2 + len];
+            }
+            at += 2 + len;
+        }
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        let cname = &self.cname[..self.cname.len().min(255)];
+        put_u32(out, self.ssrc.0);
+        out.extend_from_slice(&[CNAME, cname.len() as u8]);
+        out.extend_from_slice(cname);
+        // One null byte ends the items, more fill the word; the SSRC took four.
+        let items = 2 + cname.len();
+        let fill = (items + 1).next_multiple_of(4) - items;
+        out.extend_from_slice(&[END; 4][..fill]);
+    }
+}
+
+const END: u8 = 0;
+const CNAME: u8 = 1;

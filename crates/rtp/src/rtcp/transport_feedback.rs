@@ -1,0 +1,372 @@
+use glassline_media::Ssrc;
+
+use super::{Frame, feedback_format, packet_type, put_u16, put_u32, write_packet};
+use crate::ParseError;
+
+/// Which packets of a transport arrived, and when
+/// (draft-holmer-rmcat-transport-wide-cc-extensions-01 §3.1).
+///
+/// Statuses are decoded as they are walked, so that a short packet cannot make
+/// the receiver take memory for the 65,535 it may describe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransportFeedback<'a> {
+    /// Who reports.
+    pub sender: Ssrc,
+    /// A source of the transport; which one does not matter.
+    pub media: Ssrc,
+    /// Transport sequence number of the first status.
+    pub base_sequence: u16,
+    /// Packets described.
+    pub status_count: u16,
+    /// Receiver's clock that arrivals count from, in 64 ms; 24 bits, signed, wrapping.
+    pub reference_time: i32,
+    /// Number of this feedback packet, wrapping.
+    pub feedback_count: u8,
+    /// Covers exactly `status_count`; checked on parsing.
+    chunks: &'a [u8],
+    /// Holds a delta for each received status; checked on parsing.
+    deltas: &'a [u8],
+}
+
+/// A second in the 250 µs ticks of arrival times.
+pub(crate) const TICKS_PER_SECOND: i64 = 4000;
+/// Ticks in one unit of `reference_time`.
+pub(crate) const TICKS_PER_REFERENCE: i64 = 256;
+
+impl<'a> TransportFeedback<'a> {
+    /// (transport sequence number, arrival) of each packet in order; arrival in
+    /// ticks of 250 µs after `reference_time`, `None` for a packet not received.
+    pub fn statuses(&self) -> Statuses<'a> {
+        Statuses {
+            sequence: self.base_sequence,
+            remaining: self.status_count,
+            chunk: Chunk::Run {
+                symbol: NOT_RECEIVED,
+                len: 0,
+            },
+            chunks: self.chunks,
+            deltas: self.deltas,
+            arrival: 0,
+        }
+    }
+
+    pub(super) fn parse(frame: Frame<'a>) -> Result<Self, ParseError> {
+        frame.need("transport feedback", 0, FIXED_BYTES)?;
+        let status_count = frame.u16(10);
+        let last = frame.u32(12);
+        let chunks_end = Self::check(frame, status_count)?;
+        Ok(Self {
+            sender: frame.ssrc(0),
+            media: frame.ssrc(4),
+            base_sequence: frame.u16(8),
+            status_count,
+            // The shift extends the sign of the upper 24 bits.
+            reference_time: last as i32 >> 8,
+            feedback_count: last as u8,
+            chunks: &frame.body[FIXED_BYTES..chunks_end],
+            deltas: &frame.body[chunks_end..],
+        })
+    }
+
+    /// Checks that chunks and deltas suffice for the count; where chunks end.
+    fn check(frame: Frame<'_>, status_count: u16) -> Result<usize, ParseError> {
+        let mut remaining = status_count;
+        let mut at = FIXED_BYTES;
+        let mut delta_bytes = 0;
+        while remaining > 0 {
+            frame.need("transport feedback chunk", at, 2)?;
+            let chunk = Chunk::new(frame.u16(at));
+            let len = chunk.len().min(remaining);
+            delta_bytes += chunk.delta_bytes(len).ok_or_else(|| ParseError::Value {
+                what: "transport feedback status symbol",
+                offset: frame.offset + at,
+                value: u32::from(RESERVED),
+            })?;
+            remaining -= len;
+            at += 2;
+        }
+        frame.need("transport feedback deltas", at, delta_bytes)?;
+        Ok(at)
+    }
+
+    /// Appends the packet to `out`.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let fixed = Fixed {
+            sender: self.sender,
+            media: self.media,
+            base_sequence: self.base_sequence,
+            status_count: self.status_count,
+            reference_time: self.reference_time,
+            feedback_count: self.feedback_count,
+        };
+        fixed.write(out, |out| {
+            out.extend_from_slice(self.chunks);
+            out.extend_from_slice(self.deltas);
+        });
+    }
+}
+
+/// Iterator over the statuses of a [`TransportFeedback`].
+#[derive(Clone, Debug)]
+pub struct Statuses<'a> {
+    sequence: u16,
+    remaining: u16,
+    chunk: Chunk,
+    chunks: &'a [u8],
+    deltas: &'a [u8],
+    /// 65,535 deltas of 16 bits cannot leave 32 bits.
+    arrival: i32,
+}
+
+impl Statuses<'_> {
+    fn take_delta(&mut self, bytes: usize) -> Option<i32> {
+        let (delta, rest) = self.deltas.split_at_checked(bytes)?;
+        self.deltas = rest;
+        Some(match *delta {
+            [small] => i32::from(small),
+            [high, low] => i32::from(i16::from_be_bytes([high, low])),
+            _ => 0,
+        })
+    }
+}
+
+impl Iterator for Statuses<'_> {
+    type Item = (u16, Option<i32>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.remaining == 0 {
+            return None;
+        }
+        if self.chunk.len() == 0 {
+            let (word, rest) = self.chunks.split_first_chunk()?;
+            self.chunks = rest;
+            self.chunk = Chunk::new(u16::from_be_bytes(*word));
+        }
+        let symbol = self.chunk.take_first();
+        let sequence = self.sequence;
+        self.sequence = sequence.wrapping_add(1);
+        self.remaining -= 1;
+        if symbol == NOT_RECEIVED {
+            return Some((sequence, None));
+        }
+        let delta = self.take_delta(usize::from(symbol))?;
+        self.arrival = self.arrival.saturating_add(delta);
+        Some((sequence, Some(self.arrival)))
+    }
+}
+
+/// Puts statuses into one feedback packet of bounded size.
+#[derive(Clone, Debug)]
+pub struct TransportFeedbackBuilder {
+    base_sequence: u16,
+    reference: i64,
+    last_arrival: i64,
+    symbols: Vec<u8>,
+    deltas: Vec<u8>,
+    bytes_max: usize,
+}
+
+impl TransportFeedbackBuilder {
+    /// The first status will be that of packet `base_sequence`; the first packet
+    /// that is not missing arrived at `first_arrival`, in ticks of 250 µs on the
+    /// receiver's own clock. The packet will not exceed `bytes_max`.
+    pub fn new(base_sequence: u16, first_arrival: i64, bytes_max: usize) -> Self {
+        // Rounded down, so that the first delta is below one unit: always small.
+        let reference = first_arrival.div_euclid(TICKS_PER_REFERENCE);
+        Self {
+            base_sequence,
+            reference,
+            last_arrival: reference * TICKS_PER_REFERENCE,
+            symbols: Vec::new(),
+            deltas: Vec::new(),
+            bytes_max,
+        }
+    }
+
+    /// Adds the next packet in sequence: its arrival in ticks, `None` if it is
+    /// missing. False, and nothing is added, if it no longer fits.
+    pub fn push(&mut self, arrival: Option<i64>) -> bool {
+        let delta = arrival.map(|arrival| arrival.saturating_sub(self.last_arrival));
+        let (symbol, bytes) = match delta {
+            None => (NOT_RECEIVED, 0),
+            Some(0..=255) => (SMALL, 1),
+            Some(delta) if i16::try_from(delta).is_ok() => (LARGE, 2),
+            Some(_) => return false,
+        };
+        let count = self.symbols.len() + 1;
+        // Vectors of seven are the dearest coding that `chunks` may choose.
+        let chunk_bytes = 2 * count.div_ceil(7);
+        let size = super::HEADER_BYTES + FIXED_BYTES + chunk_bytes + self.deltas.len() + bytes;
+        if count > usize::from(u16::MAX) || size.next_multiple_of(4) > self.bytes_max {
+            return false;
+        }
+        self.symbols.push(symbol);
+        if let (Some(arrival), Some(delta)) = (arrival, delta) {
+            let delta = (delta as i16).to_be_bytes();
+            self.deltas.extend_from_slice(&delta[2 - bytes..]);
+            self.last_arrival = arrival;
+        }
+        true
+    }
+
+    /// Packets added so far.
+    pub fn status_count(&self) -> usize {
+        self.symbols.len()
+    }
+
+    /// Appends the packet to `out`.
+    pub fn write(&self, sender: Ssrc, media: Ssrc, feedback_count: u8, out: &mut Vec<u8>) {
+        let fixed = Fixed {
+            sender,
+            media,
+            base_sequence: self.base_sequence,
+            status_count: self.symbols.len() as u16,
+            reference_time: self.reference as i32,
+            feedback_count,
+        };
+        fixed.write(out, |out| {
+            write_chunks(&self.symbols, out);
+            out.extend_from_slice(&self.deltas);
+        });
+    }
+}
+
+/// Symbols are the number of delta bytes, but for the last (draft §3.1.1).
+const NOT_RECEIVED: u8 = 0;
+const SMALL: u8 = 1;
+const LARGE: u8 = 2;
+const RESERVED: u8 = 3;
+
+/// Bytes from the sender's SSRC to the feedback count.
+const FIXED_BYTES: usize = 16;
+const RUN_LEN_MAX: usize = 0x1fff;
+
+struct Fixed {
+    sender: Ssrc,
+    media: Ssrc,
+    base_sequence: u16,
+    status_count: u16,
+    reference_time: i32,
+    feedback_count: u8,
+}
+
+impl Fixed {
+    fn write(&self, out: &mut Vec<u8>, rest: impl FnOnce(&mut Vec<u8>)) {
+        let format = feedback_format::TRANSPORT_WIDE;
+        write_packet(out, format, packet_type::TRANSPORT_FEEDBACK, |out| {
+            put_u32(out, self.sender.0);
+            put_u32(out, self.media.0);
+            put_u16(out, self.base_sequence);
+            put_u16(out, self.status_count);
+            let reference = (self.reference_time as u32) << 8;
+            put_u32(out, reference | u32::from(self.feedback_count));
+            rest(out);
+        });
+    }
+}
+
+/// The statuses still to come of one packet-status chunk (draft §3.1.2–4).
+#[derive(Clone, Copy, Debug)]
+enum Chunk {
+    Run {
+        symbol: u8,
+        len: u16,
+    },
+    /// Symbols of `bits` bits, the next in the highest bits of `word`.
+    Vector {
+        word: u16,
+        bits: u16,
+        len: u16,
+    },
+}
+
+impl Chunk {
+    fn new(word: u16) -> Self {
+        if word & 0x8000 == 0 {
+            return Self::Run {
+                symbol: (word >> 13 & 3) as u8,
+                len: word & 0x1fff,
+            };
+        }
+        let bits = if word & 0x4000 == 0 { 1 } else { 2 };
+        Self::Vector {
+            word: word << 2,
+            bits,
+            len: 14 / bits,
+        }
+    }
+
+    fn len(&self) -> u16 {
+        match *self {
+            Self::Run { len, .. } | Self::Vector { len, .. } => len,
+        }
+    }
+
+    fn take_first(&mut self) -> u8 {
+        match self {
+            Self::Run { symbol, len } => {
+                *len = len.saturating_sub(1);
+                *symbol
+            }
+            Self::Vector { word, bits, len } => {
+                let symbol = (*word >> (16 - *bits)) as u8;
+                *word <<= *bits;
+                *len = len.saturating_sub(1);
+                symbol
+            }
+        }
+    }
+
+    /// Bytes of the deltas of the first `count` statuses; `None` for the
+    /// reserved symbol.
+    fn delta_bytes(mut self, count: u16) -> Option<usize> {
+        if let Self::Run { symbol, .. } = self {
+            return (symbol != RESERVED || count == 0)
+                .then_some(usize::from(symbol) * usize::from(count));
+        }
+        let mut bytes = 0;
+        for _ in 0..count {
+            match self.take_first() {
+                RESERVED => return None,
+                symbol => bytes += usize::from(symbol),
+            }
+        }
+        Some(bytes)
+    }
+}
+
+/// Codes `symbols` greedily: a run where it is at least as short as a vector,
+/// else fourteen one-bit or seven two-bit symbols, the last filled with zeros.
+fn write_chunks(mut symbols: &[u8], out: &mut Vec<u8>) {
+    while let Some(&first) = symbols.first() {
+        let run = symbols
+            .iter()
+            .take(RUN_LEN_MAX)
+            .take_while(|&&symbol| symbol == first)
+            .count();
+        let one_bit = symbols
+            .iter()
+            .take(14)
+            .take_while(|&&symbol| symbol != LARGE)
+            .count();
+        let ends = |len: usize| len == symbols.len();
+        let fits_one_bit = one_bit == 14 || ends(one_bit);
+        let (word, len) = if run >= 14 || ends(run) || (run >= 7 && !fits_one_bit) {
+            (u16::from(first) << 13 | run as u16, run)
+        } else if fits_one_bit {
+            (0x8000 | vector(&symbols[..one_bit], 1), one_bit)
+        } else {
+            let len = symbols.len().min(7);
+            (0xc000 | vector(&symbols[..len], 2), len)
+        };
+        put_u16(out, word);
+        symbols = &symbols[len..];
+    }
+}
+
+/// The lower fourteen bits of a vector chunk.
+fn vector(symbols: &[u8], bits: u32) -> u16 {
+    (1u32..).zip(symbols).fold(0, |word, (place, &symbol)| {
+        word | u16::from(symbol) << (14 - place * bits)
+    })
+}

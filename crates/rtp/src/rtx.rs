@@ -1,0 +1,43 @@
+//! Retransmission payloads: the original sequence number ahead of the original
+//! payload (RFC 4588 §4). Session multiplexing, SSRCs and sequence numbers of the
+//! retransmission stream are the session's.
+
+/// Bytes that a retransmission adds to its payload.
+pub const OVERHEAD_BYTES: usize = 2;
+
+/// Writes the retransmission payload of `original_sequence` to the front of
+/// `out`; the bytes written. Panics if `out` has less room than
+/// `payload.len() + OVERHEAD_BYTES`.
+pub fn wrap(original_sequence: u16, payload: &[u8], out: &mut [u8]) -> usize {
+    let len = OVERHEAD_BYTES + payload.len();
+    let out = &mut out[..len];
+    out[..OVERHEAD_BYTES].copy_from_slice(&original_sequence.to_be_bytes());
+    out[OVERHEAD_BYTES..].copy_from_slice(payload);
+    len
+}
+
+/// The original sequence number and payload of a retransmission payload; `None`
+/// if it is too short (an empty one is padding that probes the path).
+pub fn unwrap(payload: &[u8]) -> Option<(u16, &[u8])> {
+    let (sequence, rest) = payload.split_first_chunk()?;
+    Some((u16::from_be_bytes(*sequence), rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unwrapping_gives_back_what_was_wrapped() {
+        let mut out = [0u8; 16];
+        let len = wrap(0xfffe, b"picture", &mut out);
+        assert_eq!(unwrap(&out[..len]), Some((0xfffe, b"picture".as_slice())));
+    }
+
+    #[test]
+    fn a_payload_shorter_than_its_number_is_none() {
+        assert_eq!(unwrap(&[]), None);
+        assert_eq!(unwrap(&[1]), None);
+        assert_eq!(unwrap(&[1, 2]), Some((0x0102, [].as_slice())));
+    }
+}
