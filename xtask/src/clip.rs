@@ -250,7 +250,10 @@ fn feed(
     mut command: Command,
     write: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
 ) -> Result<(), String> {
-    let mut child = command.stdin(Stdio::piped()).spawn().map_err(missing)?;
+    let mut child = command
+        .stdin(Stdio::piped())
+        .spawn()
+        .map_err(|error| missing(&error))?;
     let written = match child.stdin.take() {
         Some(mut stdin) => write(&mut stdin),
         None => Ok(()),
@@ -270,7 +273,7 @@ fn output(mut command: Command, input: &[u8]) -> Result<Vec<u8>, String> {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
-        .map_err(missing)?;
+        .map_err(|error| missing(&error))?;
     let (stdin, stdout) = (child.stdin.take(), child.stdout.take());
     let mut out = Vec::new();
     let read = std::thread::scope(|scope| {
@@ -289,6 +292,6 @@ fn output(mut command: Command, input: &[u8]) -> Result<Vec<u8>, String> {
     }
 }
 
-fn missing(error: std::io::Error) -> String {
+fn missing(error: &std::io::Error) -> String {
     format!("ffmpeg cannot be started ({error}): apt-get install ffmpeg")
 }

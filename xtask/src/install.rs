@@ -60,7 +60,20 @@ const PEERS: [Peer; 4] = [
 /// # Errors
 /// There is none and it could not be installed; the text is the command to run.
 pub(crate) fn build_tools() -> Result<(), String> {
-    let is_present = || process::find("cc").is_some() || std::env::var_os("CC").is_some();
+    compiler("cc", "CC")
+}
+
+/// Sees to a C++ compiler: libFuzzer is C++.
+///
+/// # Errors
+/// As [`build_tools`].
+pub(crate) fn fuzz_tools() -> Result<(), String> {
+    build_tools()?;
+    compiler("c++", "CXX")
+}
+
+fn compiler(program: &str, variable: &str) -> Result<(), String> {
+    let is_present = || process::find(program).is_some() || std::env::var_os(variable).is_some();
     if is_present() {
         return Ok(());
     }
@@ -68,7 +81,9 @@ pub(crate) fn build_tools() -> Result<(), String> {
     if is_present() {
         Ok(())
     } else {
-        Err("no C compiler `cc` on the PATH: install gcc or clang".to_owned())
+        Err(format!(
+            "no compiler `{program}` on the PATH: install gcc or clang"
+        ))
     }
 }
 

@@ -13,6 +13,7 @@
 
 mod bench;
 mod check;
+mod clip;
 mod demo;
 mod fuzz;
 mod install;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
     };
     let outcome = match recipe.as_str() {
         "demo" => demo::run(rest),
+        "clip" => clip::run(rest).map_err(Failure::from),
         "test" => test::run(rest),
         "check" => check::run(rest),
         "fuzz" => fuzz::run(rest),

@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 /// How one step ended.
 pub(crate) enum Outcome {
     Passed,
+    /// With what is worth knowing about it.
+    PassedWith(String),
     /// With the reason.
     Failed(String),
     /// With what is missing and how to get it.
@@ -16,6 +18,15 @@ impl From<Result<(), String>> for Outcome {
         match result {
             Ok(()) => Outcome::Passed,
             Err(reason) => Outcome::Failed(reason),
+        }
+    }
+}
+
+impl Outcome {
+    fn text(&self) -> &str {
+        match self {
+            Outcome::Passed => "",
+            Outcome::PassedWith(text) | Outcome::Failed(text) | Outcome::Skipped(text) => text,
         }
     }
 }
@@ -57,8 +68,8 @@ impl Summary {
         let begun = Instant::now();
         let mut tests = Tests::default();
         let outcome = work(&mut tests);
-        if let Outcome::Failed(reason) | Outcome::Skipped(reason) = &outcome {
-            println!("{reason}");
+        if !outcome.text().is_empty() {
+            println!("{}", outcome.text());
         }
         self.steps.push(Step {
             name: name.to_owned(),
@@ -103,7 +114,7 @@ impl Summary {
             totals.1 += tests.failed;
             totals.2 += tests.skipped;
             match step.outcome {
-                Outcome::Passed if tests.is_empty() => totals.0 += 1,
+                Outcome::Passed | Outcome::PassedWith(_) if tests.is_empty() => totals.0 += 1,
                 Outcome::Failed(_) if tests.failed == 0 => totals.1 += 1,
                 Outcome::Skipped(_) => totals.2 += 1,
                 _ => {}
@@ -115,11 +126,12 @@ impl Summary {
 
 impl Step {
     fn print(&self) {
-        let (word, reason) = match &self.outcome {
-            Outcome::Passed => ("ok", ""),
-            Outcome::Failed(reason) => ("FAILED", reason.as_str()),
-            Outcome::Skipped(reason) => ("skipped", reason.as_str()),
+        let word = match &self.outcome {
+            Outcome::Passed | Outcome::PassedWith(_) => "ok",
+            Outcome::Failed(_) => "FAILED",
+            Outcome::Skipped(_) => "skipped",
         };
+        let reason = self.outcome.text();
         let counts = match &self.tests {
             tests if tests.is_empty() => String::new(),
             tests => format!(

@@ -200,6 +200,7 @@ fn dead_files(sources: &BTreeMap<PathBuf, String>) -> Vec<String> {
             continue;
         };
         let line = format!("mod {};", module.to_string_lossy());
+        let path_attribute = format!("path = \"{file}\"");
         let parents = [
             folder.join("lib.rs"),
             folder.join("main.rs"),
@@ -209,7 +210,7 @@ fn dead_files(sources: &BTreeMap<PathBuf, String>) -> Vec<String> {
         let is_reached = parents
             .iter()
             .filter_map(|parent| sources.get(parent))
-            .any(|text| text.contains(&line));
+            .any(|text| text.contains(&line) || text.contains(&path_attribute));
         if !is_reached {
             problems.push(format!("{}: no `{line}` reaches it", path.display()));
         }

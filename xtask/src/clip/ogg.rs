@@ -94,7 +94,7 @@ fn crc(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0, |sum, &byte| {
         (0..8).fold(sum ^ u32::from(byte) << 24, |sum, _| {
             let carry = sum >> 31;
-            sum << 1 ^ carry * 0x04c1_1db7
+            (sum << 1) ^ (carry * 0x04c1_1db7)
         })
     })
 }
