@@ -209,10 +209,6 @@ impl Association {
         datagram
     }
 
-    pub(crate) fn has_transmit(&self) -> bool {
-        !self.datagrams.is_empty()
-    }
-
     /// Says goodbye; before the handshake is done there is nobody to say it to.
     pub(crate) fn close(&mut self, now: Instant) {
         if self.failed {
@@ -324,7 +320,9 @@ mod tests {
         let right = sha256(certificate);
         let strong = Fingerprint {
             algorithm: HashAlgorithm::Sha512,
-            digest: digest::digest(&digest::SHA512, certificate).as_ref().to_vec(),
+            digest: digest::digest(&digest::SHA512, certificate)
+                .as_ref()
+                .to_vec(),
         };
         let weak = Fingerprint {
             algorithm: HashAlgorithm::Sha1,

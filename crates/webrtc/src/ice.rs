@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use aws_lc_rs::hmac;
 use is::stun::{StunMessage, StunPacket};
-use is::{Candidate, CandidateKind, IceAgent, IceAgentEvent, IceConnectionState, IceCreds, Protocol};
+use is::{
+    Candidate, CandidateKind, IceAgent, IceAgentEvent, IceConnectionState, IceCreds, Protocol,
+};
 
 use crate::sdp::{self, IceCredentials};
 use crate::session::Dropped;
@@ -86,12 +88,22 @@ pub(crate) struct Agent {
 
 impl Agent {
     /// A controlled ICE-lite agent.
-    pub(crate) fn lite(local: IceCredentials, tie_breaker: u64, addresses: &[SocketAddr], now: Instant) -> Self {
+    pub(crate) fn lite(
+        local: IceCredentials,
+        tie_breaker: u64,
+        addresses: &[SocketAddr],
+        now: Instant,
+    ) -> Self {
         Self::new(local, tie_breaker, addresses, true, now)
     }
 
     /// A controlling full agent.
-    pub(crate) fn full(local: IceCredentials, tie_breaker: u64, addresses: &[SocketAddr], now: Instant) -> Self {
+    pub(crate) fn full(
+        local: IceCredentials,
+        tie_breaker: u64,
+        addresses: &[SocketAddr],
+        now: Instant,
+    ) -> Self {
         Self::new(local, tie_breaker, addresses, false, now)
     }
 

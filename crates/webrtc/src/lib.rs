@@ -32,7 +32,9 @@ pub mod srtp;
 
 pub use demux::{DatagramKind, classify, stun_username};
 pub use dtls::Certificate;
+pub use sdp::IceCredentials;
 pub use session::{
-    AcceptConfig, CloseReason, DialConfig, Dropped, Event, Kinds, ReceiveMode, Received, Sealed,
-    Secrets,
+    AcceptConfig, AcceptError, CloseReason, Counts, DialConfig, Dropped, Event, Kinds, ReceiveMode,
+    Received, Receiver, Rtx, Sealed, Secrets, Sender, SenderTime, Session, SetAnswerError,
+    TRACKS_MAX, TrackSecrets,
 };

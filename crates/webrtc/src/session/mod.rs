@@ -1,9 +1,459 @@
 //! One peer: ICE, DTLS, SRTP and RTCP joined, driven by bytes and `now`.
+//!
+//! After every input (`handle_*`, a command, a seal) drain
+//! [`Session::poll_transmit`] and [`Session::poll_event`], then sleep until
+//! [`Session::poll_timeout`]. Nothing here allocates per media packet, and every
+//! queue has a bound.
 
 mod config;
+mod control;
+mod establish;
 mod event;
+mod media;
+mod receiver;
+mod sender;
+#[cfg(test)]
+mod tests;
 
 pub use config::{
     AcceptConfig, DialConfig, Kinds, ReceiveMode, Secrets, TRACKS_MAX, TrackSecrets,
 };
+pub use establish::{AcceptError, SetAnswerError};
 pub use event::{CloseReason, Dropped, Event, NACK_LOST_MAX, Received, Sealed};
+pub use receiver::{Receiver, SenderTime};
+pub use sender::{Counts, Rtx, Sender};
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use glassline_media::{Ssrc, WallClock};
+use glassline_rtp::twcc::{Recorder, SendHistory};
+
+use crate::demux::{DatagramKind, classify, is_rtcp};
+use crate::dtls::{Association, Certificate, Progress};
+use crate::ice::{self, Change};
+use crate::sdp::{self, IceCredentials};
+use crate::srtp::{self, Inbound, Outbound, Role};
+
+use sender::Outgoing;
+
+/// One WebRTC peer session.
+#[derive(Debug)]
+pub struct Session {
+    state: State,
+    ice: ice::Agent,
+    dtls: Option<Association>,
+    keys: Option<Box<Keys>>,
+    senders: Vec<Sender>,
+    receivers: Vec<Receiver>,
+    mode: ReceiveMode,
+    /// Wide number of the next packet that carries one.
+    transport_sequence: u64,
+    history: SendHistory,
+    recorder: Option<Box<Recorder>>,
+    /// Sealed RTCP, to be sent.
+    rtcp: VecDeque<Vec<u8>>,
+    events: VecDeque<Event>,
+    events_dropped: u64,
+    report_at: Option<Instant>,
+    wall: WallClock,
+    /// Names that stay: RTCP's canonical name, the SSRC we report under, and ours in ICE.
+    cname: Box<str>,
+    rtcp_ssrc: Ssrc,
+    local: IceCredentials,
+    remote: Option<IceCredentials>,
+    /// What a dialled session needs until the answer comes.
+    dialling: Option<Box<Dialling>>,
+}
+
+/// SRTP in both directions.
+#[derive(Debug)]
+struct Keys {
+    outbound: Outbound,
+    inbound: Inbound,
+}
+
+#[derive(Debug)]
+struct Dialling {
+    certificate: Arc<Certificate>,
+    offer: sdp::SessionDescription,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Until this instant the peer may finish the handshake.
+    Connecting {
+        deadline: Instant,
+    },
+    Connected,
+    Closed,
+}
+
+/// ICE and DTLS together may take this long. Half-open sessions cost memory on a
+/// server; a viewer that needs longer has tried again by then.
+const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
+/// Events that wait for the owner. They are drained after every input, so that
+/// only an owner that stopped draining meets the bound; newer ones are dropped.
+const EVENTS_MAX: usize = 64;
+/// RTCP datagrams that wait for a path; the oldest goes first.
+const RTCP_MAX: usize = 16;
+
+impl Session {
+    /// Feeds one datagram of the peer; RTP and RTCP are decrypted in place.
+    ///
+    /// `destination` is the local address it came to.
+    ///
+    /// # Errors
+    /// [`Dropped`] says why it had no effect: count it and go on.
+    pub fn handle_datagram<'a>(
+        &mut self,
+        now: Instant,
+        source: SocketAddr,
+        destination: SocketAddr,
+        datagram: &'a mut [u8],
+    ) -> Result<Received<'a>, Dropped> {
+        if self.state == State::Closed {
+            return Err(Dropped::Closed);
+        }
+        let first = datagram.first().copied().ok_or(Dropped::Unknown)?;
+        match classify(first) {
+            DatagramKind::Stun => {
+                let change = self.ice.handle_stun(now, source, destination, datagram)?;
+                self.on_path_change(now, change);
+                Ok(Received::Consumed)
+            }
+            DatagramKind::Other => Err(Dropped::Unknown),
+            // Only addresses that ICE vouches for get at DTLS and the media keys.
+            _ if !self.ice.is_validated(source) => Err(Dropped::UnknownAddress),
+            DatagramKind::Dtls => {
+                if self.ice.use_before_nomination(source) {
+                    self.on_path_change(now, Some(Change::Path(source)));
+                }
+                let dtls = self.dtls.as_mut().ok_or(Dropped::TooEarly)?;
+                let progress = dtls.handle_datagram(now, datagram);
+                self.on_progress(now, progress);
+                Ok(Received::Consumed)
+            }
+            DatagramKind::Rtp if is_rtcp(datagram) => {
+                self.handle_rtcp(now, datagram)?;
+                Ok(Received::Consumed)
+            }
+            DatagramKind::Rtp => self.handle_rtp(now, datagram),
+        }
+    }
+
+    /// Lets time pass: call at [`poll_timeout`](Self::poll_timeout); earlier does no harm.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        match self.state {
+            State::Closed => return,
+            State::Connecting { deadline } if now >= deadline => {
+                return self.finish(CloseReason::HandshakeTimeout);
+            }
+            State::Connected if now >= self.ice.silent_at() => {
+                return self.finish(CloseReason::Vanished);
+            }
+            _ => {}
+        }
+        if self.ice.poll_timeout().is_some_and(|at| at <= now) {
+            let change = self.ice.handle_timeout(now);
+            self.on_path_change(now, change);
+        }
+        if let Some(dtls) = &mut self.dtls
+            && dtls.poll_timeout().is_some_and(|at| at <= now)
+        {
+            let progress = dtls.handle_timeout(now);
+            self.on_progress(now, progress);
+        }
+        if self.state == State::Connected {
+            self.send_reports(now);
+        }
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due; `None` once closed.
+    pub fn poll_timeout(&mut self) -> Option<Instant> {
+        let limit = match self.state {
+            State::Closed => return None,
+            State::Connecting { deadline } => deadline,
+            State::Connected => self.ice.silent_at().min(
+                self.reports_at()
+                    .unwrap_or_else(|| self.ice.silent_at()),
+            ),
+        };
+        let dtls = self.dtls.as_ref().and_then(Association::poll_timeout);
+        [self.ice.poll_timeout(), dtls]
+            .into_iter()
+            .flatten()
+            .fold(Some(limit), |least, at| least.map(|least| least.min(at)))
+    }
+
+    /// Writes the next datagram over `out` and returns where it goes; call until `None`.
+    ///
+    /// Gives the farewell after the session closed.
+    pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<SocketAddr> {
+        if let Some(destination) = self.ice.poll_transmit(out) {
+            return Some(destination);
+        }
+        let path = self.ice.path()?;
+        if let Some(datagram) = self.dtls.as_mut().and_then(Association::poll_transmit) {
+            out.clear();
+            out.extend_from_slice(&datagram);
+            return Some(path);
+        }
+        let datagram = self.rtcp.pop_front()?;
+        out.clear();
+        out.extend_from_slice(&datagram);
+        Some(path)
+    }
+
+    /// The next event; call until `None`.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Seals one payload as a datagram for [`peer`](Self::peer) into `out`.
+    ///
+    /// `timestamp` goes on the wire as it is. `None` before
+    /// [`Event::Connected`], after the end, for an unknown sender, or if `out`
+    /// has no room for 20 bytes of header, the payload and 16 of tag. All
+    /// datagrams of a sender have the same overhead.
+    #[inline]
+    pub fn seal(
+        &mut self,
+        sender: usize,
+        timestamp: u32,
+        marker: bool,
+        payload: &[u8],
+        now: Instant,
+        out: &mut [u8],
+    ) -> Option<Sealed> {
+        if self.state != State::Connected {
+            return None;
+        }
+        let sender = self.senders.get_mut(sender)?;
+        let keys = self.keys.as_mut()?;
+        let packet = Outgoing {
+            timestamp,
+            marker,
+            payload,
+        };
+        let transport = sender::wire(self.transport_sequence);
+        let sealed = sender.seal(&mut keys.outbound, transport, packet, now, out)?;
+        if sender.is_numbered() {
+            self.history
+                .sent(self.transport_sequence, now, sealed.bytes);
+            self.transport_sequence += 1;
+        }
+        Some(Sealed {
+            len: sealed.bytes,
+            sequence: sealed.index,
+        })
+    }
+
+    /// Seals again the packet that [`seal`](Self::seal) gave `original_sequence`,
+    /// from the same timestamp, marker and payload; returns the bytes written.
+    ///
+    /// With RTX (RFC 4588) it goes out under its own SSRC and number. Without,
+    /// the very datagram of the first time is made again: the same nonce is then
+    /// sound, because it seals the same bytes, and this is checked (see
+    /// [`Outbound::reseal`]); senders without RTX carry nothing that changes
+    /// between sendings. `None` if it cannot be: never sent, too long ago
+    /// (without RTX: 512 packets), NACK not negotiated, other bytes.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a packet's fields, once; a struct would be built for this call only"
+    )]
+    pub fn seal_retransmission(
+        &mut self,
+        sender: usize,
+        original_sequence: u64,
+        timestamp: u32,
+        marker: bool,
+        payload: &[u8],
+        now: Instant,
+        out: &mut [u8],
+    ) -> Option<usize> {
+        if self.state != State::Connected {
+            return None;
+        }
+        let sender = self.senders.get_mut(sender)?;
+        let keys = self.keys.as_mut()?;
+        let packet = Outgoing {
+            timestamp,
+            marker,
+            payload,
+        };
+        let bytes = sender.seal_retransmission(
+            &mut keys.outbound,
+            sender::wire(self.transport_sequence),
+            original_sequence,
+            &packet,
+            out,
+        )?;
+        if sender.is_numbered() {
+            self.history.sent(self.transport_sequence, now, bytes);
+            self.transport_sequence += 1;
+        }
+        Some(bytes)
+    }
+
+    /// States that RTP timestamp `timestamp` of a sender is the instant `at`;
+    /// sender reports extrapolate from it. Without, from the first packet sealed.
+    pub fn anchor(&mut self, sender: usize, timestamp: u32, at: Instant) {
+        if let Some(sender) = self.senders.get_mut(sender) {
+            sender.set_anchor(timestamp, at);
+        }
+    }
+
+    /// Says goodbye (RTCP BYE, DTLS close_notify) and ends the session.
+    pub fn close(&mut self, now: Instant) {
+        if self.state == State::Closed {
+            return;
+        }
+        if self.keys.is_some() {
+            self.send_bye(now);
+        }
+        if let Some(dtls) = &mut self.dtls {
+            dtls.close(now);
+        }
+        self.finish(CloseReason::Local);
+    }
+
+    /// Restarts ICE (RFC 8445 §9) with new credentials on both sides; media
+    /// keeps flowing over the old path until a new one is found.
+    pub fn restart_ice(&mut self, local: IceCredentials, remote: IceCredentials, now: Instant) {
+        self.local = local.clone();
+        self.remote = Some(remote.clone());
+        self.ice.restart(local, remote, now);
+    }
+
+    /// Adds a candidate that the peer trickled (RFC 8838). An ICE-lite session
+    /// has no use for it; names and TCP are ignored.
+    pub fn add_remote_candidate(&mut self, candidate: &sdp::Candidate, now: Instant) {
+        self.ice.add_remote_candidate(candidate, now);
+    }
+
+    /// What we send, in the order of [`seal`](Self::seal)'s index.
+    pub fn senders(&self) -> &[Sender] {
+        &self.senders
+    }
+
+    /// What we receive; empty before the answer.
+    pub fn receivers(&self) -> &[Receiver] {
+        &self.receivers
+    }
+
+    /// One of the receivers, to take what it gave up.
+    pub fn receiver_mut(&mut self, receiver: usize) -> Option<&mut Receiver> {
+        self.receivers.get_mut(receiver)
+    }
+
+    /// Where datagrams for the peer go; `None` before ICE found a path.
+    pub fn peer(&self) -> Option<SocketAddr> {
+        self.ice.path()
+    }
+
+    /// Media can flow.
+    pub fn is_connected(&self) -> bool {
+        self.state == State::Connected
+    }
+
+    /// The session is over.
+    pub fn is_closed(&self) -> bool {
+        self.state == State::Closed
+    }
+
+    /// Our ICE credentials: STUN requests to us begin with this user fragment.
+    pub fn local_credentials(&self) -> &IceCredentials {
+        &self.local
+    }
+
+    /// The peer's ICE credentials; `None` before the answer.
+    pub fn remote_credentials(&self) -> Option<&IceCredentials> {
+        self.remote.as_ref()
+    }
+
+    /// Events lost because the owner did not drain.
+    pub fn events_dropped(&self) -> u64 {
+        self.events_dropped
+    }
+
+    fn on_path_change(&mut self, now: Instant, change: Option<Change>) {
+        match change {
+            None => {}
+            Some(Change::Path(peer)) => {
+                if self.state == State::Connected {
+                    self.push(Event::AddressChanged { peer });
+                } else if let Some(dtls) = &mut self.dtls
+                    && dtls.poll_timeout().is_none()
+                {
+                    let progress = dtls.start(now);
+                    self.on_progress(now, progress);
+                }
+            }
+            // During the handshake its own deadline decides.
+            Some(Change::Disconnected) => {
+                if self.state == State::Connected {
+                    self.finish(CloseReason::Vanished);
+                }
+            }
+        }
+    }
+
+    fn on_progress(&mut self, now: Instant, progress: Option<Progress>) {
+        match progress {
+            None => {}
+            Some(Progress::Keys {
+                profile,
+                role,
+                material,
+            }) => self.connect(now, profile, role, &material.0),
+            Some(Progress::WrongFingerprint) => self.finish(CloseReason::WrongFingerprint),
+            Some(Progress::NoSrtpProfile) => self.finish(CloseReason::NoSrtpProfile),
+            Some(Progress::CloseNotify) => self.finish(CloseReason::Peer),
+            // Media does without DTLS once it has its keys.
+            Some(Progress::Failed(error)) => {
+                tracing::debug!(%error, ufrag = self.local.ufrag, "DTLS failed");
+                if self.state != State::Connected {
+                    self.finish(CloseReason::HandshakeFailed);
+                }
+            }
+        }
+    }
+
+    fn connect(&mut self, now: Instant, profile: srtp::Profile, role: Role, material: &[u8]) {
+        let Ok((mut outbound, inbound)) = srtp::derive(profile, material, role) else {
+            return self.finish(CloseReason::HandshakeFailed);
+        };
+        for sender in &mut self.senders {
+            sender
+                .connect(&mut outbound)
+                .expect("accept checked that SSRCs differ");
+        }
+        self.keys = Some(Box::new(Keys { outbound, inbound }));
+        self.state = State::Connected;
+        if !self.receivers.is_empty() {
+            self.report_at = Some(now + control::REPORT_INTERVAL);
+        }
+        self.push(Event::Connected { profile });
+    }
+
+    /// Ends the session; what is queued for the peer stays to be polled.
+    fn finish(&mut self, reason: CloseReason) {
+        if self.state == State::Closed {
+            return;
+        }
+        self.state = State::Closed;
+        self.keys = None;
+        self.events.push_back(Event::Closed(reason));
+    }
+
+    fn push(&mut self, event: Event) {
+        if self.events.len() < EVENTS_MAX {
+            self.events.push_back(event);
+        } else {
+            self.events_dropped += 1;
+        }
+    }
+}

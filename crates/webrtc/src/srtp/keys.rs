@@ -145,11 +145,7 @@ impl Transform {
             Self::Gcm { key, salt } => {
                 let (header, text) = packet.split_at_mut_checked(header_bytes)?;
                 let sealed = key
-                    .seal_in_place_separate_tag(
-                        nonce(salt, ssrc, index),
-                        Aad::from(&*header),
-                        text,
-                    )
+                    .seal_in_place_separate_tag(nonce(salt, ssrc, index), Aad::from(&*header), text)
                     .ok()?;
                 tag.copy_from_slice(sealed.as_ref());
             }
@@ -246,7 +242,13 @@ impl Transform {
                 let (signed, tag) = packet.split_at_mut(clear_bytes + 4);
                 let expected = authenticate(auth, signed, None);
                 verify_slices_are_equal(&expected[..SHA1_80_TAG], tag).ok()?;
-                crypt(cipher, salt, ssrc, index, &mut signed[RTCP_CLEAR..clear_bytes])?;
+                crypt(
+                    cipher,
+                    salt,
+                    ssrc,
+                    index,
+                    &mut signed[RTCP_CLEAR..clear_bytes],
+                )?;
             }
         }
         Some(clear_bytes)

@@ -1,0 +1,281 @@
+//! RTCP: what the peer reports and asks, what we report and ask.
+
+use std::time::{Duration, Instant};
+
+use glassline_media::Ssrc;
+use glassline_rtp::rtcp;
+
+use super::{Dropped, Event, NACK_LOST_MAX, RTCP_MAX, Session};
+
+/// Receiver reports go out this often.
+pub(super) const REPORT_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Feedback packets of one datagram that are acted on; a peer needs a handful.
+const PACKETS_MAX: usize = 32;
+
+impl Session {
+    pub(super) fn handle_rtcp(&mut self, now: Instant, datagram: &mut [u8]) -> Result<(), Dropped> {
+        let keys = self.keys.as_mut().ok_or(Dropped::TooEarly)?;
+        let bytes = keys.inbound.open_rtcp(datagram)?;
+        // Damaged packets inside an authentic compound are the peer's mistake
+        // alone; their neighbours still count.
+        for packet in rtcp::parse(&datagram[..bytes]).take(PACKETS_MAX).flatten() {
+            self.on_rtcp(now, &packet);
+        }
+        Ok(())
+    }
+
+    fn on_rtcp(&mut self, now: Instant, packet: &rtcp::Packet<'_>) {
+        match packet {
+            rtcp::Packet::SenderReport(report) => {
+                for receiver in &mut self.receivers {
+                    receiver.on_sender_report(report, now);
+                }
+                self.on_report_blocks(now, &report.reports);
+            }
+            rtcp::Packet::ReceiverReport(report) => self.on_report_blocks(now, &report.reports),
+            rtcp::Packet::Nack(nack) => self.on_nack(nack),
+            rtcp::Packet::PictureLossIndication(request) => self.on_keyframe_request(request.media),
+            rtcp::Packet::FullIntraRequest(request) => self.on_full_intra_request(request),
+            rtcp::Packet::TransportFeedback(feedback) => self.on_transport_feedback(now, feedback),
+            _ => {}
+        }
+    }
+
+    fn on_report_blocks(&mut self, now: Instant, blocks: &[rtcp::ReportBlock]) {
+        for block in blocks {
+            let Some((index, sender)) = self.sender_of(block.ssrc) else {
+                continue;
+            };
+            let track = sender.track;
+            let jitter = Duration::from_nanos(
+                u64::from(block.jitter) * 1_000_000_000 / u64::from(sender.clock_rate),
+            );
+            self.push(Event::ReceiverReport {
+                track,
+                sender: index,
+                fraction_lost: block.fraction_lost,
+                cumulative_lost: block.cumulative_lost,
+                jitter,
+                rtt: block.round_trip(self.wall.ntp(now)),
+            });
+        }
+    }
+
+    fn on_nack(&mut self, nack: &rtcp::Nack) {
+        let Some((index, sender)) = self.sender_of(nack.media) else {
+            return;
+        };
+        let track = sender.track;
+        let mut lost = Vec::new();
+        sender.widen(nack.lost(), &mut lost, NACK_LOST_MAX);
+        if !lost.is_empty() {
+            self.push(Event::Nack {
+                track,
+                sender: index,
+                lost,
+            });
+        }
+    }
+
+    fn on_full_intra_request(&mut self, request: &rtcp::FullIntraRequest) {
+        for &(media, number) in &request.requests {
+            let sender = self.senders.iter_mut().find(|sender| sender.ssrc == media);
+            if sender.is_some_and(|sender| sender.is_new_full_intra(number)) {
+                self.on_keyframe_request(media);
+            }
+        }
+    }
+
+    fn on_keyframe_request(&mut self, media: Ssrc) {
+        let Some((index, sender)) = self.sender_of(media) else {
+            return;
+        };
+        let request = Event::KeyframeRequest {
+            track: sender.track,
+            sender: index,
+        };
+        // One keyframe answers all requests that wait.
+        if !self.events.contains(&request) {
+            self.push(request);
+        }
+    }
+
+    fn on_transport_feedback(&mut self, now: Instant, feedback: &rtcp::TransportFeedback<'_>) {
+        let mut acknowledgements = Vec::new();
+        let summary = self
+            .history
+            .on_feedback(feedback, now, &mut acknowledgements);
+        let count = |count| u32::try_from(count).unwrap_or(u32::MAX);
+        self.push(Event::TransportFeedback {
+            acked: count(summary.acked),
+            acked_bytes: summary.acked_bytes as u64,
+            lost: count(summary.lost),
+        });
+    }
+
+    fn sender_of(&self, ssrc: Ssrc) -> Option<(usize, &super::Sender)> {
+        self.senders
+            .iter()
+            .enumerate()
+            .find(|(_, sender)| sender.ssrc == ssrc)
+    }
+
+    /// Asks the peer for a keyframe (PLI, else FIR). False if it agreed to
+    /// neither, nothing has come yet, or the last request is under 300 ms old.
+    pub fn request_keyframe(&mut self, receiver: usize, now: Instant) -> bool {
+        let from = self.rtcp_ssrc;
+        let mut packet = self.empty_report();
+        let wanted = self
+            .receivers
+            .get_mut(receiver)
+            .is_some_and(|receiver| receiver.write_keyframe_request(from, now, &mut packet));
+        if wanted {
+            self.send_rtcp(packet);
+        }
+        wanted
+    }
+
+    /// When a report or request of ours is due.
+    pub(super) fn reports_at(&self) -> Option<Instant> {
+        let senders = self.senders.iter().filter_map(super::Sender::report_at);
+        let nacks = self.receivers.iter().filter_map(super::Receiver::nack_at);
+        let feedback = self.recorder.as_ref().and_then(|it| it.poll_timeout());
+        senders
+            .chain(nacks)
+            .chain(feedback)
+            .chain(self.report_at)
+            .min()
+    }
+
+    /// Sends every report and request that is due.
+    pub(super) fn send_reports(&mut self, now: Instant) {
+        for index in 0..self.senders.len() {
+            let report = self.senders[index].poll_report(now, &self.wall);
+            if let Some(report) = report {
+                let mut packet = Vec::with_capacity(RTCP_BYTES);
+                report.write(&mut packet);
+                self.write_cname(report.ssrc, &mut packet);
+                self.send_rtcp(packet);
+            }
+        }
+        self.send_nacks(now);
+        self.send_transport_feedback(now);
+        if self.report_at.is_some_and(|at| at <= now) {
+            self.report_at = Some(now + REPORT_INTERVAL);
+            self.send_receiver_report(now);
+        }
+    }
+
+    fn send_receiver_report(&mut self, now: Instant) {
+        if let Some(rtt) = self.ice.round_trip() {
+            for receiver in &mut self.receivers {
+                receiver.set_rtt(rtt);
+            }
+        }
+        let reports: Vec<_> = self
+            .receivers
+            .iter_mut()
+            .filter_map(|receiver| receiver.report_block(now))
+            .collect();
+        if reports.is_empty() {
+            return;
+        }
+        let mut packet = Vec::with_capacity(RTCP_BYTES);
+        let report = rtcp::ReceiverReport {
+            ssrc: self.rtcp_ssrc,
+            reports,
+        };
+        report.write(&mut packet);
+        self.write_cname(self.rtcp_ssrc, &mut packet);
+        self.send_rtcp(packet);
+    }
+
+    fn send_nacks(&mut self, now: Instant) {
+        for index in 0..self.receivers.len() {
+            while let Some((media, lost)) = self.receivers[index].poll_nack(now) {
+                let mut packet = self.empty_report();
+                rtcp::Nack::new(self.rtcp_ssrc, media, lost).write(&mut packet);
+                self.send_rtcp(packet);
+            }
+        }
+    }
+
+    fn send_transport_feedback(&mut self, now: Instant) {
+        let from = self.rtcp_ssrc;
+        let media = self
+            .receivers
+            .iter()
+            .find_map(super::Receiver::ssrc)
+            .unwrap_or(Ssrc(0));
+        loop {
+            let mut packet = self.empty_report();
+            let Some(recorder) = &mut self.recorder else {
+                return;
+            };
+            if !recorder.poll(now, from, media, &mut packet) {
+                return;
+            }
+            self.send_rtcp(packet);
+        }
+    }
+
+    pub(super) fn send_bye(&mut self, now: Instant) {
+        let sources: Vec<Ssrc> = if self.senders.is_empty() {
+            vec![self.rtcp_ssrc]
+        } else {
+            self.senders.iter().map(|sender| sender.ssrc).collect()
+        };
+        let first = sources[0];
+        let mut packet = Vec::with_capacity(RTCP_BYTES);
+        let report = rtcp::ReceiverReport {
+            ssrc: first,
+            reports: self
+                .receivers
+                .iter_mut()
+                .filter_map(|receiver| receiver.report_block(now))
+                .collect(),
+        };
+        report.write(&mut packet);
+        self.write_cname(first, &mut packet);
+        let bye = rtcp::Bye {
+            sources,
+            reason: b"",
+        };
+        bye.write(&mut packet);
+        self.send_rtcp(packet);
+    }
+
+    /// Feedback follows a report (RFC 3550 §6.1): eight bytes, and every peer
+    /// takes it, whether or not it agreed to reduced-size RTCP (RFC 5506).
+    fn empty_report(&self) -> Vec<u8> {
+        let mut packet = Vec::with_capacity(RTCP_BYTES);
+        let report = rtcp::ReceiverReport {
+            ssrc: self.rtcp_ssrc,
+            reports: Vec::new(),
+        };
+        report.write(&mut packet);
+        packet
+    }
+
+    fn write_cname(&self, ssrc: Ssrc, packet: &mut Vec<u8>) {
+        rtcp::SourceDescription::cname(ssrc, self.cname.as_bytes()).write(packet);
+    }
+
+    /// Seals a compound and queues it.
+    fn send_rtcp(&mut self, mut packet: Vec<u8>) {
+        let Some(keys) = &mut self.keys else {
+            return;
+        };
+        if !keys.outbound.seal_rtcp(&mut packet) {
+            return;
+        }
+        if self.rtcp.len() >= RTCP_MAX {
+            self.rtcp.pop_front();
+        }
+        self.rtcp.push_back(packet);
+    }
+}
+
+/// Report, canonical name, tag and index of a usual compound.
+const RTCP_BYTES: usize = 128;

@@ -1,0 +1,222 @@
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use glassline_media::{Kind, Ssrc, WallClock};
+use glassline_rtp::twcc::{Recorder, SendHistory};
+
+use super::{
+    AcceptConfig, DialConfig, Dialling, HANDSHAKE_MAX, ReceiveMode, Receiver, Secrets, Sender,
+    Session, State, TRACKS_MAX,
+};
+use crate::dtls::Association;
+use crate::ice;
+use crate::sdp::{self, IceCredentials, SessionDescription};
+use crate::srtp::Role;
+
+/// Why an offer cannot be answered.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AcceptError {
+    /// The offer is not SDP: the peer's fault, answer 400.
+    #[error(transparent)]
+    Malformed(#[from] sdp::Error),
+    /// The offer does not meet what we send: answer 406.
+    #[error(transparent)]
+    Negotiation(#[from] sdp::NegotiationError),
+    /// The configuration has no address that a peer could reach.
+    #[error("no usable local address among {0:?}: configure one that viewers can reach")]
+    NoAddress(Vec<SocketAddr>),
+    /// Too few or equal numbers were drawn: our caller's fault.
+    #[error("the session's secrets must name {TRACKS_MAX} tracks at most, with distinct SSRCs")]
+    Secrets,
+}
+
+/// Why an answer cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SetAnswerError {
+    /// The peer's fault; the session cannot start.
+    #[error(transparent)]
+    Answer(#[from] sdp::AnswerError),
+    /// The session was not dialled, or has its answer already.
+    #[error("no answer is awaited")]
+    NotAwaited,
+}
+
+impl Session {
+    /// Answers an offer as a server: ICE-lite, DTLS passive, sending only.
+    /// Returns the session and the SDP answer.
+    ///
+    /// # Errors
+    /// [`AcceptError`].
+    pub fn accept(
+        config: AcceptConfig<'_>,
+        offer: &str,
+        now: Instant,
+    ) -> Result<(Self, String), AcceptError> {
+        let offer = SessionDescription::parse(offer)?;
+        let negotiated = sdp::negotiate(&offer, config.tracks)?;
+        let secrets = &config.secrets;
+        let senders = senders(&negotiated, secrets)?;
+        let credentials = credentials(secrets);
+        let mut ice =
+            ice::Agent::lite(credentials.clone(), secrets.tie_breaker, &config.local, now);
+        if ice.local().is_empty() {
+            return Err(AcceptError::NoAddress(config.local));
+        }
+        let answer = sdp::answer(
+            &negotiated,
+            &sdp::LocalDescription {
+                credentials: credentials.clone(),
+                fingerprint: config.certificate.fingerprint().clone(),
+                candidates: ice.local().to_vec(),
+                session_id: secrets.session_id,
+                session_version: 1,
+                senders: senders.iter().map(sources).collect(),
+                cname: secrets.cname.clone(),
+                stream_id: secrets.cname.clone(),
+            },
+        );
+        let remote = negotiated.remote;
+        ice.set_remote(remote.credentials.clone(), now);
+        let dtls = Association::new(&config.certificate, Role::Server, remote.fingerprints, now);
+        let mut session = Self::new(ice, secrets, credentials, config.wall, now);
+        session.senders = senders;
+        session.dtls = Some(dtls);
+        session.remote = Some(remote.credentials);
+        Ok((session, answer))
+    }
+
+    /// Prepares to receive as a client: full ICE, DTLS role by the answer.
+    /// Returns the session and the SDP offer.
+    pub fn dial(config: DialConfig, now: Instant) -> (Self, String) {
+        let secrets = &config.secrets;
+        let credentials = credentials(secrets);
+        let ice = ice::Agent::full(credentials.clone(), secrets.tie_breaker, &config.local, now);
+        let wanted = [
+            (config.receive.video, Kind::Video),
+            (config.receive.audio, Kind::Audio),
+        ];
+        let offer = sdp::offer(&sdp::OfferParameters {
+            kinds: wanted
+                .into_iter()
+                .filter_map(|(wanted, kind)| wanted.then_some(kind))
+                .collect(),
+            credentials: credentials.clone(),
+            fingerprint: config.certificate.fingerprint().clone(),
+            candidates: ice.local().to_vec(),
+            session_id: secrets.session_id,
+        });
+        let text = offer.to_string();
+        let mut session = Self::new(ice, secrets, credentials, config.wall, now);
+        session.mode = config.mode;
+        session.dialling = Some(Box::new(Dialling {
+            certificate: config.certificate,
+            offer,
+        }));
+        (session, text)
+    }
+
+    /// Takes the answer to the offer of [`dial`](Self::dial) and starts connecting.
+    ///
+    /// # Errors
+    /// [`SetAnswerError`]; after an unusable answer another one may be tried.
+    pub fn set_answer(&mut self, answer: &str, now: Instant) -> Result<(), SetAnswerError> {
+        let dialling = self.dialling.as_ref().ok_or(SetAnswerError::NotAwaited)?;
+        let agreed = sdp::apply_answer(&dialling.offer, answer)?;
+        let role = if agreed.dtls_client {
+            Role::Client
+        } else {
+            Role::Server
+        };
+        self.dtls = Some(Association::new(
+            &dialling.certificate,
+            role,
+            agreed.remote.fingerprints,
+            now,
+        ));
+        self.receivers = agreed.media.into_iter().map(Receiver::new).collect();
+        if self
+            .receivers
+            .iter()
+            .any(|receiver| receiver.transport_extension().is_some())
+        {
+            self.recorder = Some(Box::<Recorder>::default());
+        }
+        self.ice.set_remote(agreed.remote.credentials.clone(), now);
+        for candidate in &agreed.remote.candidates {
+            self.ice.add_remote_candidate(candidate, now);
+        }
+        self.remote = Some(agreed.remote.credentials);
+        self.state = State::Connecting {
+            deadline: now + HANDSHAKE_MAX,
+        };
+        self.dialling = None;
+        Ok(())
+    }
+
+    fn new(
+        ice: ice::Agent,
+        secrets: &Secrets,
+        local: IceCredentials,
+        wall: WallClock,
+        now: Instant,
+    ) -> Self {
+        Self {
+            state: State::Connecting {
+                deadline: now + HANDSHAKE_MAX,
+            },
+            ice,
+            dtls: None,
+            keys: None,
+            senders: Vec::new(),
+            receivers: Vec::new(),
+            mode: ReceiveMode::default(),
+            // Above zero, so that feedback about the first packet can be widened down.
+            transport_sequence: 1,
+            history: SendHistory::new(),
+            recorder: None,
+            rtcp: VecDeque::new(),
+            events: VecDeque::new(),
+            events_dropped: 0,
+            report_at: None,
+            wall,
+            cname: secrets.cname.as_str().into(),
+            rtcp_ssrc: secrets.rtcp_ssrc,
+            local,
+            remote: None,
+            dialling: None,
+        }
+    }
+}
+
+fn credentials(secrets: &Secrets) -> IceCredentials {
+    IceCredentials {
+        ufrag: secrets.ufrag.clone(),
+        pwd: secrets.pwd.clone(),
+    }
+}
+
+/// A sender for each agreed track, with SSRCs that all differ.
+fn senders(negotiated: &sdp::Negotiated, secrets: &Secrets) -> Result<Vec<Sender>, AcceptError> {
+    let mut used: Vec<Ssrc> = Vec::new();
+    let mut senders = Vec::new();
+    for (track, secrets) in negotiated.tracks.iter().zip(&secrets.tracks) {
+        used.extend([secrets.ssrc, secrets.rtx_ssrc]);
+        senders.push(Sender::new(track, secrets));
+    }
+    used.sort_unstable();
+    let all_differ = used.windows(2).all(|pair| pair[0] != pair[1]);
+    if !all_differ || senders.len() != negotiated.tracks.len() {
+        return Err(AcceptError::Secrets);
+    }
+    Ok(senders)
+}
+
+fn sources(sender: &Sender) -> sdp::SenderSsrc {
+    sdp::SenderSsrc {
+        ssrc: sender.ssrc,
+        rtx: sender.rtx.map(|rtx| rtx.ssrc),
+    }
+}

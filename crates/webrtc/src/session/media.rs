@@ -1,0 +1,146 @@
+use std::time::Instant;
+
+use glassline_rtp as rtp;
+use glassline_rtp::nack::Arrival;
+use glassline_rtp::twcc;
+
+use super::receiver::Part;
+use super::{Dropped, ReceiveMode, Received, Session};
+
+impl Session {
+    pub(super) fn handle_rtp<'a>(
+        &mut self,
+        now: Instant,
+        datagram: &'a mut [u8],
+    ) -> Result<Received<'a>, Dropped> {
+        let header = rtp::Header::parse(datagram).map_err(|_| Dropped::MalformedRtp)?;
+        let header_bytes = rtp::Packet::header_len(datagram).map_err(|_| Dropped::MalformedRtp)?;
+        let (receiver, part) = self.find(&header).ok_or(Dropped::UnknownStream)?;
+        let keys = self.keys.as_mut().ok_or(Dropped::TooEarly)?;
+        if let (ReceiveMode::CountOnly, Part::Media(codec)) = (self.mode, part) {
+            let sealed_bytes = datagram.len().saturating_sub(header_bytes);
+            let payload_bytes = sealed_bytes.saturating_sub(keys.outbound.overhead());
+            self.record_clear(now, receiver, datagram, header_bytes);
+            let (sequence, arrival) =
+                self.receivers[receiver].on_media(codec, &header, payload_bytes, now);
+            return Ok(Received::Counted {
+                receiver,
+                sequence,
+                repaired: is_repaired(arrival),
+                header,
+            });
+        }
+        let opened = keys.inbound.open(header_bytes, datagram)?;
+        let clear = &datagram[..opened.payload.end];
+        let packet = rtp::Packet::parse(clear).map_err(|_| Dropped::MalformedRtp)?;
+        self.record(now, receiver, &packet);
+        match part {
+            Part::Media(codec) => {
+                let (sequence, arrival) =
+                    self.receivers[receiver].on_media(codec, &header, packet.payload.len(), now);
+                Ok(Received::Rtp {
+                    receiver,
+                    sequence,
+                    repaired: is_repaired(arrival),
+                    packet,
+                })
+            }
+            Part::Rtx(codec) => self.unwrap(now, receiver, codec, packet),
+        }
+    }
+
+    /// Turns a retransmission back into the packet it repairs (RFC 4588 §4).
+    fn unwrap<'a>(
+        &mut self,
+        now: Instant,
+        receiver: usize,
+        codec: usize,
+        packet: rtp::Packet<'a>,
+    ) -> Result<Received<'a>, Dropped> {
+        // An empty one is padding that probes the path's rate.
+        let Some((original, payload)) = rtp::rtx::unwrap(packet.payload) else {
+            return Ok(Received::Consumed);
+        };
+        let (ssrc, payload_type, sequence) = self.receivers[receiver]
+            .on_rtx(codec, original, payload.len(), now)
+            .ok_or(Dropped::Duplicate)?;
+        let header = rtp::Header {
+            payload_type,
+            sequence: original,
+            ssrc,
+            ..packet.header
+        };
+        if self.mode == ReceiveMode::CountOnly {
+            return Ok(Received::Counted {
+                receiver,
+                sequence,
+                repaired: true,
+                header,
+            });
+        }
+        Ok(Received::Rtp {
+            receiver,
+            sequence,
+            repaired: true,
+            packet: rtp::Packet {
+                header,
+                payload,
+                ..packet
+            },
+        })
+    }
+
+    /// The receiver of a packet: by SSRC, else by payload type, which in one
+    /// bundle belongs to one `m=` line (RFC 9143 §9.2).
+    fn find(&self, header: &rtp::Header) -> Option<(usize, Part)> {
+        let each = || self.receivers.iter().enumerate();
+        each()
+            .find_map(|(index, receiver)| Some((index, receiver.part_by_ssrc(header)?)))
+            .or_else(|| {
+                each().find_map(|(index, receiver)| {
+                    Some((index, receiver.part_by_payload_type(header)?))
+                })
+            })
+    }
+
+    /// Notes the transport-wide number of a packet.
+    fn record(&mut self, now: Instant, receiver: usize, packet: &rtp::Packet<'_>) {
+        let Some(recorder) = &mut self.recorder else {
+            return;
+        };
+        let number = self.receivers[receiver]
+            .transport_extension()
+            .and_then(|id| packet.extensions.get(id))
+            .and_then(twcc::sequence);
+        if let Some(number) = number {
+            recorder.record(number, now);
+        }
+    }
+
+    /// The same from the clear header of a packet that stays sealed.
+    fn record_clear(
+        &mut self,
+        now: Instant,
+        receiver: usize,
+        datagram: &mut [u8],
+        header_bytes: usize,
+    ) {
+        if self.recorder.is_none() {
+            return;
+        }
+        // The count of padding is sealed; without its bit the header stands alone.
+        let first = datagram[0];
+        datagram[0] &= !PADDING_BIT;
+        if let Ok(packet) = rtp::Packet::parse(&datagram[..header_bytes]) {
+            self.record(now, receiver, &packet);
+        }
+        datagram[0] = first;
+    }
+}
+
+const PADDING_BIT: u8 = 0x20;
+
+/// Without RTX a retransmission looks like the original; that it was asked for tells.
+fn is_repaired(arrival: Arrival) -> bool {
+    matches!(arrival, Arrival::Recovered { requests, .. } if requests > 0)
+}
