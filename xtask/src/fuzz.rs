@@ -29,6 +29,9 @@ const COVERAGE_FLAGS: [&str; 7] = [
 /// Runs the named targets, or all, one after another.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let (wanted, seconds) = parse(arguments)?;
+    // So that what is printed is short, and can be typed there.
+    std::env::set_current_dir(process::root())
+        .map_err(|error| format!("{}: {error}", process::root().display()))?;
     let targets = targets()?;
     if let Some(unknown) = wanted.iter().find(|name| !targets.contains(name)) {
         let known = targets.join(", ");
@@ -66,13 +69,9 @@ fn parse(arguments: &[String]) -> Result<(Vec<String>, u64), Failure> {
     Ok((wanted, seconds))
 }
 
-fn fuzz_folder() -> PathBuf {
-    process::root().join("fuzz")
-}
-
 /// The names of all fuzz targets, as `fuzz/Cargo.toml` has them.
 fn targets() -> Result<Vec<String>, String> {
-    let metadata = process::metadata_of(&fuzz_folder().join("Cargo.toml"))?;
+    let metadata = process::metadata_of(Path::new("fuzz/Cargo.toml"))?;
     let targets = metadata["packages"][0]["targets"].as_array();
     Ok(targets
         .into_iter()
@@ -85,17 +84,15 @@ fn targets() -> Result<Vec<String>, String> {
 /// Builds the targets with coverage; the folder that holds them.
 fn build(targets: &[String]) -> Result<PathBuf, String> {
     let host = host()?;
-    let target_directory = fuzz_folder().join("target");
     let mut cargo = process::cargo(&["build", "--release", "--manifest-path", "fuzz/Cargo.toml"]);
     cargo
-        .args(["--target", &host, "--target-dir"])
-        .arg(&target_directory)
+        .args(["--target", &host, "--target-dir", "fuzz/target"])
         .env("CARGO_ENCODED_RUSTFLAGS", COVERAGE_FLAGS.join("\x1f"));
     for target in targets {
         cargo.args(["--bin", target]);
     }
     process::run(&mut cargo)?;
-    Ok(target_directory.join(host).join("release"))
+    Ok(Path::new("fuzz/target").join(host).join("release"))
 }
 
 /// The platform that we compile on, as cargo names it.
@@ -117,16 +114,16 @@ fn fuzz(binaries: &Path, target: &str, seconds: u64) -> Outcome {
 }
 
 fn try_fuzz(binaries: &Path, target: &str, seconds: u64) -> Result<String, String> {
-    let corpus = fuzz_folder().join("corpus").join(target);
-    let artifacts = fuzz_folder().join("artifacts").join(target);
-    let seeds = fuzz_folder().join("seeds").join(target);
+    let corpus = Path::new("fuzz/corpus").join(target);
+    let artifacts = Path::new("fuzz/artifacts").join(target);
+    let seeds = Path::new("fuzz/seeds").join(target);
     for folder in [&corpus, &artifacts] {
         fs::create_dir_all(folder)
             .map_err(|error| format!("cannot create {}: {error}", folder.display()))?;
     }
-    let mut command = Command::new(binaries.join(target));
+    let binary = binaries.join(target);
+    let mut command = Command::new(&binary);
     command
-        .current_dir(process::root())
         .arg(format!("-max_total_time={seconds}"))
         // A single input that takes this long, or this much memory, is a finding.
         .args(["-timeout=10", "-rss_limit_mb=1024"])
@@ -149,7 +146,7 @@ fn try_fuzz(binaries: &Path, target: &str, seconds: u64) -> Result<String, Strin
     let status = child
         .wait()
         .map_err(|error| format!("waiting for {target}: {error}"))?;
-    progress.verdict(status.success())
+    progress.verdict(status.success(), &binary.display().to_string())
 }
 
 /// What libFuzzer has told so far.
@@ -235,17 +232,20 @@ impl Progress {
         )
     }
 
-    fn verdict(self, succeeded: bool) -> Result<String, String> {
+    /// `again`: what to run with an artefact to see the break again.
+    fn verdict(self, succeeded: bool, again: &str) -> Result<String, String> {
         if std::io::stdout().is_terminal() {
             println!();
         }
         if !succeeded {
-            let talk = self.tail.join("\n");
-            let artifact = self.artifact.as_deref().unwrap_or("no artefact");
+            println!("{}", self.tail.join("\n"));
             let target = &self.target;
-            return Err(format!(
-                "{talk}\n    {target} broke: {artifact}\n    again: run the target's binary with that file"
-            ));
+            return Err(match self.artifact {
+                Some(path) => {
+                    format!("{target} broke: {path}\n    again: {again} {path}")
+                }
+                None => format!("{target} broke and left no input"),
+            });
         }
         if self.coverage == 0 {
             return Err(format!("{}: no coverage was measured", self.target));
@@ -285,7 +285,7 @@ mod tests {
         progress.read_line("#424\tNEW    cov: 9 ft: 9 corp: 2/9b lim: 8 exec/s: 0");
         progress.read_line("#5000\tDONE   cov: 12 ft: 12 corp: 5/29b lim: 4096");
         assert_eq!(
-            progress.verdict(true),
+            progress.verdict(true, "toy"),
             Ok("5000 runs, coverage 8 → 12 edges, 5 inputs kept".to_owned())
         );
     }
@@ -293,15 +293,19 @@ mod tests {
     #[test]
     fn a_crash_names_its_artefact() {
         let mut progress = Progress::start("toy");
-        progress.read_line("thread '<unnamed>' panicked at src/toy.rs:3");
         progress.read_line("artifact_prefix='a/'; Test unit written to a/crash-da39a3");
-        let report = progress.verdict(false).expect_err("it crashed");
-        assert!(report.contains("panicked at src/toy.rs:3"), "{report}");
+        let report = progress
+            .verdict(false, "target/toy")
+            .expect_err("it crashed");
         assert!(report.contains("toy broke: a/crash-da39a3"), "{report}");
+        assert!(
+            report.contains("again: target/toy a/crash-da39a3"),
+            "{report}"
+        );
     }
 
     #[test]
     fn a_target_without_coverage_is_a_failure() {
-        assert!(Progress::start("toy").verdict(true).is_err());
+        assert!(Progress::start("toy").verdict(true, "toy").is_err());
     }
 }
