@@ -134,9 +134,7 @@ impl Candidate {
             related: None,
             extensions: Vec::new(),
         };
-        candidate
-            .read_extensions(fields)
-            .map_err(|what| problem(what))?;
+        candidate.read_extensions(fields).map_err(problem)?;
         Ok(candidate)
     }
 

@@ -1,1 +1,83 @@
+mod answering;
+mod offering;
+mod parsing;
+mod properties;
 
+use glassline_media::{Codec, Ssrc, Track, VideoParameters};
+
+use super::{Fingerprint, IceCredentials, LocalDescription, SenderSsrc};
+
+/// Taken from the peers themselves: Chromium 156, aiortc 1.16, Pion 4.2.18,
+/// GStreamer 1.22's webrtcbin. Firefox and Safari are written after their form.
+const CHROMIUM: &str = include_str!("testdata/offer-chromium.sdp");
+const CHROMIUM_DATA: &str = include_str!("testdata/offer-chromium-max-bundle.sdp");
+const FIREFOX: &str = include_str!("testdata/offer-firefox.sdp");
+const SAFARI: &str = include_str!("testdata/offer-safari.sdp");
+const PION: &str = include_str!("testdata/offer-pion.sdp");
+const AIORTC: &str = include_str!("testdata/offer-aiortc.sdp");
+const GSTREAMER: &str = include_str!("testdata/offer-gstreamer.sdp");
+
+const OFFERS: [(&str, &str); 7] = [
+    ("Chromium", CHROMIUM),
+    ("Chromium with data", CHROMIUM_DATA),
+    ("Firefox", FIREFOX),
+    ("Safari", SAFARI),
+    ("Pion", PION),
+    ("aiortc", AIORTC),
+    ("GStreamer", GSTREAMER),
+];
+
+/// Answers to our own offer; the last three are written after the servers' form.
+const ANSWERS: [(&str, &str); 7] = [
+    ("Chromium", include_str!("testdata/answer-chromium.sdp")),
+    ("Pion", include_str!("testdata/answer-pion.sdp")),
+    ("aiortc", include_str!("testdata/answer-aiortc.sdp")),
+    ("GStreamer", include_str!("testdata/answer-gstreamer.sdp")),
+    ("Janus", include_str!("testdata/answer-janus.sdp")),
+    ("MediaMTX", include_str!("testdata/answer-mediamtx.sdp")),
+    (
+        "libdatachannel",
+        include_str!("testdata/answer-libdatachannel.sdp"),
+    ),
+];
+
+fn video(profile_level_id: [u8; 3]) -> Track {
+    let [profile, flags, level] = profile_level_id;
+    Track::h264(VideoParameters {
+        sps: vec![0x67, profile, flags, level],
+        ..VideoParameters::default()
+    })
+}
+
+/// Constrained Baseline at level 4.0 and stereo Opus.
+fn tracks() -> [Track; 2] {
+    [video([0x42, 0xc0, 40]), Track::audio(Codec::Opus, 2)]
+}
+
+fn credentials() -> IceCredentials {
+    IceCredentials {
+        ufrag: "sErV".to_owned(),
+        pwd: "aPasswordOfTwentyTwoCh".to_owned(),
+    }
+}
+
+fn local(senders: u32) -> LocalDescription {
+    LocalDescription {
+        credentials: credentials(),
+        fingerprint: Fingerprint::sha256([0xab; 32]),
+        candidates: vec![
+            "[2001:db8::7]:8189".parse().expect("an address"),
+            "192.0.2.7:8189".parse().expect("an address"),
+        ],
+        session_id: 4711,
+        session_version: 1,
+        senders: (0..senders)
+            .map(|index| SenderSsrc {
+                ssrc: Ssrc(100 + index),
+                rtx: Some(Ssrc(200 + index)),
+            })
+            .collect(),
+        cname: "glassline".to_owned(),
+        stream_id: "demo".to_owned(),
+    }
+}

@@ -1,0 +1,507 @@
+use glassline_media::{Codec, Kind, Track};
+
+use super::super::*;
+use super::{
+    AIORTC, CHROMIUM, CHROMIUM_DATA, FIREFOX, GSTREAMER, OFFERS, PION, SAFARI, local, tracks, video,
+};
+
+fn parse(text: &str) -> SessionDescription {
+    SessionDescription::parse(text).expect("a valid description")
+}
+
+fn negotiated(offer: &str) -> Negotiated {
+    negotiate(&parse(offer), &tracks()).expect("an acceptable offer")
+}
+
+fn refused(offer: &str) -> NegotiationError {
+    negotiate(&parse(offer), &tracks()).expect_err("must be refused")
+}
+
+/// The offer less the lines that begin with `prefix`.
+fn without(offer: &str, prefix: &str) -> String {
+    let kept = offer.lines().filter(|line| !line.starts_with(prefix));
+    kept.map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn each_browser_gets_constrained_baseline_with_rtx_and_opus() {
+    let expected = [
+        (CHROMIUM, (108, Some(109)), 111),
+        (CHROMIUM_DATA, (108, Some(109)), 111),
+        (FIREFOX, (126, Some(127)), 109),
+        (SAFARI, (98, Some(99)), 111),
+        (PION, (106, Some(107)), 111),
+        (AIORTC, (101, Some(102)), 96),
+        (GSTREAMER, (96, None), 97),
+    ];
+    for ((name, offer), (_, video, audio)) in OFFERS.into_iter().zip(expected) {
+        let negotiated = negotiated(offer);
+        let [v, a] = &negotiated.tracks[..] else {
+            panic!("{name}: {negotiated:?}");
+        };
+        assert_eq!((v.payload_type, v.rtx_payload_type), video, "{name}");
+        assert_eq!(
+            (a.payload_type, a.rtx_payload_type),
+            (audio, None),
+            "{name}"
+        );
+        assert_eq!((v.codec, a.codec), (Codec::H264, Codec::Opus), "{name}");
+        assert!(v.feedback.nack && v.feedback.pli, "{name}");
+        assert!(!a.feedback.nack && !a.feedback.pli, "{name}");
+        assert!(!negotiated.remote.ice_lite, "{name}");
+        assert_eq!(negotiated.remote.setup, Some(Setup::ActPass), "{name}");
+    }
+}
+
+#[test]
+fn every_answer_keeps_the_order_of_lines_and_parses() {
+    for (name, text) in OFFERS {
+        let offer = parse(text);
+        let negotiated = negotiated(text);
+        let text = answer(&negotiated, &local(2));
+        let answer = parse(&text);
+        assert_eq!(answer.to_string(), text, "{name}");
+        assert!(answer.attributes.has(&Attribute::IceLite), "{name}");
+        assert_eq!(answer.media.len(), offer.media.len(), "{name}");
+        for (line, (ours, theirs)) in answer.media.iter().zip(&offer.media).enumerate() {
+            assert_eq!(ours.kind, theirs.kind, "{name}");
+            assert_eq!(ours.protocol, theirs.protocol, "{name}");
+            assert_eq!(ours.attributes.mid(), theirs.attributes.mid(), "{name}");
+            if ours.port == 0 {
+                continue;
+            }
+            assert_eq!(answer.direction(line), Direction::SendOnly, "{name}");
+            assert_eq!(ours.attributes.setup(), Some(Setup::Passive), "{name}");
+            assert!(ours.attributes.has(&Attribute::RtcpMux), "{name}");
+            for map in ours.attributes.extension_maps() {
+                let mut offered = theirs.attributes.extension_maps();
+                assert!(
+                    offered.any(|it| it.id == map.id && it.uri == map.uri),
+                    "{name}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn the_answer_to_chromium_as_a_whole() {
+    let offer = CHROMIUM_DATA;
+    let text = answer(&negotiated(offer), &local(2)).replace("\r\n", "\n");
+    let fingerprint = vec!["AB"; 32].join(":");
+    let transport = format!(
+        "a=rtcp-mux\na=rtcp-rsize\na=ice-ufrag:sErV\na=ice-pwd:aPasswordOfTwentyTwoCh\n\
+         a=fingerprint:sha-256 {fingerprint}\na=setup:passive\na=ice-options:trickle\n\
+         a=extmap:3 {TRANSPORT_CC_URI}\na=extmap:4 {MID_URI}\n"
+    );
+    let expected = format!(
+        "v=0\no=- 4711 1 IN IP4 127.0.0.1\ns=-\nt=0 0\na=group:BUNDLE 0 1\n\
+         a=msid-semantic: WMS *\na=ice-lite\n\
+         m=audio 8189 UDP/TLS/RTP/SAVPF 111\nc=IN IP4 192.0.2.7\na=mid:0\na=sendonly\n{transport}\
+         a=rtpmap:111 opus/48000/2\na=fmtp:111 minptime=10;useinbandfec=1;stereo=1;sprop-stereo=1\n\
+         a=rtcp-fb:111 transport-cc\na=msid:demo audio1\na=ssrc:101 cname:glassline\n\
+         a=candidate:1 1 udp 2130706431 2001:db8::7 8189 typ host\n\
+         a=candidate:2 1 udp 2130706175 192.0.2.7 8189 typ host\na=end-of-candidates\n\
+         m=video 8189 UDP/TLS/RTP/SAVPF 108 109\nc=IN IP4 192.0.2.7\na=mid:1\na=sendonly\n{transport}\
+         a=rtpmap:108 H264/90000\n\
+         a=fmtp:108 level-asymmetry-allowed=1;packetization-mode=1;profile-level-id=42e01f\n\
+         a=rtcp-fb:108 transport-cc\na=rtcp-fb:108 ccm fir\na=rtcp-fb:108 nack\na=rtcp-fb:108 nack pli\n\
+         a=rtpmap:109 rtx/90000\na=fmtp:109 apt=108\na=msid:demo video0\n\
+         a=ssrc-group:FID 100 200\na=ssrc:100 cname:glassline\na=ssrc:200 cname:glassline\n\
+         m=application 0 UDP/DTLS/SCTP webrtc-datachannel\nc=IN IP4 0.0.0.0\na=mid:2\na=inactive\n"
+    );
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn names_from_outside_cannot_add_lines() {
+    let mut local = local(2);
+    local.stream_id = "cam\r\na=evil é".to_owned();
+    local.cname = String::new();
+    let text = answer(&negotiated(CHROMIUM), &local);
+    assert!(text.contains("a=msid:cam--a-evil-- video0\r\n"), "{text}");
+    assert!(text.contains("a=ssrc:100 cname:-\r\n"), "{text}");
+}
+
+#[test]
+fn the_tracks_profile_is_preferred() {
+    let chosen = |profile, offer: &str| {
+        let negotiated = negotiate(&parse(offer), &[video(profile)]).expect("acceptable");
+        negotiated.tracks[0].payload_type
+    };
+    assert_eq!(chosen([0x42, 0x00, 31], CHROMIUM), 102, "baseline");
+    assert_eq!(chosen([0x4d, 0x40, 31], CHROMIUM), 116, "main");
+    // High is not offered: what decodes it in practice.
+    assert_eq!(
+        chosen([0x64, 0x00, 40], CHROMIUM),
+        108,
+        "constrained baseline"
+    );
+    assert_eq!(chosen([0xf4, 0x00, 40], CHROMIUM), 41, "4:4:4");
+    assert_eq!(chosen([0x64, 0x00, 40], PION), 112, "high");
+    assert_eq!(chosen([0x4d, 0x40, 31], SAFARI), 98, "no superset of main");
+    assert_eq!(chosen([0x64, 0x0c, 40], SAFARI), 96, "constrained high");
+}
+
+#[test]
+fn a_sufficient_level_is_preferred_but_not_required() {
+    let offer = CHROMIUM.replace("profile-level-id=42001f", "profile-level-id=42e028");
+    let negotiate = |level| {
+        let negotiated = negotiate(&parse(&offer), &[video([0x42, 0xc0, level])]);
+        negotiated.expect("acceptable").tracks[0].payload_type
+    };
+    assert_eq!(negotiate(40), 102);
+    assert_eq!(negotiate(51), 102, "the first of equals");
+    let offer = CHROMIUM.replace("profile-level-id=4d001f", "profile-level-id=42e028");
+    let negotiated = super::super::negotiate(&parse(&offer), &[video([0x42, 0xc0, 40])]);
+    assert_eq!(negotiated.expect("acceptable").tracks[0].payload_type, 116);
+}
+
+#[test]
+fn an_offer_without_usable_h264_says_what_is_offered() {
+    let single_nal = CHROMIUM.replace("packetization-mode=1", "packetization-mode=0");
+    let NegotiationError::NoCodec {
+        kind,
+        wanted,
+        offered,
+    } = refused(&single_nal)
+    else {
+        panic!("not a matter of codecs");
+    };
+    assert_eq!(kind, Kind::Video);
+    assert_eq!(
+        wanted,
+        "H264 with packetization-mode=1 (profile-level-id=42c028)"
+    );
+    assert_eq!(
+        offered[..3],
+        [
+            "VP8",
+            "VP9",
+            "H264 (packetization-mode=0, profile-level-id=42001f)"
+        ]
+    );
+    assert!(
+        !offered
+            .iter()
+            .any(|it| it == "rtx" || it == "red" || it == "ulpfec")
+    );
+
+    let absent = without(CHROMIUM, "a=fmtp:");
+    let text = refused(&absent).to_string();
+    assert!(text.contains("no video codec in common"), "{text}");
+    assert!(
+        text.contains("packetization-mode=0, profile-level-id=absent"),
+        "{text}"
+    );
+    // Sound alone is no reason to refuse a picture.
+    let no_opus = CHROMIUM.replace("opus/48000/2", "speex/16000");
+    assert_eq!(negotiated(&no_opus).tracks.len(), 1);
+}
+
+#[test]
+fn a_broken_profile_is_passed_over() {
+    let broken = CHROMIUM.replace("profile-level-id=42e01f", "profile-level-id=42e0");
+    assert_eq!(negotiated(&broken).tracks[0].payload_type, 102);
+    let absent = CHROMIUM.replace(";profile-level-id=42e01f", "");
+    assert_eq!(
+        negotiated(&absent).tracks[0].payload_type,
+        102,
+        "absent means baseline"
+    );
+}
+
+#[test]
+fn either_kind_may_be_left_out() {
+    let offer = parse(CHROMIUM);
+    for (line, codec) in [(0, Codec::H264), (1, Codec::Opus)] {
+        let mut one = offer.clone();
+        one.media = vec![offer.media[line].clone()];
+        let negotiated = negotiate(&one, &tracks()).expect("one kind");
+        assert_eq!(negotiated.tracks.len(), 1);
+        assert_eq!(negotiated.tracks[0].codec, codec);
+        assert_eq!(negotiated.tracks[0].line, 0);
+        assert_eq!(negotiated.bundle, [line.to_string()]);
+        // Its section carries the transport, whichever the offer's tag was.
+        assert!(answer(&negotiated, &local(1)).contains("a=candidate:"));
+    }
+    let sound_only = negotiate(&offer, &[Track::audio(Codec::Pcma, 1)]).expect("static type");
+    assert_eq!(
+        (sound_only.tracks[0].payload_type, sound_only.tracks[0].line),
+        (8, 1)
+    );
+    assert_eq!(sound_only.bundle, ["1"]);
+}
+
+#[test]
+fn nothing_to_send_names_the_lines() {
+    let inactive = CHROMIUM.replace("a=recvonly", "a=sendonly");
+    let text = refused(&inactive).to_string();
+    assert_eq!(
+        text,
+        "no m= line wants to receive video or audio; offered is \
+         m= line 1 (video, mid 0): sendonly, m= line 2 (audio, mid 1): sendonly"
+    );
+    let only_sound = [Track::audio(Codec::Opus, 2)];
+    let no_opus = CHROMIUM.replace("opus/48000/2", "opus/48000/1");
+    assert!(matches!(
+        negotiate(&parse(&no_opus), &only_sound),
+        Err(NegotiationError::NoCodec {
+            kind: Kind::Audio,
+            ..
+        })
+    ));
+}
+
+#[test]
+fn static_payload_types_need_no_rtpmap() {
+    let bare = without(&without(CHROMIUM, "a=rtpmap:0 "), "a=rtpmap:8 ");
+    let offer = parse(&bare);
+    for (codec, payload_type) in [(Codec::Pcmu, 0), (Codec::Pcma, 8)] {
+        let negotiated = negotiate(&offer, &[Track::audio(codec, 1)]).expect("static");
+        assert_eq!(negotiated.tracks[0].payload_type, payload_type);
+        let text = answer(&negotiated, &local(1));
+        let name = codec.encoding_name();
+        assert!(
+            text.contains(&format!("a=rtpmap:{payload_type} {name}/8000\r\n")),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn mono_opus_does_not_claim_stereo() {
+    let negotiated = negotiate(&parse(CHROMIUM), &[Track::audio(Codec::Opus, 1)]);
+    let text = answer(&negotiated.expect("acceptable"), &local(1));
+    assert!(
+        text.contains("a=fmtp:111 minptime=10;useinbandfec=1\r\n"),
+        "{text}"
+    );
+}
+
+#[test]
+fn each_track_takes_a_line_of_its_own() {
+    let offer = parse(CHROMIUM);
+    let two = [video([0x42, 0xc0, 31]), video([0x42, 0xc0, 31])];
+    let negotiated = negotiate(&offer, &two).expect("one of them");
+    assert_eq!(negotiated.tracks.len(), 1);
+    let mut more = offer.clone();
+    let mut second = offer.media[0].clone();
+    second
+        .attributes
+        .0
+        .retain(|it| !matches!(it, Attribute::Mid(_)));
+    second.attributes.push(Attribute::Mid("2".to_owned()));
+    more.media.push(second);
+    more.attributes
+        .0
+        .retain(|it| !matches!(it, Attribute::Group(_)));
+    more.attributes.push(Attribute::Group(Group {
+        semantics: "BUNDLE".to_owned(),
+        mids: ["2", "1", "0"].map(str::to_owned).to_vec(),
+    }));
+    let negotiated = negotiate(&more, &two).expect("both");
+    let lines: Vec<_> = negotiated
+        .tracks
+        .iter()
+        .map(|it| (it.track, it.line))
+        .collect();
+    assert_eq!(lines, [(0, 0), (1, 2)]);
+    assert_eq!(negotiated.bundle, ["2", "0"], "the offer's order");
+    let answer = parse(&answer(&negotiated, &local(2)));
+    assert_eq!(answer.media[1].port, 0);
+    assert!(answer.media[2].attributes.candidates().next().is_some());
+    assert!(answer.media[0].attributes.candidates().next().is_none());
+}
+
+/// GStreamer's second line has port 0 and `bundle-only`; max-bundle browsers also
+/// leave the transport to the tag's section.
+#[test]
+fn bundle_only_lines_are_not_rejected_ones() {
+    let mut offer = parse(GSTREAMER);
+    assert!(!offer.media[1].is_rejected());
+    offer.media[1].attributes.0.retain(|it| {
+        !matches!(
+            it,
+            Attribute::IceUfrag(_)
+                | Attribute::IcePwd(_)
+                | Attribute::Fingerprint(_)
+                | Attribute::Setup(_)
+                | Attribute::RtcpMux
+        )
+    });
+    let sound = negotiate(&offer, &[Track::audio(Codec::Opus, 2)]).expect("sound alone");
+    assert_eq!(
+        sound.remote.credentials.ufrag,
+        "qiex5SOIuG8ixi8UbsTqzCnyqAlL/Iif"
+    );
+    assert_eq!(sound.bundle, ["audio1"]);
+    offer.media[1]
+        .attributes
+        .0
+        .retain(|it| *it != Attribute::BundleOnly);
+    assert!(negotiate(&offer, &[Track::audio(Codec::Opus, 2)]).is_err());
+}
+
+#[test]
+fn what_the_transport_lacks_is_named() {
+    let line = "m= line 1 (video, mid 0)".to_owned();
+    assert_eq!(
+        refused(&without(CHROMIUM, "a=rtcp-mux")),
+        NegotiationError::NoRtcpMux {
+            media: line.clone()
+        }
+    );
+    assert_eq!(
+        refused(&without(CHROMIUM, "a=fingerprint")),
+        NegotiationError::NoFingerprint {
+            media: line.clone()
+        }
+    );
+    assert_eq!(
+        refused(&without(CHROMIUM, "a=ice-pwd")),
+        NegotiationError::NoIce {
+            media: line.clone()
+        }
+    );
+    assert_eq!(
+        refused(&without(CHROMIUM, "a=group")),
+        NegotiationError::NoBundle {
+            media: line.clone()
+        }
+    );
+    assert_eq!(
+        refused(&CHROMIUM.replace("BUNDLE 0 1", "BUNDLE 0")),
+        NegotiationError::NoBundle {
+            media: "m= line 2 (audio, mid 1)".to_owned()
+        }
+    );
+    assert_eq!(
+        refused(&CHROMIUM.replace("a=extmap-allow-mixed", "a=ice-lite")),
+        NegotiationError::BothIceLite
+    );
+    assert_eq!(
+        refused(&CHROMIUM.replace("setup:actpass", "setup:passive")),
+        NegotiationError::DtlsRole {
+            media: line.clone(),
+            setup: Setup::Passive
+        }
+    );
+    assert_eq!(
+        refused(&CHROMIUM.replace("UDP/TLS/RTP/SAVPF", "RTP/AVP")),
+        NegotiationError::NoSecureTransport {
+            media: line,
+            protocol: "RTP/AVP".to_owned()
+        }
+    );
+    let sha1 = CHROMIUM.replace("fingerprint:sha-256", "fingerprint:md-17");
+    assert!(matches!(
+        refused(&sha1),
+        NegotiationError::NoFingerprint { .. }
+    ));
+}
+
+#[test]
+fn a_lone_line_needs_neither_bundle_nor_mid() {
+    let bare = without(&without(&without(CHROMIUM, "a=group"), "a=mid"), "a=setup");
+    let negotiated = negotiate(&parse(&bare), &[video([0x42, 0xc0, 31])]).expect("acceptable");
+    assert!(negotiated.bundle.is_empty());
+    assert_eq!(negotiated.tracks[0].mid, "");
+    let answer = answer(&negotiated, &local(1));
+    assert!(!answer.contains("BUNDLE") && answer.contains("a=candidate:"));
+}
+
+#[test]
+fn transport_at_session_level_is_read() {
+    let negotiated = negotiated(FIREFOX);
+    assert_eq!(negotiated.remote.fingerprints.len(), 1);
+    assert!(negotiated.remote.trickle);
+    let mut offer = parse(CHROMIUM);
+    for media in &mut offer.media {
+        let (transport, rest) = media.attributes.0.drain(..).partition(|it| {
+            matches!(
+                it,
+                Attribute::IceUfrag(_) | Attribute::IcePwd(_) | Attribute::Setup(_)
+            )
+        });
+        media.attributes.0 = rest;
+        offer.attributes.0.extend::<Vec<_>>(transport);
+    }
+    assert!(negotiate(&offer, &tracks()).is_ok());
+}
+
+#[test]
+fn header_extensions_follow_what_may_change_with_each_sending() {
+    let ids = |offer: &str| {
+        negotiated(offer)
+            .tracks
+            .iter()
+            .map(|it| it.extensions)
+            .collect()
+    };
+    let full = |mid, transport_cc| ExtensionIds {
+        mid: Some(mid),
+        transport_cc: Some(transport_cc),
+        abs_send_time: None,
+    };
+    let chromium: Vec<ExtensionIds> = ids(CHROMIUM);
+    assert_eq!(chromium, [full(9, 4), full(9, 4)]);
+    let aiortc: Vec<ExtensionIds> = ids(AIORTC);
+    assert_eq!(
+        (aiortc[0].transport_cc, aiortc[0].abs_send_time),
+        (None, Some(3))
+    );
+    // NACK without RTX: retransmissions repeat the packet, so nothing may change in it.
+    let gstreamer: Vec<ExtensionIds> = ids(GSTREAMER);
+    assert_eq!(gstreamer[0], ExtensionIds::default());
+    assert!(!negotiated(GSTREAMER).tracks[0].feedback.transport_cc);
+    assert!(negotiated(GSTREAMER).tracks[0].feedback.nack);
+}
+
+#[test]
+fn header_extensions_that_do_not_fit_are_left_out() {
+    let first = |offer: String| negotiated(&offer).tracks[0].extensions;
+    let two_byte = CHROMIUM.replace("extmap:4 ", "extmap:15 ");
+    assert_eq!(
+        first(two_byte).transport_cc,
+        None,
+        "needs the two-byte form"
+    );
+    let long = CHROMIUM
+        .replace("a=mid:0", "a=mid:a-very-long-tag")
+        .replace("BUNDLE 0", "BUNDLE a-very-long-tag");
+    assert_eq!(first(long).mid, None, "over 20 bytes");
+    let theirs = CHROMIUM.replace("extmap:9 ", "extmap:9/sendonly ");
+    assert_eq!(first(theirs).mid, None, "only the peer would send it");
+    let ours = CHROMIUM.replace("extmap:9 ", "extmap:9/recvonly ");
+    let text = answer(&negotiated(&ours), &local(2));
+    assert!(
+        text.contains(&format!("a=extmap:9/sendonly {MID_URI}\r\n")),
+        "{text}"
+    );
+}
+
+/// RFC 9143 §7.1: in a bundle, one number has one meaning.
+#[test]
+fn a_number_with_two_meanings_counts_once() {
+    let (video, audio) = CHROMIUM.split_at(CHROMIUM.find("m=audio").expect("a line"));
+    let clash = audio
+        .replace(&format!("extmap:9 {MID_URI}"), "extmap:12 x:y")
+        .replace("extmap:4 ", "extmap:13 ")
+        .replace("a=extmap:13 ", "a=extmap:9 ");
+    let negotiated = negotiated(&format!("{video}{clash}"));
+    assert_eq!(negotiated.tracks[0].extensions.mid, Some(9));
+    let sound = negotiated.tracks[1].extensions;
+    assert_eq!((sound.mid, sound.transport_cc), (None, None));
+    assert_eq!(
+        sound.abs_send_time,
+        Some(2),
+        "what stands in for the sequence number"
+    );
+}
+
+#[test]
+fn payload_types_that_read_as_rtcp_are_not_used() {
+    let offer = CHROMIUM.replace("108", "72");
+    assert_ne!(negotiated(&offer).tracks[0].payload_type, 72);
+}
