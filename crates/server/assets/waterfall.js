@@ -133,9 +133,9 @@ const set = (node, attributes) => {
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
 };
 
-/** Round values from zero, three to six of them. */
+/** Round values from zero, three to six of them: more would not fit on a phone. */
 function ticks(scale) {
-  const power = 10 ** Math.floor(Math.log10(scale / 3));
-  const step = [5, 2, 1].map((factor) => factor * power).find((value) => scale / value >= 3) ?? power;
+  const power = 10 ** Math.floor(Math.log10(scale / 5));
+  const step = [1, 2, 5, 10].map((factor) => factor * power).find((value) => scale / value <= 5);
   return Array.from({ length: Math.floor((scale * 0.97) / step) + 1 }, (_, i) => Number((i * step).toPrecision(6)));
 }
