@@ -194,3 +194,158 @@ struct Missing {
     next: Instant,
     requests: u32,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn after(numbers: &[u64], start: Instant) -> NackGenerator {
+        let mut generator = NackGenerator::default();
+        for &number in numbers {
+            generator.on_packet(number, start);
+        }
+        generator
+    }
+
+    #[test]
+    fn a_gap_is_asked_for_after_the_reorder_wait() {
+        let start = Instant::now();
+        let mut generator = after(&[65_535, 65_538], start);
+        assert_eq!(generator.poll_timeout(), Some(start + 3 * MS));
+        assert!(generator.poll(start + 2 * MS).is_empty());
+        assert_eq!(generator.poll(start + 3 * MS), [0, 1]);
+    }
+
+    #[test]
+    fn a_reordered_packet_is_not_asked_for() {
+        let start = Instant::now();
+        let mut generator = after(&[10, 12], start);
+        assert_eq!(
+            generator.on_packet(11, start + MS),
+            Arrival::Recovered {
+                requests: 0,
+                after: MS
+            }
+        );
+        assert!(generator.poll(start + 100 * MS).is_empty());
+        assert_eq!(generator.poll_timeout(), None);
+    }
+
+    #[test]
+    fn requests_repeat_with_the_round_trip_until_the_budget() {
+        let start = Instant::now();
+        let mut generator = after(&[10, 12], start);
+        generator.set_rtt(100 * MS);
+        let mut asked = Vec::new();
+        while let Some(due) = generator.poll_timeout() {
+            if !generator.poll(due).is_empty() {
+                asked.push((due - start).as_millis());
+            }
+        }
+        assert_eq!(asked, [3, 128, 253, 378, 503, 628, 753, 878]);
+        assert_eq!(generator.take_given_up(), 1);
+        assert_eq!(generator.take_given_up(), 0);
+        assert_eq!(generator.on_packet(11, start), Arrival::Old);
+    }
+
+    #[test]
+    fn requests_are_counted_and_bounded() {
+        let start = Instant::now();
+        let mut generator = after(&[10, 12], start);
+        generator.set_rtt(MS);
+        let mut requests = 0;
+        while let Some(due) = generator.poll_timeout() {
+            requests += generator.poll(due).len();
+        }
+        assert_eq!(requests, 10);
+    }
+
+    #[test]
+    fn many_losses_take_several_requests_of_bounded_size() {
+        let start = Instant::now();
+        let mut generator = after(&[0, 1001], start);
+        let now = start + 3 * MS;
+        let sizes: Vec<usize> = std::iter::from_fn(|| {
+            let lost = generator.poll(now);
+            (!lost.is_empty()).then_some(lost.len())
+        })
+        .collect();
+        assert_eq!(sizes, [250; 4]);
+    }
+
+    #[test]
+    fn a_gap_too_large_is_given_up_at_once() {
+        let start = Instant::now();
+        let mut generator = after(&[0, 2, 1004], start);
+        assert_eq!(generator.missing(), 0);
+        assert_eq!(generator.poll_timeout(), None);
+        assert_eq!(generator.take_given_up(), 1002);
+    }
+
+    #[test]
+    fn the_oldest_are_given_up_when_too_many_are_missing() {
+        let start = Instant::now();
+        let mut generator = after(&[0, 601, 1202], start);
+        assert_eq!(generator.missing(), 1000);
+        assert_eq!(generator.take_given_up(), 200);
+        assert_eq!(generator.on_packet(1, start), Arrival::Old);
+    }
+
+    proptest! {
+        /// Packets every millisecond over a path of 50 ms round trip; media,
+        /// requests and retransmissions are lost alike at 5 %.
+        #[test]
+        fn five_percent_loss_is_repaired(
+            losses in prop::collection::vec(prop::bool::weighted(0.05), 4000),
+        ) {
+            let start = Instant::now();
+            let mut losses = losses.into_iter().cycle();
+            let mut lost = move || losses.next().expect("endless");
+            let mut generator = NackGenerator::default();
+            generator.set_rtt(50 * MS);
+            let (mut sent_lost, mut recovered) = (0u32, 0u32);
+            let mut answers: Vec<(u32, u64)> = Vec::new();
+            for at in 0..3000u32 {
+                let now = start + at * MS;
+                if at < 2000 {
+                    if at > 0 && at < 1999 && lost() {
+                        sent_lost += 1;
+                    } else {
+                        generator.on_packet(u64::from(at), now);
+                    }
+                }
+                for number in generator.poll(now) {
+                    if !lost() && !lost() {
+                        answers.push((at + 50, u64::from(number)));
+                    }
+                }
+                answers.retain(|&(due, number)| {
+                    if due == at {
+                        let arrival = generator.on_packet(number, now);
+                        recovered += u32::from(matches!(arrival, Arrival::Recovered { .. }));
+                    }
+                    due > at
+                });
+            }
+            prop_assert_eq!(recovered, sent_lost);
+        }
+
+        #[test]
+        fn memory_stays_bounded(steps in prop::collection::vec((0u64..3000, 0u32..50), 1..200)) {
+            let mut now = Instant::now();
+            let mut generator = NackGenerator::default();
+            let mut at = 5000;
+            for (step, wait) in steps {
+                at = (at + step).saturating_sub(500);
+                now += wait * MS;
+                generator.on_packet(at, now);
+                prop_assert!(generator.poll(now).len() <= REQUEST_MAX);
+                prop_assert!(generator.missing() <= 1000);
+                prop_assert_eq!(generator.missing() > 0, generator.poll_timeout().is_some());
+            }
+        }
+    }
+}

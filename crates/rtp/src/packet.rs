@@ -145,3 +145,157 @@ fn without_padding(payload: &[u8], packet_len: usize) -> Result<&[u8], ParseErro
         }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const HEADER: Header = Header {
+        marker: true,
+        payload_type: 96,
+        sequence: 0x1234,
+        timestamp: 0x89ab_cdef,
+        ssrc: Ssrc(0xdead_beef),
+    };
+
+    fn written(header: &Header, elements: &[(u8, &[u8])], payload: &[u8]) -> Vec<u8> {
+        let mut out = vec![0xaa; header_size(elements)];
+        assert_eq!(write_header(&mut out, header, elements), out.len());
+        out.extend_from_slice(payload);
+        out
+    }
+
+    /// A header as RFC 3550 §5.1 draws it: two CSRCs, an extension, three bytes of padding.
+    fn drawn() -> Vec<u8> {
+        let mut bytes = vec![0xb2, 0xe0, 0x12, 0x34, 0x89, 0xab, 0xcd, 0xef];
+        bytes.extend([0xde, 0xad, 0xbe, 0xef, 0, 0, 0, 1, 0, 0, 0, 2]);
+        bytes.extend([0xbe, 0xde, 0, 1, 0x31, 0xab, 0xcd, 0]);
+        bytes.extend(b"picture");
+        bytes.extend([0, 0, 3]);
+        bytes
+    }
+
+    #[test]
+    fn csrcs_extension_and_padding_are_set_aside() {
+        let bytes = drawn();
+        let packet = Packet::parse(&bytes).expect("a packet");
+        assert_eq!(packet.header, HEADER);
+        assert_eq!(packet.payload, b"picture");
+        assert_eq!(packet.extensions.get(3), Some([0xab, 0xcd].as_slice()));
+        assert_eq!(packet.extensions.get(4), None);
+        assert_eq!(Packet::header_len(&bytes), Ok(28));
+    }
+
+    #[test]
+    fn every_truncation_of_the_header_is_an_error() {
+        let bytes = drawn();
+        for len in 0..28 {
+            assert!(Packet::header_len(&bytes[..len]).is_err(), "{len}");
+            assert!(Packet::parse(&bytes[..len]).is_err(), "{len}");
+        }
+        assert_eq!(
+            Packet::parse(&bytes[..22]).map(|_| ()),
+            Err(ParseError::Truncated {
+                what: "header extension",
+                offset: 20,
+                needed: 4,
+                available: 2
+            })
+        );
+    }
+
+    #[test]
+    fn padding_may_not_exceed_the_payload_or_be_zero() {
+        let mut bytes = written(&HEADER, &[], &[1, 2, 3]);
+        bytes[0] |= 0x20;
+        assert_eq!(Packet::parse(&bytes).expect("padding only").payload, b"");
+        for count in [0, 4, 255] {
+            bytes[14] = count;
+            assert!(Packet::parse(&bytes).is_err(), "{count}");
+        }
+    }
+
+    #[test]
+    fn other_versions_are_refused() {
+        let mut bytes = drawn();
+        bytes[0] = 0x40;
+        let error = Packet::parse(&bytes).expect_err("version 1");
+        assert_eq!(
+            error.to_string(),
+            "version 1 at byte 0; RTP and RTCP have version 2"
+        );
+    }
+
+    #[test]
+    fn one_byte_elements_stop_at_fifteen_and_skip_padding() {
+        let data = [0x10, 7, 0, 0, 0x20, 8, 0xf0, 9, 0x30, 9];
+        let extensions = Extensions::new(0xbede, &data);
+        let ids: Vec<u8> = extensions.iter().map(|(id, _)| id).collect();
+        assert_eq!(ids, [1, 2]);
+    }
+
+    #[test]
+    fn two_byte_elements_may_be_empty_and_ignore_application_bits() {
+        let data = [200, 0, 0, 15, 2, 1, 2];
+        for profile in [0x1000, 0x100f] {
+            let extensions = Extensions::new(profile, &data);
+            assert_eq!(extensions.get(200), Some([].as_slice()));
+            assert_eq!(extensions.get(15), Some([1, 2].as_slice()));
+        }
+        assert!(Extensions::new(0x1234, &data).is_empty(), "another profile");
+    }
+
+    #[test]
+    fn an_element_past_the_end_ends_the_list() {
+        let extensions = Extensions::new(0xbede, &[0x10, 1, 0x2f, 1, 2, 3]);
+        assert_eq!(extensions.iter().count(), 1);
+    }
+
+    #[test]
+    fn elements_that_one_byte_headers_cannot_hold_take_two() {
+        for element in [(1, [0u8; 17].as_slice()), (15, &[1]), (1, &[])] {
+            let bytes = written(&HEADER, &[element], b"x");
+            let packet = Packet::parse(&bytes).expect("a packet");
+            assert_eq!(bytes[12..14], [0x10, 0x00]);
+            assert_eq!(packet.extensions.get(element.0), Some(element.1));
+            assert_eq!(packet.payload, b"x");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_back(
+            marker: bool,
+            payload_type in 0u8..128,
+            sequence: u16,
+            timestamp: u32,
+            ssrc: u32,
+            elements in prop::collection::vec(
+                (1u8..=255, prop::collection::vec(any::<u8>(), 0..40)), 0..6),
+            payload in prop::collection::vec(any::<u8>(), 0..64),
+        ) {
+            let header = Header { marker, payload_type, sequence, timestamp, ssrc: Ssrc(ssrc) };
+            let elements: Vec<(u8, &[u8])> =
+                elements.iter().map(|(id, data)| (*id, data.as_slice())).collect();
+            let bytes = written(&header, &elements, &payload);
+            let packet = Packet::parse(&bytes).expect("what we write is well-formed");
+            prop_assert_eq!(packet.header, header);
+            prop_assert_eq!(packet.payload, payload.as_slice());
+            prop_assert_eq!(packet.extensions.iter().collect::<Vec<_>>(), elements);
+            prop_assert_eq!(Packet::header_len(&bytes), Ok(bytes.len() - payload.len()));
+        }
+
+        #[test]
+        fn no_bytes_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..80), rtp: bool) {
+            if rtp && !bytes.is_empty() {
+                bytes[0] = bytes[0] & 0x3f | 0x80;
+            }
+            if let Ok(packet) = Packet::parse(&bytes) {
+                let start = Packet::header_len(&bytes).expect("it parsed");
+                prop_assert!(packet.payload.len() <= bytes.len() - start);
+                prop_assert!(packet.extensions.iter().count() <= bytes.len());
+            }
+        }
+    }
+}

@@ -268,3 +268,154 @@ fn word(number: u64) -> usize {
 fn units_65536(duration: Duration) -> u32 {
     u32::try_from((duration.as_nanos() << 16) / 1_000_000_000).unwrap_or(u32::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn statistics() -> ReceiveStatistics {
+        ReceiveStatistics::new(Ssrc(7), 90_000)
+    }
+
+    fn block_after(numbers: &[u64]) -> (ReportBlock, Totals) {
+        let now = Instant::now();
+        let mut statistics = statistics();
+        for &number in numbers {
+            statistics.on_packet(number, 0, 100, now);
+        }
+        let block = statistics.report_block(now).expect("packets came");
+        (block, statistics.totals())
+    }
+
+    #[test]
+    fn nothing_received_makes_no_block() {
+        assert_eq!(statistics().report_block(Instant::now()), None);
+    }
+
+    #[test]
+    fn losses_are_counted_by_numbers() {
+        let (block, totals) = block_after(&[65_534, 65_535, 65_538, 65_541]);
+        assert_eq!((totals.expected, totals.received, totals.lost()), (8, 4, 4));
+        assert_eq!(block.fraction_lost, 128);
+        assert_eq!(block.cumulative_lost, 4);
+        assert_eq!(block.highest_sequence, 0x1_0005);
+        assert_eq!(totals.payload_bytes, 400);
+    }
+
+    #[test]
+    fn wrap_cycles_count_from_the_first_packet() {
+        let (block, _) = block_after(&[0x1_0005, 0x1_0006]);
+        assert_eq!(block.highest_sequence, 6);
+    }
+
+    #[test]
+    fn duplicates_are_no_packets_and_reordering_is_no_loss() {
+        let (block, totals) = block_after(&[102, 100, 101, 101, 100, 103, 99]);
+        assert_eq!((totals.expected, totals.received), (5, 5));
+        assert_eq!(totals.duplicates, 2);
+        assert_eq!((block.fraction_lost, block.cumulative_lost), (0, 0));
+    }
+
+    #[test]
+    fn the_fraction_is_that_since_the_last_block() {
+        let now = Instant::now();
+        let mut statistics = statistics();
+        (0..10).for_each(|number| statistics.on_packet(number * 2, 0, 1, now));
+        assert_eq!(
+            statistics.report_block(now).expect("one").fraction_lost,
+            121 // 9 of 19
+        );
+        (20..30).for_each(|number| statistics.on_packet(number, 0, 1, now));
+        let block = statistics.report_block(now).expect("one");
+        assert_eq!(block.fraction_lost, 23);
+        assert_eq!(block.cumulative_lost, 10);
+        assert_eq!(statistics.report_block(now).expect("one").fraction_lost, 0);
+    }
+
+    #[test]
+    fn retransmissions_repair_without_hiding_the_loss() {
+        let now = Instant::now();
+        let mut statistics = statistics();
+        statistics.on_packet(0, 0, 1, now);
+        statistics.on_packet(3, 0, 1, now);
+        statistics.on_recovered(1, 1);
+        statistics.on_recovered(1, 1);
+        let totals = statistics.totals();
+        assert_eq!((totals.lost(), totals.missing()), (2, 1));
+        assert_eq!((totals.recovered, totals.duplicates), (1, 1));
+        assert_eq!(
+            statistics.report_block(now).expect("one").cumulative_lost,
+            2
+        );
+    }
+
+    #[test]
+    fn a_stray_number_is_ignored_and_two_in_a_row_restart() {
+        let (_, totals) = block_after(&[1, 2, 50_000, 3]);
+        assert_eq!((totals.expected, totals.received), (3, 3));
+        let (block, totals) = block_after(&[1, 2, 50_000, 50_001, 50_002]);
+        assert_eq!((totals.expected, totals.received), (4, 4));
+        assert_eq!(block.highest_sequence, 50_002);
+    }
+
+    #[test]
+    fn jitter_follows_rfc_3550_a_8() {
+        let start = Instant::now();
+        let mut statistics = statistics();
+        // Frames of 3000 ticks arrive every 33 1/3 ms, but for one 10 ms late.
+        let arrival = |frame: u32| start + Duration::from_nanos(u64::from(frame) * 33_333_334);
+        (0..5).for_each(|frame| {
+            statistics.on_packet(u64::from(frame), frame * 3000, 1, arrival(frame));
+        });
+        assert_eq!(statistics.report_block(start).expect("one").jitter, 0);
+        statistics.on_packet(5, 15_000, 1, arrival(5) + 10 * MS);
+        let jitter = statistics.report_block(start).expect("one").jitter;
+        assert_eq!(jitter, 900 / 16);
+        statistics.on_packet(6, 18_000, 1, arrival(6));
+        let jitter = statistics.report_block(start).expect("one").jitter;
+        assert_eq!(jitter, (900 - 56 + 900) / 16);
+        assert_eq!(
+            statistics.jitter(),
+            Duration::from_nanos(109 * 1_000_000_000 / 90_000)
+        );
+    }
+
+    #[test]
+    fn the_delay_since_the_sender_report_is_in_65536ths() {
+        let start = Instant::now();
+        let mut statistics = statistics();
+        statistics.on_packet(0, 0, 1, start);
+        assert_eq!(statistics.report_block(start).expect("one").last_sr, 0);
+        statistics.on_sender_report(NtpTime(0x1122_3344_5566_7788), start);
+        let block = statistics.report_block(start + 1500 * MS).expect("one");
+        assert_eq!(block.last_sr, 0x3344_5566);
+        assert_eq!(block.delay_since_last_sr, 0x1_8000);
+    }
+
+    proptest! {
+        #[test]
+        fn totals_are_those_of_the_set_of_numbers(
+            steps in prop::collection::vec(-40i64..60, 1..400),
+        ) {
+            let now = Instant::now();
+            let mut statistics = statistics();
+            let mut seen = std::collections::BTreeSet::new();
+            let mut at = 100_000u64;
+            for step in &steps {
+                at = at.saturating_add_signed(*step);
+                statistics.on_packet(at, 0, 1, now);
+                seen.insert(at);
+            }
+            let (first, last) = (*seen.first().expect("one"), *seen.last().expect("one"));
+            let totals = statistics.totals();
+            if last - first < JUMP_MAX {
+                prop_assert_eq!(totals.expected, last - first + 1);
+                prop_assert_eq!(totals.received, seen.len() as u64);
+                prop_assert_eq!(totals.duplicates, (steps.len() - seen.len()) as u64);
+            }
+        }
+    }
+}

@@ -102,3 +102,68 @@ impl TimestampExtender {
         reference.saturating_add(i64::from(distance))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn numbers_from_before_the_first_across_a_wrap_are_lower() {
+        let mut extender = SequenceExtender::new();
+        assert_eq!(extender.extend(0), 0x1_0000);
+        assert_eq!(extender.extend(0xffff), 0xffff);
+        assert_eq!(extender.extend(1), 0x1_0001);
+        assert_eq!(extender.highest(), Some(0x1_0001));
+    }
+
+    #[test]
+    fn below_zero_is_taken_for_the_next_cycle() {
+        let mut extender = SequenceExtender::from_cycle(0);
+        assert_eq!(extender.extend(3), 3);
+        assert_eq!(extender.peek(0xfff0), 0xfff0);
+        assert_eq!(SequenceExtender::near(0, 0x8000), 0x8000);
+    }
+
+    #[test]
+    fn peeking_does_not_move() {
+        let mut extender = SequenceExtender::from_cycle(0);
+        extender.extend(10);
+        assert_eq!(extender.peek(30_000), 30_000);
+        assert_eq!(extender.highest(), Some(10));
+    }
+
+    proptest! {
+        #[test]
+        fn a_walk_of_less_than_half_a_cycle_is_followed(
+            start in 100_000u64..1 << 40,
+            steps in prop::collection::vec(-100i64..30_000, 1..200),
+        ) {
+            let mut extender = SequenceExtender::from_cycle(start >> 16);
+            prop_assert_eq!(extender.extend(start as u16), start);
+            let mut at = start;
+            for step in steps {
+                at = at.saturating_add_signed(step).max(start);
+                prop_assert_eq!(extender.extend(at as u16), at);
+                // Steps back are taken from the highest.
+                at = extender.highest().expect("some were seen");
+            }
+        }
+
+        #[test]
+        fn timestamps_follow_steps_of_less_than_half_a_cycle(
+            start: u32,
+            steps in prop::collection::vec(-1_000_000_000i64..2_000_000_000, 1..100),
+        ) {
+            let mut extender = TimestampExtender::new();
+            let mut highest = extender.extend(start);
+            prop_assert_eq!(highest, i64::from(start));
+            for step in steps {
+                let at = highest + step;
+                prop_assert_eq!(extender.extend(at as u32), at);
+                highest = highest.max(at);
+                prop_assert_eq!(extender.highest(), Some(highest));
+            }
+        }
+    }
+}

@@ -19,3 +19,6 @@ pub const EXTENSION_URI: &str =
 pub fn sequence(data: &[u8]) -> Option<u16> {
     data.first_chunk().map(|chunk| u16::from_be_bytes(*chunk))
 }
+
+#[cfg(test)]
+mod tests;

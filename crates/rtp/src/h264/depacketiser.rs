@@ -183,6 +183,7 @@ impl Depacketiser {
     fn drop_unit(&mut self, fault: Fault) {
         if let State::Building(building) = &self.state {
             let timestamp = building.unit.timestamp;
+            self.sets_in_band |= building.unit.find(nal::SPS).is_some();
             self.state = State::Dropping { timestamp };
             self.count(fault);
         }

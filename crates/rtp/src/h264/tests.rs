@@ -1,1 +1,405 @@
+use std::time::Instant;
 
+use glassline_media::{Burst, BurstBuilder, MediaTime, PAYLOAD_BYTES_MAX, Stamps};
+use proptest::prelude::*;
+
+use super::*;
+
+const SPS_UNIT: &[u8] = &[0x67, 0x42, 0xc0, 0x1f, 0xda];
+const PPS_UNIT: &[u8] = &[0x68, 0xce, 0x3c, 0x80];
+const SEI_UNIT: &[u8] = &[0x06, 0x05, 0x01, 0x80];
+const AUD_UNIT: &[u8] = &[0x09, 0x10];
+
+/// A slice with `first_mb_in_slice` zero.
+fn slice(header: u8, len: usize) -> Vec<u8> {
+    let mut unit = vec![header, 0x88];
+    unit.extend((2..len).map(|i| i as u8));
+    unit
+}
+
+fn idr(len: usize) -> Vec<u8> {
+    slice(0x65, len)
+}
+
+fn packets(units: &[&[u8]], payload_max: usize) -> Vec<Vec<u8>> {
+    burst(units, payload_max).map_or(Vec::new(), |burst| {
+        burst.payloads().map(<[u8]>::to_vec).collect()
+    })
+}
+
+fn burst(units: &[&[u8]], payload_max: usize) -> Option<Burst> {
+    let mut builder = BurstBuilder::default();
+    packetise(units.iter().copied(), payload_max, &mut builder);
+    let stamps = Stamps::arrived(Instant::now());
+    builder.build(0, MediaTime::ZERO, false, stamps)
+}
+
+/// Feeds access units of packets with consecutive numbers from 100, but for
+/// those in `lost`; timestamps rise by 3000 a unit, the last packet is marked.
+fn receive(units: &[Vec<Vec<u8>>], lost: &[u64]) -> (Vec<AccessUnit>, Counters) {
+    let mut depacketiser = Depacketiser::default();
+    let mut out = Vec::new();
+    let mut sequence = 100;
+    for (unit, timestamp) in units.iter().zip((0..).step_by(3000)) {
+        for (index, packet) in unit.iter().enumerate() {
+            if !lost.contains(&sequence) {
+                depacketiser.push(sequence, timestamp, index + 1 == unit.len(), packet);
+                out.extend(std::iter::from_fn(|| depacketiser.poll()));
+            }
+            sequence += 1;
+        }
+    }
+    (out, depacketiser.counters())
+}
+
+#[test]
+fn parameter_sets_travel_with_a_picture_that_fits() {
+    let idr = idr(100);
+    let packets = packets(&[AUD_UNIT, SPS_UNIT, PPS_UNIT, SEI_UNIT, &idr], 1150);
+    assert_eq!(packets.len(), 1);
+    let mut expected = vec![0x78];
+    for unit in [SPS_UNIT, PPS_UNIT, SEI_UNIT, &idr] {
+        expected.extend((unit.len() as u16).to_be_bytes());
+        expected.extend(unit);
+    }
+    assert_eq!(packets[0], expected);
+}
+
+#[test]
+fn parameter_sets_of_a_large_picture_go_ahead_in_one_packet() {
+    let idr = idr(3000);
+    let packets = packets(&[SPS_UNIT, PPS_UNIT, &idr], 1150);
+    assert_eq!(packets.len(), 4);
+    assert_eq!(nal_type(packets[0][0]), nal::STAP_A);
+    assert!(packets.iter().all(|packet| packet.len() <= 1150));
+    assert!(payload_begins_keyframe(&packets[0]));
+    assert!(payload_begins_keyframe(&packets[1]));
+    assert!(!payload_begins_keyframe(&packets[2]));
+}
+
+#[test]
+fn a_fragment_has_indicator_and_header_of_rfc_6184_5_8() {
+    let unit = slice(0x41, 8);
+    let packets = packets(&[&unit], 5);
+    assert_eq!(
+        packets,
+        [
+            vec![0x5c, 0x81, 0x88, 2, 3],
+            vec![0x5c, 0x01, 4, 5, 6],
+            vec![0x5c, 0x41, 7],
+        ]
+    );
+}
+
+#[test]
+fn fragments_are_equal_but_for_a_shorter_last() {
+    for len in [1151, 1152, 2300, 2301, 10_007, 60_000] {
+        let packets = packets(&[&idr(len)], PAYLOAD_BYTES_MAX);
+        let (last, others) = packets.split_last().expect("fragments");
+        assert!(others.iter().all(|packet| packet.len() == others[0].len()));
+        assert!(last.len() <= others[0].len());
+        assert!(others[0].len() - last.len() <= packets.len());
+        assert_eq!(packets.len(), (len - 1).div_ceil(PAYLOAD_BYTES_MAX - 2));
+    }
+}
+
+#[test]
+fn delimiters_filler_and_nothing_make_no_packet() {
+    assert!(packets(&[], 1150).is_empty());
+    assert!(packets(&[AUD_UNIT, &[], &[0x0c, 0xff, 0x80], &[0x0a]], 1150).is_empty());
+}
+
+#[test]
+fn the_forbidden_bit_and_the_highest_importance_are_kept() {
+    let packets = packets(&[&[0x06, 1], &[0xa1, 0x80], &[0x41, 0]], 1150);
+    assert_eq!(packets[0][0], 0x80 | 0x40 | nal::STAP_A);
+}
+
+fn group_of_pictures() -> Vec<Vec<Vec<u8>>> {
+    vec![
+        packets(&[SPS_UNIT, PPS_UNIT, &idr(3000)], 1150),
+        packets(&[&slice(0x41, 2000)], 1150),
+        packets(&[&slice(0x41, 50)], 1150),
+        packets(&[&slice(0x41, 60)], 1150),
+        packets(&[SPS_UNIT, PPS_UNIT, &idr(500)], 1150),
+    ]
+}
+
+#[test]
+fn whole_units_come_back_with_their_keyframes() {
+    let (units, counters) = receive(&group_of_pictures(), &[]);
+    assert_eq!(units.len(), 5);
+    assert_eq!(counters.delivered, 5);
+    assert_eq!(
+        units.iter().map(|unit| unit.keyframe).collect::<Vec<_>>(),
+        [true, false, false, false, true]
+    );
+    assert!(units.iter().all(|unit| !unit.after_loss));
+    assert!(units[0].has_parameter_sets());
+    assert_eq!(units[0].find(nal::SPS), Some(SPS_UNIT));
+    assert_eq!(units[0].nals().last(), Some(idr(3000).as_slice()));
+    assert_eq!(
+        (units[0].first_sequence, units[0].last_sequence),
+        (100, 103)
+    );
+    assert_eq!(units[1].timestamp, 3000);
+    assert_eq!(units[2].data[..5], [0, 0, 0, 1, 0x41]);
+}
+
+#[test]
+fn a_lost_fragment_drops_its_unit_only() {
+    // 100..=103 are the keyframe; each of the others is one unit.
+    for lost in [101, 102, 103] {
+        let (units, counters) = receive(&group_of_pictures(), &[lost]);
+        assert_eq!(units.len(), 4, "{lost}");
+        assert!(units[0].after_loss && !units[1].after_loss);
+        assert_eq!((counters.damaged, counters.lost), (1, 1));
+    }
+}
+
+#[test]
+fn a_lost_single_packet_unit_does_not_take_the_next_with_it() {
+    let (units, counters) = receive(&group_of_pictures(), &[106]);
+    let times: Vec<u32> = units.iter().map(|unit| unit.timestamp).collect();
+    assert_eq!(times, [0, 3000, 9000, 12_000]);
+    assert!(units[2].after_loss);
+    assert_eq!((counters.damaged, counters.lost), (0, 1));
+}
+
+#[test]
+fn a_lost_end_and_beginning_drop_both_units() {
+    let pictures = vec![
+        packets(&[&slice(0x41, 3000)], 1150),
+        packets(&[&slice(0x41, 3000)], 1150),
+        packets(&[&slice(0x41, 50)], 1150),
+    ];
+    let (units, counters) = receive(&pictures, &[102, 103]);
+    assert_eq!(units.len(), 1);
+    assert_eq!(units[0].timestamp, 6000);
+    assert_eq!((counters.damaged, counters.lost), (2, 2));
+}
+
+#[test]
+fn a_keyframe_that_lost_its_parameter_sets_is_damaged() {
+    let keyframe = || packets(&[SPS_UNIT, PPS_UNIT, &idr(3000)], 1150);
+    let (units, counters) = receive(&[keyframe(), keyframe()], &[104]);
+    assert_eq!(units.len(), 1);
+    assert_eq!(counters.damaged, 1);
+    // A source that never sent any in band has told them in its SDP.
+    let bare = || packets(&[&idr(3000)], 1150);
+    let (units, counters) = receive(&[bare(), bare(), bare()], &[103, 104, 105]);
+    assert_eq!(units.len(), 2);
+    assert_eq!(counters.damaged, 0);
+}
+
+#[test]
+fn joining_in_the_middle_of_a_unit_waits_for_the_next() {
+    let (units, counters) = receive(&group_of_pictures(), &[100, 101]);
+    assert_eq!(units.len(), 4);
+    assert!(units[0].after_loss, "what it refers to never came");
+    assert_eq!((counters.damaged, counters.lost), (0, 0));
+}
+
+#[test]
+fn a_unit_without_marker_ends_with_its_timestamp() {
+    let mut depacketiser = Depacketiser::default();
+    depacketiser.push(1, 0, false, &idr(20));
+    assert_eq!(depacketiser.poll(), None);
+    depacketiser.push(2, 3000, true, &slice(0x41, 20));
+    assert_eq!(depacketiser.poll().expect("the first").timestamp, 0);
+    assert_eq!(depacketiser.poll().expect("the second").timestamp, 3000);
+}
+
+#[test]
+fn padding_only_and_late_packets_change_nothing() {
+    let mut depacketiser = Depacketiser::default();
+    let fragments = packets(&[&idr(2000)], 1150);
+    depacketiser.push(1, 0, false, &fragments[0]);
+    depacketiser.push(2, 9999, false, &[]);
+    depacketiser.push(1, 0, false, &fragments[0]);
+    depacketiser.push(3, 0, true, &fragments[1]);
+    assert!(!depacketiser.poll().expect("whole").after_loss);
+    assert_eq!(depacketiser.counters().late, 1);
+}
+
+#[test]
+fn a_loss_seen_by_padding_still_damages_the_unit_behind_it() {
+    let mut depacketiser = Depacketiser::default();
+    let fragments = packets(&[&idr(3000)], 1150);
+    depacketiser.push(1, 0, true, &idr(20));
+    // 2, the first fragment, is lost; 3 is padding.
+    depacketiser.push(3, 0, false, &[]);
+    depacketiser.push(4, 3000, false, &fragments[1]);
+    depacketiser.push(5, 3000, true, &fragments[2]);
+    assert!(depacketiser.poll().is_some());
+    assert_eq!(depacketiser.poll(), None);
+    assert_eq!(depacketiser.counters().damaged, 1);
+}
+
+#[test]
+fn kinds_of_interleaved_mode_are_counted_and_drop_their_unit() {
+    for kind in [25, 26, 27, 29] {
+        let mut depacketiser = Depacketiser::default();
+        depacketiser.push(1, 0, false, &idr(20));
+        depacketiser.push(2, 0, true, &[kind, 0, 0, 0, 1, 0x65]);
+        depacketiser.push(3, 1, true, &idr(20));
+        assert!(depacketiser.poll().expect("the next").after_loss);
+        let counters = depacketiser.counters();
+        assert_eq!((counters.unsupported, counters.malformed), (1, 1));
+    }
+}
+
+#[test]
+fn reserved_kinds_are_ignored() {
+    let mut depacketiser = Depacketiser::default();
+    depacketiser.push(1, 0, false, &idr(20));
+    depacketiser.push(2, 0, true, &[31, 1]);
+    assert_eq!(depacketiser.poll().expect("whole").nals().count(), 1);
+    assert_eq!(depacketiser.counters().unsupported, 1);
+}
+
+#[test]
+fn malformed_payloads_drop_their_unit() {
+    let malformed: [&[&[u8]]; 7] = [
+        &[&[0x78, 0, 0]],
+        &[&[0x78, 0, 9, 0x67]],
+        &[&[0x78, 0, 1, 0x78]],
+        &[&[0x7c]],
+        &[&[0x7c, 0x05, 1]],
+        &[&[0x7c, 0x85, 0x88], &[0x65, 0x88]],
+        &[&[0x7c, 0x85, 0x88], &[0x7c, 0x85, 0x88]],
+    ];
+    for packets in malformed {
+        let mut depacketiser = Depacketiser::default();
+        depacketiser.push(0, 0, false, SPS_UNIT);
+        for (packet, sequence) in packets.iter().zip(1..) {
+            depacketiser.push(sequence, 0, false, packet);
+        }
+        depacketiser.push(10, 0, true, &[]);
+        depacketiser.push(11, 1, true, &idr(20));
+        assert_eq!(depacketiser.counters().malformed, 1, "{packets:x?}");
+        assert_eq!(depacketiser.counters().delivered, 0, "IDR lost its SPS");
+    }
+}
+
+#[test]
+fn a_fragmented_unit_cut_short_by_its_sender_is_malformed() {
+    let mut depacketiser = Depacketiser::default();
+    depacketiser.push(1, 0, true, &[0x7c, 0x85, 0x88]);
+    assert_eq!(depacketiser.poll(), None);
+    assert_eq!(depacketiser.counters().malformed, 1);
+}
+
+#[test]
+fn a_unit_beyond_the_bound_is_dropped_and_its_memory_freed() {
+    let mut depacketiser = Depacketiser::new(10_000);
+    let fragments = packets(&[&idr(30_000)], 1150);
+    for (fragment, sequence) in fragments.iter().zip(0..) {
+        depacketiser.push(
+            sequence,
+            0,
+            sequence + 1 == fragments.len() as u64,
+            fragment,
+        );
+    }
+    depacketiser.push(fragments.len() as u64, 1, true, &idr(50));
+    assert_eq!(depacketiser.poll().expect("the next").timestamp, 1);
+    assert_eq!(depacketiser.counters().oversized, 1);
+}
+
+#[test]
+fn units_nobody_polls_for_are_bounded() {
+    let mut depacketiser = Depacketiser::default();
+    for sequence in 0..20u32 {
+        depacketiser.push(u64::from(sequence), sequence, true, &idr(10));
+    }
+    let first = depacketiser.poll().expect("the oldest kept");
+    assert_eq!(first.timestamp, 12);
+    assert!(first.after_loss);
+    assert_eq!(depacketiser.counters().overrun, 12);
+}
+
+fn unit() -> impl Strategy<Value = Vec<u8>> {
+    let kind = prop::sample::select(vec![1u8, 5, 6, 7, 8]);
+    (kind, 0u8..4, prop::collection::vec(any::<u8>(), 0..5000)).prop_map(
+        |(kind, importance, body)| {
+            let mut unit = vec![importance << 5 | kind, 0x80];
+            unit.extend(body);
+            unit
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn units_survive_the_way_through_packets(
+        units in prop::collection::vec(unit(), 1..8),
+        payload_max in 40usize..1500,
+    ) {
+        let units: Vec<&[u8]> = units.iter().map(Vec::as_slice).collect();
+        let packets = packets(&units, payload_max);
+        prop_assert!(packets.iter().all(|packet| packet.len() <= payload_max));
+        let mut depacketiser = Depacketiser::default();
+        for (packet, sequence) in packets.iter().zip(0u64..) {
+            let marker = sequence + 1 == packets.len() as u64;
+            // The first packet may begin with a PPS, which after nothing at all is no beginning.
+            if sequence == 0 {
+                depacketiser.push(0, u32::MAX, true, &idr(10));
+                depacketiser.poll();
+            }
+            depacketiser.push(sequence + 1, 0, marker, packet);
+        }
+        let whole = depacketiser.poll().expect("a whole unit");
+        prop_assert_eq!(whole.nals().collect::<Vec<_>>(), units);
+    }
+
+    #[test]
+    fn what_is_delivered_under_loss_was_sent(
+        lost in prop::collection::vec(0u64..200, 0..40),
+        sizes in prop::collection::vec(10usize..4000, 20),
+    ) {
+        let sent: Vec<_> = sizes
+            .iter()
+            .enumerate()
+            .map(|(index, &len)| if index % 5 == 0 {
+                vec![SPS_UNIT.to_vec(), PPS_UNIT.to_vec(), idr(len)]
+            } else {
+                vec![slice(0x41, len)]
+            })
+            .collect();
+        let packets: Vec<_> = sent
+            .iter()
+            .map(|units| packets(&units.iter().map(Vec::as_slice).collect::<Vec<_>>(), 1150))
+            .collect();
+        // What is lost ahead of the first packet received cannot be known.
+        let lost: Vec<u64> = lost.into_iter().map(|number| number + 101).collect();
+        let (units, counters) = receive(&packets, &lost);
+        for unit in &units {
+            let index = unit.timestamp as usize / 3000;
+            prop_assert!(unit.nals().eq(sent[index].iter().map(Vec::as_slice)), "unit {}", index);
+        }
+        let whole = units.len() as u64;
+        prop_assert_eq!(counters.delivered, whole);
+        prop_assert!(counters.damaged <= counters.lost + 1);
+        prop_assert!(whole + 2 * lost.len() as u64 >= 20, "a loss costs two units at most");
+    }
+
+    #[test]
+    fn no_payload_panics(
+        packets in prop::collection::vec(
+            (0u64..3, 0u32..2, any::<bool>(), prop::collection::vec(any::<u8>(), 0..20)), 0..50),
+    ) {
+        let mut depacketiser = Depacketiser::new(100);
+        let mut sequence = 0;
+        for (step, timestamp, marker, payload) in packets {
+            sequence += step;
+            payload_begins_keyframe(&payload);
+            depacketiser.push(sequence, timestamp, marker, &payload);
+            if let Some(unit) = depacketiser.poll() {
+                prop_assert!(unit.data.len() <= 100 && unit.nals().count() > 0);
+            }
+        }
+    }
+}

@@ -292,3 +292,6 @@ fn put_u16(out: &mut Vec<u8>, value: u16) {
 fn put_u32(out: &mut Vec<u8>, value: u32) {
     out.extend_from_slice(&value.to_be_bytes());
 }
+
+#[cfg(test)]
+mod tests;

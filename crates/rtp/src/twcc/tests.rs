@@ -1,0 +1,296 @@
+use std::time::{Duration, Instant};
+
+use glassline_media::Ssrc;
+use proptest::prelude::*;
+
+use super::*;
+use crate::rtcp;
+
+const MS: Duration = Duration::from_millis(1);
+
+/// One feedback packet, decoded.
+#[derive(Debug)]
+struct Read {
+    base: u16,
+    count: u8,
+    arrivals: Vec<(u16, Option<i64>)>,
+}
+
+fn read(bytes: &[u8]) -> Read {
+    let feedback = parsed(bytes);
+    let reference = i64::from(feedback.reference_time) * 256;
+    Read {
+        base: feedback.base_sequence,
+        count: feedback.feedback_count,
+        arrivals: feedback
+            .statuses()
+            .map(|(sequence, ticks)| (sequence, ticks.map(|ticks| reference + i64::from(ticks))))
+            .collect(),
+    }
+}
+
+fn parsed(bytes: &[u8]) -> rtcp::TransportFeedback<'_> {
+    match rtcp::parse(bytes).next() {
+        Some(Ok(rtcp::Packet::TransportFeedback(feedback))) => feedback,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn poll(recorder: &mut Recorder, now: Instant) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    recorder
+        .poll(now, Ssrc(1), Ssrc(2), &mut out)
+        .then_some(out)
+}
+
+#[test]
+fn arrivals_are_reported_after_the_interval_with_the_missing_between() {
+    let start = Instant::now();
+    let mut recorder = Recorder::default();
+    for (sequence, at) in [(65_534, 0), (65_535, 10), (1, 20)] {
+        recorder.record(sequence, start + at * MS);
+    }
+    assert_eq!(recorder.poll_timeout(), Some(start + 100 * MS));
+    assert_eq!(poll(&mut recorder, start + 99 * MS), None);
+    let feedback = read(&poll(&mut recorder, start + 100 * MS).expect("due"));
+    assert_eq!(
+        feedback.arrivals,
+        [
+            (65_534, Some(0)),
+            (65_535, Some(40)),
+            (0, None),
+            (1, Some(80))
+        ]
+    );
+    assert_eq!(recorder.poll_timeout(), None);
+    assert_eq!(poll(&mut recorder, start + 200 * MS).map(|_| ()), None);
+}
+
+#[test]
+fn losses_between_two_feedbacks_are_reported_in_the_second() {
+    let start = Instant::now();
+    let mut recorder = Recorder::default();
+    recorder.record(10, start);
+    poll(&mut recorder, start + 100 * MS).expect("the first");
+    recorder.record(13, start + 110 * MS);
+    let feedback = read(&poll(&mut recorder, start + 210 * MS).expect("the second"));
+    assert_eq!((feedback.base, feedback.count), (11, 1));
+    assert_eq!(feedback.arrivals, [(11, None), (12, None), (13, Some(440))]);
+}
+
+#[test]
+fn a_packet_late_for_its_feedback_is_reported_with_those_after_it() {
+    let start = Instant::now();
+    let mut recorder = Recorder::default();
+    for sequence in [10, 12] {
+        recorder.record(sequence, start);
+    }
+    poll(&mut recorder, start + 100 * MS).expect("the first");
+    recorder.record(11, start + 120 * MS);
+    recorder.record(12, start + 121 * MS);
+    let feedback = read(&poll(&mut recorder, start + 220 * MS).expect("the second"));
+    assert_eq!(feedback.arrivals, [(11, Some(480)), (12, Some(0))]);
+}
+
+#[test]
+fn many_packets_are_due_at_once_and_each_feedback_fits_a_datagram() {
+    let start = Instant::now();
+    let mut recorder = Recorder::default();
+    for sequence in 0..1000u16 {
+        recorder.record(sequence, start + u32::from(sequence) * 10 * MS);
+    }
+    let now = start + 10_000 * MS;
+    assert!(recorder.poll_timeout().expect("due") < now);
+    let mut next = 0;
+    while let Some(bytes) = poll(&mut recorder, now) {
+        assert!(bytes.len() <= 1100);
+        let feedback = read(&bytes);
+        assert_eq!(feedback.base, next);
+        next += feedback.arrivals.len() as u16;
+    }
+    assert_eq!(next, 1000);
+}
+
+#[test]
+fn a_pause_longer_than_a_delta_can_say_begins_a_new_feedback() {
+    let start = Instant::now();
+    let mut recorder = Recorder::new(Duration::from_secs(20));
+    recorder.record(0, start);
+    recorder.record(1, start + 9000 * MS);
+    let now = start + 20_000 * MS;
+    let first = read(&poll(&mut recorder, now).expect("the first"));
+    assert_eq!(first.arrivals, [(0, Some(0))]);
+    let second = read(&poll(&mut recorder, now).expect("the second"));
+    assert_eq!(second.arrivals, [(1, Some(36_000))]);
+}
+
+#[test]
+fn a_jump_of_the_numbers_starts_anew_in_bounded_memory() {
+    let start = Instant::now();
+    let mut recorder = Recorder::default();
+    recorder.record(0, start);
+    recorder.record(20_000, start);
+    let feedback = read(&poll(&mut recorder, start + 100 * MS).expect("due"));
+    assert_eq!(feedback.arrivals, [(20_000, Some(0))]);
+}
+
+#[test]
+fn feedback_joins_with_what_was_sent() {
+    let start = Instant::now();
+    let (mut history, mut recorder) = (SendHistory::new(), Recorder::default());
+    for number in 0..4u64 {
+        history.sent(65_534 + number, start + 5 * MS * number as u32, 1200);
+    }
+    for sequence in [65_534u16, 65_535, 1] {
+        recorder.record(sequence, start + 20 * MS);
+    }
+    let now = start + 140 * MS;
+    let bytes = poll(&mut recorder, now).expect("due");
+    let mut acknowledged = Vec::new();
+    let summary = history.on_feedback(&parsed(&bytes), now, &mut acknowledged);
+    assert_eq!(
+        summary,
+        FeedbackSummary {
+            acked: 3,
+            acked_bytes: 3600,
+            lost: 1,
+            rtt: Some(125 * MS),
+        }
+    );
+    assert_eq!(
+        acknowledged[2],
+        Acknowledgement {
+            sequence: 65_536,
+            bytes: 1200,
+            sent: start + 10 * MS,
+            arrival: None,
+        }
+    );
+    assert_eq!(acknowledged[3].arrival, Some(0));
+    let again = history.on_feedback(&parsed(&bytes), now, &mut acknowledged);
+    assert_eq!(again, FeedbackSummary::default(), "nothing is news twice");
+}
+
+#[test]
+fn a_packet_reported_missing_is_acknowledged_when_it_was_only_late() {
+    let start = Instant::now();
+    let (mut history, mut recorder) = (SendHistory::new(), Recorder::default());
+    let mut acknowledged = Vec::new();
+    for number in 0..3 {
+        history.sent(number, start, 100);
+    }
+    recorder.record(0, start);
+    recorder.record(2, start);
+    let now = start + 100 * MS;
+    let bytes = poll(&mut recorder, now).expect("due");
+    assert_eq!(
+        history
+            .on_feedback(&parsed(&bytes), now, &mut acknowledged)
+            .lost,
+        1
+    );
+    recorder.record(1, now);
+    let now = start + 200 * MS;
+    let bytes = poll(&mut recorder, now).expect("due");
+    let summary = history.on_feedback(&parsed(&bytes), now, &mut acknowledged);
+    assert_eq!((summary.acked, summary.lost), (1, 0));
+    assert!(history.is_empty());
+}
+
+#[test]
+fn feedback_about_what_was_never_sent_is_ignored() {
+    let start = Instant::now();
+    let mut recorder = Recorder::default();
+    for sequence in 500..520 {
+        recorder.record(sequence, start);
+    }
+    let bytes = poll(&mut recorder, start + 100 * MS).expect("due");
+    let mut acknowledged = Vec::new();
+    let mut history = SendHistory::new();
+    history.on_feedback(&parsed(&bytes), start, &mut acknowledged);
+    history.sent(3, start, 100);
+    history.on_feedback(&parsed(&bytes), start, &mut acknowledged);
+    assert!(acknowledged.is_empty());
+    assert_eq!(history.len(), 1);
+}
+
+#[test]
+fn history_is_bounded_when_no_feedback_comes() {
+    let start = Instant::now();
+    let mut history = SendHistory::new();
+    for number in 0..100_000 {
+        history.sent(number, start, 100);
+    }
+    history.sent(1 << 40, start, 100);
+    assert_eq!(history.len(), 1);
+}
+
+#[test]
+fn reference_time_is_followed_across_its_wrap() {
+    let start = Instant::now();
+    let mut history = SendHistory::new();
+    let mut arrivals = Vec::new();
+    for (number, ticks) in [(0u64, 0x7f_ffffi64 * 256), (1, 0x80_0000 * 256)] {
+        history.sent(number, start, 100);
+        let mut builder = rtcp::TransportFeedbackBuilder::new(number as u16, ticks, 1000);
+        assert!(builder.push(Some(ticks)));
+        let mut bytes = Vec::new();
+        builder.write(Ssrc(1), Ssrc(2), 0, &mut bytes);
+        history.on_feedback(&parsed(&bytes), start, &mut arrivals);
+    }
+    let times: Vec<_> = arrivals.iter().filter_map(|ack| ack.arrival).collect();
+    assert_eq!(times[1] - times[0], 256);
+}
+
+#[test]
+fn the_extension_holds_sixteen_bits() {
+    assert_eq!(sequence(&[0x12, 0x34]), Some(0x1234));
+    assert_eq!(sequence(&[1]), None);
+}
+
+proptest! {
+    /// Every packet sent is in the end reported once as arrived or as lost.
+    #[test]
+    fn every_packet_is_accounted_for(
+        fates in prop::collection::vec((prop::bool::weighted(0.9), 0u32..40), 1..600),
+        first in 0u64..100_000,
+    ) {
+        let start = Instant::now();
+        let (mut history, mut recorder) = (SendHistory::new(), Recorder::default());
+        let mut out = Vec::new();
+        let mut flying: Vec<(u32, u16)> = Vec::new();
+        let (mut expected, mut highest) = (0, 0);
+        for at in 0..fates.len() as u32 + 300 {
+            let now = start + at * MS;
+            if let Some(&(arrives, delay)) = fates.get(at as usize) {
+                let number = first + u64::from(at);
+                history.sent(number, now, 1);
+                if arrives {
+                    flying.push((at + 20 + delay, number as u16));
+                    expected += 1;
+                    highest = at;
+                }
+            }
+            flying.retain(|&(due, sequence)| {
+                if due <= at {
+                    recorder.record(sequence, now);
+                }
+                due > at
+            });
+            while let Some(bytes) = poll(&mut recorder, now) {
+                history.on_feedback(&parsed(&bytes), now, &mut out);
+            }
+        }
+        // The first to arrive is where reports begin.
+        let reported = out.iter().map(|ack| ack.sequence).min().unwrap_or(first);
+        let arrived = out.iter().filter(|ack| ack.arrival.is_some()).count();
+        let unreported = (first..reported)
+            .filter(|number| fates[(number - first) as usize].0)
+            .count();
+        prop_assert_eq!(arrived + unreported, expected);
+        for ack in out.iter().filter(|ack| ack.arrival.is_none()) {
+            let (arrives, _) = fates[(ack.sequence - first) as usize];
+            prop_assert!(arrives || ack.sequence - first < u64::from(highest));
+        }
+    }
+}
