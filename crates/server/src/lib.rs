@@ -1,7 +1,9 @@
 //! Listening sockets: sources in, shards of viewers, HTTP beside them.
 //!
 //! ```text
-//! ingest ──► hub ──► shard threads ──► UDP        http (tokio) ── commands ──► shards
+//!  sources ─► ingest ─► hub ─► shard threads ─► UDP ─► viewers
+//!                               ▲ commands
+//!                       http (tokio): WHEP, pages, API, metrics
 //! ```
 
 // A shell: here the clock is read and chance is drawn, for the cores below.
@@ -12,4 +14,11 @@
 
 pub mod clock;
 pub mod config;
+mod http;
 pub mod ingest;
+pub mod latency;
+pub mod registry;
+mod server;
+pub mod shard;
+
+pub use server::{Server, StartError};

@@ -1,0 +1,238 @@
+//! `/api/v1`: what is there and how late it is.
+
+use std::time::Instant;
+
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use glassline_hub::{State as StreamState, Stream};
+use serde::Serialize;
+use tokio::sync::oneshot;
+
+use super::problem::Problem;
+use super::{App, whep};
+use crate::latency::{self, Report, StreamLatency, ViewerLatency};
+use crate::registry::Home;
+use crate::shard::Command;
+
+pub(super) fn router() -> Router<App> {
+    Router::new()
+        .route("/api/v1/streams", get(streams))
+        .route("/api/v1/streams/{name}", get(stream))
+        .route("/api/v1/streams/{name}/latency", get(stream_latency))
+        .route("/api/v1/streams/{name}/frame-code", get(frame_code))
+        .route("/api/v1/clock", get(clock))
+        .route("/api/v1/server", get(server))
+}
+
+/// One stream as lists show it.
+#[derive(Debug, Serialize)]
+struct StreamView {
+    name: String,
+    state: &'static str,
+    detail: Option<String>,
+    viewers: usize,
+    tracks: Vec<TrackView>,
+    /// Seconds since the present source came.
+    uptime_s: Option<f64>,
+    bitrate_bps: u64,
+    packets: u64,
+    /// Sources so far, one after the other.
+    sources: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct TrackView {
+    kind: &'static str,
+    codec: &'static str,
+    width: Option<u32>,
+    height: Option<u32>,
+    channels: Option<u8>,
+}
+
+fn view(stream: &Stream, now: Instant) -> StreamView {
+    let state = stream.state();
+    let totals = stream.totals();
+    let tracks = stream.tracks();
+    let known = |pixels: u32| (pixels > 0).then_some(pixels);
+    StreamView {
+        name: stream.name().to_string(),
+        state: state.as_str(),
+        detail: state.detail().map(str::to_owned),
+        viewers: stream.viewers(),
+        tracks: tracks
+            .iter()
+            .map(|track| TrackView {
+                kind: track.kind().as_str(),
+                codec: track.codec.encoding_name(),
+                width: known(track.video.width),
+                height: known(track.video.height),
+                channels: (track.kind() == glassline_media::Kind::Audio).then_some(track.channels),
+            })
+            .collect(),
+        uptime_s: match state {
+            StreamState::Live { since } => Some(now.saturating_duration_since(since).as_secs_f64()),
+            _ => None,
+        },
+        bitrate_bps: stream.bitrate(now).bps(),
+        packets: totals.packets,
+        sources: totals.sources,
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Streams {
+    streams: Vec<StreamView>,
+}
+
+async fn streams(State(app): State<App>) -> Json<Streams> {
+    let now = Instant::now();
+    Json(Streams {
+        streams: app
+            .hub
+            .streams()
+            .iter()
+            .map(|stream| view(stream, now))
+            .collect(),
+    })
+}
+
+async fn stream(
+    State(app): State<App>,
+    Path(name): Path<String>,
+) -> Result<Json<StreamView>, Problem> {
+    let stream = app
+        .hub
+        .stream(&name)
+        .ok_or_else(|| Problem::no_stream(&name))?;
+    Ok(Json(view(&stream, Instant::now())))
+}
+
+async fn stream_latency(
+    State(app): State<App>,
+    Path(name): Path<String>,
+) -> Result<Json<StreamLatency>, Problem> {
+    let stream = app
+        .hub
+        .stream(&name)
+        .ok_or_else(|| Problem::no_stream(&name))?;
+    Ok(Json(app.board.latency(&stream, Instant::now())))
+}
+
+/// How to read the number burnt into the picture, and when frame 0 was captured.
+#[derive(Debug, Serialize)]
+struct FrameCodeView {
+    fps: u32,
+    frames: u32,
+    bits: u32,
+    epoch_ns: i64,
+}
+
+async fn frame_code(
+    State(app): State<App>,
+    Path(name): Path<String>,
+) -> Result<Json<FrameCodeView>, Problem> {
+    let code = app.codes.get(&name).ok_or_else(|| {
+        let detail = format!("stream '{name}' burns no frame numbers into its picture");
+        Problem::new(StatusCode::NOT_FOUND, "No frame code", detail)
+    })?;
+    Ok(Json(FrameCodeView {
+        fps: code.fps,
+        frames: code.frames,
+        bits: 16,
+        epoch_ns: app.clock.nanos(code.epoch),
+    }))
+}
+
+/// The server's two times of a four-timestamp exchange (RFC 5905 §8: T2, T3).
+async fn clock(State(app): State<App>) -> Response {
+    let received_ns = app.clock.nanos(Instant::now());
+    let body = format!(
+        "{{\"received_ns\":{received_ns},\"sent_ns\":{}}}",
+        app.clock.nanos(Instant::now())
+    );
+    let headers = [
+        (header::CONTENT_TYPE, "application/json"),
+        (header::CACHE_CONTROL, "no-store"),
+    ];
+    (headers, body).into_response()
+}
+
+/// The server itself.
+#[derive(Debug, Serialize)]
+struct ServerView {
+    version: &'static str,
+    uptime_s: f64,
+    sessions: usize,
+    half_open: usize,
+    shards: usize,
+    rss_bytes: Option<u64>,
+    open_fds: Option<usize>,
+    cpu_s: f64,
+}
+
+async fn server(State(app): State<App>) -> Json<ServerView> {
+    let (sessions, half_open) = app.shared.registry.counts();
+    Json(ServerView {
+        version: env!("CARGO_PKG_VERSION"),
+        uptime_s: app.clock.uptime().as_secs_f64(),
+        sessions,
+        half_open,
+        shards: app.shared.shards().len(),
+        rss_bytes: glassline_net::rss_bytes(),
+        open_fds: glassline_net::open_fds(),
+        cpu_s: glassline_net::process_cpu().as_secs_f64(),
+    })
+}
+
+/// `GET /readyz`: 200 once a source is live, or if none is configured.
+pub(super) async fn ready(State(app): State<App>) -> Response {
+    let streams = app.hub.streams();
+    let live = |stream: &std::sync::Arc<Stream>| matches!(stream.state(), StreamState::Live { .. });
+    if streams.is_empty() || streams.iter().any(live) {
+        return "ready\n".into_response();
+    }
+    Problem::try_later("Not ready", "no source is live yet").into_response()
+}
+
+/// `POST /{stream}/whep/{session}/report`
+pub(super) async fn report(
+    State(app): State<App>,
+    Path((name, session)): Path<(String, String)>,
+    body: Bytes,
+) -> Result<Json<ViewerLatency>, Problem> {
+    let entry = whep::find(&app, &name, &session)?;
+    let report: Report = serde_json::from_slice(&body).map_err(|error| {
+        let line = error.line();
+        Problem::bad_request(format!("not a report: {error}")).with("line", line)
+    })?;
+    report.check().map_err(Problem::bad_request)?;
+    let shard = match *entry.home() {
+        Home::Shard(index) => app.shared.shard(index),
+        Home::Waiting(_) | Home::Gone => None,
+    };
+    let shard = shard.ok_or_else(Problem::no_session)?;
+    let (reply, stamps) = oneshot::channel();
+    let ask = Command::Stamps {
+        session: entry.id.clone(),
+        timestamps: report.timestamps(),
+        reply,
+    };
+    shard.send(ask).map_err(|_| {
+        Problem::try_later(
+            "Server busy",
+            "the viewer's shard has too many requests waiting",
+        )
+    })?;
+    let stamps = stamps.await.map_err(|_| Problem::no_session())?;
+    let joined = latency::join(&report, &stamps, app.codes.get(&name).as_ref(), &app.clock);
+    Ok(Json(app.board.report(
+        &entry.stream,
+        &entry.id,
+        joined,
+        Instant::now(),
+    )))
+}

@@ -1,0 +1,266 @@
+//! `GET /metrics`: Prometheus text format 0.0.4.
+
+use std::fmt::Write;
+use std::time::{Duration, Instant};
+
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+use glassline_hub::State as StreamState;
+
+use super::App;
+use crate::shard::{Counter, Counters};
+
+/// Upper bounds of the stage histograms, in microseconds: a healthy server's
+/// stages lie below 10 ms, a viewer's jitter buffer below 500 ms.
+const BUCKETS_US: [u64; 14] = [
+    50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
+    1_000_000,
+];
+
+pub(super) async fn prometheus(State(app): State<App>) -> Response {
+    let mut text = String::with_capacity(8 << 10);
+    streams(&app, &mut text);
+    shards(&app, &mut text);
+    process(&app, &mut text);
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
+}
+
+fn family(text: &mut String, name: &str, kind: &str, help: &str) {
+    let _ = writeln!(
+        text,
+        "# HELP glassline_{name} {help}\n# TYPE glassline_{name} {kind}"
+    );
+}
+
+fn streams(app: &App, text: &mut String) {
+    let now = Instant::now();
+    let streams = app.hub.streams();
+    family(
+        text,
+        "stream_live",
+        "gauge",
+        "1 while the stream's source delivers.",
+    );
+    for stream in &streams {
+        let live = u8::from(matches!(stream.state(), StreamState::Live { .. }));
+        let _ = writeln!(
+            text,
+            "glassline_stream_live{{stream=\"{}\"}} {live}",
+            stream.name()
+        );
+    }
+    family(text, "viewers", "gauge", "Viewers whose media flows.");
+    for stream in &streams {
+        let _ = writeln!(
+            text,
+            "glassline_viewers{{stream=\"{}\",protocol=\"whep\"}} {}",
+            stream.name(),
+            stream.viewers()
+        );
+    }
+    family(
+        text,
+        "ingest_bytes_total",
+        "counter",
+        "RTP payload bytes published.",
+    );
+    for stream in &streams {
+        let _ = writeln!(
+            text,
+            "glassline_ingest_bytes_total{{stream=\"{}\"}} {}",
+            stream.name(),
+            stream.totals().bytes
+        );
+    }
+    family(
+        text,
+        "ingest_packets_total",
+        "counter",
+        "RTP packets published.",
+    );
+    for stream in &streams {
+        let _ = writeln!(
+            text,
+            "glassline_ingest_packets_total{{stream=\"{}\"}} {}",
+            stream.name(),
+            stream.totals().packets
+        );
+    }
+    family(
+        text,
+        "stage_latency_seconds",
+        "histogram",
+        "Delay of each of the server's stages.",
+    );
+    for stream in &streams {
+        for (stage, delays) in app.board.server_stages(stream, now).totals() {
+            let labels = format!("stage=\"{stage}\",stream=\"{}\"", stream.name());
+            for bound in BUCKETS_US {
+                let count = delays.count_at_most(Duration::from_micros(bound));
+                let le = Duration::from_micros(bound).as_secs_f64();
+                let _ = writeln!(
+                    text,
+                    "glassline_stage_latency_seconds_bucket{{{labels},le=\"{le}\"}} {count}"
+                );
+            }
+            let summary = delays.summary();
+            let _ = writeln!(
+                text,
+                "glassline_stage_latency_seconds_bucket{{{labels},le=\"+Inf\"}} {}",
+                summary.count
+            );
+            let _ = writeln!(
+                text,
+                "glassline_stage_latency_seconds_sum{{{labels}}} {}",
+                summary.sum.as_secs_f64()
+            );
+            let _ = writeln!(
+                text,
+                "glassline_stage_latency_seconds_count{{{labels}}} {}",
+                summary.count
+            );
+        }
+    }
+}
+
+type Read = fn(&Counters) -> &Counter;
+
+fn shards(app: &App, text: &mut String) {
+    let plain: [(&str, &str, Read); 11] = [
+        (
+            "egress_packets_total",
+            "Media packets handed to the kernel.",
+            |c| &c.packets,
+        ),
+        ("egress_bytes_total", "Their bytes, sealed.", |c| &c.bytes),
+        ("egress_sends_total", "System calls that sent them.", |c| {
+            &c.sends
+        }),
+        ("retransmissions_total", "Packets sent again.", |c| {
+            &c.retransmissions
+        }),
+        (
+            "unrepairable_total",
+            "Packets asked for again too late.",
+            |c| &c.unrepairable,
+        ),
+        (
+            "keyframe_requests_total",
+            "Keyframes asked for by viewers.",
+            |c| &c.keyframe_requests,
+        ),
+        (
+            "received_datagrams_total",
+            "Datagrams received from viewers.",
+            |c| &c.received,
+        ),
+        ("joins_total", "Viewers whose media began.", |c| &c.joined),
+        (
+            "handshakes_failed_total",
+            "Sessions that ended before their media began.",
+            |c| &c.handshakes_failed,
+        ),
+        (
+            "send_errors_total",
+            "Datagrams that the kernel refused.",
+            |c| &c.send_errors,
+        ),
+        (
+            "commands_refused_total",
+            "Requests that found a shard's inbox full.",
+            |c| &c.inbox_full,
+        ),
+    ];
+    for (name, help, read) in plain {
+        family(text, name, "counter", help);
+        each_shard(app, text, name, "", read);
+    }
+    family(
+        text,
+        "queue_dropped_frames_total",
+        "counter",
+        "Frames dropped on the way to a viewer.",
+    );
+    each_shard(
+        app,
+        text,
+        "queue_dropped_frames_total",
+        "reason=\"viewer_slow\",",
+        |c| &c.dropped_slow,
+    );
+    each_shard(
+        app,
+        text,
+        "queue_dropped_frames_total",
+        "reason=\"socket_full\",",
+        |c| &c.dropped_backlog,
+    );
+    family(
+        text,
+        "dropped_datagrams_total",
+        "counter",
+        "Datagrams received and not used.",
+    );
+    each_shard(
+        app,
+        text,
+        "dropped_datagrams_total",
+        "reason=\"stray\",",
+        |c| &c.stray,
+    );
+    each_shard(
+        app,
+        text,
+        "dropped_datagrams_total",
+        "reason=\"refused\",",
+        |c| &c.refused,
+    );
+}
+
+fn each_shard(app: &App, text: &mut String, name: &str, labels: &str, read: Read) {
+    for (index, shard) in app.shared.shards().iter().enumerate() {
+        let _ = writeln!(
+            text,
+            "glassline_{name}{{{labels}shard=\"{index}\"}} {}",
+            read(shard.counters()).get()
+        );
+    }
+}
+
+fn process(app: &App, text: &mut String) {
+    let (sessions, half_open) = app.shared.registry.counts();
+    family(
+        text,
+        "sessions",
+        "gauge",
+        "Sessions, half-open ones included.",
+    );
+    let _ = writeln!(text, "glassline_sessions {sessions}");
+    family(
+        text,
+        "sessions_half_open",
+        "gauge",
+        "Sessions whose handshake is not done.",
+    );
+    let _ = writeln!(text, "glassline_sessions_half_open {half_open}");
+    family(
+        text,
+        "cpu_seconds_total",
+        "counter",
+        "Processor time of the server.",
+    );
+    let _ = writeln!(
+        text,
+        "glassline_cpu_seconds_total {}",
+        glassline_net::process_cpu().as_secs_f64()
+    );
+    if let Some(bytes) = glassline_net::rss_bytes() {
+        family(text, "resident_memory_bytes", "gauge", "Memory in use.");
+        let _ = writeln!(text, "glassline_resident_memory_bytes {bytes}");
+    }
+    if let Some(fds) = glassline_net::open_fds() {
+        family(text, "open_fds", "gauge", "Open file descriptors.");
+        let _ = writeln!(text, "glassline_open_fds {fds}");
+    }
+}

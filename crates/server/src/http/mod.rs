@@ -1,0 +1,152 @@
+//! HTTP: signalling, pages and the API.
+//!
+//! ```text
+//!  public  / · /{stream} · /{stream}/whep[/{session}] · /doSignaling · /api/v1/…
+//!  admin   /api/v1/… · /metrics · /healthz · /readyz
+//! ```
+//!
+//! Handlers make sessions, put them into the registry and ask shards by
+//! command; they never touch media.
+
+mod api;
+mod auth;
+mod metrics;
+mod pages;
+mod problem;
+mod signaling;
+mod whep;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::connect_info::Connected;
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::serve::IncomingStream;
+use glassline_hub::Hub;
+use glassline_webrtc::Certificate;
+use tokio::net::TcpListener;
+
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::ingest::FrameCodes;
+use crate::latency::Board;
+use crate::shard::Shared;
+
+/// The largest body taken: an offer has 64 kB at most, a report of 1000 frames 150 kB.
+const BODY_BYTES_MAX: usize = 256 << 10;
+
+/// What every handler sees.
+#[derive(Clone, Debug)]
+pub(crate) struct App {
+    pub(crate) config: Arc<Config>,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) board: Arc<Board>,
+    pub(crate) codes: FrameCodes,
+    pub(crate) certificate: Arc<Certificate>,
+    /// Where the shards listen.
+    pub(crate) media: SocketAddr,
+    pub(crate) clock: Clock,
+}
+
+/// Both ends of an HTTP connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ends {
+    pub(crate) peer: SocketAddr,
+    /// Which of our addresses the peer reached: one that it can reach for media too.
+    pub(crate) local: SocketAddr,
+}
+
+impl Connected<IncomingStream<'_, TcpListener>> for Ends {
+    fn connect_info(stream: IncomingStream<'_, TcpListener>) -> Self {
+        let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
+        Self {
+            peer: *stream.remote_addr(),
+            local: stream.io().local_addr().unwrap_or(unknown),
+        }
+    }
+}
+
+/// For viewers: pages, WHEP, the reading API.
+pub(crate) fn public(app: App) -> Router {
+    let whep = post(whep::offer)
+        .options(whep::options)
+        .fallback(whep::wrong_method);
+    let session = axum::routing::patch(whep::change)
+        .delete(whep::leave)
+        .options(whep::options)
+        .fallback(whep::wrong_method);
+    Router::new()
+        .route("/", get(pages::index))
+        .route("/-/{name}", get(pages::asset))
+        .route("/{stream}", get(pages::player))
+        .route("/{stream}/whep", whep)
+        .route("/{stream}/whep/{session}", session)
+        .route("/{stream}/whep/{session}/report", post(api::report))
+        .route(
+            "/doSignaling",
+            post(signaling::exchange).options(whep::options),
+        )
+        .merge(api::router())
+        .fallback(not_found)
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(from_fn_with_state(app.clone(), read_token))
+        .layer(from_fn_with_state(app.clone(), cross_origin))
+        .with_state(app)
+}
+
+/// For operators: the API, metrics, health.
+pub(crate) fn admin(app: App) -> Router {
+    Router::new()
+        .route("/metrics", get(metrics::prometheus))
+        .route("/healthz", get(async || "ok\n"))
+        .route("/readyz", get(api::ready))
+        .merge(api::router())
+        .fallback(not_found)
+        .with_state(app)
+}
+
+async fn not_found(request: Request) -> Response {
+    let detail = format!("nothing answers to {}", request.uri().path());
+    problem::Problem::new(StatusCode::NOT_FOUND, "Not found", detail).into_response()
+}
+
+/// Asks for the read token on everything but the pages' own static files and
+/// preflights: a page without a token shows nothing by itself.
+async fn read_token(State(app): State<App>, request: Request, next: Next) -> Response {
+    let path = request.uri().path();
+    let is_page =
+        request.method() == Method::GET && (path.starts_with("/-/") || !path[1..].contains('/'));
+    if !is_page && request.method() != Method::OPTIONS {
+        let token = app.config.auth.read_token.as_ref();
+        if let Err(problem) = auth::may_read(token, request.headers(), request.uri()) {
+            return problem.into_response();
+        }
+    }
+    next.run(request).await
+}
+
+/// Lets configured web sites read the answers (Fetch standard, CORS protocol).
+async fn cross_origin(State(app): State<App>, request: Request, next: Next) -> Response {
+    let origin = request.headers().get(header::ORIGIN).cloned();
+    let mut response = next.run(request).await;
+    let allowed = origin.filter(|origin| {
+        origin
+            .to_str()
+            .is_ok_and(|origin| app.config.cors.allows(origin))
+    });
+    if let Some(origin) = allowed {
+        let headers = response.headers_mut();
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        headers.append(header::VARY, HeaderValue::from_static("Origin"));
+        let exposed =
+            HeaderValue::from_static("Location, ETag, Accept-Post, Accept-Patch, Retry-After");
+        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
+    }
+    response
+}

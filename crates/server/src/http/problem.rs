@@ -1,0 +1,82 @@
+//! Errors as `application/problem+json` (RFC 9457): what, where, what to do.
+
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Map, Value};
+
+/// An error answer.
+#[derive(Debug)]
+pub(super) struct Problem {
+    status: StatusCode,
+    title: &'static str,
+    detail: String,
+    members: Map<String, Value>,
+    headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl Problem {
+    /// An error whose `detail` tells a person what is wrong here.
+    pub(super) fn new(status: StatusCode, title: &'static str, detail: impl ToString) -> Self {
+        Self {
+            status,
+            title,
+            detail: detail.to_string(),
+            members: Map::new(),
+            headers: Vec::new(),
+        }
+    }
+
+    /// Adds a member for programs.
+    pub(super) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.members.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// Adds a header.
+    pub(super) fn header(mut self, name: HeaderName, value: &'static str) -> Self {
+        self.headers.push((name, HeaderValue::from_static(value)));
+        self
+    }
+
+    pub(super) fn bad_request(detail: impl ToString) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "Bad request", detail)
+    }
+
+    pub(super) fn no_stream(name: &str) -> Self {
+        let detail = format!(
+            "there is no stream called '{name}'; GET /api/v1/streams lists those there are"
+        );
+        Self::new(StatusCode::NOT_FOUND, "No such stream", detail)
+    }
+
+    pub(super) fn no_session() -> Self {
+        Self::new(
+            StatusCode::NOT_FOUND,
+            "No such session",
+            "this session has ended or never was; POST a new offer",
+        )
+    }
+
+    pub(super) fn try_later(title: &'static str, detail: impl ToString) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, title, detail).header(header::RETRY_AFTER, "1")
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut body = self.members;
+        body.insert("type".to_owned(), "about:blank".into());
+        body.insert("title".to_owned(), self.title.into());
+        body.insert("status".to_owned(), self.status.as_u16().into());
+        body.insert("detail".to_owned(), self.detail.into());
+        let kind = [
+            (header::CONTENT_TYPE, "application/problem+json"),
+            (header::CACHE_CONTROL, "no-store"),
+        ];
+        let mut response = (self.status, kind, Value::Object(body).to_string()).into_response();
+        for (name, value) in self.headers {
+            response.headers_mut().insert(name, value);
+        }
+        response
+    }
+}

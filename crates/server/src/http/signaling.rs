@@ -1,0 +1,71 @@
+//! `POST /doSignaling`: a JSON offer for a JSON answer, as the clients of
+//! well-known load tests speak.
+
+use axum::body::Bytes;
+use axum::extract::{ConnectInfo, Query, State};
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+
+use super::problem::Problem;
+use super::{App, Ends, whep};
+
+/// A session description as browsers' `JSON.stringify` writes it.
+#[derive(Debug, Serialize, Deserialize)]
+struct Description {
+    #[serde(rename = "type")]
+    kind: String,
+    sdp: String,
+}
+
+/// Which stream; may be left out where there is only one.
+#[derive(Debug, Deserialize)]
+pub(super) struct Wanted {
+    stream: Option<String>,
+}
+
+pub(super) async fn exchange(
+    State(app): State<App>,
+    ConnectInfo(ends): ConnectInfo<Ends>,
+    Query(wanted): Query<Wanted>,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    let offer: Description = serde_json::from_slice(&body).map_err(|error| {
+        let line = error.line();
+        Problem::bad_request(format!(
+            "the body is not a JSON session description: {error}"
+        ))
+        .with("line", line)
+    })?;
+    if offer.kind != "offer" {
+        return Err(Problem::bad_request(format!(
+            "`type` is '{}', an offer is expected",
+            offer.kind
+        )));
+    }
+    let name = match wanted.stream {
+        Some(name) => name,
+        None => only_stream(&app)?,
+    };
+    let answered = whep::answer(&app, &name, ends, &offer.sdp)?;
+    let answer = Description {
+        kind: "answer".to_owned(),
+        sdp: answered.answer,
+    };
+    Ok(axum::Json(answer).into_response())
+}
+
+fn only_stream(app: &App) -> Result<String, Problem> {
+    let streams = app.hub.streams();
+    match streams.as_slice() {
+        [only] => Ok(only.name().to_string()),
+        [] => Err(Problem::no_stream("")),
+        several => {
+            let names: Vec<String> = several
+                .iter()
+                .map(|stream| stream.name().to_string())
+                .collect();
+            let detail = format!("say which with ?stream=NAME: {}", names.join(", "));
+            Err(Problem::bad_request(detail).with("streams", names))
+        }
+    }
+}

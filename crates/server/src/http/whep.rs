@@ -1,0 +1,415 @@
+//! WHEP: one HTTP exchange makes a viewer (draft-ietf-wish-whep-03).
+//!
+//! `POST` an offer, get `201` with the answer; the session's URL then takes
+//! `PATCH` (ICE candidates, ICE restart) and `DELETE`.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::body::Bytes;
+use axum::extract::{ConnectInfo, Path, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use glassline_hub::{State as StreamState, Stream};
+use glassline_webrtc::sdp::{Candidate, Fragment, IceCredentials, NegotiationError};
+use glassline_webrtc::{AcceptConfig, AcceptError, Secrets, Session};
+use rand::RngCore;
+
+use super::problem::Problem;
+use super::{App, Ends};
+use crate::registry::{Entry, Full, Home, IceTag, SessionId};
+use crate::shard::{Command, Viewer};
+
+const SDP: &str = "application/sdp";
+const FRAGMENT: &str = "application/trickle-ice-sdpfrag";
+
+/// A viewer that was answered.
+#[derive(Debug)]
+pub(super) struct Answered {
+    pub(super) entry: Arc<Entry>,
+    pub(super) answer: String,
+}
+
+/// `POST /{stream}/whep`
+pub(super) async fn offer(
+    State(app): State<App>,
+    ConnectInfo(ends): ConnectInfo<Ends>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    expect_type(&headers, SDP)?;
+    let offer = text(&body)?;
+    let answered = answer(&app, &name, ends, offer)?;
+    let location = format!("/{name}/whep/{}", answered.entry.id);
+    let tag = answered.entry.ice().etag.clone();
+    let headers = [
+        (header::CONTENT_TYPE, SDP.to_owned()),
+        (header::LOCATION, location),
+        (header::ETAG, tag),
+        (
+            header::HeaderName::from_static("accept-patch"),
+            FRAGMENT.to_owned(),
+        ),
+        (header::CACHE_CONTROL, "no-store".to_owned()),
+    ];
+    Ok((StatusCode::CREATED, headers, answered.answer).into_response())
+}
+
+/// Makes a viewer of stream `name` out of its offer.
+pub(super) fn answer(app: &App, name: &str, ends: Ends, offer: &str) -> Result<Answered, Problem> {
+    let stream = app
+        .hub
+        .stream(name)
+        .ok_or_else(|| Problem::no_stream(name))?;
+    let tracks = stream.tracks();
+    if tracks.is_empty() {
+        return Err(not_live(&stream));
+    }
+    let permit = app.shared.registry.admit(ends.peer.ip()).map_err(full)?;
+    let mut seed = [0; 32];
+    rand::rng().fill_bytes(&mut seed);
+    let secrets = Secrets::expand(&seed);
+    let ufrag = secrets.ufrag.clone();
+    let now = Instant::now();
+    let config = AcceptConfig {
+        certificate: Arc::clone(&app.certificate),
+        local: candidates(app, ends.local.ip()),
+        secrets,
+        wall: app.clock.wall(),
+        tracks: &tracks,
+    };
+    let (session, answer) = Session::accept(config, offer, now).map_err(refused)?;
+    let peer_ufrag = session
+        .remote_credentials()
+        .map_or_else(String::new, |theirs| theirs.ufrag.clone());
+    let viewer = Viewer::new(session_id(), stream, session, permit, now);
+    let ice = IceTag {
+        peer_ufrag,
+        etag: format!("\"{ufrag}\""),
+    };
+    let entry = app
+        .shared
+        .registry
+        .insert(Box::new(viewer), &ufrag, ice, now);
+    Ok(Answered { entry, answer })
+}
+
+/// `PATCH /{stream}/whep/{session}`
+pub(super) async fn change(
+    State(app): State<App>,
+    ConnectInfo(ends): ConnectInfo<Ends>,
+    Path((name, session)): Path<(String, String)>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    expect_type(&headers, FRAGMENT)?;
+    let entry = find(&app, &name, &session)?;
+    let fragment = Fragment::parse(text(&body)?).map_err(Problem::bad_request)?;
+    let restarts = fragment
+        .credentials()
+        .filter(|theirs| theirs.ufrag != entry.ice().peer_ufrag);
+    match restarts {
+        Some(theirs) => restart(&app, &entry, ends, &headers, &fragment, theirs),
+        None => {
+            let candidates = fragment
+                .candidates()
+                .map(|(_, candidate)| candidate.clone())
+                .collect();
+            trickle(&app, &entry, candidates)
+        }
+    }
+}
+
+/// More candidates. An ICE-lite server learns addresses from checks, so these
+/// are a courtesy, and clients without `If-Match` are taken as they are.
+fn trickle(app: &App, entry: &Entry, candidates: Vec<Candidate>) -> Result<Response, Problem> {
+    reach(app, entry, |home| match home {
+        Reached::Waiting(viewer) => {
+            for candidate in &candidates {
+                viewer
+                    .session_mut()
+                    .add_remote_candidate(candidate, Instant::now());
+            }
+            None
+        }
+        Reached::Shard => Some(Command::Trickle(entry.id.clone(), candidates.clone())),
+    })?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// New credentials of the peer: ICE begins anew, DTLS and media go on.
+fn restart(
+    app: &App,
+    entry: &Arc<Entry>,
+    ends: Ends,
+    headers: &HeaderMap,
+    fragment: &Fragment,
+    theirs: IceCredentials,
+) -> Result<Response, Problem> {
+    let expected = headers
+        .get(header::IF_MATCH)
+        .and_then(|value| value.to_str().ok());
+    let current = entry.ice().etag.clone();
+    match expected {
+        None => {
+            let detail = "an ICE restart needs If-Match: * or the session's ETag";
+            return Err(Problem::new(
+                StatusCode::PRECONDITION_REQUIRED,
+                "If-Match missing",
+                detail,
+            ));
+        }
+        Some(tag) if tag != "*" && tag != current => {
+            let detail = format!(
+                "the session's ETag is {current}, not {tag}: its ICE was restarted meanwhile"
+            );
+            return Err(Problem::new(
+                StatusCode::PRECONDITION_FAILED,
+                "ETag is stale",
+                detail,
+            ));
+        }
+        Some(_) => {}
+    }
+    let mut seed = [0; 32];
+    rand::rng().fill_bytes(&mut seed);
+    let secrets = Secrets::expand(&seed);
+    let ours = IceCredentials {
+        ufrag: secrets.ufrag,
+        pwd: secrets.pwd,
+    };
+    app.shared.registry.add_ufrag(entry, &ours.ufrag);
+    let etag = format!("\"{}\"", ours.ufrag);
+    *entry.ice() = IceTag {
+        peer_ufrag: theirs.ufrag.clone(),
+        etag: etag.clone(),
+    };
+    let body =
+        glassline_webrtc::sdp::restart_fragment(fragment, &ours, &candidates(app, ends.local.ip()));
+    reach(app, entry, |home| match home {
+        Reached::Waiting(viewer) => {
+            viewer
+                .session_mut()
+                .restart_ice(ours, theirs, Instant::now());
+            None
+        }
+        Reached::Shard => Some(Command::Restart {
+            session: entry.id.clone(),
+            ours,
+            theirs,
+        }),
+    })?;
+    let headers = [
+        (header::CONTENT_TYPE, FRAGMENT.to_owned()),
+        (header::ETAG, etag),
+    ];
+    Ok((StatusCode::OK, headers, body).into_response())
+}
+
+/// `DELETE /{stream}/whep/{session}`
+pub(super) async fn leave(
+    State(app): State<App>,
+    Path((name, session)): Path<(String, String)>,
+) -> Result<Response, Problem> {
+    let entry = find(&app, &name, &session)?;
+    let home = std::mem::replace(&mut *entry.home(), Home::Gone);
+    app.shared.registry.remove(&entry.id);
+    match home {
+        Home::Shard(index) => {
+            if let Some(shard) = app.shared.shard(index) {
+                shard
+                    .send(Command::Leave(entry.id.clone()))
+                    .map_err(|_| busy())?;
+            }
+        }
+        // Its permit locks the registry: not under the lock of its home.
+        Home::Waiting(viewer) => drop(viewer),
+        Home::Gone => return Err(Problem::no_session()),
+    }
+    Ok(StatusCode::OK.into_response())
+}
+
+/// `OPTIONS`: what may be sent here, also for CORS preflights.
+pub(super) async fn options() -> Response {
+    let headers = [
+        (header::ALLOW, "OPTIONS, POST, PATCH, DELETE"),
+        (header::HeaderName::from_static("accept-post"), SDP),
+        (header::HeaderName::from_static("accept-patch"), FRAGMENT),
+        (
+            header::ACCESS_CONTROL_ALLOW_METHODS,
+            "OPTIONS, POST, PATCH, DELETE",
+        ),
+        (
+            header::ACCESS_CONTROL_ALLOW_HEADERS,
+            "Authorization, Content-Type, If-Match",
+        ),
+        (header::ACCESS_CONTROL_MAX_AGE, "86400"),
+    ];
+    (StatusCode::NO_CONTENT, headers).into_response()
+}
+
+/// Any other method (draft §4.1: 405).
+pub(super) async fn wrong_method() -> Response {
+    let detail = "POST an SDP offer to /{stream}/whep; PATCH or DELETE the session that it made";
+    let headers = [(
+        header::ALLOW,
+        HeaderValue::from_static("OPTIONS, POST, PATCH, DELETE"),
+    )];
+    (
+        headers,
+        Problem::new(StatusCode::METHOD_NOT_ALLOWED, "Wrong method", detail),
+    )
+        .into_response()
+}
+
+/// Where a session can be changed.
+enum Reached<'a> {
+    Waiting(&'a mut Viewer),
+    Shard,
+}
+
+/// Changes a session in place while nobody came for it, else through its shard.
+fn reach(
+    app: &App,
+    entry: &Entry,
+    change: impl FnOnce(Reached<'_>) -> Option<Command>,
+) -> Result<(), Problem> {
+    let mut home = entry.home();
+    let (shard, command) = match &mut *home {
+        Home::Waiting(viewer) => {
+            change(Reached::Waiting(viewer));
+            return Ok(());
+        }
+        Home::Shard(index) => (app.shared.shard(*index), change(Reached::Shard)),
+        Home::Gone => return Err(Problem::no_session()),
+    };
+    drop(home);
+    match (shard, command) {
+        (Some(shard), Some(command)) => shard.send(command).map_err(|_| busy()),
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn find(app: &App, stream: &str, session: &str) -> Result<Arc<Entry>, Problem> {
+    let entry = app.shared.registry.by_id(&SessionId::new(session));
+    entry
+        .filter(|entry| entry.stream.as_str() == stream)
+        .ok_or_else(Problem::no_session)
+}
+
+fn session_id() -> SessionId {
+    let mut bytes = [0; 16];
+    rand::rng().fill_bytes(&mut bytes);
+    SessionId::new(
+        &bytes
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect::<String>(),
+    )
+}
+
+/// Our addresses for media: configured ones, the one listened on, or the one
+/// that the viewer just reached by HTTP.
+fn candidates(app: &App, reached: IpAddr) -> Vec<SocketAddr> {
+    let port = app.media.port();
+    let advertised = &app.config.media.advertise;
+    if !advertised.is_empty() {
+        return advertised
+            .iter()
+            .map(|ip| SocketAddr::new(*ip, port))
+            .collect();
+    }
+    let ip = if app.media.ip().is_unspecified() {
+        reached.to_canonical()
+    } else {
+        app.media.ip()
+    };
+    vec![SocketAddr::new(ip, port)]
+}
+
+fn expect_type(headers: &HeaderMap, expected: &'static str) -> Result<(), Problem> {
+    let given = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    let essence = given.split(';').next().unwrap_or_default().trim();
+    if essence.eq_ignore_ascii_case(expected) {
+        return Ok(());
+    }
+    let detail = format!("the body must be {expected}, Content-Type says '{given}'");
+    Err(Problem::new(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        "Wrong content type",
+        detail,
+    ))
+}
+
+fn text(body: &Bytes) -> Result<&str, Problem> {
+    std::str::from_utf8(body).map_err(|error| {
+        Problem::bad_request(format!(
+            "the body is not UTF-8 text from byte {} on",
+            error.valid_up_to()
+        ))
+    })
+}
+
+fn not_live(stream: &Stream) -> Problem {
+    let state = stream.state();
+    let detail = match &state {
+        StreamState::Connecting => format!(
+            "stream '{}' is still connecting to its source",
+            stream.name()
+        ),
+        other => format!(
+            "stream '{}' is {}: {}",
+            stream.name(),
+            other.as_str(),
+            other.detail().unwrap_or("no source yet")
+        ),
+    };
+    Problem::try_later("Stream not live", detail).with("state", state.as_str())
+}
+
+fn full(full: Full) -> Problem {
+    match full {
+        Full::Address { .. } => {
+            Problem::new(StatusCode::TOO_MANY_REQUESTS, "Too many handshakes", full)
+                .header(header::RETRY_AFTER, "1")
+        }
+        _ => Problem::try_later("Server full", full),
+    }
+}
+
+fn busy() -> Problem {
+    Problem::try_later(
+        "Server busy",
+        "the viewer's shard has too many requests waiting; try again",
+    )
+}
+
+fn refused(error: AcceptError) -> Problem {
+    match error {
+        AcceptError::Negotiation(NegotiationError::NoCodec {
+            kind,
+            wanted,
+            offered,
+        }) => {
+            let offers = if offered.is_empty() {
+                "nothing".to_owned()
+            } else {
+                offered.join(", ")
+            };
+            let detail = format!("this stream's {kind} is {wanted}; the offer has {offers}");
+            Problem::new(StatusCode::NOT_ACCEPTABLE, "No common codec", detail)
+                .with("wanted", wanted)
+                .with("offered", offered)
+        }
+        AcceptError::Malformed(error) => {
+            let line = error.line;
+            Problem::bad_request(error).with("line", line)
+        }
+        other => Problem::bad_request(other),
+    }
+}

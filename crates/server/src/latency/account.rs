@@ -1,0 +1,225 @@
+//! What one viewer's frames went through in the last seconds.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use glassline_media::Stage;
+
+use super::{Accounted, FrameLine, StageRow, ViewerLatency, WINDOW_S, Whole};
+use crate::shard::STAGE_WINDOW;
+
+/// Frames kept for one viewer: the window at 240 frames a second.
+const FRAMES_MAX: usize = 2400;
+
+/// Frames listed one by one.
+const LINES: usize = 8;
+
+/// Two measures of one delay that share a clock may still differ by this much:
+/// the page's clock counts in 0.1 ms where it is not isolated.
+const RESOLUTION_MS: f64 = 0.1;
+
+/// One frame, all its stages known.
+#[derive(Clone, Debug)]
+pub(super) struct FrameSample {
+    pub(super) timestamp: u32,
+    /// Milliseconds, indexed by [`Stage::index`]; signed, since a clock offset is
+    /// only known to within an error.
+    pub(super) stages_ms: [f64; Stage::ALL.len()],
+    pub(super) glass_ms: Option<f64>,
+    pub(super) error_ms: f64,
+}
+
+impl FrameSample {
+    fn sum_ms(&self) -> f64 {
+        self.stages_ms.iter().sum()
+    }
+}
+
+/// A report after its frames met the server's stamps.
+#[derive(Clone, Debug, Default)]
+pub struct Joined {
+    pub(super) frames: Vec<FrameSample>,
+    pub(super) unmatched: u64,
+    pub(super) lost: u64,
+}
+
+/// One viewer's recent frames.
+#[derive(Clone, Debug, Default)]
+pub struct Account {
+    frames: VecDeque<(Instant, FrameSample)>,
+    /// Unmatched and lost of each report.
+    misses: VecDeque<(Instant, u64, u64)>,
+}
+
+impl Account {
+    /// Adds a report and forgets what is older than the window.
+    pub(super) fn add(&mut self, joined: Joined, now: Instant) {
+        self.misses.push_back((now, joined.unmatched, joined.lost));
+        self.frames
+            .extend(joined.frames.into_iter().map(|frame| (now, frame)));
+        self.expire(now);
+    }
+
+    /// Adds all that `other` holds.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.misses.extend(&other.misses);
+        self.frames.extend(other.frames.iter().cloned());
+    }
+
+    fn expire(&mut self, now: Instant) {
+        let old = |at: Instant| now.saturating_duration_since(at) > STAGE_WINDOW;
+        self.frames.retain(|(at, _)| !old(*at));
+        self.misses.retain(|(at, ..)| !old(*at));
+        let surplus = self.frames.len().saturating_sub(FRAMES_MAX);
+        self.frames.drain(..surplus);
+    }
+
+    /// The figures of the window that ends at `now`.
+    pub(super) fn latency(&mut self, now: Instant) -> ViewerLatency {
+        // A merged account may hold many viewers' frames: only time bounds it.
+        let old = |at: Instant| now.saturating_duration_since(at) > STAGE_WINDOW;
+        self.frames.retain(|(at, _)| !old(*at));
+        let unmatched = self.misses.iter().map(|(_, unmatched, _)| unmatched).sum();
+        let lost = self.misses.iter().map(|(.., lost)| lost).sum();
+        let frames = || self.frames.iter().map(|(_, frame)| frame);
+        let stages = Stage::ALL
+            .into_iter()
+            .filter(|_| !self.frames.is_empty())
+            .map(|stage| {
+                row(
+                    stage,
+                    frames()
+                        .map(|frame| frame.stages_ms[stage.index()])
+                        .collect(),
+                    unmatched,
+                    lost,
+                )
+            })
+            .collect();
+        let error_ms = frames().map(|frame| frame.error_ms).fold(0.0, f64::max);
+        let both =
+            frames().filter_map(|frame| Some((frame.sum_ms(), frame.glass_ms?, frame.error_ms)));
+        let (mut within, mut of) = (0, 0);
+        for (sum, glass, error) in both {
+            of += 1;
+            within += u64::from((sum - glass).abs() <= error + RESOLUTION_MS);
+        }
+        ViewerLatency {
+            window_s: WINDOW_S,
+            stages,
+            end_to_end: whole(frames().map(FrameSample::sum_ms).collect(), error_ms),
+            glass_to_glass: whole(
+                frames().filter_map(|frame| frame.glass_ms).collect(),
+                error_ms,
+            ),
+            accounted: Accounted { within, of },
+            frames: frames().rev().take(LINES).map(line).collect(),
+        }
+    }
+}
+
+fn row(stage: Stage, mut delays: Vec<f64>, unmatched: u64, lost: u64) -> StageRow {
+    delays.sort_by(f64::total_cmp);
+    StageRow {
+        stage: stage.as_str(),
+        count: delays.len() as u64,
+        unmatched,
+        lost,
+        p50_ms: quantile(&delays, 0.50),
+        p95_ms: quantile(&delays, 0.95),
+        p99_ms: quantile(&delays, 0.99),
+        max_ms: delays.last().copied().unwrap_or_default(),
+    }
+}
+
+fn whole(mut delays: Vec<f64>, error_ms: f64) -> Option<Whole> {
+    delays.sort_by(f64::total_cmp);
+    (!delays.is_empty()).then(|| Whole {
+        count: delays.len() as u64,
+        p50_ms: quantile(&delays, 0.50),
+        p95_ms: quantile(&delays, 0.95),
+        error_ms,
+    })
+}
+
+/// Nearest-rank quantile of sorted values; 0 for none.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a few thousand values"
+)]
+fn quantile(sorted: &[f64], q: f64) -> f64 {
+    let rank = (q * sorted.len() as f64).ceil() as usize;
+    sorted
+        .get(rank.saturating_sub(1))
+        .copied()
+        .unwrap_or_default()
+}
+
+fn line(frame: &FrameSample) -> FrameLine {
+    let stages = Stage::ALL
+        .into_iter()
+        .map(|stage| {
+            (
+                stage.as_str().to_owned(),
+                frame.stages_ms[stage.index()].into(),
+            )
+        })
+        .collect();
+    FrameLine {
+        rtp_timestamp: frame.timestamp,
+        stages,
+        sum_ms: frame.sum_ms(),
+        glass_to_glass_ms: frame.glass_ms,
+        error_ms: frame.error_ms,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn sample(total: f64, glass: Option<f64>) -> FrameSample {
+        let mut stages_ms = [0.0; Stage::ALL.len()];
+        stages_ms[Stage::Network.index()] = total;
+        FrameSample {
+            timestamp: 1,
+            stages_ms,
+            glass_ms: glass,
+            error_ms: 0.3,
+        }
+    }
+
+    #[test]
+    fn figures_cover_the_window_and_count_what_is_explained() {
+        let start = Instant::now();
+        let mut account = Account::default();
+        let frames = vec![
+            sample(10.0, Some(10.2)),
+            sample(20.0, Some(53.3)),
+            sample(30.0, None),
+        ];
+        account.add(
+            Joined {
+                frames,
+                unmatched: 2,
+                lost: 1,
+            },
+            start,
+        );
+        let latency = account.latency(start + Duration::from_secs(9));
+        assert_eq!(latency.accounted, Accounted { within: 1, of: 2 });
+        let network = &latency.stages[Stage::Network.index()];
+        assert_eq!((network.count, network.unmatched, network.lost), (3, 2, 1));
+        assert_eq!((network.p50_ms, network.max_ms), (20.0, 30.0));
+        assert_eq!(latency.end_to_end.map(|whole| whole.p95_ms), Some(30.0));
+        assert_eq!(latency.glass_to_glass.map(|whole| whole.count), Some(2));
+        let later = account.latency(start + Duration::from_secs(11));
+        assert!(
+            later.stages.is_empty() && later.end_to_end.is_none(),
+            "absent, not zero"
+        );
+    }
+}

@@ -1,0 +1,288 @@
+//! A page's report and its join with the server's stamps.
+
+use glassline_media::Stage;
+use serde::Deserialize;
+
+use super::account::{FrameSample, Joined};
+use crate::clock::Clock;
+use crate::ingest::FrameCode;
+use crate::shard::FrameStamps;
+
+/// Frames of one report: several seconds at 120 frames a second.
+const FRAMES_MAX: usize = 1000;
+
+/// A code that seems to lie this far ahead of the present is of this loop of
+/// the clip all the same; further ahead, of the loop before.
+const AHEAD_MAX_MS: f64 = 500.0;
+
+/// What a page measured since its last report. Times are the page's own clock
+/// (`performance.now()`, milliseconds).
+#[derive(Clone, Debug, Deserialize)]
+pub struct Report {
+    /// Server clock minus page clock, in nanoseconds.
+    pub offset_ns: f64,
+    /// Uncertainty of that: half the shortest round trip.
+    pub error_ns: f64,
+    /// Every frame presented.
+    pub frames: Vec<FrameReport>,
+    /// Frames whose own measures could not be joined in the page.
+    #[serde(default)]
+    pub unmatched: u64,
+    /// Frames dropped before they were presented.
+    #[serde(default)]
+    pub lost: u64,
+}
+
+/// One frame as the page saw it.
+#[derive(Clone, Debug, Deserialize)]
+pub struct FrameReport {
+    /// Its RTP timestamp.
+    pub rtp_timestamp: u32,
+    /// When its last packet arrived.
+    pub received_ms: Option<f64>,
+    /// When it was presented.
+    pub presented_ms: f64,
+    /// Time in the decoder.
+    pub decode_ms: Option<f64>,
+    /// Time in the jitter buffer.
+    pub jitter_buffer_ms: Option<f64>,
+    /// The number burnt into the picture.
+    pub code: Option<u32>,
+}
+
+/// Why a report was refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReportError {
+    /// More frames than a report may have.
+    #[error("`frames` has {count} entries, at most {FRAMES_MAX} are taken")]
+    TooManyFrames {
+        /// Found.
+        count: usize,
+    },
+    /// Not a number, or infinite.
+    #[error("`{field}` is not a finite number")]
+    NotFinite {
+        /// Where.
+        field: &'static str,
+    },
+}
+
+impl Report {
+    /// Checks bounds and numbers.
+    ///
+    /// # Errors
+    /// [`ReportError`] names the field.
+    pub fn check(&self) -> Result<(), ReportError> {
+        if self.frames.len() > FRAMES_MAX {
+            return Err(ReportError::TooManyFrames {
+                count: self.frames.len(),
+            });
+        }
+        let finite = |value: f64, field| {
+            if value.is_finite() {
+                Ok(())
+            } else {
+                Err(ReportError::NotFinite { field })
+            }
+        };
+        finite(self.offset_ns, "offset_ns")?;
+        finite(self.error_ns, "error_ns")?;
+        for frame in &self.frames {
+            finite(frame.presented_ms, "presented_ms")?;
+            finite(frame.received_ms.unwrap_or(0.0), "received_ms")?;
+            finite(frame.decode_ms.unwrap_or(0.0), "decode_ms")?;
+            finite(frame.jitter_buffer_ms.unwrap_or(0.0), "jitter_buffer_ms")?;
+        }
+        Ok(())
+    }
+
+    /// RTP timestamps of all frames, to ask the shard for its stamps.
+    pub fn timestamps(&self) -> Vec<u32> {
+        self.frames
+            .iter()
+            .map(|frame| frame.rtp_timestamp)
+            .collect()
+    }
+}
+
+/// Joins `report` with the server's `stamps` of the same frames, in the same order.
+///
+/// Each joined frame's stages add up to `presented − origin` exactly. The
+/// glass-to-glass delay is found apart from them, from the burnt-in code.
+pub fn join(
+    report: &Report,
+    stamps: &[Option<FrameStamps>],
+    code: Option<&FrameCode>,
+    clock: &Clock,
+) -> Joined {
+    let mut joined = Joined {
+        unmatched: report.unmatched,
+        lost: report.lost,
+        ..Joined::default()
+    };
+    for (place, frame) in report.frames.iter().enumerate() {
+        let stamps = stamps.get(place).and_then(Option::as_ref);
+        match stamps.and_then(|stamps| sample(report, frame, stamps, code, clock)) {
+            Some(sample) => joined.frames.push(sample),
+            None => joined.unmatched += 1,
+        }
+    }
+    joined
+}
+
+fn sample(
+    report: &Report,
+    frame: &FrameReport,
+    stamps: &FrameStamps,
+    code: Option<&FrameCode>,
+    clock: &Clock,
+) -> Option<FrameSample> {
+    let on_server_ms = |page_ms: f64| page_ms + report.offset_ns / 1e6;
+    let received_ms = on_server_ms(frame.received_ms?);
+    let presented_ms = on_server_ms(frame.presented_ms);
+    let sent_ms = nanos_to_ms(clock.nanos(stamps.sent));
+
+    let mut stages_ms = [0.0; Stage::ALL.len()];
+    for (stage, delay) in stamps.stages() {
+        stages_ms[stage.index()] = delay.as_secs_f64() * 1e3;
+    }
+    stages_ms[Stage::Network.index()] = received_ms - sent_ms;
+    // What lies between arrival and presentation is divided without remainder:
+    // the decoder's own figure, then the jitter buffer's, the rest is rendering.
+    let within = (presented_ms - received_ms).max(0.0);
+    let decode = frame.decode_ms.unwrap_or(0.0).clamp(0.0, within);
+    let buffered = frame
+        .jitter_buffer_ms
+        .unwrap_or(0.0)
+        .clamp(0.0, within - decode);
+    stages_ms[Stage::Decode.index()] = decode;
+    stages_ms[Stage::JitterBuffer.index()] = buffered;
+    stages_ms[Stage::Render.index()] = presented_ms - received_ms - decode - buffered;
+
+    Some(FrameSample {
+        timestamp: frame.rtp_timestamp,
+        stages_ms,
+        glass_ms: frame
+            .code
+            .zip(code)
+            .map(|(number, code)| glass_ms(number, code, presented_ms, clock)),
+        error_ms: report.error_ns.max(0.0) / 1e6,
+    })
+}
+
+/// From the capture of the frame that carries `number` until `presented_ms`.
+fn glass_ms(number: u32, code: &FrameCode, presented_ms: f64, clock: &Clock) -> f64 {
+    let fps = f64::from(code.fps);
+    let loop_ms = f64::from(code.frames) * 1e3 / fps;
+    let first_ms = nanos_to_ms(clock.nanos(code.epoch)) + f64::from(number) * 1e3 / fps;
+    let since_ms = presented_ms - first_ms + AHEAD_MAX_MS;
+    since_ms.rem_euclid(loop_ms) - AHEAD_MAX_MS
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "exact for 104 days of nanoseconds, within a microsecond for years"
+)]
+fn nanos_to_ms(nanos: i64) -> f64 {
+    nanos as f64 / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    fn report(frames: Vec<FrameReport>) -> Report {
+        Report {
+            offset_ns: 5e9,
+            error_ns: 2e5,
+            frames,
+            unmatched: 0,
+            lost: 0,
+        }
+    }
+
+    fn frame(received: f64, presented: f64, code: Option<u32>) -> FrameReport {
+        FrameReport {
+            rtp_timestamp: 9000,
+            received_ms: Some(received),
+            presented_ms: presented,
+            decode_ms: Some(2.0),
+            jitter_buffer_ms: Some(12.0),
+            code,
+        }
+    }
+
+    #[test]
+    fn stages_add_up_to_the_whole_and_agree_with_the_burnt_in_code() {
+        let clock = Clock::start();
+        let base = Instant::now() + Duration::from_secs(100);
+        let ms = |ms: u64| base + Duration::from_millis(ms);
+        let stamps = FrameStamps {
+            timestamp: 9000,
+            origin: ms(0),
+            published: ms(1),
+            picked: ms(2),
+            paced: ms(4),
+            sent: ms(5),
+        };
+        let code = FrameCode {
+            fps: 30,
+            frames: 300,
+            epoch: base - Duration::from_secs(3),
+        };
+        let page = |at: Instant| nanos_to_ms(clock.nanos(at)) - 5e3;
+        // Frame 90 of the clip was due at `base`; presented 40 ms later.
+        let report = report(vec![
+            frame(page(ms(9)), page(ms(40)), Some(90)),
+            frame(0.0, 0.0, None),
+        ]);
+        let joined = join(&report, &[Some(stamps), None], Some(&code), &clock);
+        assert_eq!((joined.frames.len(), joined.unmatched), (1, 1));
+        let sample = &joined.frames[0];
+        let sum: f64 = sample.stages_ms.iter().sum();
+        assert!((sum - 40.0).abs() < 1e-6, "{sum}");
+        assert!((sample.glass_ms.expect("has a code") - 40.0).abs() < 1e-6);
+        assert!((sample.stages_ms[Stage::Network.index()] - 4.0).abs() < 1e-6);
+        assert!((sample.stages_ms[Stage::Render.index()] - 17.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_wrong_code_shows_as_a_difference_not_as_agreement() {
+        let clock = Clock::start();
+        let base = Instant::now() + Duration::from_secs(100);
+        let code = FrameCode {
+            fps: 30,
+            frames: 300,
+            epoch: base,
+        };
+        let presented = nanos_to_ms(clock.nanos(base)) + 10_000.0 * 3.0 + 1_050.0;
+        assert!(
+            (glass_ms(30, &code, presented, &clock) - 50.0).abs() < 1e-6,
+            "three loops later"
+        );
+        assert!(
+            (glass_ms(29, &code, presented, &clock) - 83.333).abs() < 0.01,
+            "one frame off"
+        );
+    }
+
+    #[test]
+    fn absurd_reports_are_refused_by_field() {
+        let refused = report(vec![frame(f64::NAN, 1.0, None)]).check();
+        assert_eq!(
+            refused,
+            Err(ReportError::NotFinite {
+                field: "received_ms"
+            })
+        );
+        let many = report(vec![frame(0.0, 0.0, None); FRAMES_MAX + 1]).check();
+        assert_eq!(
+            many,
+            Err(ReportError::TooManyFrames {
+                count: FRAMES_MAX + 1
+            })
+        );
+    }
+}

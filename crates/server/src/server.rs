@@ -1,0 +1,209 @@
+//! All parts joined: hub, sources, shards, HTTP.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use glassline_hub::Hub;
+use glassline_webrtc::Certificate;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::http::{self, App, Ends};
+use crate::ingest::{self, FrameCodes, SourceSpec};
+use crate::latency::Board;
+use crate::registry::{Bounds, Registry};
+use crate::shard::{self, Command, Shards, Shared};
+
+/// How often sessions that nobody came for are looked for.
+const SWEEP: Duration = Duration::from_secs(1);
+
+/// A running server.
+#[derive(Debug)]
+pub struct Server {
+    listeners: Vec<(&'static str, SocketAddr)>,
+    hub: Arc<Hub>,
+    shared: Arc<Shared>,
+    shards: Shards,
+    stop: watch::Sender<bool>,
+    sources: ingest::Sources,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Opens all listeners, starts the shards and the sources `specs`.
+    ///
+    /// # Errors
+    /// [`StartError`] names the listener or the source and what to change.
+    pub async fn start(config: Config, specs: Vec<SourceSpec>) -> Result<Self, StartError> {
+        let clock = Clock::start();
+        let http = listen("http", "http.address or --http", config.http.address).await?;
+        let admin = listen("admin", "admin.address or --admin", config.admin.address).await?;
+        let board = Arc::new(Board::default());
+        let registry = Arc::new(Registry::new(Bounds {
+            viewers: config.limits.viewers,
+            half_open: config.limits.half_open,
+            half_open_per_address: config.limits.half_open_per_address,
+            handshake: config.limits.handshake(),
+        }));
+        let shared = Arc::new(Shared::new(
+            registry,
+            Arc::clone(&board),
+            config.media.advertise.clone(),
+        ));
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let shards = Shards::start(
+            config.media.address,
+            config.shards.unwrap_or(cores),
+            &shared,
+        )?;
+        let hub = Arc::new(Hub::new(config.limits.hub()));
+        let codes = FrameCodes::default();
+        let (stop, stopped) = watch::channel(false);
+        let sources = ingest::spawn(&hub, specs, &codes, stopped.clone()).await?;
+        let listeners = vec![
+            ("http", http.local_addr()?),
+            ("media", shards.local_addr()),
+            ("admin", admin.local_addr()?),
+        ];
+        let app = App {
+            config: Arc::new(config),
+            hub: Arc::clone(&hub),
+            shared: Arc::clone(&shared),
+            board,
+            codes,
+            certificate: Arc::new(Certificate::generate()?),
+            media: shards.local_addr(),
+            clock,
+        };
+        let tasks = vec![
+            tokio::spawn(serve(http, http::public(app.clone()), stopped.clone())),
+            tokio::spawn(serve(admin, http::admin(app), stopped.clone())),
+            tokio::spawn(sweep(Arc::clone(&shared), stopped)),
+        ];
+        Ok(Self {
+            listeners,
+            hub,
+            shared,
+            shards,
+            stop,
+            sources,
+            tasks,
+        })
+    }
+
+    /// What listens where: `http`, `media` and `admin`.
+    pub fn listeners(&self) -> &[(&'static str, SocketAddr)] {
+        &self.listeners
+    }
+
+    /// The streams.
+    pub fn hub(&self) -> &Arc<Hub> {
+        &self.hub
+    }
+
+    /// Takes no new viewers, says goodbye to all there are, and ends within `grace`.
+    pub async fn shutdown(self, grace: Duration) {
+        // Nobody listening is as good as everybody told.
+        let _ = self.stop.send(true);
+        for shard in self.shared.shards() {
+            if shard.send(Command::Stop).is_err() {
+                tracing::warn!("a shard was too busy to say goodbye");
+            }
+        }
+        let farewell = async {
+            let shards = tokio::task::spawn_blocking(|| self.shards.join());
+            self.sources.join().await;
+            for task in self.tasks {
+                let _ = task.await;
+            }
+            let _ = shards.await;
+        };
+        if tokio::time::timeout(grace, farewell).await.is_err() {
+            tracing::warn!(
+                grace_s = grace.as_secs_f64(),
+                "not everything ended in time"
+            );
+        }
+    }
+}
+
+async fn listen(
+    name: &'static str,
+    setting: &'static str,
+    address: SocketAddr,
+) -> Result<TcpListener, StartError> {
+    TcpListener::bind(address)
+        .await
+        .map_err(|source| StartError::Listen {
+            name,
+            setting,
+            address,
+            source,
+        })
+}
+
+async fn serve(listener: TcpListener, router: axum::Router, mut stopped: watch::Receiver<bool>) {
+    let service = router.into_make_service_with_connect_info::<Ends>();
+    let until = async move {
+        // The sender gone means the server is, too.
+        let _ = stopped.wait_for(|stop| *stop).await;
+    };
+    if let Err(error) = axum::serve(listener, service)
+        .with_graceful_shutdown(until)
+        .await
+    {
+        tracing::error!(%error, "HTTP ended");
+    }
+}
+
+async fn sweep(shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
+    let mut ticks = tokio::time::interval(SWEEP);
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => {}
+            _ = stopped.wait_for(|stop| *stop) => return,
+        }
+        let swept = shared.registry.sweep(Instant::now());
+        if swept > 0 {
+            tracing::info!(swept, "sessions whose viewer never came");
+        }
+    }
+}
+
+/// Why the server could not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// An HTTP port.
+    #[error(
+        "{name}: cannot listen on TCP {address}: {source}; \
+         stop the program that holds port {port} (`ss -ltnp 'sport = :{port}'` names it) or change {setting}",
+        port = address.port()
+    )]
+    Listen {
+        /// Which listener.
+        name: &'static str,
+        /// What changes it.
+        setting: &'static str,
+        /// What was asked for.
+        address: SocketAddr,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The media port or the threads behind it.
+    #[error(transparent)]
+    Shards(#[from] shard::StartError),
+    /// A source that cannot ever work.
+    #[error(transparent)]
+    Source(#[from] ingest::StartError),
+    /// No certificate.
+    #[error("cannot make a DTLS certificate: {0}")]
+    Certificate(#[from] glassline_webrtc::dtls::GenerateError),
+    /// Anything else that the system said.
+    #[error("cannot start: {0}")]
+    System(#[from] std::io::Error),
+}

@@ -1,0 +1,54 @@
+//! What a shard counts, read by metrics while it runs.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A number that one thread raises and others read.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds `by`.
+    pub fn add(&self, by: u64) {
+        self.0.fetch_add(by, Ordering::Relaxed);
+    }
+
+    /// The sum so far.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// One shard's counts since the server started.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Media datagrams handed to the kernel, retransmissions included.
+    pub packets: Counter,
+    /// Their bytes.
+    pub bytes: Counter,
+    /// System calls that sent them.
+    pub sends: Counter,
+    /// Packets sent again because a viewer missed them.
+    pub retransmissions: Counter,
+    /// Packets asked for that the ring no longer held.
+    pub unrepairable: Counter,
+    /// Keyframes that viewers asked for.
+    pub keyframe_requests: Counter,
+    /// Datagrams received.
+    pub received: Counter,
+    /// Datagrams of no session and of no known purpose.
+    pub stray: Counter,
+    /// Datagrams that a session refused: malformed, replayed, not authentic.
+    pub refused: Counter,
+    /// Datagrams that the kernel would not take and that were given up.
+    pub send_errors: Counter,
+    /// Bursts dropped because a viewer was slower than its budget.
+    pub dropped_slow: Counter,
+    /// Bursts dropped because the socket stayed full.
+    pub dropped_backlog: Counter,
+    /// Viewers whose media began.
+    pub joined: Counter,
+    /// Sessions that ended before their handshake was done.
+    pub handshakes_failed: Counter,
+    /// Commands lost because the shard's inbox was full.
+    pub inbox_full: Counter,
+}

@@ -1,0 +1,244 @@
+//! A thread that owns its viewers whole: session state, timers, socket.
+//!
+//! ```text
+//!            UDP in ──► by source address ──► Viewer.session ─┐
+//!            STUN   ──► by ufrag ─► registry ─► adopt         ├─► UDP out
+//!  hub wake ──► Feed.read once ──► each Viewer's Outlets ─────┘
+//!  HTTP ──► Command (leave, trickle, restart, frame stamps)
+//! ```
+//!
+//! All shards share one port (`SO_REUSEPORT`), so a viewer's datagrams keep
+//! arriving at the shard where its first ones landed: that shard adopts it. When
+//! the viewer's address changes, the owner goes on to serve it until ICE has
+//! chosen the new address and then hands the viewer over whole.
+
+mod command;
+mod counters;
+mod feed;
+mod frame_log;
+mod outbox;
+mod outlet;
+mod pacer;
+mod slots;
+mod timers;
+mod viewer;
+mod worker;
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+
+use glassline_hub::Wake;
+use glassline_net::{Options, UdpSocket};
+
+pub use command::{Command, Forwarded};
+pub use counters::{Counter, Counters};
+pub(crate) use feed::STAGE_WINDOW;
+pub use frame_log::FrameStamps;
+pub use viewer::Viewer;
+
+use crate::latency::Board;
+use crate::registry::Registry;
+
+/// Commands that may wait for a shard: one for each of a few thousand viewers at once.
+const INBOX_COMMANDS: usize = 8192;
+
+/// Socket buffers to ask for: a second of a few hundred viewers' feedback, and
+/// a keyframe for each of them on the way out.
+const SOCKET_BUFFER_BYTES: usize = 8 << 20;
+
+/// What all shards share.
+#[derive(Debug)]
+pub struct Shared {
+    /// Who waits to be adopted.
+    pub registry: Arc<Registry>,
+    /// Where stage accounts are published.
+    pub board: Arc<Board>,
+    /// Addresses that viewers are told instead of ours, behind a NAT.
+    pub advertise: Vec<IpAddr>,
+    handles: OnceLock<Vec<Handle>>,
+}
+
+impl Shared {
+    /// Before the shards are there.
+    pub fn new(registry: Arc<Registry>, board: Arc<Board>, advertise: Vec<IpAddr>) -> Self {
+        Self {
+            registry,
+            board,
+            advertise,
+            handles: OnceLock::new(),
+        }
+    }
+
+    /// The shard with number `index`.
+    pub fn shard(&self, index: usize) -> Option<&Handle> {
+        self.handles.get()?.get(index)
+    }
+
+    /// Every shard.
+    pub fn shards(&self) -> &[Handle] {
+        self.handles.get().map_or(&[], Vec::as_slice)
+    }
+}
+
+/// The way to reach a running shard from other threads.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    inbox: SyncSender<Command>,
+    bell: Arc<Bell>,
+    counters: Arc<Counters>,
+}
+
+impl Handle {
+    /// Hands `command` over; gives it back if the shard is gone or has as many
+    /// waiting as it may.
+    pub fn send(&self, command: Command) -> Result<(), Command> {
+        match self.inbox.try_send(command) {
+            Ok(()) => {
+                self.bell.ring();
+                Ok(())
+            }
+            Err(TrySendError::Full(command)) => {
+                self.counters.inbox_full.add(1);
+                Err(command)
+            }
+            Err(TrySendError::Disconnected(command)) => Err(command),
+        }
+    }
+
+    /// What the shard counted.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+}
+
+/// Wakes a shard once, however often it is rung before it looks.
+#[derive(Debug)]
+struct Bell {
+    waker: mio::Waker,
+    rung: AtomicBool,
+}
+
+impl Bell {
+    fn ring(&self) {
+        if !self.rung.swap(true, Ordering::AcqRel)
+            && let Err(error) = self.waker.wake()
+        {
+            // The shard then looks at its next deadline, a second later at most.
+            tracing::warn!(%error, "cannot wake a shard");
+        }
+    }
+
+    /// Called by the shard before it looks, so that later rings wake it again.
+    fn hush(&self) {
+        self.rung.store(false, Ordering::Release);
+    }
+}
+
+impl Wake for Bell {
+    fn wake(&self) {
+        self.ring();
+    }
+}
+
+/// The running shards; stop them with [`Command::Stop`] and then join.
+#[derive(Debug)]
+pub struct Shards {
+    local: SocketAddr,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Shards {
+    /// Opens `count` sockets on `address` and starts a thread for each.
+    ///
+    /// # Errors
+    /// [`StartError`] if the port is taken or the system has no thread to give.
+    pub fn start(
+        address: SocketAddr,
+        count: usize,
+        shared: &Arc<Shared>,
+    ) -> Result<Self, StartError> {
+        // Sockets that share a port would silently join those of another
+        // process, and each would get half of the viewers.
+        glassline_net::port_is_free(address)?;
+        let options = Options {
+            reuse_port: true,
+            receive_buffer: Some(SOCKET_BUFFER_BYTES),
+            send_buffer: Some(SOCKET_BUFFER_BYTES),
+            ..Options::default()
+        };
+        let first = UdpSocket::bind(address, &options)?;
+        let local = first.local_addr();
+        let mut sockets = vec![first];
+        for _ in 1..count {
+            sockets.push(UdpSocket::bind(local, &options)?);
+        }
+        let mut workers = Vec::with_capacity(count);
+        let mut handles = Vec::with_capacity(count);
+        for (index, socket) in sockets.into_iter().enumerate() {
+            let poll = mio::Poll::new()?;
+            let bell = Arc::new(Bell {
+                waker: mio::Waker::new(poll.registry(), worker::WAKE)?,
+                rung: AtomicBool::new(false),
+            });
+            let (inbox, commands): (_, Receiver<Command>) = sync_channel(INBOX_COMMANDS);
+            let counters = Arc::new(Counters::default());
+            handles.push(Handle {
+                inbox,
+                bell: Arc::clone(&bell),
+                counters: Arc::clone(&counters),
+            });
+            workers.push(worker::Worker::new(
+                index,
+                poll,
+                socket,
+                bell,
+                commands,
+                counters,
+                Arc::clone(shared),
+            )?);
+        }
+        shared
+            .handles
+            .set(handles)
+            .expect("shards are started once");
+        let mut threads = Vec::with_capacity(count);
+        for (index, worker) in workers.into_iter().enumerate() {
+            let name = format!("shard-{index}");
+            threads.push(
+                std::thread::Builder::new()
+                    .name(name)
+                    .spawn(move || worker.run())?,
+            );
+        }
+        Ok(Self { local, threads })
+    }
+
+    /// Where the viewers' datagrams go.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Waits until every shard stopped.
+    pub fn join(self) {
+        for thread in self.threads {
+            if thread.join().is_err() {
+                tracing::error!("a shard ended in a panic");
+            }
+        }
+    }
+}
+
+/// Why the shards could not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The media port.
+    #[error("media: {0}; `media.address` or --media sets it")]
+    Bind(#[from] glassline_net::BindError),
+    /// Threads or descriptors.
+    #[error("cannot start a shard: {0}")]
+    System(#[from] std::io::Error),
+}

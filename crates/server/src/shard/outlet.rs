@@ -1,0 +1,358 @@
+//! One track of one viewer: which burst comes next, and under which RTP
+//! timestamp and sequence number the viewer knows what it got.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use glassline_media::{Burst, Kind, MediaTime};
+
+/// How long a burst may wait before the viewer skips to the next keyframe.
+const QUEUE_BUDGET: Duration = Duration::from_millis(200);
+
+/// Bytes of a group of pictures that a new viewer may be sent at once.
+const CATCH_UP_BYTES_MAX: usize = 8 << 20;
+
+/// Pictures before the viewer's live point are squeezed in time by this factor,
+/// so that it decodes them as fast as it can and shows the newest: a second of
+/// them passes in 31 ms instead of leaving the viewer a second behind for good.
+const CATCH_UP_SQUEEZE: i64 = 32;
+
+/// Stretches of consecutive packets that can still be asked for again.
+const RUNS_MAX: usize = 16;
+
+/// The way of one track to one viewer.
+#[derive(Debug)]
+pub(crate) struct Outlet {
+    /// Place among the stream's tracks.
+    pub(crate) track: usize,
+    /// Place among the session's senders.
+    pub(crate) sender: usize,
+    kind: Kind,
+    clock_rate: u32,
+    /// RTP timestamp of media time zero.
+    timestamp_base: u32,
+    /// Index of the burst that comes next; `None` before the start.
+    next: Option<u64>,
+    /// Nothing can be decoded before the next keyframe.
+    wants_keyframe: bool,
+    /// Frames up to here are the squeezed past.
+    live_from: MediaTime,
+    queue: VecDeque<Queued>,
+    runs: VecDeque<Run>,
+}
+
+/// A burst that waits, wholly or in part.
+#[derive(Clone, Debug)]
+pub(crate) struct Queued {
+    pub(crate) burst: Arc<Burst>,
+    /// When the shard held it.
+    pub(crate) picked: Instant,
+    /// Packets that left already.
+    pub(crate) sent: usize,
+}
+
+/// Consecutive sequence numbers that carry consecutive packets of the track.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    sequence: u64,
+    packet: u64,
+    count: u64,
+}
+
+/// What became of a burst offered to an outlet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// It waits its turn.
+    Queued,
+    /// It came before the viewer's start, or cannot be decoded yet.
+    Passed,
+    /// It and `frames` waiting ones were dropped: the viewer is too slow.
+    Skipped {
+        /// Bursts dropped.
+        frames: usize,
+    },
+}
+
+impl Outlet {
+    pub(crate) fn new(
+        track: usize,
+        sender: usize,
+        kind: Kind,
+        clock_rate: u32,
+        timestamp_base: u32,
+    ) -> Self {
+        Self {
+            track,
+            sender,
+            kind,
+            clock_rate,
+            timestamp_base,
+            next: None,
+            wants_keyframe: kind == Kind::Video,
+            live_from: MediaTime::from_nanos(i64::MIN),
+            queue: VecDeque::new(),
+            runs: VecDeque::new(),
+        }
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Starts at the keyframe that leads `past`, if the past is not too long.
+    /// True if the viewer has a picture now.
+    pub(crate) fn catch_up(&mut self, past: Vec<Arc<Burst>>, now: Instant) -> bool {
+        let bytes: usize = past.iter().map(|burst| burst.payload_bytes()).sum();
+        let Some(newest) = past.last().filter(|_| bytes <= CATCH_UP_BYTES_MAX) else {
+            return false;
+        };
+        self.live_from = newest.time;
+        self.next = Some(newest.index + 1);
+        self.wants_keyframe = false;
+        self.queue.extend(past.into_iter().map(|burst| Queued {
+            burst,
+            picked: now,
+            sent: 0,
+        }));
+        true
+    }
+
+    /// Offers a burst that was just published.
+    pub(crate) fn offer(&mut self, burst: &Arc<Burst>, now: Instant) -> Taken {
+        if self.next.is_some_and(|next| burst.index < next) {
+            return Taken::Passed;
+        }
+        let gap = self.next.is_some_and(|next| burst.index > next);
+        self.next = Some(burst.index + 1);
+        let starts = burst.keyframe && burst.first;
+        if self.kind == Kind::Video && gap && !starts {
+            self.wants_keyframe = true;
+        }
+        if self.wants_keyframe && !starts {
+            return Taken::Passed;
+        }
+        self.wants_keyframe = false;
+        let skipped = self.skip_overdue(now);
+        if skipped > 0 && !starts && self.kind == Kind::Video {
+            self.wants_keyframe = true;
+            return Taken::Skipped {
+                frames: skipped + 1,
+            };
+        }
+        self.queue.push_back(Queued {
+            burst: Arc::clone(burst),
+            picked: now,
+            sent: 0,
+        });
+        if skipped > 0 {
+            Taken::Skipped { frames: skipped }
+        } else {
+            Taken::Queued
+        }
+    }
+
+    /// Drops what waited beyond its budget; a burst that began to leave is
+    /// finished, so that the viewer never gets half a frame on purpose.
+    fn skip_overdue(&mut self, now: Instant) -> usize {
+        let overdue = |queued: &Queued| {
+            self.live_from < queued.burst.time
+                && now.saturating_duration_since(queued.picked) > QUEUE_BUDGET
+        };
+        if !self.queue.front().is_some_and(overdue) {
+            return 0;
+        }
+        let keep = usize::from(self.queue.front().is_some_and(|queued| queued.sent > 0));
+        let dropped = self.queue.len() - keep;
+        self.queue.truncate(keep);
+        dropped
+    }
+
+    /// No picture can be decoded until the next keyframe.
+    pub(crate) fn wants_keyframe(&self) -> bool {
+        self.wants_keyframe
+    }
+
+    /// The burst that leaves next.
+    pub(crate) fn front(&self) -> Option<&Queued> {
+        self.queue.front()
+    }
+
+    /// `count` packets of the front burst left; true if it left whole.
+    pub(crate) fn advance(&mut self, count: usize) -> bool {
+        let Some(front) = self.queue.front_mut() else {
+            return false;
+        };
+        front.sent += count;
+        let whole = front.sent >= front.burst.packet_count();
+        if whole {
+            self.queue.pop_front();
+        }
+        whole
+    }
+
+    /// The frame belongs to the squeezed past, so its delay says nothing.
+    pub(crate) fn is_past(&self, time: MediaTime) -> bool {
+        time < self.live_from
+    }
+
+    /// The viewer's RTP timestamp for `time`; the same for every transmission.
+    pub(crate) fn timestamp(&self, time: MediaTime) -> u32 {
+        let shown = if time < self.live_from {
+            let behind = self.live_from.nanos() - time.nanos();
+            MediaTime::from_nanos(self.live_from.nanos() - behind / CATCH_UP_SQUEEZE)
+        } else {
+            time
+        };
+        // The low 32 bits are what an RTP timestamp is (RFC 3550 §5.1).
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "timestamps wrap"
+        )]
+        let ticks = shown.ticks(self.clock_rate) as u32;
+        self.timestamp_base.wrapping_add(ticks)
+    }
+
+    /// Packet `packet` of the track left under `sequence`.
+    pub(crate) fn note_sent(&mut self, sequence: u64, packet: u64) {
+        if let Some(run) = self.runs.back_mut()
+            && run.sequence + run.count == sequence
+            && run.packet + run.count == packet
+        {
+            run.count += 1;
+            return;
+        }
+        if self.runs.len() == RUNS_MAX {
+            self.runs.pop_front();
+        }
+        self.runs.push_back(Run {
+            sequence,
+            packet,
+            count: 1,
+        });
+    }
+
+    /// The track's packet that left under the extended `sequence`; `None` if
+    /// none did, or too long ago.
+    pub(crate) fn packet_of(&self, sequence: u64) -> Option<u64> {
+        let run = self
+            .runs
+            .iter()
+            .rev()
+            .find(|run| run.sequence <= sequence)?;
+        let within = sequence - run.sequence;
+        (within < run.count).then_some(run.packet + within)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use glassline_media::{BurstBuilder, Stamps};
+
+    const FRAME: Duration = Duration::from_nanos(33_333_333);
+
+    fn burst(index: u64, keyframe: bool) -> Arc<Burst> {
+        let mut builder = BurstBuilder::default();
+        builder.push(b"one");
+        builder.push(b"two");
+        let time = MediaTime::from_ticks(i64::try_from(index).expect("small") * 3000, 90_000);
+        let mut burst = builder
+            .build(0, time, keyframe, Stamps::arrived(Instant::now()))
+            .expect("packets");
+        burst.index = index;
+        burst.first_packet = index * 2;
+        Arc::new(burst)
+    }
+
+    fn video() -> Outlet {
+        Outlet::new(0, 0, Kind::Video, 90_000, 1_000_000)
+    }
+
+    #[test]
+    fn a_new_viewer_starts_at_the_keyframe_and_time_is_squeezed_to_now() {
+        let (mut outlet, now) = (video(), Instant::now());
+        let past: Vec<_> = (60..90).map(|index| burst(index, index == 60)).collect();
+        assert!(outlet.catch_up(past.clone(), now));
+        assert_eq!(
+            outlet.offer(&past[29], now),
+            Taken::Passed,
+            "already in the past"
+        );
+        assert_eq!(outlet.offer(&burst(90, false), now), Taken::Queued);
+        let ticks = |index| {
+            outlet
+                .timestamp(burst(index, false).time)
+                .wrapping_sub(1_000_000)
+        };
+        assert_eq!(ticks(89), 89 * 3000);
+        assert_eq!(ticks(90), 90 * 3000);
+        let squeezed: Vec<u32> = (60..=89).map(ticks).collect();
+        assert!(
+            squeezed.windows(2).all(|pair| pair[0] < pair[1]),
+            "order is kept"
+        );
+        assert_eq!(squeezed[29] - squeezed[0], 29 * 3000 / 32);
+        assert!(outlet.is_past(past[0].time) && !outlet.is_past(past[29].time));
+    }
+
+    #[test]
+    fn without_a_keyframe_the_viewer_waits_for_one() {
+        let (mut outlet, now) = (video(), Instant::now());
+        assert!(!outlet.catch_up(Vec::new(), now));
+        assert_eq!(outlet.offer(&burst(7, false), now), Taken::Passed);
+        assert_eq!(outlet.offer(&burst(8, true), now), Taken::Queued);
+        assert_eq!(outlet.offer(&burst(9, false), now), Taken::Queued);
+        // A gap in what the shard read: pictures after it cannot be decoded.
+        assert_eq!(outlet.offer(&burst(12, false), now), Taken::Passed);
+        assert!(outlet.wants_keyframe());
+    }
+
+    #[test]
+    fn a_slow_viewer_skips_to_the_next_keyframe_and_is_counted() {
+        let (mut outlet, start) = (video(), Instant::now());
+        assert_eq!(outlet.offer(&burst(0, true), start), Taken::Queued);
+        outlet.advance(1);
+        for index in 1..6 {
+            assert_eq!(
+                outlet.offer(&burst(index, false), start + FRAME),
+                Taken::Queued
+            );
+        }
+        let late = start + FRAME + QUEUE_BUDGET + FRAME;
+        assert_eq!(
+            outlet.offer(&burst(6, false), late),
+            Taken::Skipped { frames: 6 }
+        );
+        assert_eq!(
+            outlet.front().map(|queued| queued.burst.index),
+            Some(0),
+            "half a frame is finished"
+        );
+        assert!(outlet.advance(1));
+        assert_eq!(outlet.offer(&burst(7, false), late), Taken::Passed);
+        assert_eq!(outlet.offer(&burst(8, true), late), Taken::Queued);
+    }
+
+    #[test]
+    fn sequence_numbers_lead_back_to_packets_across_skips() {
+        let mut outlet = video();
+        assert_eq!(outlet.packet_of(0), None);
+        for offset in 0..100u64 {
+            outlet.note_sent(65_500 + offset, 1000 + offset);
+        }
+        for offset in 0..10u64 {
+            outlet.note_sent(65_600 + offset, 5000 + offset);
+        }
+        assert_eq!(outlet.packet_of(65_500), Some(1000));
+        assert_eq!(outlet.packet_of(65_599), Some(1099));
+        assert_eq!(outlet.packet_of(65_605), Some(5005));
+        assert_eq!(outlet.packet_of(65_499), None, "before the first");
+        assert_eq!(outlet.packet_of(65_610), None, "not sent yet");
+        for skip in 1..=RUNS_MAX as u64 {
+            outlet.note_sent(65_609 + skip, 10_000 * skip);
+        }
+        assert_eq!(outlet.packet_of(65_500), None, "too many skips ago");
+    }
+}

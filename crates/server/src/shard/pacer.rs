@@ -1,0 +1,92 @@
+//! Spreads large frames over a few milliseconds.
+//!
+//! A keyframe sent at line rate overruns shallow buffers on the way: media
+//! servers that did so saw some ninety times the loss of ones that spread a
+//! frame over 8 ms. Small frames go out at once, so that the batch (one
+//! segmented send) stays whole.
+
+use std::time::{Duration, Instant};
+
+/// Packets that may leave together however small the frame.
+const CHUNK_MIN: usize = 12;
+
+/// Packets that may leave together at most: one segmented send.
+const CHUNK_MAX: usize = 40;
+
+/// A frame is cut into at most this many chunks, so that pacing costs no more
+/// than this many intervals.
+const CHUNKS_PER_FRAME: usize = 4;
+
+/// From one full chunk to the next.
+const INTERVAL: Duration = Duration::from_millis(1);
+
+/// When one viewer's next packets may leave.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Pacer {
+    next: Option<Instant>,
+}
+
+impl Pacer {
+    /// How many packets of a frame of `packets` may leave at `now`; zero before
+    /// [`deadline`](Self::deadline).
+    pub(crate) fn allowance(&self, packets: usize, now: Instant) -> usize {
+        if self.next.is_some_and(|next| next > now) {
+            return 0;
+        }
+        packets
+            .div_ceil(CHUNKS_PER_FRAME)
+            .clamp(CHUNK_MIN, CHUNK_MAX)
+    }
+
+    /// `sent` packets of a frame of `packets` left at `now`.
+    pub(crate) fn sent(&mut self, sent: usize, packets: usize, now: Instant) {
+        let chunk = packets
+            .div_ceil(CHUNKS_PER_FRAME)
+            .clamp(CHUNK_MIN, CHUNK_MAX);
+        let share = u32::try_from(sent.min(chunk)).unwrap_or(u32::MAX);
+        let whole = u32::try_from(chunk).unwrap_or(u32::MAX);
+        self.next = Some(now + INTERVAL * share / whole);
+    }
+
+    /// When the next packets may leave.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Packets left, and when the last did, for a frame of `packets`.
+    fn spread(packets: usize) -> (usize, Duration) {
+        let start = Instant::now();
+        let (mut pacer, mut now, mut left, mut batches) = (Pacer::default(), start, packets, 0);
+        while left > 0 {
+            let count = pacer.allowance(packets, now).min(left);
+            if count == 0 {
+                now = pacer.deadline().expect("held back until a time");
+                continue;
+            }
+            left -= count;
+            batches += 1;
+            pacer.sent(count, packets, now);
+        }
+        (batches, now - start)
+    }
+
+    #[test]
+    fn small_frames_leave_whole_and_at_once() {
+        assert_eq!(spread(1), (1, Duration::ZERO));
+        assert_eq!(spread(12), (1, Duration::ZERO));
+    }
+
+    #[test]
+    fn keyframes_spread_over_a_few_milliseconds() {
+        assert_eq!(spread(100), (4, Duration::from_millis(3)));
+        // A 4K keyframe keeps to chunks that one segmented send can carry.
+        let (batches, took) = spread(400);
+        assert_eq!(batches, 10);
+        assert_eq!(took, Duration::from_millis(9));
+    }
+}

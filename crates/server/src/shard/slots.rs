@@ -1,0 +1,104 @@
+//! Places for viewers that can be named safely after they are gone.
+
+/// Names one occupant of [`Slots`]; a later occupant of the same place has
+/// another generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Key {
+    index: u32,
+    generation: u32,
+}
+
+/// A growing table with stable keys and places used again.
+#[derive(Debug)]
+pub(crate) struct Slots<T> {
+    slots: Vec<Slot<T>>,
+    free: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct Slot<T> {
+    generation: u32,
+    value: Option<T>,
+}
+
+impl<T> Default for Slots<T> {
+    fn default() -> Self {
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+        }
+    }
+}
+
+impl<T> Slots<T> {
+    /// Takes `value` in.
+    pub(crate) fn insert(&mut self, value: T) -> Key {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(Slot {
+                generation: 0,
+                value: None,
+            });
+            u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 viewers on a shard")
+        });
+        let slot = &mut self.slots[index as usize];
+        slot.value = Some(value);
+        Key {
+            index,
+            generation: slot.generation,
+        }
+    }
+
+    /// The occupant `key` names, if it is still there.
+    pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+        let slot = self.slots.get_mut(key.index as usize)?;
+        (slot.generation == key.generation)
+            .then_some(slot.value.as_mut())
+            .flatten()
+    }
+
+    /// Takes the occupant out.
+    pub(crate) fn remove(&mut self, key: Key) -> Option<T> {
+        let slot = self.slots.get_mut(key.index as usize)?;
+        if slot.generation != key.generation {
+            return None;
+        }
+        let value = slot.value.take()?;
+        slot.generation = slot.generation.wrapping_add(1);
+        self.free.push(key.index);
+        Some(value)
+    }
+
+    /// Keys of all occupants.
+    pub(crate) fn keys(&self) -> Vec<Key> {
+        let occupied = self
+            .slots
+            .iter()
+            .enumerate()
+            .filter(|(_, slot)| slot.value.is_some());
+        occupied
+            .filter_map(|(index, slot)| {
+                Some(Key {
+                    index: u32::try_from(index).ok()?,
+                    generation: slot.generation,
+                })
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stale_key_names_nobody() {
+        let mut slots = Slots::default();
+        let first = slots.insert("first");
+        assert_eq!(slots.remove(first), Some("first"));
+        let second = slots.insert("second");
+        assert_eq!(slots.get_mut(first), None);
+        assert_eq!(slots.remove(first), None);
+        assert_eq!(slots.get_mut(second), Some(&mut "second"));
+        assert_eq!(slots.keys(), vec![second]);
+    }
+}

@@ -1,0 +1,372 @@
+//! One viewer: a WebRTC session, the tracks it is sent, and its accounts.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use glassline_hub::{Stream, ViewerToken};
+use glassline_media::{Burst, Kind, Stage, StageTable};
+use glassline_webrtc::{Event, Session};
+
+use super::counters::Counters;
+use super::frame_log::{FrameLog, FrameStamps};
+use super::outbox::{Outbox, Route};
+use super::outlet::{Outlet, Taken};
+use super::pacer::Pacer;
+use crate::registry::{Permit, SessionId};
+
+/// Addresses of one viewer that lead to its session: one for each candidate
+/// pair that a browser tries.
+const ADDRESSES_MAX: usize = 16;
+
+/// A viewer's session and everything that the server keeps for it.
+#[derive(Debug)]
+pub struct Viewer {
+    id: SessionId,
+    stream: Arc<Stream>,
+    pub(super) session: Session,
+    outlets: Vec<Outlet>,
+    pacer: Pacer,
+    log: FrameLog,
+    /// Its place among the half-open, until the handshake is done.
+    permit: Option<Permit>,
+    token: Option<ViewerToken>,
+    /// Where its datagrams came from.
+    pub(super) addresses: Vec<SocketAddr>,
+    /// Which of our addresses it writes to.
+    source: Option<IpAddr>,
+    created: Instant,
+    /// The deadline that the shard's timers hold.
+    pub(super) armed: Option<Instant>,
+    last_skip_logged: Option<Instant>,
+}
+
+/// What a shard lends to a viewer for a moment.
+pub(super) struct Lent<'a> {
+    pub(super) outbox: &'a mut Outbox,
+    pub(super) counters: &'a Counters,
+    /// Accounts of the viewer's stream on this shard.
+    pub(super) stages: &'a mut StageTable,
+}
+
+/// What became of a viewer after it was served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Served {
+    /// It goes on.
+    Alive,
+    /// Its datagrams come from elsewhere now, maybe to another shard.
+    Moved,
+    /// It is over.
+    Closed,
+}
+
+impl Viewer {
+    /// A viewer of `stream` whose handshake is still to come.
+    pub fn new(
+        id: SessionId,
+        stream: Arc<Stream>,
+        session: Session,
+        permit: Permit,
+        now: Instant,
+    ) -> Self {
+        let senders = session.senders().iter().enumerate();
+        let outlets = senders
+            .map(|(place, sender)| {
+                Outlet::new(
+                    sender.track,
+                    place,
+                    sender.codec.kind(),
+                    sender.clock_rate,
+                    sender.timestamp_start,
+                )
+            })
+            .collect();
+        Self {
+            id,
+            stream,
+            session,
+            outlets,
+            pacer: Pacer::default(),
+            log: FrameLog::default(),
+            permit: Some(permit),
+            token: None,
+            addresses: Vec::new(),
+            source: None,
+            created: now,
+            armed: None,
+            last_skip_logged: None,
+        }
+    }
+
+    /// Its name in URLs.
+    pub fn id(&self) -> &SessionId {
+        &self.id
+    }
+
+    /// What it watches.
+    pub fn stream(&self) -> &Arc<Stream> {
+        &self.stream
+    }
+
+    /// The session, for what HTTP has to change before a shard adopts it.
+    pub fn session_mut(&mut self) -> &mut Session {
+        &mut self.session
+    }
+
+    /// Its media flows.
+    pub(super) fn is_joined(&self) -> bool {
+        self.token.is_some()
+    }
+
+    /// The frame known to the viewer by `timestamp`.
+    pub(super) fn frame(&self, timestamp: u32) -> Option<FrameStamps> {
+        self.log.find(timestamp)
+    }
+
+    /// Notes where an authentic datagram came from; true if that is news.
+    pub(super) fn note_address(&mut self, from: SocketAddr, to: Option<IpAddr>) -> bool {
+        self.source = to;
+        if self.addresses.contains(&from) || self.addresses.len() == ADDRESSES_MAX {
+            return false;
+        }
+        self.addresses.push(from);
+        true
+    }
+
+    /// Does what the session has to do: events, datagrams, media that may leave.
+    pub(super) fn serve(&mut self, now: Instant, lent: &mut Lent<'_>) -> Served {
+        let mut served = Served::Alive;
+        while let Some(event) = self.session.poll_event() {
+            match self.on_event(event, now, lent) {
+                Served::Alive => {}
+                changed => served = changed,
+            }
+        }
+        if served != Served::Closed {
+            self.flush(now, lent);
+        }
+        self.transmit_control(lent.outbox);
+        served
+    }
+
+    fn transmit_control(&mut self, outbox: &mut Outbox) {
+        let mut datagram = Vec::new();
+        while let Some(destination) = self.session.poll_transmit(&mut datagram) {
+            outbox.send(
+                &datagram,
+                Route {
+                    destination,
+                    source: self.source,
+                },
+            );
+            datagram.clear();
+        }
+    }
+
+    fn on_event(&mut self, event: Event, now: Instant, lent: &mut Lent<'_>) -> Served {
+        match event {
+            Event::Connected { .. } => self.start(now, lent.counters),
+            Event::KeyframeRequest { .. } => {
+                lent.counters.keyframe_requests.add(1);
+                self.stream.request_keyframe();
+            }
+            Event::Nack { sender, lost, .. } => self.repair(sender, &lost, now, lent),
+            Event::AddressChanged { .. } => return Served::Moved,
+            Event::Closed(reason) => {
+                if self.is_joined() {
+                    tracing::info!(session = %self.id, stream = %self.stream.name(), %reason, "viewer left");
+                } else {
+                    lent.counters.handshakes_failed.add(1);
+                    tracing::info!(session = %self.id, stream = %self.stream.name(), %reason, "viewer never arrived");
+                }
+                return Served::Closed;
+            }
+            _ => {}
+        }
+        Served::Alive
+    }
+
+    /// The keys are there: media begins, at the last keyframe if there is one.
+    fn start(&mut self, now: Instant, counters: &Counters) {
+        if self.is_joined() {
+            return;
+        }
+        self.permit = None;
+        self.token = Some(self.stream.viewer());
+        counters.joined.add(1);
+        let took = now.saturating_duration_since(self.created);
+        tracing::info!(session = %self.id, stream = %self.stream.name(), ms = took.as_millis(), "viewer joined");
+        for outlet in &mut self.outlets {
+            if outlet.kind() == Kind::Video
+                && !outlet.catch_up(self.stream.since_keyframe(outlet.track), now)
+            {
+                self.stream.request_keyframe();
+            }
+        }
+    }
+
+    /// Takes a burst that was just published, held by the shard since `picked`.
+    pub(super) fn offer(&mut self, burst: &Arc<Burst>, picked: Instant, counters: &Counters) {
+        if !self.is_joined() {
+            return;
+        }
+        let Some(outlet) = self
+            .outlets
+            .iter_mut()
+            .find(|outlet| outlet.track == burst.track)
+        else {
+            return;
+        };
+        if let Taken::Skipped { frames } = outlet.offer(burst, picked) {
+            counters.dropped_slow.add(frames as u64);
+            // Once in a while, not once per frame: the log must not become the slow part.
+            let quiet = self
+                .last_skip_logged
+                .is_none_or(|at| picked.saturating_duration_since(at) > Duration::from_secs(10));
+            if quiet {
+                self.last_skip_logged = Some(picked);
+                tracing::warn!(session = %self.id, stream = %self.stream.name(), frames, "viewer too slow, skipped to the next keyframe");
+            }
+        }
+        if outlet.wants_keyframe() {
+            self.stream.request_keyframe();
+        }
+    }
+
+    /// Sends what may leave at `now`: sound first, it is small and must not
+    /// stand behind a keyframe.
+    pub(super) fn flush(&mut self, now: Instant, lent: &mut Lent<'_>) {
+        let Some(destination) = self.session.peer() else {
+            return;
+        };
+        let route = Route {
+            destination,
+            source: self.source,
+        };
+        for kind in [Kind::Audio, Kind::Video] {
+            for place in 0..self.outlets.len() {
+                if self.outlets[place].kind() == kind {
+                    self.flush_outlet(place, route, now, lent);
+                }
+            }
+        }
+    }
+
+    fn flush_outlet(&mut self, place: usize, route: Route, now: Instant, lent: &mut Lent<'_>) {
+        let outlet = &mut self.outlets[place];
+        let mut now = now;
+        while let Some(queued) = outlet.front() {
+            if lent.outbox.is_blocked() {
+                return;
+            }
+            let queued = queued.clone();
+            let packets = queued.burst.packet_count();
+            let allowance = match outlet.kind() {
+                Kind::Video => self.pacer.allowance(packets, now),
+                Kind::Audio => packets,
+            };
+            let count = allowance.min(packets - queued.sent);
+            if count == 0 {
+                return;
+            }
+            let timestamp = outlet.timestamp(queued.burst.time);
+            let live = !outlet.is_past(queued.burst.time);
+            if live && queued.sent == 0 {
+                self.session
+                    .anchor(outlet.sender, timestamp, queued.burst.stamps.reference);
+            }
+            let mut batch = lent.outbox.batch(route);
+            for index in queued.sent..queued.sent + count {
+                let Some(payload) = queued.burst.payload(index) else {
+                    break;
+                };
+                let marker = queued.burst.marker(index) && outlet.kind() == Kind::Video;
+                let packet = queued.burst.first_packet + index as u64;
+                batch.push(|out| {
+                    let sealed =
+                        self.session
+                            .seal(outlet.sender, timestamp, marker, payload, now, out);
+                    sealed.map_or(0, |sealed| {
+                        outlet.note_sent(sealed.sequence, packet);
+                        sealed.len
+                    })
+                });
+            }
+            drop(batch);
+            let sent = Instant::now();
+            if outlet.kind() == Kind::Video {
+                self.pacer.sent(count, packets, now);
+            }
+            let whole = outlet.advance(count);
+            if whole && live && outlet.kind() == Kind::Video && queued.burst.last {
+                let frame = FrameStamps {
+                    timestamp,
+                    origin: queued.burst.stamps.origin,
+                    published: queued.burst.stamps.published,
+                    picked: queued.picked,
+                    paced: now,
+                    sent,
+                };
+                for (stage, delay) in frame.stages() {
+                    if matches!(stage, Stage::Pace | Stage::Send) {
+                        lent.stages.record(stage, delay, sent);
+                    }
+                }
+                self.log.push(frame);
+            }
+            now = sent;
+        }
+    }
+
+    /// Sends again what the viewer missed, sealed anew from the shared ring.
+    fn repair(&mut self, sender: usize, lost: &[u64], now: Instant, lent: &mut Lent<'_>) {
+        let Some(destination) = self.session.peer() else {
+            return;
+        };
+        let Some(outlet) = self.outlets.iter().find(|outlet| outlet.sender == sender) else {
+            return;
+        };
+        let mut batch = lent.outbox.batch(Route {
+            destination,
+            source: self.source,
+        });
+        for sequence in lost {
+            let packet = outlet.packet_of(*sequence);
+            let found = packet.and_then(|packet| self.stream.find(outlet.track, packet));
+            let Some((burst, index)) = found else {
+                lent.counters.unrepairable.add(1);
+                continue;
+            };
+            let Some(payload) = burst.payload(index) else {
+                continue;
+            };
+            let timestamp = outlet.timestamp(burst.time);
+            let marker = burst.marker(index) && outlet.kind() == Kind::Video;
+            batch.push(|out| {
+                let sealed = self
+                    .session
+                    .seal_retransmission(sender, *sequence, timestamp, marker, payload, now, out);
+                let sent = u64::from(sealed.is_some());
+                lent.counters.retransmissions.add(sent);
+                sealed.unwrap_or(0)
+            });
+        }
+    }
+
+    /// When this viewer has to be served next.
+    pub(super) fn deadline(&mut self, now: Instant) -> Option<Instant> {
+        let waits = self
+            .outlets
+            .iter()
+            .any(|outlet| outlet.kind() == Kind::Video && outlet.front().is_some());
+        let paced = if waits {
+            self.pacer.deadline().map(|at| at.max(now))
+        } else {
+            None
+        };
+        [self.session.poll_timeout(), paced]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+}

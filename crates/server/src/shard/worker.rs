@@ -1,0 +1,561 @@
+//! The shard's loop.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsRawFd;
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use glassline_media::Burst;
+use glassline_net::{ReceiveBatch, UdpSocket};
+use glassline_webrtc::{DatagramKind, classify, stun_username};
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token};
+
+use super::command::{Command, Forwarded};
+use super::counters::Counters;
+use super::feed::Feed;
+use super::outbox::Outbox;
+use super::slots::{Key, Slots};
+use super::timers::Timers;
+use super::viewer::{Lent, Served, Viewer};
+use super::{Bell, Shared};
+use crate::registry::{Entry, Home, SessionId};
+
+pub(super) const WAKE: Token = Token(0);
+const SOCKET: Token = Token(1);
+
+/// A shard looks around at least this often, should a wake-up be lost.
+const IDLE: Duration = Duration::from_secs(1);
+
+/// Datagrams taken before media gets its turn again.
+const BATCHES_PER_TURN: usize = 8;
+
+/// One shard's state; lives on its thread.
+pub(super) struct Worker {
+    index: usize,
+    poll: Poll,
+    outbox: Outbox,
+    waits_writable: bool,
+    local: SocketAddr,
+    bell: Arc<Bell>,
+    commands: Receiver<Command>,
+    counters: Arc<Counters>,
+    shared: Arc<Shared>,
+    viewers: Slots<Box<Viewer>>,
+    by_address: HashMap<SocketAddr, Key>,
+    by_session: HashMap<SessionId, Key>,
+    feeds: Vec<Feed>,
+    timers: Timers,
+    bursts: Vec<Arc<Burst>>,
+    stopping: bool,
+}
+
+/// Where a datagram came from and went to.
+#[derive(Clone, Copy, Debug)]
+struct Path {
+    source: SocketAddr,
+    /// As the session knows it: one of its candidates.
+    destination: SocketAddr,
+    /// For replies from a wildcard socket.
+    local: Option<IpAddr>,
+}
+
+impl Worker {
+    pub(super) fn new(
+        index: usize,
+        poll: Poll,
+        socket: UdpSocket,
+        bell: Arc<Bell>,
+        commands: Receiver<Command>,
+        counters: Arc<Counters>,
+        shared: Arc<Shared>,
+    ) -> io::Result<Self> {
+        poll.registry().register(
+            &mut SourceFd(&socket.as_raw_fd()),
+            SOCKET,
+            Interest::READABLE,
+        )?;
+        let local = socket.local_addr();
+        Ok(Self {
+            index,
+            poll,
+            outbox: Outbox::new(socket, Arc::clone(&counters)),
+            waits_writable: false,
+            local,
+            bell,
+            commands,
+            counters,
+            shared,
+            viewers: Slots::default(),
+            by_address: HashMap::new(),
+            by_session: HashMap::new(),
+            feeds: Vec::new(),
+            timers: Timers::default(),
+            bursts: Vec::new(),
+            stopping: false,
+        })
+    }
+
+    /// Runs until [`Command::Stop`].
+    pub(super) fn run(mut self) {
+        let mut events = Events::with_capacity(8);
+        let mut batch = ReceiveBatch::new(ReceiveBatch::CAPACITY_MAX);
+        while !self.stopping {
+            let now = Instant::now();
+            let wait = self
+                .timers
+                .next()
+                .map_or(IDLE, |at| at.saturating_duration_since(now).min(IDLE));
+            if let Err(error) = self.poll.poll(&mut events, Some(wait))
+                && error.kind() != io::ErrorKind::Interrupted
+            {
+                tracing::error!(%error, shard = self.index, "cannot wait for events");
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            // Media first: it is what is measured, and one wake-up brings it.
+            self.bell.hush();
+            self.publish();
+            self.obey();
+            self.receive(&mut batch);
+            self.expire();
+            self.unblock();
+        }
+    }
+
+    /// Reads every stream once and offers what is new to its viewers.
+    fn publish(&mut self) {
+        let mut bursts = std::mem::take(&mut self.bursts);
+        for place in 0..self.feeds.len() {
+            let now = Instant::now();
+            let feed = &mut self.feeds[place];
+            feed.read(&mut bursts, now);
+            if bursts.is_empty() {
+                continue;
+            }
+            let stages = Arc::clone(&feed.stages);
+            let mut stages = stages.lock().unwrap_or_else(PoisonError::into_inner);
+            for index in 0..self.feeds[place].viewers.len() {
+                let key = self.feeds[place].viewers[index];
+                let Some(viewer) = self.viewers.get_mut(key) else {
+                    continue;
+                };
+                for burst in &bursts {
+                    viewer.offer(burst, now, &self.counters);
+                }
+                let mut lent = Lent {
+                    outbox: &mut self.outbox,
+                    counters: &self.counters,
+                    stages: &mut stages,
+                };
+                viewer.flush(Instant::now(), &mut lent);
+                arm(viewer, key, now, &mut self.timers);
+            }
+            bursts.clear();
+        }
+        self.bursts = bursts;
+    }
+
+    fn obey(&mut self) {
+        while let Ok(command) = self.commands.try_recv() {
+            let now = Instant::now();
+            match command {
+                Command::Adopt(viewer) => {
+                    let key = self.adopt(viewer);
+                    self.serve(key, now);
+                }
+                Command::Forward {
+                    session,
+                    from,
+                    datagram,
+                } => self.take_forwarded(&session, from, datagram),
+                Command::Leave(session) => {
+                    self.change(&session, now, |viewer| viewer.session.close(now));
+                }
+                Command::Trickle(session, candidates) => self.change(&session, now, |viewer| {
+                    for candidate in &candidates {
+                        viewer.session.add_remote_candidate(candidate, now);
+                    }
+                }),
+                Command::Restart {
+                    session,
+                    ours,
+                    theirs,
+                } => {
+                    self.change(&session, now, |viewer| {
+                        viewer.session.restart_ice(ours, theirs, now)
+                    });
+                }
+                Command::Stamps {
+                    session,
+                    timestamps,
+                    reply,
+                } => {
+                    let viewer = self
+                        .by_session
+                        .get(&session)
+                        .and_then(|key| self.viewers.get_mut(*key));
+                    let stamps = viewer.map_or_else(Vec::new, |viewer| {
+                        timestamps
+                            .iter()
+                            .map(|timestamp| viewer.frame(*timestamp))
+                            .collect()
+                    });
+                    // Whoever asked may have gone; then nobody wants to know.
+                    let _ = reply.send(stamps);
+                }
+                Command::Stop => {
+                    for key in self.viewers.keys() {
+                        if let Some(viewer) = self.viewers.get_mut(key) {
+                            viewer.session.close(now);
+                        }
+                        self.serve(key, now);
+                    }
+                    self.stopping = true;
+                }
+            }
+        }
+    }
+
+    /// Changes one viewer from outside and serves it at once.
+    fn change(&mut self, session: &SessionId, now: Instant, change: impl FnOnce(&mut Viewer)) {
+        let Some(key) = self.by_session.get(session).copied() else {
+            return;
+        };
+        if let Some(viewer) = self.viewers.get_mut(key) {
+            change(viewer);
+            self.serve(key, now);
+        }
+    }
+
+    fn receive(&mut self, batch: &mut ReceiveBatch) {
+        for _ in 0..BATCHES_PER_TURN {
+            match self.outbox.socket().receive_batch(batch) {
+                Ok(0) => return,
+                Ok(_) => {}
+                Err(error) => {
+                    // An ICMP answer to an earlier datagram shows up here, too.
+                    tracing::debug!(%error, shard = self.index, "receive");
+                    return;
+                }
+            }
+            let now = Instant::now();
+            self.counters.received.add(batch.len() as u64);
+            for datagram in batch.iter_mut() {
+                let path = Path {
+                    source: datagram.source,
+                    destination: self.destination(datagram.destination),
+                    local: datagram.destination,
+                };
+                self.take(datagram.bytes, path, now);
+            }
+            if batch.len() < batch.capacity() {
+                return;
+            }
+        }
+        // More may wait; an edge-triggered poll would not tell again.
+        self.bell.ring();
+    }
+
+    /// Our address as viewers know it.
+    fn destination(&self, local: Option<IpAddr>) -> SocketAddr {
+        let actual = local.unwrap_or(self.local.ip());
+        let advertised = self
+            .shared
+            .advertise
+            .iter()
+            .find(|ip| ip.is_ipv4() == actual.is_ipv4());
+        SocketAddr::new(advertised.copied().unwrap_or(actual), self.local.port())
+    }
+
+    fn take(&mut self, bytes: &mut [u8], path: Path, now: Instant) {
+        if let Some(key) = self.by_address.get(&path.source).copied() {
+            self.give(key, bytes, path, now);
+            return;
+        }
+        let stun = bytes
+            .first()
+            .is_some_and(|first| classify(*first) == DatagramKind::Stun);
+        let entry = stun
+            .then(|| stun_username(bytes))
+            .flatten()
+            .and_then(|(ours, _)| self.shared.registry.by_ufrag(ours));
+        match entry {
+            Some(entry) => self.knock(&entry, bytes, path, now),
+            None => self.counters.stray.add(1),
+        }
+    }
+
+    /// A datagram for viewer `key` of this shard.
+    fn give(&mut self, key: Key, bytes: &mut [u8], path: Path, now: Instant) {
+        let Some(viewer) = self.viewers.get_mut(key) else {
+            return;
+        };
+        match viewer
+            .session
+            .handle_datagram(now, path.source, path.destination, bytes)
+        {
+            Ok(_) => {
+                if viewer.note_address(path.source, path.local) {
+                    self.by_address.insert(path.source, key);
+                }
+            }
+            Err(_) => self.counters.refused.add(1),
+        }
+        self.serve(key, now);
+    }
+
+    /// A STUN request from an unknown address for a known session.
+    fn knock(&mut self, entry: &Arc<Entry>, bytes: &mut [u8], path: Path, now: Instant) {
+        let mut home = entry.home();
+        match std::mem::replace(&mut *home, Home::Gone) {
+            Home::Waiting(mut viewer) => {
+                let accepted =
+                    viewer
+                        .session
+                        .handle_datagram(now, path.source, path.destination, bytes);
+                if accepted.is_err() {
+                    // Not authentic: the true viewer may still come.
+                    self.counters.refused.add(1);
+                    *home = Home::Waiting(viewer);
+                    return;
+                }
+                *home = Home::Shard(self.index);
+                drop(home);
+                viewer.note_address(path.source, path.local);
+                let key = self.adopt(viewer);
+                self.serve(key, now);
+            }
+            Home::Shard(index) => {
+                *home = Home::Shard(index);
+                drop(home);
+                self.knock_owned(entry, index, bytes, path, now);
+            }
+            Home::Gone => self.counters.stray.add(1),
+        }
+    }
+
+    /// A STUN request for a viewer that a shard owns, from an address that is new to us.
+    fn knock_owned(
+        &mut self,
+        entry: &Entry,
+        owner: usize,
+        bytes: &mut [u8],
+        path: Path,
+        now: Instant,
+    ) {
+        if owner == self.index {
+            if let Some(key) = self.by_session.get(&entry.id).copied() {
+                self.give(key, bytes, path, now);
+            }
+            return;
+        }
+        let datagram = Forwarded {
+            bytes: bytes.to_vec(),
+            source: path.source,
+            destination: path.destination,
+            local: path.local,
+        };
+        let forward = Command::Forward {
+            session: entry.id.clone(),
+            from: self.index,
+            datagram,
+        };
+        if let Some(shard) = self.shared.shard(owner) {
+            // A full inbox counts it; STUN comes again.
+            let _ = shard.send(forward);
+        }
+    }
+
+    /// A datagram for one of our viewers that landed on shard `from`. Once the
+    /// viewer has chosen that address, it moves there.
+    fn take_forwarded(&mut self, session: &SessionId, from: usize, mut datagram: Forwarded) {
+        let now = Instant::now();
+        let Some(key) = self.by_session.get(session).copied() else {
+            return;
+        };
+        let Some(viewer) = self.viewers.get_mut(key) else {
+            return;
+        };
+        let path = Path {
+            source: datagram.source,
+            destination: datagram.destination,
+            local: datagram.local,
+        };
+        if viewer
+            .session
+            .handle_datagram(now, path.source, path.destination, &mut datagram.bytes)
+            .is_err()
+        {
+            self.counters.refused.add(1);
+            return;
+        }
+        viewer.note_address(path.source, path.local);
+        if self.serve(key, now) == Served::Moved {
+            self.hand_over(key, from);
+        }
+    }
+
+    fn hand_over(&mut self, key: Key, to: usize) {
+        let Some(shard) = self.shared.shard(to).cloned() else {
+            return;
+        };
+        let Some(viewer) = self.release(key) else {
+            return;
+        };
+        let entry = self.shared.registry.by_id(viewer.id());
+        if let Some(entry) = &entry {
+            *entry.home() = Home::Shard(to);
+        }
+        if let Err(Command::Adopt(viewer)) = shard.send(Command::Adopt(viewer)) {
+            // Its inbox is full: it stays here, and its next request tries again.
+            if let Some(entry) = entry {
+                *entry.home() = Home::Shard(self.index);
+            }
+            self.adopt(viewer);
+        }
+    }
+
+    /// Owns `viewer` from now on.
+    fn adopt(&mut self, viewer: Box<Viewer>) -> Key {
+        let stream = Arc::clone(viewer.stream());
+        let session = viewer.id().clone();
+        let addresses = viewer.addresses.clone();
+        let key = self.viewers.insert(viewer);
+        if let Some(viewer) = self.viewers.get_mut(key) {
+            viewer.armed = None;
+        }
+        for address in addresses {
+            self.by_address.insert(address, key);
+        }
+        self.by_session.insert(session, key);
+        let place = self
+            .feeds
+            .iter()
+            .position(|feed| Arc::ptr_eq(feed.stream(), &stream));
+        let place = place.unwrap_or_else(|| {
+            let stages = self.shared.board.stages(stream.name(), self.index);
+            self.feeds
+                .push(Feed::new(&stream, Arc::clone(&self.bell) as _, stages));
+            self.feeds.len() - 1
+        });
+        self.feeds[place].viewers.push(key);
+        key
+    }
+
+    /// Takes a viewer out of all tables.
+    fn release(&mut self, key: Key) -> Option<Box<Viewer>> {
+        let viewer = self.viewers.remove(key)?;
+        for address in &viewer.addresses {
+            if self.by_address.get(address) == Some(&key) {
+                self.by_address.remove(address);
+            }
+        }
+        self.by_session.remove(viewer.id());
+        if let Some(place) = self
+            .feeds
+            .iter()
+            .position(|feed| Arc::ptr_eq(feed.stream(), viewer.stream()))
+        {
+            self.feeds[place].viewers.retain(|other| *other != key);
+            if self.feeds[place].viewers.is_empty() {
+                self.feeds.swap_remove(place);
+            }
+        }
+        Some(viewer)
+    }
+
+    /// Lets a viewer do what it has to do now.
+    fn serve(&mut self, key: Key, now: Instant) -> Served {
+        let Some(viewer) = self.viewers.get_mut(key) else {
+            return Served::Closed;
+        };
+        let feed = self
+            .feeds
+            .iter()
+            .find(|feed| Arc::ptr_eq(feed.stream(), viewer.stream()));
+        let Some(feed) = feed else {
+            return Served::Closed;
+        };
+        let mut stages = feed.stages.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lent = Lent {
+            outbox: &mut self.outbox,
+            counters: &self.counters,
+            stages: &mut stages,
+        };
+        let served = viewer.serve(now, &mut lent);
+        arm(viewer, key, now, &mut self.timers);
+        drop(stages);
+        if served == Served::Closed
+            && let Some(viewer) = self.release(key)
+        {
+            if let Some(entry) = self.shared.registry.remove(viewer.id()) {
+                *entry.home() = Home::Gone;
+            }
+            self.shared
+                .board
+                .forget(viewer.stream().name(), viewer.id());
+        }
+        served
+    }
+
+    fn expire(&mut self) {
+        let now = Instant::now();
+        while let Some((at, key)) = self.timers.pop_due(now) {
+            let Some(viewer) = self.viewers.get_mut(key) else {
+                continue;
+            };
+            if viewer.armed != Some(at) {
+                continue;
+            }
+            viewer.armed = None;
+            if viewer.session.poll_timeout().is_some_and(|due| due <= now) {
+                viewer.session.handle_timeout(now);
+            }
+            self.serve(key, now);
+        }
+    }
+
+    /// Goes on where the full socket stopped us, and asks to be told when it can.
+    fn unblock(&mut self) {
+        if self.outbox.is_blocked() {
+            self.outbox.resume();
+        }
+        let blocked = self.outbox.is_blocked();
+        if blocked == self.waits_writable {
+            return;
+        }
+        let interest = if blocked {
+            Interest::READABLE | Interest::WRITABLE
+        } else {
+            Interest::READABLE
+        };
+        let fd = self.outbox.socket().as_raw_fd();
+        match self
+            .poll
+            .registry()
+            .reregister(&mut SourceFd(&fd), SOCKET, interest)
+        {
+            Ok(()) => self.waits_writable = blocked,
+            Err(error) => tracing::error!(%error, shard = self.index, "cannot wait for the socket"),
+        }
+        if !blocked {
+            let now = Instant::now();
+            for key in self.viewers.keys() {
+                self.serve(key, now);
+            }
+        }
+    }
+}
+
+/// Sets the viewer's timer if it has to be served earlier than known.
+fn arm(viewer: &mut Viewer, key: Key, now: Instant, timers: &mut Timers) {
+    if let Some(at) = viewer.deadline(now)
+        && viewer.armed.is_none_or(|armed| at < armed)
+    {
+        viewer.armed = Some(at);
+        timers.arm(at, key);
+    }
+}
