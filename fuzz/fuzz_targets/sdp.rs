@@ -1,0 +1,78 @@
+//! Session descriptions: what parses is written and parsed again to the same;
+//! what is answered gives an answer that our own client agrees to; any text may
+//! come as the answer to our offer or as a fragment.
+
+#![no_main]
+
+use glassline_media::{Codec, Kind, Ssrc, Track, VideoParameters};
+use glassline_webrtc::sdp::{
+    Fingerprint, Fragment, IceCredentials, LocalDescription, OfferParameters, SenderSsrc,
+    SessionDescription, answer, apply_answer, negotiate, offer, restart_fragment,
+};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return;
+    };
+    if let Ok(fragment) = Fragment::parse(text) {
+        assert_eq!(Fragment::parse(&fragment.to_string()), Ok(fragment.clone()));
+        let body = restart_fragment(&fragment, &credentials(), &[]);
+        Fragment::parse(&body).expect("we wrote it");
+    }
+    let ours = offer(&OfferParameters {
+        kinds: vec![Kind::Video, Kind::Audio],
+        credentials: credentials(),
+        fingerprint: Fingerprint::sha256([1; 32]),
+        candidates: Vec::new(),
+        session_id: 1,
+    });
+    let _ = apply_answer(&ours, text);
+    let description = match SessionDescription::parse(text) {
+        Ok(description) => description,
+        Err(error) => {
+            assert!((1..=text.split('\n').count() + 1).contains(&error.line));
+            return;
+        }
+    };
+    let written = description.to_string();
+    assert_eq!(SessionDescription::parse(&written), Ok(description.clone()));
+    answered(&description);
+});
+
+fn answered(offer: &SessionDescription) {
+    let tracks = [
+        Track::h264(VideoParameters::default()),
+        Track::audio(Codec::Opus, 2),
+        Track::audio(Codec::Pcmu, 1),
+    ];
+    let Ok(negotiated) = negotiate(offer, &tracks) else {
+        return;
+    };
+    let local = LocalDescription {
+        credentials: credentials(),
+        fingerprint: Fingerprint::sha256([2; 32]),
+        candidates: vec!["192.0.2.7:8189".parse().expect("an address")],
+        session_id: 1,
+        session_version: 1,
+        senders: vec![
+            SenderSsrc {
+                ssrc: Ssrc(1),
+                rtx: Some(Ssrc(2)),
+            };
+            negotiated.tracks.len()
+        ],
+        cname: "cname".to_owned(),
+        stream_id: "stream".to_owned(),
+    };
+    let text = answer(&negotiated, &local);
+    let agreed = apply_answer(offer, &text).expect("we answered it");
+    assert_eq!(agreed.media.len(), negotiated.tracks.len());
+}
+
+fn credentials() -> IceCredentials {
+    IceCredentials {
+        ufrag: "ufrag".to_owned(),
+        pwd: "aPasswordOfTwentyTwoCh".to_owned(),
+    }
+}
