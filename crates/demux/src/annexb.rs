@@ -1,0 +1,359 @@
+//! The H.264 byte stream format (ITU-T H.264 annex B): NAL units behind start codes.
+//!
+//! [`nals`] cuts bytes in memory; [`Scanner`] reads a file of any size through a
+//! window of 64 KiB and says where its NAL units lie.
+
+use std::io::{self, Read};
+
+/// The NAL units of an access unit in Annex-B form, without start codes and
+/// without the zero bytes that may follow a unit (B.1.1). Bytes before the first
+/// start code are passed over, empty units left out.
+pub fn nals(bytes: &[u8]) -> Nals<'_> {
+    let start = find_start_code(bytes).map_or(bytes.len(), |at| at + START_CODE.len());
+    Nals {
+        rest: bytes.get(start..).unwrap_or_default(),
+    }
+}
+
+/// Iterator of [`nals`].
+#[derive(Clone, Debug)]
+pub struct Nals<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Nals<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        while !self.rest.is_empty() {
+            let (unit, rest) = match find_start_code(self.rest) {
+                Some(at) => (&self.rest[..at], &self.rest[at + START_CODE.len()..]),
+                None => (self.rest, [].as_slice()),
+            };
+            self.rest = rest;
+            let unit = trim_zeros(unit);
+            if !unit.is_empty() {
+                return Some(unit);
+            }
+        }
+        None
+    }
+}
+
+/// `nal_unit_type` of H.264 table 7-1.
+pub mod nal_type {
+    /// Slice of a picture that is no IDR.
+    pub const SLICE: u8 = 1;
+    /// First partition of a slice, the one with its header.
+    pub const PARTITION_A: u8 = 2;
+    /// Slice of an IDR picture.
+    pub const IDR: u8 = 5;
+    /// Supplemental enhancement information.
+    pub const SEI: u8 = 6;
+    /// Sequence parameter set.
+    pub const SPS: u8 = 7;
+    /// Picture parameter set.
+    pub const PPS: u8 = 8;
+    /// Access unit delimiter.
+    pub const AUD: u8 = 9;
+}
+
+/// The type of a NAL unit, from its first byte; 0 (unspecified) if it is empty.
+pub fn nal_type(nal: &[u8]) -> u8 {
+    nal.first().map_or(0, |header| header & 0x1f)
+}
+
+/// Bytes kept of a parameter set. Real ones have fewer than 1,000.
+pub(crate) const PARAMETER_SET_BYTES_MAX: usize = 4096;
+
+/// Bytes kept of any other NAL unit: more than the slice header fields that tell
+/// pictures apart can take.
+const HEAD_BYTES: usize = 128;
+
+const START_CODE: [u8; 3] = [0, 0, 1];
+const WINDOW_BYTES: usize = 64 * 1024;
+
+/// Where a NAL unit lies in a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    /// Of its start code, with the zero byte before it if there is one.
+    pub(crate) code: u64,
+    /// Of its first byte.
+    pub(crate) start: u64,
+    /// Behind its last byte, zero bytes that may follow not counted.
+    pub(crate) end: u64,
+}
+
+/// Finds the NAL units of a byte stream in one pass with bounded memory.
+pub(crate) struct Scanner<R> {
+    input: R,
+    window: Vec<u8>,
+    window_bytes: usize,
+    /// The window's first byte, from the start of the file.
+    base: u64,
+    /// Where to look on, in the window.
+    next: usize,
+    /// Behind the last byte passed that was not zero, from the start of the file.
+    solid_end: u64,
+    /// Bytes before the first start code, if they are not all zero.
+    leading: u64,
+    open: Option<Open>,
+    head: Vec<u8>,
+    first: bool,
+    ended: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Open {
+    code: u64,
+    start: u64,
+}
+
+impl<R: Read> Scanner<R> {
+    pub(crate) fn new(input: R) -> Self {
+        Self::with_window(input, WINDOW_BYTES)
+    }
+
+    fn with_window(input: R, window_bytes: usize) -> Self {
+        Self {
+            input,
+            window: Vec::with_capacity(window_bytes),
+            window_bytes,
+            base: 0,
+            next: 0,
+            solid_end: 0,
+            leading: 0,
+            open: None,
+            head: Vec::new(),
+            first: true,
+            ended: false,
+        }
+    }
+
+    /// The next NAL unit and its first bytes (all of a parameter set, up to
+    /// [`PARAMETER_SET_BYTES_MAX`]); an empty unit has an empty span.
+    pub(crate) fn next_nal(&mut self) -> io::Result<Option<(Span, &[u8])>> {
+        self.head.clear();
+        loop {
+            if let Some(at) = find_start_code(&self.window[self.next..]) {
+                let code = self.next + at;
+                self.pass(code);
+                let closed = self.close(self.base + code as u64);
+                self.next = code + START_CODE.len();
+                if self.first {
+                    self.first = false;
+                    self.leading = self.solid_end;
+                }
+                let zero_before = self.base + (code as u64) > self.solid_end;
+                self.solid_end = self.base + self.next as u64;
+                self.open = Some(Open {
+                    code: self.base + code as u64 - u64::from(zero_before),
+                    start: self.solid_end,
+                });
+                if let Some(span) = closed {
+                    return Ok(Some((span, self.head_of(span))));
+                }
+            } else if self.ended {
+                self.pass(self.window.len());
+                self.next = self.window.len();
+                let end = self.base + self.window.len() as u64;
+                let closed = self.close(end);
+                return Ok(closed.map(|span| (span, self.head_of(span))));
+            } else {
+                self.refill()?;
+            }
+        }
+    }
+
+    /// Bytes before the first start code that are no zero bytes, up to the last
+    /// such byte.
+    pub(crate) fn leading_bytes(&self) -> u64 {
+        self.leading
+    }
+
+    /// Bytes read in all; the length of the file once there are no more NAL units.
+    pub(crate) fn read_bytes(&self) -> u64 {
+        self.base + self.window.len() as u64
+    }
+
+    fn head_of(&self, span: Span) -> &[u8] {
+        let length = usize::try_from(span.end - span.start).unwrap_or(usize::MAX);
+        &self.head[..self.head.len().min(length)]
+    }
+
+    fn close(&mut self, limit: u64) -> Option<Span> {
+        let Open { code, start } = self.open.take()?;
+        let end = self.solid_end.clamp(start, limit);
+        Some(Span { code, start, end })
+    }
+
+    /// Takes note of the window's bytes up to `end`, which hold no start code.
+    fn pass(&mut self, end: usize) {
+        let bytes = &self.window[self.next..end];
+        let solid = trim_zeros(bytes).len();
+        if solid > 0 {
+            self.solid_end = self.base + (self.next + solid) as u64;
+        }
+        if self.open.is_some() {
+            let header = self.head.first().or(bytes.first());
+            let cap = match header.map(|byte| byte & 0x1f) {
+                Some(nal_type::SPS | nal_type::PPS) => PARAMETER_SET_BYTES_MAX,
+                _ => HEAD_BYTES,
+            };
+            let room = cap.saturating_sub(self.head.len()).min(bytes.len());
+            self.head.extend_from_slice(&bytes[..room]);
+        }
+        self.next = end;
+    }
+
+    /// Drops what was passed and reads on; two bytes stay, since a start code may
+    /// lie across the border.
+    fn refill(&mut self) -> io::Result<()> {
+        let keep = self.window.len().saturating_sub(START_CODE.len() - 1);
+        self.pass(keep.max(self.next));
+        self.window.drain(..self.next);
+        self.base += self.next as u64;
+        self.next = 0;
+        let have = self.window.len();
+        self.window.resize(self.window_bytes, 0);
+        let read = loop {
+            match self.input.read(&mut self.window[have..]) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                result => break result,
+            }
+        };
+        self.window
+            .truncate(have + read.as_ref().map_or(0, |read| *read));
+        self.ended = read? == 0;
+        Ok(())
+    }
+}
+
+/// Where the first `00 00 01` is.
+fn find_start_code(bytes: &[u8]) -> Option<usize> {
+    // The third byte decides how far to go on: only 0 and 1 can be near a start code.
+    let mut at = 2;
+    while let Some(&third) = bytes.get(at) {
+        match third {
+            0 => at += 1,
+            1 if bytes[at - 1] == 0 && bytes[at - 2] == 0 => return Some(at - 2),
+            _ => at += 3,
+        }
+    }
+    None
+}
+
+fn trim_zeros(bytes: &[u8]) -> &[u8] {
+    let zeros = bytes.iter().rev().take_while(|&&byte| byte == 0).count();
+    &bytes[..bytes.len() - zeros]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Hands out at most `step` bytes a read, so that start codes lie across borders.
+    struct Slow<'a> {
+        bytes: &'a [u8],
+        step: usize,
+    }
+
+    impl Read for Slow<'_> {
+        fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+            let step = self.step.min(out.len());
+            (&mut self.bytes).take(step as u64).read(out)
+        }
+    }
+
+    fn scan(bytes: &[u8], step: usize) -> Vec<(Span, Vec<u8>)> {
+        let mut scanner = Scanner::with_window(Slow { bytes, step }, 16);
+        let mut found = Vec::new();
+        while let Some((span, head)) = scanner.next_nal().expect("memory can be read") {
+            found.push((span, head.to_vec()));
+        }
+        found
+    }
+
+    #[test]
+    fn short_and_long_start_codes_and_trailing_zeros() {
+        let bytes = b"\0\0\0\x01\x67a\0\0\x01\x68b\0\0\0\0\x01\x65cd\0\0\0";
+        assert_eq!(
+            nals(bytes).collect::<Vec<_>>(),
+            [b"\x67a".as_slice(), b"\x68b", b"\x65cd"]
+        );
+        let spans: Vec<_> = scan(bytes, 1).into_iter().map(|(span, _)| span).collect();
+        let span = |code, start, end| Span { code, start, end };
+        assert_eq!(spans, [span(0, 4, 6), span(6, 9, 11), span(12, 16, 19)]);
+    }
+
+    #[test]
+    fn emulation_prevention_is_left_alone() {
+        let bytes = b"\0\0\x01\x65\0\0\x03\x01\0\0\x03\0\0\x03\x02";
+        assert_eq!(nals(bytes).collect::<Vec<_>>(), [&bytes[3..]]);
+    }
+
+    #[test]
+    fn nothing_comes_of_nothing() {
+        for bytes in [
+            b"".as_slice(),
+            b"\0",
+            b"\0\0",
+            b"\0\0\x01",
+            b"\0\0\0\x01",
+            b"abc",
+        ] {
+            assert_eq!(nals(bytes).count(), 0, "{bytes:?}");
+        }
+        assert_eq!(scan(b"\0\0\0\x01", 1).len(), 1);
+        assert_eq!(nals(b"\0\0\x01\0\0\x01\x09").collect::<Vec<_>>(), [b"\x09"]);
+    }
+
+    #[test]
+    fn a_head_is_bounded_and_a_parameter_set_whole() {
+        let mut bytes = b"\0\0\x01\x65".to_vec();
+        bytes.extend([0xff; 100_000]);
+        bytes.extend(b"\0\0\x01\x67");
+        bytes.extend([0xee; 1000]);
+        let found = scan(&bytes, 7);
+        assert_eq!(found[0].1.len(), HEAD_BYTES);
+        assert_eq!(found[1].1.len(), 1001);
+        assert_eq!(found[1].0.end, bytes.len() as u64);
+    }
+
+    proptest! {
+        #[test]
+        fn scanner_and_iterator_agree(
+            bytes in prop::collection::vec(prop::sample::select(vec![0u8, 0, 0, 1, 1, 3, 0x65]), 0..200),
+            step in 1usize..9,
+        ) {
+            let scanned: Vec<Vec<u8>> = scan(&bytes, step)
+                .into_iter()
+                .inspect(|(span, head)| {
+                    let range = span.start as usize..span.end as usize;
+                    assert_eq!(&bytes[range.clone()][..head.len()], &head[..]);
+                    assert_eq!(head.len(), range.len().min(HEAD_BYTES));
+                })
+                .map(|(span, _)| bytes[span.start as usize..span.end as usize].to_vec())
+                .filter(|nal| !nal.is_empty())
+                .collect();
+            let cut: Vec<Vec<u8>> = nals(&bytes).map(<[u8]>::to_vec).collect();
+            prop_assert_eq!(scanned, cut);
+        }
+
+        #[test]
+        fn what_is_joined_comes_apart_again(
+            units in prop::collection::vec(prop::collection::vec(1u8..=255, 1..300), 0..6),
+            long in any::<bool>(),
+            zeros in 0usize..4,
+        ) {
+            let mut bytes = Vec::new();
+            for unit in &units {
+                bytes.extend(if long { [0, 0, 0, 1].as_slice() } else { &START_CODE });
+                bytes.extend(unit);
+                bytes.extend(std::iter::repeat_n(0, zeros));
+            }
+            prop_assert_eq!(nals(&bytes).map(<[u8]>::to_vec).collect::<Vec<_>>(), units);
+        }
+    }
+}

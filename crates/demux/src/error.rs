@@ -1,0 +1,269 @@
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use glassline_media::Kind;
+
+/// Why a file cannot be played: which file, at which byte, and what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub struct Error {
+    /// The file, or the name of what stands for one.
+    pub path: PathBuf,
+    /// The first byte that is wrong, from the start of the file; `None` if the
+    /// whole file is.
+    pub offset: Option<u64>,
+    /// What is wrong.
+    #[source]
+    pub reason: Reason,
+}
+
+impl Error {
+    pub(crate) fn new(path: &Path, offset: Option<u64>, reason: Reason) -> Self {
+        Self {
+            path: path.to_owned(),
+            offset,
+            reason,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_place(f, &self.path, self.offset)?;
+        write!(f, "{}", self.reason)
+    }
+}
+
+fn write_place(f: &mut fmt::Formatter<'_>, path: &Path, offset: Option<u64>) -> fmt::Result {
+    if !path.as_os_str().is_empty() {
+        write!(f, "{}", path.display())?;
+        if let Some(offset) = offset {
+            write!(f, ", byte {offset}")?;
+        }
+        f.write_str(": ")?;
+    }
+    Ok(())
+}
+
+/// What is wrong with a file. The caller's fault unless said otherwise; asking
+/// again helps only for [`Reason::Open`] and [`Reason::Read`].
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Reason {
+    /// No file was given.
+    #[error("no file was given; give an H.264 file (.h264), an Opus file (.ogg) or both")]
+    NoInput,
+    /// Two files of one kind.
+    #[error("a second {0} file; a stream has at most one of video and one of audio")]
+    SecondOfKind(Kind),
+    /// The operating system will not open it.
+    #[error("cannot be opened: {0}")]
+    Open(#[source] io::Error),
+    /// The operating system failed to read it.
+    #[error("cannot be read: {0}")]
+    Read(#[source] io::Error),
+    /// It is a directory.
+    #[error("is a directory, not a file")]
+    Directory,
+    /// It has no bytes.
+    #[error("the file is empty")]
+    Empty,
+    /// The extension says nothing.
+    #[error(
+        "unknown extension; known are .h264 .264 .h26l .avc (H.264 video) and .ogg .opus (Opus audio)"
+    )]
+    UnknownExtension,
+    /// The bytes are of another format than the extension says.
+    #[error("this should be {expected}, but it looks like {found}")]
+    Mislabelled {
+        /// What the extension promises.
+        expected: &'static str,
+        /// What the first bytes say.
+        found: &'static str,
+    },
+    /// No start code where there should be one.
+    #[error("no H.264 start code (00 00 01) in the first {searched} bytes")]
+    NoStartCode {
+        /// Bytes that were searched.
+        searched: u64,
+    },
+    /// A parameter set that does not follow the syntax.
+    #[error("the {set} parameter set is damaged: {detail}")]
+    ParameterSet {
+        /// `sequence` or `picture`.
+        set: &'static str,
+        /// What the parser says.
+        detail: String,
+    },
+    /// No picture that a decoder could start with.
+    #[error("no keyframe: {0}")]
+    NoKeyframe(&'static str),
+    /// Pictures are sent in another order than they are shown.
+    #[error(
+        "uses B-frames, which WebRTC viewers cannot put in order; encode without them (ffmpeg: -bf 0)"
+    )]
+    Reordered,
+    /// Something is larger than any real stream has it.
+    #[error("{what} is larger than {limit} {unit}; is this really {expected}?")]
+    TooLarge {
+        /// What is too large.
+        what: &'static str,
+        /// The largest that is taken.
+        limit: u64,
+        /// Of what `limit` counts.
+        unit: &'static str,
+        /// What the file should be.
+        expected: &'static str,
+    },
+    /// The given frame rate makes no sense.
+    #[error("{0} pictures per second were asked for; give a number above 0, up to 1000")]
+    FrameRate(f64),
+    /// The file ends inside an Ogg page.
+    #[error("the file is truncated: it ends inside the Ogg page that begins here")]
+    TruncatedPage,
+    /// The file ends before the first packet of sound.
+    #[error("the file ends before the first Opus packet")]
+    NoSound,
+    /// An Ogg page whose checksum does not fit its bytes.
+    #[error("this Ogg page is damaged: its checksum is {found:08x}, but should be {computed:08x}")]
+    PageChecksum {
+        /// What the page says.
+        found: u32,
+        /// What its bytes give.
+        computed: u32,
+    },
+    /// An Ogg page of an unknown version.
+    #[error("this Ogg page has version {0}, but only version 0 is known")]
+    PageVersion(u8),
+    /// Bytes between Ogg pages.
+    #[error("no Ogg page begins here, nor in the {0} bytes after")]
+    NoPage(u64),
+    /// Ogg without Opus.
+    #[error("this Ogg file holds {0}, not Opus; encode with Opus (ffmpeg: -c:a libopus)")]
+    NotOpus(&'static str),
+    /// An identification or comment header that RFC 7845 does not allow.
+    #[error("the Opus header is damaged: {0}")]
+    OpusHeader(&'static str),
+    /// Sound with more than two channels.
+    #[error("{0} channels, but WebRTC viewers take one or two; mix down (ffmpeg: -ac 2)")]
+    Channels(u8),
+    /// A packet that RFC 6716 does not allow.
+    #[error("this page holds a damaged Opus packet: {0}")]
+    OpusPacket(&'static str),
+    /// The file was longer when it was opened.
+    #[error("the file has become shorter since it was opened")]
+    Shrunk,
+}
+
+/// Something a viewer may notice, though the file plays.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Warning {
+    /// The file, or the name of what stands for one.
+    pub path: PathBuf,
+    /// The byte it begins at, from the start of the file.
+    pub offset: Option<u64>,
+    /// What it is.
+    pub reason: WarningReason,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_place(f, &self.path, self.offset)?;
+        write!(f, "{}", self.reason)
+    }
+}
+
+/// What a viewer may notice. Of several of one kind only the first is kept.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WarningReason {
+    /// The last NAL unit is cut off and was left out.
+    #[error("the file is truncated: it ends inside the last NAL unit, which is left out")]
+    TruncatedUnit,
+    /// Bytes before the first start code, or between Ogg pages.
+    #[error("{0} bytes that belong to nothing are skipped")]
+    Skipped(u64),
+    /// Pictures before the first keyframe.
+    #[error("{0} pictures before the first keyframe are skipped")]
+    BeforeKeyframe(u64),
+    /// A slice that names a parameter set the file has not given.
+    #[error("a picture needs a parameter set that the file has not given; it will not decode")]
+    MissingParameterSet,
+    /// The bitstream's timing wins over the given frame rate.
+    #[error("the bitstream says {0} pictures per second; the given rate is not used")]
+    FrameRateIgnored(crate::FrameRate),
+    /// The bitstream's timing is not plausible.
+    #[error("the bitstream says {numerator}/{denominator} pictures per second; {used} is used")]
+    FrameRateImplausible {
+        /// Pictures…
+        numerator: u64,
+        /// … in so many seconds.
+        denominator: u64,
+        /// What is used instead.
+        used: crate::FrameRate,
+    },
+    /// A picture format that browsers do not decode.
+    #[error("the pictures are not 8-bit 4:2:0; most browsers cannot show them")]
+    PictureFormat,
+    /// A second logical stream in an Ogg file.
+    #[error("the file also holds {0}, which is not played")]
+    OtherStream(&'static str),
+    /// Pages are missing, so that sound is.
+    #[error("Ogg pages are missing before this one; there will be silence")]
+    MissingPages,
+    /// OpusHead asks for a gain, which WebRTC has no field for.
+    #[error("the file asks for a gain of {0}/256 dB, which viewers will not apply")]
+    OutputGain(i16),
+}
+
+/// What went wrong where, before the path is known.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    pub(crate) offset: Option<u64>,
+    pub(crate) reason: Reason,
+}
+
+impl Fault {
+    pub(crate) fn at(offset: u64, reason: Reason) -> Self {
+        Self {
+            offset: Some(offset),
+            reason,
+        }
+    }
+
+    pub(crate) fn whole(reason: Reason) -> Self {
+        Self {
+            offset: None,
+            reason,
+        }
+    }
+
+    pub(crate) fn of(self, path: &Path) -> Error {
+        Error::new(path, self.offset, self.reason)
+    }
+}
+
+/// Collects warnings of one file, the first of each kind.
+#[derive(Debug, Default)]
+pub(crate) struct Warnings(Vec<(Option<u64>, WarningReason)>);
+
+impl Warnings {
+    pub(crate) fn add(&mut self, offset: Option<u64>, reason: WarningReason) {
+        let same = |(_, known): &(_, WarningReason)| {
+            std::mem::discriminant(known) == std::mem::discriminant(&reason)
+        };
+        if !self.0.iter().any(same) {
+            self.0.push((offset, reason));
+        }
+    }
+
+    pub(crate) fn of(self, path: &Path) -> impl Iterator<Item = Warning> + use<'_> {
+        self.0.into_iter().map(|(offset, reason)| Warning {
+            path: path.to_owned(),
+            offset,
+            reason,
+        })
+    }
+}

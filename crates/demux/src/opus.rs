@@ -1,0 +1,139 @@
+//! What an Opus stream says of itself: the identification header (RFC 7845 §5.1)
+//! and the first bytes of a packet (RFC 6716 §3.1).
+
+use crate::error::Reason;
+
+/// Samples a second, whatever the sound was recorded at (RFC 7845 §4).
+pub(crate) const RATE: u32 = 48_000;
+
+/// 120 ms, the longest packet (RFC 6716 §3.4, R5).
+const SAMPLES_MAX: u32 = 5760;
+
+/// The identification header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    /// 1 or 2.
+    pub(crate) channels: u8,
+    /// Samples at the start that only warm the decoder up.
+    pub(crate) pre_skip: u16,
+    /// dB in Q7.8 that a player should add.
+    pub(crate) gain: i16,
+}
+
+impl Head {
+    pub(crate) const MAGIC: &'static [u8] = b"OpusHead";
+
+    pub(crate) fn parse(packet: &[u8]) -> Result<Self, Reason> {
+        let rest = packet
+            .strip_prefix(Self::MAGIC)
+            .ok_or(Reason::OpusHeader("it does not begin with OpusHead"))?;
+        let &[version, channels, p0, p1, _, _, _, _, g0, g1, family, ..] = rest else {
+            return Err(Reason::OpusHeader("it has fewer than 19 bytes"));
+        };
+        if version & 0xf0 != 0 {
+            return Err(Reason::OpusHeader("its version is above 15"));
+        }
+        match (family, channels) {
+            (_, 0) => return Err(Reason::OpusHeader("it has no channels")),
+            (0 | 1, 1 | 2) => {}
+            (0, _) => return Err(Reason::OpusHeader("mapping family 0 with over 2 channels")),
+            _ => return Err(Reason::Channels(channels)),
+        }
+        if family == 1 {
+            // Stereo as two mono streams would need to be re-encoded.
+            let streams = rest.get(11..13);
+            if streams.is_none_or(|s| s[0] != 1 || s[1] != channels - 1) {
+                return Err(Reason::OpusHeader(
+                    "its channels are spread over several streams",
+                ));
+            }
+        }
+        Ok(Self {
+            channels,
+            pre_skip: u16::from_le_bytes([p0, p1]),
+            gain: i16::from_le_bytes([g0, g1]),
+        })
+    }
+}
+
+/// Samples at 48 kHz that a packet plays: 120..=5760.
+pub(crate) fn samples(packet: &[u8]) -> Result<u32, Reason> {
+    let toc = *packet
+        .first()
+        .ok_or(Reason::OpusPacket("it has no bytes"))?;
+    let frames = match toc & 3 {
+        0 => 1,
+        1 | 2 => 2,
+        _ => {
+            let count = packet.get(1);
+            let count = count.ok_or(Reason::OpusPacket("it has no frame count"))?;
+            u32::from(count & 0x3f)
+        }
+    };
+    // Lengths in samples per group of configurations: SILK, hybrid, CELT.
+    let frame = match toc >> 3 {
+        silk @ 0..=11 => [480, 960, 1920, 2880][usize::from(silk & 3)],
+        hybrid @ 12..=15 => 480 << (hybrid & 1),
+        celt => 120 << (celt & 3),
+    };
+    match frames * frame {
+        0 => Err(Reason::OpusPacket("it has no frames")),
+        total if total > SAMPLES_MAX => Err(Reason::OpusPacket("it is longer than 120 ms")),
+        total => Ok(total),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packet_lengths_follow_the_table_of_rfc_6716() {
+        let ms = |configuration: u8, code: u8, count: u8| {
+            samples(&[configuration << 3 | code, count])
+                .ok()
+                .map(|samples| f64::from(samples) / 48.0)
+        };
+        for (configuration, expected) in [
+            (0, 10.0),
+            (1, 20.0),
+            (2, 40.0),
+            (3, 60.0),
+            (11, 60.0),
+            (12, 10.0),
+            (13, 20.0),
+            (14, 10.0),
+            (15, 20.0),
+            (16, 2.5),
+            (17, 5.0),
+            (18, 10.0),
+            (19, 20.0),
+            (31, 20.0),
+        ] {
+            assert_eq!(ms(configuration, 0, 0), Some(expected), "{configuration}");
+        }
+        assert_eq!(ms(31, 1, 0), Some(40.0));
+        assert_eq!(ms(31, 2, 0), Some(40.0));
+        assert_eq!(ms(31, 3, 6), Some(120.0));
+        assert_eq!(ms(31, 3, 7), None);
+        assert_eq!(ms(31, 3, 0), None);
+        assert_eq!(ms(3, 3, 2), Some(120.0));
+        assert!(samples(&[]).is_err() && samples(&[0xff]).is_err());
+    }
+
+    #[test]
+    fn a_head_says_channels_and_pre_skip() {
+        let mut head = b"OpusHead\x01\x02\x38\x01\x80\xbb\0\0\0\0\0".to_vec();
+        let parsed = Head::parse(&head).expect("a head");
+        assert_eq!((parsed.channels, parsed.pre_skip), (2, 312));
+        assert!(Head::parse(&head[..18]).is_err());
+        head[18] = 1;
+        assert!(Head::parse(&head).is_err(), "family 1 needs a mapping");
+        head.extend([1, 1, 0, 1]);
+        assert!(Head::parse(&head).is_ok());
+        head[9] = 6;
+        assert!(matches!(Head::parse(&head), Err(Reason::Channels(6))));
+        head[8] = 16;
+        assert!(Head::parse(&head).is_err());
+    }
+}

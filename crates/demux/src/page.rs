@@ -1,0 +1,228 @@
+//! Ogg pages (RFC 3533 §6).
+//!
+//! Read here and not by a crate, because an error must name the byte at which
+//! its page begins, and a packet that runs over ever more pages must not grow
+//! without bound; the tests write pages with the `ogg` crate.
+
+use std::io::{self, Read};
+
+use crate::error::{Fault, Reason, WarningReason, Warnings};
+
+/// One page, all but its checksum.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Page {
+    /// Of its first byte, from the start of the file.
+    pub(crate) offset: u64,
+    /// The page begins in the middle of a packet.
+    pub(crate) continued: bool,
+    /// First page of its logical stream.
+    pub(crate) first: bool,
+    /// Last page of its logical stream.
+    pub(crate) last: bool,
+    /// End of the last packet that is complete on this page; −1 if none is.
+    pub(crate) granule: i64,
+    /// Which logical stream.
+    pub(crate) serial: u32,
+    /// Number of this page in its logical stream.
+    pub(crate) sequence: u32,
+    lacing: Vec<u8>,
+    body: Vec<u8>,
+}
+
+impl Page {
+    /// Pieces of packets in order; `true` if the packet ends with the piece.
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = (&[u8], bool)> {
+        let mut from = 0;
+        let groups = self.lacing.split_inclusive(|&length| length < 255);
+        groups.map(move |group| {
+            let length: usize = group.iter().map(|&length| usize::from(length)).sum();
+            let piece = self.body.get(from..from + length).unwrap_or_default();
+            from += length;
+            (piece, group.last().is_some_and(|&length| length < 255))
+        })
+    }
+}
+
+const HEADER_BYTES: usize = 27;
+const CAPTURE: &[u8] = b"OggS";
+
+/// Bytes to look through for the next page when none begins where it should.
+const SEARCH_BYTES_MAX: u64 = 1 << 20;
+
+/// Reads pages one after another.
+pub(crate) struct Pages<R> {
+    input: R,
+    /// Of the next byte to read.
+    offset: u64,
+    page: Page,
+}
+
+impl<R: Read> Pages<R> {
+    /// Reads from `input`, which stands at the start of the file.
+    pub(crate) fn new(input: R) -> Self {
+        Self {
+            input,
+            offset: 0,
+            page: Page::default(),
+        }
+    }
+
+    /// Gives the input back, wherever it stands.
+    pub(crate) fn into_inner(self) -> R {
+        self.input
+    }
+
+    /// Where the next page should begin.
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// The next page, `None` at the end of the file.
+    pub(crate) fn next_page(&mut self, warnings: &mut Warnings) -> Result<Option<&Page>, Fault> {
+        let mut header = [0; HEADER_BYTES];
+        let Some(offset) = self.find_header(&mut header, warnings)? else {
+            return Ok(None);
+        };
+        let [
+            _,
+            _,
+            _,
+            _,
+            version,
+            flags,
+            g0,
+            g1,
+            g2,
+            g3,
+            g4,
+            g5,
+            g6,
+            g7,
+            rest @ ..,
+        ] = header;
+        let [s0, s1, s2, s3, n0, n1, n2, n3, c0, c1, c2, c3, segments] = rest;
+        if version != 0 {
+            return Err(Fault::at(offset, Reason::PageVersion(version)));
+        }
+        let page = &mut self.page;
+        page.offset = offset;
+        page.continued = flags & 1 != 0;
+        page.first = flags & 2 != 0;
+        page.last = flags & 4 != 0;
+        page.granule = i64::from_le_bytes([g0, g1, g2, g3, g4, g5, g6, g7]);
+        page.serial = u32::from_le_bytes([s0, s1, s2, s3]);
+        page.sequence = u32::from_le_bytes([n0, n1, n2, n3]);
+        page.lacing.resize(usize::from(segments), 0);
+        read_exact(&mut self.input, &mut page.lacing, offset)?;
+        let body: usize = page.lacing.iter().map(|&length| usize::from(length)).sum();
+        page.body.resize(body, 0);
+        read_exact(&mut self.input, &mut page.body, offset)?;
+        self.offset = offset + (HEADER_BYTES + page.lacing.len() + body) as u64;
+
+        let found = u32::from_le_bytes([c0, c1, c2, c3]);
+        header[22..26].fill(0);
+        let computed = [&header, page.lacing.as_slice(), &page.body]
+            .into_iter()
+            .fold(0, crc);
+        if found != computed {
+            return Err(Fault::at(offset, Reason::PageChecksum { found, computed }));
+        }
+        Ok(Some(&self.page))
+    }
+
+    /// Reads the next page header and says where it begins. What lies before it is
+    /// passed over with a warning: tags that other programs append, for example.
+    fn find_header(
+        &mut self,
+        header: &mut [u8; HEADER_BYTES],
+        warnings: &mut Warnings,
+    ) -> Result<Option<u64>, Fault> {
+        let mut offset = self.offset;
+        let mut have = 0;
+        loop {
+            let read = read_up_to(&mut self.input, &mut header[have..])
+                .map_err(|error| Fault::at(offset, Reason::Read(error)))?;
+            have += read;
+            let skipped = offset - self.offset;
+            let bytes = &header[..have];
+            if have == HEADER_BYTES && bytes.starts_with(CAPTURE) {
+                if skipped > 0 {
+                    warnings.add(Some(self.offset), WarningReason::Skipped(skipped));
+                }
+                return Ok(Some(offset));
+            }
+            if have < HEADER_BYTES {
+                return match have {
+                    0 if skipped == 0 => Ok(None),
+                    _ if have >= CAPTURE.len() && bytes.starts_with(CAPTURE) => {
+                        Err(Fault::at(offset, Reason::TruncatedPage))
+                    }
+                    _ if self.offset == 0 => {
+                        Err(Fault::at(0, Reason::NoPage(skipped + have as u64)))
+                    }
+                    _ => {
+                        let trailing = skipped + have as u64;
+                        warnings.add(Some(self.offset), WarningReason::Skipped(trailing));
+                        self.offset += trailing;
+                        Ok(None)
+                    }
+                };
+            }
+            if skipped > SEARCH_BYTES_MAX {
+                return Err(Fault::at(self.offset, Reason::NoPage(skipped)));
+            }
+            // On to the next byte that could begin a page.
+            let next = bytes[1..].iter().position(|&byte| byte == CAPTURE[0]);
+            let step = next.map_or(have, |at| at + 1);
+            header.copy_within(step..have, 0);
+            have -= step;
+            offset += step as u64;
+        }
+    }
+}
+
+fn read_exact(input: &mut impl Read, out: &mut [u8], page: u64) -> Result<(), Fault> {
+    match read_up_to(input, out) {
+        Ok(read) if read == out.len() => Ok(()),
+        Ok(_) => Err(Fault::at(page, Reason::TruncatedPage)),
+        Err(error) => Err(Fault::at(page, Reason::Read(error))),
+    }
+}
+
+/// Fills `out` as far as the input goes.
+fn read_up_to(input: &mut impl Read, out: &mut [u8]) -> io::Result<usize> {
+    let mut have = 0;
+    while have < out.len() {
+        match input.read(&mut out[have..]) {
+            Ok(0) => break,
+            Ok(read) => have += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(have)
+}
+
+/// CRC-32 of polynomial 0x04c11db7, bits not reflected, from zero (RFC 3533 §6).
+pub(crate) fn crc(sum: u32, bytes: &[u8]) -> u32 {
+    bytes.iter().fold(sum, |sum, &byte| {
+        let index = (sum >> 24) as u8 ^ byte;
+        (sum << 8) ^ CRC_TABLE[usize::from(index)]
+    })
+}
+
+const CRC_TABLE: [u32; 256] = {
+    let mut table = [0; 256];
+    let mut index = 0;
+    while index < 256 {
+        let mut sum = (index as u32) << 24;
+        let mut bit = 0;
+        while bit < 8 {
+            sum = (sum << 1) ^ ((sum >> 31) * 0x04c1_1db7);
+            bit += 1;
+        }
+        table[index] = sum;
+        index += 1;
+    }
+    table
+};

@@ -1,0 +1,94 @@
+mod files;
+mod loops;
+mod pictures;
+mod shipped_clip;
+mod sounds;
+
+use std::io::Cursor;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use glassline_media::{Codec, Kind, MediaTime};
+use proptest::prelude::*;
+
+use crate::annexb::{nal_type, nals};
+use crate::synthetic::{
+    AUD, SEI, Sequence, Slice, ogg_opus, opus_head, opus_packet, pps, progressive, slice, sps,
+    stream,
+};
+use crate::{
+    Error, Frame, FrameRate, Input, Options, Reason, Source, Warning, WarningReason, from_bytes,
+    open,
+};
+
+const DEMO_VIDEO: &[u8] = include_bytes!("../../../assets/demo.h264");
+const DEMO_AUDIO: &[u8] = include_bytes!("../../../assets/demo.ogg");
+
+const ONCE: Options = Options {
+    fps: None,
+    once: true,
+};
+
+fn input(kind: Kind, bytes: &[u8]) -> Input {
+    Input {
+        name: PathBuf::from(if kind == Kind::Video {
+            "v.h264"
+        } else {
+            "a.ogg"
+        }),
+        kind,
+        data: Box::new(Cursor::new(bytes.to_vec())),
+    }
+}
+
+fn video(bytes: &[u8], options: &Options) -> Result<Source, Error> {
+    Source::new(vec![input(Kind::Video, bytes)], options)
+}
+
+fn audio(bytes: &[u8], options: &Options) -> Result<Source, Error> {
+    Source::new(vec![input(Kind::Audio, bytes)], options)
+}
+
+fn both(video: &[u8], audio: &[u8], options: &Options) -> Source {
+    let inputs = vec![input(Kind::Video, video), input(Kind::Audio, audio)];
+    Source::new(inputs, options).expect("a good source")
+}
+
+fn take(source: &mut Source, count: usize) -> Vec<Frame> {
+    let next = || source.next_frame().expect("memory can be read");
+    std::iter::from_fn(next).take(count).collect()
+}
+
+fn all(mut source: Source) -> Vec<Frame> {
+    take(&mut source, usize::MAX)
+}
+
+fn failure(result: Result<Source, Error>) -> Error {
+    match result {
+        Ok(_) => panic!("the source should not open"),
+        Err(error) => error,
+    }
+}
+
+fn reasons(source: &Source) -> Vec<WarningReason> {
+    let reason = |warning: &Warning| warning.reason.clone();
+    source.warnings().iter().map(reason).collect()
+}
+
+fn types(frame: &Frame) -> Vec<u8> {
+    nals(&frame.data).map(nal_type).collect()
+}
+
+/// 20 ms packets with numbers from 0.
+fn packets(count: usize) -> Vec<Vec<u8>> {
+    (0..count).map(opus_packet).collect()
+}
+
+fn number(frame: &Frame) -> usize {
+    u32::from_le_bytes(frame.data[1..5].try_into().expect("four bytes")) as usize
+}
+
+fn times_ms(frames: &[Frame]) -> Vec<f64> {
+    let ms = |frame: &Frame| frame.time.nanos() as f64 / 1e6;
+    frames.iter().map(ms).collect()
+}

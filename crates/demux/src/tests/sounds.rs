@@ -1,0 +1,261 @@
+use super::*;
+
+#[test]
+fn packets_lie_where_they_are_heard() {
+    let file = ogg_opus(1, &packets(120), 50, 312, 120 * 960);
+    let source = audio(&file, &ONCE).expect("good sound");
+    assert_eq!(source.warnings(), []);
+    assert_eq!(source.tracks()[0].channels, 2);
+    assert_eq!(source.duration(), Duration::from_nanos(2_393_500_000));
+    let frames = all(source);
+    // Packet 0 begins 6.5 ms before the track does.
+    assert_eq!(
+        frames.iter().map(number).collect::<Vec<_>>(),
+        (1..120).collect::<Vec<_>>()
+    );
+    assert_eq!(frames[0].time, MediaTime::from_ticks(648, 48_000));
+    assert!(
+        frames
+            .iter()
+            .all(|frame| frame.duration == Duration::from_millis(20))
+    );
+}
+
+#[test]
+fn without_pre_skip_nothing_is_left_out() {
+    let file = ogg_opus(1, &packets(10), 3, 0, 9600);
+    assert_eq!(all(audio(&file, &ONCE).expect("good sound")).len(), 10);
+    // 80 ms, as opusenc writes it: four packets only warm the decoder up.
+    let file = ogg_opus(1, &packets(10), 3, 3840, 9600);
+    let frames = all(audio(&file, &ONCE).expect("good sound"));
+    assert_eq!((number(&frames[0]), frames[0].time), (4, MediaTime::ZERO));
+}
+
+#[test]
+fn the_end_is_trimmed_to_the_granule_position() {
+    for (end, count, last_ms) in [(9600, 10, 20), (9599, 10, 19), (8640, 9, 20), (8641, 10, 0)] {
+        let file = ogg_opus(1, &packets(10), 100, 0, end);
+        let frames = all(audio(&file, &ONCE).expect("good sound"));
+        assert_eq!(frames.len(), count, "{end}");
+        assert_eq!(frames[count - 1].duration.as_millis(), last_ms, "{end}");
+    }
+}
+
+#[test]
+fn a_stream_that_begins_late_begins_at_zero() {
+    let mut file = ogg_opus(1, &packets(20), 5, 0, 19_200);
+    // Granule positions of a stream cut out of a longer one.
+    let pages: Vec<usize> = (0..file.len() - 4)
+        .filter(|&at| &file[at..at + 4] == b"OggS")
+        .collect();
+    for &page in &pages[2..] {
+        let at = page + 6..page + 14;
+        let granule = u64::from_le_bytes(file[at.clone()].try_into().expect("8")) + 1_000_000;
+        file[at].copy_from_slice(&granule.to_le_bytes());
+    }
+    fix_checksums(&mut file);
+    let source = audio(&file, &ONCE).expect("good sound");
+    assert_eq!(source.duration(), Duration::from_millis(400));
+    assert_eq!(all(source)[0].time, MediaTime::ZERO);
+}
+
+#[test]
+fn chained_streams_follow_each_other() {
+    let first = ogg_opus(1, &packets(10), 4, 312, 9600);
+    for serial in [1, 2] {
+        let second = ogg_opus(serial, &packets(10), 4, 312, 9600);
+        let file = [first.clone(), second].concat();
+        let source = audio(&file, &ONCE).expect("good sound");
+        assert_eq!(source.warnings(), []);
+        let frames = all(source);
+        let numbers: Vec<_> = frames.iter().map(number).collect();
+        assert_eq!(numbers, (1..10).chain(1..10).collect::<Vec<_>>());
+        let ticks = |index: usize| frames[index].time.ticks(48_000);
+        // 9288 samples of the first are heard; its last packet covers all of them.
+        assert_eq!((ticks(8), ticks(9)), (9288 - 960, 9288 + 960 - 312));
+    }
+}
+
+#[test]
+fn a_packet_may_run_over_pages() {
+    let mut long = opus_packet(1);
+    long.resize(60_000, 7);
+    let mut longer = opus_packet(2);
+    longer.resize(61_000, 8);
+    let list = [opus_packet(0), long.clone(), longer.clone(), opus_packet(3)];
+    let frames = all(audio(&ogg_opus(1, &list, 9, 0, 3840), &ONCE).expect("good sound"));
+    let data: Vec<_> = frames.iter().map(|frame| frame.data.to_vec()).collect();
+    assert_eq!(data, list);
+    longer.resize(61_441, 8);
+    let list = [opus_packet(0), longer];
+    let error = failure(audio(&ogg_opus(1, &list, 9, 0, 1920), &ONCE));
+    assert!(matches!(error.reason, Reason::OpusPacket(_)), "{error}");
+}
+
+#[test]
+fn a_truncated_page_is_named_with_its_place() {
+    let file = ogg_opus(1, &packets(100), 10, 312, 96_000);
+    let last = file
+        .windows(4)
+        .rposition(|at| at == b"OggS")
+        .expect("a page");
+    for cut in [last + 4, last + 27, last + 30, file.len() - 1] {
+        let error = failure(audio(&file[..cut], &ONCE));
+        assert!(matches!(error.reason, Reason::TruncatedPage), "{error}");
+        assert_eq!(error.offset, Some(last as u64));
+        assert!(
+            error
+                .to_string()
+                .starts_with(&format!("a.ogg, byte {last}: "))
+        );
+    }
+    // Cut between pages it only ends earlier.
+    assert!(audio(&file[..last], &ONCE).is_ok());
+}
+
+#[test]
+fn damage_is_named_with_its_place() {
+    let file = ogg_opus(1, &packets(100), 10, 312, 96_000);
+    let page = file
+        .windows(4)
+        .rposition(|at| at == b"OggS")
+        .expect("a page");
+    let mut flipped = file.clone();
+    flipped[page + 60] ^= 1;
+    let error = failure(audio(&flipped, &ONCE));
+    assert!(
+        matches!(error.reason, Reason::PageChecksum { .. }),
+        "{error}"
+    );
+    assert_eq!(error.offset, Some(page as u64));
+    let appended = [&file[..], b"TAG of another program that is long enough"].concat();
+    let source = audio(&appended, &ONCE).expect("good sound before the tag");
+    assert_eq!(reasons(&source), [WarningReason::Skipped(42)]);
+    assert_eq!(all(source).len(), 99);
+    let head = file
+        .windows(4)
+        .position(|at| at == b"Opus")
+        .expect("a head");
+    let without_data = &file[..head + 19];
+    assert!(matches!(
+        failure(audio(without_data, &ONCE)).reason,
+        Reason::NoSound
+    ));
+}
+
+#[test]
+fn a_lost_page_leaves_silence() {
+    let file = ogg_opus(1, &packets(100), 10, 0, 96_000);
+    let pages: Vec<usize> = (0..file.len() - 4)
+        .filter(|&at| &file[at..at + 4] == b"OggS")
+        .collect();
+    let holed = [&file[..pages[5]], &file[pages[6]..]].concat();
+    let source = audio(&holed, &ONCE).expect("good sound around the hole");
+    assert_eq!(reasons(&source), [WarningReason::MissingPages]);
+    let frames = all(source);
+    assert_eq!(frames.len(), 90);
+    for frame in frames {
+        assert_eq!(frame.time.ticks(48_000), number(&frame) as i64 * 960);
+    }
+}
+
+#[test]
+fn other_codecs_are_refused_by_name() {
+    use ogg::writing::{PacketWriteEndInfo as End, PacketWriter};
+    let mut writer = PacketWriter::new(Vec::new());
+    let vorbis = b"\x01vorbis\0\0\0\0\x02".to_vec();
+    writer
+        .write_packet(vorbis, 7, End::EndPage, 0)
+        .expect("memory");
+    writer
+        .write_packet(b"data".to_vec(), 7, End::EndStream, 9)
+        .expect("memory");
+    let vorbis = writer.into_inner();
+    let error = failure(audio(&vorbis, &ONCE));
+    assert!(matches!(error.reason, Reason::NotOpus("Vorbis")), "{error}");
+    assert_eq!(error.offset, Some(0));
+    // Beside Opus it is only left out.
+    let file = ogg_opus(1, &packets(4), 4, 0, 3840);
+    let second = vorbis
+        .windows(4)
+        .rposition(|at| at == b"OggS")
+        .expect("two pages");
+    let mixed = [&vorbis[..second], &file[..], &vorbis[second..]].concat();
+    let source = audio(&mixed, &ONCE).expect("the Opus stream");
+    assert_eq!(reasons(&source), [WarningReason::OtherStream("Vorbis")]);
+    assert_eq!(all(source).len(), 4);
+}
+
+#[test]
+fn surround_is_refused() {
+    use ogg::writing::{PacketWriteEndInfo as End, PacketWriter};
+    let mut head = opus_head(6, 312);
+    head[18] = 1;
+    head.extend([4, 2, 0, 4, 1, 2, 3, 5]);
+    let mut writer = PacketWriter::new(Vec::new());
+    writer
+        .write_packet(head, 7, End::EndPage, 0)
+        .expect("memory");
+    let error = failure(audio(&writer.into_inner(), &ONCE));
+    assert!(matches!(error.reason, Reason::Channels(6)), "{error}");
+}
+
+#[test]
+fn sound_alone_loops_on_its_own_length() {
+    // As encoders write a second: one packet more, trimmed to the length.
+    let file = ogg_opus(1, &packets(51), 10, 312, 48_312);
+    let mut source = audio(&file, &Options::default()).expect("good sound");
+    assert_eq!(source.duration(), Duration::from_secs(1));
+    let frames = take(&mut source, 149);
+    let numbers: Vec<_> = frames.iter().map(number).collect();
+    let expected: Vec<_> = (1..50).chain(0..50).chain(0..50).collect();
+    assert_eq!(numbers, expected);
+    let ticks: Vec<_> = frames
+        .iter()
+        .map(|frame| frame.time.ticks(48_000))
+        .collect();
+    assert!(ticks.windows(2).all(|pair| pair[1] - pair[0] == 960));
+}
+
+proptest! {
+    #[test]
+    fn damage_never_panics(
+        flips in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..20),
+        pre_skip in any::<u16>(),
+    ) {
+        let first = ogg_opus(1, &packets(12), 4, pre_skip, 11_000);
+        let mut bytes = [first, ogg_opus(2, &packets(5), 2, 0, 4800)].concat();
+        for (at, value) in flips {
+            let at = at.index(bytes.len());
+            bytes[at] = value;
+        }
+        fix_checksums(&mut bytes);
+        if let Ok(source) = audio(&bytes, &ONCE) {
+            let frames = all(source);
+            prop_assert!(frames.windows(2).all(|pair| pair[0].time < pair[1].time));
+        }
+        if let Ok(mut source) = audio(&bytes, &Options::default()) {
+            prop_assert!(take(&mut source, 100).len() <= 100);
+        }
+    }
+}
+
+/// Makes the checksum of every page fit its bytes, for tests of what lies behind it.
+fn fix_checksums(file: &mut [u8]) {
+    let mut page = 0;
+    while let Some(header) = file.get(page..page + 27).filter(|h| h.starts_with(b"OggS")) {
+        let segments = usize::from(header[26]);
+        let Some(lacing) = file.get(page + 27..page + 27 + segments) else {
+            return;
+        };
+        let body: usize = lacing.iter().map(|&length| usize::from(length)).sum();
+        let end = page + 27 + segments + body;
+        let Some(bytes) = file.get_mut(page..end) else {
+            return;
+        };
+        bytes[22..26].fill(0);
+        let sum = crate::page::crc(0, bytes);
+        bytes[22..26].copy_from_slice(&sum.to_le_bytes());
+        page = end;
+    }
+}
