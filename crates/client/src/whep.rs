@@ -45,7 +45,7 @@ pub enum Error {
         /// Where to.
         url: Url,
         /// What the HTTP client said.
-        source: ureq::Error,
+        source: Box<ureq::Error>,
     },
     /// The server refused: 404 unknown stream, 406 no common codec, 401 token,
     /// 503 full.
@@ -101,9 +101,9 @@ pub fn post_offer(url: &Url, offer: &str, token: Option<&str>) -> Result<Answer,
             request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
         }
         let sent = request.send(body.as_str());
-        let mut response = sent.map_err(|source| Error::Unreachable {
+        let mut response = sent.map_err(|error| Error::Unreachable {
             url: at.clone(),
-            source,
+            source: Box::new(error),
         })?;
         match response.status().as_u16() {
             200 | 201 => return answer(&at, &mut response, json),
@@ -129,9 +129,9 @@ pub fn delete(location: &Url, token: Option<&str>) -> Result<(), Error> {
     if let Some(token) = token {
         request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
     }
-    let mut response = request.call().map_err(|source| Error::Unreachable {
+    let mut response = request.call().map_err(|error| Error::Unreachable {
         url: at.clone(),
-        source,
+        source: Box::new(error),
     })?;
     match response.status().as_u16() {
         200..300 | 404 | 410 => Ok(()),
@@ -209,9 +209,9 @@ fn body(at: &Url, response: &mut Response<Body>) -> Result<String, Error> {
     let body = response.body_mut().with_config().limit(BODY_BYTES_MAX);
     body.lossy_utf8(true)
         .read_to_string()
-        .map_err(|source| Error::Unreachable {
+        .map_err(|error| Error::Unreachable {
             url: at.clone(),
-            source,
+            source: Box::new(error),
         })
 }
 

@@ -1,24 +1,9 @@
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::Write;
 use std::net::TcpListener;
 use std::thread::JoinHandle;
 
 use super::*;
-
-/// One request as the server saw it.
-#[derive(Debug)]
-struct Seen {
-    line: String,
-    headers: Vec<String>,
-    body: String,
-}
-
-impl Seen {
-    fn has(&self, header: &str) -> bool {
-        self.headers
-            .iter()
-            .any(|seen| seen.eq_ignore_ascii_case(header))
-    }
-}
+use crate::test_http::{Seen, read_request, response};
 
 /// Answers one connection per response, each response as written, and gives
 /// back what it saw.
@@ -38,42 +23,6 @@ fn serve(responses: Vec<String>) -> (Url, JoinHandle<Vec<Seen>>) {
             .collect()
     });
     (url, server)
-}
-
-fn read_request(stream: &std::net::TcpStream) -> Seen {
-    let mut reader = BufReader::new(stream);
-    let mut lines = Vec::new();
-    loop {
-        let mut line = String::new();
-        reader.read_line(&mut line).expect("a request");
-        let line = line.trim_end().to_owned();
-        if line.is_empty() {
-            break;
-        }
-        lines.push(line);
-    }
-    let length = lines
-        .iter()
-        .find_map(|line| {
-            let line = line.to_ascii_lowercase();
-            line.strip_prefix("content-length: ")?.parse().ok()
-        })
-        .unwrap_or(0);
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).expect("the body");
-    Seen {
-        line: lines.remove(0),
-        headers: lines,
-        body: String::from_utf8(body).expect("text"),
-    }
-}
-
-fn response(status: &str, headers: &[&str], body: &str) -> String {
-    let mut text = format!("HTTP/1.1 {status}\r\nConnection: close\r\n");
-    for header in headers {
-        text += &format!("{header}\r\n");
-    }
-    text + &format!("Content-Length: {}\r\n\r\n{body}", body.len())
 }
 
 const OFFER: &str = "v=0\r\no=- 1 1 IN IP4 0.0.0.0\r\n";

@@ -1,0 +1,218 @@
+//! Many WHEP viewers in one process, to test with and to load servers with.
+//!
+//! ```text
+//! Pool::join ─ job ─► signalling threads: route, offer, POST ─┐
+//! Pool::leave ──────────────────────────► one thread ◄────────┘ socket, session, answer
+//!                                         owns every viewer: receive, count,
+//! Pool::snapshot ◄────── Vec<Viewer> ──── reports, NACK, timers; leaves by DELETE
+//! ```
+//!
+//! One thread serves all viewers, so that a generator's processor time is known
+//! and no lock is on the way of a packet. The sessions themselves (reports,
+//! transport feedback, retransmission requests) are the core's.
+
+use std::io;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use glassline_media::Histogram;
+use url::Url;
+
+use crate::whep;
+
+mod counts;
+mod engine;
+mod order;
+mod peer;
+mod route;
+mod signalling;
+mod tally;
+
+pub use glassline_webrtc::Kinds;
+pub use tally::Flow;
+
+use engine::{Command, Mailbox};
+
+/// What viewers do with the media.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// Decrypt, put in order and take apart: whole frames are counted.
+    #[default]
+    Verify,
+    /// Read the clear headers only: a frame is a marker bit. For load, where
+    /// the processor time belongs to the server.
+    Count,
+}
+
+/// When viewers look for datagrams.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wait {
+    /// At once when one arrives: exact gaps, one wake-up per burst and viewer.
+    #[default]
+    Events,
+    /// All of them this often: gaps are as coarse as this, thousands of viewers
+    /// are cheap.
+    Sweep(Duration),
+}
+
+/// How a pool behaves.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What to do with the media.
+    pub mode: Mode,
+    /// When to look for it.
+    pub wait: Wait,
+    /// What to ask for.
+    pub kinds: Kinds,
+    /// Goes out as `Authorization: Bearer`.
+    pub token: Option<String>,
+    /// Joins that are signalled at a time, 1..=64.
+    pub signalling_threads: usize,
+    /// Bytes of receive buffer per viewer to ask for.
+    pub receive_buffer: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            mode: Mode::default(),
+            wait: Wait::default(),
+            kinds: Kinds::ALL,
+            token: None,
+            signalling_threads: 8,
+            // 100 ms of 20 Mbit/s in the kernel's accounting.
+            receive_buffer: 512 * 1024,
+        }
+    }
+}
+
+/// Names a viewer of one pool; never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Id(pub(crate) usize);
+
+impl std::fmt::Display for Id {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "viewer {}", self.0)
+    }
+}
+
+/// How far a viewer has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum State {
+    /// Its offer waits for a thread, or for the server's answer.
+    #[default]
+    Signalling,
+    /// Checks and handshake are under way.
+    Connecting,
+    /// Keys are there, no media yet.
+    Connected,
+    /// Media arrives.
+    Playing,
+    /// Over; [`Viewer::failure`] says why.
+    Ended,
+}
+
+/// One viewer at the time of the snapshot.
+#[derive(Clone, Debug)]
+pub struct Viewer {
+    /// Which one.
+    pub id: Id,
+    /// Where it joined.
+    pub url: Url,
+    /// How far it has come.
+    pub state: State,
+    /// Why it ended.
+    pub failure: Option<String>,
+    /// From the start of the POST until the keys were there.
+    pub connect_time: Option<Duration>,
+    /// From the start of the POST until the first media packet.
+    pub join_time: Option<Duration>,
+    /// From the start of the POST until the first whole keyframe
+    /// ([`Mode::Verify`] only).
+    pub picture_time: Option<Duration>,
+    /// Name of the SRTP profile.
+    pub protection: Option<&'static str>,
+    /// Packets of pictures.
+    pub video: Flow,
+    /// Packets of sound.
+    pub audio: Flow,
+    /// Frames received: whole ones in [`Mode::Verify`], marker bits in
+    /// [`Mode::Count`].
+    pub frames: u64,
+    /// Keyframes among them ([`Mode::Verify`] only).
+    pub keyframes: u64,
+    /// Frames dropped because a packet is missing or malformed
+    /// ([`Mode::Verify`] only).
+    pub damaged: u64,
+    /// Times between frames; between packets of sound if there are no pictures.
+    pub gaps: Histogram,
+    /// Datagrams that the session dropped, by reason.
+    pub dropped: Vec<(&'static str, u64)>,
+    /// Datagrams that the kernel did not take.
+    pub unsent: u64,
+}
+
+impl Viewer {
+    /// Pictures and sound together.
+    pub fn total(&self) -> Flow {
+        self.video.and(self.audio)
+    }
+}
+
+/// Viewers, served by a thread until dropped; then all leave.
+#[derive(Debug)]
+pub struct Pool {
+    mailbox: Mailbox,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Pool {
+    /// Starts the threads of an empty pool.
+    pub fn start(options: Options) -> io::Result<Self> {
+        let (mailbox, thread) = engine::start(options)?;
+        Ok(Self {
+            mailbox,
+            thread: Some(thread),
+        })
+    }
+
+    /// Adds a viewer of the WHEP endpoint `url` and returns at once; it appears
+    /// in snapshots from now on. Whatever goes wrong later is in its
+    /// [`Viewer::failure`].
+    pub fn join(&self, url: &str) -> Result<Id, whep::Error> {
+        let url = whep::parse_url(url)?;
+        let id = self.mailbox.next_id();
+        self.mailbox.send(Command::Join { id, url });
+        Ok(id)
+    }
+
+    /// Lets a viewer say farewell and forgets it; unknown ones are ignored.
+    pub fn leave(&self, id: Id) {
+        self.mailbox.send(Command::Leave(id));
+    }
+
+    /// All viewers that have not left, in order of joining.
+    pub fn snapshot(&self) -> Vec<Viewer> {
+        let (reply, receive) = mpsc::channel();
+        self.mailbox.send(Command::Snapshot(reply));
+        receive.recv().unwrap_or_default()
+    }
+}
+
+impl Drop for Pool {
+    /// All viewers leave; waits for their farewells, at most some seconds.
+    fn drop(&mut self) {
+        self.mailbox.send(Command::Stop);
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the thread of a viewer pool has panicked");
+        }
+    }
+}
+
+#[cfg(test)]
+mod test_server;
+#[cfg(test)]
+mod tests;

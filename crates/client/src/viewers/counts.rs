@@ -1,0 +1,409 @@
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use glassline_media::{Codec, Kind, Ssrc};
+use glassline_rtp::Header;
+use glassline_rtp::h264::Depacketiser;
+use glassline_webrtc::Received;
+use url::Url;
+
+use super::order::{InOrder, Part};
+use super::tally::{Rhythm, Tally};
+use super::{Flow, Id, State, Viewer};
+
+/// All that is known of one viewer's success.
+#[derive(Default)]
+pub(super) struct Counts {
+    pub(super) state: State,
+    pub(super) failure: Option<String>,
+    /// When the POST began.
+    pub(super) started: Option<Instant>,
+    /// Datagrams that the session dropped, by reason.
+    pub(super) dropped: BTreeMap<&'static str, u64>,
+    /// Datagrams that the kernel did not take.
+    pub(super) unsent: u64,
+    connected: Option<Instant>,
+    first_packet: Option<Instant>,
+    first_keyframe: Option<Instant>,
+    protection: Option<&'static str>,
+    /// As the session numbers its receivers.
+    receivers: Vec<Receiver>,
+    rhythm: Rhythm,
+    frames: Frames,
+    /// A decoder would be lost now.
+    keyframe_wanted: bool,
+}
+
+/// What became of frames.
+#[derive(Clone, Copy, Debug, Default)]
+struct Frames {
+    whole: u64,
+    keyframes: u64,
+    damaged: u64,
+}
+
+/// One `m=` line.
+struct Receiver {
+    kind: Kind,
+    codec: Codec,
+    source: Option<Ssrc>,
+    /// Of the sources before this one.
+    before: Flow,
+    damaged_before: u64,
+    tally: Tally,
+    order: InOrder,
+    depacketiser: Depacketiser,
+}
+
+impl Counts {
+    /// The handshake is done.
+    pub(super) fn connect(&mut self, now: Instant, protection: &'static str) {
+        self.state = self.state.max(State::Connected);
+        self.connected.get_or_insert(now);
+        self.protection = Some(protection);
+    }
+
+    /// The next receiver, in the session's order.
+    pub(super) fn expect(&mut self, kind: Kind, codec: Codec) {
+        self.receivers.push(Receiver {
+            kind,
+            codec,
+            source: None,
+            before: Flow::default(),
+            damaged_before: 0,
+            tally: Tally::new(codec.clock_rate()),
+            order: InOrder::new(),
+            depacketiser: Depacketiser::default(),
+        });
+    }
+
+    /// Counts what a datagram of `bytes` bytes brought.
+    pub(super) fn take(&mut self, now: Instant, received: &Received<'_>, bytes: usize) {
+        let (index, sequence, repaired, header) = match received {
+            Received::Rtp {
+                receiver,
+                sequence,
+                repaired,
+                packet,
+            } => (*receiver, *sequence, *repaired, &packet.header),
+            Received::Counted {
+                receiver,
+                sequence,
+                repaired,
+                header,
+            } => (*receiver, *sequence, *repaired, header),
+            _ => return,
+        };
+        let Some(receiver) = self.receivers.get_mut(index) else {
+            return;
+        };
+        self.first_packet.get_or_insert(now);
+        if self.state < State::Playing {
+            self.state = State::Playing;
+        }
+        receiver.follow(header.ssrc);
+        receiver.tally.count(sequence, repaired, header, bytes);
+        match received {
+            Received::Rtp { packet, .. } if receiver.codec == Codec::H264 => {
+                let part = Part {
+                    sequence,
+                    timestamp: header.timestamp,
+                    marker: header.marker,
+                    payload: packet.payload,
+                };
+                let depacketiser = &mut receiver.depacketiser;
+                receiver
+                    .order
+                    .push(now, part, |part| part.hand_to(depacketiser));
+                self.collect(index, now);
+            }
+            _ => self.count_frame(index, header, now),
+        }
+    }
+
+    /// Gives up the gaps that will not be filled.
+    pub(super) fn expire(&mut self, now: Instant) {
+        for index in 0..self.receivers.len() {
+            let receiver = &mut self.receivers[index];
+            let depacketiser = &mut receiver.depacketiser;
+            receiver
+                .order
+                .expire(now, |part| part.hand_to(depacketiser));
+            self.collect(index, now);
+        }
+    }
+
+    /// When [`Self::expire`] will have something to do.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let receivers = self.receivers.iter();
+        receivers
+            .filter_map(|receiver| receiver.order.deadline())
+            .min()
+    }
+
+    /// The receiver whose decoder is lost, once each time it gets lost.
+    pub(super) fn take_keyframe_wanted(&mut self) -> Option<usize> {
+        if !std::mem::take(&mut self.keyframe_wanted) {
+            return None;
+        }
+        let mut receivers = self.receivers.iter();
+        receivers.position(|receiver| receiver.kind == Kind::Video)
+    }
+
+    /// A packet that is not taken apart: of sound, or in its clear header only.
+    fn count_frame(&mut self, index: usize, header: &Header, now: Instant) {
+        let pictures = self.has_pictures();
+        match self.receivers[index].kind {
+            Kind::Video if header.marker => {
+                self.frames.whole += 1;
+                self.rhythm.beat(now);
+            }
+            Kind::Audio if !pictures => self.rhythm.beat(now),
+            _ => {}
+        }
+    }
+
+    /// Counts the frames that the depacketiser has finished.
+    fn collect(&mut self, index: usize, now: Instant) {
+        let receiver = &mut self.receivers[index];
+        while let Some(unit) = receiver.depacketiser.poll() {
+            self.frames.whole += 1;
+            self.rhythm.beat(now);
+            if unit.keyframe {
+                self.frames.keyframes += 1;
+                self.first_keyframe.get_or_insert(now);
+            } else if unit.after_loss {
+                self.keyframe_wanted = true;
+            }
+        }
+        let damaged = self.receivers.iter().map(Receiver::damaged).sum();
+        self.keyframe_wanted |= damaged > self.frames.damaged;
+        self.frames.damaged = damaged;
+    }
+
+    fn has_pictures(&self) -> bool {
+        let mut receivers = self.receivers.iter();
+        receivers.any(|receiver| receiver.kind == Kind::Video)
+    }
+
+    fn flow(&self, kind: Kind) -> Flow {
+        let receivers = self.receivers.iter();
+        receivers
+            .filter(|receiver| receiver.kind == kind)
+            .fold(Flow::default(), |sum, receiver| sum.and(receiver.flow()))
+    }
+
+    pub(super) fn snapshot(&self, id: Id, url: Url) -> Viewer {
+        let after = |at: Option<Instant>| {
+            let (at, started) = (at?, self.started?);
+            Some(at.saturating_duration_since(started))
+        };
+        Viewer {
+            id,
+            url,
+            state: self.state,
+            failure: self.failure.clone(),
+            connect_time: after(self.connected),
+            join_time: after(self.first_packet),
+            picture_time: after(self.first_keyframe),
+            protection: self.protection,
+            video: self.flow(Kind::Video),
+            audio: self.flow(Kind::Audio),
+            frames: self.frames.whole,
+            keyframes: self.frames.keyframes,
+            damaged: self.frames.damaged,
+            gaps: self.rhythm.gaps().clone(),
+            dropped: self
+                .dropped
+                .iter()
+                .map(|(why, count)| (*why, *count))
+                .collect(),
+            unsent: self.unsent,
+        }
+    }
+}
+
+impl Receiver {
+    /// A source that restarts under another SSRC counts its packets anew.
+    fn follow(&mut self, source: Ssrc) {
+        if self.source.replace(source).is_some_and(|old| old != source) {
+            self.before = self.flow();
+            self.damaged_before = self.damaged();
+            self.tally = Tally::new(self.codec.clock_rate());
+            self.order = InOrder::new();
+            self.depacketiser = Depacketiser::default();
+        }
+    }
+
+    fn flow(&self) -> Flow {
+        self.before.then(self.tally.flow())
+    }
+
+    fn damaged(&self) -> u64 {
+        let counters = self.depacketiser.counters();
+        self.damaged_before + counters.damaged + counters.malformed + counters.oversized
+    }
+}
+
+impl Part<'_> {
+    fn hand_to(self, depacketiser: &mut Depacketiser) {
+        depacketiser.push(self.sequence, self.timestamp, self.marker, self.payload);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use glassline_rtp::{Extensions, Packet};
+    use std::time::Duration;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// A keyframe of one slice: SPS, PPS and IDR in one STAP-A.
+    const KEYFRAME: &[u8] = &[
+        24, 0, 4, 0x67, 0x42, 0xc0, 0x1f, 0, 2, 0x68, 0xce, 0, 3, 0x65, 0x88, 0x84,
+    ];
+    /// A picture of one slice that refers to others.
+    const PICTURE: &[u8] = &[0x41, 0x9a, 0x01];
+
+    struct Bench {
+        counts: Counts,
+        start: Instant,
+    }
+
+    impl Bench {
+        fn new() -> Self {
+            let start = Instant::now();
+            let mut counts = Counts {
+                started: Some(start),
+                ..Counts::default()
+            };
+            counts.connect(start + MS * 5, "GCM");
+            counts.expect(Kind::Video, Codec::H264);
+            counts.expect(Kind::Audio, Codec::Opus);
+            Self { counts, start }
+        }
+
+        fn packet(&mut self, millis: u32, receiver: usize, sequence: u64, payload: &[u8]) {
+            self.packet_of(Ssrc(receiver as u32), millis, receiver, sequence, payload);
+        }
+
+        fn packet_of(
+            &mut self,
+            ssrc: Ssrc,
+            millis: u32,
+            receiver: usize,
+            sequence: u64,
+            payload: &[u8],
+        ) {
+            let header = header(ssrc, sequence);
+            let received = Received::Rtp {
+                receiver,
+                sequence,
+                repaired: false,
+                packet: Packet {
+                    header,
+                    extensions: Extensions::default(),
+                    payload,
+                },
+            };
+            self.counts.take(self.start + MS * millis, &received, 100);
+        }
+
+        fn viewer(&self) -> Viewer {
+            let url = Url::parse("http://localhost/x/whep").expect("a URL");
+            self.counts.snapshot(Id(1), url)
+        }
+    }
+
+    fn header(ssrc: Ssrc, sequence: u64) -> Header {
+        Header {
+            marker: true,
+            payload_type: 96,
+            sequence: sequence as u16,
+            timestamp: sequence as u32 * 3000,
+            ssrc,
+        }
+    }
+
+    #[test]
+    fn frames_keyframes_and_the_way_to_them_are_counted() {
+        let mut bench = Bench::new();
+        assert_eq!(bench.viewer().state, State::Connected);
+        bench.packet(20, 1, 1, b"opus");
+        bench.packet(30, 0, 1, KEYFRAME);
+        bench.packet(63, 0, 2, PICTURE);
+        bench.packet(64, 1, 2, b"opus");
+        let viewer = bench.viewer();
+        assert_eq!(viewer.state, State::Playing);
+        assert_eq!(viewer.connect_time, Some(MS * 5));
+        assert_eq!(viewer.join_time, Some(MS * 20));
+        assert_eq!(viewer.picture_time, Some(MS * 30));
+        assert_eq!((viewer.frames, viewer.keyframes, viewer.damaged), (2, 1, 0));
+        assert_eq!((viewer.video.received, viewer.audio.received), (2, 2));
+        let gaps = viewer.gaps.summary();
+        assert_eq!(gaps.count, 1, "sound is no beat beside pictures");
+        assert!(gaps.max >= MS * 33 && gaps.max < MS * 34);
+    }
+
+    #[test]
+    fn a_lost_picture_asks_for_a_keyframe_once_it_is_given_up() {
+        let mut bench = Bench::new();
+        bench.packet(0, 0, 1, KEYFRAME);
+        bench.packet(66, 0, 3, PICTURE);
+        assert_eq!(
+            (bench.viewer().frames, bench.counts.take_keyframe_wanted()),
+            (1, None)
+        );
+        let deadline = bench.counts.deadline().expect("a gap is open");
+        bench.counts.expire(deadline);
+        assert_eq!(bench.viewer().frames, 2);
+        assert_eq!(bench.counts.take_keyframe_wanted(), Some(0));
+        assert_eq!(bench.counts.take_keyframe_wanted(), None);
+        assert_eq!(bench.viewer().video.lost(), 1);
+        assert_eq!(bench.counts.deadline(), None);
+    }
+
+    #[test]
+    fn counting_takes_a_marker_for_a_frame() {
+        let mut bench = Bench::new();
+        for (sequence, marker) in [(1, false), (2, true), (4, true)] {
+            let received = Received::Counted {
+                receiver: 0,
+                sequence,
+                repaired: sequence == 2,
+                header: Header {
+                    marker,
+                    ..header(Ssrc(0), sequence)
+                },
+            };
+            bench.counts.take(bench.start, &received, 1000);
+        }
+        let viewer = bench.viewer();
+        assert_eq!((viewer.frames, viewer.keyframes), (2, 0));
+        assert_eq!((viewer.video.recovered, viewer.video.lost()), (1, 1));
+        assert_eq!(viewer.total().bytes, 3000);
+    }
+
+    #[test]
+    fn a_new_source_goes_on_where_the_old_one_ended() {
+        let mut bench = Bench::new();
+        bench.packet_of(Ssrc(7), 0, 0, 1000, KEYFRAME);
+        bench.packet_of(Ssrc(7), 33, 0, 1001, PICTURE);
+        bench.packet_of(Ssrc(8), 66, 0, 5, KEYFRAME);
+        bench.packet_of(Ssrc(8), 99, 0, 6, PICTURE);
+        let viewer = bench.viewer();
+        assert_eq!((viewer.frames, viewer.damaged), (4, 0));
+        assert_eq!((viewer.video.expected, viewer.video.lost()), (4, 0));
+        let step = Duration::from_secs(1) / 30;
+        let error = viewer.video.media_time.abs_diff(step * 2);
+        assert!(error < MS, "{:?}", viewer.video.media_time);
+    }
+
+    #[test]
+    fn a_receiver_nobody_expects_is_ignored() {
+        let mut bench = Bench::new();
+        bench.packet(0, 7, 1, KEYFRAME);
+        assert_eq!(bench.viewer().total(), Flow::default());
+    }
+}

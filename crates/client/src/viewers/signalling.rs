@@ -1,0 +1,183 @@
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use glassline_media::WallClock;
+use glassline_net::UdpSocket;
+use glassline_webrtc::{Certificate, DialConfig, ReceiveMode, Secrets, Session};
+use url::Url;
+
+use super::engine::{Command, Mailbox};
+use super::{Id, Mode, Options, route};
+use crate::whep;
+
+/// Something that may take a while: name resolution and HTTP.
+pub(super) enum Job {
+    Join { id: Id, url: Url },
+    Leave { location: Url },
+}
+
+/// A viewer whose offer was answered.
+pub(super) struct Dialled {
+    pub(super) socket: UdpSocket,
+    /// Our addresses on that socket, as candidates.
+    pub(super) local: Vec<SocketAddr>,
+    pub(super) session: Session,
+    /// When the POST began.
+    pub(super) started: Instant,
+    pub(super) answer: whep::Answer,
+}
+
+/// Threads that signal.
+pub(super) struct Workers {
+    jobs: Sender<Job>,
+    stopping: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// What every worker needs.
+struct Context {
+    options: Options,
+    certificate: Arc<Certificate>,
+    wall: WallClock,
+    mailbox: Mailbox,
+    jobs: Mutex<Receiver<Job>>,
+    stopping: Arc<AtomicBool>,
+}
+
+impl Workers {
+    pub(super) fn start(
+        options: &Options,
+        certificate: Arc<Certificate>,
+        wall: WallClock,
+        mailbox: Mailbox,
+    ) -> std::io::Result<Self> {
+        let (sender, receiver) = channel();
+        let stopping = Arc::new(AtomicBool::new(false));
+        let context = Arc::new(Context {
+            options: options.clone(),
+            certificate,
+            wall,
+            mailbox,
+            jobs: Mutex::new(receiver),
+            stopping: Arc::clone(&stopping),
+        });
+        let threads = (0..options.signalling_threads.clamp(1, 64))
+            .map(|index| {
+                let context = Arc::clone(&context);
+                std::thread::Builder::new()
+                    .name(format!("signalling-{index}"))
+                    .spawn(move || context.run())
+            })
+            .collect::<std::io::Result<_>>()?;
+        Ok(Self {
+            jobs: sender,
+            stopping,
+            threads,
+        })
+    }
+
+    pub(super) fn submit(&self, job: Job) {
+        // Fails only if every worker has panicked; its viewer then stays in
+        // signalling, and the panic is on the terminal.
+        let _ = self.jobs.send(job);
+    }
+
+    /// Joins that have not begun will not; farewells still go out.
+    pub(super) fn stop_joining(&self) {
+        self.stopping.store(true, Ordering::Relaxed);
+    }
+
+    /// Lets the workers finish what was submitted until `deadline`; those that
+    /// wait for a silent server longer end by themselves.
+    pub(super) fn finish(self, deadline: Instant) {
+        drop(self.jobs);
+        for thread in self.threads {
+            while !thread.is_finished() && Instant::now() < deadline {
+                std::thread::sleep(std::time::Duration::from_millis(2));
+            }
+            if thread.is_finished() && thread.join().is_err() {
+                tracing::error!("a signalling thread has panicked");
+            }
+        }
+    }
+}
+
+impl Context {
+    fn run(&self) {
+        loop {
+            // A panicking worker leaves the receiver as good as it was.
+            let job = self
+                .jobs
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .recv();
+            match job {
+                Ok(Job::Join { id, url }) => {
+                    let result = if self.stopping.load(Ordering::Relaxed) {
+                        Err("the pool is being dropped".to_owned())
+                    } else {
+                        self.dial(&url)
+                    };
+                    let result = result.map(Box::new);
+                    self.mailbox.send(Command::Answered { id, result });
+                }
+                Ok(Job::Leave { location }) => {
+                    let token = self.options.token.as_deref();
+                    if let Err(error) = whep::delete(&location, token) {
+                        tracing::debug!(%error, "farewell failed; the server will notice by itself");
+                    }
+                }
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Opens a socket, offers, and brings the answer.
+    fn dial(&self, url: &Url) -> Result<Dialled, String> {
+        let server = url
+            .socket_addrs(|| None)
+            .ok()
+            .and_then(|addresses| addresses.into_iter().next())
+            .ok_or_else(|| format!("cannot resolve the host of {url}"))?;
+        let ips = route::local_addresses(server)
+            .map_err(|error| format!("no route to {server}: {error}"))?;
+        let options = glassline_net::Options {
+            receive_buffer: Some(self.options.receive_buffer),
+            segmentation: false,
+            ..glassline_net::Options::default()
+        };
+        let socket = UdpSocket::bind(route::wildcard(server), &options)
+            .map_err(|error| error.to_string())?;
+        let port = socket.local_addr().port();
+        let local: Vec<_> = ips
+            .into_iter()
+            .map(|ip| SocketAddr::new(ip, port))
+            .collect();
+        let config = DialConfig {
+            certificate: Arc::clone(&self.certificate),
+            local: local.clone(),
+            secrets: Secrets::expand(&rand::random()),
+            wall: self.wall,
+            receive: self.options.kinds,
+            mode: match self.options.mode {
+                Mode::Verify => ReceiveMode::Open,
+                Mode::Count => ReceiveMode::CountOnly,
+            },
+        };
+        let started = Instant::now();
+        let (session, offer) = Session::dial(config, started);
+        let answer = whep::post_offer(url, &offer, self.options.token.as_deref())
+            .map_err(|error| error.to_string())?;
+        Ok(Dialled {
+            socket,
+            local,
+            session,
+            started,
+            answer,
+        })
+    }
+}

@@ -1,0 +1,160 @@
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Instant;
+
+use super::test_server::Server;
+use super::*;
+
+/// Waits until `enough`, with a loose deadline: machines that test are busy.
+fn wait_for(pool: &Pool, enough: impl Fn(&[Viewer]) -> bool) -> Vec<Viewer> {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        let viewers = pool.snapshot();
+        if enough(&viewers) {
+            return viewers;
+        }
+        assert!(Instant::now() < deadline, "not in time: {viewers:#?}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn wait_until(what: &str, done: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !done() {
+        assert!(Instant::now() < deadline, "not in time: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_viewer_joins_sees_whole_pictures_and_leaves() {
+    let server = Server::start();
+    let options = Options {
+        token: Some("secret".to_owned()),
+        ..Options::default()
+    };
+    let pool = Pool::start(options).expect("threads");
+    let id = pool.join(&server.url).expect("a URL");
+    let viewers = wait_for(&pool, |viewers| {
+        viewers[0].frames >= 30 && viewers[0].keyframes >= 1
+    });
+    let viewer = &viewers[0];
+    assert_eq!((viewer.id, viewer.state), (id, State::Playing));
+    assert_eq!(viewer.failure, None);
+    assert!(viewer.connect_time <= viewer.join_time, "{viewer:?}");
+    assert!(viewer.join_time <= viewer.picture_time, "{viewer:?}");
+    assert!(viewer.protection.is_some_and(|name| name.contains("GCM")));
+    assert!(viewer.video.received >= 90 && viewer.audio.received >= 25);
+    assert_eq!(
+        (viewer.total().lost(), viewer.damaged),
+        (0, 0),
+        "{viewer:?}"
+    );
+    assert!(viewer.gaps.count() + 1 >= viewer.frames);
+    assert!(viewer.video.media_time >= Duration::from_millis(500));
+
+    pool.leave(id);
+    wait_until("farewell", || server.shared.deleted.load(Relaxed) == 1);
+    assert!(pool.snapshot().is_empty());
+    assert_eq!(*server.shared.tokens.lock().expect("no panic"), [true]);
+}
+
+#[test]
+fn many_viewers_count_and_all_leave_with_the_pool() {
+    let server = Server::start();
+    let options = Options {
+        mode: Mode::Count,
+        wait: Wait::Sweep(Duration::from_millis(10)),
+        ..Options::default()
+    };
+    let pool = Pool::start(options).expect("threads");
+    for _ in 0..12 {
+        pool.join(&server.url).expect("a URL");
+    }
+    let viewers = wait_for(&pool, |viewers| {
+        viewers.len() == 12 && viewers.iter().all(|viewer| viewer.frames >= 20)
+    });
+    for viewer in &viewers {
+        assert_eq!(viewer.total().lost(), 0, "{viewer:?}");
+        assert_eq!((viewer.keyframes, viewer.picture_time), (0, None));
+        assert!(viewer.audio.received >= 10);
+    }
+    drop(pool);
+    assert_eq!(server.shared.deleted.load(Relaxed), 12);
+}
+
+#[test]
+fn lost_packets_are_asked_for_and_come_again() {
+    let server = Server::start();
+    server.shared.lose_every.store(7, Relaxed);
+    for mode in [Mode::Verify, Mode::Count] {
+        let options = Options {
+            mode,
+            ..Options::default()
+        };
+        let pool = Pool::start(options).expect("threads");
+        pool.join(&server.url).expect("a URL");
+        let viewers = wait_for(&pool, |viewers| viewers[0].video.recovered >= 20);
+        let video = viewers[0].video;
+        // The last ones may still be on their way.
+        assert!(video.lost() <= 4, "{mode:?}: {video:?}");
+        assert_eq!(viewers[0].damaged, 0, "{mode:?}");
+    }
+    assert!(server.shared.repairs.load(Relaxed) >= 40);
+}
+
+#[test]
+fn what_goes_wrong_is_in_the_viewers_failure() {
+    let server = Server::start();
+    server.shared.refuse.store(true, Relaxed);
+    let pool = Pool::start(Options::default()).expect("threads");
+    pool.join(&server.url).expect("a URL");
+    pool.join("http://127.0.0.1:9/nobody/whep").expect("a URL");
+    assert!(pool.join("rtsp://127.0.0.1/cam").is_err());
+    let viewers = wait_for(&pool, |viewers| {
+        viewers.iter().all(|viewer| viewer.state == State::Ended)
+    });
+    let reasons: Vec<_> = viewers
+        .iter()
+        .map(|viewer| viewer.failure.as_deref().expect("a reason"))
+        .collect();
+    assert!(reasons[0].contains("404") && reasons[0].contains("no stream of that name"));
+    assert!(reasons[1].contains("127.0.0.1:9"), "{reasons:?}");
+    drop(pool);
+    assert_eq!(server.shared.deleted.load(Relaxed), 0);
+}
+
+#[test]
+fn leaving_at_once_leaves_nothing_behind() {
+    let server = Server::start();
+    let pool = Pool::start(Options::default()).expect("threads");
+    for _ in 0..5 {
+        let id = pool.join(&server.url).expect("a URL");
+        pool.leave(id);
+    }
+    wait_until("farewells", || server.shared.deleted.load(Relaxed) == 5);
+    assert!(pool.snapshot().is_empty());
+}
+
+#[test]
+fn a_server_that_hangs_up_ends_its_viewers() {
+    let server = Server::start();
+    let pool = Pool::start(Options::default()).expect("threads");
+    pool.join(&server.url).expect("a URL");
+    wait_for(&pool, |viewers| viewers[0].state == State::Playing);
+    server.shared.hang_up.store(true, Relaxed);
+    let viewers = wait_for(&pool, |viewers| viewers[0].state == State::Ended);
+    let reason = viewers[0].failure.as_deref().expect("a reason");
+    assert!(reason.contains("closed by the peer"), "{reason}");
+}
+
+#[test]
+fn a_vanished_server_does_not_hold_the_pool_back() {
+    let server = Server::start();
+    let pool = Pool::start(Options::default()).expect("threads");
+    pool.join(&server.url).expect("a URL");
+    wait_for(&pool, |viewers| viewers[0].state == State::Playing);
+    let before = Instant::now();
+    drop(server);
+    drop(pool);
+    assert!(before.elapsed() < Duration::from_secs(15));
+}
