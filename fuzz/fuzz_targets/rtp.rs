@@ -1,8 +1,9 @@
-//! RTP packets: what parses is written and parsed again to the same.
+//! RTP packets: what parses is written, extensions included, and parsed again to
+//! the same; a payload is tried as a retransmission and as Opus.
 
 #![no_main]
 
-use glassline_rtp::{Packet, write_header};
+use glassline_rtp::{Packet, header_size, opus, rtx, write_header};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -10,12 +11,27 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(packet) = Packet::parse(bytes) else {
         return;
     };
-    assert!(header_len.is_ok_and(|length| length <= bytes.len()));
-    for (_, element) in packet.extensions.iter() {
-        assert!(element.len() <= 255);
-    }
-    let mut out = [0; 64];
-    let length = write_header(&mut out, &packet.header, &[]);
-    let again = Packet::parse(&out[..length]).expect("we wrote it");
+    assert!(header_len.is_ok_and(|length| length + packet.payload.len() <= bytes.len()));
+    let elements: Vec<(u8, &[u8])> = packet.extensions.iter().collect();
+    let mut out = vec![0; header_size(&elements)];
+    assert_eq!(write_header(&mut out, &packet.header, &elements), out.len());
+    out.extend_from_slice(packet.payload);
+    let again = Packet::parse(&out).expect("we wrote it");
     assert_eq!(again.header, packet.header);
+    assert!(again.extensions.iter().eq(elements));
+    assert_eq!(again.payload, packet.payload);
+    retransmitted(packet.payload);
+    if let Ok(samples) = opus::samples(packet.payload) {
+        assert!((120..=5760).contains(&samples));
+    }
 });
+
+fn retransmitted(payload: &[u8]) {
+    let Some((sequence, original)) = rtx::unwrap(payload) else {
+        assert!(payload.len() < rtx::OVERHEAD_BYTES);
+        return;
+    };
+    let mut out = vec![0; original.len() + rtx::OVERHEAD_BYTES];
+    rtx::wrap(sequence, original, &mut out);
+    assert_eq!(out, payload);
+}

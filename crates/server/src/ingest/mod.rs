@@ -1,1 +1,148 @@
-//! Sources.
+//! Sources in: files, the built-in clip, cameras.
+//!
+//! ```text
+//! SourceSpec ─► spawn ─┬► file: a thread, paced by due times ─┐
+//!                      └► rtsp: a task, paced by the camera ──┴► hub::Publisher::push
+//! ```
+//!
+//! Each source runs on its own and is tried again with growing pauses when it
+//! fails; its stream shows why it is down. What comes in is packetised once,
+//! here, into bursts whose accounted delay begins at their origin: a frame's
+//! due time in a file, the arrival of its first packet from a network.
+
+mod backoff;
+mod burst;
+mod file;
+mod frame_codes;
+mod rtsp;
+mod spec;
+
+use std::sync::Arc;
+
+use glassline_hub::{CreateError, Hub, Stream, StreamName};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use file::Clip;
+
+pub use frame_codes::{FrameCode, FrameCodes};
+pub use spec::{FileSource, Input, RtspSource, SourceSpec, SpecError, Transport};
+
+/// The sources that run.
+#[derive(Debug)]
+pub struct Sources {
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Sources {
+    /// Waits until every source has ended, which they do when `stopped` turns true.
+    pub async fn join(self) {
+        for task in self.tasks {
+            if let Err(error) = task.await {
+                tracing::error!(%error, "a source ended badly");
+            }
+        }
+    }
+}
+
+/// Makes a stream for each of `specs` and starts its source.
+///
+/// Files are read through once before anything starts. The built-in clip says
+/// in `codes` when its frames are captured. Sources end when `stopped` turns
+/// true or its sender is gone. Needs a tokio runtime.
+///
+/// # Errors
+/// [`StartError`] if a source can never work: a file that is missing or broken,
+/// a name used twice, more streams than the hub takes. Cameras that do not
+/// answer are no error; they are tried until they do.
+pub async fn spawn(
+    hub: &Hub,
+    specs: Vec<SourceSpec>,
+    codes: &FrameCodes,
+    stopped: watch::Receiver<bool>,
+) -> Result<Sources, StartError> {
+    let mut ready = Vec::with_capacity(specs.len());
+    let mut names = std::collections::BTreeSet::new();
+    for spec in specs {
+        if !names.insert(spec.name.clone()) {
+            return Err(StartError::Twice { name: spec.name });
+        }
+        ready.push(prepare(spec).await?);
+    }
+    let mut tasks = Vec::with_capacity(ready.len());
+    for (name, source) in ready {
+        let stream = hub
+            .create(name.clone())
+            .map_err(|source| StartError::Create { name, source })?;
+        tasks.push(source.start(stream, codes.clone(), stopped.clone()));
+    }
+    Ok(Sources { tasks })
+}
+
+enum Ready {
+    File(Clip, glassline_demux::Source),
+    Rtsp(RtspSource),
+}
+
+async fn prepare(spec: SourceSpec) -> Result<(StreamName, Ready), StartError> {
+    let clip = match spec.input {
+        Input::Rtsp(camera) => return Ok((spec.name, Ready::Rtsp(camera))),
+        Input::Files(files) => Clip::Files(files),
+        Input::Demo => Clip::Demo,
+    };
+    let name = spec.name.clone();
+    let opening = tokio::task::spawn_blocking(move || clip.open().map(|source| (clip, source)));
+    let opened = opening.await.expect("opening a file does not panic");
+    let (clip, source) = opened.map_err(|source| StartError::File {
+        name,
+        source: Box::new(source),
+    })?;
+    Ok((spec.name, Ready::File(clip, source)))
+}
+
+impl Ready {
+    fn start(
+        self,
+        stream: Arc<Stream>,
+        codes: FrameCodes,
+        stopped: watch::Receiver<bool>,
+    ) -> JoinHandle<()> {
+        match self {
+            Self::File(clip, source) => tokio::task::spawn_blocking(move || {
+                file::run(&clip, source, &stream, &codes, &stopped);
+            }),
+            Self::Rtsp(camera) => tokio::spawn(rtsp::run(camera, stream, stopped)),
+        }
+    }
+}
+
+/// Why a source cannot be started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// A file that cannot be played.
+    #[error("source '{name}': {source}")]
+    File {
+        /// The stream.
+        name: StreamName,
+        /// Which file, at which byte, and why.
+        source: Box<glassline_demux::Error>,
+    },
+    /// Two sources for one stream.
+    #[error("two sources are called '{name}': give each stream one source")]
+    Twice {
+        /// The stream.
+        name: StreamName,
+    },
+    /// The hub does not take the stream.
+    #[error("source '{name}': {source} (limits.streams)")]
+    Create {
+        /// The stream.
+        name: StreamName,
+        /// Why.
+        source: CreateError,
+    },
+}
+
+#[cfg(test)]
+mod tests;

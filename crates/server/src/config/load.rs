@@ -1,0 +1,153 @@
+//! Reading and writing [`Config`], and saying what is wrong with a file.
+
+use std::fmt;
+use std::path::Path;
+
+use crate::config::Config;
+
+/// A configuration file is a few kB; more is a mistake (a video, a log).
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Least likeness, 0–1, at which another word is suggested.
+const LIKENESS_MIN: f64 = 0.6;
+
+impl Config {
+    /// Reads the YAML file at `path`; files named in it are relative to its folder.
+    ///
+    /// # Errors
+    /// [`Error`] names the file and, where there is one, the line.
+    pub fn load(path: &Path) -> Result<Self, Error> {
+        let name = path.display().to_string();
+        let unreadable = |reason: &dyn fmt::Display| Error {
+            file: name.clone(),
+            place: None,
+            reason: reason.to_string(),
+        };
+        let bytes = std::fs::metadata(path)
+            .map_err(|error| unreadable(&error))?
+            .len();
+        if bytes > FILE_BYTES_MAX {
+            return Err(unreadable(&format_args!(
+                "has {bytes} bytes, which is no configuration file"
+            )));
+        }
+        let text = std::fs::read_to_string(path).map_err(|error| unreadable(&error))?;
+        let mut config = Self::from_yaml(&text, &name)?;
+        if let Some(folder) = path.parent() {
+            for input in config.sources.values_mut() {
+                input.resolve_in(folder);
+            }
+        }
+        Ok(config)
+    }
+
+    /// Reads YAML text; `name` stands for the file in errors.
+    ///
+    /// # Errors
+    /// [`Error`] names `name` and, where there is one, the line.
+    pub fn from_yaml(text: &str, name: &str) -> Result<Self, Error> {
+        // A file of comments only is a file of defaults.
+        let empty = text
+            .lines()
+            .all(|line| line.trim().is_empty() || line.trim_start().starts_with('#'));
+        if empty {
+            return Ok(Self::default());
+        }
+        let options = serde_saphyr::options! { with_snippet: false };
+        serde_saphyr::from_str_with_options(text, options)
+            .map_err(|error| Error::from_yaml(&error, name))
+    }
+
+    /// The effective configuration as YAML, secrets hidden.
+    pub fn to_yaml(&self) -> String {
+        serde_saphyr::to_string(self).expect("a configuration is plain data")
+    }
+
+    /// The effective configuration as JSON, secrets hidden.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("a configuration is plain data")
+    }
+
+    /// The JSON Schema of the file, for editors.
+    pub fn schema() -> String {
+        serde_json::to_string_pretty(&schemars::schema_for!(Self)).expect("a schema is plain data")
+    }
+}
+
+/// What is wrong with a configuration file, and where.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}{}: {reason}", Colons(.place))]
+pub struct Error {
+    /// The file as it was named.
+    pub file: String,
+    /// Line and column, from 1.
+    pub place: Option<(u64, u64)>,
+    /// What is wrong, for people.
+    pub reason: String,
+}
+
+impl Error {
+    fn from_yaml(error: &serde_saphyr::Error, name: &str) -> Self {
+        let place = error
+            .location()
+            .map(|location| (location.line(), location.column()));
+        Self {
+            file: name.to_owned(),
+            place,
+            reason: reason(error),
+        }
+    }
+}
+
+struct Colons<'a>(&'a Option<(u64, u64)>);
+
+impl fmt::Display for Colons<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some((line, column)) => write!(f, ":{line}:{column}"),
+            None => Ok(()),
+        }
+    }
+}
+
+fn reason(error: &serde_saphyr::Error) -> String {
+    match error {
+        serde_saphyr::Error::SerdeUnknownField {
+            field, expected, ..
+        } => unknown_key(field, expected),
+        serde_saphyr::Error::WithSnippet { error, .. } => reason(error),
+        serde_saphyr::Error::DuplicateMappingKey { key: Some(key), .. } => {
+            format!("key '{key}' is there twice")
+        }
+        other => {
+            let text = other.render_with_formatter(&serde_saphyr::UserMessageFormatter);
+            // The place stands in front already.
+            let (text, _) = text.split_once("\n").unwrap_or((&text, ""));
+            text.rsplit_once(" at line ")
+                .map_or(text, |(text, _)| text)
+                .to_owned()
+        }
+    }
+}
+
+fn unknown_key(key: &str, known: &[&str]) -> String {
+    match nearest(key, known.iter().copied()) {
+        Some(meant) => format!("unknown key '{key}': did you mean '{meant}'?"),
+        None => format!("unknown key '{key}': here stand {}", known.join(", ")),
+    }
+}
+
+/// The one of `known` that `word` was probably meant to be.
+pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        // Counts letters wrong, missing, too many or swapped: what typing does.
+        .map(|candidate| {
+            (
+                strsim::normalized_damerau_levenshtein(word, candidate),
+                candidate,
+            )
+        })
+        .filter(|(likeness, _)| *likeness >= LIKENESS_MIN)
+        .max_by(|(a, _), (b, _)| a.total_cmp(b))
+        .map(|(_, candidate)| candidate)
+}

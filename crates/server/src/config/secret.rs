@@ -1,0 +1,128 @@
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize, Serializer};
+use subtle::ConstantTimeEq;
+
+/// Stands for a secret wherever one would be printed.
+pub(crate) const HIDDEN: &str = "<hidden>";
+
+const BYTES_MAX: usize = 1024;
+
+/// A token that is compared, never printed.
+///
+/// 1–1024 visible ASCII characters, so that it fits an `Authorization` header
+/// and a URL query.
+#[derive(Clone, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(try_from = "String")]
+#[schemars(with = "String")]
+pub struct Secret(String);
+
+impl Secret {
+    /// Takes `text` as a token.
+    ///
+    /// # Errors
+    /// [`SecretError`] says which rule it breaks, without repeating it.
+    pub fn new(text: &str) -> Result<Self, SecretError> {
+        if text.is_empty() {
+            return Err(SecretError::Empty);
+        }
+        if text.len() > BYTES_MAX {
+            return Err(SecretError::TooLong { bytes: text.len() });
+        }
+        if let Some(place) = text.bytes().position(|byte| !byte.is_ascii_graphic()) {
+            return Err(SecretError::Character { place: place + 1 });
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// Whether `candidate` is this token, in time that does not depend on where
+    /// they differ. (It does depend on the length, which is no secret.)
+    pub fn matches(&self, candidate: &str) -> bool {
+        self.0.as_bytes().ct_eq(candidate.as_bytes()).into()
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(HIDDEN)
+    }
+}
+
+impl Serialize for Secret {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(HIDDEN)
+    }
+}
+
+impl TryFrom<String> for Secret {
+    type Error = SecretError;
+
+    fn try_from(text: String) -> Result<Self, SecretError> {
+        Self::new(&text)
+    }
+}
+
+impl std::str::FromStr for Secret {
+    type Err = SecretError;
+
+    fn from_str(text: &str) -> Result<Self, SecretError> {
+        Self::new(text)
+    }
+}
+
+/// Why a text is not a token.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SecretError {
+    /// Nothing there.
+    #[error("the token is empty: leave the key out for none")]
+    Empty,
+    /// Longer than a header should be.
+    #[error("the token has {bytes} characters, at most {BYTES_MAX} are allowed")]
+    TooLong {
+        /// Length found.
+        bytes: usize,
+    },
+    /// Does not fit a header.
+    #[error("character {place} of the token is not visible ASCII, so no HTTP header can carry it")]
+    Character {
+        /// Place of the first such character, from 1.
+        place: usize,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_match_themselves_only() {
+        let token = Secret::new("s3cret").expect("a good token");
+        assert!(token.matches("s3cret"));
+        for other in ["", "s3cre", "s3crets", "S3cret"] {
+            assert!(!token.matches(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn tokens_never_show() {
+        let token = Secret::new("s3cret").expect("a good token");
+        assert_eq!(format!("{token:?}"), HIDDEN);
+        let json = serde_json::to_string(&token).expect("a string");
+        assert!(!json.contains("s3cret"), "{json}");
+    }
+
+    #[test]
+    fn tokens_that_no_header_can_carry_are_refused() {
+        assert_eq!(Secret::new(""), Err(SecretError::Empty));
+        assert_eq!(
+            Secret::new("ab c"),
+            Err(SecretError::Character { place: 3 })
+        );
+        assert_eq!(
+            Secret::new(&"x".repeat(1025)),
+            Err(SecretError::TooLong { bytes: 1025 })
+        );
+    }
+}

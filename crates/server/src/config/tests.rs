@@ -1,0 +1,214 @@
+use super::*;
+
+fn error(yaml: &str) -> String {
+    Config::from_yaml(yaml, "test.yml")
+        .expect_err(yaml)
+        .to_string()
+}
+
+#[test]
+fn nothing_said_means_loopback_and_no_tokens() {
+    for empty in ["", "\n# only a comment\n", "{}"] {
+        let config = Config::from_yaml(empty, "empty.yml").expect("defaults");
+        assert_eq!(config, Config::default());
+    }
+    let config = Config::default();
+    assert_eq!(config.http.address.to_string(), "127.0.0.1:8889");
+    assert_eq!(config.media.address.to_string(), "127.0.0.1:8189");
+    assert_eq!(config.admin.address.to_string(), "127.0.0.1:9997");
+    assert_eq!(config.shards, None);
+    assert_eq!(config.limits.handshake(), Duration::from_secs(10));
+    assert!(config.auth.read_token.is_none());
+    assert!(config.cors.allows("https://anywhere.example"));
+    assert!(config.specs().is_empty());
+}
+
+#[test]
+fn a_whole_file_is_read() {
+    let config = Config::from_yaml(
+        "http: {address: '0.0.0.0:80'}\n\
+         media:\n  address: 0.0.0.0:8189\n  advertise: [203.0.113.9, '2001:db8::1']\n\
+         shards: 2\n\
+         auth: {read_token: 0123456}\n\
+         limits: {viewers: 5, ring_mib: 1, ring_s: 3}\n\
+         sources:\n  cam: rtsp://u:p@10.0.0.7/live\n  hall: v.h264,a.ogg?fps=25\n  demo: demo\n\
+         cors: {origins: ['https://example.com']}\n",
+        "all.yml",
+    )
+    .expect("a good file");
+    assert_eq!(config.http.address.port(), 80);
+    assert_eq!(config.media.advertise.len(), 2);
+    assert_eq!(config.shards, Some(2));
+    let token = config.auth.read_token.as_ref().expect("a token");
+    assert!(token.matches("0123456"), "a token of digits stays text");
+    assert_eq!(config.limits.hub().ring_bytes, 1 << 20);
+    assert_eq!(config.limits.hub().ring_span, Duration::from_secs(3));
+    // What is not said keeps its default.
+    assert_eq!(config.limits.half_open, Limits::default().half_open);
+    let names: Vec<_> = config
+        .specs()
+        .iter()
+        .map(|spec| spec.name.to_string())
+        .collect();
+    assert_eq!(names, ["cam", "demo", "hall"]);
+    assert!(!config.cors.allows("https://example.org"));
+}
+
+#[test]
+fn unknown_keys_name_file_line_and_the_nearest_key() {
+    let shown = error("http:\n  adress: 127.0.0.1:80\n");
+    assert!(
+        shown.starts_with("test.yml:2:3: unknown key 'adress'"),
+        "{shown}"
+    );
+    assert!(shown.ends_with("did you mean 'address'?"), "{shown}");
+    let shown = error("shards: 1\nlimit:\n  viewers: 3\n");
+    assert!(
+        shown.starts_with("test.yml:2:1: unknown key 'limit'"),
+        "{shown}"
+    );
+    assert!(shown.contains("did you mean 'limits'?"), "{shown}");
+    let shown = error("auth: {zzz: 1}\n");
+    assert!(shown.contains("publish_token, read_token"), "{shown}");
+}
+
+#[test]
+fn bad_values_name_their_line() {
+    for (yaml, place, wanted) in [
+        ("shards: 0\n", "test.yml:1:", "1 to 256"),
+        ("shards: many\n", "test.yml:1:", ""),
+        ("#\nlimits: {viewers: 0}\n", "test.yml:2:", "at least 1"),
+        ("#\n#\nhttp: {address: localhost}\n", "test.yml:3:", ""),
+        (
+            "media: {advertise: [0.0.0.0]}\n",
+            "test.yml:1:",
+            "cannot send to 0.0.0.0",
+        ),
+        (
+            "sources:\n  a: x.h264\n  b/c: y.h264\n",
+            "test.yml:3:3",
+            "'/' in stream name",
+        ),
+        (
+            "sources:\n  a: x.h264\n  b: y.h264?fsp=3\n",
+            "test.yml:3:",
+            "did you mean 'fps'",
+        ),
+        (
+            "cors: {origins: [example.com]}\n",
+            "test.yml:1:",
+            "not an origin",
+        ),
+        ("auth: {read_token: ''}\n", "test.yml:1:", "empty"),
+        ("http: [\n", "test.yml:", ""),
+        ("shards: 1\nshards: 2\n", "test.yml:2:1", "twice"),
+    ] {
+        let shown = error(yaml);
+        assert!(shown.starts_with(place), "{yaml}: {shown}");
+        assert!(shown.contains(wanted), "{yaml}: {shown}");
+        assert_eq!(shown.lines().count(), 1, "{shown}");
+    }
+}
+
+#[test]
+fn printing_hides_secrets_and_reads_back() {
+    let yaml = "auth: {publish_token: swordfish}\nsources: {cam: 'rtsp://u:hunter2@h/live'}\n";
+    let config = Config::from_yaml(yaml, "s.yml").expect("a good file");
+    for shown in [
+        config.to_yaml(),
+        config.to_json(),
+        format!("{config:?} {config:#?}"),
+    ] {
+        assert!(!shown.contains("swordfish"), "{shown}");
+        assert!(!shown.contains("hunter2"), "{shown}");
+    }
+    let plain = Config {
+        shards: Some(3),
+        ..Config::default()
+    };
+    let again = Config::from_yaml(&plain.to_yaml(), "printed.yml").expect("our own YAML");
+    assert_eq!(again, plain);
+    let again = Config::from_yaml(&plain.to_json(), "printed.json").expect("JSON is YAML");
+    assert_eq!(again, plain);
+}
+
+#[test]
+fn errors_hide_secrets() {
+    let shown = error("auth: {read_token: [swordfish]}\n");
+    assert!(!shown.contains("swordfish"), "{shown}");
+    let shown = error("auth: {read_token: 'sword fish'}\n");
+    assert!(!shown.contains("fish"), "{shown}");
+    let shown = error("sources: {cam: 'rtsp://u:hunter2@h:99999/'}\n");
+    assert!(!shown.contains("hunter2"), "{shown}");
+}
+
+#[test]
+fn the_schema_knows_every_section() {
+    let schema: serde_json::Value =
+        serde_json::from_str(&Config::schema()).expect("a schema is JSON");
+    for section in [
+        "http", "media", "admin", "shards", "auth", "limits", "sources", "cors",
+    ] {
+        assert!(schema["properties"][section].is_object(), "{section}");
+    }
+    assert_eq!(schema["additionalProperties"], false);
+}
+
+#[test]
+fn the_sample_file_is_valid_and_complete() {
+    let path =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/glassline.yml");
+    let sample = std::fs::read_to_string(&path).expect("the sample file");
+    Config::load(&path).expect("the sample is valid as it stands");
+    // Every commented-out line holds a default: with the comments removed it
+    // must read, and say the same as saying nothing.
+    let all: String = sample
+        .lines()
+        .map(|line| line.strip_prefix("#: ").unwrap_or(line))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    let config = Config::from_yaml(&all, "glassline.yml").expect("the sample uncommented");
+    let expected = Config {
+        sources: config.sources.clone(),
+        auth: config.auth.clone(),
+        ..Config::default()
+    };
+    assert_eq!(config, expected);
+    let schema: serde_json::Value =
+        serde_json::from_str(&Config::schema()).expect("a schema is JSON");
+    let sections = schema["properties"].as_object().expect("sections");
+    for section in sections.keys() {
+        assert!(all.contains(&format!("\n{section}:")), "{section}");
+    }
+}
+
+#[test]
+fn files_in_a_configuration_are_relative_to_it() {
+    let folder = std::env::temp_dir().join(format!("glassline-config-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let path = folder.join("g.yml");
+    std::fs::write(&path, "sources: {a: v.h264, b: /abs/v.h264}\n").expect("a file");
+    let config = Config::load(&path);
+    std::fs::remove_dir_all(&folder).expect("cleaned up");
+    let shown: Vec<_> = config
+        .expect("a good file")
+        .specs()
+        .iter()
+        .map(|spec| spec.input.to_string())
+        .collect();
+    assert_eq!(
+        shown,
+        [
+            folder.join("v.h264").display().to_string(),
+            "/abs/v.h264".to_owned()
+        ]
+    );
+}
+
+#[test]
+fn a_missing_file_is_named() {
+    let shown = Config::load(std::path::Path::new("/nowhere/g.yml"))
+        .expect_err("no such file")
+        .to_string();
+    assert!(shown.starts_with("/nowhere/g.yml: "), "{shown}");
+}

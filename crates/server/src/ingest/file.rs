@@ -1,0 +1,305 @@
+//! Files and the built-in clip, published in real time.
+
+use std::fmt;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use glassline_demux::{self as demux, Frame, Source, annexb};
+use glassline_hub::{PublishError, Publisher, State, Stream};
+use glassline_media::{Burst, Codec, Kind, MediaTime};
+use tokio::sync::watch;
+
+use super::backoff::Backoff;
+use super::burst::{self, Place};
+use super::{FileSource, FrameCode, FrameCodes};
+
+/// A machine that stood still for longer than this goes on from where it is:
+/// a second of frames at once would only flood the viewers.
+const STALL: Duration = Duration::from_secs(1);
+
+/// From opening a source to its first frame.
+const LEAD: Duration = Duration::from_millis(5);
+
+/// How long a sleep goes without looking whether to stop.
+const NAP: Duration = Duration::from_millis(100);
+
+static DEMO_VIDEO: &[u8] = include_bytes!("../../../../assets/demo.h264");
+static DEMO_AUDIO: &[u8] = include_bytes!("../../../../assets/demo.ogg");
+const DEMO_FPS: u32 = 30;
+const DEMO_FRAMES: u32 = 300;
+
+/// What to play.
+#[derive(Clone, Debug)]
+pub(super) enum Clip {
+    Demo,
+    Files(FileSource),
+}
+
+impl Clip {
+    pub(super) fn open(&self) -> Result<Source, demux::Error> {
+        match self {
+            Self::Demo => demux::from_bytes(DEMO_VIDEO, DEMO_AUDIO),
+            Self::Files(files) => {
+                let inputs = files.paths.iter().map(|path| demux::Input::file(path));
+                let mut inputs = inputs.collect::<Result<Vec<_>, _>>()?;
+                // Viewers and pages expect the picture in front.
+                inputs.sort_by_key(|input| input.kind != Kind::Video);
+                let options = demux::Options {
+                    fps: files.fps,
+                    once: files.once,
+                };
+                Source::new(inputs, &options)
+            }
+        }
+    }
+
+    fn frame_code(&self, epoch: Instant) -> Option<FrameCode> {
+        matches!(self, Self::Demo).then_some(FrameCode {
+            fps: DEMO_FPS,
+            frames: DEMO_FRAMES,
+            epoch,
+        })
+    }
+}
+
+/// Publishes `clip` into `stream` until it ends or `stopped` says so; `opened`
+/// is the clip, already open. Blocks: frames are due to a fraction of a
+/// millisecond, which a thread that sleeps keeps and a timer wheel does not.
+pub(super) fn run(
+    clip: &Clip,
+    opened: Source,
+    stream: &Arc<Stream>,
+    codes: &FrameCodes,
+    stopped: &watch::Receiver<bool>,
+) {
+    let mut backoff = Backoff::new();
+    let mut opened = Ok(opened);
+    loop {
+        let played = opened
+            .map_err(Failure::from)
+            .and_then(|source| play(clip, source, stream, codes, stopped));
+        codes.remove(stream.name().as_str());
+        let failure = match played {
+            Ok(()) => return,
+            Err(failure) => failure,
+        };
+        tracing::warn!(stream = %stream.name(), %failure, "source down");
+        stream.set_state(State::Down {
+            detail: failure.to_string(),
+        });
+        if !sleep_until(Instant::now() + backoff.pause(), stopped) {
+            return;
+        }
+        opened = clip.open();
+    }
+}
+
+fn play(
+    clip: &Clip,
+    mut source: Source,
+    stream: &Arc<Stream>,
+    codes: &FrameCodes,
+    stopped: &watch::Receiver<bool>,
+) -> Result<(), Failure> {
+    let codecs: Vec<Codec> = source.tracks().iter().map(|track| track.codec).collect();
+    for warning in source.warnings() {
+        tracing::warn!(stream = %stream.name(), "{warning}");
+    }
+    let now = Instant::now();
+    let mut publisher = stream.publish(source.tracks().to_vec(), now)?;
+    let mut pace = Pace::new(now + LEAD);
+    let announce = |pace: &Pace| {
+        if let Some(code) = clip.frame_code(pace.start) {
+            codes.set(stream.name().as_str(), code);
+        }
+    };
+    announce(&pace);
+    loop {
+        let frame = match source.next_frame() {
+            Ok(Some(frame)) => frame,
+            Ok(None) => break,
+            Err(error) => {
+                let failure = Failure::from(error);
+                publisher.finish(State::Down {
+                    detail: failure.to_string(),
+                });
+                return Err(failure);
+            }
+        };
+        if !sleep_until(pace.due(frame.time), stopped) {
+            return Ok(());
+        }
+        if pace.catch_up(frame.time, Instant::now()) {
+            tracing::warn!(stream = %stream.name(), "the machine stood still; going on from here");
+            announce(&pace);
+        }
+        push(&mut publisher, &codecs, &frame, &pace)?;
+    }
+    tracing::info!(stream = %stream.name(), "the source came to its end");
+    publisher.finish(State::Ended {
+        detail: "the file was played once, as asked".to_owned(),
+    });
+    Ok(())
+}
+
+fn push(
+    publisher: &mut Publisher,
+    codecs: &[Codec],
+    frame: &Frame,
+    pace: &Pace,
+) -> Result<(), PublishError> {
+    let place = Place {
+        track: frame.track,
+        time: pace.media_time(frame.time),
+        origin: pace.due(frame.time),
+    };
+    let mut publish = |burst: Burst| publisher.push(burst, Instant::now()).map(drop);
+    match codecs.get(frame.track) {
+        Some(Codec::H264) => {
+            let nals = annexb::nals(&frame.data);
+            burst::video(nals, frame.data.len(), frame.keyframe, place).map_or(Ok(()), publish)
+        }
+        Some(codec) => burst::audio(*codec, &frame.data, place).try_for_each(&mut publish),
+        None => Err(PublishError::NoSuchTrack {
+            track: frame.track,
+            tracks: codecs.len(),
+        }),
+    }
+}
+
+/// Sleeps; false if the sources are to stop.
+fn sleep_until(due: Instant, stopped: &watch::Receiver<bool>) -> bool {
+    loop {
+        if *stopped.borrow() || stopped.has_changed().is_err() {
+            return false;
+        }
+        match due.checked_duration_since(Instant::now()) {
+            Some(left) if !left.is_zero() => thread::sleep(left.min(NAP)),
+            _ => return true,
+        }
+    }
+}
+
+/// When frames are due.
+#[derive(Debug)]
+struct Pace {
+    /// When the source's time zero is due.
+    start: Instant,
+    /// Time that was left out since then, because the machine stood still.
+    left_out: Duration,
+}
+
+impl Pace {
+    fn new(start: Instant) -> Self {
+        Self {
+            start,
+            left_out: Duration::ZERO,
+        }
+    }
+
+    fn due(&self, time: MediaTime) -> Instant {
+        self.start + time.saturating_since(MediaTime::ZERO)
+    }
+
+    /// The frame's time as viewers see it: a pause of the machine is a pause of
+    /// the stream, so that its clock never falls behind ours.
+    fn media_time(&self, time: MediaTime) -> MediaTime {
+        time + self.left_out
+    }
+
+    /// Makes `time` due `now` if that is long overdue; whether it did.
+    fn catch_up(&mut self, time: MediaTime, now: Instant) -> bool {
+        let late = now.saturating_duration_since(self.due(time));
+        if late <= STALL {
+            return false;
+        }
+        self.start += late;
+        self.left_out += late;
+        true
+    }
+}
+
+/// Why a source stopped for now.
+#[derive(Debug)]
+enum Failure {
+    File(demux::Error),
+    Publish(PublishError),
+}
+
+impl From<demux::Error> for Failure {
+    fn from(error: demux::Error) -> Self {
+        Self::File(error)
+    }
+}
+
+impl From<PublishError> for Failure {
+    fn from(error: PublishError) -> Self {
+        Self::Publish(error)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(error) => error.fmt(f),
+            Self::Publish(error) => error.fmt(f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stall_of_the_machine_becomes_a_pause_of_the_stream() {
+        let start = Instant::now();
+        let mut pace = Pace::new(start);
+        let second = MediaTime::from_nanos(1_000_000_000);
+        let due = pace.due(second);
+        assert_eq!(due, start + Duration::from_secs(1));
+        // A little late is caught up with.
+        assert!(!pace.catch_up(second, due + Duration::from_millis(900)));
+        assert_eq!(pace.due(second), due);
+        // Long overdue is due now.
+        let now = due + Duration::from_secs(7);
+        assert!(pace.catch_up(second, now));
+        assert_eq!(pace.due(second), now);
+        assert_eq!(pace.start, start + Duration::from_secs(7));
+        assert_eq!(
+            pace.media_time(second),
+            MediaTime::from_nanos(8_000_000_000)
+        );
+    }
+
+    #[test]
+    fn the_built_in_clip_is_ten_seconds_of_picture_and_sound() {
+        let mut source = Clip::Demo.open().expect("the clip is whole");
+        let codecs: Vec<_> = source.tracks().iter().map(|track| track.codec).collect();
+        assert_eq!(codecs, [Codec::H264, Codec::Opus]);
+        let video = &source.tracks()[0].video;
+        assert_eq!((video.width, video.height), (1280, 720));
+        let mut pictures = Vec::new();
+        let mut packets = 0;
+        loop {
+            let frame = source.next_frame().expect("readable").expect("endless");
+            if frame.time.nanos() >= 20_000_000_000 {
+                break;
+            }
+            if frame.track == 0 {
+                pictures.push(frame);
+            } else {
+                packets += 1;
+            }
+        }
+        // Two rounds, and frame 0 of the second is exactly ten seconds on: the
+        // frame code relies on it.
+        assert_eq!(pictures.len(), 2 * DEMO_FRAMES as usize);
+        assert_eq!(packets, 1000);
+        let second = &pictures[DEMO_FRAMES as usize];
+        assert_eq!(second.time.nanos(), 10_000_000_000);
+        assert!(second.keyframe);
+        assert_eq!(second.data, pictures[0].data);
+    }
+}

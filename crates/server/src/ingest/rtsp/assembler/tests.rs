@@ -1,0 +1,200 @@
+use super::*;
+use glassline_media::{BurstBuilder, VideoParameters};
+use std::time::Duration;
+
+const SPS: &[u8] = &[0x67, 0x42, 0xc0, 0x1f, 0xda];
+const PPS: &[u8] = &[0x68, 0xce, 0x3c, 0x80];
+
+/// A camera that sends pictures of its own making, packet by packet.
+struct Camera {
+    assembler: Assembler,
+    sequence: u16,
+    start: Instant,
+    out: Vec<Burst>,
+}
+
+impl Camera {
+    fn new(video: VideoParameters) -> Self {
+        let tracks = vec![Track::h264(video), Track::audio(Codec::Pcma, 1)];
+        Self {
+            assembler: Assembler::new(tracks),
+            sequence: 65_530,
+            start: Instant::now(),
+            out: Vec::new(),
+        }
+    }
+
+    /// Sends `nals` as one picture, a packet each millisecond from `ms` on;
+    /// `lost` packets do not arrive.
+    fn picture(&mut self, nals: &[&[u8]], ms: u32, marker: bool, lost: &[usize]) -> Vec<Vec<u8>> {
+        let mut builder = BurstBuilder::default();
+        // Cameras fill an Ethernet frame.
+        h264::packetise(nals.iter().copied(), 1400, &mut builder);
+        let stamps = glassline_media::Stamps::arrived(self.start);
+        let burst = builder
+            .build(0, glassline_media::MediaTime::ZERO, false, stamps)
+            .expect("packets");
+        for (place, payload) in burst.payloads().enumerate() {
+            self.sequence = self.sequence.wrapping_add(1);
+            if lost.contains(&place) {
+                continue;
+            }
+            let packet = Packet {
+                track: 0,
+                sequence: self.sequence,
+                timestamp: i64::from(ms) * 90,
+                marker: marker && burst.marker(place),
+                payload,
+                received: self.at(ms + place as u32),
+            };
+            self.assembler.push(&packet, &mut self.out);
+        }
+        burst.payloads().map(<[u8]>::to_vec).collect()
+    }
+
+    fn at(&self, ms: u32) -> Instant {
+        self.start + Duration::from_millis(u64::from(ms))
+    }
+
+    fn take(&mut self) -> Vec<Burst> {
+        std::mem::take(&mut self.out)
+    }
+}
+
+/// A slice with this NAL unit header that begins at the first macroblock.
+fn picture(header: u8, bytes: usize) -> Vec<u8> {
+    let body = (0..bytes).map(|place| 1 + (place % 250) as u8);
+    [header, 0x88].into_iter().chain(body).collect()
+}
+
+fn nals(burst: &Burst) -> Vec<Vec<u8>> {
+    let mut depacketiser = Depacketiser::default();
+    for (place, payload) in burst.payloads().enumerate() {
+        depacketiser.push(place as u64, 0, burst.marker(place), payload);
+    }
+    let unit = depacketiser.poll().expect("a whole unit");
+    unit.nals().map(<[u8]>::to_vec).collect()
+}
+
+#[test]
+fn pictures_come_out_whole_at_their_marker_and_cut_to_our_size() {
+    let mut camera = Camera::new(VideoParameters::default());
+    let idr = picture(0x65, 5000);
+    camera.picture(&[SPS, PPS, &idr], 0, true, &[]);
+    let delta = picture(0x41, 900);
+    camera.picture(&[&delta], 40, true, &[]);
+    let bursts = camera.take();
+    assert_eq!(bursts.len(), 2);
+    assert_eq!(nals(&bursts[0]), [SPS.to_vec(), PPS.to_vec(), idr]);
+    assert!(bursts[0].keyframe && !bursts[1].keyframe);
+    assert!(bursts[0].payloads().all(|payload| payload.len() <= 1150));
+    assert_eq!(bursts[0].stamps.origin, camera.start, "its first packet");
+    assert_eq!(bursts[1].stamps.origin, camera.at(40));
+    assert_eq!(bursts[1].time.nanos() - bursts[0].time.nanos(), 40_000_000);
+    // The sequence numbers wrapped on the way, and nobody minded.
+    assert!(camera.sequence < 100);
+}
+
+#[test]
+fn pictures_without_a_marker_come_out_when_the_next_begins() {
+    let mut camera = Camera::new(VideoParameters::default());
+    camera.picture(&[SPS, PPS, &picture(0x65, 3000)], 0, false, &[]);
+    assert!(camera.take().is_empty());
+    camera.picture(&[&picture(0x41, 100)], 40, false, &[]);
+    let bursts = camera.take();
+    assert_eq!(bursts.len(), 1);
+    assert!(bursts[0].keyframe);
+    assert_eq!(
+        bursts[0].stamps.origin, camera.start,
+        "not that of the next"
+    );
+    assert_eq!(bursts[0].time.nanos(), 0);
+}
+
+#[test]
+fn keyframes_without_parameter_sets_get_those_of_the_description() {
+    let described = VideoParameters {
+        sps: SPS.to_vec(),
+        pps: PPS.to_vec(),
+        ..VideoParameters::default()
+    };
+    let mut camera = Camera::new(described);
+    let idr = picture(0x65, 300);
+    camera.picture(&[&idr], 0, true, &[]);
+    let bursts = camera.take();
+    assert!(bursts[0].keyframe);
+    assert_eq!(nals(&bursts[0]), [SPS.to_vec(), PPS.to_vec(), idr]);
+}
+
+#[test]
+fn keyframes_without_any_parameter_sets_are_none_until_there_are_some() {
+    let mut camera = Camera::new(VideoParameters::default());
+    let idr = picture(0x65, 300);
+    camera.picture(&[&idr], 0, true, &[]);
+    assert!(!camera.take()[0].keyframe, "nobody could decode it");
+    camera.picture(&[SPS, PPS, &idr], 40, true, &[]);
+    camera.picture(&[&idr], 80, true, &[]);
+    let bursts = camera.take();
+    assert!(bursts.iter().all(|burst| burst.keyframe));
+    assert_eq!(nals(&bursts[1]).len(), 3, "those last seen in band");
+    assert_eq!(camera.assembler.tracks()[0].video.sps, SPS);
+}
+
+#[test]
+fn a_damaged_picture_is_left_out() {
+    let mut camera = Camera::new(VideoParameters::default());
+    camera.picture(&[SPS, PPS, &picture(0x65, 3000)], 0, true, &[]);
+    camera.picture(&[&picture(0x41, 5000)], 40, true, &[2]);
+    camera.picture(&[&picture(0x41, 5000)], 80, true, &[]);
+    let times: Vec<_> = camera
+        .take()
+        .iter()
+        .map(|burst| burst.time.nanos())
+        .collect();
+    assert_eq!(times, [0, 80_000_000]);
+}
+
+#[test]
+fn sound_goes_through_at_once() {
+    let mut camera = Camera::new(VideoParameters::default());
+    for number in 0..3u16 {
+        let packet = Packet {
+            track: 1,
+            sequence: number,
+            timestamp: 160 * i64::from(number),
+            marker: number == 0,
+            payload: &[0xd5; 160],
+            received: camera.at(20 * u32::from(number)),
+        };
+        camera.assembler.push(&packet, &mut camera.out);
+    }
+    let times: Vec<_> = camera
+        .take()
+        .iter()
+        .map(|burst| burst.time.nanos())
+        .collect();
+    assert_eq!(times, [0, 20_000_000, 40_000_000]);
+}
+
+#[test]
+fn garbage_never_panics() {
+    let mut camera = Camera::new(VideoParameters::default());
+    for number in 0..2000u32 {
+        let noise = number.wrapping_mul(0x9e37_79b9);
+        let payload = noise.to_be_bytes();
+        let packet = Packet {
+            track: (number % 3) as usize,
+            sequence: (noise >> 7) as u16,
+            timestamp: i64::from(noise) * if number % 2 == 0 { 1 } else { -1 },
+            marker: noise & 1 == 0,
+            payload: &payload[..(noise % 5) as usize],
+            received: camera.at(number),
+        };
+        camera.assembler.push(&packet, &mut camera.out);
+        camera.assembler.sender_report(
+            (number % 3) as usize,
+            u64::from(noise) << 20,
+            i64::from(noise),
+        );
+    }
+}

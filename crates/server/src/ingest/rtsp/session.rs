@@ -1,0 +1,272 @@
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt as _;
+use glassline_hub::{PublishError, Publisher, Stream};
+use glassline_media::{Codec, Kind, Track, VideoParameters};
+use retina::client::{
+    Credentials, Described, InitialSequenceNumberPolicy, InitialTimestampPolicy, PacketItem,
+    PlayOptions, Playing, Session, SessionOptions, SetupOptions, TcpTransportOptions,
+    UdpTransportOptions,
+};
+use retina::codec::{ParametersRef, VideoParametersCodec};
+
+use super::assembler::{Assembler, Packet};
+use crate::ingest::{RtspSource, Transport};
+
+/// For each step of the handshake; a camera on the same continent needs a tenth.
+const STEP: Duration = Duration::from_secs(5);
+
+/// A camera without a keyframe for so long cannot be watched by anyone new.
+const KEYFRAME: Duration = Duration::from_secs(20);
+
+/// Text that a camera may put into an error.
+const REASON_CHARS_MAX: usize = 200;
+
+/// Calls `camera` and publishes what it sends, until something fails.
+pub(super) async fn pull(camera: &RtspSource, stream: &Arc<Stream>) -> Failure {
+    let (session, chosen) = match connect(camera, stream).await {
+        Ok(connected) => connected,
+        Err(failure) => return failure,
+    };
+    match receive(session, &chosen, camera.timeout, stream).await {
+        Ok(never) => match never {},
+        Err(failure) => failure,
+    }
+}
+
+/// A track of the camera that is taken: its place there and what it is.
+struct Chosen {
+    stream_id: usize,
+    track: Track,
+}
+
+async fn connect(
+    camera: &RtspSource,
+    stream: &Arc<Stream>,
+) -> Result<(Session<Playing>, Vec<Chosen>), Failure> {
+    let credentials = camera.user.clone().map(|username| Credentials {
+        username,
+        password: camera.password.clone().unwrap_or_default(),
+    });
+    let options = SessionOptions::default()
+        .creds(credentials)
+        .user_agent(concat!("glassline/", env!("CARGO_PKG_VERSION")).to_owned());
+    let describe = Session::describe(camera.url.clone(), options);
+    let mut session = step("DESCRIBE", describe).await?;
+    let (chosen, others) = choose(&session);
+    if !others.is_empty() {
+        tracing::info!(stream = %stream.name(), skipped = others.join(", "), "tracks left out");
+    }
+    if chosen.is_empty() {
+        return Err(Failure::NothingUsable {
+            offered: others.join(", "),
+        });
+    }
+    for track in &chosen {
+        let transport = match camera.transport {
+            Transport::Tcp => retina::client::Transport::Tcp(TcpTransportOptions::default()),
+            Transport::Udp => retina::client::Transport::Udp(UdpTransportOptions::default()),
+        };
+        let setup = SetupOptions::default().transport(transport);
+        step("SETUP", session.setup(track.stream_id, setup)).await?;
+    }
+    // What cameras write into RTP-Info is wrong too often to insist on it.
+    let play = PlayOptions::default()
+        .initial_timestamp(InitialTimestampPolicy::Ignore)
+        .initial_seq(InitialSequenceNumberPolicy::Ignore);
+    let session = step("PLAY", session.play(play)).await?;
+    Ok((session, chosen))
+}
+
+async fn step<T>(
+    what: &'static str,
+    doing: impl Future<Output = Result<T, retina::Error>>,
+) -> Result<T, Failure> {
+    match tokio::time::timeout(STEP, doing).await {
+        Ok(Ok(done)) => Ok(done),
+        Ok(Err(error)) => Err(Failure::rtsp(&error)),
+        Err(_) => Err(Failure::NoAnswer { what }),
+    }
+}
+
+/// The first picture and the first sound that we can carry, picture first, and
+/// the names of all others.
+fn choose(session: &Session<Described>) -> (Vec<Chosen>, Vec<String>) {
+    let mut picture = None;
+    let mut sound = None;
+    let mut others = Vec::new();
+    for (stream_id, offered) in session.streams().iter().enumerate() {
+        let name = format!("{} {}", offered.media(), offered.encoding_name());
+        let Some(track) = usable(offered) else {
+            others.push(name);
+            continue;
+        };
+        let place = match track.kind() {
+            Kind::Video => &mut picture,
+            Kind::Audio => &mut sound,
+        };
+        if place.is_none() {
+            *place = Some(Chosen { stream_id, track });
+        } else {
+            others.push(format!("second {name}"));
+        }
+    }
+    (picture.into_iter().chain(sound).collect(), others)
+}
+
+fn usable(offered: &retina::client::Stream) -> Option<Track> {
+    let codec = Codec::from_encoding_name(offered.encoding_name())?;
+    if codec.clock_rate() != offered.clock_rate_hz() {
+        return None;
+    }
+    match codec {
+        Codec::H264 => Some(Track::h264(parameters(offered))),
+        // Opus always says two (RFC 7587 §7), and a decoder may take it as such.
+        Codec::Opus => Some(Track::audio(codec, 2)),
+        _ => {
+            let channels = offered.channels().map_or(1, std::num::NonZeroU16::get);
+            (channels == 1).then(|| Track::audio(codec, 1))
+        }
+    }
+}
+
+/// What `sprop-parameter-sets` says, if anything.
+fn parameters(offered: &retina::client::Stream) -> VideoParameters {
+    let Some(ParametersRef::Video(video)) = offered.parameters() else {
+        return VideoParameters::default();
+    };
+    let (width, height) = video.pixel_dimensions();
+    match video.codec_params() {
+        VideoParametersCodec::H264 { sps, pps } => VideoParameters {
+            sps: sps.to_vec(),
+            pps: pps.to_vec(),
+            width,
+            height,
+        },
+        _ => VideoParameters::default(),
+    }
+}
+
+enum Never {}
+
+async fn receive(
+    mut session: Session<Playing>,
+    chosen: &[Chosen],
+    timeout: Duration,
+    stream: &Arc<Stream>,
+) -> Result<Never, Failure> {
+    let began = Instant::now();
+    let mut assembler = Assembler::new(chosen.iter().map(|chosen| chosen.track.clone()).collect());
+    let place = |stream_id| {
+        chosen
+            .iter()
+            .position(|chosen| chosen.stream_id == stream_id)
+    };
+    let mut publisher: Option<Publisher> = None;
+    let mut bursts = Vec::new();
+    // The first track rules: a microphone may be switched off, and a camera
+    // whose picture stands still is down though its sound goes on.
+    let mut heard = began;
+    loop {
+        let deadline = tokio::time::Instant::from_std(heard + timeout);
+        let item = match tokio::time::timeout_at(deadline, session.next()).await {
+            Ok(Some(item)) => item.map_err(|error| Failure::rtsp(&error))?,
+            Ok(None) => return Err(Failure::HungUp),
+            Err(_) => return Err(Failure::Silent { timeout }),
+        };
+        match item {
+            PacketItem::Rtp(packet) => {
+                let Some(track) = place(packet.stream_id()) else {
+                    continue;
+                };
+                let received = packet.ctx().received();
+                if track == 0 {
+                    heard = received;
+                }
+                assembler.push(
+                    &Packet {
+                        track,
+                        sequence: packet.sequence_number(),
+                        timestamp: packet.timestamp().timestamp(),
+                        marker: packet.mark(),
+                        payload: packet.payload(),
+                        received,
+                    },
+                    &mut bursts,
+                );
+            }
+            PacketItem::Rtcp(compound) => {
+                if let Some(track) = place(compound.stream_id()) {
+                    sender_report(&mut assembler, track, &compound);
+                }
+            }
+            _ => {}
+        }
+        for burst in bursts.drain(..) {
+            let publisher = match &mut publisher {
+                Some(publisher) => publisher,
+                // Nobody can watch before the first keyframe, so the stream is not live yet.
+                None if burst.track == 0 && burst.keyframe => {
+                    let tracks = assembler.tracks().to_vec();
+                    publisher.insert(stream.publish(tracks, Instant::now())?)
+                }
+                None => continue,
+            };
+            publisher.push(burst, Instant::now())?;
+        }
+        if publisher.is_none() && began.elapsed() > KEYFRAME {
+            return Err(Failure::NoKeyframe);
+        }
+    }
+}
+
+fn sender_report(
+    assembler: &mut Assembler,
+    track: usize,
+    compound: &retina::rtcp::ReceivedCompoundPacket,
+) {
+    let report = compound
+        .pkts()
+        .find_map(|packet| packet.as_sender_report().ok().flatten());
+    if let (Some(report), Some(timestamp)) = (report, compound.rtp_timestamp()) {
+        assembler.sender_report(track, report.ntp_timestamp().0, timestamp.timestamp());
+    }
+}
+
+/// Why a camera is down.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(super) enum Failure {
+    /// It let us wait.
+    #[error("the camera did not answer {what} within {} s", STEP.as_secs())]
+    NoAnswer { what: &'static str },
+    /// It said no, or something that is no RTSP, or the network failed.
+    #[error("{0}")]
+    Rtsp(String),
+    /// Only codecs that browsers cannot play.
+    #[error("the camera offers {offered}, but no H.264, Opus or G.711")]
+    NothingUsable { offered: String },
+    /// The connection stands, but nothing comes.
+    #[error("no packet from the camera for {} s", timeout.as_secs_f64())]
+    Silent { timeout: Duration },
+    /// The connection ended in good order.
+    #[error("the camera hung up")]
+    HungUp,
+    /// Pictures come, but none that a decoder can start with.
+    #[error("no keyframe with parameter sets within {} s", KEYFRAME.as_secs())]
+    NoKeyframe,
+    /// The hub does not take it.
+    #[error(transparent)]
+    Publish(#[from] PublishError),
+}
+
+impl Failure {
+    fn rtsp(error: &retina::Error) -> Self {
+        // The first line says what; those below name connection and packet, for a log.
+        let text = error.to_string();
+        tracing::debug!(error = %text, "RTSP");
+        let first = text.lines().next().unwrap_or_default();
+        Self::Rtsp(first.chars().take(REASON_CHARS_MAX).collect())
+    }
+}

@@ -1,0 +1,255 @@
+use std::time::{Duration, Instant};
+
+use glassline_media::MediaTime;
+
+/// A track whose timestamps leap by more than this has begun anew.
+const LEAP: Duration = Duration::from_secs(2);
+
+/// Sender reports that would move a track further than this are nonsense:
+/// cameras that never heard of the time say anything.
+const SHIFT_MAX: Duration = Duration::from_secs(5);
+
+/// Sound and picture closer than this are together (ITU-R BT.1359 sees nothing
+/// below 45 ms); less is jitter of the reports.
+const SHIFT_MIN: Duration = Duration::from_millis(10);
+
+/// Step of a track that waits for its own past.
+const CREEP: Duration = Duration::from_millis(1);
+
+/// Places the tracks of one source on one timeline.
+///
+/// A track begins where its first packet arrived. When sender reports (RFC 3550
+/// §6.4.1) say how the tracks belong together, the picture is moved to the
+/// sound: a frame shown a little longer is not seen, a gap in sound is heard.
+/// Times of a track never go back.
+#[derive(Debug)]
+pub(super) struct SourceClock {
+    zero: Option<Instant>,
+    lanes: Vec<Lane>,
+    /// The track that is never moved.
+    fixed: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Lane {
+    rate: u32,
+    /// Ticks and the nanoseconds on the source's timeline that they stand for.
+    anchor: Option<(i64, i64)>,
+    /// The latest packet: its ticks and its arrival.
+    latest: Option<(i64, Instant)>,
+    /// The latest sender report: wall clock in nanoseconds, ticks.
+    report: Option<(i128, i64)>,
+    /// Nothing may come out at or below this after a move backwards.
+    floor: Option<MediaTime>,
+    out: MediaTime,
+}
+
+impl SourceClock {
+    /// Tracks with these clock rates, in Hz; `fixed` is never moved.
+    pub(super) fn new(rates: &[u32], fixed: usize) -> Self {
+        let lane = |rate: &u32| Lane {
+            rate: *rate,
+            anchor: None,
+            latest: None,
+            report: None,
+            floor: None,
+            out: MediaTime::from_nanos(i64::MIN),
+        };
+        Self {
+            zero: None,
+            lanes: rates.iter().map(lane).collect(),
+            fixed,
+        }
+    }
+
+    /// Where `ticks` (wide) of `track` lie, of an access unit whose first packet
+    /// came in at `received`.
+    pub(super) fn time(&mut self, track: usize, ticks: i64, received: Instant) -> MediaTime {
+        let zero = *self.zero.get_or_insert(received);
+        let Some(lane) = self.lanes.get_mut(track) else {
+            return MediaTime::ZERO;
+        };
+        if lane.leaps(ticks, received) {
+            lane.anchor = None;
+            lane.report = None;
+            lane.floor = Some(lane.out);
+        }
+        lane.latest = Some((ticks, received));
+        let arrival_ns = nanos(received.saturating_duration_since(zero));
+        let anchor = *lane.anchor.get_or_insert((ticks, arrival_ns));
+        let mut time = MediaTime::from_nanos(lane.place(anchor, ticks));
+        if let Some(floor) = lane.floor {
+            if time > floor {
+                lane.floor = None;
+            } else {
+                time = floor + CREEP;
+                lane.floor = Some(time);
+            }
+        }
+        lane.out = time;
+        time
+    }
+
+    /// The sender says that `ticks` (wide) of `track` were sampled at `ntp`.
+    pub(super) fn sender_report(&mut self, track: usize, ntp: u64, ticks: i64) {
+        if let Some(lane) = self.lanes.get_mut(track) {
+            lane.report = Some((ntp_nanos(ntp), ticks));
+            for lane in 0..self.lanes.len() {
+                self.align(lane);
+            }
+        }
+    }
+
+    /// Moves `track` to where the reports say it lies against the fixed one.
+    fn align(&mut self, track: usize) {
+        let Some(fixed) = self.lanes.get(self.fixed).copied() else {
+            return;
+        };
+        let Some(lane) = self.lanes.get_mut(track).filter(|_| track != self.fixed) else {
+            return;
+        };
+        let (Some(fixed_anchor), Some((fixed_wall, fixed_ticks))) = (fixed.anchor, fixed.report)
+        else {
+            return;
+        };
+        let (Some(anchor), Some((wall, ticks))) = (lane.anchor, lane.report) else {
+            return;
+        };
+        let fixed_ns = fixed.place(fixed_anchor, fixed_ticks);
+        let wanted = i128::from(fixed_ns) + (wall - fixed_wall);
+        let shift = wanted - i128::from(lane.place(anchor, ticks));
+        let Ok(shift) = i64::try_from(shift) else {
+            return;
+        };
+        let distance = Duration::from_nanos(shift.unsigned_abs());
+        if distance > SHIFT_MAX || distance < SHIFT_MIN {
+            return;
+        }
+        tracing::debug!(
+            track,
+            shift_ms = shift / 1_000_000,
+            "aligned by sender reports"
+        );
+        lane.anchor = Some((anchor.0, anchor.1 + shift));
+        lane.floor = Some(lane.out);
+    }
+}
+
+impl Lane {
+    fn place(&self, (ticks_0, nanos_0): (i64, i64), ticks: i64) -> i64 {
+        let since = MediaTime::from_ticks(ticks.saturating_sub(ticks_0), self.rate);
+        nanos_0.saturating_add(since.nanos())
+    }
+
+    /// Whether the timestamps went back, or further ahead than the time that passed.
+    fn leaps(&self, ticks: i64, received: Instant) -> bool {
+        let Some((before, then)) = self.latest else {
+            return false;
+        };
+        let passed = nanos(received.saturating_duration_since(then));
+        let step = MediaTime::from_ticks(ticks.saturating_sub(before), self.rate).nanos();
+        let leap = nanos(LEAP);
+        step < -leap || step > passed.saturating_add(leap)
+    }
+}
+
+/// An NTP timestamp in nanoseconds since 1900.
+fn ntp_nanos(ntp: u64) -> i128 {
+    (i128::from(ntp) * 1_000_000_000) >> 32
+}
+
+fn nanos(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VIDEO: usize = 0;
+    const AUDIO: usize = 1;
+
+    fn clock() -> SourceClock {
+        SourceClock::new(&[90_000, 48_000], AUDIO)
+    }
+
+    fn ms(time: MediaTime) -> i64 {
+        time.nanos() / 1_000_000
+    }
+
+    fn ntp(ms: u64) -> u64 {
+        (3_900_000_000 << 32) + (ms << 32) / 1000
+    }
+
+    #[test]
+    fn tracks_begin_where_their_first_packets_arrive() {
+        let start = Instant::now();
+        let mut clock = clock();
+        assert_eq!(ms(clock.time(VIDEO, 1_000_000, start)), 0);
+        let later = start + Duration::from_millis(30);
+        assert_eq!(ms(clock.time(AUDIO, 777, later)), 30);
+        // From there on the timestamps decide, however late packets come.
+        let late = start + Duration::from_millis(500);
+        assert_eq!(ms(clock.time(VIDEO, 1_003_000, late)), 33);
+        assert_eq!(ms(clock.time(AUDIO, 777 + 960, late)), 50);
+    }
+
+    #[test]
+    fn sender_reports_move_the_picture_to_the_sound() {
+        let start = Instant::now();
+        let mut clock = clock();
+        clock.time(VIDEO, 0, start);
+        clock.time(AUDIO, 0, start);
+        // Both began together by arrival, but the picture was taken 200 ms after the sound.
+        clock.sender_report(AUDIO, ntp(1000), 48_000);
+        let before = clock.time(VIDEO, 90_000, start + Duration::from_secs(1));
+        assert_eq!(ms(before), 1000, "one report alone moves nothing");
+        clock.sender_report(VIDEO, ntp(1200), 90_000);
+        let now = start + Duration::from_millis(1033);
+        assert_eq!(ms(clock.time(VIDEO, 93_000, now)), 1233);
+        assert_eq!(ms(clock.time(AUDIO, 48_960, now)), 1020);
+        // The same again, with a little jitter, moves nothing more.
+        clock.sender_report(VIDEO, ntp(2205), 180_000);
+        let now = start + Duration::from_millis(1066);
+        assert_eq!(ms(clock.time(VIDEO, 96_000, now)), 1266);
+    }
+
+    #[test]
+    fn a_picture_that_must_wait_for_the_sound_never_goes_back() {
+        let start = Instant::now();
+        let mut clock = clock();
+        clock.time(AUDIO, 0, start);
+        clock.time(VIDEO, 0, start);
+        clock.time(VIDEO, 90_000, start + Duration::from_secs(1));
+        clock.sender_report(AUDIO, ntp(1000), 48_000);
+        clock.sender_report(VIDEO, ntp(900), 90_000);
+        let mut last = 1000;
+        for frame in 1..=10i64 {
+            let at = start + Duration::from_secs(1) + Duration::from_millis(33) * frame as u32;
+            let time = ms(clock.time(VIDEO, 90_000 + 3000 * frame, at));
+            assert!(time > last, "{time} after {last}");
+            last = time;
+        }
+        assert_eq!(last, 1233);
+    }
+
+    #[test]
+    fn nonsense_reports_and_clocks_that_leap_do_no_harm() {
+        let start = Instant::now();
+        let mut clock = clock();
+        clock.time(AUDIO, 0, start);
+        clock.time(VIDEO, 0, start);
+        clock.sender_report(AUDIO, ntp(0), 0);
+        clock.sender_report(VIDEO, 0, 0);
+        let second = start + Duration::from_secs(1);
+        assert_eq!(ms(clock.time(VIDEO, 90_000, second)), 1000);
+        // An encoder that starts over, and one whose clock was set.
+        let next = second + Duration::from_millis(40);
+        assert_eq!(ms(clock.time(VIDEO, -900_000, next)), 1040);
+        let next = next + Duration::from_millis(40);
+        assert_eq!(ms(clock.time(VIDEO, 900_000_000, next)), 1080);
+        // A network that stalls is no leap: nothing is torn apart.
+        let next = next + Duration::from_secs(8);
+        assert_eq!(ms(clock.time(VIDEO, 900_003_600, next)), 1120);
+    }
+}

@@ -1,0 +1,124 @@
+use super::*;
+
+fn parse(text: &str) -> SourceSpec {
+    SourceSpec::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+fn error(text: &str) -> String {
+    SourceSpec::parse(text).expect_err(text).to_string()
+}
+
+#[test]
+fn files_become_tracks_and_take_options() {
+    let spec = parse("hall=video.h264,audio.ogg?fps=25&once");
+    assert_eq!(spec.name.as_str(), "hall");
+    assert_eq!(
+        spec.input,
+        Input::Files(FileSource {
+            paths: vec!["video.h264".into(), "audio.ogg".into()],
+            fps: Some(25.0),
+            once: true,
+        })
+    );
+    let Input::Files(plain) = parse("a=clip.h264").input else {
+        panic!("a file");
+    };
+    assert_eq!((plain.fps, plain.once), (None, false));
+    let Input::Files(ntsc) = parse("a=clip.h264?fps=30000/1001").input else {
+        panic!("a file");
+    };
+    assert!((ntsc.fps.expect("a rate") - 29.970_03).abs() < 1e-4);
+}
+
+#[test]
+fn the_demo_needs_no_name() {
+    assert_eq!(parse("demo"), SourceSpec::demo());
+    assert_eq!(parse("lobby=demo").input, Input::Demo);
+    assert!(matches!(parse("a=./demo").input, Input::Files(_)));
+}
+
+#[test]
+fn cameras_keep_their_own_query_and_lose_ours() {
+    let spec = parse(
+        "cam=rtsp://admin:p%40ss@10.0.0.7:554/live?channel=1&transport=udp&subtype=0&timeout_s=2.5",
+    );
+    let Input::Rtsp(camera) = spec.input else {
+        panic!("a camera");
+    };
+    assert_eq!(
+        camera.url.as_str(),
+        "rtsp://10.0.0.7:554/live?channel=1&subtype=0"
+    );
+    assert_eq!(camera.user.as_deref(), Some("admin"));
+    assert_eq!(camera.password.as_deref(), Some("p@ss"));
+    assert_eq!(camera.transport, Transport::Udp);
+    assert_eq!(camera.timeout, Duration::from_millis(2500));
+}
+
+#[test]
+fn passwords_never_show() {
+    let secret = "hunter2";
+    for text in [
+        "cam=rtsp://admin:hunter2@10.0.0.7/live",
+        "cam=rtsp://admin:hunter2@10.0.0.7/live?transport=udp",
+        "cam=rtsp://:hunter2@10.0.0.7/live",
+    ] {
+        let spec = parse(text);
+        let shown = format!("{} {spec:?} {:?}", spec.input, spec.input);
+        assert!(!shown.contains(secret), "{shown}");
+        assert!(shown.contains("10.0.0.7"), "{shown}");
+    }
+    for text in [
+        "rtsp://admin:hunter2@10.0.0.7/live",
+        "cam=rtsp://admin:hunter2@10.0.0.7:99999/live",
+        "cam=rtsp://admin:hun/ter:hunter2@[::/live",
+        "cam=rtsp://admin:hunter2@",
+        "cam=rtsp://admin:hunter2@h/live?transport=pigeon",
+        "cam=https://admin:hunter2@h/live",
+    ] {
+        let shown = error(text);
+        assert!(!shown.contains(secret), "{shown}");
+    }
+}
+
+#[test]
+fn what_is_shown_reads_back() {
+    for text in [
+        "demo",
+        "a.h264",
+        "a.h264,b.ogg?fps=25&once",
+        "a.h264?once",
+        "rtsp://cam/live?x=1",
+        "rtsp://cam/live?x=1&transport=udp&timeout_s=2",
+        "rtsp://user@cam:8554/live?transport=udp",
+    ] {
+        let input = Input::parse(text).expect(text);
+        assert_eq!(input.to_string(), text);
+    }
+}
+
+#[test]
+fn errors_name_what_is_wrong() {
+    for (text, wanted) in [
+        ("rtsp://cam/live?a=b", "write NAME=rtsp://cam/live?a=b"),
+        ("clip.h264", "has no stream name"),
+        ("=clip.h264", "1 to 128 characters"),
+        ("my cam=clip.h264", "' ' in stream name 'my cam'"),
+        ("api=clip.h264", "path of the HTTP server"),
+        ("cam=", "file name is empty"),
+        ("cam=a.h264,", "file name is empty in 'a.h264,'"),
+        ("cam=srt://x", "cannot pull from 'srt://'"),
+        ("cam=rtsps://x", "cannot pull from 'rtsps://'"),
+        ("cam=rtsp://", "is not a URL"),
+        ("cam=a.h264?fsp=30", "did you mean 'fps'?"),
+        ("cam=a.h264?loop", "there are fps and once"),
+        ("cam=a.h264?fps=0", "'0' is not a value of 'fps'"),
+        ("cam=a.h264?fps=NaN", "'NaN' is not a value of 'fps'"),
+        ("cam=a.h264?once=no", "'no' is not a value of 'once'"),
+        ("cam=rtsp://h/?transport=quic", "it takes tcp or udp"),
+        ("cam=rtsp://h/?timeout_s=-1", "seconds, 0.1 to 3600"),
+    ] {
+        let shown = error(text);
+        assert!(shown.contains(wanted), "{text}: {shown}");
+    }
+}

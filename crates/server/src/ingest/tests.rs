@@ -1,0 +1,238 @@
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use glassline_hub::{Limits, State, Wake};
+use glassline_media::{Burst, MediaTime};
+
+use super::*;
+
+static DEMO_VIDEO: &[u8] = include_bytes!("../../../../assets/demo.h264");
+static DEMO_AUDIO: &[u8] = include_bytes!("../../../../assets/demo.ogg");
+
+/// A folder of files that goes away with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("glassline-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a folder for the test");
+        Self(path)
+    }
+
+    fn file(&self, name: &str, bytes: &[u8]) -> String {
+        let path = self.0.join(name);
+        std::fs::write(&path, bytes).expect("a file for the test");
+        path.display().to_string()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The first group of pictures of the demo: one second.
+fn one_second() -> &'static [u8] {
+    let starts = |at: &usize| DEMO_VIDEO[*at..].starts_with(&[0, 0, 0, 1, 0x67]);
+    let second = (1..DEMO_VIDEO.len() - 5)
+        .find(starts)
+        .expect("a second keyframe");
+    &DEMO_VIDEO[..second]
+}
+
+struct Silent;
+
+impl Wake for Silent {
+    fn wake(&self) {}
+}
+
+struct Running {
+    hub: Hub,
+    codes: FrameCodes,
+    stop: watch::Sender<bool>,
+    sources: Sources,
+}
+
+impl Running {
+    async fn start(specs: &[&str]) -> Result<Self, StartError> {
+        let hub = Hub::new(Limits::default());
+        let codes = FrameCodes::default();
+        let (stop, stopped) = watch::channel(false);
+        let parsed = specs
+            .iter()
+            .map(|text| SourceSpec::parse(text).expect(text));
+        let sources = spawn(&hub, parsed.collect(), &codes, stopped).await?;
+        Ok(Self {
+            hub,
+            codes,
+            stop,
+            sources,
+        })
+    }
+
+    fn stream(&self, name: &str) -> Arc<Stream> {
+        self.hub
+            .stream(name)
+            .expect("the stream exists from the start")
+    }
+
+    async fn stop(self) {
+        self.stop.send_replace(true);
+        let ended = tokio::time::timeout(Duration::from_secs(10), self.sources.join()).await;
+        ended.expect("sources end when told to");
+    }
+}
+
+async fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !done() {
+        assert!(Instant::now() < deadline, "waited too long for {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn files_are_published_in_real_time_and_loop_without_a_jump() {
+    let folder = Folder::new("loop");
+    let video = folder.file("v.h264", one_second());
+    let audio = folder.file("a.ogg", DEMO_AUDIO);
+    // Sound first on the command line; the picture is the first track all the same.
+    let running = Running::start(&[&format!("hall={audio},{video}")])
+        .await
+        .expect("starts");
+    let stream = running.stream("hall");
+    let mut subscription = stream.subscribe(Arc::new(Silent));
+    let mut bursts: Vec<Arc<Burst>> = Vec::new();
+    until("one and a half rounds", || {
+        subscription.poll(&mut bursts);
+        bursts.iter().filter(|burst| burst.track == 0).count() >= 45
+    })
+    .await;
+    assert_eq!(stream.tracks()[0].kind(), glassline_media::Kind::Video);
+    assert!(matches!(stream.state(), State::Live { .. }));
+    running.stop().await;
+    assert!(matches!(stream.state(), State::Down { .. }));
+
+    for (track, per_second) in [(0, 30), (1, 50)] {
+        let of_track: Vec<_> = bursts.iter().filter(|burst| burst.track == track).collect();
+        let first = of_track[0];
+        for (number, burst) in (0i64..).zip(&of_track) {
+            let since = burst.time.nanos() - first.time.nanos();
+            let due = first.stamps.origin + (burst.time.saturating_since(first.time));
+            // Sound has no gap where it begins anew, but the packet that would
+            // reach beyond the picture's end is left out: 20 ms at most.
+            let error = (since - number * 1_000_000_000 / per_second).abs();
+            assert!(
+                error <= if track == 0 { 2 } else { 20_000_000 },
+                "{number}: {error} ns"
+            );
+            assert_eq!(burst.stamps.origin, due, "the origin is the due time");
+            assert!(burst.stamps.published >= burst.stamps.origin, "never early");
+        }
+    }
+    let keyframes: Vec<_> = bursts
+        .iter()
+        .filter(|burst| burst.track == 0 && burst.keyframe)
+        .map(|burst| burst.time)
+        .collect();
+    assert!(keyframes.len() >= 2, "the loop begins with a keyframe");
+    let apart = keyframes[1].saturating_since(keyframes[0]);
+    assert!(
+        apart.abs_diff(Duration::from_secs(1)) < Duration::from_micros(1),
+        "{apart:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_file_played_once_ends() {
+    let folder = Folder::new("once");
+    let video = folder.file("v.h264", one_second());
+    let running = Running::start(&[&format!("intro={video}?once")])
+        .await
+        .expect("starts");
+    let stream = running.stream("intro");
+    until("the end", || matches!(stream.state(), State::Ended { .. })).await;
+    assert_eq!(stream.totals().bursts, 30);
+    running.stop().await;
+    assert!(
+        matches!(stream.state(), State::Ended { .. }),
+        "an end stays one"
+    );
+}
+
+#[tokio::test]
+async fn the_demo_says_when_its_frames_were_captured() {
+    let running = Running::start(&["demo", "lobby=demo"])
+        .await
+        .expect("starts");
+    let stream = running.stream("demo");
+    until("the first picture", || stream.totals().bursts > 2).await;
+    let code = running
+        .codes
+        .get("demo")
+        .expect("the demo has a frame code");
+    assert_eq!((code.fps, code.frames), (30, 300));
+    assert!(running.codes.get("lobby").is_some());
+    assert!(running.codes.get("hall").is_none());
+    let first = stream
+        .since_keyframe(0)
+        .first()
+        .cloned()
+        .expect("a keyframe");
+    assert_eq!(first.time, MediaTime::ZERO);
+    assert_eq!(
+        first.stamps.origin, code.epoch,
+        "frame 0 is captured at the epoch"
+    );
+    let codes = running.codes.clone();
+    running.stop().await;
+    assert!(codes.get("demo").is_none(), "nothing is captured any more");
+}
+
+#[tokio::test]
+async fn sources_that_cannot_work_say_why() {
+    let folder = Folder::new("bad");
+    let cut = folder.file("cut.ogg", &DEMO_AUDIO[..DEMO_AUDIO.len() / 2]);
+    for (specs, wanted) in [
+        (
+            vec!["cam=/nowhere/v.h264".to_owned()],
+            "'cam': /nowhere/v.h264",
+        ),
+        (vec![format!("cam={cut}")], "cut.ogg, byte "),
+        (
+            vec!["a=demo".to_owned(), "a=demo".to_owned()],
+            "two sources are called 'a'",
+        ),
+    ] {
+        let specs: Vec<_> = specs.iter().map(String::as_str).collect();
+        let shown = match Running::start(&specs).await {
+            Ok(_) => panic!("{specs:?} started"),
+            Err(error) => error.to_string(),
+        };
+        assert!(shown.contains(wanted), "{specs:?}: {shown}");
+    }
+}
+
+#[tokio::test]
+async fn a_camera_that_does_not_answer_is_down_and_keeps_its_password() {
+    // A port that was free a moment ago.
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .and_then(|listener| listener.local_addr())
+        .expect("a port")
+        .port();
+    let spec = format!("cam=rtsp://admin:hunter2@127.0.0.1:{port}/live");
+    let running = Running::start(&[&spec])
+        .await
+        .expect("a camera may come later");
+    let stream = running.stream("cam");
+    assert!(matches!(stream.state(), State::Connecting));
+    until("the failure", || {
+        matches!(stream.state(), State::Down { .. })
+    })
+    .await;
+    let detail = stream.state().detail().unwrap_or_default().to_owned();
+    assert!(detail.contains("connect"), "{detail}");
+    assert!(!detail.contains("hunter2"), "{detail}");
+    running.stop().await;
+}
