@@ -33,17 +33,20 @@ impl Certificate {
     /// # Errors
     /// [`GenerateError`] if the system gives no randomness.
     pub fn generate() -> Result<Self, GenerateError> {
+        Self::with_config(config())
+    }
+
+    /// A certificate whose handshakes jitter their retransmissions by `seed`, so
+    /// that virtual time repeats. It also makes hello randoms predictable.
+    #[cfg(test)]
+    pub(crate) fn with_timer_seed(seed: u64) -> Result<Self, GenerateError> {
+        Self::with_config(config().dangerously_set_rng_seed(seed))
+    }
+
+    fn with_config(config: dimpl::ConfigBuilder) -> Result<Self, GenerateError> {
         let certificate = dimpl::certificate::generate_self_signed_certificate()
             .map_err(|error| GenerateError(error.to_string()))?;
-        let config = dimpl::Config::builder()
-            .mtu(MTU)
-            .flight_start_rto(RETRANSMIT_AFTER)
-            .flight_retries(RETRIES_MAX)
-            .handshake_timeout(HANDSHAKE_TIMEOUT)
-            // ICE validated the address already: a cookie would prove nothing
-            // new and cost a round trip of the join.
-            .use_server_cookie(false)
-            .require_client_certificate(true)
+        let config = config
             .build()
             .map_err(|error| GenerateError(error.to_string()))?;
         Ok(Self {
@@ -71,6 +74,18 @@ impl std::fmt::Debug for Certificate {
 #[derive(Debug, thiserror::Error)]
 #[error("cannot generate a certificate: {0}")]
 pub struct GenerateError(String);
+
+fn config() -> dimpl::ConfigBuilder {
+    dimpl::Config::builder()
+        .mtu(MTU)
+        .flight_start_rto(RETRANSMIT_AFTER)
+        .flight_retries(RETRIES_MAX)
+        .handshake_timeout(HANDSHAKE_TIMEOUT)
+        // ICE validated the address already: a cookie would prove nothing new
+        // and cost a round trip of the join.
+        .use_server_cookie(false)
+        .require_client_certificate(true)
+}
 
 fn sha256(certificate: &[u8]) -> Fingerprint {
     let mut bytes = [0; 32];
@@ -245,10 +260,8 @@ impl Association {
                 &mut larger
             };
             match self.dtls.poll_output(buffer) {
-                Output::Packet(datagram) => {
-                    if self.datagrams.len() < DATAGRAMS_QUEUED_MAX {
-                        self.datagrams.push_back(datagram.into());
-                    }
+                Output::Packet(datagram) if self.datagrams.len() < DATAGRAMS_QUEUED_MAX => {
+                    self.datagrams.push_back(datagram.into());
                 }
                 Output::BufferTooSmall { needed } => larger = vec![0; needed],
                 Output::Timeout(at) => {

@@ -63,7 +63,7 @@ const NOMINATION_HELD: Duration = Duration::from_millis(900);
 const SILENCE_MAX: Duration = Duration::from_secs(20);
 
 /// Something the session must act on.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// Datagrams go here from now on.
     Path(SocketAddr),

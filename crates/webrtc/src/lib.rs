@@ -15,13 +15,6 @@
 //! the DTLS and ICE crates: their key exchanges and transaction identifiers
 //! draw from the operating system, which is why traces are compared by times,
 //! sizes and decisions, never by bytes.
-#![cfg_attr(
-    test,
-    expect(
-        clippy::disallowed_methods,
-        reason = "a test may anchor virtual time anywhere"
-    )
-)]
 
 pub mod demux;
 pub mod dtls;

@@ -15,9 +15,7 @@ mod sender;
 #[cfg(test)]
 mod tests;
 
-pub use config::{
-    AcceptConfig, DialConfig, Kinds, ReceiveMode, Secrets, TRACKS_MAX, TrackSecrets,
-};
+pub use config::{AcceptConfig, DialConfig, Kinds, ReceiveMode, Secrets, TRACKS_MAX, TrackSecrets};
 pub use establish::{AcceptError, SetAnswerError};
 pub use event::{CloseReason, Dropped, Event, NACK_LOST_MAX, Received, Sealed};
 pub use receiver::{Receiver, SenderTime};
@@ -176,16 +174,17 @@ impl Session {
         let limit = match self.state {
             State::Closed => return None,
             State::Connecting { deadline } => deadline,
-            State::Connected => self.ice.silent_at().min(
-                self.reports_at()
-                    .unwrap_or_else(|| self.ice.silent_at()),
-            ),
+            State::Connected => self.ice.silent_at(),
+        };
+        let reports = match self.state {
+            State::Connected => self.reports_at(),
+            _ => None,
         };
         let dtls = self.dtls.as_ref().and_then(Association::poll_timeout);
-        [self.ice.poll_timeout(), dtls]
+        [Some(limit), reports, self.ice.poll_timeout(), dtls]
             .into_iter()
             .flatten()
-            .fold(Some(limit), |least, at| least.map(|least| least.min(at)))
+            .min()
     }
 
     /// Writes the next datagram over `out` and returns where it goes; call until `None`.
@@ -380,24 +379,20 @@ impl Session {
     }
 
     fn on_path_change(&mut self, now: Instant, change: Option<Change>) {
+        let connected = self.state == State::Connected;
         match change {
-            None => {}
-            Some(Change::Path(peer)) => {
-                if self.state == State::Connected {
-                    self.push(Event::AddressChanged { peer });
-                } else if let Some(dtls) = &mut self.dtls
+            Some(Change::Path(peer)) if connected => self.push(Event::AddressChanged { peer }),
+            Some(Change::Path(_)) => {
+                if let Some(dtls) = &mut self.dtls
                     && dtls.poll_timeout().is_none()
                 {
                     let progress = dtls.start(now);
                     self.on_progress(now, progress);
                 }
             }
+            Some(Change::Disconnected) if connected => self.finish(CloseReason::Vanished),
             // During the handshake its own deadline decides.
-            Some(Change::Disconnected) => {
-                if self.state == State::Connected {
-                    self.finish(CloseReason::Vanished);
-                }
-            }
+            Some(Change::Disconnected) | None => {}
         }
     }
 
@@ -409,7 +404,11 @@ impl Session {
                 role,
                 material,
             }) => self.connect(now, profile, role, &material.0),
-            Some(Progress::WrongFingerprint) => self.finish(CloseReason::WrongFingerprint),
+            Some(Progress::WrongFingerprint) => {
+                // Nothing more goes to an impostor, not even the queued Finished.
+                self.dtls = None;
+                self.finish(CloseReason::WrongFingerprint);
+            }
             Some(Progress::NoSrtpProfile) => self.finish(CloseReason::NoSrtpProfile),
             Some(Progress::CloseNotify) => self.finish(CloseReason::Peer),
             // Media does without DTLS once it has its keys.

@@ -387,11 +387,7 @@ impl ResealRing {
 
 impl Anchor {
     /// The RTP time at `now`, before or after the anchor.
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "RTP time wraps at 32 bits"
-    )]
+    #[expect(clippy::cast_possible_truncation, reason = "RTP time wraps at 32 bits")]
     fn extrapolate(&self, now: Instant, clock_rate: u32) -> u32 {
         let ticks = |elapsed: Duration| {
             ((elapsed.as_nanos() * u128::from(clock_rate) + 500_000_000) / 1_000_000_000) as u32

@@ -1,0 +1,197 @@
+use glassline_sim::Loss;
+
+use super::*;
+use crate::srtp::Profile;
+
+fn closed(events: &[(Duration, Event)]) -> Option<(Duration, CloseReason)> {
+    events.iter().find_map(|(at, event)| match event {
+        Event::Closed(reason) => Some((*at, *reason)),
+        _ => None,
+    })
+}
+
+fn connected(events: &[(Duration, Event)]) -> Option<(Duration, Profile)> {
+    events.iter().find_map(|(at, event)| match event {
+        Event::Connected { profile } => Some((*at, *profile)),
+        _ => None,
+    })
+}
+
+#[test]
+fn a_session_can_move_between_threads() {
+    fn is_send<T: Send>() {}
+    is_send::<Session>();
+}
+
+#[test]
+fn connects_in_a_few_round_trips() {
+    let mut pair = Pair::new(Setup::default());
+    pair.run_for(ms(1000));
+    for events in [&pair.server_events, &pair.client_events] {
+        let (at, profile) = connected(events).expect("connected");
+        assert_eq!(profile, Profile::AeadAes256Gcm);
+        // One round trip for ICE, two for DTLS, and the checks' spacing.
+        assert!(at < ms(250), "took {at:?}");
+    }
+    assert_eq!(pair.dropped, []);
+    let tracks: Vec<_> = pair.server.senders().iter().map(|it| it.track).collect();
+    assert_eq!(tracks, [0, 1]);
+    assert!(pair.server.senders()[0].rtx.is_some());
+    let kinds: Vec<_> = pair
+        .client
+        .receivers()
+        .iter()
+        .map(Receiver::codec)
+        .collect();
+    assert_eq!(kinds, [Codec::H264, Codec::Opus]);
+}
+
+#[test]
+fn connects_under_heavy_loss() {
+    for seed in 0..20 {
+        let mut pair = Pair::new(Setup {
+            conditions: Conditions::delayed(ms(25)).with_loss(Loss::Random(0.2)),
+            seed,
+            ..Setup::default()
+        });
+        pair.run_for(ms(9_900));
+        let both = pair.server.is_connected() && pair.client.is_connected();
+        assert!(both, "seed {seed}: {:?}", pair.client_events);
+    }
+}
+
+#[test]
+fn half_open_sessions_end_by_themselves() {
+    let mut pair = Pair::new(Setup {
+        conditions: Conditions::default().with_loss(Loss::Random(1.0)),
+        ..Setup::default()
+    });
+    pair.run_for(ms(11_000));
+    for events in [&pair.server_events, &pair.client_events] {
+        assert_eq!(
+            closed(events),
+            Some((ms(10_000), CloseReason::HandshakeTimeout))
+        );
+    }
+    assert_eq!(pair.server.poll_timeout(), None);
+    assert!(pair.server.is_closed());
+}
+
+#[test]
+fn a_server_with_another_certificate_is_refused() {
+    let mut pair = Pair::new(Setup {
+        server: STRANGER.clone(),
+        edit_answer: |answer| {
+            let actual = STRANGER.fingerprint().to_string();
+            assert!(answer.contains(&actual));
+            answer.replace(&actual, &SERVER.fingerprint().to_string())
+        },
+        ..Setup::default()
+    });
+    pair.run_for(ms(2_000));
+    let (_, reason) = closed(&pair.client_events).expect("closed");
+    assert_eq!(reason, CloseReason::WrongFingerprint);
+    assert_eq!(connected(&pair.client_events), None);
+    assert_eq!(connected(&pair.server_events), None);
+}
+
+#[test]
+fn a_client_with_another_certificate_is_refused() {
+    let mut pair = Pair::new(Setup {
+        edit_offer: |offer| {
+            offer.replace(
+                &CLIENT.fingerprint().to_string(),
+                &STRANGER.fingerprint().to_string(),
+            )
+        },
+        ..Setup::default()
+    });
+    pair.run_for(ms(2_000));
+    let (_, reason) = closed(&pair.server_events).expect("closed");
+    assert_eq!(reason, CloseReason::WrongFingerprint);
+    assert_eq!(connected(&pair.server_events), None);
+    let (now, mut out) = (pair.now(), [0; 200]);
+    assert_eq!(pair.server.seal(0, 0, true, b"x", now, &mut out), None);
+}
+
+#[test]
+fn either_end_says_goodbye() {
+    let mut pair = Pair::connected(Setup::default());
+    let now = pair.now();
+    pair.server.close(now);
+    pair.run_for(ms(100));
+    let (_, reason) = closed(&pair.server_events).expect("closed");
+    assert_eq!(reason, CloseReason::Local);
+    let (_, reason) = closed(&pair.client_events).expect("closed");
+    assert_eq!(reason, CloseReason::Peer);
+
+    let mut pair = Pair::connected(Setup::default());
+    let now = pair.now();
+    pair.client.close(now);
+    pair.run_for(ms(100));
+    let (_, reason) = closed(&pair.server_events).expect("closed");
+    assert_eq!(reason, CloseReason::Peer);
+}
+
+#[test]
+fn a_peer_that_vanishes_is_noticed() {
+    let mut pair = Pair::connected(Setup::default());
+    let dead = Conditions::default().with_loss(Loss::Random(1.0));
+    pair.path.link_mut(End::A).set_conditions(dead.clone());
+    pair.path.link_mut(End::B).set_conditions(dead);
+    pair.run_for(ms(25_000));
+    for events in [&pair.server_events, &pair.client_events] {
+        let (at, reason) = closed(events).expect("closed");
+        assert_eq!(reason, CloseReason::Vanished);
+        assert!(at > ms(10_000), "gone after {at:?} already");
+    }
+}
+
+#[test]
+fn an_idle_session_lives_on() {
+    let mut pair = Pair::connected(Setup::default());
+    pair.run_for(ms(120_000));
+    assert!(pair.server.is_connected() && pair.client.is_connected());
+}
+
+#[test]
+fn media_follows_a_client_to_its_new_address() {
+    let mut pair = Pair::connected(Setup::default());
+    let moved: SocketAddr = "198.51.100.7:5000".parse().expect("an address");
+    pair.addresses[1] = moved;
+    pair.run_for(ms(5_000));
+    let changes: Vec<_> = pair
+        .server_events
+        .iter()
+        .filter(|(_, event)| matches!(event, Event::AddressChanged { .. }))
+        .map(|(_, event)| event.clone())
+        .collect();
+    assert_eq!(changes, [Event::AddressChanged { peer: moved }]);
+    assert_eq!(pair.server.peer(), Some(moved));
+    pair.send(0, 1, true, b"picture");
+    pair.run_for(ms(100));
+    assert_eq!(pair.heard.len(), 1);
+}
+
+#[test]
+fn ice_restarts_while_media_flows() {
+    let mut pair = Pair::connected(Setup::default());
+    let credentials = |name: &str| IceCredentials {
+        ufrag: format!("{name}New"),
+        pwd: format!("{name}0123456789abcdef012345"),
+    };
+    let now = pair.now();
+    let (server, client) = (credentials("server"), credentials("client"));
+    pair.server.restart_ice(server.clone(), client.clone(), now);
+    pair.client.restart_ice(client, server.clone(), now);
+    let address = sdp::Candidate::host(pair.addresses[0], 0);
+    pair.client.add_remote_candidate(&address, now);
+    pair.send(0, 1, true, b"during");
+    pair.run_for(ms(40_000));
+    assert!(pair.server.is_connected() && pair.client.is_connected());
+    assert_eq!(pair.server.local_credentials(), &server);
+    pair.send(0, 2, true, b"after");
+    pair.run_for(ms(100));
+    let payloads: Vec<_> = pair.heard.iter().map(|it| it.payload.clone()).collect();
+    assert_eq!(payloads, [b"during".to_vec(), b"after".to_vec()]);
+}

@@ -1,0 +1,103 @@
+use std::cell::RefCell;
+
+use proptest::prelude::*;
+
+use super::*;
+
+thread_local! {
+    /// One connected pair for all cases: nothing they do may end it.
+    static PAIR: RefCell<Pair> = RefCell::new(Pair::connected(Setup::default()));
+}
+
+#[test]
+fn strangers_reach_neither_dtls_nor_media_keys() {
+    let mut pair = Pair::connected(Setup::default());
+    let stranger: SocketAddr = "203.0.113.9:9".parse().expect("an address");
+    let now = pair.now();
+    let to = pair.addresses[0];
+    for first in [20, 63, 128, 191] {
+        let mut datagram = vec![first; 64];
+        let received = pair
+            .server
+            .handle_datagram(now, stranger, to, &mut datagram);
+        assert!(matches!(received, Err(Dropped::UnknownAddress)));
+    }
+    let received = pair.server.handle_datagram(now, stranger, to, &mut []);
+    assert!(matches!(received, Err(Dropped::Unknown)));
+}
+
+#[test]
+fn media_before_the_handshake_is_dropped() {
+    let mut pair = Pair::new(Setup::default());
+    pair.deliver(End::A, vec![0x80, 200, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(pair.dropped, [(End::A, Dropped::UnknownAddress)]);
+}
+
+#[test]
+fn a_closed_session_takes_nothing() {
+    let mut pair = Pair::connected(Setup::default());
+    let now = pair.now();
+    pair.server.close(now);
+    pair.deliver(End::A, vec![0x80; 40]);
+    assert_eq!(pair.dropped, [(End::A, Dropped::Closed)]);
+}
+
+/// Authentic checks from ever new ports must not grow the session.
+#[test]
+fn addresses_of_one_peer_are_bounded() {
+    let mut pair = Pair::connected(Setup::default());
+    let mut refused = 0;
+    for port in 1..60 {
+        pair.addresses[1].set_port(port);
+        // A check every 3 s; the pair's path follows the last port.
+        pair.run_for(ms(3_100));
+        refused = pair
+            .dropped
+            .iter()
+            .filter(|(_, reason)| *reason == Dropped::TooManyAddresses)
+            .count();
+    }
+    assert!(refused > 0, "{:?}", pair.dropped);
+}
+
+proptest! {
+    #[test]
+    fn noise_never_panics_nor_ends_the_session(
+        mut noise in prop::collection::vec(any::<u8>(), 1..300),
+        first in prop::sample::select(vec![0u8, 1, 20, 22, 23, 63, 0x80, 0x90, 0xb0, 191, 255]),
+        second in prop::sample::select(vec![0u8, 1, 96, 102, 103, 111, 200, 205, 206, 0xe6]),
+        to_server: bool,
+    ) {
+        noise[0] = first;
+        if let Some(byte) = noise.get_mut(1) {
+            *byte = second;
+        }
+        PAIR.with_borrow_mut(|pair| {
+            pair.deliver(if to_server { End::A } else { End::B }, noise);
+            pair.run_for(ms(1));
+            pair.dropped.clear();
+            prop_assert!(pair.server.is_connected() && pair.client.is_connected());
+            Ok(())
+        })?;
+    }
+
+    /// Datagrams of a real handshake and stream, damaged on the way.
+    #[test]
+    fn damaged_datagrams_never_panic(seed: u64, at in any::<prop::sample::Index>(), flip in 1u8..) {
+        let mut pair = Pair::new(Setup { seed, ..Setup::default() });
+        for _ in 0..60 {
+            pair.run_for(ms(10));
+            if pair.server.is_connected() && pair.client.is_connected() {
+                pair.send(0, 1, true, &[7; 300]);
+            }
+            let now = pair.now() + ms(30);
+            while let Some((end, mut datagram)) = pair.path.poll(now) {
+                let original = datagram.clone();
+                let position = at.index(datagram.len());
+                datagram[position] ^= flip;
+                pair.deliver(end, datagram);
+                pair.deliver(end, original);
+            }
+        }
+    }
+}

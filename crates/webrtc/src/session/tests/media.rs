@@ -1,0 +1,358 @@
+use glassline_sim::Loss;
+use proptest::prelude::*;
+
+use super::*;
+
+fn lossy(share: f64) -> Conditions {
+    Conditions::delayed(ms(25)).with_loss(Loss::Random(share))
+}
+
+fn without_rtx(sdp: &str) -> String {
+    sdp.replace(" rtx/90000", " unknown/90000")
+}
+
+#[test]
+fn everything_arrives_as_sent() {
+    let mut pair = Pair::connected(Setup::default());
+    pair.stream(2, 3);
+    pair.run_for(ms(200));
+    let video: Vec<_> = pair.heard.iter().filter(|it| it.receiver == 0).collect();
+    let audio: Vec<_> = pair.heard.iter().filter(|it| it.receiver == 1).collect();
+    assert_eq!((video.len(), audio.len()), (180, 100));
+    for (index, heard) in video.iter().enumerate() {
+        let picture = u32::try_from(index / 3).expect("few");
+        assert_eq!(heard.timestamp, picture * 3000);
+        assert_eq!(heard.marker, index % 3 == 2);
+        assert_eq!(heard.payload.len(), 1104);
+        assert_eq!(heard.payload[..4], picture.to_be_bytes());
+        assert!(!heard.repaired);
+    }
+    let sequences: Vec<_> = video.iter().map(|it| it.sequence).collect();
+    assert!(sequences.windows(2).all(|pair| pair[1] == pair[0] + 1));
+    let totals = pair.client.receivers()[0].totals();
+    assert_eq!((totals.received, totals.lost()), (180, 0));
+    assert_eq!(pair.server.senders()[0].counts().packets, 180);
+    assert_eq!(pair.dropped, []);
+}
+
+/// The acceptance criterion: 5 % random loss both ways, 50 ms round trip.
+#[test]
+fn lost_packets_are_repaired_by_rtx() {
+    for seed in 1..=5 {
+        let mut pair = Pair::connected(Setup {
+            conditions: lossy(0.05),
+            seed,
+            ..Setup::default()
+        });
+        pair.stream(20, 10);
+        pair.run_for(ms(2_000));
+        // A loss at the very end shows only by what follows it.
+        pair.path.link_mut(End::A).set_conditions(lossy(0.0));
+        pair.path.link_mut(End::B).set_conditions(lossy(0.0));
+        pair.send(0, 2_000_000, true, b"last");
+        pair.run_for(ms(500));
+        let totals = pair.client.receivers()[0].totals();
+        assert!(totals.lost() > 200, "seed {seed}: {totals:?}");
+        let share = totals.recovered as f64 / totals.lost() as f64;
+        assert!(share >= 0.99, "seed {seed}: {share} of {totals:?}");
+        let repaired = pair.heard.iter().filter(|it| it.repaired).count();
+        assert_eq!(repaired as u64, totals.recovered, "seed {seed}");
+        assert_eq!(
+            pair.server.senders()[0].counts().packets,
+            totals.received + totals.lost()
+        );
+    }
+}
+
+#[test]
+fn lost_packets_are_repaired_byte_for_byte_without_rtx() {
+    let mut pair = Pair::connected(Setup {
+        conditions: lossy(0.05),
+        edit_offer: without_rtx,
+        ..Setup::default()
+    });
+    assert_eq!(pair.server.senders()[0].rtx, None);
+    pair.stream(20, 8);
+    pair.run_for(ms(2_000));
+    let totals = pair.client.receivers()[0].totals();
+    let sent = pair.server.senders()[0].counts();
+    assert!(sent.retransmitted > 200, "{sent:?}");
+    let missing = totals.missing() as f64 / (0.05 * sent.packets as f64);
+    assert!(missing <= 0.01, "{missing} of the losses stay, {totals:?}");
+    assert!(pair.heard.iter().any(|it| it.repaired));
+}
+
+#[test]
+fn a_re_sealed_packet_must_be_the_same() {
+    let mut pair = Pair::connected(Setup {
+        edit_offer: without_rtx,
+        ..Setup::default()
+    });
+    let (now, mut first, mut again) = (pair.now(), [0; 200], [0; 200]);
+    let server = &mut pair.server;
+    let sealed = server
+        .seal(0, 9, true, b"picture", now, &mut first)
+        .expect("connected");
+    let mut reseal = |timestamp, marker, payload: &[u8]| {
+        let sequence = sealed.sequence;
+        let bytes =
+            server.seal_retransmission(0, sequence, timestamp, marker, payload, now, &mut again)?;
+        Some(again[..bytes].to_vec())
+    };
+    assert_eq!(
+        reseal(9, true, b"picture").as_deref(),
+        Some(&first[..sealed.len])
+    );
+    assert_eq!(reseal(9, true, b"Picture"), None);
+    assert_eq!(reseal(8, true, b"picture"), None);
+    assert_eq!(reseal(9, false, b"picture"), None);
+    let unsent =
+        server.seal_retransmission(0, sealed.sequence + 1, 9, true, b"picture", now, &mut again);
+    assert_eq!(unsent, None);
+}
+
+#[test]
+fn counting_without_opening_sees_the_same_losses() {
+    let mut pair = Pair::connected(Setup {
+        conditions: lossy(0.05),
+        mode: ReceiveMode::CountOnly,
+        ..Setup::default()
+    });
+    pair.stream(10, 8);
+    pair.run_for(ms(2_000));
+    assert_eq!(pair.heard, []);
+    let totals = pair.client.receivers()[0].totals();
+    let sound = pair.client.receivers()[1].totals();
+    assert_eq!(
+        pair.counted,
+        totals.received + totals.recovered + sound.received
+    );
+    assert_eq!(pair.counted_repaired, totals.recovered);
+    assert!(totals.recovered as f64 >= 0.99 * totals.lost() as f64);
+    assert!(pair.server_events.iter().any(|(_, event)| matches!(
+        event,
+        Event::TransportFeedback { acked, .. } if *acked > 0
+    )));
+}
+
+#[test]
+fn sender_reports_join_both_tracks_to_one_clock() {
+    let mut pair = Pair::connected(Setup::default());
+    let captured = pair.now() - ms(40);
+    pair.server.anchor(0, 90_000, captured);
+    pair.server.anchor(1, 4_000_000_000, captured);
+    pair.send(0, 90_000, true, b"picture");
+    pair.send(1, 4_000_000_000, false, b"sound");
+    pair.run_for(ms(30));
+    let times: Vec<_> = pair
+        .client
+        .receivers()
+        .iter()
+        .map(|it| it.sender_time().expect("right after the first packet"))
+        .collect();
+    // Ticks since the anchor, in seconds, are the same on both.
+    let video = f64::from(times[0].rtp_timestamp.wrapping_sub(90_000)) / 90e3;
+    let audio = f64::from(times[1].rtp_timestamp.wrapping_sub(4_000_000_000)) / 48e3;
+    assert!((video - 0.040).abs() < 1e-4, "{video}");
+    assert!((audio - 0.040).abs() < 1e-4, "{audio}");
+    assert_eq!(times[0].ntp, times[1].ntp);
+    // And once a second from then on.
+    let first = times[0];
+    pair.run_for(ms(3_000));
+    let last = pair.client.receivers()[0].sender_time().expect("more");
+    let elapsed = (last.ntp.0 - first.ntp.0) as f64 / 4_294_967_296.0;
+    let ticks = f64::from(last.rtp_timestamp - first.rtp_timestamp) / 90e3;
+    assert!((elapsed - 3.0).abs() < 1e-3 || (elapsed - 2.0).abs() < 1e-3);
+    assert!((elapsed - ticks).abs() < 1e-4);
+}
+
+#[test]
+fn receiver_reports_tell_loss_and_round_trip() {
+    let mut pair = Pair::connected(Setup {
+        conditions: lossy(0.05),
+        seed: 4,
+        ..Setup::default()
+    });
+    pair.stream(10, 8);
+    let reports: Vec<_> = pair
+        .server_events
+        .iter()
+        .filter_map(|(_, event)| match event {
+            Event::ReceiverReport {
+                sender: 0,
+                fraction_lost,
+                cumulative_lost,
+                rtt,
+                ..
+            } => Some((*fraction_lost, *cumulative_lost, *rtt)),
+            _ => None,
+        })
+        .collect();
+    assert!((6..=10).contains(&reports.len()), "{reports:?}");
+    assert!(reports.last().expect("several").1 > 60);
+    assert!(reports.iter().any(|(fraction, _, _)| *fraction > 5));
+    let rtts: Vec<_> = reports.iter().filter_map(|(_, _, rtt)| *rtt).collect();
+    assert!(rtts.len() > 3);
+    assert!(
+        rtts.iter().all(|rtt| (ms(49)..ms(52)).contains(rtt)),
+        "{rtts:?}"
+    );
+}
+
+#[test]
+fn transport_feedback_accounts_for_every_packet() {
+    let mut pair = Pair::connected(Setup {
+        conditions: Conditions::delayed(ms(25)),
+        ..Setup::default()
+    });
+    pair.stream(3, 4);
+    pair.run_for(ms(500));
+    let (mut acked, mut lost) = (0, 0);
+    for (_, event) in &pair.server_events {
+        if let Event::TransportFeedback {
+            acked: more,
+            lost: gone,
+            ..
+        } = event
+        {
+            acked += more;
+            lost += gone;
+        }
+    }
+    let sent: u64 = pair
+        .server
+        .senders()
+        .iter()
+        .map(|it| it.counts().packets)
+        .sum();
+    assert_eq!((u64::from(acked), lost), (sent, 0));
+}
+
+#[test]
+fn keyframes_are_asked_for_and_not_too_often() {
+    let mut pair = Pair::connected(Setup::default());
+    let now = pair.now();
+    pair.send(0, 1, true, b"picture");
+    pair.run_for(ms(50));
+    assert!(pair.client.request_keyframe(0, now));
+    assert!(!pair.client.request_keyframe(0, now + ms(100)));
+    assert!(!pair.client.request_keyframe(1, now), "sound has none");
+    pair.run_for(ms(50));
+    let requests = pair
+        .server_events
+        .iter()
+        .filter(|(_, event)| {
+            *event
+                == Event::KeyframeRequest {
+                    track: 0,
+                    sender: 0,
+                }
+        })
+        .count();
+    assert_eq!(requests, 1);
+}
+
+#[test]
+fn replayed_media_is_dropped() {
+    let mut pair = Pair::connected(Setup::default());
+    let (now, mut out) = (pair.now(), vec![0; 200]);
+    let sealed = pair
+        .server
+        .seal(0, 1, true, b"picture", now, &mut out)
+        .expect("connected");
+    out.truncate(sealed.len);
+    pair.deliver(End::B, out.clone());
+    pair.deliver(End::B, out.clone());
+    let mut forged = out;
+    *forged.last_mut().expect("a tag") ^= 1;
+    forged[3] ^= 0x40;
+    pair.deliver(End::B, forged);
+    assert_eq!(pair.heard.len(), 1);
+    assert_eq!(
+        pair.dropped,
+        [(End::B, Dropped::Replayed), (End::B, Dropped::Forged)]
+    );
+}
+
+#[test]
+fn packets_of_a_burst_have_one_overhead() {
+    let mut pair = Pair::connected(Setup::default());
+    let (now, mut out) = (pair.now(), [0; 1300]);
+    for sender in 0..2 {
+        let lens: Vec<_> = (0..40)
+            .map(|_| {
+                let sealed = pair
+                    .server
+                    .seal(sender, 0, false, &[0; 1000], now, &mut out);
+                sealed.expect("connected").len
+            })
+            .collect();
+        assert!(lens.iter().all(|len| *len == lens[0]));
+        assert!(lens[0] <= 1000 + 20 + 16);
+    }
+    assert_eq!(
+        pair.server
+            .seal(0, 0, false, &[0; 1000], now, &mut out[..1030]),
+        None
+    );
+    assert_eq!(pair.server.seal(9, 0, false, &[0; 10], now, &mut out), None);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_trace() {
+    let run = |seed| {
+        let mut pair = Pair::new(Setup {
+            conditions: Conditions {
+                jitter: ms(4),
+                reorder: 0.02,
+                ..lossy(0.1)
+            },
+            seed,
+            ..Setup::default()
+        });
+        pair.run_for(ms(9_000));
+        pair.stream(5, 6);
+        pair.run_for(ms(1_000));
+        (pair.trace.events(), pair.trace.digest())
+    };
+    assert_eq!(run(11), run(11));
+    assert_ne!(run(11), run(12));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+    /// Bursts of loss, jitter and reordering: what arrives is what was sent, once.
+    #[test]
+    fn nothing_arrives_twice_or_damaged(
+        seed: u64, share in 0.0..0.15f64, burst in 1.0..6.0f64, reorder in 0.0..0.1f64,
+    ) {
+        let mut pair = Pair::connected(Setup {
+            conditions: Conditions {
+                jitter: ms(8),
+                reorder,
+                loss: Loss::bursts(share.max(0.001), burst),
+                ..Conditions::delayed(ms(25))
+            },
+            seed,
+            ..Setup::default()
+        });
+        pair.stream(3, 6);
+        pair.run_for(ms(1_500));
+        let mut sequences: Vec<_> = pair
+            .heard
+            .iter()
+            .filter(|it| it.receiver == 0)
+            .map(|it| it.sequence)
+            .collect();
+        let heard = sequences.len();
+        sequences.sort_unstable();
+        sequences.dedup();
+        prop_assert_eq!(heard, sequences.len());
+        for heard in pair.heard.iter().filter(|it| it.receiver == 0) {
+            prop_assert_eq!(heard.payload.len(), 1104);
+            prop_assert_eq!(heard.timestamp / 3000, u32::from_be_bytes(
+                heard.payload[..4].try_into().expect("4 bytes")
+            ));
+        }
+    }
+}
