@@ -29,6 +29,9 @@ export class FrameLog {
   #frames = [];
   #presented = null;
 
+  /** Set while media flows: an element that loses its track shows a black frame, which is none of ours. */
+  active = false;
+
   /** Set where the stream's picture carries a frame code. */
   coded = false;
 
@@ -48,7 +51,7 @@ export class FrameLog {
     if (!('requestVideoFrameCallback' in video)) return;
     const next = (now, metadata) => {
       video.requestVideoFrameCallback(next);
-      this.#collect(metadata);
+      if (this.active) this.#collect(metadata);
     };
     video.requestVideoFrameCallback(next);
   }
@@ -58,6 +61,7 @@ export class FrameLog {
     this.#frames = [];
     this.#presented = null;
     this.unmatched = 0;
+    this.active = false;
   }
 
   /**

@@ -47,7 +47,7 @@ export class Panel {
   }
 
   /** `sample`: from `StatsSampler`, null while nothing arrives; `viewers`: a count or null. */
-  reception(sample, viewers) {
+  reception(sample, { viewers = null, muted = false } = {}) {
     const { audio = null, path = null } = sample ?? {};
     const size = sample?.width ? `${sample.width}×${sample.height}` : '';
     this.#fact('Video', sample?.codec ?? ABSENT, size);
@@ -59,7 +59,7 @@ export class Panel {
     this.#fact('Round trip', unit(path?.rttMs), path ? 'ICE' : '');
     this.#fact('Path', breakable(path?.remote));
     this.#fact('Repairs', some(sample?.nacks, 'NACK') || ABSENT, some(sample?.plis, 'PLI'));
-    this.#fact('Audio', audio?.codec ?? ABSENT, level(audio?.level));
+    this.#fact('Audio', audio?.codec ?? ABSENT, muted && !(audio?.level > 0) ? 'muted' : level(audio?.level));
     this.#fact('Protection', breakable(path?.srtp?.replace(/^SRTP_/, '')));
     this.#fact('Smoothness', some(sample?.freezes, sample?.freezes === 1 ? 'freeze' : 'freezes') || ABSENT, some(sample?.framesDropped, 'drops'));
     setText($('viewers'), viewers === null ? '' : `${viewers} ${viewers === 1 ? 'viewer' : 'viewers'}`);

@@ -47,7 +47,8 @@ const sampler = new StatsSampler();
  * `firstFrameMs`: navigation to first picture; `joinMs`: offer to first picture
  * of the latest session. `fps`, `bitrate` (bit/s), `lossRatio`, `jitterBufferMs`
  * cover the last second; `framesDecoded` and `audioEnergy` (getStats
- * totalAudioEnergy) the session. `stages`, `endToEnd`, `glassToGlass`: the
+ * totalAudioEnergy, which Chromium takes behind the volume: 0 while muted) the
+ * session. `stages`, `endToEnd`, `glassToGlass`: the
  * server's latest answer; `accounted`: frames whose stages add up to the
  * measured delay. `sessions`, `reports`: counts since the page was opened.
  */
@@ -73,7 +74,7 @@ const log = new FrameLog(video, (presentedMs) => {
   seen.framesRendered = log.rendered;
   if (seen.firstFrameMs === null) seen.firstFrameMs = presentedMs;
   if (session && joinedAtMs === null) joined(presentedMs);
-  if (session?.connected && seen.state !== 'live') live();
+  if (seen.state !== 'live') live();
 });
 
 function show(state, label, title, detail, mayRetry) {
@@ -94,10 +95,8 @@ function joined(presentedMs) {
 
 async function run() {
   let delayMs = BACKOFF_FIRST_MS;
+  show('connecting', 'Connecting');
   for (;;) {
-    if (seen.state !== 'waiting') show(...(seen.sessions
-      ? ['reconnecting', 'Reconnecting', 'Reconnecting', seen.detail]
-      : ['connecting', 'Connecting']));
     const reason = await watch();
     if (joinedAtMs !== null) delayMs = BACKOFF_FIRST_MS;
     delayMs = explain(reason, delayMs);
@@ -139,13 +138,25 @@ function onConnected() {
   if (connectedAtMs !== null) return;
   connectedAtMs = performance.now();
   seen.sessions += 1;
+  log.active = true;
   clock.restart();
   // 404 is the ordinary answer: a camera burns no code into its picture.
   request(streamUrl(name, '/frame-code')).then(() => { log.coded = true; }, () => { log.coded = false; });
 }
 
-/** Muted playback needs no gesture; if the browser still refuses, the next track or click asks again. */
-const play = () => { video.play().catch(() => {}); };
+/**
+ * Starts playback, muted, since sound needs a gesture first.
+ *
+ * `?sound` in the page's address asks for sound at once, for a wall display
+ * whose browser allows it; where it does not, the picture plays muted.
+ */
+function play() {
+  video.play().catch((error) => {
+    if (error.name !== 'NotAllowedError' || video.muted) return;
+    video.muted = true;
+    video.play().catch(() => { /* a click on the page asks again */ });
+  });
+}
 
 /** Tells why there is no session and returns the pause before the next try. */
 function explain(reason, delayMs) {
@@ -181,7 +192,7 @@ async function tick(count) {
   seen.clock = estimate;
   panel.clock(estimate);
   if (!current?.connected) {
-    panel.reception(null, null);
+    panel.reception(null);
     return;
   }
   const sample = await sampler.sample(current.pc);
@@ -191,7 +202,7 @@ async function tick(count) {
   if (estimate) await report(current, sample, estimate);
   if (stalled || count % ENTRY_TICKS === 0) await readEntry();
   if (stalled && seen.state === 'stalled') showStalled();
-  panel.reception(sample, entry?.viewers ?? null);
+  panel.reception(sample, { viewers: entry?.viewers ?? null, muted: video.muted });
 }
 
 function noteSample(sample, nowMs) {
@@ -282,6 +293,7 @@ function wireControls() {
     video.muted = !video.muted;
     play();
   });
+  video.muted = !new URLSearchParams(location.search).has('sound');
   video.addEventListener('volumechange', labelSound);
   labelSound();
 

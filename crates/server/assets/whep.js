@@ -14,6 +14,9 @@ import { Problem, authorization, request } from './api.js';
 /** How long ICE and DTLS may take before the session counts as failed. */
 const CONNECT_DEADLINE_MS = 8000;
 
+/** Browsers use loopback only beside another interface, even to reach 127.0.0.1. */
+const NO_NETWORK = 'The browser found no network of its own: WebRTC needs one, even on this machine';
+
 /** A session that is over, or never came about after the answer. */
 export class Lost extends Error {
   constructor(message) {
@@ -54,6 +57,8 @@ export class Session {
     this.pc = pc;
     this.resource = null;
     this.startedMs = performance.now();
+    this.gathered = 0;
+    pc.addEventListener('icecandidate', ({ candidate }) => { if (candidate?.candidate) this.gathered += 1; });
     pc.addEventListener('track', ({ track, receiver }) => {
       preferLowDelay(receiver);
       onTrack(track);
@@ -117,7 +122,7 @@ export class Session {
     }
     this.#watchTransport();
     this.deadline = setTimeout(() => {
-      if (!this.connected) this.lose(unreachable(answer));
+      if (!this.connected) this.lose(this.gathered ? unreachable(answer) : NO_NETWORK);
     }, CONNECT_DEADLINE_MS);
   }
 
