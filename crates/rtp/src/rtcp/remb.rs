@@ -28,11 +28,10 @@ impl Remb {
         frame.need("REMB sources", FIXED_BYTES, count * 4)?;
         let exponent = word >> 18 & 0x3f;
         let mantissa = u64::from(word & MANTISSA_MAX as u32);
-        // An estimate beyond 64 bits is as good as the largest number.
         let bits = u128::from(mantissa) << exponent;
         Ok(Self {
             sender: frame.ssrc(0),
-            bitrate: Bitrate::from_bps(u64::try_from(bits).unwrap_or(u64::MAX)),
+            bitrate: Bitrate::from_bps(u64::try_from(bits).unwrap_or(BITRATE_MAX)),
             sources: (0..count)
                 .map(|index| frame.ssrc(FIXED_BYTES + index * 4))
                 .collect(),
@@ -66,3 +65,5 @@ const NAME: &[u8] = b"REMB";
 /// Two SSRCs, the name, count and estimate.
 const FIXED_BYTES: usize = 16;
 const MANTISSA_MAX: u64 = 0x3_ffff;
+/// The largest estimate of 64 bits that can be written; a larger one is read as this.
+const BITRATE_MAX: u64 = MANTISSA_MAX << 46;

@@ -182,13 +182,19 @@ fn an_estimate_is_mantissa_and_exponent() {
         panic!("an estimate");
     };
     assert_eq!(again, remb);
-    let huge = [
-        0x8f, 206, 0, 4, 0, 0, 0, 1, 0, 0, 0, 0, b'R', b'E', b'M', b'B', 0, 0xff, 0xff, 0xff,
+}
+
+#[test]
+fn an_estimate_beyond_64_bits_is_read_as_the_largest_that_can_be_written() {
+    let bytes = [
+        0x8f, 206, 0, 4, 0, 0, 0, 1, 0, 0, 0, 0, b'R', b'E', b'M', b'B', 0, 0xf6, 0xf6, 0xf6,
     ];
-    let Packet::Remb(huge) = only(&huge) else {
+    let Packet::Remb(remb) = only(&bytes) else {
         panic!("an estimate");
     };
-    assert_eq!(huge.bitrate.bps(), u64::MAX);
+    assert_eq!(remb.bitrate.bps(), 0x3_ffff << 46);
+    let written = bytes_of(&Packet::Remb(remb.clone()));
+    assert_eq!(only(&written), Packet::Remb(remb));
 }
 
 #[test]
