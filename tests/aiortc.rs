@@ -1,0 +1,66 @@
+//! aiortc plays our WHEP: a WebRTC implementation that shares no code with ours.
+
+use std::time::Duration;
+
+use libtest_mimic::Failed;
+use serde_json::Value;
+
+use crate::peers::{self, Peer, Test};
+use crate::process::Running;
+use crate::server::Server;
+
+pub(crate) const TESTS: &[Test] = &[Test {
+    name: "aiortc::plays_picture_and_sound_and_leaves",
+    needs: &[Peer::Aiortc],
+    run: plays_picture_and_sound_and_leaves,
+}];
+
+fn plays_picture_and_sound_and_leaves() -> Result<(), Failed> {
+    let server = Server::serve(&["demo"])?;
+    server.wait_for_state("demo", "live")?;
+    let report = watch(&server.url("/demo/whep"), 8)?;
+    println!("{report}");
+    let at_least = |name: &str, least: f64| match report[name].as_f64() {
+        Some(value) if value >= least => Ok(()),
+        _ => Err(Failed::from(format!("{name} below {least}: {report}"))),
+    };
+    // Loose: 30 frames/s and 50 packets of sound a second, of which a slow machine
+    // may decode half.
+    at_least("frames", 90.0)?;
+    at_least("audio_frames", 150.0)?;
+    at_least("audio_energy", 0.01)?;
+    if report["width"] != 1280 || report["height"] != 720 {
+        return Err(format!("wrong size: {report}").into());
+    }
+    if report["timestamps_backwards"] != 0 {
+        return Err(format!("time ran backwards: {report}").into());
+    }
+    if report["video_packets_lost"] != 0 || report["audio_packets_lost"] != 0 {
+        return Err(format!("lost on loopback: {report}").into());
+    }
+    if report["delete_status"] != 200 {
+        return Err(format!("it could not leave: {report}").into());
+    }
+    let left = server.stream("demo")?;
+    if left["viewers"] != 0 {
+        return Err(format!("a viewer has left, and still: {left}").into());
+    }
+    Ok(())
+}
+
+/// Lets aiortc watch for some seconds; its report.
+pub(crate) fn watch(url: &str, seconds: u32) -> Result<Value, String> {
+    let mut command = peers::aiortc_whep()?;
+    command.args([url, "--seconds", &seconds.to_string()]);
+    let mut viewer = Running::start("aiortc", command)?;
+    let status = viewer.wait(Duration::from_secs(u64::from(seconds) + 60))?;
+    let printed = viewer.printed();
+    if !status.success() {
+        return Err(format!("aiortc ended with {status}: {printed}"));
+    }
+    let report = printed
+        .lines()
+        .find(|line| line.starts_with('{'))
+        .unwrap_or_default();
+    serde_json::from_str(report).map_err(|error| format!("{error}: {printed}"))
+}

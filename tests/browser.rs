@@ -1,0 +1,179 @@
+//! The player page in Chromium: the newcomer's first minute.
+
+use std::time::Duration;
+
+use libtest_mimic::Failed;
+use serde_json::Value;
+
+use crate::peers::{Peer, Test};
+use crate::server::Server;
+use crate::webdriver::Browser;
+
+const NEEDS: &[Peer] = &[Peer::Chromium];
+
+/// Loose: a debug build, a software decoder, two cores.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(crate) const TESTS: &[Test] = &[
+    Test {
+        name: "browser::plays_the_demo_with_sound_and_tells_where_the_time_goes",
+        needs: NEEDS,
+        run: plays_the_demo_with_sound_and_tells_where_the_time_goes,
+    },
+    Test {
+        name: "browser::index_leads_to_the_player",
+        needs: NEEDS,
+        run: index_leads_to_the_player,
+    },
+    Test {
+        name: "browser::an_unknown_stream_is_waited_for",
+        needs: NEEDS,
+        run: an_unknown_stream_is_waited_for,
+    },
+    Test {
+        name: "browser::a_read_token_in_the_address_opens_the_player",
+        needs: NEEDS,
+        run: a_read_token_in_the_address_opens_the_player,
+    },
+];
+
+fn plays_the_demo_with_sound_and_tells_where_the_time_goes() -> Result<(), Failed> {
+    let server = Server::serve(&["demo"])?;
+    let browser = Browser::start()?;
+    browser.open(&server.url("/demo"))?;
+    browser.wait_until(PATIENCE, "return glassline.state === 'live'")?;
+    let at_live = decoded(&browser)?;
+
+    browser.wait_until(
+        PATIENCE,
+        "return glassline.reports >= 12 && glassline.glassToGlass?.count > 0",
+    )?;
+    let page = browser.run("return glassline")?;
+    println!(
+        "first frame {} ms, {} frames/s",
+        page["firstFrameMs"], page["fps"]
+    );
+    browser.screenshot("player")?;
+    ensure(
+        page["width"] == 1280 && page["height"] == 720,
+        "size",
+        &page,
+    )?;
+    ensure(
+        decoded(&browser)? > at_live + 100,
+        "it keeps decoding",
+        &page,
+    )?;
+    ensure(page["fps"].as_f64() >= Some(20.0), "frame rate", &page)?;
+    ensure(page["audioEnergy"].as_f64() > Some(0.0), "sound", &page)?;
+    ensure(page["sessions"] == 1, "one session", &page)?;
+    every_stage_is_there(&page)?;
+    stages_add_up_to_the_measured_delay(&page)
+}
+
+/// The waterfall, in the order of the media's way.
+fn every_stage_is_there(page: &Value) -> Result<(), Failed> {
+    let stages: Vec<&str> = page["stages"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|stage| stage["count"].as_u64() > Some(0))
+        .filter_map(|stage| stage["stage"].as_str())
+        .collect();
+    let expected = [
+        "ingest",
+        "hub",
+        "pace",
+        "send",
+        "network",
+        "jitter_buffer",
+        "decode",
+        "render",
+    ];
+    ensure(stages == expected, "stages", &page["stages"])
+}
+
+/// Frame by frame, the sum of the stages is the delay that the burnt-in frame code
+/// gives, within the printed error bar.
+fn stages_add_up_to_the_measured_delay(page: &Value) -> Result<(), Failed> {
+    let accounted = &page["accounted"];
+    ensure(
+        accounted["total"].as_u64() >= Some(30),
+        "frames accounted",
+        accounted,
+    )?;
+    ensure(
+        accounted["within"] == accounted["total"],
+        "all within the error",
+        accounted,
+    )?;
+    let frames = page["frames"].as_array().map_or(&[][..], Vec::as_slice);
+    ensure(!frames.is_empty(), "frames are listed", page)?;
+    for frame in frames {
+        let Some(measured) = frame["glass_to_glass_ms"].as_f64() else {
+            continue;
+        };
+        let stages = frame["stages"].as_object().into_iter().flatten();
+        let sum: f64 = stages
+            .filter_map(|(_, milliseconds)| milliseconds.as_f64())
+            .sum();
+        let error = frame["error_ms"].as_f64().unwrap_or(0.0);
+        // The page's clock counts in 0.1 ms where it is not isolated.
+        ensure(
+            (sum - measured).abs() <= error + 0.1,
+            "the sum is the delay",
+            frame,
+        )?;
+    }
+    Ok(())
+}
+
+fn index_leads_to_the_player() -> Result<(), Failed> {
+    let server = Server::serve(&["demo", "second=demo"])?;
+    let browser = Browser::start()?;
+    browser.open(&server.url("/"))?;
+    let links = "return document.querySelectorAll('#rows a[href]').length >= 2";
+    browser.wait_until(PATIENCE, links)?;
+    browser.screenshot("index")?;
+    browser.run("document.querySelector('#rows a[href$=\"/second\"]').click()")?;
+    browser.wait_until(PATIENCE, "return window.glassline?.state === 'live'")?;
+    let stream = browser.run("return glassline.stream")?;
+    ensure(stream == "second", "the link leads to its stream", &stream)
+}
+
+fn an_unknown_stream_is_waited_for() -> Result<(), Failed> {
+    let server = Server::serve(&["demo"])?;
+    let browser = Browser::start()?;
+    browser.open(&server.url("/nothing"))?;
+    browser.wait_until(PATIENCE, "return glassline.state === 'waiting'")?;
+    let shown = browser.run("return document.getElementById('message').innerText")?;
+    browser.screenshot("waiting")?;
+    let names_it = shown.as_str().is_some_and(|text| text.contains("nothing"));
+    ensure(names_it, "the page names the stream", &shown)
+}
+
+fn a_read_token_in_the_address_opens_the_player() -> Result<(), Failed> {
+    let server = Server::configured("auth: {read_token: sesame-opens-it}", &["demo"])?;
+    let browser = Browser::start()?;
+    browser.open(&server.url("/demo"))?;
+    browser.wait_until(PATIENCE, "return glassline.state === 'refused'")?;
+    browser.open(&server.url("/demo?token=sesame-opens-it"))?;
+    browser.wait_until(
+        PATIENCE,
+        "return glassline.state === 'live' && glassline.reports > 0",
+    )?;
+    Ok(())
+}
+
+fn decoded(browser: &Browser) -> Result<u64, Failed> {
+    let frames = browser.run("return glassline.framesDecoded")?;
+    Ok(frames.as_u64().unwrap_or(0))
+}
+
+fn ensure(holds: bool, what: &str, found: &Value) -> Result<(), Failed> {
+    if holds {
+        Ok(())
+    } else {
+        Err(format!("{what}: {found}").into())
+    }
+}

@@ -1,0 +1,130 @@
+//! The command line: exit codes, and words that say what to change.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+use std::time::Duration;
+
+use libtest_mimic::Failed;
+
+use crate::peers::Test;
+use crate::server::{Server, run_to_end, write_file};
+
+pub(crate) const TESTS: &[Test] = &[
+    Test {
+        name: "commands::a_missing_file_is_named",
+        needs: &[],
+        run: a_missing_file_is_named,
+    },
+    Test {
+        name: "commands::a_truncated_file_is_named_with_the_byte",
+        needs: &[],
+        run: a_truncated_file_is_named_with_the_byte,
+    },
+    Test {
+        name: "commands::a_port_in_use_is_named",
+        needs: &[],
+        run: a_port_in_use_is_named,
+    },
+    Test {
+        name: "commands::an_unknown_key_gets_a_suggestion",
+        needs: &[],
+        run: an_unknown_key_gets_a_suggestion,
+    },
+    Test {
+        name: "commands::config_check_is_silent_about_a_good_file",
+        needs: &[],
+        run: config_check_passes_a_good_file,
+    },
+    Test {
+        name: "commands::a_wrong_flag_is_a_usage_error",
+        needs: &[],
+        run: a_wrong_flag_is_a_usage_error,
+    },
+    Test {
+        name: "commands::sigterm_drains",
+        needs: &[],
+        run: sigterm_drains,
+    },
+];
+
+fn a_missing_file_is_named() -> Result<(), Failed> {
+    fails_with(
+        &["serve", "--source", "cam=/nowhere/picture.h264"],
+        1,
+        &["/nowhere/picture.h264"],
+    )
+}
+
+fn a_truncated_file_is_named_with_the_byte() -> Result<(), Failed> {
+    let clip = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/demo.ogg");
+    let whole = fs::read(&clip).map_err(|error| format!("{}: {error}", clip.display()))?;
+    let path = write_file("truncated.ogg", &whole[..whole.len() / 2])?;
+    fails_with(
+        &["serve", "--source", &format!("cam={path}")],
+        1,
+        &["truncated.ogg", "byte"],
+    )
+}
+
+fn a_port_in_use_is_named() -> Result<(), Failed> {
+    let taken = TcpListener::bind(("127.0.0.1", 0)).map_err(|error| error.to_string())?;
+    let port = taken
+        .local_addr()
+        .map_err(|error| error.to_string())?
+        .port();
+    let text = format!(
+        "http: {{address: \"127.0.0.1:{port}\"}}\n\
+         media: {{address: \"127.0.0.1:0\"}}\nadmin: {{address: \"127.0.0.1:0\"}}\n"
+    );
+    let path = write_file("port-in-use.yml", text.as_bytes())?;
+    let words = [port.to_string(), "http".to_owned(), "change".to_owned()];
+    fails_with(&["serve", &path], 1, &words.each_ref().map(String::as_str))
+}
+
+fn an_unknown_key_gets_a_suggestion() -> Result<(), Failed> {
+    let path = write_file("unknown-key.yml", b"http:\n  adress: 127.0.0.1:8889\n")?;
+    let words = ["unknown-key.yml:2", "adress", "did you mean 'address'"];
+    fails_with(&["config", "check", &path], 2, &words)?;
+    fails_with(&["serve", &path], 2, &words)
+}
+
+fn config_check_passes_a_good_file() -> Result<(), Failed> {
+    let path = write_file(
+        "good.yml",
+        b"http: {address: \"127.0.0.1:8889\"}\nsources: {cam: demo}\n",
+    )?;
+    let (status, printed) = run_to_end(&["config", "check", &path])?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("{status}: {printed}").into())
+    }
+}
+
+fn a_wrong_flag_is_a_usage_error() -> Result<(), Failed> {
+    fails_with(&["serve", "--sauce", "x"], 2, &["--sauce"])
+}
+
+fn sigterm_drains() -> Result<(), Failed> {
+    let mut server = Server::serve(&["demo"])?;
+    server.wait_for_state("demo", "live")?;
+    let status = server.stop(Duration::from_secs(15))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("ended with {status}\n{}", server.printed()).into())
+    }
+}
+
+/// Our binary ends with `exit_code` and says all of `words`; it does not panic.
+fn fails_with(arguments: &[&str], exit_code: i32, words: &[&str]) -> Result<(), Failed> {
+    let (status, printed) = run_to_end(arguments)?;
+    if status.code() != Some(exit_code) {
+        return Err(format!("exit code {exit_code} expected, {status}: {printed}").into());
+    }
+    match words.iter().find(|word| !printed.contains(**word)) {
+        None if !printed.contains("panicked") => Ok(()),
+        missing => Err(format!("no word of {missing:?} in: {printed}").into()),
+    }
+}

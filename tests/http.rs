@@ -1,0 +1,78 @@
+//! Plain HTTP requests where every status is an answer.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// What came back.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: String,
+}
+
+/// One request; `headers` may hold `Content-Type`.
+pub(crate) fn request(
+    method: &str,
+    url: &str,
+    headers: &[(&str, &str)],
+    body: impl Into<Vec<u8>>,
+) -> Result<Answer, String> {
+    let agent: ureq::Agent = ureq::Agent::config_builder()
+        .http_status_as_error(false)
+        .timeout_global(Some(Duration::from_secs(60)))
+        .build()
+        .into();
+    let mut builder = ureq::http::Request::builder().method(method).uri(url);
+    for (name, value) in headers {
+        builder = builder.header(*name, *value);
+    }
+    let request = builder
+        .body(body.into())
+        .map_err(|error| format!("{method} {url}: {error}"))?;
+    let mut response = agent
+        .run(request)
+        .map_err(|error| format!("{method} {url}: {error}"))?;
+    let body = response
+        .body_mut()
+        .with_config()
+        .limit(64 << 20)
+        .read_to_string()
+        .map_err(|error| format!("{method} {url}: {error}"))?;
+    let headers = response.headers().iter().map(|(name, value)| {
+        let value = String::from_utf8_lossy(value.as_bytes()).into_owned();
+        (name.as_str().to_owned(), value)
+    });
+    Ok(Answer {
+        status: response.status().as_u16(),
+        headers: headers.collect(),
+        body,
+    })
+}
+
+pub(crate) fn get(url: &str) -> Result<Answer, String> {
+    request("GET", url, &[], Vec::new())
+}
+
+/// GET that must answer 200 with JSON.
+pub(crate) fn get_json(url: &str) -> Result<Value, String> {
+    let answer = get(url)?;
+    if answer.status != 200 {
+        return Err(format!("GET {url}: {} {}", answer.status, answer.body));
+    }
+    answer.json()
+}
+
+impl Answer {
+    /// The value of header `name`, in lower case.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let mut headers = self.headers.iter();
+        headers.find_map(|(found, value)| (found == name).then_some(value.as_str()))
+    }
+
+    pub(crate) fn json(&self) -> Result<Value, String> {
+        serde_json::from_str(&self.body)
+            .map_err(|error| format!("{} is no JSON: {error}", self.body))
+    }
+}

@@ -1,0 +1,168 @@
+//! Which peers are here, and what becomes of a test whose peer is not: a skip with
+//! its name on a laptop, a failure where `CI=true`.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use libtest_mimic::{Failed, Trial};
+
+use crate::process;
+
+/// A program of others that a test plays against.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Peer {
+    /// Chromium and its WebDriver server.
+    Chromium,
+    /// GStreamer's RTSP server, through `lab/peers/rtsp-server.py`.
+    RtspServer,
+    /// aiortc, through `lab/peers/aiortc_whep.py`.
+    Aiortc,
+}
+
+/// A test by name, with the peers it needs.
+#[derive(Clone, Copy)]
+pub(crate) struct Test {
+    pub(crate) name: &'static str,
+    pub(crate) needs: &'static [Peer],
+    pub(crate) run: fn() -> Result<(), Failed>,
+}
+
+/// The tests as trials; `announce` prints why each skipped one is skipped.
+pub(crate) fn trials(tests: Vec<Test>, announce: bool) -> Vec<Trial> {
+    tests
+        .into_iter()
+        .map(|test| trial(&test, announce))
+        .collect()
+}
+
+fn trial(test: &Test, announce: bool) -> Trial {
+    let run = test.run;
+    match test.needs.iter().find_map(|peer| peer.absence()) {
+        None => Trial::test(test.name, move || run().map_err(point_to_logs)),
+        Some(reason) if is_skip() => {
+            if announce {
+                println!("skipped {}: {reason}", test.name);
+            }
+            Trial::test(test.name, run).with_ignored_flag(true)
+        }
+        Some(reason) => Trial::test(test.name, move || Err(reason.into())),
+    }
+}
+
+fn point_to_logs(failed: Failed) -> Failed {
+    let reason = failed.message().unwrap_or("no reason given");
+    let folder = process::output_folder();
+    format!(
+        "{reason}\nwhat the programs printed is in {}",
+        folder.display()
+    )
+    .into()
+}
+
+/// `cargo xtask test --no-peers` asks for skips even on a build server.
+fn is_skip() -> bool {
+    without_peers() || !std::env::var("CI").is_ok_and(|value| value == "true" || value == "1")
+}
+
+fn without_peers() -> bool {
+    std::env::var_os("GLASSLINE_TEST_NO_PEERS").is_some()
+}
+
+impl Peer {
+    /// Why this peer cannot be had, if it cannot.
+    fn absence(self) -> Option<String> {
+        if without_peers() {
+            return Some("run without peers".to_owned());
+        }
+        let reason = match self {
+            Peer::Chromium => chromium().and(chromedriver()).err()?,
+            Peer::RtspServer => rtsp_server_check().err()?,
+            Peer::Aiortc => aiortc_python().err()?,
+        };
+        Some(format!("{reason}; `cargo xtask test` installs it"))
+    }
+}
+
+/// The browser itself.
+pub(crate) fn chromium() -> Result<PathBuf, String> {
+    ["chromium", "chromium-browser", "google-chrome"]
+        .iter()
+        .find_map(|name| find(name))
+        .ok_or_else(|| "chromium is not on the PATH".to_owned())
+}
+
+pub(crate) fn chromedriver() -> Result<PathBuf, String> {
+    find("chromedriver").ok_or_else(|| "chromedriver is not on the PATH".to_owned())
+}
+
+/// The camera, ready to be run with arguments.
+pub(crate) fn rtsp_server() -> Command {
+    let mut command = Command::new(system_python());
+    command.arg(lab("rtsp-server.py"));
+    command
+}
+
+/// aiortc's WHEP viewer, ready to be run with arguments.
+pub(crate) fn aiortc_whep() -> Result<Command, String> {
+    let mut command = Command::new(aiortc_python()?);
+    command.arg(lab("aiortc_whep.py"));
+    Ok(command)
+}
+
+fn aiortc_python() -> Result<PathBuf, String> {
+    let python = target_directory().join("peers/aiortc/bin/python");
+    if python.exists() {
+        Ok(python)
+    } else {
+        Err(format!("there is no aiortc at {}", python.display()))
+    }
+}
+
+/// Asked once: it starts a Python and looks through GStreamer's registry.
+fn rtsp_server_check() -> Result<(), String> {
+    static CHECK: OnceLock<Result<(), String>> = OnceLock::new();
+    let check = || {
+        let output = rtsp_server()
+            .arg("--check")
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|error| format!("python3: {error}"))?;
+        if output.status.success() {
+            Ok(())
+        } else {
+            Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
+        }
+    };
+    CHECK.get_or_init(check).clone()
+}
+
+/// The Python that Debian's packages install into; one earlier on the PATH may be
+/// another, which does not see them.
+fn system_python() -> &'static Path {
+    let debian = Path::new("/usr/bin/python3");
+    if debian.is_file() {
+        debian
+    } else {
+        Path::new("python3")
+    }
+}
+
+fn lab(script: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("lab/peers")
+        .join(script)
+}
+
+/// Where cargo builds: the folder above that of the binary under test's profile.
+pub(crate) fn target_directory() -> PathBuf {
+    let binary = Path::new(env!("CARGO_BIN_EXE_glassline"));
+    let profile = binary.parent().unwrap_or(binary);
+    profile.parent().unwrap_or(profile).to_owned()
+}
+
+fn find(program: &str) -> Option<PathBuf> {
+    std::env::split_paths(&std::env::var_os("PATH")?)
+        .map(|folder| folder.join(program))
+        .find(|path| path.is_file())
+}

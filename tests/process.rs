@@ -1,0 +1,185 @@
+//! Programs that run beside a test: started, listened to, and ended with it.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::peers;
+
+/// A running program. Dropping it kills it and keeps what it printed.
+pub(crate) struct Running {
+    name: String,
+    child: Child,
+    output: Arc<Output>,
+}
+
+/// The lines that it has printed so far on either stream.
+#[derive(Default)]
+struct Output {
+    state: Mutex<Lines>,
+    grown: Condvar,
+}
+
+#[derive(Default)]
+struct Lines {
+    lines: Vec<String>,
+    streams_ended: u32,
+}
+
+impl Running {
+    /// Starts `command`; `name` is what failures call it.
+    pub(crate) fn start(name: &str, mut command: Command) -> Result<Running, String> {
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|error| format!("cannot start {name}: {error}"))?;
+        let output = Arc::new(Output::default());
+        if let Some(stream) = child.stdout.take() {
+            listen(stream, Arc::clone(&output));
+        }
+        if let Some(stream) = child.stderr.take() {
+            listen(stream, Arc::clone(&output));
+        }
+        Ok(Running {
+            name: name.to_owned(),
+            child,
+            output,
+        })
+    }
+
+    /// Waits for a line of which `pick` makes something.
+    pub(crate) fn wait_for_line<T>(
+        &self,
+        timeout: Duration,
+        pick: impl Fn(&str) -> Option<T>,
+    ) -> Result<T, String> {
+        let deadline = Instant::now() + timeout;
+        let mut state = self.output.lock();
+        loop {
+            if let Some(found) = state.lines.iter().find_map(|line| pick(line)) {
+                return Ok(found);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() || state.streams_ended == 2 {
+                let so_far = state.lines.join("\n");
+                return Err(format!(
+                    "{} did not say what was waited for, but:\n{so_far}",
+                    self.name
+                ));
+            }
+            state = self.output.wait(state, left);
+        }
+    }
+
+    /// Everything printed so far.
+    pub(crate) fn printed(&self) -> String {
+        self.output.lock().lines.join("\n")
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Asks the program to end, as a service manager does.
+    pub(crate) fn terminate(&self) -> Result<(), String> {
+        let status = Command::new("kill")
+            .args(["-TERM", &self.child.id().to_string()])
+            .status()
+            .map_err(|error| format!("cannot run kill: {error}"))?;
+        if status.success() {
+            Ok(())
+        } else {
+            Err(format!("{} is not running", self.name))
+        }
+    }
+
+    /// Ends the program at once, as a crash would.
+    pub(crate) fn kill(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+
+    /// Waits until the program has ended by itself and all it printed is read.
+    pub(crate) fn wait(&mut self, timeout: Duration) -> Result<ExitStatus, String> {
+        let deadline = Instant::now() + timeout;
+        loop {
+            let status = self.child.try_wait();
+            let status = status.map_err(|error| format!("waiting for {}: {error}", self.name))?;
+            if let Some(status) = status
+                && self.output.lock().streams_ended == 2
+            {
+                return Ok(status);
+            }
+            if Instant::now() >= deadline {
+                let printed = self.printed();
+                return Err(format!(
+                    "{} still runs after {timeout:?}:\n{printed}",
+                    self.name
+                ));
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.kill();
+        let folder = output_folder();
+        let path = folder.join(format!("{}-{}.log", self.name, self.id()));
+        // A log that cannot be kept must not hide why the test failed.
+        let _ = fs::create_dir_all(folder).and_then(|()| fs::write(path, self.printed()));
+    }
+}
+
+/// Where everything is kept that the programs beside the tests have printed.
+pub(crate) fn output_folder() -> PathBuf {
+    peers::target_directory().join("test-output")
+}
+
+impl Output {
+    fn lock(&self) -> MutexGuard<'_, Lines> {
+        self.state.lock().expect("no listener panics")
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, Lines>, timeout: Duration) -> MutexGuard<'a, Lines> {
+        let woken = self.grown.wait_timeout(state, timeout);
+        woken.expect("no listener panics").0
+    }
+}
+
+fn listen(stream: impl Read + Send + 'static, output: Arc<Output>) {
+    thread::spawn(move || {
+        for line in BufReader::new(stream).split(b'\n').map_while(Result::ok) {
+            let line = String::from_utf8_lossy(&line).into_owned();
+            output.lock().lines.push(line);
+            output.grown.notify_all();
+        }
+        output.lock().streams_ended += 1;
+        output.grown.notify_all();
+    });
+}
+
+/// Asks `look` again until it gives something, or fails with its last word.
+pub(crate) fn eventually<T>(
+    timeout: Duration,
+    mut look: impl FnMut() -> Result<T, String>,
+) -> Result<T, String> {
+    let deadline = Instant::now() + timeout;
+    loop {
+        match look() {
+            Ok(found) => return Ok(found),
+            Err(reason) if Instant::now() >= deadline => {
+                return Err(format!("after {timeout:?}: {reason}"));
+            }
+            Err(_) => thread::sleep(Duration::from_millis(50)),
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Cameras: RTSP pulled from servers that others wrote, gone and back again.
+
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+use libtest_mimic::Failed;
+
+use crate::peers::{self, Peer, Test};
+use crate::process::{Running, eventually};
+use crate::server::Server;
+use crate::webdriver::Browser;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// From the camera's return to its picture, without a reload.
+const RETURN_MAX: Duration = Duration::from_secs(5);
+
+pub(crate) const TESTS: &[Test] = &[
+    Test {
+        name: "rtsp::picture_returns_by_itself_after_the_camera_restarts",
+        needs: &[Peer::Chromium, Peer::RtspServer],
+        run: picture_returns_by_itself_after_the_camera_restarts,
+    },
+    Test {
+        name: "rtsp::picture_and_sound_of_a_camera_reach_aiortc",
+        needs: &[Peer::Aiortc, Peer::RtspServer],
+        run: picture_and_sound_of_a_camera_reach_aiortc,
+    },
+    Test {
+        name: "rtsp::a_camera_that_is_not_there_shows_in_the_api_and_is_retried",
+        needs: &[Peer::RtspServer],
+        run: a_camera_that_is_not_there_shows_in_the_api_and_is_retried,
+    },
+];
+
+fn picture_returns_by_itself_after_the_camera_restarts() -> Result<(), Failed> {
+    let mut camera = Camera::start(0, &[])?;
+    let server = Server::serve(&[&format!("cam={}", camera.url)])?;
+    server.wait_for_state("cam", "live")?;
+    let browser = Browser::start()?;
+    browser.open(&server.url("/cam"))?;
+    let live = "return glassline.state === 'live' && glassline.framesDecoded > 30";
+    browser.wait_until(PATIENCE, live)?;
+
+    camera.running.kill();
+    browser.wait_until(PATIENCE, "return glassline.state === 'stalled'")?;
+    let away = server.stream("cam")?;
+    if away["state"] == "live" || away["detail"].is_null() {
+        return Err(format!("the API does not tell that the camera is gone: {away}").into());
+    }
+    let before = browser.run("return glassline.framesRendered")?;
+    let before = before.as_u64().unwrap_or(0);
+
+    let camera = Camera::start(camera.port, &[])?;
+    let back = Instant::now();
+    let moving = format!("return glassline.framesRendered > {before}");
+    browser.wait_until(PATIENCE, &moving)?;
+    let took = back.elapsed();
+    println!("picture back {took:?} after the camera");
+    browser.screenshot("camera")?;
+    let sessions = browser.run("return glassline.sessions")?;
+    if sessions != 1 {
+        return Err(format!("the viewer had to join again: {sessions} sessions").into());
+    }
+    drop(camera);
+    if took > RETURN_MAX {
+        return Err(format!("{took:?} until the picture was back\n{}", server.printed()).into());
+    }
+    Ok(())
+}
+
+fn picture_and_sound_of_a_camera_reach_aiortc() -> Result<(), Failed> {
+    let camera = Camera::start(0, &["--audio", "opus", "--size", "640x360"])?;
+    let server = Server::serve(&[&format!("cam={}", camera.url)])?;
+    let entry = server.wait_for_state("cam", "live")?;
+    if entry["tracks"].as_array().map(Vec::len) != Some(2) {
+        return Err(format!("picture and sound expected: {entry}").into());
+    }
+    let report = crate::aiortc::watch(&server.url("/cam/whep"), 6)?;
+    let frames = report["frames"].as_u64().unwrap_or(0);
+    let sound = report["audio_energy"].as_f64().unwrap_or(0.0);
+    if frames < 60 || sound < 0.01 || report["width"] != 640 {
+        return Err(format!("{report}").into());
+    }
+    Ok(())
+}
+
+fn a_camera_that_is_not_there_shows_in_the_api_and_is_retried() -> Result<(), Failed> {
+    let port = free_port()?;
+    let server = Server::serve(&[&format!("cam=rtsp://127.0.0.1:{port}/cam")])?;
+    let entry = eventually(PATIENCE, || {
+        let entry = server.stream("cam")?;
+        match (entry["state"].as_str(), entry["detail"].as_str()) {
+            (Some("connecting" | "down"), Some(detail)) if !detail.is_empty() => Ok(entry),
+            _ => Err(format!("no word of the missing camera: {entry}")),
+        }
+    })?;
+    println!("{entry}");
+    let _camera = Camera::start(port, &[])?;
+    server.wait_for_state("cam", "live")?;
+    Ok(())
+}
+
+/// A GStreamer RTSP server. Dropping it kills it.
+struct Camera {
+    running: Running,
+    url: String,
+    port: u16,
+}
+
+impl Camera {
+    /// On `port`, or on a free one for 0.
+    fn start(port: u16, arguments: &[&str]) -> Result<Camera, String> {
+        let mut command = peers::rtsp_server();
+        command.args(["--port", &port.to_string()]).args(arguments);
+        let running = Running::start("camera", command)?;
+        let url: String = running.wait_for_line(Duration::from_secs(20), |line| {
+            line.strip_prefix("ready ").map(str::to_owned)
+        })?;
+        let port = url
+            .split(':')
+            .next_back()
+            .and_then(|rest| rest.split('/').next()?.parse().ok())
+            .ok_or_else(|| format!("no port in {url}"))?;
+        Ok(Camera { running, url, port })
+    }
+}
+
+fn free_port() -> Result<u16, String> {
+    TcpListener::bind(("127.0.0.1", 0))
+        .and_then(|listener| listener.local_addr())
+        .map(|address| address.port())
+        .map_err(|error| format!("no free port: {error}"))
+}

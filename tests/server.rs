@@ -1,0 +1,164 @@
+//! The binary under test, serving on free ports.
+
+use std::fs;
+use std::net::{SocketAddr, TcpListener};
+use std::process::{Command, ExitStatus};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::http;
+use crate::process::{Running, eventually, output_folder};
+
+/// Loose: a debug build on a busy machine.
+const START_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Our binary, ready to be run with `arguments`; it logs warnings only.
+pub(crate) fn glassline(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_glassline"));
+    command.args(arguments).env("NO_COLOR", "1");
+    command
+}
+
+/// Runs our binary to its end: exit status, and what it printed.
+pub(crate) fn run_to_end(arguments: &[&str]) -> Result<(ExitStatus, String), String> {
+    let mut running = Running::start("glassline", glassline(arguments))?;
+    let status = running.wait(START_TIMEOUT)?;
+    Ok((status, running.printed()))
+}
+
+/// A serving glassline. Dropping it kills it.
+pub(crate) struct Server {
+    running: Running,
+    /// `http://127.0.0.1:PORT`
+    url: String,
+    admin_url: String,
+    media: SocketAddr,
+}
+
+impl Server {
+    /// Serves `sources` (`NAME=…`).
+    pub(crate) fn serve(sources: &[&str]) -> Result<Server, String> {
+        Server::configured("", sources)
+    }
+
+    /// Serves `sources` with more configuration, in YAML; the listeners are set here.
+    ///
+    /// Ports are chosen here, not by the system for port 0, so that a test can start
+    /// a server again where it was.
+    pub(crate) fn configured(yaml: &str, sources: &[&str]) -> Result<Server, String> {
+        let [http, media, admin] = free_ports()?;
+        let text = format!(
+            "http: {{address: \"127.0.0.1:{http}\"}}\n\
+             media: {{address: \"127.0.0.1:{media}\"}}\n\
+             admin: {{address: \"127.0.0.1:{admin}\"}}\n{yaml}\n"
+        );
+        let path = write_file(&format!("glassline-{http}.yml"), text.as_bytes())?;
+        let mut arguments = vec!["serve", path.as_str()];
+        for source in sources {
+            arguments.extend(["--source", source]);
+        }
+        let server = Server {
+            running: Running::start("glassline", glassline(&arguments))?,
+            url: format!("http://127.0.0.1:{http}"),
+            admin_url: format!("http://127.0.0.1:{admin}"),
+            media: SocketAddr::from(([127, 0, 0, 1], media)),
+        };
+        server.wait_for_api()?;
+        Ok(server)
+    }
+
+    /// `path` begins with a slash.
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.url)
+    }
+
+    pub(crate) fn admin_url(&self, path: &str) -> String {
+        format!("{}{path}", self.admin_url)
+    }
+
+    /// Where media datagrams go.
+    pub(crate) fn media(&self) -> SocketAddr {
+        self.media
+    }
+
+    pub(crate) fn printed(&self) -> String {
+        self.running.printed()
+    }
+
+    /// The API's entry of stream `name`.
+    pub(crate) fn stream(&self, name: &str) -> Result<Value, String> {
+        http::get_json(&self.url(&format!("/api/v1/streams/{name}")))
+    }
+
+    /// Waits until the API says that stream `name` is in `state`; its entry.
+    pub(crate) fn wait_for_state(&self, name: &str, state: &str) -> Result<Value, String> {
+        eventually(START_TIMEOUT, || {
+            let entry = self.stream(name)?;
+            if entry["state"] == state {
+                Ok(entry)
+            } else {
+                Err(format!("{name} is not {state}: {entry}"))
+            }
+        })
+        .map_err(|reason| format!("{reason}\n{}", self.printed()))
+    }
+
+    /// The API's entry of the server itself.
+    pub(crate) fn status(&self) -> Result<Value, String> {
+        http::get_json(&self.admin_url("/api/v1/server"))
+    }
+
+    /// The sum of a counter over its labels, from `/metrics`.
+    pub(crate) fn metric(&self, name: &str) -> Result<f64, String> {
+        let text = http::get(&self.admin_url("/metrics"))?.body;
+        let values: Vec<f64> = text
+            .lines()
+            .filter(|line| {
+                line.strip_prefix(name)
+                    .is_some_and(|rest| rest.starts_with(['{', ' ']))
+            })
+            .filter_map(|line| line.rsplit(' ').next()?.parse().ok())
+            .collect();
+        if values.is_empty() {
+            return Err(format!("/metrics has no {name}:\n{text}"));
+        }
+        Ok(values.iter().sum())
+    }
+
+    /// SIGTERM; how it ended, and within which time it must.
+    pub(crate) fn stop(&mut self, timeout: Duration) -> Result<ExitStatus, String> {
+        self.running.terminate()?;
+        self.running.wait(timeout)
+    }
+
+    fn wait_for_api(&self) -> Result<(), String> {
+        eventually(START_TIMEOUT, || {
+            http::get_json(&self.url("/api/v1/streams")).map(drop)
+        })
+        .map_err(|reason| format!("{reason}\n{}", self.printed()))
+    }
+}
+
+/// Three ports that nobody holds at this moment, for TCP and most probably for UDP.
+pub(crate) fn free_ports() -> Result<[u16; 3], String> {
+    let listen = || TcpListener::bind(("127.0.0.1", 0));
+    let port = |listener: &TcpListener| listener.local_addr().map(|address| address.port());
+    let ports = || {
+        // Held together, so that they differ.
+        let held = [listen()?, listen()?, listen()?];
+        Ok([port(&held[0])?, port(&held[1])?, port(&held[2])?])
+    };
+    ports().map_err(|error: std::io::Error| format!("no free port: {error}"))
+}
+
+/// Writes a file for a test to use; its path.
+pub(crate) fn write_file(name: &str, bytes: &[u8]) -> Result<String, String> {
+    let path = output_folder().join(name);
+    fs::create_dir_all(output_folder())
+        .and_then(|()| fs::write(&path, bytes))
+        .map_err(|error| format!("{}: {error}", path.display()))?;
+    path.into_os_string()
+        .into_string()
+        .map_err(|path| format!("{} is no UTF-8", path.display()))
+}

@@ -1,0 +1,41 @@
+//! The product against real peers, from the outside: the built binary, over sockets.
+//!
+//! `cargo test --test tests` runs all of it, `cargo test --test tests browser` a part.
+//! One test at a time, because they share the machine's cores and watch real time;
+//! deadlines are loose, for timings are the benchmarks' business.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "these tests run against real peers in real time"
+)]
+
+mod aiortc;
+mod browser;
+mod commands;
+mod http;
+mod peers;
+mod process;
+mod rtsp;
+mod server;
+mod signalling;
+mod viewers;
+mod webdriver;
+
+use std::process::ExitCode;
+
+use libtest_mimic::Arguments;
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    arguments.test_threads.get_or_insert(1);
+    let tests = [
+        commands::TESTS,
+        signalling::TESTS,
+        viewers::TESTS,
+        aiortc::TESTS,
+        rtsp::TESTS,
+        browser::TESTS,
+    ];
+    let trials = peers::trials(tests.concat(), !arguments.list);
+    libtest_mimic::run(&arguments, trials).exit_code()
+}

@@ -1,0 +1,142 @@
+//! A headless Chromium, driven over the W3C WebDriver protocol.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+use crate::http;
+use crate::peers;
+use crate::process::{Running, eventually};
+
+/// A browser with one window. Dropping it closes both.
+pub(crate) struct Browser {
+    session_url: String,
+    _driver: Running,
+}
+
+/// What a machine without screen, GPU and user needs to play video with sound.
+const CHROMIUM_FLAGS: [&str; 9] = [
+    "--headless=new",
+    // Build servers run as root in containers, where the sandbox cannot start.
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--autoplay-policy=no-user-gesture-required",
+    "--use-fake-ui-for-media-stream",
+    "--window-size=1440,1000",
+    // A hidden window would be throttled.
+    "--disable-backgrounding-occluded-windows",
+    "--disable-renderer-backgrounding",
+];
+
+impl Browser {
+    pub(crate) fn start() -> Result<Browser, String> {
+        let mut command = Command::new(peers::chromedriver()?);
+        command.arg("--port=0");
+        let driver = Running::start("chromedriver", command)?;
+        let port: u16 = driver.wait_for_line(Duration::from_secs(20), |line| {
+            let (_, rest) = line.split_once("started successfully on port ")?;
+            rest.trim_end_matches('.').parse().ok()
+        })?;
+        let driver_url = format!("http://127.0.0.1:{port}");
+        let options = json!({"binary": peers::chromium()?, "args": CHROMIUM_FLAGS});
+        let session = call(
+            "POST",
+            &format!("{driver_url}/session"),
+            &json!({"capabilities": {"alwaysMatch": {
+                "browserName": "chrome",
+                "goog:chromeOptions": options,
+            }}}),
+        )?;
+        let id = session["sessionId"]
+            .as_str()
+            .ok_or_else(|| format!("chromedriver gave no session: {session}"))?;
+        Ok(Browser {
+            session_url: format!("{driver_url}/session/{id}"),
+            _driver: driver,
+        })
+    }
+
+    /// Goes to `url` and waits for the page's load event.
+    pub(crate) fn open(&self, url: &str) -> Result<(), String> {
+        self.post("url", &json!({"url": url})).map(drop)
+    }
+
+    /// Runs the body of a function in the page; what it returns.
+    pub(crate) fn run(&self, script: &str) -> Result<Value, String> {
+        self.post("execute/sync", &json!({"script": script, "args": []}))
+    }
+
+    /// Runs `script` again until it returns something true.
+    pub(crate) fn wait_until(&self, timeout: Duration, script: &str) -> Result<Value, String> {
+        eventually(timeout, || match self.run(script)? {
+            Value::Null | Value::Bool(false) => Err(format!("not yet: {script}")),
+            value => Ok(value),
+        })
+        .map_err(|reason| format!("{reason}; the page knows: {}", self.state()))
+    }
+
+    /// Keeps what the window shows as `target/screenshots/NAME.png`.
+    pub(crate) fn screenshot(&self, name: &str) -> Result<PathBuf, String> {
+        let encoded = call(
+            "GET",
+            &format!("{}/screenshot", self.session_url),
+            &Value::Null,
+        )?;
+        let encoded = encoded.as_str().unwrap_or_default();
+        let image = STANDARD
+            .decode(encoded)
+            .map_err(|error| format!("the screenshot is no base64: {error}"))?;
+        let folder = peers::target_directory().join("screenshots");
+        let path = folder.join(format!("{name}.png"));
+        fs::create_dir_all(&folder)
+            .and_then(|()| fs::write(&path, image))
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(path)
+    }
+
+    /// The player page's own account of itself, for failure messages.
+    fn state(&self) -> String {
+        match self.run("return JSON.stringify(window.glassline ?? document.body.innerText)") {
+            Ok(value) => value
+                .as_str()
+                .unwrap_or_default()
+                .chars()
+                .take(2000)
+                .collect(),
+            Err(error) => error,
+        }
+    }
+
+    fn post(&self, command: &str, body: &Value) -> Result<Value, String> {
+        call("POST", &format!("{}/{command}", self.session_url), body)
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        // Without this the browser outlives its driver.
+        let _ = call("DELETE", &self.session_url, &Value::Null);
+    }
+}
+
+/// One WebDriver command; the `value` of its answer.
+fn call(method: &str, url: &str, body: &Value) -> Result<Value, String> {
+    let text = match body {
+        Value::Null => String::new(),
+        body => body.to_string(),
+    };
+    let headers = [("Content-Type", "application/json")];
+    let answer = http::request(method, url, &headers, text)?;
+    let value = answer.json()?["value"].take();
+    if answer.status == 200 {
+        Ok(value)
+    } else {
+        Err(format!("{method} {url}: {}", value["message"]))
+    }
+}
