@@ -142,6 +142,9 @@ impl Viewer {
                 changed => served = changed,
             }
         }
+        // Control first: media that overtakes the last datagram of the handshake
+        // finds no keys at the viewer, which then misses its first keyframe.
+        self.transmit_control(lent.outbox);
         if served != Served::Closed {
             self.flush(now, lent);
         }
