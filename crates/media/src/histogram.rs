@@ -6,10 +6,17 @@ use hdrhistogram::Histogram as Hdr;
 const MAX_US: u64 = 60_000_000;
 
 /// A distribution of delays with a relative error below 1 %, 1 µs to 60 s.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Histogram {
     counts: Hdr<u32>,
     sum_us: u64,
+}
+
+/// The figures, not thousands of empty buckets.
+impl std::fmt::Debug for Histogram {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.summary().fmt(f)
+    }
 }
 
 impl Default for Histogram {

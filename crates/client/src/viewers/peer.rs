@@ -92,6 +92,10 @@ impl Peer {
             }
             any = true;
             for datagram in batch.iter_mut() {
+                if datagram.truncated {
+                    *self.counts.dropped.entry("truncated").or_default() += 1;
+                    continue;
+                }
                 let destination = line.arrived_at(datagram.destination);
                 let bytes = datagram.bytes.len();
                 let received =
