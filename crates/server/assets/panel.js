@@ -84,7 +84,7 @@ export class Panel {
     const top = this.#columns.update(this.#accounts.recent());
     const balance = this.#accounts.balance(answer?.accounted);
     const legend = balance.total ? '; line: the frame code’s measure' : '';
-    setText($('frames-top'), top === null ? '' : `a column each, ${milliseconds(top)} ms high${legend}`);
+    setText($('frames-top'), top === null ? '' : `the latest of each second, ${milliseconds(top)} ms high${legend}`);
     this.#balance(balance, answer);
     return balance;
   }

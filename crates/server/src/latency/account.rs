@@ -138,6 +138,7 @@ fn whole(mut delays: Vec<f64>, error_ms: f64) -> Option<Whole> {
         count: delays.len() as u64,
         p50_ms: quantile(&delays, 0.50),
         p95_ms: quantile(&delays, 0.95),
+        max_ms: delays.last().copied().unwrap_or_default(),
         error_ms,
     })
 }

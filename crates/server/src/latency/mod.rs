@@ -192,6 +192,8 @@ pub struct Whole {
     pub p50_ms: f64,
     /// 95th percentile.
     pub p95_ms: f64,
+    /// Longest.
+    pub max_ms: f64,
     /// Largest uncertainty of the clocks' offset among these frames: half the
     /// shortest round trip of the exchange.
     pub error_ms: f64,
