@@ -1,2 +1,76 @@
 //! The command line.
-fn main() {}
+//!
+//! ```text
+//! flags ─► config (file, then flags) ─► glassline_server::Server ─► signals ─► shutdown
+//! trace ─► HTTP API ─► table, JSON, CSV
+//! ```
+//!
+//! What is asked for goes to stdout, everything else to stderr. Exit codes: 0
+//! done, 1 failed while running, 2 wrong usage or configuration, 130 interrupted.
+
+mod config_command;
+mod exit;
+mod flags;
+mod logging;
+mod serve;
+mod trace;
+
+use clap::{Parser, Subcommand};
+
+use exit::Failure;
+
+/// A real-time media server that knows where every millisecond goes.
+#[derive(Debug, Parser)]
+#[command(name = "glassline", version, propagate_version = true)]
+struct CommandLine {
+    #[command(flatten)]
+    logging: logging::Options,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Play the built-in stream: one URL, nothing to set up.
+    Demo(flags::Demo),
+    /// Serve cameras and files to browsers.
+    Serve(flags::Serve),
+    /// Show where a stream's milliseconds went.
+    Trace(trace::Options),
+    /// Check, print or describe the configuration.
+    #[command(subcommand)]
+    Config(config_command::Action),
+}
+
+fn main() -> std::process::ExitCode {
+    let command_line = CommandLine::parse();
+    match run(command_line) {
+        Ok(code) => code,
+        Err(failure) => {
+            eprintln!("glassline: {failure}");
+            failure.code()
+        }
+    }
+}
+
+fn run(command_line: CommandLine) -> Result<std::process::ExitCode, Failure> {
+    let quiet = command_line.logging.quiet;
+    logging::start(&command_line.logging)?;
+    match command_line.command {
+        Command::Demo(flags) => serve::run(flags.config()?, quiet),
+        Command::Serve(flags) => serve::run(flags.config()?, quiet),
+        Command::Trace(options) => trace::run(&options, quiet),
+        Command::Config(action) => config_command::run(&action, quiet),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        CommandLine::command().debug_assert();
+    }
+}

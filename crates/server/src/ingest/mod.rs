@@ -18,6 +18,7 @@ mod rtsp;
 mod spec;
 
 use std::sync::Arc;
+use std::thread;
 
 use glassline_hub::{CreateError, Hub, Stream, StreamName};
 use tokio::sync::watch;
@@ -32,16 +33,47 @@ pub use spec::{FileSource, Input, RtspSource, SourceSpec, SpecError, Transport};
 #[derive(Debug)]
 pub struct Sources {
     tasks: Vec<JoinHandle<()>>,
+    threads: Vec<thread::JoinHandle<()>>,
 }
 
 impl Sources {
     /// Waits until every source has ended, which they do when `stopped` turns true.
     pub async fn join(self) {
-        for task in self.tasks {
+        let threads = tokio::task::spawn_blocking(|| {
+            for thread in self.threads {
+                if thread.join().is_err() {
+                    tracing::error!("a file source panicked");
+                }
+            }
+        });
+        for task in self.tasks.into_iter().chain([threads]) {
             if let Err(error) = task.await {
                 tracing::error!(%error, "a source ended badly");
             }
         }
+    }
+
+    fn start(
+        &mut self,
+        source: Ready,
+        stream: Arc<Stream>,
+        codes: FrameCodes,
+        stopped: watch::Receiver<bool>,
+    ) -> std::io::Result<()> {
+        match source {
+            // A thread of its own, not one of tokio's: it stays for good.
+            Ready::File(clip, source) => {
+                let thread = thread::Builder::new().name(format!("file {}", stream.name()));
+                self.threads.push(
+                    thread.spawn(move || file::run(&clip, source, &stream, &codes, &stopped))?,
+                );
+            }
+            Ready::Rtsp(camera) => {
+                self.tasks
+                    .push(tokio::spawn(rtsp::run(camera, stream, stopped)));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -69,14 +101,22 @@ pub async fn spawn(
         }
         ready.push(prepare(spec).await?);
     }
-    let mut tasks = Vec::with_capacity(ready.len());
+    let mut sources = Sources {
+        tasks: Vec::new(),
+        threads: Vec::new(),
+    };
     for (name, source) in ready {
         let stream = hub
             .create(name.clone())
-            .map_err(|source| StartError::Create { name, source })?;
-        tasks.push(source.start(stream, codes.clone(), stopped.clone()));
+            .map_err(|source| StartError::Create {
+                name: name.clone(),
+                source,
+            })?;
+        sources
+            .start(source, stream, codes.clone(), stopped.clone())
+            .map_err(|source| StartError::Thread { name, source })?;
     }
-    Ok(Sources { tasks })
+    Ok(sources)
 }
 
 enum Ready {
@@ -98,22 +138,6 @@ async fn prepare(spec: SourceSpec) -> Result<(StreamName, Ready), StartError> {
         source: Box::new(source),
     })?;
     Ok((spec.name, Ready::File(clip, source)))
-}
-
-impl Ready {
-    fn start(
-        self,
-        stream: Arc<Stream>,
-        codes: FrameCodes,
-        stopped: watch::Receiver<bool>,
-    ) -> JoinHandle<()> {
-        match self {
-            Self::File(clip, source) => tokio::task::spawn_blocking(move || {
-                file::run(&clip, source, &stream, &codes, &stopped);
-            }),
-            Self::Rtsp(camera) => tokio::spawn(rtsp::run(camera, stream, stopped)),
-        }
-    }
 }
 
 /// Why a source cannot be started.
@@ -141,6 +165,14 @@ pub enum StartError {
         name: StreamName,
         /// Why.
         source: CreateError,
+    },
+    /// The system has no more threads.
+    #[error("source '{name}': cannot start a thread: {source}")]
+    Thread {
+        /// The stream.
+        name: StreamName,
+        /// What the system said.
+        source: std::io::Error,
     },
 }
 

@@ -1,0 +1,122 @@
+//! `glassline config`: what the server would be told.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Subcommand;
+use glassline_server::config::Config;
+use glassline_server::ingest::Input;
+
+use crate::exit::Failure;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Action {
+    /// Say whether a file is right, and what it comes to.
+    Check {
+        /// The file (YAML).
+        file: PathBuf,
+    },
+    /// Print every setting in effect, secrets hidden.
+    Print {
+        /// The file (YAML); without one, the defaults.
+        file: Option<PathBuf>,
+        /// As JSON instead of YAML.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print a JSON Schema of the file, for editors.
+    Schema,
+}
+
+pub(crate) fn run(action: &Action, quiet: bool) -> Result<ExitCode, Failure> {
+    match action {
+        Action::Check { file } => {
+            let config = Config::load(file).map_err(Failure::usage)?;
+            if !quiet {
+                print!("{}: ok\n{}", file.display(), summary(&config));
+            }
+        }
+        Action::Print { file, json } => {
+            let config = match file {
+                Some(file) => Config::load(file).map_err(Failure::usage)?,
+                None => Config::default(),
+            };
+            let text = if *json {
+                config.to_json()
+            } else {
+                config.to_yaml()
+            };
+            println!("{}", text.trim_end());
+        }
+        Action::Schema => println!("{}", Config::schema()),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a configuration comes to, in a few lines.
+fn summary(config: &Config) -> String {
+    let mut out = String::new();
+    let mut line = |name: &str, text: &dyn std::fmt::Display| {
+        writeln!(out, "  {name:<8} {text}").expect("a string takes everything");
+    };
+    line("http", &config.http.address);
+    line("media", &config.media.address);
+    line("admin", &config.admin.address);
+    match config.shards {
+        Some(shards) => line("shards", &shards),
+        None => line("shards", &"one per core"),
+    }
+    let limits = &config.limits;
+    line(
+        "limits",
+        &format_args!("{} viewers, {} streams", limits.viewers, limits.streams),
+    );
+    let reading = match config.auth.read_token {
+        Some(_) => "viewers need the read token",
+        None => "everybody who reaches the port may watch",
+    };
+    line("auth", &reading);
+    for (name, input) in &config.sources {
+        line(
+            "source",
+            &format_args!("{name} = {input}{}", missing(input)),
+        );
+    }
+    if config.sources.is_empty() {
+        line("source", &"none");
+    }
+    out
+}
+
+/// A note on files that are not there: yet, or on this machine.
+fn missing(input: &Input) -> String {
+    let Input::Files(files) = input else {
+        return String::new();
+    };
+    let gone = files.paths.iter().filter(|path| !path.exists());
+    gone.map(|path| format!("\n           note: {} does not exist", path.display()))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_tells_what_matters_and_no_secret() {
+        let yaml = "auth: {read_token: swordfish}\n\
+                    sources: {cam: 'rtsp://u:hunter2@h/live', hall: /nowhere/v.h264}\n";
+        let text = summary(&Config::from_yaml(yaml, "t.yml").expect("a good file"));
+        for wanted in [
+            "  http     127.0.0.1:8889\n",
+            "  shards   one per core\n",
+            "viewers need the read token",
+            "cam = rtsp://u:…@h/live\n",
+            "note: /nowhere/v.h264 does not exist",
+        ] {
+            assert!(text.contains(wanted), "{wanted} in\n{text}");
+        }
+        assert!(!text.contains("swordfish") && !text.contains("hunter2"));
+    }
+}

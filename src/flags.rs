@@ -1,0 +1,313 @@
+//! Flags of the serving commands, laid over the configuration file.
+//!
+//! Every flag is optional and says nothing when absent, so that it never
+//! clobbers what the file says.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::Args;
+use glassline_server::config::{Config, Secret};
+use glassline_server::ingest::SourceSpec;
+
+use crate::exit::Failure;
+
+/// `glassline demo`
+#[derive(Debug, Args)]
+pub(crate) struct Demo {
+    #[command(flatten)]
+    listen: Listen,
+}
+
+/// `glassline serve`
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// Configuration file (YAML); flags override it.
+    #[arg(value_name = "CONFIG.yml")]
+    config: Option<PathBuf>,
+    /// A stream and where it comes from: NAME=rtsp://…, NAME=FILE[,FILE…][?fps=30&once]
+    /// or demo. Repeatable; replaces the file's source of that name.
+    #[arg(long = "source", value_name = "NAME=SOURCE")]
+    sources: Vec<String>,
+    #[command(flatten)]
+    listen: Listen,
+    #[command(flatten)]
+    tokens: Tokens,
+}
+
+/// Where to listen.
+#[derive(Debug, Args)]
+struct Listen {
+    /// Address for HTTP and media, like 0.0.0.0 for all interfaces (admin stays).
+    #[arg(long, value_name = "IP")]
+    listen: Option<IpAddr>,
+    /// Player pages, WHEP and API: PORT or IP:PORT.
+    #[arg(long, value_name = "PORT|IP:PORT")]
+    http: Option<Place>,
+    /// WebRTC media over UDP: PORT or IP:PORT.
+    #[arg(long, value_name = "PORT|IP:PORT")]
+    media: Option<Place>,
+    /// Metrics and health: PORT or IP:PORT.
+    #[arg(long, value_name = "PORT|IP:PORT")]
+    admin: Option<Place>,
+    /// Threads that serve viewers [default: one per core].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    shards: Option<u16>,
+}
+
+/// Kept as text: an error must not repeat a secret, as clap's own would.
+#[derive(Debug, Args)]
+struct Tokens {
+    /// What viewers must present. Better given by the environment, since other
+    /// users see command lines.
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "GLASSLINE_READ_TOKEN",
+        hide_env_values = true
+    )]
+    read_token: Option<String>,
+    /// What publishers must present.
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "GLASSLINE_PUBLISH_TOKEN",
+        hide_env_values = true
+    )]
+    publish_token: Option<String>,
+}
+
+impl Demo {
+    /// The configuration of the demo.
+    pub(crate) fn config(&self) -> Result<Config, Failure> {
+        let mut config = Config::default();
+        let demo = SourceSpec::demo();
+        config.sources.insert(demo.name, demo.input);
+        self.listen.apply(&mut config);
+        Ok(config)
+    }
+}
+
+impl Serve {
+    /// The file, if there is one, with the flags over it.
+    pub(crate) fn config(&self) -> Result<Config, Failure> {
+        let mut config = match &self.config {
+            Some(path) => Config::load(path).map_err(Failure::usage)?,
+            None => Config::default(),
+        };
+        self.apply(&mut config)?;
+        Ok(config)
+    }
+
+    fn apply(&self, config: &mut Config) -> Result<(), Failure> {
+        self.listen.apply(config);
+        self.tokens.apply(config)?;
+        let mut given = std::collections::BTreeSet::new();
+        for text in &self.sources {
+            let spec = SourceSpec::parse(text)
+                .map_err(|error| Failure::usage(format_args!("--source: {error}")))?;
+            if !given.insert(spec.name.clone()) {
+                let twice = format_args!("--source: '{}' is there twice", spec.name);
+                return Err(Failure::usage(twice));
+            }
+            config.sources.insert(spec.name, spec.input);
+        }
+        Ok(())
+    }
+}
+
+impl Listen {
+    fn apply(&self, config: &mut Config) {
+        if let Some(ip) = self.listen {
+            config.http.address.set_ip(ip);
+            config.media.address.set_ip(ip);
+        }
+        let places = [
+            (self.http, &mut config.http.address),
+            (self.media, &mut config.media.address),
+            (self.admin, &mut config.admin.address),
+        ];
+        for (place, address) in places {
+            match place {
+                Some(Place::Port(port)) => address.set_port(port),
+                Some(Place::Address(whole)) => *address = whole,
+                None => {}
+            }
+        }
+        if let Some(shards) = self.shards {
+            config.shards = Some(shards.into());
+        }
+    }
+}
+
+impl Tokens {
+    fn apply(&self, config: &mut Config) -> Result<(), Failure> {
+        let tokens = [
+            (
+                "--read-token",
+                &self.read_token,
+                &mut config.auth.read_token,
+            ),
+            (
+                "--publish-token",
+                &self.publish_token,
+                &mut config.auth.publish_token,
+            ),
+        ];
+        for (flag, text, token) in tokens {
+            if let Some(text) = text {
+                let secret = Secret::new(text)
+                    .map_err(|error| Failure::usage(format_args!("{flag}: {error}")))?;
+                *token = Some(secret);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where one listener listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// At this port of the address it has.
+    Port(u16),
+    /// There.
+    Address(SocketAddr),
+}
+
+impl FromStr for Place {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if let Ok(port) = text.parse() {
+            return Ok(Self::Port(port));
+        }
+        text.parse()
+            .map(Self::Address)
+            .map_err(|_| "give a port like 8889 or an address like 0.0.0.0:8889")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        serve: Serve,
+    }
+
+    /// Every value differs from its default.
+    const FILE: &str = "\
+http: {address: '10.0.0.1:1001'}
+media: {address: '10.0.0.2:1002'}
+admin: {address: '10.0.0.3:1003'}
+shards: 7
+auth: {read_token: file-read, publish_token: file-publish}
+sources: {cam: file.h264, other: other.h264}
+";
+
+    fn over_file(flags: &[&str]) -> Result<Config, Failure> {
+        let line = Line::try_parse_from(std::iter::once(&"serve").chain(flags))
+            .expect("flags that clap takes");
+        let mut config = Config::from_yaml(FILE, "test.yml").expect("a good file");
+        line.serve.apply(&mut config).map(|()| config)
+    }
+
+    fn file() -> Config {
+        Config::from_yaml(FILE, "test.yml").expect("a good file")
+    }
+
+    #[test]
+    fn absent_flags_leave_the_file_alone() {
+        assert_eq!(over_file(&[]).expect("no flags"), file());
+    }
+
+    #[test]
+    fn each_flag_changes_its_own_and_nothing_else() {
+        type Change = fn(&mut Config);
+        let cases: [(&[&str], Change); 11] = [
+            (&["--http", "80"], |c| c.http.address.set_port(80)),
+            (&["--http", "1.2.3.4:80"], |c| {
+                c.http.address = SocketAddr::from(([1, 2, 3, 4], 80));
+            }),
+            (&["--media", "81"], |c| c.media.address.set_port(81)),
+            (&["--admin", "[::1]:82"], |c| {
+                c.admin.address = "[::1]:82".parse().expect("an address");
+            }),
+            (&["--listen", "0.0.0.0"], |c| {
+                c.http.address.set_ip([0, 0, 0, 0].into());
+                c.media.address.set_ip([0, 0, 0, 0].into());
+            }),
+            // The more exact flag wins, whatever the order.
+            (&["--http", "1.2.3.4:80", "--listen", "9.9.9.9"], |c| {
+                c.http.address = SocketAddr::from(([1, 2, 3, 4], 80));
+                c.media.address.set_ip([9, 9, 9, 9].into());
+            }),
+            (&["--shards", "2"], |c| c.shards = Some(2)),
+            (&["--read-token", "flag"], |c| {
+                c.auth.read_token = Some(Secret::new("flag").expect("a token"));
+            }),
+            (&["--publish-token", "flag"], |c| {
+                c.auth.publish_token = Some(Secret::new("flag").expect("a token"));
+            }),
+            (&["--source", "demo"], |c| {
+                let demo = SourceSpec::demo();
+                c.sources.insert(demo.name, demo.input);
+            }),
+            (&["--source", "cam=flag.h264"], |c| {
+                let spec = SourceSpec::parse("cam=flag.h264").expect("a source");
+                c.sources.insert(spec.name, spec.input);
+            }),
+        ];
+        for (flags, change) in cases {
+            let mut expected = file();
+            change(&mut expected);
+            assert_ne!(expected, file(), "{flags:?} is tested against its default");
+            assert_eq!(over_file(flags).expect("good flags"), expected, "{flags:?}");
+        }
+    }
+
+    #[test]
+    fn bad_flags_are_usage_errors_that_keep_secrets() {
+        for (flags, wanted) in [
+            (["--source", "clip.h264"], "has no stream name"),
+            (["--source", "cam=srt://x"], "cannot pull from"),
+            (["--read-token", "two words"], "--read-token: character 4"),
+            (
+                ["--publish-token", ""],
+                "--publish-token: the token is empty",
+            ),
+        ] {
+            match over_file(&flags) {
+                Err(Failure::Usage(text)) => {
+                    assert!(text.contains(wanted), "{flags:?}: {text}");
+                    assert!(!text.contains("words"), "{text}");
+                }
+                other => panic!("{flags:?}: {other:?}"),
+            }
+        }
+        let twice = over_file(&["--source", "a=x.h264", "--source", "a=y.h264"]);
+        assert!(matches!(twice, Err(Failure::Usage(text)) if text.contains("twice")));
+        assert!(Line::try_parse_from(["serve", "--shards", "0"]).is_err());
+        assert!(Line::try_parse_from(["serve", "--http", "localhost"]).is_err());
+    }
+
+    #[test]
+    fn the_demo_serves_the_demo() {
+        let demo = Demo {
+            listen: Listen {
+                listen: None,
+                http: Some(Place::Port(0)),
+                media: None,
+                admin: None,
+                shards: None,
+            },
+        };
+        let config = demo.config().expect("nothing to go wrong");
+        assert_eq!(config.specs(), [SourceSpec::demo()]);
+        assert_eq!(config.http.address.to_string(), "127.0.0.1:0");
+    }
+}

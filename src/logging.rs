@@ -1,0 +1,46 @@
+//! The log, on stderr.
+
+use std::io::IsTerminal as _;
+
+use clap::Args;
+use tracing_subscriber::EnvFilter;
+
+use crate::exit::Failure;
+
+/// What a user sees unless asked otherwise: our notes, others' warnings.
+const DEFAULT: &str = "warn,glassline=info,glassline_server=info";
+
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Print errors only.
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
+    /// What to log, like `debug` or `warn,glassline_server=trace`.
+    #[arg(long, global = true, value_name = "FILTER", env = "RUST_LOG")]
+    log: Option<String>,
+}
+
+/// Starts logging.
+pub(crate) fn start(options: &Options) -> Result<(), Failure> {
+    let default = if options.quiet { "error" } else { DEFAULT };
+    let filter = options.log.as_deref().unwrap_or(default);
+    let filter = EnvFilter::builder()
+        .parse(filter)
+        .map_err(|error| Failure::usage(format_args!("--log '{filter}': {error}")))?;
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(colour(&std::io::stderr()))
+        .init();
+    Ok(())
+}
+
+/// Whether `stream` shows colours: a terminal, and nobody said NO_COLOR (no-color.org).
+pub(crate) fn colour(stream: &impl std::io::IsTerminal) -> bool {
+    stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// Whether stdout is a terminal.
+pub(crate) fn stdout_is_terminal() -> bool {
+    std::io::stdout().is_terminal()
+}

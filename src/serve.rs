@@ -1,0 +1,140 @@
+//! Serving until a signal comes.
+
+use std::io::Write as _;
+use std::net::{IpAddr, SocketAddr};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use glassline_server::Server;
+use glassline_server::config::Config;
+
+use crate::exit::{Failure, INTERRUPTED};
+
+/// For goodbyes to viewers and for requests under way.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Serves as `config` says; ends by SIGTERM or Ctrl-C.
+pub(crate) fn run(config: Config, quiet: bool) -> Result<ExitCode, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::runtime(format_args!("cannot start threads: {error}")))?;
+    let code = runtime.block_on(serve(config, quiet));
+    // Whatever still hangs after the grace does not hold up the end.
+    runtime.shutdown_background();
+    code
+}
+
+async fn serve(config: Config, quiet: bool) -> Result<ExitCode, Failure> {
+    let mut signals = Signals::new()?;
+    let specs = config.specs();
+    if specs.is_empty() {
+        tracing::warn!("no sources, so there is nothing to watch: add --source NAME=…");
+    }
+    let page = match specs.as_slice() {
+        [only] => only.name.to_string(),
+        _ => String::new(),
+    };
+    let server = Server::start(config, specs)
+        .await
+        .map_err(Failure::runtime)?;
+    if !quiet {
+        announce(server.listeners(), &page).map_err(Failure::runtime)?;
+    }
+    signals.next().await;
+    tracing::info!("ending; once more to stop at once");
+    tokio::select! {
+        () = server.shutdown(GRACE) => Ok(ExitCode::SUCCESS),
+        code = signals.next() => Ok(ExitCode::from(code)),
+    }
+}
+
+/// One line for each listener and one URL to click.
+fn announce(listeners: &[(&'static str, SocketAddr)], page: &str) -> std::io::Result<()> {
+    // Locked and flushed, so that a pipe has it before the first request can come.
+    let mut out = std::io::stdout().lock();
+    for (name, address) in listeners {
+        let (scheme, what) = match *name {
+            "http" => ("http://", "player pages, WHEP, API"),
+            "media" => ("udp ", "WebRTC media"),
+            "admin" => ("http://", "metrics, health"),
+            _ => ("", ""),
+        };
+        writeln!(out, "{name:<6} {:<28} {what}", format!("{scheme}{address}"))?;
+    }
+    if let Some((_, address)) = listeners.iter().find(|(name, _)| *name == "http") {
+        writeln!(out, "watch  {}", url(*address, page))?;
+    }
+    out.flush()
+}
+
+/// A URL that a browser on this machine can open.
+fn url(address: SocketAddr, page: &str) -> String {
+    let ip: IpAddr = match address.ip() {
+        ip if !ip.is_unspecified() => ip,
+        IpAddr::V4(_) => [127, 0, 0, 1].into(),
+        IpAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
+    };
+    format!("http://{}/{page}", SocketAddr::new(ip, address.port()))
+}
+
+/// What the user or the service manager says. Each signal yields the exit code
+/// of a program that it stops at once.
+#[cfg(unix)]
+struct Signals {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl Signals {
+    fn new() -> Result<Self, Failure> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let listen = |kind| {
+            let failed = |error| format!("cannot listen to signals: {error}");
+            signal(kind).map_err(failed).map_err(Failure::Runtime)
+        };
+        Ok(Self {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+        })
+    }
+
+    async fn next(&mut self) -> u8 {
+        tokio::select! {
+            _ = self.interrupt.recv() => INTERRUPTED,
+            // Stopped before the viewers were told: a failure, if a wanted one.
+            _ = self.terminate.recv() => 1,
+        }
+    }
+}
+
+#[cfg(not(unix))]
+struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
+    fn new() -> Result<Self, Failure> {
+        Ok(Self)
+    }
+
+    async fn next(&mut self) -> u8 {
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+        INTERRUPTED
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_url_can_be_clicked_wherever_we_listen() {
+        let at = |text: &str| url(text.parse().expect("an address"), "demo");
+        assert_eq!(at("0.0.0.0:8889"), "http://127.0.0.1:8889/demo");
+        assert_eq!(at("192.0.2.1:80"), "http://192.0.2.1:80/demo");
+        assert_eq!(at("[::]:8889"), "http://[::1]:8889/demo");
+    }
+}
