@@ -75,7 +75,8 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
 fn encode_video(path: &Path) -> Result<(), String> {
     let size = format!("{WIDTH}x{HEIGHT}");
     let rate = FPS.to_string();
-    let colours = "scale=out_color_matrix=bt709:out_range=tv:flags=accurate_rnd+full_chroma_int,format=yuv420p";
+    let colours = "scale=out_color_matrix=bt709:out_range=tv:\
+                   flags=accurate_rnd+full_chroma_int,format=yuv420p";
     let x264 = "keyint=30:min-keyint=30:scenecut=0:slices=1:sliced-threads=0:threads=1:\
                 repeat-headers=1:aud=0:ref=2:colorprim=bt709:transfer=bt709:colormatrix=bt709:\
                 range=tv:force-cfr=1";

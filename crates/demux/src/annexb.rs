@@ -1,6 +1,6 @@
 //! The H.264 byte stream format (ITU-T H.264 annex B): NAL units behind start codes.
 //!
-//! [`nals`] cuts bytes in memory; [`Scanner`] reads a file of any size through a
+//! [`nals`] cuts bytes in memory; `Scanner` reads a file of any size through a
 //! window of 64 KiB and says where its NAL units lie.
 
 use std::io::{self, Read};

@@ -18,6 +18,9 @@ use crate::{Data, sniff};
 /// Bytes of an Opus packet: 48 frames of 1275 bytes and their lengths (RFC 7845 §6).
 const PACKET_BYTES_MAX: usize = 61_440;
 
+/// Samples that missing pages may stand for, an hour; more is a damaged number.
+const SILENCE_MAX: i64 = 3600 * opus::RATE as i64;
+
 /// The packets of an Ogg/Opus file, in order, as often as asked.
 pub(crate) struct Sound {
     pages: Option<Pages<BufReader<Box<dyn Data>>>>,
@@ -296,8 +299,9 @@ impl Stream {
         let before = page.granule.saturating_sub(counted).max(0);
         let granule_start = *self.granule_start.get_or_insert(before);
         let end = page.granule.saturating_sub(granule_start);
-        if missing && end > counted {
-            self.position = end - total;
+        let silence = end.saturating_sub(counted);
+        if missing && (0..SILENCE_MAX).contains(&silence) {
+            self.position = self.position.saturating_add(silence);
         }
         let counted = self.position.saturating_add(total);
         if page.last { end.min(counted) } else { counted }

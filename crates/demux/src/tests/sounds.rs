@@ -160,6 +160,19 @@ fn a_lost_page_leaves_silence() {
 }
 
 #[test]
+fn a_senseless_position_after_a_lost_page_is_not_believed() {
+    let file = ogg_opus(1, &packets(30), 10, 0, 28_800);
+    let pages: Vec<usize> = (0..file.len() - 4)
+        .filter(|&at| &file[at..at + 4] == b"OggS")
+        .collect();
+    let mut holed = [&file[..pages[3]], &file[pages[4]..]].concat();
+    holed[pages[3] + 6..pages[3] + 14].copy_from_slice(&(i64::MAX - 5).to_le_bytes());
+    fix_checksums(&mut holed);
+    let source = audio(&holed, &ONCE).expect("good sound around the hole");
+    assert_eq!(source.duration(), Duration::from_millis(400));
+}
+
+#[test]
 fn other_codecs_are_refused_by_name() {
     use ogg::writing::{PacketWriteEndInfo as End, PacketWriter};
     let mut writer = PacketWriter::new(Vec::new());

@@ -1,0 +1,48 @@
+//! H.264 files: any bytes either fail with a reason or play, once and looped,
+//! with times that rise and keyframes that a decoder can start at.
+
+#![no_main]
+
+use std::io::Cursor;
+
+use glassline_demux::annexb::{nal_type, nals};
+use glassline_demux::{Input, Options, Source};
+use glassline_media::{Kind, MediaTime};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let mut units = nals(bytes);
+    assert!(units.all(|unit| !unit.is_empty() && unit.last() != Some(&0)));
+    for once in [true, false] {
+        let input = Input {
+            name: "fuzz.h264".into(),
+            kind: Kind::Video,
+            data: Box::new(Cursor::new(bytes.to_vec())),
+        };
+        let options = Options { fps: None, once };
+        match Source::new(vec![input], &options) {
+            Ok(source) => play(source, once),
+            Err(error) => assert!(!error.to_string().is_empty()),
+        }
+    }
+});
+
+fn play(mut source: Source, once: bool) {
+    let video = &source.tracks()[0].video;
+    assert!(!video.sps.is_empty() && video.width > 0 && video.height > 0);
+    let mut last = None::<MediaTime>;
+    for index in 0..400 {
+        let Some(frame) = source.next_frame().expect("memory can be read") else {
+            assert!(once && index > 0);
+            return;
+        };
+        assert!(frame.keyframe || index > 0);
+        assert!(frame.time >= MediaTime::ZERO && last.is_none_or(|last| last < frame.time));
+        if frame.keyframe {
+            for needed in [nal_type::SPS, nal_type::PPS, nal_type::IDR] {
+                assert!(nals(&frame.data).any(|unit| unit[0] & 0x1f == needed));
+            }
+        }
+        last = Some(frame.time);
+    }
+}
