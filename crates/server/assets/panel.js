@@ -46,8 +46,11 @@ export class Panel {
     setText($('joined'), text);
   }
 
-  /** `sample`: from `StatsSampler`, null while nothing arrives; `viewers`: a count or null. */
-  reception(sample, { viewers = null, muted = false } = {}) {
+  /**
+   * `sample`: from `StatsSampler`, null while nothing arrives; `viewers`: a count
+   * or null; `level`: how loud a muted track is, 0 to 1, or null.
+   */
+  reception(sample, { viewers = null, level = null } = {}) {
     const { audio = null, path = null } = sample ?? {};
     const size = sample?.width ? `${sample.width}×${sample.height}` : '';
     this.#fact('Video', sample?.codec ?? ABSENT, size);
@@ -59,7 +62,7 @@ export class Panel {
     this.#fact('Round trip', unit(path?.rttMs), path ? 'ICE' : '');
     this.#fact('Path', breakable(path?.remote));
     this.#fact('Repairs', some(sample?.nacks, 'NACK') || ABSENT, some(sample?.plis, 'PLI'));
-    this.#fact('Audio', audio?.codec ?? ABSENT, muted && !(audio?.level > 0) ? 'muted' : level(audio?.level));
+    this.#fact('Audio', audio?.codec ?? ABSENT, decibels(level ?? audio?.level));
     this.#fact('Protection', breakable(path?.srtp?.replace(/^SRTP_/, '')));
     this.#fact('Smoothness', some(sample?.freezes, sample?.freezes === 1 ? 'freeze' : 'freezes') || ABSENT, some(sample?.framesDropped, 'drops'));
     setText($('viewers'), viewers === null ? '' : `${viewers} ${viewers === 1 ? 'viewer' : 'viewers'}`);
@@ -130,7 +133,7 @@ const breakable = (text) => text?.replace(/[_:]+/g, '$&\u200b') ?? ABSENT;
 const some = (count, what) => (Number.isFinite(count) ? `${count} ${what}` : '');
 
 /** Loudness of the last moment, 0 dB being full scale. */
-function level(linear) {
+function decibels(linear) {
   if (!(linear > 0)) return linear === 0 ? 'silent' : '';
   return `${Math.round(20 * Math.log10(linear))} dBFS`.replace('-', '−');
 }

@@ -12,6 +12,7 @@
 import { Problem, getJson, request, streamUrl, withToken } from './api.js';
 import { ServerClock } from './clock.js';
 import { FrameLog } from './frames.js';
+import { Loudness } from './loudness.js';
 import { Panel } from './panel.js';
 import { StatsSampler } from './stats.js';
 import { Session } from './whep.js';
@@ -39,6 +40,7 @@ const video = document.getElementById('video');
 const panel = new Panel();
 const clock = new ServerClock();
 const sampler = new StatsSampler();
+const loudness = new Loudness();
 
 /**
  * A window for tests and the console; the page writes it and never reads it.
@@ -47,8 +49,7 @@ const sampler = new StatsSampler();
  * `firstFrameMs`: navigation to first picture; `joinMs`: offer to first picture
  * of the latest session. `fps`, `bitrate` (bit/s), `lossRatio`, `jitterBufferMs`
  * cover the last second; `framesDecoded` and `audioEnergy` (getStats
- * totalAudioEnergy, which Chromium takes behind the volume: 0 while muted) the
- * session. `stages`, `endToEnd`, `glassToGlass`: the
+ * totalAudioEnergy, and while muted what the track itself carries) the session. `stages`, `endToEnd`, `glassToGlass`: the
  * server's latest answer; `accounted`: frames whose stages add up to the
  * measured delay. `sessions`, `reports`: counts since the page was opened.
  */
@@ -110,6 +111,7 @@ async function watch() {
   log.clear();
   panel.clear();
   sampler.reset();
+  loudness.listen(null);
   [joinedAtMs, connectedAtMs, decodedBefore, decodedAtMs] = [null, null, 0, -Infinity];
   const stream = new MediaStream();
   let dialled;
@@ -118,6 +120,7 @@ async function watch() {
       onTrack(track) {
         stream.addTrack(track);
         if (video.srcObject !== stream) video.srcObject = stream;
+        if (track.kind === 'audio') loudness.listen(track);
         play();
       },
       onConnected,
@@ -202,14 +205,16 @@ async function tick(count) {
   if (estimate) await report(current, sample, estimate);
   if (stalled || count % ENTRY_TICKS === 0) await readEntry();
   if (stalled && seen.state === 'stalled') showStalled();
-  panel.reception(sample, { viewers: entry?.viewers ?? null, muted: video.muted });
+  panel.reception(sample, { viewers: entry?.viewers ?? null, level: loudness.level });
 }
 
 function noteSample(sample, nowMs) {
   if (!sample) return;
   const { framesDecoded, fps, bitrate, lossRatio, jitterBufferMs, codec, width, height, path } = sample;
   Object.assign(seen, { framesDecoded, fps, bitrate, lossRatio, jitterBufferMs, codec, width, height, path });
-  seen.audioEnergy = sample.audio?.energy ?? 0;
+  if (video.muted) loudness.start();
+  else loudness.stop();
+  seen.audioEnergy = (sample.audio?.energy ?? 0) + loudness.energy;
   if (framesDecoded > decodedBefore) decodedAtMs = nowMs;
   decodedBefore = framesDecoded;
 }

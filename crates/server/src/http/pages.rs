@@ -36,6 +36,7 @@ const ASSETS: &[(&str, &str, &str)] = assets! {
     "icon.svg" => SVG,
     "index.css" => STYLE,
     "index.js" => SCRIPT,
+    "loudness.js" => SCRIPT,
     "panel.js" => SCRIPT,
     "player.css" => STYLE,
     "player.js" => SCRIPT,
