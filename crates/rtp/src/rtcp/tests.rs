@@ -351,6 +351,28 @@ fn the_reserved_symbol_is_an_error() {
 }
 
 #[test]
+fn a_run_without_length_describes_no_packet() {
+    let mut bytes = vec![0x8f, 205, 0, 6, 0, 0, 0, 1, 0, 0, 0, 2];
+    bytes.extend([0, 9, 0, 2, 0, 0, 0, 0]);
+    bytes.extend([0x20, 0, 0, 0, 0x20, 2, 5, 6]);
+    let expected = [(9, Some(5)), (10, Some(11))];
+    assert_eq!(arrivals(&bytes), expected);
+}
+
+#[test]
+fn bytes_beyond_the_last_delta_belong_to_nothing() {
+    // libwebrtc pads to whole words, and counts the padding.
+    let mut padded = vec![0xaf, 205, 0, 6, 0, 0, 0, 1, 0, 0, 0, 2];
+    padded.extend([0, 9, 0, 1, 0, 0, 0, 0]);
+    padded.extend([0x20, 1, 5, 77, 77, 77, 77, 1]);
+    let packet = only(&padded);
+    let written = bytes_of(&packet);
+    assert_eq!(written.len(), 24);
+    assert_eq!(only(&written), packet);
+    assert_eq!(arrivals(&written), [(9, Some(5))]);
+}
+
+#[test]
 fn a_long_loss_is_one_run() {
     let mut list = vec![Some(0)];
     list.extend([None; 8000]);

@@ -24,7 +24,7 @@ pub struct TransportFeedback<'a> {
     pub feedback_count: u8,
     /// Covers exactly `status_count`; checked on parsing.
     chunks: &'a [u8],
-    /// Holds a delta for each received status; checked on parsing.
+    /// Holds a delta for each received status and no more; checked on parsing.
     deltas: &'a [u8],
 }
 
@@ -54,7 +54,7 @@ impl<'a> TransportFeedback<'a> {
         frame.need("transport feedback", 0, FIXED_BYTES)?;
         let status_count = frame.u16(10);
         let last = frame.u32(12);
-        let chunks_end = Self::check(frame, status_count)?;
+        let (chunks_end, deltas_end) = Self::check(frame, status_count)?;
         Ok(Self {
             sender: frame.ssrc(0),
             media: frame.ssrc(4),
@@ -64,12 +64,12 @@ impl<'a> TransportFeedback<'a> {
             reference_time: last as i32 >> 8,
             feedback_count: last as u8,
             chunks: &frame.body[FIXED_BYTES..chunks_end],
-            deltas: &frame.body[chunks_end..],
+            deltas: &frame.body[chunks_end..deltas_end],
         })
     }
 
-    /// Checks that chunks and deltas suffice for the count; where chunks end.
-    fn check(frame: Frame<'_>, status_count: u16) -> Result<usize, ParseError> {
+    /// Checks that chunks and deltas suffice for the count; where they end.
+    fn check(frame: Frame<'_>, status_count: u16) -> Result<(usize, usize), ParseError> {
         let mut remaining = status_count;
         let mut at = FIXED_BYTES;
         let mut delta_bytes = 0;
@@ -86,7 +86,7 @@ impl<'a> TransportFeedback<'a> {
             at += 2;
         }
         frame.need("transport feedback deltas", at, delta_bytes)?;
-        Ok(at)
+        Ok((at, at + delta_bytes))
     }
 
     /// Appends the packet to `out`.
@@ -137,7 +137,8 @@ impl Iterator for Statuses<'_> {
         if self.remaining == 0 {
             return None;
         }
-        if self.chunk.len() == 0 {
+        // A run may have no length; `check` stepped over it as well.
+        while self.chunk.len() == 0 {
             let (word, rest) = self.chunks.split_first_chunk()?;
             self.chunks = rest;
             self.chunk = Chunk::new(u16::from_be_bytes(*word));
