@@ -39,7 +39,9 @@ pub(crate) fn trials(tests: Vec<Test>, announce: bool) -> Vec<Trial> {
 fn trial(test: &Test, announce: bool) -> Trial {
     let run = test.run;
     match test.needs.iter().find_map(|peer| peer.absence()) {
-        None => Trial::test(test.name, move || run().map_err(point_to_logs)),
+        None => Trial::test(test.name, move || {
+            run().map_err(|failed| point_to_logs(&failed))
+        }),
         Some(reason) if is_skip() => {
             if announce {
                 println!("skipped {}: {reason}", test.name);
@@ -50,7 +52,7 @@ fn trial(test: &Test, announce: bool) -> Trial {
     }
 }
 
-fn point_to_logs(failed: Failed) -> Failed {
+fn point_to_logs(failed: &Failed) -> Failed {
     let reason = failed.message().unwrap_or("no reason given");
     let folder = process::output_folder();
     format!(

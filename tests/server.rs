@@ -13,7 +13,7 @@ use crate::process::{Running, eventually, output_folder};
 /// Loose: a debug build on a busy machine.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Our binary, ready to be run with `arguments`; it logs warnings only.
+/// Our binary, ready to be run with `arguments`.
 pub(crate) fn glassline(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_glassline"));
     command.args(arguments).env("NO_COLOR", "1");
@@ -37,35 +37,49 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Serves `sources` (`NAME=…`).
-    pub(crate) fn serve(sources: &[&str]) -> Result<Server, String> {
-        Server::configured("", sources)
+    /// `glassline demo`.
+    pub(crate) fn demo() -> Result<Server, String> {
+        Server::start(&["demo"])
     }
 
-    /// Serves `sources` with more configuration, in YAML; the listeners are set here.
-    ///
-    /// Ports are chosen here, not by the system for port 0, so that a test can start
-    /// a server again where it was.
+    /// Serves `sources` (`NAME=…`).
+    pub(crate) fn serve(sources: &[&str]) -> Result<Server, String> {
+        Server::start(&serve_arguments(sources))
+    }
+
+    /// Serves `sources` with more configuration, in YAML.
     pub(crate) fn configured(yaml: &str, sources: &[&str]) -> Result<Server, String> {
+        let path = write_file("glassline.yml", yaml.as_bytes())?;
+        let mut arguments = serve_arguments(sources);
+        arguments.push(&path);
+        Server::start(&arguments)
+    }
+
+    /// Waits until the API answers.
+    fn start(arguments: &[&str]) -> Result<Server, String> {
         let [http, media, admin] = free_ports()?;
-        let text = format!(
-            "http: {{address: \"127.0.0.1:{http}\"}}\n\
-             media: {{address: \"127.0.0.1:{media}\"}}\n\
-             admin: {{address: \"127.0.0.1:{admin}\"}}\n{yaml}\n"
-        );
-        let path = write_file(&format!("glassline-{http}.yml"), text.as_bytes())?;
-        let mut arguments = vec!["serve", path.as_str()];
-        for source in sources {
-            arguments.extend(["--source", source]);
+        let mut command = glassline(arguments);
+        for (flag, port) in [("--http", http), ("--media", media), ("--admin", admin)] {
+            command.args([flag, &port.to_string()]);
         }
         let server = Server {
-            running: Running::start("glassline", glassline(&arguments))?,
+            running: Running::start("glassline", command)?,
             url: format!("http://127.0.0.1:{http}"),
             admin_url: format!("http://127.0.0.1:{admin}"),
             media: SocketAddr::from(([127, 0, 0, 1], media)),
         };
-        server.wait_for_api()?;
+        eventually(START_TIMEOUT, || {
+            http::get_json(&server.admin_url("/api/v1/streams")).map(drop)
+        })
+        .map_err(|reason| format!("{reason}\n{}", server.printed()))?;
         Ok(server)
+    }
+
+    /// The one URL that it prints for a person to open.
+    pub(crate) fn printed_url(&self) -> Result<String, String> {
+        self.running.wait_for_line(START_TIMEOUT, |line| {
+            line.strip_prefix("watch ").map(|url| url.trim().to_owned())
+        })
     }
 
     /// `path` begins with a slash.
@@ -73,7 +87,7 @@ impl Server {
         format!("{}{path}", self.url)
     }
 
-    pub(crate) fn admin_url(&self, path: &str) -> String {
+    fn admin_url(&self, path: &str) -> String {
         format!("{}{path}", self.admin_url)
     }
 
@@ -88,7 +102,7 @@ impl Server {
 
     /// The API's entry of stream `name`.
     pub(crate) fn stream(&self, name: &str) -> Result<Value, String> {
-        http::get_json(&self.url(&format!("/api/v1/streams/{name}")))
+        http::get_json(&self.admin_url(&format!("/api/v1/streams/{name}")))
     }
 
     /// Waits until the API says that stream `name` is in `state`; its entry.
@@ -131,13 +145,11 @@ impl Server {
         self.running.terminate()?;
         self.running.wait(timeout)
     }
+}
 
-    fn wait_for_api(&self) -> Result<(), String> {
-        eventually(START_TIMEOUT, || {
-            http::get_json(&self.url("/api/v1/streams")).map(drop)
-        })
-        .map_err(|reason| format!("{reason}\n{}", self.printed()))
-    }
+fn serve_arguments<'a>(sources: &[&'a str]) -> Vec<&'a str> {
+    let flags = sources.iter().flat_map(|source| ["--source", *source]);
+    std::iter::once("serve").chain(flags).collect()
 }
 
 /// Three ports that nobody holds at this moment, for TCP and most probably for UDP.

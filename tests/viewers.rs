@@ -81,7 +81,9 @@ fn a_thousand_joins_leave_nothing_behind() -> Result<(), Failed> {
     }
     let after = Footprint::of(&server)?;
     println!("before {before:?}, after {after:?}");
-    if after.open_fds > before.open_fds {
+    // A kept-alive HTTP connection more or less; 1,000 leaks would be 1,000 more.
+    const FDS_MORE_MAX: u64 = 10;
+    if after.open_fds > before.open_fds + FDS_MORE_MAX {
         return Err(format!("file descriptors leak: {before:?}, {after:?}").into());
     }
     // 1,000 viewers of 10 kB each would be seen; a grown heap page here and there is not.
