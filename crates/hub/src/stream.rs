@@ -3,7 +3,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use glassline_media::{Bitrate, Burst, Stage, StageTable, Track};
+use glassline_media::{Bitrate, Burst, Kind, Stage, StageTable, Track};
 
 use crate::publisher::{PublishError, Publisher};
 use crate::ring::Ring;
@@ -143,6 +143,12 @@ impl Stream {
         Arc::clone(&self.lock().tracks)
     }
 
+    /// The track whose frames the latency accounts follow: the picture, or the
+    /// first sound where there is none.
+    pub fn accounted_track(&self) -> usize {
+        accounted(&self.lock().tracks)
+    }
+
     /// What went through since the stream was made.
     pub fn totals(&self) -> Totals {
         self.lock().totals
@@ -221,11 +227,10 @@ impl Stream {
         burst.time = placed.time;
         burst.stamps.reference = placed.reference;
         burst.stamps.published = now;
-        inner.ingest.record(
-            Stage::Ingest,
-            now.saturating_duration_since(burst.stamps.origin),
-            now,
-        );
+        if burst.track == accounted(&inner.tracks) {
+            let delay = now.saturating_duration_since(burst.stamps.origin);
+            inner.ingest.record(Stage::Ingest, delay, now);
+        }
         inner.totals.bursts += 1;
         inner.totals.packets += burst.packet_count() as u64;
         inner.totals.bytes += burst.payload_bytes() as u64;
@@ -321,6 +326,11 @@ impl fmt::Debug for Stream {
             .field("state", &self.state())
             .finish_non_exhaustive()
     }
+}
+
+fn accounted(tracks: &[Track]) -> usize {
+    let mut kinds = tracks.iter().map(Track::kind);
+    kinds.position(|kind| kind == Kind::Video).unwrap_or(0)
 }
 
 /// Counts one viewer of a stream until dropped.

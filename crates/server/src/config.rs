@@ -34,6 +34,10 @@ pub use secret::{Secret, SecretError};
 /// without sources.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
+#[schemars(
+    title = "glassline.yml",
+    description = "Everything that can be configured."
+)]
 pub struct Config {
     /// Player pages, WHEP and the public API.
     pub http: Http,

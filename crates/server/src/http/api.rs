@@ -209,7 +209,9 @@ pub(super) async fn report(
         let line = error.line();
         Problem::bad_request(format!("not a report: {error}")).with("line", line)
     })?;
-    report.check().map_err(Problem::bad_request)?;
+    report
+        .check()
+        .map_err(|error| Problem::bad_request(error.to_string()))?;
     let shard = match *entry.home() {
         Home::Shard(index) => app.shared.shard(index),
         Home::Waiting(_) | Home::Gone => None,

@@ -16,11 +16,11 @@ pub(super) struct Problem {
 
 impl Problem {
     /// An error whose `detail` tells a person what is wrong here.
-    pub(super) fn new(status: StatusCode, title: &'static str, detail: impl ToString) -> Self {
+    pub(super) fn new(status: StatusCode, title: &'static str, detail: impl Into<String>) -> Self {
         Self {
             status,
             title,
-            detail: detail.to_string(),
+            detail: detail.into(),
             members: Map::new(),
             headers: Vec::new(),
         }
@@ -38,7 +38,7 @@ impl Problem {
         self
     }
 
-    pub(super) fn bad_request(detail: impl ToString) -> Self {
+    pub(super) fn bad_request(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "Bad request", detail)
     }
 
@@ -57,7 +57,7 @@ impl Problem {
         )
     }
 
-    pub(super) fn try_later(title: &'static str, detail: impl ToString) -> Self {
+    pub(super) fn try_later(title: &'static str, detail: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, title, detail).header(header::RETRY_AFTER, "1")
     }
 }

@@ -106,7 +106,8 @@ pub(super) async fn change(
 ) -> Result<Response, Problem> {
     expect_type(&headers, FRAGMENT)?;
     let entry = find(&app, &name, &session)?;
-    let fragment = Fragment::parse(text(&body)?).map_err(Problem::bad_request)?;
+    let fragment =
+        Fragment::parse(text(&body)?).map_err(|error| Problem::bad_request(error.to_string()))?;
     let restarts = fragment
         .credentials()
         .filter(|theirs| theirs.ufrag != entry.ice().peer_ufrag);
@@ -134,7 +135,7 @@ fn trickle(app: &App, entry: &Entry, candidates: Vec<Candidate>) -> Result<Respo
             }
             None
         }
-        Reached::Shard => Some(Command::Trickle(entry.id.clone(), candidates.clone())),
+        Reached::Shard => Some(Command::Trickle(entry.id.clone(), candidates)),
     })?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
@@ -374,11 +375,13 @@ fn not_live(stream: &Stream) -> Problem {
 
 fn full(full: Full) -> Problem {
     match full {
-        Full::Address { .. } => {
-            Problem::new(StatusCode::TOO_MANY_REQUESTS, "Too many handshakes", full)
-                .header(header::RETRY_AFTER, "1")
-        }
-        _ => Problem::try_later("Server full", full),
+        Full::Address { .. } => Problem::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            "Too many handshakes",
+            full.to_string(),
+        )
+        .header(header::RETRY_AFTER, "1"),
+        _ => Problem::try_later("Server full", full.to_string()),
     }
 }
 
@@ -408,8 +411,8 @@ fn refused(error: AcceptError) -> Problem {
         }
         AcceptError::Malformed(error) => {
             let line = error.line;
-            Problem::bad_request(error).with("line", line)
+            Problem::bad_request(error.to_string()).with("line", line)
         }
-        other => Problem::bad_request(other),
+        other => Problem::bad_request(other.to_string()),
     }
 }

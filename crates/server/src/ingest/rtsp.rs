@@ -37,10 +37,14 @@ pub(super) async fn run(
         loop {
             let began = Instant::now();
             let failure = session::pull(&camera, &stream).await;
-            tracing::warn!(stream = %stream.name(), %camera, %failure, "camera down");
-            stream.set_state(State::Down {
-                detail: failure.to_string(),
-            });
+            let detail = failure.to_string();
+            let known = stream.state().detail() == Some(&detail);
+            if known {
+                tracing::debug!(stream = %stream.name(), %camera, detail, "camera still down");
+            } else {
+                tracing::warn!(stream = %stream.name(), %camera, detail, "camera down");
+            }
+            stream.set_state(State::Down { detail });
             if began.elapsed() >= WORKED {
                 backoff.reset();
             }

@@ -22,7 +22,7 @@ pub enum Command {
         /// Where it landed.
         from: usize,
         /// The datagram.
-        datagram: Forwarded,
+        datagram: Box<Forwarded>,
     },
     /// The viewer leaves.
     Leave(SessionId),

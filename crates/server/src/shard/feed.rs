@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use glassline_hub::{Stream, Subscription, Wake};
-use glassline_media::{Burst, Kind, Stage, StageTable};
+use glassline_media::{Burst, Stage, StageTable};
 
 use super::slots::Key;
 
@@ -44,19 +44,11 @@ impl Feed {
         if out.is_empty() {
             return;
         }
-        let tracks = self.subscription.stream().tracks();
+        let accounted = self.subscription.stream().accounted_track();
         let mut stages = self.stages.lock().unwrap_or_else(PoisonError::into_inner);
-        for burst in out {
-            if tracks
-                .get(burst.track)
-                .is_some_and(|track| track.kind() == Kind::Video)
-            {
-                stages.record(
-                    Stage::Hub,
-                    now.saturating_duration_since(burst.stamps.published),
-                    now,
-                );
-            }
+        for burst in out.iter().filter(|burst| burst.track == accounted) {
+            let delay = now.saturating_duration_since(burst.stamps.published);
+            stages.record(Stage::Hub, delay, now);
         }
     }
 }

@@ -83,25 +83,14 @@ impl Outbox {
 
     /// Sends what waits, now that the socket has room.
     pub(crate) fn resume(&mut self) {
-        while let Some(waiting) = self.backlog.pop_front() {
+        while let Some(mut waiting) = self.backlog.pop_front() {
             self.backlog_bytes -= waiting.bytes.len();
-            let before = self.backlog.len();
-            self.transmit_waiting(waiting);
-            if self.backlog.len() > before {
-                break;
+            if let Some(taken) = self.attempt(&waiting.bytes, waiting.segment, waiting.route) {
+                waiting.bytes.drain(..taken);
+                self.backlog_bytes += waiting.bytes.len();
+                self.backlog.push_front(waiting);
+                return;
             }
-        }
-    }
-
-    fn transmit_waiting(&mut self, waiting: Waiting) {
-        let taken = self.attempt(&waiting.bytes, waiting.segment, waiting.route);
-        if let Some(taken) = taken {
-            let rest = waiting.bytes[taken..].to_vec();
-            self.backlog_bytes += rest.len();
-            self.backlog.push_front(Waiting {
-                bytes: rest,
-                ..waiting
-            });
         }
     }
 

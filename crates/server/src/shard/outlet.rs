@@ -293,7 +293,8 @@ mod tests {
             squeezed.windows(2).all(|pair| pair[0] < pair[1]),
             "order is kept"
         );
-        assert_eq!(squeezed[29] - squeezed[0], 29 * 3000 / 32);
+        let span = squeezed[29] - squeezed[0];
+        assert!(span.abs_diff(29 * 3000 / 32) <= 1, "{span} ticks");
         assert!(outlet.is_past(past[0].time) && !outlet.is_past(past[29].time));
     }
 

@@ -26,6 +26,8 @@ pub struct Viewer {
     stream: Arc<Stream>,
     pub(super) session: Session,
     outlets: Vec<Outlet>,
+    /// The track whose frames are followed through the stages.
+    accounted: usize,
     pacer: Pacer,
     log: FrameLog,
     /// Its place among the half-open, until the handshake is done.
@@ -83,6 +85,7 @@ impl Viewer {
             .collect();
         Self {
             id,
+            accounted: stream.accounted_track(),
             stream,
             session,
             outlets,
@@ -301,7 +304,7 @@ impl Viewer {
                 self.pacer.sent(count, packets, now);
             }
             let whole = outlet.advance(count);
-            if whole && live && outlet.kind() == Kind::Video && queued.burst.last {
+            if whole && live && outlet.track == self.accounted && queued.burst.last {
                 let frame = FrameStamps {
                     timestamp,
                     origin: queued.burst.stamps.origin,

@@ -170,7 +170,7 @@ impl Worker {
                     session,
                     from,
                     datagram,
-                } => self.take_forwarded(&session, from, datagram),
+                } => self.take_forwarded(&session, from, *datagram),
                 Command::Leave(session) => {
                     self.change(&session, now, |viewer| viewer.session.close(now));
                 }
@@ -185,7 +185,7 @@ impl Worker {
                     theirs,
                 } => {
                     self.change(&session, now, |viewer| {
-                        viewer.session.restart_ice(ours, theirs, now)
+                        viewer.session.restart_ice(ours, theirs, now);
                     });
                 }
                 Command::Stamps {
@@ -352,12 +352,12 @@ impl Worker {
             }
             return;
         }
-        let datagram = Forwarded {
+        let datagram = Box::new(Forwarded {
             bytes: bytes.to_vec(),
             source: path.source,
             destination: path.destination,
             local: path.local,
-        };
+        });
         let forward = Command::Forward {
             session: entry.id.clone(),
             from: self.index,

@@ -209,6 +209,7 @@ async fn receive(
                 // Nobody can watch before the first keyframe, so the stream is not live yet.
                 None if burst.track == 0 && burst.keyframe => {
                     let tracks = assembler.tracks().to_vec();
+                    tracing::info!(stream = %stream.name(), tracks = tracks.len(), "camera live");
                     publisher.insert(stream.publish(tracks, Instant::now())?)
                 }
                 None => continue,
@@ -244,6 +245,12 @@ pub(super) enum Failure {
     /// It said no, or something that is no RTSP, or the network failed.
     #[error("{0}")]
     Rtsp(String),
+    /// 401 or 403.
+    #[error("the camera refuses us: check user and password in its URL")]
+    Refused,
+    /// 404.
+    #[error("the camera has nothing at this path (404): check the end of its URL")]
+    NoSuchPath,
     /// Only codecs that browsers cannot play.
     #[error("the camera offers {offered}, but no H.264, Opus or G.711")]
     NothingUsable { offered: String },
@@ -266,6 +273,11 @@ impl Failure {
         // The first line says what; those below name connection and packet, for a log.
         let text = error.to_string();
         tracing::debug!(error = %text, "RTSP");
+        match error.status_code() {
+            Some(401 | 403) => return Self::Refused,
+            Some(404) => return Self::NoSuchPath,
+            _ => {}
+        }
         let first = text.lines().next().unwrap_or_default();
         Self::Rtsp(first.chars().take(REASON_CHARS_MAX).collect())
     }
