@@ -3,6 +3,8 @@
 //! Nothing here allocates or keeps state, so that a flood from strangers costs
 //! a shard only this look.
 
+pub use glassline_rtp::rtcp::is_rtcp;
+
 /// The protocols that share one port (RFC 7983 §7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DatagramKind {
@@ -24,11 +26,6 @@ pub const fn classify(first: u8) -> DatagramKind {
         128..=191 => DatagramKind::Rtp,
         _ => DatagramKind::Other,
     }
-}
-
-/// True for RTCP among the datagrams of [`DatagramKind::Rtp`] (RFC 5761 §4).
-pub fn is_rtcp(datagram: &[u8]) -> bool {
-    matches!(datagram.get(1), Some(192..=223))
 }
 
 /// STUN's fixed header (RFC 8489 §5).

@@ -304,6 +304,8 @@ impl Agent {
     /// A server behind a one-to-one NAT or on a wildcard socket is addressed by
     /// its inner address and offers its outer one; the agent knows only the latter.
     fn arrived_at(&self, destination: SocketAddr) -> SocketAddr {
+        // A dual-stack socket shows IPv4 as mapped IPv6.
+        let destination = SocketAddr::new(destination.ip().to_canonical(), destination.port());
         if self.local.contains(&destination) {
             return destination;
         }

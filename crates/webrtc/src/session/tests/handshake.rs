@@ -114,6 +114,26 @@ fn a_client_with_another_certificate_is_refused() {
     assert_eq!(pair.server.seal(0, 0, true, b"x", now, &mut out), None);
 }
 
+/// Servers on other stacks like to open the DTLS connection themselves.
+#[test]
+fn a_client_lets_an_active_server_begin() {
+    let mut pair = Pair::new(Setup {
+        edit_answer: |answer| answer.replace("a=setup:passive", "a=setup:active"),
+        ..Setup::default()
+    });
+    let fingerprints = vec![CLIENT.fingerprint().clone()];
+    let now = pair.now();
+    let active = Association::new(&SERVER, Role::Client, fingerprints, now);
+    pair.server.dtls = Some(active);
+    pair.run_for(ms(1000));
+    let (at, profile) = connected(&pair.client_events).expect("connected");
+    assert_eq!(profile, Profile::AeadAes256Gcm);
+    assert!(at < ms(300), "took {at:?}");
+    pair.stream(1, 2);
+    pair.run_for(ms(100));
+    assert_eq!(pair.heard.len(), 60 + 50);
+}
+
 #[test]
 fn either_end_says_goodbye() {
     let mut pair = Pair::connected(Setup::default());
