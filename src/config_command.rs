@@ -9,6 +9,7 @@ use glassline_server::config::Config;
 use glassline_server::ingest::Input;
 
 use crate::exit::Failure;
+use crate::output;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
@@ -34,7 +35,7 @@ pub(crate) fn run(action: &Action, quiet: bool) -> Result<ExitCode, Failure> {
         Action::Check { file } => {
             let config = Config::load(file).map_err(Failure::usage)?;
             if !quiet {
-                print!("{}: ok\n{}", file.display(), summary(&config));
+                output::print(&format!("{}: ok\n{}", file.display(), summary(&config)))?;
             }
         }
         Action::Print { file, json } => {
@@ -47,9 +48,9 @@ pub(crate) fn run(action: &Action, quiet: bool) -> Result<ExitCode, Failure> {
             } else {
                 config.to_yaml()
             };
-            println!("{}", text.trim_end());
+            output::print(&format!("{}\n", text.trim_end()))?;
         }
-        Action::Schema => println!("{}", Config::schema()),
+        Action::Schema => output::print(&format!("{}\n", Config::schema()))?,
     }
     Ok(ExitCode::SUCCESS)
 }

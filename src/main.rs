@@ -12,6 +12,7 @@ mod config_command;
 mod exit;
 mod flags;
 mod logging;
+mod output;
 mod serve;
 mod trace;
 

@@ -1,6 +1,6 @@
 //! Serving until a signal comes.
 
-use std::io::Write as _;
+use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -9,6 +9,7 @@ use glassline_server::Server;
 use glassline_server::config::Config;
 
 use crate::exit::{Failure, INTERRUPTED};
+use crate::output;
 
 /// For goodbyes to viewers and for requests under way.
 const GRACE: Duration = Duration::from_secs(5);
@@ -39,7 +40,7 @@ async fn serve(config: Config, quiet: bool) -> Result<ExitCode, Failure> {
         .await
         .map_err(Failure::runtime)?;
     if !quiet {
-        announce(server.listeners(), &page).map_err(Failure::runtime)?;
+        output::print(&announcement(server.listeners(), &page))?;
     }
     signals.next().await;
     tracing::info!("ending; once more to stop at once");
@@ -50,9 +51,12 @@ async fn serve(config: Config, quiet: bool) -> Result<ExitCode, Failure> {
 }
 
 /// One line for each listener and one URL to click.
-fn announce(listeners: &[(&'static str, SocketAddr)], page: &str) -> std::io::Result<()> {
-    // Locked and flushed, so that a pipe has it before the first request can come.
-    let mut out = std::io::stdout().lock();
+fn announcement(listeners: &[(&'static str, SocketAddr)], page: &str) -> String {
+    let mut out = String::new();
+    let mut line = |name: &str, place: &str, what: &str| {
+        let text = format!("{name:<6} {place:<28} {what}");
+        writeln!(out, "{}", text.trim_end()).expect("a string takes everything");
+    };
     for (name, address) in listeners {
         let (scheme, what) = match *name {
             "http" => ("http://", "player pages, WHEP, API"),
@@ -60,12 +64,12 @@ fn announce(listeners: &[(&'static str, SocketAddr)], page: &str) -> std::io::Re
             "admin" => ("http://", "metrics, health"),
             _ => ("", ""),
         };
-        writeln!(out, "{name:<6} {:<28} {what}", format!("{scheme}{address}"))?;
+        line(name, &format!("{scheme}{address}"), what);
     }
     if let Some((_, address)) = listeners.iter().find(|(name, _)| *name == "http") {
-        writeln!(out, "watch  {}", url(*address, page))?;
+        line("watch", &url(*address, page), "");
     }
-    out.flush()
+    out
 }
 
 /// A URL that a browser on this machine can open.
@@ -129,6 +133,19 @@ impl Signals {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_listener_has_a_line_and_the_url_is_the_last() {
+        let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
+        let listeners = [("http", at(8889)), ("media", at(8189)), ("admin", at(9997))];
+        let expected = "\
+http   http://127.0.0.1:8889        player pages, WHEP, API
+media  udp 127.0.0.1:8189           WebRTC media
+admin  http://127.0.0.1:9997        metrics, health
+watch  http://127.0.0.1:8889/demo
+";
+        assert_eq!(announcement(&listeners, "demo"), expected);
+    }
 
     #[test]
     fn the_url_can_be_clicked_wherever_we_listen() {

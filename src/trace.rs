@@ -3,7 +3,6 @@
 mod latency;
 mod table;
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -14,6 +13,7 @@ use url::Url;
 
 use crate::exit::Failure;
 use crate::logging;
+use crate::output;
 use latency::Latency;
 
 /// For the answer of a server that is there.
@@ -93,12 +93,9 @@ fn show(latency: &Latency, again: bool) -> Result<(), Failure> {
     const CLEAR: &str = "\x1b[H\x1b[J";
     let terminal = logging::stdout_is_terminal();
     let text = table::text(latency, logging::colour(&std::io::stdout()));
-    let mut out = std::io::stdout().lock();
     let clear = if again && terminal { CLEAR } else { "" };
     let gap = if again && !terminal { "\n" } else { "" };
-    write!(out, "{clear}{text}{gap}")
-        .and_then(|()| out.flush())
-        .map_err(Failure::runtime)
+    output::print(&format!("{clear}{text}{gap}"))
 }
 
 #[expect(clippy::disallowed_methods, reason = "a command may wait")]
@@ -109,8 +106,7 @@ fn pause() {
 /// Writes `text` to the file at `path`; true if that means stdout.
 fn write(path: &Path, text: &str) -> Result<bool, Failure> {
     if path == Path::new("-") {
-        print!("{text}");
-        return Ok(true);
+        return output::print(text).map(|()| true);
     }
     std::fs::write(path, text)
         .map(|()| false)

@@ -26,6 +26,9 @@ use super::backoff::Backoff;
 /// A session that lasted this long worked, so the next pause is short again.
 const WORKED: Duration = Duration::from_secs(5);
 
+/// For a camera that refuses our password; nobody can mend that within seconds.
+const LONG_PAUSE: Duration = Duration::from_secs(30);
+
 /// Publishes what `camera` sends into `stream` until `stopped` says so.
 pub(super) async fn run(
     camera: RtspSource,
@@ -48,7 +51,12 @@ pub(super) async fn run(
             if began.elapsed() >= WORKED {
                 backoff.reset();
             }
-            tokio::time::sleep(backoff.pause()).await;
+            let pause = if failure.is_lasting() {
+                LONG_PAUSE
+            } else {
+                backoff.pause()
+            };
+            tokio::time::sleep(pause).await;
         }
     };
     tokio::select! {

@@ -45,8 +45,9 @@ async fn connect(
     camera: &RtspSource,
     stream: &Arc<Stream>,
 ) -> Result<(Session<Playing>, Vec<Chosen>), Failure> {
-    let credentials = camera.user.clone().map(|username| Credentials {
-        username,
+    let anonymous = camera.user.is_none() && camera.password.is_none();
+    let credentials = (!anonymous).then(|| Credentials {
+        username: camera.user.clone().unwrap_or_default(),
         password: camera.password.clone().unwrap_or_default(),
     });
     let options = SessionOptions::default()
@@ -55,13 +56,12 @@ async fn connect(
     let describe = Session::describe(camera.url.clone(), options);
     let mut session = step("DESCRIBE", describe).await?;
     let (chosen, others) = choose(&session);
-    if !others.is_empty() {
-        tracing::info!(stream = %stream.name(), skipped = others.join(", "), "tracks left out");
-    }
+    let others = others.join(", ");
     if chosen.is_empty() {
-        return Err(Failure::NothingUsable {
-            offered: others.join(", "),
-        });
+        return Err(Failure::NothingUsable { offered: others });
+    }
+    if !others.is_empty() {
+        tracing::info!(stream = %stream.name(), skipped = others, "tracks left out");
     }
     for track in &chosen {
         let transport = match camera.transport {
@@ -269,6 +269,11 @@ pub(super) enum Failure {
 }
 
 impl Failure {
+    /// Asking again soon does harm: cameras lock users out who fail too often.
+    pub(super) fn is_lasting(&self) -> bool {
+        matches!(self, Self::Refused)
+    }
+
     fn rtsp(error: &retina::Error) -> Self {
         // The first line says what; those below name connection and packet, for a log.
         let text = error.to_string();

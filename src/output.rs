@@ -1,0 +1,17 @@
+//! What was asked for, to stdout.
+
+use std::io::{ErrorKind, Write as _};
+
+use crate::exit::Failure;
+
+/// Prints `text` and flushes it. A reader that has gone, like `head`, has what
+/// it wanted.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::runtime(format_args!("stdout: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
