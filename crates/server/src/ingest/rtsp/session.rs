@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt as _;
 use glassline_hub::{PublishError, Publisher, Stream};
-use glassline_media::{Codec, Kind, Track, VideoParameters};
+use glassline_media::{Burst, Codec, Kind, Track, VideoParameters};
 use retina::client::{
     Credentials, Described, InitialSequenceNumberPolicy, InitialTimestampPolicy, PacketItem,
     PlayOptions, Playing, Session, SessionOptions, SetupOptions, TcpTransportOptions,
@@ -157,81 +157,109 @@ async fn receive(
     stream: &Arc<Stream>,
 ) -> Result<Never, Failure> {
     let began = Instant::now();
-    let mut assembler = Assembler::new(chosen.iter().map(|chosen| chosen.track.clone()).collect());
-    let place = |stream_id| {
-        chosen
-            .iter()
-            .position(|chosen| chosen.stream_id == stream_id)
-    };
-    let mut publisher: Option<Publisher> = None;
-    let mut bursts = Vec::new();
-    // The first track rules: a microphone may be switched off, and a camera
-    // whose picture stands still is down though its sound goes on.
-    let mut heard = began;
+    let mut receiver = Receiver::new(chosen, stream, began);
     loop {
-        let deadline = tokio::time::Instant::from_std(heard + timeout);
-        let item = match tokio::time::timeout_at(deadline, session.next()).await {
-            Ok(Some(item)) => item.map_err(|error| Failure::rtsp(&error))?,
+        let deadline = tokio::time::Instant::from_std(receiver.heard + timeout);
+        match tokio::time::timeout_at(deadline, session.next()).await {
+            Ok(Some(item)) => receiver.take(&item.map_err(|error| Failure::rtsp(&error))?),
             Ok(None) => return Err(Failure::HungUp),
             Err(_) => return Err(Failure::Silent { timeout }),
-        };
-        match item {
-            PacketItem::Rtp(packet) => {
-                let Some(track) = place(packet.stream_id()) else {
-                    continue;
-                };
-                let received = packet.ctx().received();
-                if track == 0 {
-                    heard = received;
-                }
-                assembler.push(
-                    &Packet {
-                        track,
-                        sequence: packet.sequence_number(),
-                        timestamp: packet.timestamp().timestamp(),
-                        marker: packet.mark(),
-                        payload: packet.payload(),
-                        received,
-                    },
-                    &mut bursts,
-                );
-            }
-            PacketItem::Rtcp(compound) => {
-                if let Some(track) = place(compound.stream_id()) {
-                    sender_report(&mut assembler, track, &compound);
-                }
-            }
-            _ => {}
         }
-        for burst in bursts.drain(..) {
-            let publisher = match &mut publisher {
-                Some(publisher) => publisher,
-                // Nobody can watch before the first keyframe, so the stream is not live yet.
-                None if burst.track == 0 && burst.keyframe => {
-                    let tracks = assembler.tracks().to_vec();
-                    tracing::info!(stream = %stream.name(), tracks = tracks.len(), "camera live");
-                    publisher.insert(stream.publish(tracks, Instant::now())?)
-                }
-                None => continue,
-            };
-            publisher.push(burst, Instant::now())?;
-        }
-        if publisher.is_none() && began.elapsed() > KEYFRAME {
+        receiver.publish()?;
+        if receiver.publisher.is_none() && began.elapsed() > KEYFRAME {
             return Err(Failure::NoKeyframe);
         }
     }
 }
 
-fn sender_report(
-    assembler: &mut Assembler,
-    track: usize,
-    compound: &retina::rtcp::ReceivedCompoundPacket,
-) {
-    let report = compound
-        .pkts()
-        .find_map(|packet| packet.as_sender_report().ok().flatten());
-    if let (Some(report), Some(timestamp)) = (report, compound.rtp_timestamp()) {
-        assembler.sender_report(track, report.ntp_timestamp().0, timestamp.timestamp());
+/// What becomes of a playing camera's packets.
+struct Receiver<'a> {
+    stream: &'a Arc<Stream>,
+    /// The camera's number of each track.
+    stream_ids: Vec<usize>,
+    assembler: Assembler,
+    bursts: Vec<Burst>,
+    publisher: Option<Publisher>,
+    /// When the first track was last heard. It rules: a microphone may be
+    /// switched off, and a camera whose picture stands still is down though its
+    /// sound goes on.
+    heard: Instant,
+}
+
+impl<'a> Receiver<'a> {
+    fn new(chosen: &[Chosen], stream: &'a Arc<Stream>, now: Instant) -> Self {
+        let tracks = chosen.iter().map(|chosen| chosen.track.clone()).collect();
+        Self {
+            stream,
+            stream_ids: chosen.iter().map(|chosen| chosen.stream_id).collect(),
+            assembler: Assembler::new(tracks),
+            bursts: Vec::new(),
+            publisher: None,
+            heard: now,
+        }
+    }
+
+    fn take(&mut self, item: &PacketItem) {
+        match item {
+            PacketItem::Rtp(packet) => self.packet(packet),
+            PacketItem::Rtcp(compound) => self.report(compound),
+            _ => {}
+        }
+    }
+
+    fn packet(&mut self, packet: &retina::rtp::ReceivedPacket) {
+        let Some(track) = self.track(packet.stream_id()) else {
+            return;
+        };
+        let received = packet.ctx().received();
+        if track == 0 {
+            self.heard = received;
+        }
+        let packet = Packet {
+            track,
+            sequence: packet.sequence_number(),
+            timestamp: packet.timestamp().timestamp(),
+            marker: packet.mark(),
+            payload: packet.payload(),
+            received,
+        };
+        self.assembler.push(&packet, &mut self.bursts);
+    }
+
+    fn report(&mut self, compound: &retina::rtcp::ReceivedCompoundPacket) {
+        let report = compound
+            .pkts()
+            .find_map(|packet| packet.as_sender_report().ok().flatten());
+        let track = self.track(compound.stream_id());
+        if let (Some(track), Some(report), Some(timestamp)) =
+            (track, report, compound.rtp_timestamp())
+        {
+            let ntp = report.ntp_timestamp().0;
+            self.assembler
+                .sender_report(track, ntp, timestamp.timestamp());
+        }
+    }
+
+    fn publish(&mut self) -> Result<(), PublishError> {
+        for burst in self.bursts.drain(..) {
+            let publisher = match &mut self.publisher {
+                Some(publisher) => publisher,
+                // Nobody can watch before the first keyframe, so the stream is not live yet.
+                None if burst.track == 0 && burst.keyframe => {
+                    let tracks = self.assembler.tracks().to_vec();
+                    tracing::info!(stream = %self.stream.name(), tracks = tracks.len(), "camera live");
+                    self.publisher
+                        .insert(self.stream.publish(tracks, Instant::now())?)
+                }
+                None => continue,
+            };
+            publisher.push(burst, Instant::now())?;
+        }
+        Ok(())
+    }
+
+    fn track(&self, stream_id: usize) -> Option<usize> {
+        self.stream_ids.iter().position(|id| *id == stream_id)
     }
 }
 
