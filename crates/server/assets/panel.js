@@ -10,7 +10,7 @@ const $ = (id) => document.getElementById(id);
 const FACTS = [
   'Video', 'Frame rate', 'Bitrate', 'Smoothness',
   'Audio', 'Jitter buffer', 'Decoder', 'Loss',
-  'Path', 'Protection', 'Round trip', 'Repairs',
+  'Path', 'Protection', 'Lip sync', 'Repairs',
 ];
 
 export class Panel {
@@ -59,8 +59,8 @@ export class Panel {
     this.#fact('Loss', quantity(sample?.lossRatio === null ? null : sample?.lossRatio * 100, 2, '%'), some(sample?.packetsLost, 'packets'));
     this.#fact('Jitter buffer', unit(sample?.jitterBufferMs), Number.isFinite(sample?.jitterBufferMs) ? 'mean' : '');
     this.#fact('Decoder', unit(sample?.decodeMs), sample?.decoder ?? '');
-    this.#fact('Round trip', unit(path?.rttMs), path ? 'ICE' : '');
-    this.#fact('Path', breakable(path?.remote));
+    this.#fact('Path', breakable(path?.remote), Number.isFinite(path?.rttMs) ? `RTT ${unit(path.rttMs)}` : '');
+    this.#fact('Lip sync', ...(audio ? behind(audio.behindMs) : [ABSENT]));
     this.#fact('Repairs', some(sample?.nacks, 'NACK') || ABSENT, some(sample?.plis, 'PLI'));
     this.#fact('Audio', audio?.codec ?? ABSENT, decibels(level ?? audio?.level));
     this.#fact('Protection', breakable(path?.srtp?.replace(/^SRTP_/, '')));
@@ -123,6 +123,12 @@ export class Panel {
     const worst = within === total || !(worstMs > errorMs) ? '' : `, worst ${milliseconds(worstMs)} ms off`;
     setText(node, `accounted for: ${within} of ${total} frames within ± ${milliseconds(errorMs)} ms${worst}`);
   }
+}
+
+/** How far the sound plays behind the picture, or before it; browsers tell only while they synchronise. */
+function behind(ms) {
+  if (!Number.isFinite(ms)) return ['off', 'picture first'];
+  return [`${Math.abs(ms).toFixed(0)}\u00a0ms`, ms < 0 ? 'sound early' : 'sound late'];
 }
 
 const unit = (value) => (Number.isFinite(value) ? `${milliseconds(value)}\u00a0ms` : ABSENT);

@@ -5,6 +5,9 @@
 //    └── back-off ◄───┴── ICE or DTLS failed, the server forgot the session,
 //                         refused it (404, 503, …) or is not there
 //
+// The page's address may ask for `?sound` (not muted, where the browser lets it),
+// `?lipsync` (the picture waits for its sound) and carry a `?token=`.
+//
 // A stalled picture is the source's trouble, not the connection's: the server
 // keeps the session while a camera restarts and its timestamps go on, so the
 // picture returns by itself, and sooner than a new handshake could bring it.
@@ -34,6 +37,7 @@ const ENTRY_TICKS = 5;
 /** Statuses that another try does not cure: the request itself is wrong or unwanted. */
 const REFUSALS = new Set([400, 401, 403, 406, 415]);
 
+const options = new URLSearchParams(location.search);
 const name = decodeURIComponent(location.pathname.replace(/^\/+|\/+$/g, ''));
 const endpoint = `/${encodeURIComponent(name)}/whep`;
 const video = document.getElementById('video');
@@ -117,6 +121,7 @@ async function watch() {
   let dialled;
   try {
     dialled = await Session.dial(endpoint, {
+      lipSync: options.has('lipsync'),
       onTrack(track) {
         stream.addTrack(track);
         if (video.srcObject !== stream) video.srcObject = stream;
@@ -298,7 +303,7 @@ function wireControls() {
     video.muted = !video.muted;
     play();
   });
-  video.muted = !new URLSearchParams(location.search).has('sound');
+  video.muted = !options.has('sound');
   video.addEventListener('volumechange', labelSound);
   labelSound();
 

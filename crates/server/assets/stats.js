@@ -31,7 +31,7 @@ export class StatsSampler {
     return {
       ...pictures(video, before?.video),
       ...arrivals(video, audio, before),
-      audio: sound(stats, audio),
+      audio: sound(stats, audio, video),
       path: path(stats),
       codec: codecName(stats.get(video?.codecId)),
     };
@@ -84,12 +84,14 @@ function arrivals(video, audio, before) {
   };
 }
 
-function sound(stats, audio) {
+function sound(stats, audio, video) {
   if (!audio) return null;
   return {
     energy: audio.totalAudioEnergy ?? 0,
     level: audio.audioLevel ?? null,
     codec: codecName(stats.get(audio.codecId)),
+    // Which moment of the source is on the screen, less the one that is heard.
+    behindMs: (video?.estimatedPlayoutTimestamp ?? NaN) - (audio.estimatedPlayoutTimestamp ?? NaN),
   };
 }
 
