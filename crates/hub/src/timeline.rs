@@ -2,7 +2,8 @@ use std::time::{Duration, Instant};
 
 use glassline_media::MediaTime;
 
-/// A source whose clock leaps further than this against arrival began anew.
+/// A source whose clock leaps further than this, against arrival and beside its
+/// drift so far, began anew.
 const LEAP: Duration = Duration::from_secs(3);
 
 /// Least step from the last frame of one source to the first of the next.
@@ -48,7 +49,7 @@ impl Timeline {
         let zero = *self.zero.get_or_insert(origin);
         let arrival_ns = signed_nanos(zero, origin);
         let offset = match self.offset_ns {
-            Some(offset) if (time.nanos() + offset).abs_diff(arrival_ns) < nanos(LEAP) => offset,
+            Some(offset) if self.steps_on(arrival_ns - time.nanos() - offset) => offset,
             _ => {
                 let floor = self
                     .latest
@@ -66,6 +67,13 @@ impl Timeline {
             reference: shift(zero, placed.nanos() + lag_ns),
         }
     }
+
+    /// The source's clock goes on as it did: a distance from due time to arrival
+    /// like the last ones, however far drift has led them from zero by now.
+    fn steps_on(&self, lag_ns: i64) -> bool {
+        let usual = self.lag.least().unwrap_or(lag_ns);
+        lag_ns.abs_diff(usual) < nanos(LEAP)
+    }
 }
 
 /// The least recent distance from due time to arrival.
@@ -80,6 +88,11 @@ struct Lag {
 }
 
 impl Lag {
+    fn least(&self) -> Option<i64> {
+        let current = self.current.map(|(least, _)| least);
+        [current, self.previous].into_iter().flatten().min()
+    }
+
     fn observe(&mut self, lag_ns: i64, at: Instant) -> i64 {
         let (least, since) = self.current.unwrap_or((lag_ns, at));
         if at.saturating_duration_since(since) > LAG_WINDOW {
@@ -88,9 +101,7 @@ impl Lag {
         } else {
             self.current = Some((least.min(lag_ns), since));
         }
-        let current = self.current.map_or(lag_ns, |(least, _)| least);
-        self.previous
-            .map_or(current, |previous| previous.min(current))
+        self.least().unwrap_or(lag_ns)
     }
 }
 
@@ -158,6 +169,23 @@ mod tests {
             timeline.place(time(3_600_020), start + FRAME).time.nanos(),
             53_333_333
         );
+    }
+
+    #[test]
+    fn a_clock_that_drifts_for_days_never_leaps() {
+        let start = Instant::now();
+        let mut timeline = Timeline::default();
+        // 1000 ppm fast, a frame a second: ten seconds ahead after 10,000.
+        let mut last = None;
+        for second in 0..10_000i64 {
+            let at = start + Duration::from_micros(999_000 * second.unsigned_abs());
+            let placed = timeline.place(time(1000 * second), at);
+            assert_eq!(placed.time, time(1000 * second), "no leap at {second} s");
+            last = Some((placed, at));
+        }
+        let (placed, at) = last.expect("frames were placed");
+        let apart = at.saturating_duration_since(placed.reference);
+        assert!(apart < Duration::from_millis(50), "{apart:?}");
     }
 
     #[test]
