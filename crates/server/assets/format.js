@@ -38,7 +38,8 @@ export function duration(seconds) {
 export function track({ kind, codec, width, height, channels }) {
   if (kind === 'audio') {
     const layout = { 1: ' mono', 2: ' stereo' }[channels] ?? (channels ? ` ${channels} ch` : '');
-    return `${codec ?? 'audio'}${layout}`;
+    // SDP spells it in small letters; everybody else does not.
+    return `${codec === 'opus' ? 'Opus' : (codec ?? 'audio')}${layout}`;
   }
   return `${codec ?? 'video'}${width && height ? ` ${width}×${height}` : ''}`;
 }

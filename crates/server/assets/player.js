@@ -38,6 +38,13 @@ const ENTRY_TICKS = 5;
 const REFUSALS = new Set([400, 401, 403, 406, 415]);
 
 const options = new URLSearchParams(location.search);
+/** What a viewer can do about a refusal. */
+const CURES = {
+  401: 'Add ?token=… to the page’s address, with a token that may read this stream.',
+  403: 'This needs another token: ?token=… in the page’s address.',
+  406: 'Firefox fetches its H.264 decoder only some minutes after its first start.',
+};
+
 const name = decodeURIComponent(location.pathname.replace(/^\/+|\/+$/g, ''));
 const endpoint = `/${encodeURIComponent(name)}/whep`;
 const video = document.getElementById('video');
@@ -174,9 +181,7 @@ function explain(reason, delayMs) {
     return delayMs;
   }
   if (REFUSALS.has(reason.status)) {
-    const cure = reason.status === 401 || reason.status === 403
-      ? 'Add ?token=… to the page’s address, with a token that may read this stream.' : null;
-    show('refused', 'Refused', reason.title, [reason.detail, cure].filter(Boolean).join(' · '), true);
+    show('refused', 'Refused', reason.title, [reason.detail, CURES[reason.status]].filter(Boolean).join(' · '), true);
     return REFUSED_MS;
   }
   const wait = Math.max(delayMs, (reason.retryAfter ?? 0) * 1000);
