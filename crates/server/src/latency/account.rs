@@ -11,8 +11,8 @@ use crate::shard::STAGE_WINDOW;
 /// Frames kept for one viewer: the window at 240 frames a second.
 const FRAMES_MAX: usize = 2400;
 
-/// Frames listed one by one.
-const LINES: usize = 8;
+/// Frames listed one by one: a report a second then shows every frame at 30 frames/s.
+const LINES: usize = 32;
 
 /// Two measures of one delay that share a clock may still differ by this much:
 /// the page's clock counts in 0.1 ms where it is not isolated.
