@@ -33,23 +33,62 @@ pub(crate) const TESTS: &[Test] = &[
 const JOIN_TIMEOUT: Duration = Duration::from_secs(60);
 const WATCH: Duration = Duration::from_secs(60);
 
+/// Half of what the server lets a queue to a viewer wait before it skips frames.
+const STALL_MAX: Duration = Duration::from_millis(100);
+
+/// A machine that stalls for longer than viewers are waited for loses frames by
+/// design; then the minute says nothing and is watched again.
 fn a_hundred_receive_every_packet_for_a_minute() -> Result<(), Failed> {
+    const ATTEMPTS: usize = 3;
+    for attempt in 1..=ATTEMPTS {
+        let (result, stall) = watch_by_a_hundred()?;
+        if result.is_ok() || stall < STALL_MAX || attempt == ATTEMPTS {
+            return result;
+        }
+        println!("the machine stood still for {stall:?}; once more");
+    }
+    Ok(())
+}
+
+/// What the viewers got, and the machine's longest stall meanwhile.
+fn watch_by_a_hundred() -> Result<(Result<(), Failed>, Duration), String> {
     const VIEWERS: usize = 100;
     let server = Server::serve(&["demo"])?;
     server.wait_for_state("demo", "live")?;
     let pool = Pool::start(Options::default()).map_err(|error| error.to_string())?;
     join(&pool, &server, VIEWERS)?;
     wait_until_playing(&pool, VIEWERS)?;
-    thread::sleep(WATCH);
+    let stall = longest_stall(WATCH);
     let viewers = pool.snapshot();
-    for viewer in &viewers {
-        received_everything(viewer)?;
-    }
     let entry = server.stream("demo")?;
-    if entry["viewers"] != VIEWERS {
-        return Err(format!("the API counts otherwise: {entry}").into());
+    let mut result = viewers.iter().try_for_each(received_everything);
+    if result.is_ok() && entry["viewers"] != VIEWERS {
+        result = Err(format!("the API counts otherwise: {entry}").into());
     }
-    Ok(())
+    let counted = [
+        "queue_dropped_frames_total",
+        "retransmissions_total",
+        "unrepairable_total",
+    ];
+    for name in counted {
+        println!("{name} {}", server.metric(&format!("glassline_{name}"))?);
+    }
+    Ok((result, stall))
+}
+
+/// Sleeps for `span` in short steps; the longest that a step took too long.
+fn longest_stall(span: Duration) -> Duration {
+    const STEP: Duration = Duration::from_millis(10);
+    let begun = Instant::now();
+    let mut last = begun;
+    let mut longest = Duration::ZERO;
+    while last < begun + span {
+        thread::sleep(STEP);
+        let now = Instant::now();
+        longest = longest.max((now - last).saturating_sub(STEP));
+        last = now;
+    }
+    longest
 }
 
 fn received_everything(viewer: &Viewer) -> Result<(), Failed> {

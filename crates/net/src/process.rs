@@ -53,9 +53,10 @@ mod tests {
     fn work_costs_processor_time() {
         let (thread, process) = (thread_cpu(), process_cpu());
         let mut sum = 0u64;
-        while thread_cpu() < thread + Duration::from_millis(2) {
+        while thread_cpu() < thread + Duration::from_millis(50) {
             sum = std::hint::black_box(sum.wrapping_mul(31).wrapping_add(7));
         }
-        assert!(process_cpu() >= process + Duration::from_millis(2));
+        // The kernel adds a running thread to its process a tick (4 or 10 ms) late.
+        assert!(process_cpu() >= process + Duration::from_millis(25));
     }
 }
