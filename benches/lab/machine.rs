@@ -1,0 +1,69 @@
+//! What the figures were measured on.
+
+use std::fs;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+/// Processor model, cores, kernel and load, on one line.
+pub(crate) fn line() -> String {
+    let machine = describe();
+    let text = |key: &str| machine[key].as_str().unwrap_or("?").to_owned();
+    format!(
+        "{}, {} cores, {}, load {}",
+        text("cpu"),
+        machine["cores"],
+        text("kernel"),
+        machine["load_1m"],
+    )
+}
+
+/// The same for a report; `load_1m` is what the machine did before.
+pub(crate) fn describe() -> Value {
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let field = |name: &str| {
+        cpuinfo
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.split_once(':'))
+            .map(|(_, value)| value.trim().to_owned())
+    };
+    let memory_kib: Option<u64> = fs::read_to_string("/proc/meminfo")
+        .ok()
+        .and_then(|text| text.split_ascii_whitespace().nth(1)?.parse().ok());
+    json!({
+        "cpu": field("model name"),
+        "cores": std::thread::available_parallelism().map_or(1, usize::from),
+        "kernel": output("uname", &["-sr"]),
+        "memory_mib": memory_kib.map(|kib| kib / 1024),
+        "load_1m": load(),
+    })
+}
+
+/// Runnable tasks on average over the last minute.
+pub(crate) fn load() -> Option<f64> {
+    let text = fs::read_to_string("/proc/loadavg").ok()?;
+    text.split_ascii_whitespace().next()?.parse().ok()
+}
+
+/// When, of which source, with which peers.
+pub(crate) fn circumstances() -> Value {
+    let modified = output("git", &["status", "--porcelain", "--", "crates", "src"]);
+    json!({
+        "date": output("date", &["-u", "+%Y-%m-%dT%H:%M:%SZ"]),
+        "commit": output("git", &["rev-parse", "--short", "HEAD"]),
+        "modified": modified.is_none_or(|files| !files.is_empty()),
+        "version": env!("CARGO_PKG_VERSION"),
+        "rustc": output("rustc", &["--version"]),
+    })
+}
+
+/// What a program prints, trimmed; `None` if it fails.
+pub(crate) fn output(program: &str, arguments: &[&str]) -> Option<String> {
+    let output = Command::new(program)
+        .args(arguments)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    output.status.success().then_some(text)
+}

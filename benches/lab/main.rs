@@ -1,0 +1,122 @@
+//! Benchmarks of the built product, and what they are measured against.
+//!
+//! ```text
+//! cargo xtask bench NAME ─► lab NAME ─┬─ glassline (release), serving
+//!                                     ├─ lab --role=…  viewers, or the floor's sender:
+//!                                     │                processes of their own, so that
+//!                                     │                each one's processor time is apart
+//!                                     └─ table, target/bench/NAME.json
+//! ```
+//!
+//! Machines differ, so costs are also given as a ratio to a floor measured in the
+//! same run: the least that the same packets cost on this machine (copy, AEAD,
+//! segmented send, nothing else).
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "benchmarks measure real time, with real sockets"
+)]
+
+mod first_frame;
+mod floor;
+mod generator;
+mod join;
+mod machine;
+mod media;
+mod processor;
+mod report;
+mod seal;
+mod server;
+mod sink;
+mod viewers;
+
+// The tests drive the same programs.
+#[path = "../../tests/http.rs"]
+#[expect(dead_code, reason = "shared with the tests, which use more of it")]
+mod http;
+#[path = "../../tests/peers.rs"]
+#[expect(dead_code, reason = "shared with the tests, which use more of it")]
+mod peers;
+#[path = "../../tests/process.rs"]
+#[expect(dead_code, reason = "shared with the tests, which use more of it")]
+mod process;
+#[path = "../../tests/webdriver.rs"]
+#[expect(dead_code, reason = "shared with the tests, which use more of it")]
+mod webdriver;
+
+use std::process::ExitCode;
+
+/// A benchmark by name.
+struct Recipe {
+    name: &'static str,
+    run: fn() -> Result<(), String>,
+}
+
+const RECIPES: [Recipe; 4] = [
+    Recipe {
+        name: "seal",
+        run: seal::run,
+    },
+    Recipe {
+        name: "join",
+        run: join::run,
+    },
+    Recipe {
+        name: "viewers",
+        run: viewers::run,
+    },
+    Recipe {
+        name: "first_frame",
+        run: first_frame::run,
+    },
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let outcome = match arguments.split_first() {
+        Some((first, rest)) if first.starts_with("--role=") => play(first, rest),
+        // `cargo test --all-targets` starts benchmarks, too; `cargo bench` says so.
+        _ if !arguments.iter().any(|argument| argument == "--bench") => {
+            println!("nothing is measured without --bench; see `cargo xtask bench`");
+            Ok(())
+        }
+        _ => run(&arguments),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            eprintln!("lab: {reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs the recipes that are named, or all.
+fn run(arguments: &[String]) -> Result<(), String> {
+    let names = arguments
+        .iter()
+        .filter(|argument| !argument.starts_with("--"));
+    let mut chosen = Vec::new();
+    for name in names {
+        let found = RECIPES.iter().find(|recipe| recipe.name == name);
+        chosen.push(found.ok_or_else(|| format!("no benchmark `{name}`"))?);
+    }
+    if chosen.is_empty() {
+        chosen.extend(&RECIPES);
+    }
+    for recipe in chosen {
+        println!("\n== {}: {}", recipe.name, machine::line());
+        (recipe.run)()?;
+    }
+    Ok(())
+}
+
+/// What this program does as a child of itself.
+fn play(role: &str, arguments: &[String]) -> Result<(), String> {
+    match role {
+        "--role=viewers" => generator::watch(arguments),
+        "--role=joins" => generator::join_and_leave(arguments),
+        "--role=floor" => floor::send(arguments),
+        other => Err(format!("no role {other}")),
+    }
+}

@@ -1,0 +1,109 @@
+//! The release binary, serving on free ports.
+
+use std::fs;
+use std::net::TcpListener;
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::http;
+use crate::media::Media;
+use crate::process::{Running, eventually};
+use crate::report;
+
+const START_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// All viewers of a load test come from one address.
+const LIMITS: &str = "limits: {half_open_per_address: 1000}\n";
+
+/// A serving glassline. Dropping it kills it.
+pub(crate) struct Server {
+    running: Running,
+    url: String,
+    admin_url: String,
+}
+
+impl Server {
+    /// `glassline demo`, as a newcomer starts it.
+    pub(crate) fn demo() -> Result<Self, String> {
+        let server = Self::start(&["demo"])?;
+        server.wait_until_live("demo")?;
+        Ok(server)
+    }
+
+    /// Serves `media`, and lets many viewers of one address in at once.
+    pub(crate) fn serve(media: &Media) -> Result<Self, String> {
+        let path = report::folder()?.join("glassline.yml");
+        fs::write(&path, LIMITS).map_err(|error| format!("{}: {error}", path.display()))?;
+        let source = format!("{}={}", media.name, media.source);
+        let path = path.display().to_string();
+        let server = Self::start(&["serve", &path, "--source", &source])?;
+        server.wait_until_live(media.name)?;
+        Ok(server)
+    }
+
+    fn start(arguments: &[&str]) -> Result<Self, String> {
+        let [http, media, admin] = free_ports().map_err(|error| format!("no port: {error}"))?;
+        let mut command = Command::new(env!("CARGO_BIN_EXE_glassline"));
+        command.args(arguments).env("NO_COLOR", "1");
+        for (flag, port) in [("--http", http), ("--media", media), ("--admin", admin)] {
+            command.args([flag, &port.to_string()]);
+        }
+        Ok(Self {
+            running: Running::start("glassline-bench", command)?,
+            url: format!("http://127.0.0.1:{http}"),
+            admin_url: format!("http://127.0.0.1:{admin}"),
+        })
+    }
+
+    fn wait_until_live(&self, stream: &str) -> Result<(), String> {
+        let url = format!("{}/api/v1/streams/{stream}", self.admin_url);
+        let look = || {
+            let entry: Value = http::get_json(&url)?;
+            if entry["state"] == "live" {
+                Ok(())
+            } else {
+                Err(format!("{stream} is not live: {entry}"))
+            }
+        };
+        eventually(START_TIMEOUT, look)
+            .map_err(|reason| format!("{reason}\n{}", self.running.printed()))
+    }
+
+    /// Its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.running.id()
+    }
+
+    /// `path` begins with a slash.
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("{}{path}", self.url)
+    }
+
+    /// The sum of a counter over its labels, from `/metrics`.
+    pub(crate) fn metric(&self, name: &str) -> Result<f64, String> {
+        let text = http::get(&format!("{}/metrics", self.admin_url))?.body;
+        let values: Vec<f64> = text
+            .lines()
+            .filter(|line| {
+                line.strip_prefix(name)
+                    .is_some_and(|rest| rest.starts_with(['{', ' ']))
+            })
+            .filter_map(|line| line.rsplit(' ').next()?.parse().ok())
+            .collect();
+        if values.is_empty() {
+            return Err(format!("/metrics has no {name}"));
+        }
+        Ok(values.iter().sum())
+    }
+}
+
+/// Three that nobody holds at this moment, for TCP and most probably for UDP.
+fn free_ports() -> std::io::Result<[u16; 3]> {
+    let listen = || TcpListener::bind(("127.0.0.1", 0));
+    // Held together, so that they differ.
+    let held = [listen()?, listen()?, listen()?];
+    let port = |listener: &TcpListener| listener.local_addr().map(|address| address.port());
+    Ok([port(&held[0])?, port(&held[1])?, port(&held[2])?])
+}
