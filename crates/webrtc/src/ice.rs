@@ -41,9 +41,9 @@ impl is::Sha1HmacProvider for HmacSha1 {
 
 static HMAC_SHA1: HmacSha1 = HmacSha1;
 
-/// Addresses that a peer may be seen from between ICE restarts. A phone that
-/// walks through networks needs a few; without a bound the agent's tables would
-/// grow with every port a hostile peer sends from.
+/// Addresses that a peer is remembered by. A phone that walks through networks
+/// needs a few at a time; without a bound the agent's tables would grow with
+/// every port a hostile peer sends from.
 const ADDRESSES_MAX: usize = 24;
 /// Remote candidates taken from SDP and trickle.
 const CANDIDATES_MAX: usize = 32;
@@ -221,7 +221,13 @@ impl Agent {
         let message = StunMessage::parse(datagram).map_err(|_| Dropped::MalformedStun)?;
         let known = self.validated.contains(&source);
         if !known && self.validated.len() >= ADDRESSES_MAX {
-            return Err(Dropped::TooManyAddresses);
+            if !self.lite {
+                return Err(Dropped::TooManyAddresses);
+            }
+            if !self.agent.accepts_message(&message) {
+                return Err(Dropped::ForeignStun);
+            }
+            self.forget_addresses();
         }
         let nominates = message.is_binding_request() && message.use_candidate();
         let packet = StunPacket {
@@ -243,6 +249,20 @@ impl Agent {
             return Ok(self.nominate(now, source).or(change));
         }
         Ok(change)
+    }
+
+    /// Empties the tables but for the path in use. A lite agent knows nothing
+    /// that the peer's next checks would not tell it again; a viewer whose NAT
+    /// gives it a new port now and then would otherwise go black after hours.
+    fn forget_addresses(&mut self) {
+        let local = self.agent.local_credentials().clone();
+        let remote = self.agent.remote_credentials().cloned();
+        self.agent.ice_restart(local, true);
+        if let Some(remote) = remote {
+            self.agent.set_remote_credentials(remote);
+        }
+        let path = self.path;
+        self.validated.retain(|address| Some(*address) == path);
     }
 
     /// A lite agent follows the peer's last nomination: the agent below would
