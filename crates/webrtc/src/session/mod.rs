@@ -89,7 +89,7 @@ enum State {
     Closed,
 }
 
-/// ICE and DTLS together may take this long. Half-open sessions cost memory on a
+/// ICE and DTLS together may take this long, unless told otherwise. Half-open sessions cost memory on a
 /// server; a viewer that needs longer has tried again by then.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 /// Events that wait for the owner. They are drained after every input, so that
@@ -302,6 +302,14 @@ impl Session {
     pub fn anchor(&mut self, sender: usize, timestamp: u32, at: Instant) {
         if let Some(sender) = self.senders.get_mut(sender) {
             sender.set_anchor(timestamp, at);
+        }
+    }
+
+    /// Gives the peer until `deadline` to finish the handshake, instead of ten
+    /// seconds; no use beyond 25 s, when DTLS gives up. Nothing once connected.
+    pub fn set_handshake_deadline(&mut self, deadline: Instant) {
+        if let State::Connecting { .. } = self.state {
+            self.state = State::Connecting { deadline };
         }
     }
 
