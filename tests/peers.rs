@@ -16,6 +16,9 @@ pub(crate) enum Peer {
     Chromium,
     /// GStreamer's RTSP server, through `lab/peers/rtsp-server.py`.
     RtspServer,
+    /// live555's media server. No package of Debian 12 brings it, so it may always
+    /// be missing.
+    Live555,
     /// aiortc, through `lab/peers/aiortc_whep.py`.
     Aiortc,
 }
@@ -38,17 +41,21 @@ pub(crate) fn trials(tests: Vec<Test>, announce: bool) -> Vec<Trial> {
 
 fn trial(test: &Test, announce: bool) -> Trial {
     let run = test.run;
-    match test.needs.iter().find_map(|peer| peer.absence()) {
+    let missing = test.needs.iter().find_map(|peer| {
+        let reason = peer.absence()?;
+        Some((reason, *peer == Peer::Live555 || is_skip()))
+    });
+    match missing {
         None => Trial::test(test.name, move || {
             run().map_err(|failed| point_to_logs(&failed))
         }),
-        Some(reason) if is_skip() => {
+        Some((reason, true)) => {
             if announce {
                 println!("skipped {}: {reason}", test.name);
             }
             Trial::test(test.name, run).with_ignored_flag(true)
         }
-        Some(reason) => Trial::test(test.name, move || Err(reason.into())),
+        Some((reason, false)) => Trial::test(test.name, move || Err(reason.into())),
     }
 }
 
@@ -80,6 +87,7 @@ impl Peer {
         let reason = match self {
             Peer::Chromium => chromium().and(chromedriver()).err()?,
             Peer::RtspServer => rtsp_server_check().err()?,
+            Peer::Live555 => return live555().err(),
             Peer::Aiortc => aiortc_python().err()?,
         };
         Some(format!("{reason}; `cargo xtask test` installs it"))
@@ -103,6 +111,11 @@ pub(crate) fn rtsp_server() -> Command {
     let mut command = Command::new(system_python());
     command.arg(lab("rtsp-server.py"));
     command
+}
+
+/// live555's server of the files in its working directory.
+pub(crate) fn live555() -> Result<PathBuf, String> {
+    find("live555MediaServer").ok_or_else(|| "live555MediaServer is not on the PATH".to_owned())
 }
 
 /// aiortc's WHEP viewer, ready to be run with arguments.

@@ -1,12 +1,15 @@
 //! Cameras: RTSP pulled from servers that others wrote, gone and back again.
 
+use std::fs;
 use std::net::TcpListener;
+use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use libtest_mimic::Failed;
 
 use crate::peers::{self, Peer, Test};
-use crate::process::{Running, eventually};
+use crate::process::{Running, eventually, output_folder};
 use crate::server::Server;
 use crate::webdriver::Browser;
 
@@ -30,6 +33,11 @@ pub(crate) const TESTS: &[Test] = &[
         name: "rtsp::a_camera_that_is_not_there_shows_in_the_api_and_is_retried",
         needs: &[Peer::RtspServer],
         run: a_camera_that_is_not_there_shows_in_the_api_and_is_retried,
+    },
+    Test {
+        name: "rtsp::a_file_of_live555_plays_on_when_it_begins_again",
+        needs: &[Peer::Chromium, Peer::Live555],
+        run: a_file_of_live555_plays_on_when_it_begins_again,
     },
 ];
 
@@ -99,6 +107,40 @@ fn a_camera_that_is_not_there_shows_in_the_api_and_is_retried() -> Result<(), Fa
     let _camera = Camera::start(port, &[])?;
     server.wait_for_state("cam", "live")?;
     Ok(())
+}
+
+/// live555 ends the stream at the end of the file: to us a camera that went away.
+fn a_file_of_live555_plays_on_when_it_begins_again() -> Result<(), Failed> {
+    let folder = output_folder().join("live555");
+    let clip = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/demo.h264");
+    fs::create_dir_all(&folder)
+        .and_then(|()| fs::copy(&clip, folder.join("clip.264")))
+        .map_err(|error| format!("{}: {error}", folder.display()))?;
+    let mut command = Command::new(peers::live555()?);
+    command.current_dir(&folder);
+    let live555 = Running::start("live555", command)?;
+    let port: u16 = live555.wait_for_line(Duration::from_secs(10), |line| {
+        let authority = line
+            .trim()
+            .strip_prefix("rtsp://")?
+            .strip_suffix("/<filename>")?;
+        match authority.rsplit_once(':') {
+            Some((_, port)) => port.parse().ok(),
+            None => Some(554),
+        }
+    })?;
+    let server = Server::serve(&[&format!("clip=rtsp://127.0.0.1:{port}/clip.264")])?;
+    server.wait_for_state("clip", "live")?;
+    let browser = Browser::start()?;
+    browser.open(&server.url("/clip"))?;
+    // The clip has 300 frames: more means that it began again.
+    browser.wait_until(PATIENCE, "return glassline.framesDecoded > 400")?;
+    let sessions = browser.run("return glassline.sessions")?;
+    if sessions == 1 {
+        Ok(())
+    } else {
+        Err(format!("the viewer had to join again: {sessions} sessions").into())
+    }
 }
 
 /// A GStreamer RTSP server. Dropping it kills it.
