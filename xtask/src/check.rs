@@ -3,6 +3,9 @@
 use crate::summary::{Outcome, Summary};
 use crate::{Failure, process, tidy};
 
+/// Fuzz targets are a workspace of their own, and rot unless they are built.
+const FUZZ: &str = "fuzz/Cargo.toml";
+
 /// Formatting, lints and tidiness.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     if let Some(unknown) = arguments.first() {
@@ -24,7 +27,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
 
 pub(crate) fn formatting(summary: &mut Summary) {
     summary.step("formatting", |_| {
-        process::run(&mut process::cargo(&["fmt", "--all", "--check"])).into()
+        let product = process::run(&mut process::cargo(&["fmt", "--all", "--check"]));
+        let mut fuzz = process::cargo(&["fmt", "--check", "--manifest-path", FUZZ]);
+        product.and(process::run(&mut fuzz)).into()
     });
 }
 
@@ -34,6 +39,18 @@ pub(crate) fn lints(summary: &mut Summary) {
             "clippy",
             "--workspace",
             "--all-targets",
+            "--",
+            "-D",
+            "warnings",
+        ];
+        process::run(&mut process::cargo(&arguments)).into()
+    });
+    summary.step("fuzz targets", |_| {
+        let arguments = [
+            "clippy",
+            "--no-deps",
+            "--manifest-path",
+            FUZZ,
             "--",
             "-D",
             "warnings",

@@ -15,7 +15,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         }
     }
     let mut summary = Summary::start();
-    summary.step("build tools", |_| install::build_tools().into());
+    summary.step("build tools", |_| install::fuzz_tools().into());
     summary.step("peers", |_| {
         if !with_peers {
             return Outcome::Skipped("--no-peers".to_owned());
