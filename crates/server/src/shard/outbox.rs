@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use glassline_net::{SEGMENTS_MAX, SendError, Transmit, UdpSocket};
+use glassline_net::{SEGMENTS_MAX, SendError, Sent, Transmit, UdpSocket};
 
 use super::counters::Counters;
 
@@ -18,10 +18,23 @@ const PACKET_BYTES_MAX: usize = 1500;
 /// numbers already, so dropping them would look like loss on the way.
 const BACKLOG_BYTES_MAX: usize = 16 << 20;
 
+/// What takes datagrams: the kernel's socket. On loopback it never says that it
+/// is full, whatever its send buffer, so tests have one that does.
+pub(crate) trait Sink {
+    /// See [`UdpSocket::send_batch`].
+    fn send_batch(&self, transmits: &[Transmit<'_>]) -> Sent;
+}
+
+impl Sink for UdpSocket {
+    fn send_batch(&self, transmits: &[Transmit<'_>]) -> Sent {
+        self.send_batch(transmits)
+    }
+}
+
 /// One shard's socket, its sealing scratch, and what the kernel did not take yet.
 #[derive(Debug)]
-pub(crate) struct Outbox {
-    socket: UdpSocket,
+pub(crate) struct Outbox<S: Sink = UdpSocket> {
+    socket: S,
     scratch: Box<[u8]>,
     backlog: VecDeque<Waiting>,
     backlog_bytes: usize,
@@ -44,8 +57,8 @@ pub(crate) struct Route {
     pub(crate) source: Option<IpAddr>,
 }
 
-impl Outbox {
-    pub(crate) fn new(socket: UdpSocket, counters: Arc<Counters>) -> Self {
+impl<S: Sink> Outbox<S> {
+    pub(crate) fn new(socket: S, counters: Arc<Counters>) -> Self {
         Self {
             socket,
             scratch: vec![0; SCRATCH_BYTES].into(),
@@ -55,7 +68,7 @@ impl Outbox {
         }
     }
 
-    pub(crate) fn socket(&self) -> &UdpSocket {
+    pub(crate) fn socket(&self) -> &S {
         &self.socket
     }
 
@@ -70,7 +83,7 @@ impl Outbox {
     }
 
     /// Collects media packets of one viewer.
-    pub(crate) fn batch(&mut self, route: Route) -> Batch<'_> {
+    pub(crate) fn batch(&mut self, route: Route) -> Batch<'_, S> {
         Batch {
             outbox: self,
             route,
@@ -145,8 +158,8 @@ impl Outbox {
 /// Sealed packets of one viewer, sent with as few system calls as their sizes
 /// allow: a run of equal packets and one shorter at its end is one segmented send.
 #[derive(Debug)]
-pub(crate) struct Batch<'a> {
-    outbox: &'a mut Outbox,
+pub(crate) struct Batch<'a, S: Sink = UdpSocket> {
+    outbox: &'a mut Outbox<S>,
     route: Route,
     /// Where the run under construction begins in the scratch.
     start: usize,
@@ -157,7 +170,7 @@ pub(crate) struct Batch<'a> {
     segments: usize,
 }
 
-impl Batch<'_> {
+impl<S: Sink> Batch<'_, S> {
     /// Adds the packet that `seal` writes into the buffer it is given, of 1500
     /// bytes, returning its length; 0 adds nothing.
     pub(crate) fn push(&mut self, seal: impl FnOnce(&mut [u8]) -> usize) {
@@ -202,7 +215,7 @@ impl Batch<'_> {
     }
 }
 
-impl Drop for Batch<'_> {
+impl<S: Sink> Drop for Batch<'_, S> {
     fn drop(&mut self) {
         self.flush();
     }
@@ -211,7 +224,10 @@ impl Drop for Batch<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::cell::{Cell, RefCell};
+
     use glassline_net::{Options, ReceiveBatch};
+    use glassline_sim::Rng;
 
     fn loopback() -> UdpSocket {
         UdpSocket::bind(SocketAddr::from(([127, 0, 0, 1], 0)), &Options::default())
@@ -255,5 +271,107 @@ mod tests {
                     .all(|byte| usize::from(*byte) == number)
             );
         }
+    }
+
+    /// A socket with room for so many datagrams until it is told of more.
+    #[derive(Default)]
+    struct Narrow {
+        room: Cell<usize>,
+        taken: RefCell<Vec<Vec<u8>>>,
+    }
+
+    impl Sink for Narrow {
+        fn send_batch(&self, transmits: &[Transmit<'_>]) -> Sent {
+            let mut bytes = 0;
+            for (index, transmit) in transmits.iter().enumerate() {
+                let segment = transmit.segment_size.max(1);
+                let mut offset = 0;
+                for datagram in transmit.contents.chunks(segment) {
+                    if self.room.get() == 0 {
+                        return Sent {
+                            transmits: index,
+                            offset,
+                            bytes,
+                            stopped: Some(SendError::WouldBlock),
+                        };
+                    }
+                    self.room.set(self.room.get() - 1);
+                    self.taken.borrow_mut().push(datagram.to_vec());
+                    offset += datagram.len();
+                    bytes += datagram.len();
+                }
+            }
+            Sent {
+                transmits: transmits.len(),
+                offset: 0,
+                bytes,
+                stopped: None,
+            }
+        }
+    }
+
+    fn anywhere() -> Route {
+        Route {
+            destination: SocketAddr::from(([127, 0, 0, 1], 9)),
+            source: None,
+        }
+    }
+
+    #[test]
+    fn a_full_socket_delays_packets_but_keeps_their_order_and_number() {
+        for seed in 0..200 {
+            let mut rng = Rng::new(seed);
+            let counters = Arc::new(Counters::default());
+            let mut outbox = Outbox::new(Narrow::default(), Arc::clone(&counters));
+            let mut sent = Vec::new();
+            for _ in 0..20 {
+                let room = usize::try_from(rng.below(40)).expect("few");
+                outbox.socket.room.set(room);
+                outbox.resume();
+                let mut batch = outbox.batch(anywhere());
+                for _ in 0..rng.below(60) {
+                    // Runs of equal sizes, as fragments of a picture are.
+                    let size =
+                        [1200, 1200, 1200, 700, 100][usize::try_from(rng.below(5)).expect("5")];
+                    let mut packet = vec![0; size];
+                    rng.fill(&mut packet);
+                    batch.push(|out| {
+                        out[..size].copy_from_slice(&packet);
+                        size
+                    });
+                    sent.push(packet);
+                }
+                drop(batch);
+                if rng.chance(0.5) {
+                    outbox.send(b"control", anywhere());
+                    sent.push(b"control".to_vec());
+                }
+            }
+            assert!(outbox.is_blocked(), "seed {seed}: nothing was tested");
+            while outbox.is_blocked() {
+                outbox.socket.room.set(7);
+                outbox.resume();
+            }
+            assert!(*outbox.socket.taken.borrow() == sent, "seed {seed}");
+            assert_eq!(outbox.backlog_bytes, 0, "seed {seed}");
+            assert_eq!(counters.dropped_backlog.get(), 0, "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn a_socket_that_stays_full_costs_bounded_memory_and_is_counted() {
+        let counters = Arc::new(Counters::default());
+        let mut outbox = Outbox::new(Narrow::default(), Arc::clone(&counters));
+        let packets = BACKLOG_BYTES_MAX / 1000 + 5_000;
+        for _ in 0..packets {
+            outbox.send(&[0; 1000], anywhere());
+        }
+        let dropped = usize::try_from(counters.dropped_backlog.get()).expect("few");
+        assert!(outbox.backlog_bytes <= BACKLOG_BYTES_MAX);
+        assert_eq!(outbox.backlog_bytes / 1000 + dropped, packets);
+        outbox.socket.room.set(usize::MAX);
+        outbox.resume();
+        assert!(!outbox.is_blocked());
+        assert_eq!(outbox.socket.taken.borrow().len(), packets - dropped);
     }
 }

@@ -24,11 +24,10 @@ impl Timers {
         self.heap.peek().map(|Reverse((at, _))| *at)
     }
 
-    /// Takes one entry that is due at `now`.
-    pub(crate) fn pop_due(&mut self, now: Instant) -> Option<(Instant, Key)> {
-        if self.next()? > now {
-            return None;
+    /// Moves the entries that are due at `now` to `out`, earliest first.
+    pub(crate) fn take_due(&mut self, now: Instant, out: &mut Vec<(Instant, Key)>) {
+        while self.next().is_some_and(|at| at <= now) {
+            out.extend(self.heap.pop().map(|Reverse(entry)| entry));
         }
-        self.heap.pop().map(|Reverse(entry)| entry)
     }
 }

@@ -359,12 +359,14 @@ impl Viewer {
         }
     }
 
-    /// When this viewer has to be served next.
-    pub(super) fn deadline(&mut self, now: Instant) -> Option<Instant> {
-        let waits = self
-            .outlets
-            .iter()
-            .any(|outlet| outlet.kind() == Kind::Video && outlet.front().is_some());
+    /// When this viewer has to be served next. Media is no reason while the
+    /// socket is `blocked`: everybody is served once it is not.
+    pub(super) fn deadline(&mut self, now: Instant, blocked: bool) -> Option<Instant> {
+        let waits = !blocked
+            && self
+                .outlets
+                .iter()
+                .any(|outlet| outlet.kind() == Kind::Video && outlet.front().is_some());
         let paced = if waits {
             self.pacer.deadline().map(|at| at.max(now))
         } else {

@@ -49,6 +49,8 @@ pub(super) struct Worker {
     by_session: HashMap<SessionId, Key>,
     feeds: Vec<Feed>,
     timers: Timers,
+    /// Empty between turns, kept for their room.
+    due: Vec<(Instant, Key)>,
     bursts: Vec<Arc<Burst>>,
     stopping: bool,
 }
@@ -94,6 +96,7 @@ impl Worker {
             by_session: HashMap::new(),
             feeds: Vec::new(),
             timers: Timers::default(),
+            due: Vec::new(),
             bursts: Vec::new(),
             stopping: false,
         })
@@ -151,7 +154,7 @@ impl Worker {
                     stages: &mut stages,
                 };
                 viewer.flush(Instant::now(), &mut lent);
-                arm(viewer, key, now, &mut self.timers);
+                arm(viewer, key, now, &mut self.timers, &self.outbox);
             }
             bursts.clear();
         }
@@ -486,7 +489,7 @@ impl Worker {
             stages: &mut stages,
         };
         let served = viewer.serve(now, &mut lent);
-        arm(viewer, key, now, &mut self.timers);
+        arm(viewer, key, now, &mut self.timers, &self.outbox);
         drop(stages);
         if served == Served::Closed
             && let Some(viewer) = self.release(key)
@@ -503,7 +506,11 @@ impl Worker {
 
     fn expire(&mut self) {
         let now = Instant::now();
-        while let Some((at, key)) = self.timers.pop_due(now) {
+        // Once each: one that is due again at once has its turn after the others
+        // and after the socket.
+        let mut due = std::mem::take(&mut self.due);
+        self.timers.take_due(now, &mut due);
+        for (at, key) in due.drain(..) {
             let Some(viewer) = self.viewers.get_mut(key) else {
                 continue;
             };
@@ -516,12 +523,19 @@ impl Worker {
             }
             self.serve(key, now);
         }
+        self.due = due;
     }
 
     /// Goes on where the full socket stopped us, and asks to be told when it can.
     fn unblock(&mut self) {
         if self.outbox.is_blocked() {
             self.outbox.resume();
+            if !self.outbox.is_blocked() {
+                let now = Instant::now();
+                for key in self.viewers.keys() {
+                    self.serve(key, now);
+                }
+            }
         }
         let blocked = self.outbox.is_blocked();
         if blocked == self.waits_writable {
@@ -541,18 +555,12 @@ impl Worker {
             Ok(()) => self.waits_writable = blocked,
             Err(error) => tracing::error!(%error, shard = self.index, "cannot wait for the socket"),
         }
-        if !blocked {
-            let now = Instant::now();
-            for key in self.viewers.keys() {
-                self.serve(key, now);
-            }
-        }
     }
 }
 
 /// Sets the viewer's timer if it has to be served earlier than known.
-fn arm(viewer: &mut Viewer, key: Key, now: Instant, timers: &mut Timers) {
-    if let Some(at) = viewer.deadline(now)
+fn arm(viewer: &mut Viewer, key: Key, now: Instant, timers: &mut Timers, outbox: &Outbox) {
+    if let Some(at) = viewer.deadline(now, outbox.is_blocked())
         && viewer.armed.is_none_or(|armed| at < armed)
     {
         viewer.armed = Some(at);
