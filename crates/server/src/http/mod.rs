@@ -120,8 +120,10 @@ async fn not_found(request: Request) -> Response {
 /// preflights: a page without a token shows nothing by itself.
 async fn read_token(State(app): State<App>, request: Request, next: Next) -> Response {
     let path = request.uri().path();
+    // A target that is no path (RFC 9112 §3.2.3) begins without a slash or is empty.
+    let name = path.strip_prefix('/').unwrap_or(path);
     let is_page =
-        request.method() == Method::GET && (path.starts_with("/-/") || !path[1..].contains('/'));
+        request.method() == Method::GET && (name.starts_with("-/") || !name.contains('/'));
     if !is_page && request.method() != Method::OPTIONS {
         let token = app.config.auth.read_token.as_ref();
         if let Err(problem) = auth::may_read(token, request.headers(), request.uri()) {

@@ -106,8 +106,7 @@ pub(super) async fn change(
 ) -> Result<Response, Problem> {
     expect_type(&headers, FRAGMENT)?;
     let entry = find(&app, &name, &session)?;
-    let fragment =
-        Fragment::parse(text(&body)?).map_err(|error| Problem::bad_request(error.to_string()))?;
+    let fragment = Fragment::parse(text(&body)?).map_err(malformed)?;
     let restarts = fragment
         .credentials()
         .filter(|theirs| theirs.ufrag != entry.ice().peer_ufrag);
@@ -392,6 +391,11 @@ fn busy() -> Problem {
     )
 }
 
+fn malformed(error: glassline_webrtc::sdp::Error) -> Problem {
+    let line = error.line;
+    Problem::bad_request(error.to_string()).with("line", line)
+}
+
 fn refused(error: AcceptError) -> Problem {
     match error {
         AcceptError::Negotiation(NegotiationError::NoCodec {
@@ -409,10 +413,7 @@ fn refused(error: AcceptError) -> Problem {
                 .with("wanted", wanted)
                 .with("offered", offered)
         }
-        AcceptError::Malformed(error) => {
-            let line = error.line;
-            Problem::bad_request(error.to_string()).with("line", line)
-        }
+        AcceptError::Malformed(error) => malformed(error),
         other => Problem::bad_request(other.to_string()),
     }
 }

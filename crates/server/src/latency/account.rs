@@ -79,8 +79,10 @@ impl Account {
         // A merged account may hold many viewers' frames: only time bounds it.
         let old = |at: Instant| now.saturating_duration_since(at) > STAGE_WINDOW;
         self.frames.retain(|(at, _)| !old(*at));
-        let unmatched = self.misses.iter().map(|(_, unmatched, _)| unmatched).sum();
-        let lost = self.misses.iter().map(|(.., lost)| lost).sum();
+        // What a page claims is not bounded.
+        let sum = |sum: u64, count: &u64| sum.saturating_add(*count);
+        let unmatched = self.misses.iter().map(|(_, it, _)| it).fold(0, sum);
+        let lost = self.misses.iter().map(|(.., it)| it).fold(0, sum);
         let frames = || self.frames.iter().map(|(_, frame)| frame);
         let stages = Stage::ALL
             .into_iter()

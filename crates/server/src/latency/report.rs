@@ -125,7 +125,7 @@ pub fn join(
         let stamps = stamps.get(place).and_then(Option::as_ref);
         match stamps.and_then(|stamps| sample(report, frame, stamps, code, clock)) {
             Some(sample) => joined.frames.push(sample),
-            None => joined.unmatched += 1,
+            None => joined.unmatched = joined.unmatched.saturating_add(1),
         }
     }
     joined
