@@ -80,7 +80,11 @@ pub(super) fn answer(app: &App, name: &str, ends: Ends, offer: &str) -> Result<A
         wall: app.clock.wall(),
         tracks: &tracks,
     };
-    let (session, answer) = Session::accept(config, offer, now).map_err(refused)?;
+    let (mut session, answer) = Session::accept(config, offer, now).map_err(refused)?;
+    // An absurd number of seconds leaves the session's own bound.
+    if let Some(deadline) = now.checked_add(app.config.limits.handshake()) {
+        session.set_handshake_deadline(deadline);
+    }
     let peer_ufrag = session
         .remote_credentials()
         .map_or_else(String::new, |theirs| theirs.ufrag.clone());
