@@ -5,8 +5,9 @@ use std::time::Duration;
 use libtest_mimic::Failed;
 use serde_json::Value;
 
+use crate::http;
 use crate::peers::{Peer, Test};
-use crate::server::Server;
+use crate::server::{Server, run_to_end};
 use crate::webdriver::Browser;
 
 const NEEDS: &[Peer] = &[Peer::Chromium];
@@ -69,30 +70,54 @@ fn plays_the_demo_with_sound_and_tells_where_the_time_goes() -> Result<(), Faile
     ensure(page["fps"].as_f64() >= Some(20.0), "frame rate", &page)?;
     ensure(page["audioEnergy"].as_f64() > Some(0.0), "sound", &page)?;
     ensure(page["sessions"] == 1, "one session", &page)?;
-    every_stage_is_there(&page)?;
-    stages_add_up_to_the_measured_delay(&page)
+    every_stage_is_there(&page["stages"])?;
+    stages_add_up_to_the_measured_delay(&page)?;
+    trace_tells_the_same(&server)
 }
 
+const STAGES: [&str; 8] = [
+    "ingest",
+    "hub",
+    "pace",
+    "send",
+    "network",
+    "jitter_buffer",
+    "decode",
+    "render",
+];
+
 /// The waterfall, in the order of the media's way.
-fn every_stage_is_there(page: &Value) -> Result<(), Failed> {
-    let stages: Vec<&str> = page["stages"]
+fn every_stage_is_there(stages: &Value) -> Result<(), Failed> {
+    let found: Vec<&str> = stages
         .as_array()
         .into_iter()
         .flatten()
         .filter(|stage| stage["count"].as_u64() > Some(0))
         .filter_map(|stage| stage["stage"].as_str())
         .collect();
-    let expected = [
-        "ingest",
-        "hub",
-        "pace",
-        "send",
-        "network",
-        "jitter_buffer",
-        "decode",
-        "render",
-    ];
-    ensure(stages == expected, "stages", &page["stages"])
+    ensure(found == STAGES, "stages", stages)
+}
+
+/// The API and `glassline trace` while the page watches.
+fn trace_tells_the_same(server: &Server) -> Result<(), Failed> {
+    let latency = http::get_json(&server.url("/api/v1/streams/demo/latency"))?;
+    every_stage_is_there(&latency["stages"])?;
+    let measured = latency["glass_to_glass"]["p50_ms"].as_f64();
+    ensure(measured > Some(0.0), "glass to glass", &latency)?;
+    let viewers = latency["viewers"].as_array().map(Vec::len);
+    ensure(viewers == Some(1), "one viewer reports", &latency)?;
+
+    let url = server.url("");
+    let (status, table) = run_to_end(&["trace", "demo", "--url", &url])?;
+    let tells_all = STAGES.iter().all(|stage| table.contains(stage));
+    ensure(
+        status.success() && tells_all,
+        "the table",
+        &Value::from(table),
+    )?;
+    let (_, json) = run_to_end(&["trace", "demo", "--url", &url, "--json", "-"])?;
+    let same: Value = serde_json::from_str(&json).map_err(|error| format!("{error}: {json}"))?;
+    every_stage_is_there(&same["stages"])
 }
 
 /// Frame by frame, the sum of the stages is the delay that the burnt-in frame code

@@ -42,6 +42,11 @@ pub(crate) const TESTS: &[Test] = &[
         run: a_wrong_flag_is_a_usage_error,
     },
     Test {
+        name: "commands::trace_names_a_stream_that_is_not_there",
+        needs: &[],
+        run: trace_names_a_stream_that_is_not_there,
+    },
+    Test {
         name: "commands::sigterm_drains",
         needs: &[],
         run: sigterm_drains,
@@ -104,6 +109,15 @@ fn config_check_passes_a_good_file() -> Result<(), Failed> {
 
 fn a_wrong_flag_is_a_usage_error() -> Result<(), Failed> {
     fails_with(&["serve", "--sauce", "x"], 2, &["--sauce"])
+}
+
+fn trace_names_a_stream_that_is_not_there() -> Result<(), Failed> {
+    let server = Server::serve(&["demo"])?;
+    fails_with(
+        &["trace", "nothing", "--url", &server.url("")],
+        1,
+        &["nothing"],
+    )
 }
 
 fn sigterm_drains() -> Result<(), Failed> {
