@@ -260,6 +260,8 @@ impl Stream {
     /// for as long as the subscription lives.
     pub fn subscribe(self: &Arc<Self>, wake: Arc<dyn Wake>) -> Subscription {
         let mut inner = self.lock();
+        // Those who left while nothing was published.
+        inner.subscribers.retain(|it| it.strong_count() > 0);
         inner.subscribers.push(Arc::downgrade(&wake));
         let cursors = inner.rings.iter().map(Ring::next_index).collect();
         drop(inner);
