@@ -283,6 +283,16 @@ impl Stream {
         out
     }
 
+    /// The bursts of `track` from number `index` on that the ring still holds,
+    /// for a reader that moves to another subscription.
+    pub fn since(&self, track: usize, index: u64) -> Vec<Arc<Burst>> {
+        let mut out = Vec::new();
+        if let Some(ring) = self.lock().rings.get(track) {
+            ring.read_from(index, &mut out);
+        }
+        out
+    }
+
     /// The burst that holds packet `number` of `track`, and the packet's place
     /// in it; `None` if it left the ring or never was.
     pub fn find(&self, track: usize, number: u64) -> Option<(Arc<Burst>, usize)> {

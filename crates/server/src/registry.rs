@@ -100,7 +100,12 @@ pub enum Home {
 }
 
 impl Entry {
-    /// Where the session is; hold the lock only briefly.
+    /// Where the session is; hold the lock only briefly, and take no lock of the
+    /// registry under it.
+    ///
+    /// Commands to the shard named here are sent under the lock, and so is the
+    /// viewer itself when it moves: whoever comes later finds it before them in
+    /// the inbox of its new shard.
     pub fn home(&self) -> MutexGuard<'_, Home> {
         self.home.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -175,9 +180,13 @@ impl Registry {
     }
 
     /// Lets STUN requests for `ufrag` lead to `entry` too, after an ICE restart.
-    /// Only the two latest fragments of a session count.
+    /// Only the two latest fragments of a session count, and none of one that
+    /// has ended meanwhile.
     pub fn add_ufrag(&self, entry: &Arc<Entry>, ufrag: &str) {
         let mut inner = self.lock();
+        if !inner.by_id.contains_key(&entry.id) {
+            return;
+        }
         let mut ufrags = entry.ufrags.lock().unwrap_or_else(PoisonError::into_inner);
         if ufrags.len() > 1 {
             let oldest = ufrags.remove(0);

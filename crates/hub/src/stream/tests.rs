@@ -64,6 +64,15 @@ fn a_subscriber_gets_every_burst_once_and_one_wake_each() {
     );
     assert_eq!(bell.0.load(Ordering::Relaxed), 4);
     assert_eq!(stream.since_keyframe(0).len(), 4);
+    let since = |index| {
+        stream
+            .since(0, index)
+            .iter()
+            .map(|b| b.index)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!((since(2), since(4)), (vec![2, 3], vec![]));
+    assert!(stream.since(7, 0).is_empty(), "no such track");
     drop(subscription);
     drop(bell);
     publisher

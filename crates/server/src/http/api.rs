@@ -15,8 +15,8 @@ use tokio::sync::oneshot;
 use super::problem::Problem;
 use super::{App, whep};
 use crate::latency::{self, Report, StreamLatency, ViewerLatency};
-use crate::registry::Home;
-use crate::shard::Command;
+use crate::registry::{Entry, Home};
+use crate::shard::{Command, FrameStamps};
 
 pub(super) fn router() -> Router<App> {
     Router::new()
@@ -212,29 +212,45 @@ pub(super) async fn report(
     report
         .check()
         .map_err(|error| Problem::bad_request(error.to_string()))?;
-    let shard = match *entry.home() {
-        Home::Shard(index) => app.shared.shard(index),
-        Home::Waiting(_) | Home::Gone => None,
-    };
-    let shard = shard.ok_or_else(Problem::no_session)?;
+    let stamps = ask(&app, &entry, report.timestamps())?
+        .await
+        .map_err(|_| Problem::no_session())?;
+    let joined = latency::join(&report, &stamps, app.codes.get(&name).as_ref(), &app.clock);
+    let figures = app
+        .board
+        .report(&entry.stream, &entry.id, joined, Instant::now());
+    // It may have left while its shard was asked; then nobody else will clear this.
+    if app.shared.registry.by_id(&entry.id).is_none() {
+        app.board.forget(&entry.stream, &entry.id);
+    }
+    Ok(Json(figures))
+}
+
+/// Asks the viewer's shard when frames passed its stages; no reply comes from a
+/// shard that does not know the viewer any more.
+fn ask(
+    app: &App,
+    entry: &Entry,
+    timestamps: Vec<u32>,
+) -> Result<oneshot::Receiver<Vec<Option<FrameStamps>>>, Problem> {
     let (reply, stamps) = oneshot::channel();
     let ask = Command::Stamps {
         session: entry.id.clone(),
-        timestamps: report.timestamps(),
+        timestamps,
         reply,
     };
-    shard.send(ask).map_err(|_| {
+    let home = entry.home();
+    let shard = match &*home {
+        Home::Shard(index) => app.shared.shard(*index),
+        Home::Waiting(_) | Home::Gone => None,
+    };
+    let sent = shard.ok_or_else(Problem::no_session)?.send(ask);
+    drop(home);
+    sent.map_err(|_| {
         Problem::try_later(
             "Server busy",
             "the viewer's shard has too many requests waiting",
         )
     })?;
-    let stamps = stamps.await.map_err(|_| Problem::no_session())?;
-    let joined = latency::join(&report, &stamps, app.codes.get(&name).as_ref(), &app.clock);
-    Ok(Json(app.board.report(
-        &entry.stream,
-        &entry.id,
-        joined,
-        Instant::now(),
-    )))
+    Ok(stamps)
 }

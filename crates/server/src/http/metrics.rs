@@ -127,7 +127,7 @@ fn streams(app: &App, text: &mut String) {
 type Read = fn(&Counters) -> &Counter;
 
 fn shards(app: &App, text: &mut String) {
-    let plain: [(&str, &str, Read); 11] = [
+    let plain: [(&str, &str, Read); 12] = [
         (
             "egress_packets_total",
             "Media packets handed to the kernel.",
@@ -156,6 +156,11 @@ fn shards(app: &App, text: &mut String) {
             |c| &c.received,
         ),
         ("joins_total", "Viewers whose media began.", |c| &c.joined),
+        (
+            "viewer_moves_total",
+            "Viewers handed over to another shard, because their address changed.",
+            |c| &c.moves,
+        ),
         (
             "handshakes_failed_total",
             "Sessions that ended before their media began.",

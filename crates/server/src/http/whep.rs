@@ -155,7 +155,8 @@ fn restart(
     let expected = headers
         .get(header::IF_MATCH)
         .and_then(|value| value.to_str().ok());
-    let current = entry.ice().etag.clone();
+    // Held to the end: of two restarts with one tag only one may win.
+    let mut ice = entry.ice();
     match expected {
         None => {
             let detail = "an ICE restart needs If-Match: * or the session's ETag";
@@ -165,9 +166,10 @@ fn restart(
                 detail,
             ));
         }
-        Some(tag) if tag != "*" && tag != current => {
+        Some(tag) if tag != "*" && tag != ice.etag => {
             let detail = format!(
-                "the session's ETag is {current}, not {tag}: its ICE was restarted meanwhile"
+                "the session's ETag is {}, not {tag}: its ICE was restarted meanwhile",
+                ice.etag
             );
             return Err(Problem::new(
                 StatusCode::PRECONDITION_FAILED,
@@ -184,12 +186,11 @@ fn restart(
         ufrag: secrets.ufrag,
         pwd: secrets.pwd,
     };
-    app.shared.registry.add_ufrag(entry, &ours.ufrag);
-    let etag = format!("\"{}\"", ours.ufrag);
-    *entry.ice() = IceTag {
+    let tag = IceTag {
         peer_ufrag: theirs.ufrag.clone(),
-        etag: etag.clone(),
+        etag: format!("\"{}\"", ours.ufrag),
     };
+    let ufrag = ours.ufrag.clone();
     let body =
         glassline_webrtc::sdp::restart_fragment(fragment, &ours, &candidates(app, ends.local.ip()));
     reach(app, entry, |home| match home {
@@ -205,10 +206,12 @@ fn restart(
             theirs,
         }),
     })?;
+    app.shared.registry.add_ufrag(entry, &ufrag);
     let headers = [
         (header::CONTENT_TYPE, FRAGMENT.to_owned()),
-        (header::ETAG, etag),
+        (header::ETAG, tag.etag.clone()),
     ];
+    *ice = tag;
     Ok((StatusCode::OK, headers, body).into_response())
 }
 
@@ -218,20 +221,23 @@ pub(super) async fn leave(
     Path((name, session)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
     let entry = find(&app, &name, &session)?;
-    let home = std::mem::replace(&mut *entry.home(), Home::Gone);
-    app.shared.registry.remove(&entry.id);
-    match home {
+    let mut home = entry.home();
+    match &*home {
         Home::Shard(index) => {
-            if let Some(shard) = app.shared.shard(index) {
+            if let Some(shard) = app.shared.shard(*index) {
                 shard
                     .send(Command::Leave(entry.id.clone()))
                     .map_err(|_| busy())?;
             }
         }
-        // Its permit locks the registry: not under the lock of its home.
-        Home::Waiting(viewer) => drop(viewer),
+        Home::Waiting(_) => {}
         Home::Gone => return Err(Problem::no_session()),
     }
+    let left = std::mem::replace(&mut *home, Home::Gone);
+    drop(home);
+    app.shared.registry.remove(&entry.id);
+    // A waiting viewer's permit locks the registry, so it goes last.
+    drop(left);
     Ok(StatusCode::OK.into_response())
 }
 
@@ -280,19 +286,16 @@ fn reach(
     entry: &Entry,
     change: impl FnOnce(Reached<'_>) -> Option<Command>,
 ) -> Result<(), Problem> {
-    let mut home = entry.home();
-    let (shard, command) = match &mut *home {
+    match &mut *entry.home() {
         Home::Waiting(viewer) => {
             change(Reached::Waiting(viewer));
-            return Ok(());
+            Ok(())
         }
-        Home::Shard(index) => (app.shared.shard(*index), change(Reached::Shard)),
-        Home::Gone => return Err(Problem::no_session()),
-    };
-    drop(home);
-    match (shard, command) {
-        (Some(shard), Some(command)) => shard.send(command).map_err(|_| busy()),
-        _ => Ok(()),
+        Home::Shard(index) => match (app.shared.shard(*index), change(Reached::Shard)) {
+            (Some(shard), Some(command)) => shard.send(command).map_err(|_| busy()),
+            _ => Ok(()),
+        },
+        Home::Gone => Err(Problem::no_session()),
     }
 }
 

@@ -47,6 +47,8 @@ pub struct Counters {
     pub dropped_backlog: Counter,
     /// Viewers whose media began.
     pub joined: Counter,
+    /// Viewers handed over to another shard.
+    pub moves: Counter,
     /// Sessions that ended before their handshake was done.
     pub handshakes_failed: Counter,
     /// Commands lost because the shard's inbox was full.

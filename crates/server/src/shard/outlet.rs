@@ -168,6 +168,11 @@ impl Outlet {
         dropped
     }
 
+    /// Index of the burst that it waits for; `None` before its start.
+    pub(crate) fn next(&self) -> Option<u64> {
+        self.next
+    }
+
     /// No picture can be decoded until the next keyframe.
     pub(crate) fn wants_keyframe(&self) -> bool {
         self.wants_keyframe

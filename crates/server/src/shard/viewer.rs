@@ -56,8 +56,6 @@ pub(super) struct Lent<'a> {
 pub(super) enum Served {
     /// It goes on.
     Alive,
-    /// Its datagrams come from elsewhere now, maybe to another shard.
-    Moved,
     /// It is over.
     Closed,
 }
@@ -126,23 +124,34 @@ impl Viewer {
         self.log.find(timestamp)
     }
 
-    /// Notes where an authentic datagram came from; true if that is news.
-    pub(super) fn note_address(&mut self, from: SocketAddr, to: Option<IpAddr>) -> bool {
+    /// Notes where an authentic datagram came from; returns the address that is
+    /// forgotten for it if there are too many: the oldest that is not in use.
+    pub(super) fn note_address(
+        &mut self,
+        from: SocketAddr,
+        to: Option<IpAddr>,
+    ) -> Option<SocketAddr> {
         self.source = to;
-        if self.addresses.contains(&from) || self.addresses.len() == ADDRESSES_MAX {
-            return false;
+        if self.addresses.contains(&from) {
+            return None;
         }
+        let used = self.session.peer();
+        let spare = self
+            .addresses
+            .iter()
+            .position(|address| Some(*address) != used)
+            .filter(|_| self.addresses.len() >= ADDRESSES_MAX);
+        let forgotten = spare.map(|place| self.addresses.remove(place));
         self.addresses.push(from);
-        true
+        forgotten
     }
 
     /// Does what the session has to do: events, datagrams, media that may leave.
     pub(super) fn serve(&mut self, now: Instant, lent: &mut Lent<'_>) -> Served {
         let mut served = Served::Alive;
         while let Some(event) = self.session.poll_event() {
-            match self.on_event(event, now, lent) {
-                Served::Alive => {}
-                changed => served = changed,
+            if self.on_event(event, now, lent) == Served::Closed {
+                served = Served::Closed;
             }
         }
         // Control first: media that overtakes the last datagram of the handshake
@@ -177,7 +186,6 @@ impl Viewer {
                 self.stream.request_keyframe();
             }
             Event::Nack { sender, lost, .. } => self.repair(sender, &lost, now, lent),
-            Event::AddressChanged { .. } => return Served::Moved,
             Event::Closed(reason) => {
                 if self.is_joined() {
                     tracing::info!(session = %self.id, stream = %self.stream.name(), %reason, "viewer left");
@@ -236,6 +244,21 @@ impl Viewer {
         }
         if outlet.wants_keyframe() {
             self.stream.request_keyframe();
+        }
+    }
+
+    /// Takes what was published while it moved from one shard to another: neither
+    /// may have read that for it.
+    pub(super) fn resume(&mut self, now: Instant, counters: &Counters) {
+        let places: Vec<_> = self
+            .outlets
+            .iter()
+            .filter_map(|outlet| Some((outlet.track, outlet.next()?)))
+            .collect();
+        for (track, next) in places {
+            for burst in self.stream.since(track, next) {
+                self.offer(&burst, now, counters);
+            }
         }
     }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use glassline_media::Burst;
 use glassline_net::{ReceiveBatch, UdpSocket};
-use glassline_webrtc::{DatagramKind, classify, stun_username};
+use glassline_webrtc::stun_username;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 
@@ -167,6 +167,9 @@ impl Worker {
             match command {
                 Command::Adopt(viewer) => {
                     let key = self.adopt(viewer);
+                    if let Some(viewer) = self.viewers.get_mut(key) {
+                        viewer.resume(now, &self.counters);
+                    }
                     self.serve(key, now);
                 }
                 Command::Forward {
@@ -174,40 +177,14 @@ impl Worker {
                     from,
                     datagram,
                 } => self.take_forwarded(&session, from, *datagram),
-                Command::Leave(session) => {
-                    self.change(&session, now, |viewer| viewer.session.close(now));
-                }
-                Command::Trickle(session, candidates) => self.change(&session, now, |viewer| {
-                    for candidate in &candidates {
-                        viewer.session.add_remote_candidate(candidate, now);
+                Command::Leave(ref session)
+                | Command::Trickle(ref session, _)
+                | Command::Restart { ref session, .. }
+                | Command::Stamps { ref session, .. } => {
+                    match self.by_session.get(session).copied() {
+                        Some(key) => self.change(key, command, now),
+                        None => self.pass_on(&session.clone(), command),
                     }
-                }),
-                Command::Restart {
-                    session,
-                    ours,
-                    theirs,
-                } => {
-                    self.change(&session, now, |viewer| {
-                        viewer.session.restart_ice(ours, theirs, now);
-                    });
-                }
-                Command::Stamps {
-                    session,
-                    timestamps,
-                    reply,
-                } => {
-                    let viewer = self
-                        .by_session
-                        .get(&session)
-                        .and_then(|key| self.viewers.get_mut(*key));
-                    let stamps = viewer.map_or_else(Vec::new, |viewer| {
-                        timestamps
-                            .iter()
-                            .map(|timestamp| viewer.frame(*timestamp))
-                            .collect()
-                    });
-                    // Whoever asked may have gone; then nobody wants to know.
-                    let _ = reply.send(stamps);
                 }
                 Command::Stop => {
                     for key in self.viewers.keys() {
@@ -222,14 +199,43 @@ impl Worker {
         }
     }
 
-    /// Changes one viewer from outside and serves it at once.
-    fn change(&mut self, session: &SessionId, now: Instant, change: impl FnOnce(&mut Viewer)) {
-        let Some(key) = self.by_session.get(session).copied() else {
+    /// Does to one of our viewers what was asked, and serves it at once.
+    fn change(&mut self, key: Key, command: Command, now: Instant) {
+        let Some(viewer) = self.viewers.get_mut(key) else {
             return;
         };
-        if let Some(viewer) = self.viewers.get_mut(key) {
-            change(viewer);
-            self.serve(key, now);
+        match command {
+            Command::Leave(_) => viewer.session.close(now),
+            Command::Trickle(_, candidates) => {
+                for candidate in &candidates {
+                    viewer.session.add_remote_candidate(candidate, now);
+                }
+            }
+            Command::Restart { ours, theirs, .. } => viewer.session.restart_ice(ours, theirs, now),
+            Command::Stamps {
+                timestamps, reply, ..
+            } => {
+                let stamps = timestamps.into_iter().map(|it| viewer.frame(it)).collect();
+                // Whoever asked may have gone; then nobody wants to know.
+                let _ = reply.send(stamps);
+                return;
+            }
+            _ => return,
+        }
+        self.serve(key, now);
+    }
+
+    /// A request that was on its way to us while its viewer moved on.
+    fn pass_on(&self, session: &SessionId, command: Command) {
+        let Some(entry) = self.shared.registry.by_id(session) else {
+            return;
+        };
+        if let Home::Shard(index) = *entry.home()
+            && index != self.index
+            && let Some(shard) = self.shared.shard(index)
+        {
+            // A full inbox counts it.
+            let _ = shard.send(command);
         }
     }
 
@@ -274,18 +280,16 @@ impl Worker {
     }
 
     fn take(&mut self, bytes: &mut [u8], path: Path, now: Instant) {
-        if let Some(key) = self.by_address.get(&path.source).copied() {
+        let ufrag = stun_username(bytes).map(|(ours, _)| ours);
+        if let Some(key) = self.by_address.get(&path.source).copied()
+            && let Some(viewer) = self.viewers.get_mut(key)
+            // The address may have a new owner: a page that was reloaded.
+            && ufrag.is_none_or(|ufrag| ufrag == viewer.session.local_credentials().ufrag)
+        {
             self.give(key, bytes, path, now);
             return;
         }
-        let stun = bytes
-            .first()
-            .is_some_and(|first| classify(*first) == DatagramKind::Stun);
-        let entry = stun
-            .then(|| stun_username(bytes))
-            .flatten()
-            .and_then(|(ours, _)| self.shared.registry.by_ufrag(ours));
-        match entry {
+        match ufrag.and_then(|ufrag| self.shared.registry.by_ufrag(ufrag)) {
             Some(entry) => self.knock(&entry, bytes, path, now),
             None => self.counters.stray.add(1),
         }
@@ -301,13 +305,21 @@ impl Worker {
             .handle_datagram(now, path.source, path.destination, bytes)
         {
             Ok(_) => {
-                if viewer.note_address(path.source, path.local) {
-                    self.by_address.insert(path.source, key);
+                if let Some(forgotten) = viewer.note_address(path.source, path.local) {
+                    self.unlink(forgotten, key);
                 }
+                self.by_address.insert(path.source, key);
             }
             Err(_) => self.counters.refused.add(1),
         }
         self.serve(key, now);
+    }
+
+    /// Lets `address` lead to `key` no more.
+    fn unlink(&mut self, address: SocketAddr, key: Key) {
+        if self.by_address.get(&address) == Some(&key) {
+            self.by_address.remove(&address);
+        }
     }
 
     /// A STUN request from an unknown address for a known session.
@@ -329,6 +341,7 @@ impl Worker {
                 drop(home);
                 viewer.note_address(path.source, path.local);
                 let key = self.adopt(viewer);
+                self.by_address.insert(path.source, key);
                 self.serve(key, now);
             }
             Home::Shard(index) => {
@@ -395,29 +408,44 @@ impl Worker {
             self.counters.refused.add(1);
             return;
         }
-        viewer.note_address(path.source, path.local);
-        if self.serve(key, now) == Served::Moved {
-            self.hand_over(key, from);
+        let forgotten = viewer.note_address(path.source, path.local);
+        // Before the handshake is done, too: a viewer with two networks may be
+        // first seen from one and then choose the other.
+        let moved = viewer.session.peer() == Some(path.source);
+        if let Some(forgotten) = forgotten {
+            self.unlink(forgotten, key);
+        }
+        if self.serve(key, now) == Served::Alive && moved {
+            self.hand_over(key, from, now);
         }
     }
 
-    fn hand_over(&mut self, key: Key, to: usize) {
-        let Some(shard) = self.shared.shard(to).cloned() else {
+    fn hand_over(&mut self, key: Key, to: usize, now: Instant) {
+        let viewer = self.viewers.get_mut(key);
+        let entry = viewer.and_then(|viewer| self.shared.registry.by_id(viewer.id()));
+        let (Some(entry), Some(shard)) = (entry, self.shared.shard(to).cloned()) else {
             return;
         };
+        let mut home = entry.home();
+        // Deleted: the command to let it go waits in our inbox, not in the other's.
+        if !matches!(*home, Home::Shard(owner) if owner == self.index) {
+            return;
+        }
         let Some(viewer) = self.release(key) else {
             return;
         };
-        let entry = self.shared.registry.by_id(viewer.id());
-        if let Some(entry) = &entry {
-            *entry.home() = Home::Shard(to);
-        }
-        if let Err(Command::Adopt(viewer)) = shard.send(Command::Adopt(viewer)) {
-            // Its inbox is full: it stays here, and its next request tries again.
-            if let Some(entry) = entry {
-                *entry.home() = Home::Shard(self.index);
+        match shard.send(Command::Adopt(viewer)) {
+            Ok(()) => {
+                *home = Home::Shard(to);
+                self.counters.moves.add(1);
             }
-            self.adopt(viewer);
+            // Its inbox is full: the viewer stays, and its next request tries again.
+            Err(Command::Adopt(viewer)) => {
+                drop(home);
+                let key = self.adopt(viewer);
+                self.serve(key, now);
+            }
+            Err(_) => {}
         }
     }
 
@@ -425,13 +453,18 @@ impl Worker {
     fn adopt(&mut self, viewer: Box<Viewer>) -> Key {
         let stream = Arc::clone(viewer.stream());
         let session = viewer.id().clone();
-        let addresses = viewer.addresses.clone();
+        let (used, addresses) = (viewer.session.peer(), viewer.addresses.clone());
         let key = self.viewers.insert(viewer);
         if let Some(viewer) = self.viewers.get_mut(key) {
             viewer.armed = None;
         }
         for address in addresses {
-            self.by_address.insert(address, key);
+            // One that it has left may be another's by now.
+            if used == Some(address) {
+                self.by_address.insert(address, key);
+            } else {
+                self.by_address.entry(address).or_insert(key);
+            }
         }
         self.by_session.insert(session, key);
         let place = self
@@ -452,9 +485,7 @@ impl Worker {
     fn release(&mut self, key: Key) -> Option<Box<Viewer>> {
         let viewer = self.viewers.remove(key)?;
         for address in &viewer.addresses {
-            if self.by_address.get(address) == Some(&key) {
-                self.by_address.remove(address);
-            }
+            self.unlink(*address, key);
         }
         self.by_session.remove(viewer.id());
         if let Some(place) = self
