@@ -110,7 +110,7 @@ pub(super) async fn change(
 ) -> Result<Response, Problem> {
     expect_type(&headers, FRAGMENT)?;
     let entry = find(&app, &name, &session)?;
-    let fragment = Fragment::parse(text(&body)?).map_err(malformed)?;
+    let fragment = Fragment::parse(text(&body)?).map_err(|error| malformed(&error))?;
     let restarts = fragment
         .credentials()
         .filter(|theirs| theirs.ufrag != entry.ice().peer_ufrag);
@@ -398,7 +398,7 @@ fn busy() -> Problem {
     )
 }
 
-fn malformed(error: glassline_webrtc::sdp::Error) -> Problem {
+fn malformed(error: &glassline_webrtc::sdp::Error) -> Problem {
     let line = error.line;
     Problem::bad_request(error.to_string()).with("line", line)
 }
@@ -420,7 +420,7 @@ fn refused(error: AcceptError) -> Problem {
                 .with("wanted", wanted)
                 .with("offered", offered)
         }
-        AcceptError::Malformed(error) => malformed(error),
+        AcceptError::Malformed(error) => malformed(&error),
         other => Problem::bad_request(other.to_string()),
     }
 }

@@ -1,0 +1,167 @@
+//! Viewers that never arrive: wrong certificate, silence, too many, gone early.
+
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
+use glassline_webrtc::Event;
+
+use crate::peer::{Peer, SDP, SOON};
+use crate::running::{Response, Running, STREAM};
+use crate::source::{Film, Source};
+
+#[test]
+fn a_wrong_fingerprint_ends_the_session_and_is_counted() {
+    let running = Running::start(2);
+    let _source = Source::start(&running.stream(), Film::default());
+    let lie = |offer: &str| {
+        let at = offer.find("a=fingerprint:sha-256 ").expect("a fingerprint") + 22;
+        let digest = &offer[at..at + 95];
+        let other = if digest.starts_with("00") { "01" } else { "00" };
+        offer.replace(digest, &format!("{other}{}", &digest[2..]))
+    };
+    let mut peer = Peer::offering(&running, lie).expect("answered");
+    let end = Instant::now() + SOON;
+    while running.sessions() != (0, 0) {
+        assert!(Instant::now() < end, "{:?}", running.sessions());
+        peer.run_for(Duration::from_millis(50));
+    }
+    assert_eq!(running.total("handshakes_failed_total"), 1);
+    assert_eq!(running.total("joins_total"), 0);
+    assert!(peer.heard.is_empty(), "an impostor was sent media");
+    peer.delete().problem(404);
+}
+
+fn offer_from(running: &Running, from: Ipv4Addr, offer: &str) -> Response {
+    running.request_from(from, "POST", &format!("/{STREAM}/whep"), &[SDP], offer)
+}
+
+#[test]
+fn half_open_sessions_are_capped_and_their_places_are_freed() {
+    let running = Running::with(2, |config| {
+        config.limits.half_open_per_address = 2;
+        config.limits.half_open = 3;
+        config.limits.handshake_s = 2;
+    });
+    let _source = Source::start(&running.stream(), Film::default());
+    let mut text = String::new();
+    let mut silent = Peer::offering(&running, |offer| {
+        text = offer.to_owned();
+        text.clone()
+    })
+    .expect("answered");
+    let (here, there) = (Ipv4Addr::LOCALHOST, Ipv4Addr::new(127, 0, 0, 2));
+    assert_eq!(offer_from(&running, here, &text).status, 201);
+    let refused = offer_from(&running, here, &text);
+    assert!(refused.header("retry-after").is_some());
+    let detail = refused.problem(429)["detail"].to_string();
+    assert!(detail.contains("limits.half_open_per_address"), "{detail}");
+    assert_eq!(offer_from(&running, there, &text).status, 201);
+    let detail = offer_from(&running, there, &text).problem(503)["detail"].to_string();
+    assert!(detail.contains("limits.half_open`"), "{detail}");
+    assert_eq!(running.sessions(), (3, 3));
+
+    // One of them comes, but never begins its DTLS handshake.
+    silent.check_from(&silent.socket, true);
+    let answered = Instant::now();
+    running.await_sessions(0, SOON);
+    assert!(
+        answered.elapsed() > Duration::from_millis(1000),
+        "too early"
+    );
+    silent.delete().problem(404);
+    silent.run_for(Duration::from_millis(50));
+    assert!(!silent.is_connected());
+
+    // Their places are free, and whoever finishes its handshake frees its own.
+    for _ in 0..4 {
+        let mut peer = Peer::joined(&running);
+        assert!(
+            !peer
+                .events
+                .iter()
+                .any(|event| matches!(event, Event::Closed(_)))
+        );
+        peer.drain();
+    }
+    assert_eq!(running.sessions(), (4, 0));
+}
+
+#[test]
+fn caps_are_raised_by_configuration() {
+    let running = Running::with(1, |config| {
+        config.limits.half_open_per_address = 150;
+        config.limits.half_open = 150;
+    });
+    let _source = Source::start(&running.stream(), Film::default());
+    let mut text = String::new();
+    let _first = Peer::offering(&running, |offer| {
+        text = offer.to_owned();
+        text.clone()
+    });
+    for _ in 1..150 {
+        assert_eq!(offer_from(&running, Ipv4Addr::LOCALHOST, &text).status, 201);
+    }
+    let refused = offer_from(&running, Ipv4Addr::LOCALHOST, &text);
+    assert_eq!(refused.status, 503);
+}
+
+/// A handshake that is slow but within the configured time is waited for.
+#[test]
+fn a_longer_deadline_is_kept_too() {
+    let running = Running::with(1, |config| config.limits.handshake_s = 14);
+    let _source = Source::start(&running.stream(), Film::default());
+    let peer = Peer::answered(&running);
+    peer.check_from(&peer.socket, true);
+    std::thread::sleep(Duration::from_millis(11_500));
+    assert_eq!(running.sessions(), (1, 1));
+}
+
+#[test]
+fn viewers_leave_at_any_time_but_only_once_and_by_their_own_name() {
+    let running = Running::start(2);
+    let _source = Source::start(&running.stream(), Film::default());
+    // Before anybody came.
+    let waiting = Peer::answered(&running);
+    // After the first check, before the handshake.
+    let mut checked = Peer::answered(&running);
+    checked.check_from(&checked.socket, false);
+    checked
+        .socket
+        .set_read_timeout(Some(SOON))
+        .expect("a timeout");
+    checked.socket.recv_from(&mut [0; 512]).expect("an answer");
+    // In the middle of DTLS.
+    let mut hello = Peer::answered(&running);
+    hello.run_until(SOON, |peer| peer.session.peer().is_some());
+    // With media.
+    let joined = Peer::joined(&running);
+
+    for peer in [&waiting, &checked, &hello, &joined] {
+        let other = peer.location.replace(STREAM, "other");
+        running.request("DELETE", &other, &[], "").problem(404);
+        assert_eq!(peer.delete().status, 200);
+        peer.delete().problem(404);
+        peer.patch(&[], "").problem(404);
+    }
+    running.await_sessions(0, SOON);
+    let end = Instant::now() + SOON;
+    while running.stream().viewers() > 0 {
+        assert!(Instant::now() < end, "a viewer is still served");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // The places of those who left early serve others.
+    checked.run_for(Duration::from_millis(100));
+    assert!(!checked.is_connected());
+    Peer::joined(&running);
+}
+
+#[test]
+fn a_viewer_that_says_goodbye_by_dtls_is_forgotten() {
+    let running = Running::start(1);
+    let _source = Source::start(&running.stream(), Film::default());
+    let mut peer = Peer::joined(&running);
+    peer.session.close(Instant::now());
+    peer.drain();
+    running.await_sessions(0, SOON);
+    peer.delete().problem(404);
+}

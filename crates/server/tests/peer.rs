@@ -1,0 +1,309 @@
+//! A WHEP viewer that does as it is told: one session, one blocking socket.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
+
+use glassline_media::{Kind, WallClock};
+use glassline_rtp::rtcp::is_rtcp;
+use glassline_sim::Rng;
+use glassline_webrtc::sdp::{Candidate, SessionDescription};
+use glassline_webrtc::{
+    Certificate, DatagramKind, DialConfig, Event, IceCredentials, Kinds, ReceiveMode, Received,
+    Secrets, Session, classify,
+};
+
+use crate::check;
+use crate::running::{Response, Running, STREAM};
+
+/// For everything that takes a moment, on a busy machine too.
+pub(crate) const SOON: Duration = Duration::from_secs(8);
+
+pub(crate) const SDP: (&str, &str) = ("Content-Type", "application/sdp");
+
+static CERTIFICATE: LazyLock<Arc<Certificate>> =
+    LazyLock::new(|| Arc::new(Certificate::generate().expect("a certificate")));
+
+/// One packet of media, opened.
+#[derive(Clone, Debug)]
+pub(crate) struct Heard {
+    pub(crate) kind: Kind,
+    pub(crate) sequence: u64,
+    pub(crate) timestamp: u32,
+    pub(crate) marker: bool,
+    pub(crate) payload: Vec<u8>,
+    pub(crate) repaired: bool,
+    pub(crate) at: Instant,
+}
+
+/// A viewer of [`STREAM`].
+pub(crate) struct Peer<'a> {
+    pub(crate) running: &'a Running,
+    pub(crate) session: Session,
+    pub(crate) socket: UdpSocket,
+    /// Where the session believes to be; the server sees the socket's address.
+    believed: SocketAddr,
+    media: SocketAddr,
+    pub(crate) location: String,
+    pub(crate) etag: String,
+    pub(crate) heard: Vec<Heard>,
+    pub(crate) events: Vec<Event>,
+    pub(crate) dropped: BTreeMap<&'static str, u64>,
+    rng: Rng,
+    /// Share of arriving media that is thrown away.
+    pub(crate) loss: f64,
+    /// Media thrown away, still sealed.
+    pub(crate) discarded: Vec<Vec<u8>>,
+    /// Media that was not, still sealed.
+    pub(crate) arrived: Vec<Vec<u8>>,
+}
+
+impl<'a> Peer<'a> {
+    /// A viewer that was answered and has sent nothing yet.
+    pub(crate) fn answered(running: &'a Running) -> Self {
+        Self::offering(running, str::to_owned).expect("answered")
+    }
+
+    /// A viewer whose media flows.
+    pub(crate) fn joined(running: &'a Running) -> Self {
+        let mut peer = Self::answered(running);
+        peer.await_media();
+        peer
+    }
+
+    /// Offers what `edit` makes of the offer; the refusal if there is one.
+    pub(crate) fn offering(
+        running: &'a Running,
+        edit: impl FnOnce(&str) -> String,
+    ) -> Result<Self, Response> {
+        Self::offering_from(running, socket(), edit)
+    }
+
+    /// The same from a socket that may have been used before.
+    pub(crate) fn offering_from(
+        running: &'a Running,
+        socket: UdpSocket,
+        edit: impl FnOnce(&str) -> String,
+    ) -> Result<Self, Response> {
+        let now = Instant::now();
+        let believed = socket.local_addr().expect("bound");
+        let config = DialConfig {
+            certificate: CERTIFICATE.clone(),
+            local: vec![believed],
+            secrets: Secrets::expand(&rand::random()),
+            wall: WallClock::new(now, Duration::from_secs(1_700_000_000)),
+            receive: Kinds::ALL,
+            mode: ReceiveMode::Open,
+        };
+        let (mut session, offer) = Session::dial(config, now);
+        let path = format!("/{STREAM}/whep");
+        let response = running.request("POST", &path, &[SDP], &edit(&offer));
+        if response.status != 201 {
+            return Err(response);
+        }
+        session
+            .set_answer(&response.body, Instant::now())
+            .expect("an answer to our offer");
+        let header = |name| response.header(name).expect(name).to_owned();
+        Ok(Self {
+            running,
+            session,
+            socket,
+            believed,
+            media: candidate(&response.body),
+            location: header("location"),
+            etag: header("etag"),
+            heard: Vec::new(),
+            events: Vec::new(),
+            dropped: BTreeMap::new(),
+            rng: Rng::new(1),
+            loss: 0.0,
+            discarded: Vec::new(),
+            arrived: Vec::new(),
+        })
+    }
+
+    /// Runs until picture and sound came.
+    pub(crate) fn await_media(&mut self) {
+        let both = |peer: &Self| {
+            [Kind::Video, Kind::Audio].map(|kind| peer.heard.iter().any(|it| it.kind == kind))
+                == [true, true]
+        };
+        assert!(
+            self.run_until(SOON, both),
+            "no media: {:?} {:?}",
+            self.events,
+            self.dropped
+        );
+    }
+
+    /// Lives for `time`.
+    pub(crate) fn run_for(&mut self, time: Duration) {
+        self.run_until(time, |_| false);
+    }
+
+    /// Lives until `done`, at most for `limit`; whether it came to be.
+    pub(crate) fn run_until(
+        &mut self,
+        limit: Duration,
+        mut done: impl FnMut(&Self) -> bool,
+    ) -> bool {
+        let end = Instant::now() + limit;
+        let mut buffer = [0; 2048];
+        loop {
+            self.drain();
+            if done(self) {
+                return true;
+            }
+            let now = Instant::now();
+            if now >= end {
+                return false;
+            }
+            let due = self.session.poll_timeout().map_or(end, |at| at.min(end));
+            let wait = due.saturating_duration_since(now);
+            self.socket
+                .set_read_timeout(Some(
+                    wait.clamp(Duration::from_millis(1), Duration::from_millis(20)),
+                ))
+                .expect("a timeout");
+            // Errors are timeouts, or tell of a port that the server closed.
+            if let Ok((bytes, from)) = self.socket.recv_from(&mut buffer) {
+                self.take(&mut buffer[..bytes], from);
+            }
+            let now = Instant::now();
+            if self.session.poll_timeout().is_some_and(|at| at <= now) {
+                self.session.handle_timeout(now);
+            }
+        }
+    }
+
+    fn take(&mut self, datagram: &mut [u8], from: SocketAddr) {
+        let is_media = datagram
+            .first()
+            .is_some_and(|first| classify(*first) == DatagramKind::Rtp && !is_rtcp(datagram));
+        if is_media {
+            if self.rng.chance(self.loss) {
+                self.discarded.push(datagram.to_vec());
+                return;
+            }
+            self.arrived.push(datagram.to_vec());
+        }
+        let now = Instant::now();
+        match self
+            .session
+            .handle_datagram(now, from, self.believed, datagram)
+        {
+            Ok(Received::Rtp {
+                receiver,
+                sequence,
+                repaired,
+                packet,
+            }) => {
+                let heard = Heard {
+                    kind: if receiver == 0 {
+                        Kind::Video
+                    } else {
+                        Kind::Audio
+                    },
+                    sequence,
+                    timestamp: packet.header.timestamp,
+                    marker: packet.header.marker,
+                    payload: packet.payload.to_vec(),
+                    repaired,
+                    at: now,
+                };
+                self.heard.push(heard);
+            }
+            Ok(_) => {}
+            Err(reason) => *self.dropped.entry(reason.label()).or_default() += 1,
+        }
+    }
+
+    /// Sends what the session has to send, and notes its events.
+    pub(crate) fn drain(&mut self) {
+        let mut out = Vec::new();
+        while let Some(to) = self.session.poll_transmit(&mut out) {
+            self.socket.send_to(&out, to).expect("loopback takes it");
+        }
+        while let Some(event) = self.session.poll_event() {
+            self.events.push(event);
+        }
+    }
+
+    pub(crate) fn is_connected(&self) -> bool {
+        self.session.is_connected()
+    }
+
+    /// What came of one kind, in order of arrival.
+    pub(crate) fn of(&self, kind: Kind) -> impl Iterator<Item = &Heard> {
+        self.heard.iter().filter(move |it| it.kind == kind)
+    }
+
+    /// What came of one kind, in order of sequence numbers.
+    pub(crate) fn in_order(&self, kind: Kind) -> Vec<&Heard> {
+        let mut all: Vec<_> = self.of(kind).collect();
+        all.sort_by_key(|it| it.sequence);
+        all
+    }
+
+    /// Our own and the server's ICE credentials.
+    pub(crate) fn credentials(&self) -> (IceCredentials, IceCredentials) {
+        let theirs = self.session.remote_credentials().expect("answered");
+        (self.session.local_credentials().clone(), theirs.clone())
+    }
+
+    /// Sends a connectivity check from `socket`.
+    pub(crate) fn check_from(&self, socket: &UdpSocket, nominate: bool) {
+        let (ours, theirs) = self.credentials();
+        let request = check::binding_request(&theirs, &ours, nominate);
+        socket
+            .send_to(&request, self.media)
+            .expect("loopback takes it");
+    }
+
+    /// Goes on from a new socket, as a NAT makes of a phone that changes its
+    /// network; what comes to the old one is lost.
+    pub(crate) fn change_port(&mut self) {
+        self.socket = socket();
+    }
+
+    /// Nominates its present address until `limit` or until media comes there.
+    pub(crate) fn nominate(&mut self, limit: Duration) -> bool {
+        let (end, before) = (Instant::now() + limit, self.heard.len());
+        while Instant::now() < end {
+            self.check_from(&self.socket, true);
+            if self.run_until(Duration::from_millis(150), |peer| peer.heard.len() > before) {
+                return true;
+            }
+        }
+        false
+    }
+
+    pub(crate) fn patch(&self, headers: &[(&str, &str)], body: &str) -> Response {
+        let mut all = vec![("Content-Type", "application/trickle-ice-sdpfrag")];
+        all.extend(headers);
+        self.running.request("PATCH", &self.location, &all, body)
+    }
+
+    pub(crate) fn delete(&self) -> Response {
+        self.running.request("DELETE", &self.location, &[], "")
+    }
+
+    /// A candidate that leads to the server, as [`Session::add_remote_candidate`] takes it.
+    pub(crate) fn server_candidate(&self) -> Candidate {
+        Candidate::host(self.media, 0)
+    }
+}
+
+pub(crate) fn socket() -> UdpSocket {
+    UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port")
+}
+
+/// Where the answer says that media comes from.
+fn candidate(answer: &str) -> SocketAddr {
+    let answer = SessionDescription::parse(answer).expect("an SDP answer");
+    let mut candidates = answer.media[0].attributes.candidates();
+    let first = candidates.next().and_then(Candidate::socket_addr);
+    first.expect("a candidate with an address")
+}

@@ -1,0 +1,191 @@
+//! The viewer's address changes, and with it the shard where its datagrams land.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use glassline_media::Kind;
+use glassline_webrtc::Event;
+
+use crate::peer::{Heard, Peer, SOON, socket};
+use crate::running::Running;
+use crate::source::{AUDIO, Film, Source, VIDEO};
+
+/// How long a viewer may be without media after a move. The server holds on to
+/// a path for 0.9 s after it was confirmed.
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// Hand-overs that the test wants to see.
+const MOVES: u64 = 20;
+
+/// Moves a viewer to new ports until the server counted enough hand-overs;
+/// the longest pause.
+fn wander(running: &Running, source: &Source, until: Instant) -> Duration {
+    let mut peer = Peer::joined(running);
+    let mut longest = Duration::ZERO;
+    while running.total("viewer_moves_total") < MOVES && Instant::now() < until {
+        // The path was confirmed by the last move: let the hold pass.
+        peer.run_for(Duration::from_millis(950));
+        peer.change_port();
+        let moved = Instant::now();
+        assert!(peer.nominate(PAUSE_MAX), "no media at the new address");
+        longest = longest.max(moved.elapsed());
+    }
+    none_left_out(&peer, source);
+    peer.session.close(Instant::now());
+    assert_eq!(peer.delete().status, 200);
+    longest
+}
+
+/// Packets that went to an address just left are lost, but they were sent: from
+/// number to published packet the distance stays the same over all moves.
+fn none_left_out(peer: &Peer<'_>, source: &Source) {
+    for (kind, track) in [(Kind::Audio, AUDIO), (Kind::Video, VIDEO)] {
+        let published = source.payloads(track);
+        let places: HashMap<&[u8], u64> = published.iter().map(Vec::as_slice).zip(0..).collect();
+        let mut heard = peer.in_order(kind);
+        // Parameter sets are the same each time.
+        heard.retain(|it| it.payload.len() > 100);
+        let distance = |it: &Heard| it.sequence - places[it.payload.as_slice()];
+        let first = distance(heard[0]);
+        let other = heard.iter().find(|it| distance(it) != first);
+        let other = other.map(|it| it.sequence);
+        assert_eq!(other, None, "{kind:?}: the packet before it was never sent");
+    }
+}
+
+#[test]
+fn viewers_keep_their_media_while_they_move_between_shards() {
+    let running = Running::start(4);
+    let source = Source::start(&running.stream(), Film::default());
+    let until = Instant::now() + Duration::from_secs(14);
+    let longest = std::thread::scope(|scope| {
+        let peers: Vec<_> = (0..4)
+            .map(|_| scope.spawn(|| wander(&running, &source, until)))
+            .collect();
+        let pauses = peers.into_iter().map(|it| it.join().expect("no panic"));
+        pauses.max().expect("four peers")
+    });
+    let moves = running.total("viewer_moves_total");
+    assert!(moves >= MOVES, "{moves} hand-overs only");
+    assert!(longest <= PAUSE_MAX, "a pause of {longest:?}");
+    running.await_sessions(0, SOON);
+    assert_eq!(running.stream().viewers(), 0);
+}
+
+/// A phone behind a carrier's NAT is given new ports for hours.
+#[test]
+fn a_viewer_seen_from_many_addresses_still_moves_and_is_still_repaired() {
+    let running = Running::start(1);
+    let source = Source::start(&running.stream(), Film::default());
+    let mut peer = Peer::joined(&running);
+    for _ in 0..40 {
+        let other = socket();
+        peer.check_from(&other, false);
+        peer.run_for(Duration::from_millis(5));
+    }
+    peer.run_for(Duration::from_millis(950));
+    peer.change_port();
+    assert!(peer.nominate(PAUSE_MAX), "no media at the new address");
+    // What it asks for from there is heard.
+    let before = running.total("retransmissions_total");
+    peer.loss = 0.2;
+    peer.run_for(Duration::from_secs(1));
+    peer.loss = 0.0;
+    let repaired = peer.run_until(SOON, |peer| {
+        peer.in_order(Kind::Video)
+            .last()
+            .is_some_and(|it| it.repaired)
+            || peer.of(Kind::Video).filter(|it| it.repaired).count() > 20
+    });
+    assert!(
+        repaired,
+        "{before} {}",
+        running.total("retransmissions_total")
+    );
+    assert_eq!(running.sessions(), (1, 0));
+    assert!(!source.payloads(VIDEO).is_empty());
+}
+
+/// A viewer with two networks: its first check lands on one shard, everything
+/// else comes from another address and lands elsewhere.
+#[test]
+fn a_handshake_may_come_from_another_address_than_the_first_check() {
+    let running = Running::start(4);
+    let _source = Source::start(&running.stream(), Film::default());
+    for _ in 0..8 {
+        let mut peer = Peer::answered(&running);
+        let other = socket();
+        peer.check_from(&other, false);
+        // The server's answer to that check says that it was adopted.
+        other.set_read_timeout(Some(SOON)).expect("a timeout");
+        other.recv_from(&mut [0; 512]).expect("an answer");
+        peer.await_media();
+        peer.session.close(Instant::now());
+        peer.drain();
+    }
+    running.await_sessions(0, SOON);
+}
+
+/// A reloaded page may come from the port of the one before, which said no farewell.
+#[test]
+fn a_new_viewer_may_use_the_address_of_one_that_vanished() {
+    let running = Running::start(2);
+    let _source = Source::start(&running.stream(), Film::default());
+    let first = Peer::joined(&running);
+    let socket = first.socket.try_clone().expect("a descriptor");
+    drop(first);
+    let mut second = Peer::offering_from(&running, socket, str::to_owned).expect("answered");
+    second.await_media();
+    assert!(
+        !second
+            .events
+            .iter()
+            .any(|event| matches!(event, Event::Closed(_)))
+    );
+    assert_eq!(running.sessions(), (2, 0), "the first is not forgotten yet");
+}
+
+/// Whoever leaves while shards hand it over leaves for good.
+#[test]
+fn a_viewer_that_leaves_during_a_move_is_gone() {
+    let running = Running::start(4);
+    let _source = Source::start(&running.stream(), Film::default());
+    // In its handshake, where a move needs no waiting: adopted by the shard of
+    // the first address, then it chooses the second.
+    for _ in 0..100 {
+        let peer = Peer::answered(&running);
+        let (first, second) = (socket(), socket());
+        peer.check_from(&first, false);
+        first.set_read_timeout(Some(SOON)).expect("a timeout");
+        first.recv_from(&mut [0; 512]).expect("an answer");
+        leave_while(&peer, || peer.check_from(&second, true));
+    }
+    // With media.
+    let mut peer = Peer::joined(&running);
+    peer.run_for(Duration::from_millis(950));
+    peer.change_port();
+    leave_while(&peer, || peer.check_from(&peer.socket, true));
+
+    let end = Instant::now() + Duration::from_secs(3);
+    while running.stream().viewers() > 0 || running.sessions() != (0, 0) {
+        assert!(
+            Instant::now() < end,
+            "served, but nobody knows of them: {:?}",
+            running.sessions()
+        );
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Deletes a viewer that does `other` at the same time.
+fn leave_while(peer: &Peer<'_>, other: impl Fn()) {
+    std::thread::scope(|scope| {
+        let leaving = scope.spawn(|| peer.delete().status);
+        for _ in 0..20 {
+            other();
+            std::thread::sleep(Duration::from_micros(50));
+        }
+        assert_eq!(leaving.join().expect("no panic"), 200);
+    });
+    assert_eq!(peer.delete().status, 404);
+}

@@ -1,0 +1,215 @@
+//! A server on free ports of loopback, and HTTP to it.
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use glassline_hub::{Stream, StreamName};
+use glassline_server::Server;
+use glassline_server::config::Config;
+use tokio::net::TcpSocket;
+use tokio::runtime::Runtime;
+
+pub(crate) const STREAM: &str = "cam";
+
+/// A running server, stopped when dropped.
+pub(crate) struct Running {
+    runtime: Runtime,
+    server: Option<Server>,
+}
+
+impl Running {
+    pub(crate) fn start(shards: usize) -> Self {
+        Self::with(shards, |_| {})
+    }
+
+    /// A server whose configuration `change` touches up.
+    pub(crate) fn with(shards: usize, change: impl FnOnce(&mut Config)) -> Self {
+        let free = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let mut config = Config {
+            shards: Some(shards),
+            ..Config::default()
+        };
+        config.http.address = free;
+        config.media.address = free;
+        config.admin.address = free;
+        change(&mut config);
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let server = runtime
+            .block_on(Server::start(config, Vec::new()))
+            .expect("a server on free ports");
+        Self {
+            runtime,
+            server: Some(server),
+        }
+    }
+
+    /// The stream called [`STREAM`], made if need be.
+    pub(crate) fn stream(&self) -> Arc<Stream> {
+        let name = StreamName::parse(STREAM).expect("a good name");
+        let hub = self.server.as_ref().expect("running").hub();
+        hub.create(name).expect("room for a stream")
+    }
+
+    fn listener(&self, name: &str) -> SocketAddr {
+        let listeners = self.server.as_ref().expect("running").listeners();
+        let found = listeners.iter().find(|(listener, _)| *listener == name);
+        found.expect("a listener of this name").1
+    }
+
+    pub(crate) fn request(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Response {
+        self.request_from(Ipv4Addr::LOCALHOST, method, path, headers, body)
+    }
+
+    /// The same from another address of loopback.
+    pub(crate) fn request_from(
+        &self,
+        from: Ipv4Addr,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Response {
+        let mut text = format!("{method} {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n");
+        for (name, value) in headers {
+            text += &format!("{name}: {value}\r\n");
+        }
+        text += &format!("Content-Length: {}\r\n\r\n{body}", body.len());
+        let stream = self.connect(from.into(), self.listener("http"));
+        exchange(stream, &text).expect("an HTTP response")
+    }
+
+    /// Sends `text` as it is; `None` if the server answers nothing.
+    pub(crate) fn raw(&self, text: &str) -> Option<Response> {
+        let stream = self.connect(Ipv4Addr::LOCALHOST.into(), self.listener("http"));
+        exchange(stream, text)
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Response {
+        self.request("GET", path, &[], "")
+    }
+
+    fn connect(&self, from: IpAddr, to: SocketAddr) -> TcpStream {
+        let connecting = async {
+            let socket = TcpSocket::new_v4()?;
+            socket.bind(SocketAddr::new(from, 0))?;
+            socket.connect(to).await?.into_std()
+        };
+        let stream = self.runtime.block_on(connecting).expect("a connection");
+        stream.set_nonblocking(false).expect("a blocking stream");
+        stream
+            .set_read_timeout(Some(Duration::from_secs(10)))
+            .expect("a timeout");
+        stream
+    }
+
+    /// Sessions and, of these, half-open ones.
+    pub(crate) fn sessions(&self) -> (u64, u64) {
+        let server = self.get("/api/v1/server").json();
+        let count = |name: &str| server[name].as_u64().expect("a count");
+        (count("sessions"), count("half_open"))
+    }
+
+    /// Waits until there are `sessions` sessions, none of them half-open.
+    pub(crate) fn await_sessions(&self, sessions: u64, limit: Duration) {
+        let end = Instant::now() + limit;
+        while self.sessions() != (sessions, 0) {
+            let counts = self.sessions();
+            assert!(
+                Instant::now() < end,
+                "{sessions} sessions expected, there are {counts:?} (total, half-open)"
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// A metric's values by labels, as they stand in the text.
+    pub(crate) fn metric(&self, name: &str) -> Vec<(String, u64)> {
+        let stream = self.connect(Ipv4Addr::LOCALHOST.into(), self.listener("admin"));
+        let request = "GET /metrics HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n";
+        let metrics = exchange(stream, request).expect("metrics").body;
+        let prefix = format!("glassline_{name}{{");
+        let lines = metrics
+            .lines()
+            .filter_map(|line| line.strip_prefix(&prefix));
+        lines
+            .filter_map(|line| line.split_once("} "))
+            .map(|(labels, value)| (labels.to_owned(), value.parse().expect("a count")))
+            .collect()
+    }
+
+    /// A metric's sum over all labels.
+    pub(crate) fn total(&self, name: &str) -> u64 {
+        self.metric(name).iter().map(|(_, value)| value).sum()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(server) = self.server.take() {
+            self.runtime
+                .block_on(server.shutdown(Duration::from_secs(5)));
+        }
+    }
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(crate) struct Response {
+    pub(crate) status: u16,
+    headers: Vec<(String, String)>,
+    pub(crate) body: String,
+}
+
+impl Response {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let found = self.headers.iter().find(|(header, _)| header == name);
+        found.map(|(_, value)| value.as_str())
+    }
+
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.body).expect("JSON")
+    }
+
+    /// Asserts a problem document of `status` and returns it.
+    pub(crate) fn problem(&self, status: u16) -> serde_json::Value {
+        assert_eq!(self.status, status, "{}", self.body);
+        assert_eq!(
+            self.header("content-type"),
+            Some("application/problem+json")
+        );
+        let problem = self.json();
+        assert_eq!(problem["status"], status);
+        problem
+    }
+}
+
+/// One request, one response: the connection is closed behind it.
+fn exchange(mut stream: TcpStream, request: &str) -> Option<Response> {
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text).ok()?;
+    let (head, body) = text.split_once("\r\n\r\n")?;
+    let mut lines = head.lines();
+    let status = lines.next()?.split(' ').nth(1)?.parse().ok()?;
+    let headers = lines
+        .filter_map(|line| line.split_once(": "))
+        .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
+        .collect();
+    Some(Response {
+        status,
+        headers,
+        body: body.to_owned(),
+    })
+}

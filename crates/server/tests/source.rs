@@ -1,0 +1,164 @@
+//! A camera that exists only in memory: what it published is known to the byte.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use glassline_hub::{Publisher, Stream};
+use glassline_media::{
+    Burst, BurstBuilder, Codec, MediaTime, PAYLOAD_BYTES_MAX, Stamps, Track, VideoParameters,
+};
+use glassline_rtp::h264;
+use glassline_sim::Rng;
+
+pub(crate) const VIDEO: usize = 0;
+pub(crate) const AUDIO: usize = 1;
+
+const FRAME: Duration = Duration::from_nanos(33_333_333);
+const SPS: &[u8] = &[0x67, 0x42, 0xc0, 0x1f, 0xda];
+const PPS: &[u8] = &[0x68, 0xce, 0x3c, 0x80];
+
+/// How it films.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Film {
+    /// Pictures from keyframe to keyframe.
+    pub(crate) gop: u32,
+    /// Bytes of a picture; a keyframe has four times as many.
+    pub(crate) picture_bytes: usize,
+}
+
+impl Default for Film {
+    fn default() -> Self {
+        Self {
+            gop: 30,
+            picture_bytes: 10_000,
+        }
+    }
+}
+
+/// A thread that publishes 30 pictures and 50 packets of sound a second.
+pub(crate) struct Source {
+    stop: Arc<AtomicBool>,
+    published: Arc<Mutex<Vec<Arc<Burst>>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+pub(crate) fn tracks() -> Vec<Track> {
+    let video = VideoParameters {
+        sps: SPS.to_vec(),
+        pps: PPS.to_vec(),
+        width: 1280,
+        height: 720,
+    };
+    vec![Track::h264(video), Track::audio(Codec::Opus, 2)]
+}
+
+impl Source {
+    /// Begins to publish to `stream`; its own clock begins at zero.
+    pub(crate) fn start(stream: &Arc<Stream>, film: Film) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let published = Arc::default();
+        let thread = {
+            let (stop, published) = (Arc::clone(&stop), Arc::clone(&published));
+            let publisher = stream
+                .publish(tracks(), Instant::now())
+                .expect("a free stream");
+            std::thread::spawn(move || run(publisher, film, &stop, &published))
+        };
+        Self {
+            stop,
+            published,
+            thread: Some(thread),
+        }
+    }
+
+    /// Everything published so far.
+    pub(crate) fn published(&self) -> Vec<Arc<Burst>> {
+        self.published.lock().expect("no panic").clone()
+    }
+
+    /// All payloads of a track so far, in order.
+    pub(crate) fn payloads(&self, track: usize) -> Vec<Vec<u8>> {
+        let published = self.published();
+        let bursts = published.iter().filter(|burst| burst.track == track);
+        bursts
+            .flat_map(|burst| burst.payloads().map(<[u8]>::to_vec))
+            .collect()
+    }
+
+    /// Waits until `done` is true of everything published.
+    pub(crate) fn await_published(&self, mut done: impl FnMut(&[Arc<Burst>]) -> bool) {
+        while !done(&self.published.lock().expect("no panic")) {
+            let runs = self.thread.as_ref().is_some_and(|it| !it.is_finished());
+            assert!(runs, "the source ended");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            eprintln!("the source panicked");
+        }
+    }
+}
+
+fn run(
+    mut publisher: Publisher,
+    film: Film,
+    stop: &AtomicBool,
+    published: &Mutex<Vec<Arc<Burst>>>,
+) {
+    let start = Instant::now();
+    let mut rng = Rng::new(1);
+    let (mut pictures, mut sounds) = (0, 0);
+    while !stop.load(Ordering::Relaxed) {
+        let picture_at = FRAME * pictures;
+        let sound_at = Duration::from_millis(20) * sounds;
+        let at = picture_at.min(sound_at);
+        std::thread::sleep((start + at).saturating_duration_since(Instant::now()));
+        let burst = if picture_at <= sound_at {
+            pictures += 1;
+            picture(pictures - 1, film, start + at, &mut rng)
+        } else {
+            sounds += 1;
+            sound(at, start + at, &mut rng)
+        };
+        // Nobody must hear what is not in the list yet.
+        let mut published = published.lock().expect("no panic");
+        let burst = publisher.push(burst, Instant::now());
+        published.push(burst.expect("a good burst"));
+    }
+}
+
+/// Noise behind a NAL header: every packet differs from every other.
+fn picture(number: u32, film: Film, due: Instant, rng: &mut Rng) -> Burst {
+    let keyframe = number.is_multiple_of(film.gop);
+    let bytes = film.picture_bytes * if keyframe { 4 } else { 1 };
+    let mut slice = vec![0; bytes];
+    rng.fill(&mut slice);
+    slice[0] = if keyframe { 0x65 } else { 0x41 };
+    let mut builder = BurstBuilder::with_capacity(bytes);
+    let sets: &[&[u8]] = if keyframe { &[SPS, PPS] } else { &[] };
+    let nals = sets.iter().copied().chain([slice.as_slice()]);
+    h264::packetise(nals, PAYLOAD_BYTES_MAX, &mut builder);
+    let time = MediaTime::from_ticks(i64::from(number) * 3000, 90_000);
+    builder
+        .build(VIDEO, time, keyframe, Stamps::arrived(due))
+        .expect("a picture has packets")
+}
+
+fn sound(at: Duration, due: Instant, rng: &mut Rng) -> Burst {
+    let mut packet = [0; 160];
+    rng.fill(&mut packet);
+    let mut builder = BurstBuilder::default();
+    builder.push(&packet);
+    builder
+        .build(AUDIO, MediaTime::ZERO + at, true, Stamps::arrived(due))
+        .expect("a packet")
+}

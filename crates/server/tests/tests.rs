@@ -1,0 +1,26 @@
+//! A real server and a small test peer in one process: what a browser cannot be
+//! made to do (lose packets, change its address, restart ICE, lie).
+//!
+//! ```text
+//!  Source ─► server.hub() ─► shards ─► UDP ─► Peer (glassline_webrtc, dialling)
+//!                              ▲ HTTP (Running::request) ◄── the test
+//! ```
+//!
+//! Deadlines are loose: a busy machine makes these tests slower, not red.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a test of sockets reads the clock and waits"
+)]
+
+mod abuse;
+mod check;
+mod handshake;
+mod latency;
+mod loss;
+mod peer;
+mod restart;
+mod roaming;
+mod running;
+mod source;
+mod start;
