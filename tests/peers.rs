@@ -21,6 +21,8 @@ pub(crate) enum Peer {
     Live555,
     /// aiortc, through `lab/peers/aiortc_whep.py`.
     Aiortc,
+    /// ffmpeg, to make files.
+    Ffmpeg,
 }
 
 /// A test by name, with the peers it needs.
@@ -89,6 +91,7 @@ impl Peer {
             Peer::RtspServer => rtsp_server_check().err()?,
             Peer::Live555 => return live555().err(),
             Peer::Aiortc => aiortc_python().err()?,
+            Peer::Ffmpeg => ffmpeg_check().err()?,
         };
         Some(format!("{reason}; `cargo xtask test` installs it"))
     }
@@ -123,6 +126,10 @@ pub(crate) fn aiortc_whep() -> Result<Command, String> {
     let mut command = Command::new(aiortc_python()?);
     command.arg(lab("aiortc_whep.py"));
     Ok(command)
+}
+
+fn ffmpeg_check() -> Result<PathBuf, String> {
+    find("ffmpeg").ok_or_else(|| "ffmpeg is not on the PATH".to_owned())
 }
 
 fn aiortc_python() -> Result<PathBuf, String> {

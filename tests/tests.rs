@@ -12,6 +12,7 @@
 mod aiortc;
 mod browser;
 mod commands;
+mod files;
 mod http;
 mod peers;
 mod process;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         aiortc::TESTS,
         rtsp::TESTS,
         browser::TESTS,
+        files::TESTS,
     ];
     let trials = peers::trials(tests.concat(), !arguments.list);
     libtest_mimic::run(&arguments, trials).exit_code()
