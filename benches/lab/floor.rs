@@ -126,25 +126,30 @@ struct Target {
 }
 
 /// Seals and sends one access unit to at most 16 viewers; packets handed over.
+/// A run of equal packets and one shorter at its end is one segmented message.
 fn send_unit(unit: &Unit, viewers: &mut [Target], socket: &UdpSocket, scratch: &mut [u8]) -> u64 {
-    let nobody = Transmit::new(&[], SocketAddr::from(([127, 0, 0, 1], 9)));
-    let mut transmits = [nobody; VIEWERS_PER_CALL];
+    let mut transmits = Vec::with_capacity(2 * VIEWERS_PER_CALL);
     let mut rest = scratch;
-    let mut filled = 0;
-    for viewer in viewers {
-        let (mut used, mut segment) = (0, 0);
-        for payload in &unit.payloads {
-            let len = viewer.sealer.seal(payload, &mut rest[used..]);
-            segment = segment.max(len);
-            used += len;
+    for viewer in viewers.iter_mut() {
+        for run in unit.runs() {
+            let (mut used, mut segment) = (0, 0);
+            for payload in run {
+                let len = viewer.sealer.seal(payload, &mut rest[used..]);
+                segment = segment.max(len);
+                used += len;
+            }
+            let (sealed, remaining) = rest.split_at_mut(used);
+            rest = remaining;
+            transmits.push(Transmit::new(sealed, viewer.to).segmented(segment));
         }
-        let (sealed, remaining) = rest.split_at_mut(used);
-        rest = remaining;
-        transmits[filled] = Transmit::new(sealed, viewer.to).segmented(segment);
-        filled += 1;
     }
-    let sent = socket.send_batch(&transmits[..filled]);
-    (sent.transmits * unit.payloads.len()) as u64
+    let sent = socket.send_batch(&transmits);
+    let whole = if sent.stopped.is_none() {
+        viewers.len()
+    } else {
+        sent.transmits * viewers.len() / transmits.len()
+    };
+    (whole * unit.payloads.len()) as u64
 }
 
 /// Copy and AEAD of one packet, and nothing around it.

@@ -102,7 +102,7 @@ const VIDEO_CODING: [&str; 26] = [
     "-sc_threshold",
     "0",
     "-x264-params",
-    "repeat-headers=1:slices=1",
+    "repeat-headers=1:slices=1:sliced-threads=0",
     "-f",
     "h264",
 ];
@@ -150,6 +150,16 @@ pub(crate) struct Unit {
     /// From the start of the clip.
     pub(crate) at: Duration,
     pub(crate) payloads: Vec<Vec<u8>>,
+}
+
+impl Unit {
+    /// Stretches that one segmented send can carry: equal sizes, the last maybe
+    /// shorter.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = &[Vec<u8>]> {
+        self.payloads
+            .chunk_by(|one, next| one.len() >= next.len())
+            .flat_map(|falling| falling.split_inclusive(|payload| payload.len() < falling[0].len()))
+    }
 }
 
 /// All access units of a clip in order, and how long it is.

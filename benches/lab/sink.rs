@@ -25,11 +25,14 @@ impl Sink {
             receive_buffer: Some(RECEIVE_BUFFER_BYTES),
             ..Options::default()
         };
-        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        // On any address, as our viewers: that makes the kernel note each
+        // datagram's destination.
+        let any = SocketAddr::from(([0, 0, 0, 0], 0));
         let sockets: Result<Vec<_>, _> =
             (0..count).map(|_| UdpSocket::bind(any, &options)).collect();
         let sockets = sockets.map_err(|error| error.to_string())?;
-        let addresses = sockets.iter().map(UdpSocket::local_addr).collect();
+        let loopback = |socket: &UdpSocket| ([127, 0, 0, 1], socket.local_addr().port()).into();
+        let addresses = sockets.iter().map(loopback).collect();
         let received = Arc::new(AtomicU64::new(0));
         let over = Arc::new(AtomicBool::new(false));
         let thread = thread::spawn({
