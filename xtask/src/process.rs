@@ -89,6 +89,29 @@ pub(crate) fn run_watching(
     }
 }
 
+/// Runs `command` to its end, keeping what it says for the failure.
+///
+/// # Errors
+/// The program could not be started, or did not end with success; then with all that
+/// it printed on standard error.
+pub(crate) fn run_quietly(command: &mut Command) -> Result<(), String> {
+    announce(command);
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("cannot start {}: {error}", line(command)))?;
+    if output.status.success() {
+        Ok(())
+    } else {
+        let said = String::from_utf8_lossy(&output.stderr);
+        Err(format!(
+            "{said}{} ended with {}",
+            line(command),
+            output.status
+        ))
+    }
+}
+
 /// Runs `command` silently; its standard output if it ended with success.
 pub(crate) fn output_of(command: &mut Command) -> Option<String> {
     let output = command

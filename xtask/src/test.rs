@@ -38,13 +38,27 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     Ok(summary.finish()?)
 }
 
-/// Licences and security advisories of everything in the lock file.
+/// Licences, sources and security advisories of everything in the lock file.
 fn dependencies(summary: &mut Summary) {
     summary.step("dependencies", |_| {
         if process::find("cargo-deny").is_none() {
             let how = "cargo-deny is not installed: cargo install --locked cargo-deny";
             return Outcome::Skipped(how.to_owned());
         }
-        process::run(&mut process::cargo(&["deny", "check"])).into()
+        let check = ["deny", "check", "--hide-inclusion-graph"];
+        let own = [&check[..], &["bans", "licenses", "sources"]].concat();
+        process::run(&mut process::cargo(&own)).into()
+    });
+    summary.step("advisories", |_| {
+        if process::find("cargo-deny").is_none() {
+            return Outcome::Skipped("cargo-deny is not installed".to_owned());
+        }
+        let mut check = process::cargo(&["deny", "check", "--hide-inclusion-graph", "advisories"]);
+        match process::run_quietly(&mut check) {
+            Err(reason) if reason.contains("failed to fetch advisory database") => {
+                Outcome::Skipped("the advisory database cannot be reached".to_owned())
+            }
+            result => result.into(),
+        }
     });
 }
