@@ -126,23 +126,16 @@ impl UdpSocket {
         let mut bytes = 0;
         let stopped = loop {
             let mut ahead = done;
-            let mut messages = [EMPTY; MESSAGES_MAX];
-            let mut count = 0;
-            while count < MESSAGES_MAX {
-                let Some(message) = ahead.advance(offload) else {
-                    break;
-                };
-                messages[count] = message;
-                count += 1;
-            }
-            let Some(first) = messages[..count].first() else {
+            let Some(first) = ahead.advance(offload) else {
                 break None;
             };
-            match sys::send(&self.socket, self.local.is_ipv6(), &messages[..count]) {
+            ahead = done;
+            let messages = std::iter::from_fn(|| ahead.advance(offload));
+            match sys::send(&self.socket, self.local.is_ipv6(), messages) {
                 Ok(accepted) => {
-                    for message in &messages[..accepted] {
-                        done.advance(offload);
-                        bytes += message.contents.len();
+                    for _ in 0..accepted {
+                        let message = done.advance(offload);
+                        bytes += message.map_or(0, |message| message.contents.len());
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -166,14 +159,6 @@ impl UdpSocket {
         }
     }
 }
-
-/// Fills the unused places of a batch.
-const EMPTY: Message<'static> = Message {
-    contents: &[],
-    segment_size: 0,
-    destination: SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 0),
-    source: None,
-};
 
 #[cfg(unix)]
 impl AsFd for UdpSocket {
@@ -210,7 +195,7 @@ fn offload_works() -> bool {
             destination: receiver.local_addr()?,
             source: None,
         };
-        sys::send(&sender, false, &[message])?;
+        sys::send(&sender, false, [message])?;
         for expected in [b"aa".as_slice(), b"bb", b"c"] {
             let mut buffer = [0; 8];
             let len = receiver.recv(&mut buffer)?;

@@ -70,19 +70,23 @@ pub(crate) fn send_buffer(socket: &UdpSocket) -> io::Result<usize> {
     get(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF)
 }
 
-/// `sendmmsg`: the number of messages accepted, at least one, or the first one's
-/// error.
-pub(crate) fn send(
+/// `sendmmsg`, or `sendmsg` for a single message: the number of messages accepted,
+/// at least one if there is one, or the first one's error. Takes at most
+/// `MESSAGES_MAX` of `messages`.
+///
+/// Takes an iterator and leaves unused places unwritten: most batches are one
+/// message, a frame for one viewer.
+pub(crate) fn send<'a>(
     socket: &UdpSocket,
     ipv6_socket: bool,
-    messages: &[Message<'_>],
+    messages: impl IntoIterator<Item = Message<'a>>,
 ) -> io::Result<usize> {
     let mut names = [const { MaybeUninit::<(Name, libc::socklen_t)>::uninit() }; MESSAGES_MAX];
     let mut parts = [const { MaybeUninit::<libc::iovec>::uninit() }; MESSAGES_MAX];
     let mut controls = [const { MaybeUninit::<Control>::uninit() }; MESSAGES_MAX];
     let mut headers = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; MESSAGES_MAX];
-    let count = messages.len().min(MESSAGES_MAX);
-    for (index, message) in messages[..count].iter().enumerate() {
+    let mut count = 0;
+    for (index, message) in messages.into_iter().take(MESSAGES_MAX).enumerate() {
         let name = names[index].write(Name::new(message.destination, ipv6_socket));
         let part = parts[index].write(libc::iovec {
             iov_base: message.contents.as_ptr().cast_mut().cast(),
@@ -96,12 +100,24 @@ pub(crate) fn send(
         if message.segment_size > 0 || message.source.is_some() {
             let control = controls[index].write(Control::EMPTY);
             header.msg_control = control.0.as_mut_ptr().cast();
-            header.msg_controllen = write_control(control, message, ipv6_socket);
+            header.msg_controllen = write_control(control, &message, ipv6_socket);
         }
         headers[index].write(libc::mmsghdr {
             msg_hdr: header,
             msg_len: 0,
         });
+        count += 1;
+    }
+    if count == 1 {
+        // SAFETY: the first header is initialised and points to a name, a part, a
+        // control buffer and contents that outlive the call; the kernel only reads.
+        let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), headers[0].as_ptr().cast(), 0) };
+        // A datagram is taken whole or not at all.
+        return if sent < 0 {
+            Err(io::Error::last_os_error())
+        } else {
+            Ok(1)
+        };
     }
     let count = libc::c_uint::try_from(count).expect("at most 32 messages");
     // SAFETY: the first `count` headers are initialised and point to names,

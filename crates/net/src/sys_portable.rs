@@ -29,12 +29,13 @@ pub(crate) fn send_buffer(_: &UdpSocket) -> io::Result<usize> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-pub(crate) fn send(
+pub(crate) fn send<'a>(
     socket: &UdpSocket,
     ipv6_socket: bool,
-    messages: &[Message<'_>],
+    messages: impl IntoIterator<Item = Message<'a>>,
 ) -> io::Result<usize> {
-    for (index, message) in messages.iter().enumerate() {
+    let mut accepted = 0;
+    for message in messages {
         let mut to = message.destination;
         if let (true, IpAddr::V4(ip)) = (ipv6_socket, to.ip()) {
             to.set_ip(ip.to_ipv6_mapped().into());
@@ -43,12 +44,12 @@ pub(crate) fn send(
             return Err(io::ErrorKind::Unsupported.into());
         }
         match socket.send_to(message.contents, to) {
-            Ok(_) => {}
-            Err(_) if index > 0 => return Ok(index),
+            Ok(_) => accepted += 1,
+            Err(_) if accepted > 0 => break,
             Err(error) => return Err(error),
         }
     }
-    Ok(messages.len())
+    Ok(accepted)
 }
 
 pub(crate) fn receive(socket: &UdpSocket, batch: &mut ReceiveBatch) -> io::Result<usize> {

@@ -7,14 +7,16 @@
 
 use std::time::{Duration, Instant};
 
-/// Packets that may leave together however small the frame.
-const CHUNK_MIN: usize = 12;
+/// Packets that chunks have about. Chunks are equal and a frame is cut into the
+/// nearest number of them: one packet over must not cost a timer and a system
+/// call of its own, for every viewer and frame.
+const CHUNK: usize = 12;
 
 /// Packets that may leave together at most: one segmented send.
 const CHUNK_MAX: usize = 40;
 
-/// A frame is cut into at most this many chunks, so that pacing costs no more
-/// than this many intervals.
+/// A frame is cut into at most this many chunks, unless they would be too large,
+/// so that pacing costs no more than this many intervals.
 const CHUNKS_PER_FRAME: usize = 4;
 
 /// From one full chunk to the next.
@@ -33,16 +35,12 @@ impl Pacer {
         if self.next.is_some_and(|next| next > now) {
             return 0;
         }
-        packets
-            .div_ceil(CHUNKS_PER_FRAME)
-            .clamp(CHUNK_MIN, CHUNK_MAX)
+        chunk(packets)
     }
 
     /// `sent` packets of a frame of `packets` left at `now`.
     pub(crate) fn sent(&mut self, sent: usize, packets: usize, now: Instant) {
-        let chunk = packets
-            .div_ceil(CHUNKS_PER_FRAME)
-            .clamp(CHUNK_MIN, CHUNK_MAX);
+        let chunk = chunk(packets);
         let share = u32::try_from(sent.min(chunk)).unwrap_or(u32::MAX);
         let whole = u32::try_from(chunk).unwrap_or(u32::MAX);
         self.next = Some(now + INTERVAL * share / whole);
@@ -52,6 +50,15 @@ impl Pacer {
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.next
     }
+}
+
+/// Packets of one chunk of a frame of `packets`, at least one.
+fn chunk(packets: usize) -> usize {
+    let nearest = (packets + CHUNK / 2) / CHUNK;
+    let chunks = nearest
+        .clamp(1, CHUNKS_PER_FRAME)
+        .max(packets.div_ceil(CHUNK_MAX));
+    packets.div_ceil(chunks).max(1)
 }
 
 #[cfg(test)]
@@ -79,10 +86,14 @@ mod tests {
     fn small_frames_leave_whole_and_at_once() {
         assert_eq!(spread(1), (1, Duration::ZERO));
         assert_eq!(spread(12), (1, Duration::ZERO));
+        // One packet over is no reason for a second send.
+        assert_eq!(spread(13), (1, Duration::ZERO));
+        assert_eq!(spread(17), (1, Duration::ZERO));
     }
 
     #[test]
     fn keyframes_spread_over_a_few_milliseconds() {
+        assert_eq!(spread(18), (2, Duration::from_millis(1)));
         assert_eq!(spread(100), (4, Duration::from_millis(3)));
         // A 4K keyframe keeps to chunks that one segmented send can carry.
         let (batches, took) = spread(400);
