@@ -3,6 +3,7 @@
 mod handshake;
 mod hostile;
 mod media;
+mod nonces;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
@@ -75,6 +76,8 @@ pub(super) struct Setup {
     /// Edits the offer and the answer on their way.
     pub(super) edit_offer: fn(&str) -> String,
     pub(super) edit_answer: fn(&str) -> String,
+    /// Edits what the server draws.
+    pub(super) edit_secrets: fn(&mut Secrets),
 }
 
 impl Default for Setup {
@@ -86,6 +89,7 @@ impl Default for Setup {
             server: SERVER.clone(),
             edit_offer: str::to_owned,
             edit_answer: str::to_owned,
+            edit_secrets: |_| {},
         }
     }
 }
@@ -117,11 +121,13 @@ impl Pair {
             now,
         );
         let tracks = tracks();
+        let mut drawn = secrets();
+        (setup.edit_secrets)(&mut drawn);
         let (server, answer) = Session::accept(
             AcceptConfig {
                 certificate: setup.server,
                 local: vec![addresses[0]],
-                secrets: secrets(),
+                secrets: drawn,
                 wall,
                 tracks: &tracks,
             },
