@@ -23,7 +23,7 @@ fn lose(peer: &mut Peer<'_>) {
 
 /// Every picture packet from the first to the last that came is there, once, and
 /// is what the source published; tells (lost at first, missing at the end).
-fn account(peer: &Peer<'_>, source: &Source) -> (usize, usize) {
+pub(crate) fn account(peer: &Peer<'_>, source: &Source) -> (usize, usize) {
     let heard = peer.in_order(Kind::Video);
     let first = heard[0].sequence;
     let span = usize::try_from(heard.last().expect("some").sequence - first + 1).expect("few");

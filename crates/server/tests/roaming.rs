@@ -1,6 +1,7 @@
 //! The viewer's address changes, and with it the shard where its datagrams land.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use glassline_media::Kind;
@@ -14,21 +15,26 @@ use crate::source::{AUDIO, Film, Source, VIDEO};
 /// a path for 0.9 s after it was confirmed.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
-/// Hand-overs that the test wants to see.
-const MOVES: u64 = 20;
+/// Viewers that wander at the same time.
+const WANDERERS: u64 = 4;
 
-/// Moves a viewer to new ports until the server counted enough hand-overs;
-/// the longest pause.
-fn wander(running: &Running, source: &Source, until: Instant) -> Duration {
+/// Moves a viewer to new ports until `enough`; the longest pause.
+fn wander(
+    running: &Running,
+    source: &Source,
+    moved: &AtomicU64,
+    enough: impl Fn() -> bool,
+) -> Duration {
     let mut peer = Peer::joined(running);
     let mut longest = Duration::ZERO;
-    while running.total("viewer_moves_total") < MOVES && Instant::now() < until {
+    while !enough() {
         // The path was confirmed by the last move: let the hold pass.
         peer.run_for(Duration::from_millis(950));
         peer.change_port();
-        let moved = Instant::now();
+        let began = Instant::now();
         assert!(peer.nominate(PAUSE_MAX), "no media at the new address");
-        longest = longest.max(moved.elapsed());
+        longest = longest.max(began.elapsed());
+        moved.fetch_add(1, Ordering::Relaxed);
     }
     none_left_out(&peer, source);
     peer.session.close(Instant::now());
@@ -53,23 +59,53 @@ fn none_left_out(peer: &Peer<'_>, source: &Source) {
     }
 }
 
-#[test]
-fn viewers_keep_their_media_while_they_move_between_shards() {
-    let running = Running::start(4);
+/// Viewers wander until there were `hand_overs`, each from the shard where it was
+/// to that where its new address leads; with one shard until each has moved.
+fn wander_among(shards: usize, hand_overs: u64) {
+    let running = Running::start(shards);
     let source = Source::start(&running.stream(), Film::default());
     let until = Instant::now() + Duration::from_secs(14);
+    let moved = AtomicU64::new(0);
+    let counted = || running.total("viewer_moves_total");
+    let enough = || {
+        let seen = moved.load(Ordering::Relaxed) >= 2 * WANDERERS && counted() >= hand_overs;
+        seen || Instant::now() > until
+    };
     let longest = std::thread::scope(|scope| {
-        let peers: Vec<_> = (0..4)
-            .map(|_| scope.spawn(|| wander(&running, &source, until)))
+        let peers: Vec<_> = (0..WANDERERS)
+            .map(|_| scope.spawn(|| wander(&running, &source, &moved, enough)))
             .collect();
         let pauses = peers.into_iter().map(|it| it.join().expect("no panic"));
-        pauses.max().expect("four peers")
+        pauses.max().expect("some peers")
     });
-    let moves = running.total("viewer_moves_total");
-    assert!(moves >= MOVES, "{moves} hand-overs only");
+    let (moved, counted) = (moved.into_inner(), counted());
+    assert!(moved >= 2 * WANDERERS, "{moved} changes of address only");
+    assert!(
+        (hand_overs..=moved).contains(&counted),
+        "{shards} shards: {counted} hand-overs in {moved} changes of address"
+    );
+    if shards == 1 {
+        assert_eq!(counted, 0, "there is nobody to hand over to");
+    }
     assert!(longest <= PAUSE_MAX, "a pause of {longest:?}");
     running.await_sessions(0, SOON);
     assert_eq!(running.stream().viewers(), 0);
+}
+
+#[test]
+fn viewers_keep_their_media_while_they_move_between_four_shards() {
+    wander_among(4, 16);
+}
+
+/// A hand-over back to where a viewer was before is as likely as not.
+#[test]
+fn viewers_keep_their_media_while_they_move_between_two_shards() {
+    wander_among(2, 6);
+}
+
+#[test]
+fn viewers_keep_their_media_while_they_move_on_one_shard() {
+    wander_among(1, 0);
 }
 
 /// A phone behind a carrier's NAT is given new ports for hours.

@@ -10,7 +10,7 @@ use crate::running::Running;
 use crate::source::{Film, Source, VIDEO};
 
 /// Whole pictures among `heard`, which is in order.
-fn pictures(heard: &[&Heard]) -> Vec<AccessUnit> {
+pub(crate) fn pictures(heard: &[&Heard]) -> Vec<AccessUnit> {
     let mut depacketiser = Depacketiser::default();
     let mut pictures = Vec::new();
     for packet in heard {

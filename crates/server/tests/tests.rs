@@ -22,5 +22,6 @@ mod peer;
 mod restart;
 mod roaming;
 mod running;
+mod shards;
 mod source;
 mod start;

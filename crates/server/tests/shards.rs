@@ -1,0 +1,108 @@
+//! The same life of a viewer, whether its server has one, two or four shards.
+
+use std::time::{Duration, Instant};
+
+use glassline_media::Kind;
+
+use crate::loss;
+use crate::peer::{Peer, SOON};
+use crate::running::Running;
+use crate::source::{Film, Source};
+use crate::start;
+
+/// Ports that are tried until every shard has a viewer: that one of four gets
+/// none of 60 happens once in ten million runs.
+const VIEWERS_MAX: usize = 60;
+
+/// Joins viewers until each shard serves one, the first ones with loss; all are
+/// served whole, repaired, and forgotten when they leave.
+fn everything_works_with(shards: usize) {
+    let running = Running::start(shards);
+    // Longer than the test: who joins later is caught up from the one keyframe.
+    let film = Film {
+        gop: 3000,
+        picture_bytes: 4_000,
+    };
+    let source = Source::start(&running.stream(), film);
+    source.await_published(|bursts| bursts.len() > 60);
+
+    let mut peers = Vec::new();
+    while !everyone_serves(&running, shards) {
+        assert!(peers.len() < VIEWERS_MAX, "a shard that nobody lands on");
+        let mut peer = Peer::joined(&running);
+        peer.loss = 0.1;
+        peers.push(peer);
+    }
+    live(&mut peers, Duration::from_millis(1500));
+    for peer in &mut peers {
+        peer.loss = 0.0;
+    }
+    live(&mut peers, Duration::from_millis(1000));
+
+    let mut lost = 0;
+    for peer in &peers {
+        let (mine, missing) = loss::account(peer, &source);
+        lost += mine;
+        if missing == 0 {
+            caught_up(peer);
+        }
+        assert!(missing * 50 <= mine, "{missing} of {mine} lost stay lost");
+    }
+    assert!(lost > 20, "only {lost} lost, the test tests nothing");
+    assert!(running.total("retransmissions_total") >= lost as u64);
+    assert_eq!(running.total("queue_dropped_frames_total"), 0);
+    assert_eq!(running.stream().viewers(), peers.len());
+
+    // One half says so by HTTP, the other by DTLS.
+    for (place, peer) in peers.iter_mut().enumerate() {
+        if place % 2 == 0 {
+            assert_eq!(peer.delete().status, 200);
+        } else {
+            peer.session.close(Instant::now());
+            peer.drain();
+        }
+    }
+    running.await_sessions(0, SOON);
+    assert_eq!(running.stream().viewers(), 0);
+}
+
+fn everyone_serves(running: &Running, shards: usize) -> bool {
+    let joins = running.metric("joins_total");
+    assert_eq!(joins.len(), shards, "{joins:?}");
+    joins.iter().all(|(_, count)| *count > 0)
+}
+
+/// Lets all of them live for `time`, in turns.
+fn live(peers: &mut [Peer<'_>], time: Duration) {
+    let end = Instant::now() + time;
+    while Instant::now() < end {
+        for peer in &mut *peers {
+            peer.run_for(Duration::from_millis(2));
+        }
+    }
+}
+
+/// The first picture is the keyframe, though it was published long before, and
+/// every picture from there on can be taken apart.
+fn caught_up(peer: &Peer<'_>) {
+    let pictures = start::pictures(&peer.in_order(Kind::Video));
+    assert!(pictures[0].keyframe && pictures[0].has_parameter_sets());
+    assert!(pictures.len() > 60, "{} pictures only", pictures.len());
+    let after_loss = pictures.iter().filter(|it| it.after_loss).count();
+    assert_eq!(after_loss, 0, "of {} pictures", pictures.len());
+}
+
+#[test]
+fn everything_works_with_one_shard() {
+    everything_works_with(1);
+}
+
+#[test]
+fn everything_works_with_two_shards() {
+    everything_works_with(2);
+}
+
+#[test]
+fn everything_works_with_four_shards() {
+    everything_works_with(4);
+}
