@@ -167,8 +167,8 @@ fn shards(app: &App, text: &mut String) {
             |c| &c.handshakes_failed,
         ),
         (
-            "send_errors_total",
-            "Datagrams that the kernel refused.",
+            "send_abandoned_datagrams_total",
+            "Datagrams given up because the kernel will never take them.",
             |c| &c.send_errors,
         ),
         (
@@ -201,6 +201,7 @@ fn shards(app: &App, text: &mut String) {
         "reason=\"socket_full\",",
         |c| &c.dropped_backlog,
     );
+    send_errors(app, text);
     family(
         text,
         "dropped_datagrams_total",
@@ -221,6 +222,27 @@ fn shards(app: &App, text: &mut String) {
         "reason=\"refused\",",
         |c| &c.refused,
     );
+}
+
+fn send_errors(app: &App, text: &mut String) {
+    family(
+        text,
+        "send_errors_total",
+        "counter",
+        "Times that the kernel did not take what was to be sent.",
+    );
+    let reasons: [(&str, Read); 6] = [
+        ("socket_full", |c| &c.socket_full),
+        ("interface_full", |c| &c.interface_full),
+        ("peer_refused", |c| &c.peer_refused),
+        ("too_large", |c| &c.too_large),
+        ("unreachable", |c| &c.unreachable),
+        ("other", |c| &c.unsendable),
+    ];
+    for (reason, read) in reasons {
+        let labels = format!("reason=\"{reason}\",");
+        each_shard(app, text, "send_errors_total", &labels, read);
+    }
 }
 
 fn each_shard(app: &App, text: &mut String, name: &str, labels: &str, read: Read) {

@@ -39,8 +39,20 @@ pub struct Counters {
     pub stray: Counter,
     /// Datagrams that a session refused: malformed, replayed, not authentic.
     pub refused: Counter,
-    /// Datagrams that the kernel would not take and that were given up.
+    /// Datagrams given up because the kernel will never take them.
     pub send_errors: Counter,
+    /// Times that the socket's send buffer was full (`EAGAIN`); what was left waited.
+    pub socket_full: Counter,
+    /// Times that the interface's queue was full (`ENOBUFS`); what was left waited.
+    pub interface_full: Counter,
+    /// Times that a peer's closed port (ICMP) was told instead of sending; tried again.
+    pub peer_refused: Counter,
+    /// Times that a datagram was larger than the path allows (`EMSGSIZE`).
+    pub too_large: Counter,
+    /// Times that there was no route to the viewer.
+    pub unreachable: Counter,
+    /// Times that the kernel refused for any other reason.
+    pub unsendable: Counter,
     /// Bursts dropped because a viewer was slower than its budget.
     pub dropped_slow: Counter,
     /// Bursts dropped because the socket stayed full.

@@ -219,13 +219,14 @@ impl Outlet {
         self.timestamp_base.wrapping_add(ticks)
     }
 
-    /// Packet `packet` of the track left under `sequence`.
-    pub(crate) fn note_sent(&mut self, sequence: u64, packet: u64) {
+    /// `count` packets of the track, from `packet` on, left under the numbers
+    /// from `sequence` on.
+    pub(crate) fn note_sent(&mut self, sequence: u64, packet: u64, count: u64) {
         if let Some(run) = self.runs.back_mut()
             && run.sequence + run.count == sequence
             && run.packet + run.count == packet
         {
-            run.count += 1;
+            run.count += count;
             return;
         }
         if self.runs.len() == RUNS_MAX {
@@ -234,7 +235,7 @@ impl Outlet {
         self.runs.push_back(Run {
             sequence,
             packet,
-            count: 1,
+            count,
         });
     }
 
@@ -346,18 +347,16 @@ mod tests {
         let mut outlet = video();
         assert_eq!(outlet.packet_of(0), None);
         for offset in 0..100u64 {
-            outlet.note_sent(65_500 + offset, 1000 + offset);
+            outlet.note_sent(65_500 + offset, 1000 + offset, 1);
         }
-        for offset in 0..10u64 {
-            outlet.note_sent(65_600 + offset, 5000 + offset);
-        }
+        outlet.note_sent(65_600, 5000, 10);
         assert_eq!(outlet.packet_of(65_500), Some(1000));
         assert_eq!(outlet.packet_of(65_599), Some(1099));
         assert_eq!(outlet.packet_of(65_605), Some(5005));
         assert_eq!(outlet.packet_of(65_499), None, "before the first");
         assert_eq!(outlet.packet_of(65_610), None, "not sent yet");
         for skip in 1..=RUNS_MAX as u64 {
-            outlet.note_sent(65_609 + skip, 10_000 * skip);
+            outlet.note_sent(65_609 + skip, 10_000 * skip, 1);
         }
         assert_eq!(outlet.packet_of(65_500), None, "too many skips ago");
     }

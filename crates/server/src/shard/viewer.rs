@@ -1,7 +1,7 @@
 //! One viewer: a WebRTC session, the tracks it is sent, and its accounts.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use glassline_hub::{Stream, ViewerToken};
@@ -10,9 +10,10 @@ use glassline_webrtc::{Event, Session};
 
 use super::counters::Counters;
 use super::frame_log::{FrameLog, FrameStamps};
-use super::outbox::{Outbox, Route};
+use super::outbox::{Batch, Outbox, Route};
 use super::outlet::{Outlet, Taken};
 use super::pacer::Pacer;
+use super::slots::Key;
 use crate::registry::{Permit, SessionId};
 
 /// Addresses of one viewer that lead to its session: one for each candidate
@@ -30,6 +31,8 @@ pub struct Viewer {
     accounted: usize,
     pacer: Pacer,
     log: FrameLog,
+    /// Accounts of its stream on the shard that owns it.
+    pub(super) stages: Option<Arc<Mutex<StageTable>>>,
     /// Its place among the half-open, until the handshake is done.
     permit: Option<Permit>,
     token: Option<ViewerToken>,
@@ -45,10 +48,20 @@ pub struct Viewer {
 
 /// What a shard lends to a viewer for a moment.
 pub(super) struct Lent<'a> {
+    pub(super) key: Key,
     pub(super) outbox: &'a mut Outbox,
     pub(super) counters: &'a Counters,
-    /// Accounts of the viewer's stream on this shard.
-    pub(super) stages: &'a mut StageTable,
+    /// Frames that leave with the outbox's next system call.
+    pub(super) leaving: &'a mut Vec<Leaving>,
+    /// For datagrams of control, kept for its room.
+    pub(super) control: &'a mut Vec<u8>,
+}
+
+/// A frame that is sealed but not yet with the kernel; `frame.sent` is still to be set.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Leaving {
+    pub(super) key: Key,
+    pub(super) frame: FrameStamps,
 }
 
 /// What became of a viewer after it was served.
@@ -88,7 +101,8 @@ impl Viewer {
             session,
             outlets,
             pacer: Pacer::default(),
-            log: FrameLog::default(),
+            log: FrameLog::new(now),
+            stages: None,
             permit: Some(permit),
             token: None,
             addresses: Vec::new(),
@@ -120,7 +134,7 @@ impl Viewer {
     }
 
     /// The frame known to the viewer by `timestamp`.
-    pub(super) fn frame(&self, timestamp: u32) -> Option<FrameStamps> {
+    pub(super) fn frame(&mut self, timestamp: u32) -> Option<FrameStamps> {
         self.log.find(timestamp)
     }
 
@@ -156,25 +170,20 @@ impl Viewer {
         }
         // Control first: media that overtakes the last datagram of the handshake
         // finds no keys at the viewer, which then misses its first keyframe.
-        self.transmit_control(lent.outbox);
+        self.transmit_control(lent);
         if served != Served::Closed {
             self.flush(now, lent);
         }
-        self.transmit_control(lent.outbox);
         served
     }
 
-    fn transmit_control(&mut self, outbox: &mut Outbox) {
-        let mut datagram = Vec::new();
-        while let Some(destination) = self.session.poll_transmit(&mut datagram) {
-            outbox.send(
-                &datagram,
-                Route {
-                    destination,
-                    source: self.source,
-                },
-            );
-            datagram.clear();
+    fn transmit_control(&mut self, lent: &mut Lent<'_>) {
+        while let Some(destination) = self.session.poll_transmit(lent.control) {
+            let route = Route {
+                destination,
+                source: self.source,
+            };
+            lent.outbox.send(lent.control, route);
         }
     }
 
@@ -262,89 +271,131 @@ impl Viewer {
         }
     }
 
-    /// Sends what may leave at `now`: sound first, it is small and must not
-    /// stand behind a keyframe.
+    /// Seals what may leave at `now`.
+    ///
+    /// Sound goes first, it is small and must not stand behind a keyframe; but
+    /// where the rest of a picture leaves at once, sound follows it and rides as
+    /// the short tail of the same message.
     pub(super) fn flush(&mut self, now: Instant, lent: &mut Lent<'_>) {
         let Some(destination) = self.session.peer() else {
             return;
         };
-        let route = Route {
+        if lent.outbox.is_blocked() || self.outlets.iter().all(|it| it.front().is_none()) {
+            return;
+        }
+        let order = if self.ends_a_picture(now) {
+            [Kind::Video, Kind::Audio]
+        } else {
+            [Kind::Audio, Kind::Video]
+        };
+        let mut batch = lent.outbox.batch(Route {
             destination,
             source: self.source,
-        };
-        for kind in [Kind::Audio, Kind::Video] {
+        });
+        for kind in order {
             for place in 0..self.outlets.len() {
-                if self.outlets[place].kind() == kind {
-                    self.flush_outlet(place, route, now, lent);
+                if self.outlets[place].kind() != kind {
+                    continue;
+                }
+                while let Some(frame) = self.seal_next(place, &mut batch, now) {
+                    lent.leaving.extend(frame.map(|frame| Leaving {
+                        key: lent.key,
+                        frame,
+                    }));
                 }
             }
         }
     }
 
-    fn flush_outlet(&mut self, place: usize, route: Route, now: Instant, lent: &mut Lent<'_>) {
+    /// All that waits of a picture may leave at `now`.
+    fn ends_a_picture(&self, now: Instant) -> bool {
+        self.outlets.iter().any(|outlet| {
+            outlet.kind() == Kind::Video
+                && outlet.front().is_some_and(|queued| {
+                    let packets = queued.burst.packet_count();
+                    self.pacer.allowance(packets, now) >= packets - queued.sent
+                })
+        })
+    }
+
+    /// Seals what may leave of the next burst of an outlet; `None` if nothing
+    /// may. Gives the frame's stamps if this was the end of a frame to be accounted.
+    fn seal_next(
+        &mut self,
+        place: usize,
+        batch: &mut Batch<'_>,
+        now: Instant,
+    ) -> Option<Option<FrameStamps>> {
         let outlet = &mut self.outlets[place];
-        let mut now = now;
-        while let Some(queued) = outlet.front() {
-            if lent.outbox.is_blocked() {
-                return;
-            }
-            let queued = queued.clone();
-            let packets = queued.burst.packet_count();
-            let allowance = match outlet.kind() {
-                Kind::Video => self.pacer.allowance(packets, now),
-                Kind::Audio => packets,
-            };
-            let count = allowance.min(packets - queued.sent);
-            if count == 0 {
-                return;
-            }
-            let timestamp = outlet.timestamp(queued.burst.time);
-            let live = !outlet.is_past(queued.burst.time);
-            if live && queued.sent == 0 {
-                self.session
-                    .anchor(outlet.sender, timestamp, queued.burst.stamps.reference);
-            }
-            let mut batch = lent.outbox.batch(route);
-            for index in queued.sent..queued.sent + count {
-                let Some(payload) = queued.burst.payload(index) else {
-                    break;
-                };
-                let marker = queued.burst.marker(index) && outlet.kind() == Kind::Video;
-                let packet = queued.burst.first_packet + index as u64;
-                batch.push(|out| {
-                    let sealed =
-                        self.session
-                            .seal(outlet.sender, timestamp, marker, payload, now, out);
-                    sealed.map_or(0, |sealed| {
-                        outlet.note_sent(sealed.sequence, packet);
-                        sealed.len
-                    })
-                });
-            }
-            drop(batch);
-            let sent = Instant::now();
-            if outlet.kind() == Kind::Video {
-                self.pacer.sent(count, packets, now);
-            }
-            let whole = outlet.advance(count);
-            if whole && live && outlet.track == self.accounted && queued.burst.last {
-                let frame = FrameStamps {
-                    timestamp,
-                    origin: queued.burst.stamps.origin,
-                    published: queued.burst.stamps.published,
-                    picked: queued.picked,
-                    paced: now,
-                    sent,
-                };
-                for (stage, delay) in frame.stages() {
-                    if matches!(stage, Stage::Pace | Stage::Send) {
-                        lent.stages.record(stage, delay, sent);
-                    }
-                }
-                self.log.push(frame);
-            }
-            now = sent;
+        let queued = outlet.front()?;
+        let (burst, from, is_video) = (&queued.burst, queued.sent, outlet.kind() == Kind::Video);
+        let packets = burst.packet_count();
+        let allowance = if is_video {
+            self.pacer.allowance(packets, now)
+        } else {
+            packets
+        };
+        let count = allowance.min(packets - from);
+        if count == 0 {
+            return None;
         }
+        let timestamp = outlet.timestamp(burst.time);
+        let live = !outlet.is_past(burst.time);
+        if live && from == 0 {
+            self.session
+                .anchor(outlet.sender, timestamp, burst.stamps.reference);
+        }
+        let (session, sender) = (&mut self.session, outlet.sender);
+        let mut sealed = 0;
+        let mut first_sequence = 0;
+        for index in from..from + count {
+            let Some(payload) = burst.payload(index) else {
+                break;
+            };
+            let marker = is_video && burst.marker(index);
+            batch.push(|out| {
+                let Some(packet) = session.seal(sender, timestamp, marker, payload, now, out)
+                else {
+                    return 0;
+                };
+                // They are numbered in a row.
+                first_sequence = packet.sequence - sealed;
+                sealed += 1;
+                packet.len
+            });
+        }
+        let first_packet = burst.first_packet + from as u64;
+        let ends = live && outlet.track == self.accounted && burst.last;
+        let frame = (ends && from + count == packets).then_some(FrameStamps {
+            timestamp,
+            origin: burst.stamps.origin,
+            published: burst.stamps.published,
+            picked: queued.picked,
+            paced: now,
+            sent: now,
+        });
+        if sealed > 0 {
+            outlet.note_sent(first_sequence, first_packet, sealed);
+        }
+        if is_video {
+            self.pacer.sent(count, packets, now);
+        }
+        outlet.advance(count);
+        Some(frame)
+    }
+
+    /// The kernel has all of `frame` since `sent`.
+    pub(super) fn left(&mut self, mut frame: FrameStamps, sent: Instant) {
+        frame.sent = sent;
+        if let Some(stages) = &self.stages {
+            let mut stages = stages.lock().unwrap_or_else(PoisonError::into_inner);
+            for (stage, delay) in frame.stages() {
+                if matches!(stage, Stage::Pace | Stage::Send) {
+                    stages.record(stage, delay, sent);
+                }
+            }
+        }
+        self.log.push(frame);
     }
 
     /// Sends again what the viewer missed, sealed anew from the shared ring.

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
 use std::sync::mpsc::Receiver;
-use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use glassline_media::Burst;
@@ -20,7 +20,7 @@ use super::feed::Feed;
 use super::outbox::Outbox;
 use super::slots::{Key, Slots};
 use super::timers::Timers;
-use super::viewer::{Lent, Served, Viewer};
+use super::viewer::{Leaving, Lent, Served, Viewer};
 use super::{Bell, Shared};
 use crate::registry::{Entry, Home, SessionId};
 
@@ -29,6 +29,9 @@ const SOCKET: Token = Token(1);
 
 /// A shard looks around at least this often, should a wake-up be lost.
 const IDLE: Duration = Duration::from_secs(1);
+
+/// A full interface queue is tried again after this: it drains at line rate.
+const RETRY: Duration = Duration::from_millis(1);
 
 /// Datagrams taken before media gets its turn again.
 const BATCHES_PER_TURN: usize = 8;
@@ -52,6 +55,8 @@ pub(super) struct Worker {
     /// Empty between turns, kept for their room.
     due: Vec<(Instant, Key)>,
     bursts: Vec<Arc<Burst>>,
+    leaving: Vec<Leaving>,
+    control: Vec<u8>,
     stopping: bool,
 }
 
@@ -98,6 +103,8 @@ impl Worker {
             timers: Timers::default(),
             due: Vec::new(),
             bursts: Vec::new(),
+            leaving: Vec::new(),
+            control: Vec::new(),
             stopping: false,
         })
     }
@@ -108,10 +115,15 @@ impl Worker {
         let mut batch = ReceiveBatch::new(ReceiveBatch::CAPACITY_MAX);
         while !self.stopping {
             let now = Instant::now();
+            let longest = if self.outbox.is_congested() {
+                RETRY
+            } else {
+                IDLE
+            };
             let wait = self
                 .timers
                 .next()
-                .map_or(IDLE, |at| at.saturating_duration_since(now).min(IDLE));
+                .map_or(longest, |at| at.saturating_duration_since(now).min(longest));
             if let Err(error) = self.poll.poll(&mut events, Some(wait))
                 && error.kind() != io::ErrorKind::Interrupted
             {
@@ -132,33 +144,49 @@ impl Worker {
     fn publish(&mut self) {
         let mut bursts = std::mem::take(&mut self.bursts);
         for place in 0..self.feeds.len() {
-            let now = Instant::now();
-            let feed = &mut self.feeds[place];
-            feed.read(&mut bursts, now);
+            let picked = Instant::now();
+            self.feeds[place].read(&mut bursts, picked);
             if bursts.is_empty() {
                 continue;
             }
-            let stages = Arc::clone(&feed.stages);
-            let mut stages = stages.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut now = picked;
             for index in 0..self.feeds[place].viewers.len() {
                 let key = self.feeds[place].viewers[index];
                 let Some(viewer) = self.viewers.get_mut(key) else {
                     continue;
                 };
                 for burst in &bursts {
-                    viewer.offer(burst, now, &self.counters);
+                    viewer.offer(burst, picked, &self.counters);
                 }
                 let mut lent = Lent {
+                    key,
                     outbox: &mut self.outbox,
                     counters: &self.counters,
-                    stages: &mut stages,
+                    leaving: &mut self.leaving,
+                    control: &mut self.control,
                 };
-                viewer.flush(Instant::now(), &mut lent);
+                viewer.flush(now, &mut lent);
                 arm(viewer, key, now, &mut self.timers, &self.outbox);
+                if self.outbox.is_ripe() {
+                    now = self.dispatch();
+                }
             }
+            self.dispatch();
             bursts.clear();
         }
         self.bursts = bursts;
+    }
+
+    /// Hands what is sealed to the kernel and notes when it had it; the time then.
+    fn dispatch(&mut self) -> Instant {
+        self.outbox.flush();
+        let sent = Instant::now();
+        for leaving in self.leaving.drain(..) {
+            if let Some(viewer) = self.viewers.get_mut(leaving.key) {
+                viewer.left(leaving.frame, sent);
+            }
+        }
+        sent
     }
 
     fn obey(&mut self) {
@@ -197,6 +225,7 @@ impl Worker {
                 }
             }
         }
+        self.dispatch();
     }
 
     /// Does to one of our viewers what was asked, and serves it at once.
@@ -260,6 +289,7 @@ impl Worker {
                 };
                 self.take(datagram.bytes, path, now);
             }
+            self.dispatch();
             if batch.len() < batch.capacity() {
                 return;
             }
@@ -308,7 +338,9 @@ impl Worker {
                 if let Some(forgotten) = viewer.note_address(path.source, path.local) {
                     self.unlink(forgotten, key);
                 }
-                self.by_address.insert(path.source, key);
+                if self.by_address.get(&path.source) != Some(&key) {
+                    self.by_address.insert(path.source, key);
+                }
             }
             Err(_) => self.counters.refused.add(1),
         }
@@ -431,6 +463,8 @@ impl Worker {
         if !matches!(*home, Home::Shard(owner) if owner == self.index) {
             return;
         }
+        // What is sealed here goes before what will be sealed there.
+        self.dispatch();
         let Some(viewer) = self.release(key) else {
             return;
         };
@@ -478,6 +512,9 @@ impl Worker {
             self.feeds.len() - 1
         });
         self.feeds[place].viewers.push(key);
+        if let Some(viewer) = self.viewers.get_mut(key) {
+            viewer.stages = Some(Arc::clone(&self.feeds[place].stages));
+        }
         key
     }
 
@@ -506,22 +543,15 @@ impl Worker {
         let Some(viewer) = self.viewers.get_mut(key) else {
             return Served::Closed;
         };
-        let feed = self
-            .feeds
-            .iter()
-            .find(|feed| Arc::ptr_eq(feed.stream(), viewer.stream()));
-        let Some(feed) = feed else {
-            return Served::Closed;
-        };
-        let mut stages = feed.stages.lock().unwrap_or_else(PoisonError::into_inner);
         let mut lent = Lent {
+            key,
             outbox: &mut self.outbox,
             counters: &self.counters,
-            stages: &mut stages,
+            leaving: &mut self.leaving,
+            control: &mut self.control,
         };
         let served = viewer.serve(now, &mut lent);
         arm(viewer, key, now, &mut self.timers, &self.outbox);
-        drop(stages);
         if served == Served::Closed
             && let Some(viewer) = self.release(key)
         {
@@ -553,7 +583,11 @@ impl Worker {
                 viewer.session.handle_timeout(now);
             }
             self.serve(key, now);
+            if self.outbox.is_ripe() {
+                self.dispatch();
+            }
         }
+        self.dispatch();
         self.due = due;
     }
 
@@ -565,10 +599,15 @@ impl Worker {
                 let now = Instant::now();
                 for key in self.viewers.keys() {
                     self.serve(key, now);
+                    if self.outbox.is_ripe() {
+                        self.dispatch();
+                    }
                 }
+                self.dispatch();
             }
         }
-        let blocked = self.outbox.is_blocked();
+        // A full interface queue leaves the socket writable: waiting would spin.
+        let blocked = self.outbox.is_blocked() && !self.outbox.is_congested();
         if blocked == self.waits_writable {
             return;
         }

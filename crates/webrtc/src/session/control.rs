@@ -124,6 +124,7 @@ impl Session {
     /// Asks the peer for a keyframe (PLI, else FIR). False if it agreed to
     /// neither, nothing has come yet, or the last request is under 300 ms old.
     pub fn request_keyframe(&mut self, receiver: usize, now: Instant) -> bool {
+        self.timeout = None;
         let from = self.rtcp_ssrc;
         let mut packet = self.empty_report();
         let wanted = self

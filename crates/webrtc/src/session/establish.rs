@@ -123,6 +123,7 @@ impl Session {
     /// # Errors
     /// [`SetAnswerError`]; after an unusable answer another one may be tried.
     pub fn set_answer(&mut self, answer: &str, now: Instant) -> Result<(), SetAnswerError> {
+        self.timeout = None;
         let dialling = self.dialling.as_ref().ok_or(SetAnswerError::NotAwaited)?;
         let agreed = sdp::apply_answer(&dialling.offer, answer)?;
         let role = if agreed.dtls_client {
@@ -187,6 +188,7 @@ impl Session {
             local,
             remote: None,
             dialling: None,
+            timeout: None,
         }
     }
 }

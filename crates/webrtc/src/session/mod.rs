@@ -64,6 +64,9 @@ pub struct Session {
     remote: Option<IceCredentials>,
     /// What a dialled session needs until the answer comes.
     dialling: Option<Box<Dialling>>,
+    /// What [`poll_timeout`](Self::poll_timeout) last found. Asked for after every
+    /// burst of media, which moves no deadline; whatever may move one forgets it.
+    timeout: Option<Option<Instant>>,
 }
 
 /// SRTP in both directions.
@@ -112,6 +115,7 @@ impl Session {
         destination: SocketAddr,
         datagram: &'a mut [u8],
     ) -> Result<Received<'a>, Dropped> {
+        self.timeout = None;
         if self.state == State::Closed {
             return Err(Dropped::Closed);
         }
@@ -144,6 +148,7 @@ impl Session {
 
     /// Lets time pass: call at [`poll_timeout`](Self::poll_timeout); earlier does no harm.
     pub fn handle_timeout(&mut self, now: Instant) {
+        self.timeout = None;
         match self.state {
             State::Closed => return,
             State::Connecting { deadline } if now >= deadline => {
@@ -171,6 +176,15 @@ impl Session {
 
     /// When [`handle_timeout`](Self::handle_timeout) is due; `None` once closed.
     pub fn poll_timeout(&mut self) -> Option<Instant> {
+        if let Some(known) = self.timeout {
+            return known;
+        }
+        let found = self.earliest_timeout();
+        self.timeout = Some(found);
+        found
+    }
+
+    fn earliest_timeout(&mut self) -> Option<Instant> {
         let limit = match self.state {
             State::Closed => return None,
             State::Connecting { deadline } => deadline,
@@ -192,10 +206,12 @@ impl Session {
     /// Gives the farewell after the session closed.
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<SocketAddr> {
         if let Some(destination) = self.ice.poll_transmit(out) {
+            self.timeout = None;
             return Some(destination);
         }
         let path = self.ice.path()?;
         if let Some(datagram) = self.dtls.as_mut().and_then(Association::poll_transmit) {
+            self.timeout = None;
             out.clear();
             out.extend_from_slice(&datagram);
             return Some(path);
@@ -238,6 +254,10 @@ impl Session {
             payload,
         };
         let transport = sender::wire(self.transport_sequence);
+        if sender.report_at().is_none() {
+            // Its first report becomes due with its first packet.
+            self.timeout = None;
+        }
         let sealed = sender.seal(&mut keys.outbound, transport, packet, now, out)?;
         if sender.is_numbered() {
             self.history
@@ -308,6 +328,7 @@ impl Session {
     /// Gives the peer until `deadline` to finish the handshake, instead of ten
     /// seconds; no use beyond 25 s, when DTLS gives up. Nothing once connected.
     pub fn set_handshake_deadline(&mut self, deadline: Instant) {
+        self.timeout = None;
         if let State::Connecting { .. } = self.state {
             self.state = State::Connecting { deadline };
         }
@@ -315,6 +336,7 @@ impl Session {
 
     /// Says goodbye (RTCP BYE, DTLS close_notify) and ends the session.
     pub fn close(&mut self, now: Instant) {
+        self.timeout = None;
         if self.state == State::Closed {
             return;
         }
@@ -330,6 +352,7 @@ impl Session {
     /// Restarts ICE (RFC 8445 §9) with new credentials on both sides; media
     /// keeps flowing over the old path until a new one is found.
     pub fn restart_ice(&mut self, local: IceCredentials, remote: IceCredentials, now: Instant) {
+        self.timeout = None;
         self.local = local.clone();
         self.remote = Some(remote.clone());
         self.ice.restart(local, remote, now);
@@ -338,6 +361,7 @@ impl Session {
     /// Adds a candidate that the peer trickled (RFC 8838). An ICE-lite session
     /// has no use for it; names and TCP are ignored.
     pub fn add_remote_candidate(&mut self, candidate: &sdp::Candidate, now: Instant) {
+        self.timeout = None;
         self.ice.add_remote_candidate(candidate, now);
     }
 
@@ -353,6 +377,7 @@ impl Session {
 
     /// One of the receivers, to take what it gave up.
     pub fn receiver_mut(&mut self, receiver: usize) -> Option<&mut Receiver> {
+        self.timeout = None;
         self.receivers.get_mut(receiver)
     }
 
