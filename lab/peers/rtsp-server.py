@@ -1,8 +1,8 @@
 #!/usr/bin/python3
-"""An RTSP camera to pull from: GStreamer's RTSP server with a test picture and tone.
+"""GStreamer's RTSP server with a test picture and tone, or with files that it loops.
 
-Prints `ready URL` once it listens, serves until SIGTERM or SIGINT.
-With --check it only says, by its exit code, whether everything it needs is there.
+All clients share one pipeline, over TCP or UDP as they ask. Prints `ready URL` once
+it listens, serves until SIGTERM or SIGINT. With --check it only says, by its exit code, whether everything it needs is there.
 """
 
 import argparse
@@ -22,6 +22,8 @@ ELEMENTS = {
     "videotestsrc": "base",
     "timeoverlay": "base",
     "opusenc": "base",
+    "oggdemux": "base",
+    "rtpopuspay": "good",
     "mulawenc": "good",
     "rtph264pay": "good",
     "appsrc": "base",
@@ -43,8 +45,10 @@ def arguments():
     parser.add_argument("--fps", type=int, default=30)
     parser.add_argument("--gop", type=int, default=30, help="frames from keyframe to keyframe")
     parser.add_argument("--h264", help="an Annex-B file to loop instead of the test picture")
-    parser.add_argument("--audio", choices=AUDIO, default="none")
+    parser.add_argument("--audio", choices=AUDIO, default="none", help="a test tone")
+    parser.add_argument("--ogg", help="an Ogg/Opus file to loop instead of the test tone")
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("--version", action="store_true", help="print GStreamer's and exit")
     return parser.parse_args()
 
 
@@ -60,7 +64,7 @@ def video(options):
     if options.h264:
         caps = "video/x-h264,stream-format=byte-stream,alignment=au"
         source = (
-            "appsrc name=file is-live=true do-timestamp=false format=time "
+            "appsrc name=pictures is-live=true do-timestamp=false format=time "
             f'caps="{caps},framerate={options.fps}/1" ! identity sync=true ! h264parse'
         )
     else:
@@ -75,50 +79,85 @@ def video(options):
     return f"{source} ! rtph264pay name=pay0 pt=96 config-interval=1"
 
 
-def access_units(path):
-    """The access units of an Annex-B file, as GStreamer's own parser cuts them."""
+def audio(options):
+    if options.ogg:
+        caps = "audio/x-opus,channel-mapping-family=0,channels=2,rate=48000"
+        source = (
+            "appsrc name=sound is-live=true do-timestamp=false format=time "
+            f'caps="{caps}" ! identity sync=true'
+        )
+        return f"{source} ! rtpopuspay name=pay1 pt=97"
+    source = "audiotestsrc is-live=true freq=440 volume=0.3 ! audioconvert ! audioresample"
+    return f"{source} ! {AUDIO[options.audio]}" if AUDIO[options.audio] else ""
+
+
+def buffers_of(path, parser, caps):
+    """The (bytes, duration) of a file, as GStreamer's own parser cuts them."""
     reader = Gst.parse_launch(
-        f'filesrc location="{path}" ! h264parse '
-        "! video/x-h264,stream-format=byte-stream,alignment=au ! appsink name=out sync=false"
+        f'filesrc location="{path}" ! {parser} ! {caps} ! appsink name=out sync=false'
     )
     reader.set_state(Gst.State.PLAYING)
     out = reader.get_by_name("out")
-    units = []
+    found = []
     while (sample := out.emit("pull-sample")) is not None:
         buffer = sample.get_buffer()
-        units.append(buffer.extract_dup(0, buffer.get_size()))
+        found.append((buffer.extract_dup(0, buffer.get_size()), buffer.duration))
     reader.set_state(Gst.State.NULL)
-    if not units:
-        sys.exit(f"rtsp-server.py: {path}: no H.264 pictures in it")
-    return units
+    if not found:
+        sys.exit(f"rtsp-server.py: {path}: nothing in it for {parser}")
+    return found
+
+
+def pictures_of(path, fps):
+    caps = "video/x-h264,stream-format=byte-stream,alignment=au"
+    units = buffers_of(path, "h264parse", caps)
+    return [(unit, Gst.SECOND // fps) for unit, _ in units]
+
+
+def sound_of(path):
+    packets = buffers_of(path, "oggdemux", "audio/x-opus")
+    return [(packet, duration) for packet, duration in packets if 0 < duration < Gst.SECOND]
 
 
 class Loop:
     """Feeds `units` without end; time goes on from one round to the next."""
 
-    def __init__(self, units, fps):
+    def __init__(self, units):
         self.units = units
-        self.frame_time = Gst.SECOND // fps
-        self.count = 0
+        self.begin()
 
-    def configure(self, _factory, media):
+    def begin(self):
         self.count = 0
-        media.get_element().get_by_name_recurse_up("file").connect("need-data", self.feed)
+        self.elapsed = 0
 
     def feed(self, source, _wanted):
-        buffer = Gst.Buffer.new_wrapped(self.units[self.count % len(self.units)])
-        buffer.pts = buffer.dts = self.count * self.frame_time
-        buffer.duration = self.frame_time
+        data, duration = self.units[self.count % len(self.units)]
+        buffer = Gst.Buffer.new_wrapped(data)
+        buffer.pts = buffer.dts = self.elapsed
+        buffer.duration = duration
         self.count += 1
+        self.elapsed += duration
         source.emit("push-buffer", buffer)
 
 
+def loops(options):
+    """Name of the source in the pipeline -> what it plays."""
+    found = {}
+    if options.h264:
+        found["pictures"] = Loop(pictures_of(options.h264, options.fps))
+    if options.ogg:
+        found["sound"] = Loop(sound_of(options.ogg))
+    return found
+
+
+def configure(_factory, media, found):
+    for name, loop in found.items():
+        loop.begin()
+        media.get_element().get_by_name_recurse_up(name).connect("need-data", loop.feed)
+
+
 def pipeline(options):
-    parts = [video(options)]
-    if options.audio != "none":
-        source = "audiotestsrc is-live=true freq=440 volume=0.3 ! audioconvert ! audioresample"
-        parts.append(f"{source} ! {AUDIO[options.audio]}")
-    return f"( {' '.join(parts)} )"
+    return f"( {video(options)} {audio(options)} )"
 
 
 def main():
@@ -129,12 +168,15 @@ def main():
         sys.exit(f"rtsp-server.py: missing {', '.join(missing)}")
     if options.check:
         return
+    if options.version:
+        print(Gst.version_string())
+        return
     factory = GstRtspServer.RTSPMediaFactory()
     factory.set_launch(pipeline(options))
     factory.set_shared(True)
-    if options.h264:
-        endless = Loop(access_units(options.h264), options.fps)
-        factory.connect("media-configure", endless.configure)
+    found = loops(options)
+    if found:
+        factory.connect("media-configure", configure, found)
     server = GstRtspServer.RTSPServer()
     server.set_address("127.0.0.1")
     server.set_service(options.port)
