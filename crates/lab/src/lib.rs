@@ -1,7 +1,35 @@
 //! The laboratory: loads any server with viewers and says what each cost, and
 //! which side was the bottleneck.
+//!
+//! ```text
+//! Ramp ─► Plan ─► run ─► viewers::Pool ──── WHEP, /doSignaling, RTSP ───► any server
+//!                  │  ◄─ Progress, gaps ─┘                                  │
+//!                  │  ◄─ meter: its processes, ours, the machine ◄── /proc ─┘
+//!                  ├─► csv::Row, table::Running   as it happens
+//!                  └─► Step ─► verdict ─► Report ─► JSON, SVG, table, thresholds
+//!                      floor: what the same packets cost at least, here
+//! ```
+//!
+//! Does not signal, receive or count: that is the client's. Does not parse a
+//! command line, draw progress or open files: that is the command's.
 
-#![expect(
-    clippy::disallowed_methods,
-    reason = "a laboratory measures real time"
-)]
+#![expect(clippy::disallowed_methods, reason = "a laboratory measures real time")]
+
+use std::time::Duration;
+
+pub mod floor;
+pub mod machine;
+pub mod meter;
+pub mod ramp;
+pub mod report;
+pub mod step;
+pub mod threshold;
+pub mod verdict;
+
+/// How often viewers under load look for datagrams: a server must not pay for
+/// waking them.
+pub const SWEEP: Duration = Duration::from_millis(20);
+
+/// Of each viewer's socket: a keyframe of a few hundred packets, in the kernel's
+/// accounting.
+pub const RECEIVE_BUFFER_BYTES: usize = 1 << 20;

@@ -1,0 +1,270 @@
+//! The least that sending a stream to many viewers costs on this machine: copy and
+//! AEAD straight from the cipher library, segmented sends of several viewers in
+//! one system call, nothing else. No sessions, timers, pacing, feedback, accounts.
+//!
+//! ```text
+//! Traffic (a run's shape, or files) ─► sender: a thread with its own CPU clock
+//!                                       seal, sendmmsg + UDP_SEGMENT ─► loopback
+//! delivered ◄─ count ─ sink: a thread that empties every socket 50 times a second
+//! ```
+//!
+//! Everything is delivered, paced as the stream is paced, so that the figure is a
+//! limit for a server on the same machine and not that of a hot loop.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use glassline_net::{Options, Transmit, UdpSocket, gso_supported, thread_cpu};
+use serde::{Deserialize, Serialize};
+
+mod sealer;
+mod sink;
+mod traffic;
+
+pub use sealer::{HEADER_BYTES, Sealer, TAG_BYTES};
+pub use traffic::{Shape, Traffic, Unit};
+
+use sink::Sink;
+
+/// Viewers whose sends share a system call.
+const VIEWERS_PER_CALL: usize = 16;
+
+/// Before the clock is read.
+const WARM_UP: Duration = Duration::from_millis(1000);
+
+/// A sender later than this sends no stream any more.
+const LATE_MAX: Duration = Duration::from_secs(1);
+
+/// This machine's limit for a run's traffic.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Floor {
+    /// Where the sizes and times of packets come from: `run` or `files`.
+    pub source: String,
+    /// Packets that one viewer gets.
+    pub packets_per_viewer_second: f64,
+    /// Of a datagram, with header and tag.
+    pub datagram_bytes_mean: f64,
+    /// Whether the kernel cut the packets (`UDP_SEGMENT`).
+    pub segmentation: bool,
+    /// For as many viewers as each step had.
+    pub steps: Vec<Cost>,
+}
+
+/// What the floor cost for so many viewers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// Sockets that were sent to.
+    pub viewers: usize,
+    /// How long it was measured.
+    pub duration_s: f64,
+    /// Packets that the kernel took.
+    pub packets: u64,
+    /// Packets received ÷ packets that were due.
+    pub delivered_ratio: f64,
+    /// Processor time of the sending thread, user and system.
+    pub cpu_ms_per_viewer_second: f64,
+    /// The same per packet.
+    pub cpu_us_per_packet: f64,
+}
+
+/// Why the floor could not be measured.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No socket.
+    #[error("the floor needs sockets: {0}")]
+    Bind(#[from] glassline_net::BindError),
+    /// No thread.
+    #[error("the floor needs threads: {0}")]
+    Thread(std::io::Error),
+    /// The files are no media.
+    #[error("the floor's media: {0}")]
+    Files(#[from] glassline_demux::Error),
+    /// Nothing to send.
+    #[error("there is no traffic to repeat: nothing was received or the files are empty")]
+    Empty,
+}
+
+/// Sends `traffic` to `viewers` sockets on loopback for about `time`; stops early
+/// when `stop` becomes true, and then has no figures.
+pub fn measure(
+    traffic: &Traffic,
+    viewers: usize,
+    time: Duration,
+    stop: &AtomicBool,
+) -> Result<Option<Cost>, Error> {
+    let sink = Sink::open(viewers)?;
+    let sender = Sender::new(sink.addresses())?;
+    thread::scope(|scope| {
+        let thread = thread::Builder::new()
+            .name("floor".to_owned())
+            .spawn_scoped(scope, || sender.run(traffic, &sink, time, stop))
+            .map_err(Error::Thread)?;
+        // Its panic has been printed.
+        Ok(thread.join().ok().flatten())
+    })
+}
+
+/// Whether the kernel cuts packets here.
+pub fn segmentation() -> bool {
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    UdpSocket::bind(any, &Options::default()).is_ok_and(|socket| gso_supported(&socket))
+}
+
+struct Sender {
+    socket: UdpSocket,
+    viewers: Vec<Target>,
+    scratch: Vec<u8>,
+}
+
+struct Target {
+    to: SocketAddr,
+    sealer: Sealer,
+}
+
+impl Sender {
+    fn new(addresses: &[SocketAddr]) -> Result<Self, Error> {
+        let options = Options {
+            send_buffer: Some(8 << 20),
+            ..Options::default()
+        };
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let targets = addresses.iter().enumerate();
+        Ok(Self {
+            socket: UdpSocket::bind(any, &options)?,
+            viewers: targets
+                .map(|(number, to)| Target {
+                    to: *to,
+                    sealer: Sealer::new(number as u64, 256),
+                })
+                .collect(),
+            scratch: Vec::new(),
+        })
+    }
+
+    fn run(
+        mut self,
+        traffic: &Traffic,
+        sink: &Sink,
+        time: Duration,
+        stop: &AtomicBool,
+    ) -> Option<Cost> {
+        self.scratch = vec![0; VIEWERS_PER_CALL * traffic.unit_bytes_max()];
+        let start = Instant::now();
+        let end = WARM_UP + time;
+        let mut begun: Option<(Instant, Duration, u64)> = None;
+        let (mut accepted, mut wanted) = (0, 0);
+        for (due, unit) in traffic.endless() {
+            let left = (start + due).saturating_duration_since(Instant::now());
+            if !left.is_zero() {
+                thread::sleep(left);
+            }
+            if stop.load(Ordering::Relaxed) {
+                return None;
+            }
+            if begun.is_none() && due >= WARM_UP {
+                begun = Some((Instant::now(), thread_cpu(), sink.received()));
+            }
+            if due >= end || start.elapsed() > end + LATE_MAX {
+                break;
+            }
+            let some = self.send_unit(unit);
+            if begun.is_some() {
+                accepted += some;
+                wanted += (unit.payloads.len() * self.viewers.len()) as u64;
+            }
+        }
+        let (began, cpu, received) = begun?;
+        let (cpu, took) = (thread_cpu().saturating_sub(cpu), began.elapsed());
+        sink.settle();
+        let delivered = sink.received().saturating_sub(received);
+        let viewer_seconds = self.viewers.len() as f64 * took.as_secs_f64();
+        Some(Cost {
+            viewers: self.viewers.len(),
+            duration_s: took.as_secs_f64(),
+            packets: accepted,
+            delivered_ratio: (delivered as f64 / wanted.max(1) as f64).min(1.0),
+            cpu_ms_per_viewer_second: cpu.as_secs_f64() * 1e3 / viewer_seconds,
+            cpu_us_per_packet: cpu.as_secs_f64() * 1e6 / accepted.max(1) as f64,
+        })
+    }
+
+    /// Seals and sends one access unit to everybody; packets that the kernel took.
+    fn send_unit(&mut self, unit: &Unit) -> u64 {
+        let mut accepted = 0;
+        let mut transmits = Vec::with_capacity(4 * VIEWERS_PER_CALL);
+        for viewers in self.viewers.chunks_mut(VIEWERS_PER_CALL) {
+            let mut rest = &mut self.scratch[..];
+            // A run of equal packets and one shorter at its end is one message.
+            let mut packets = Vec::with_capacity(transmits.capacity());
+            for viewer in viewers {
+                for run in unit.runs() {
+                    let (mut used, mut segment) = (0, 0);
+                    for payload in run {
+                        let len = viewer.sealer.seal(payload, &mut rest[used..]);
+                        segment = segment.max(len);
+                        used += len;
+                    }
+                    let (sealed, remaining) = rest.split_at_mut(used);
+                    rest = remaining;
+                    transmits.push(Transmit::new(sealed, viewer.to).segmented(segment));
+                    packets.push(run.len() as u64);
+                }
+            }
+            let sent = self.socket.send_batch(&transmits);
+            accepted += packets[..sent.transmits].iter().sum::<u64>();
+            transmits = Vec::new();
+        }
+        accepted
+    }
+}
+
+#[cfg(test)]
+pub(crate) fn example() -> Floor {
+    Floor {
+        source: "run".to_owned(),
+        packets_per_viewer_second: 411.0,
+        datagram_bytes_mean: 955.0,
+        segmentation: true,
+        steps: vec![Cost {
+            viewers: 100,
+            duration_s: 3.0,
+            packets: 123_300,
+            delivered_ratio: 1.0,
+            cpu_ms_per_viewer_second: 0.6,
+            cpu_us_per_packet: 1.46,
+        }],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_floor_delivers_what_it_sends_and_costs_time() {
+        let shape = Shape {
+            frames_per_second: 30.0,
+            video_packets_per_second: 90.0,
+            video_datagram_bytes: 800.0,
+            audio_packets_per_second: 50.0,
+            audio_datagram_bytes: 180.0,
+        };
+        let traffic = Traffic::like(&shape).expect("there is traffic");
+        let stop = AtomicBool::new(false);
+        let cost = measure(&traffic, 20, Duration::from_millis(700), &stop)
+            .expect("loopback takes it")
+            .expect("nobody stops it");
+        assert!(cost.packets > 20 * 140 / 4, "{cost:?}");
+        assert!(cost.delivered_ratio > 0.5, "{cost:?}");
+        assert!(
+            cost.cpu_us_per_packet > 0.1 && cost.cpu_us_per_packet < 1_000.0,
+            "{cost:?}"
+        );
+        stop.store(true, Ordering::Relaxed);
+        let stopped = measure(&traffic, 1, Duration::from_secs(60), &stop);
+        assert!(stopped.expect("loopback takes it").is_none());
+    }
+}

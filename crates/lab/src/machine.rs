@@ -1,0 +1,66 @@
+//! What a run was measured on.
+
+use std::fs;
+
+use serde::{Deserialize, Serialize};
+
+/// A machine in a few words; `None` where the system does not tell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Description {
+    /// The processor's model.
+    pub cpu: Option<String>,
+    /// Cores that this process may use.
+    pub cores: usize,
+    /// Name and release of the operating system.
+    pub kernel: Option<String>,
+    /// Physical memory.
+    pub memory_bytes: Option<u64>,
+    /// Runnable tasks on average over the last minute, before the run.
+    pub load_1m: Option<f64>,
+}
+
+/// Describes this machine, at this moment.
+pub fn describe() -> Description {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let first = |text: String| -> Option<String> {
+        let word = text.split_ascii_whitespace().next()?;
+        Some(word.to_owned())
+    };
+    let cpu = read("/proc/cpuinfo")
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(':'))
+        .map(|(_, model)| model.trim().to_owned());
+    let name = first(read("/proc/sys/kernel/ostype"));
+    let release = first(read("/proc/sys/kernel/osrelease"));
+    let kib: Option<u64> = read("/proc/meminfo")
+        .lines()
+        .find_map(|line| {
+            line.strip_prefix("MemTotal:")?
+                .split_ascii_whitespace()
+                .next()
+        })
+        .and_then(|kib| kib.parse().ok());
+    Description {
+        cpu,
+        cores: std::thread::available_parallelism().map_or(1, usize::from),
+        kernel: name
+            .zip(release)
+            .map(|(name, release)| format!("{name} {release}")),
+        memory_bytes: kib.map(|kib| kib * 1024),
+        load_1m: first(read("/proc/loadavg")).and_then(|load| load.parse().ok()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn this_machine_has_cores_memory_and_a_name() {
+        let machine = describe();
+        assert!(machine.cores > 0 && machine.load_1m.is_some());
+        assert!(machine.memory_bytes.expect("Linux tells") > 1 << 20);
+        assert!(machine.kernel.expect("Linux tells").starts_with("Linux "));
+    }
+}
