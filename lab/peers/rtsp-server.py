@@ -2,7 +2,8 @@
 """GStreamer's RTSP server with a test picture and tone, or with files that it loops.
 
 All clients share one pipeline, over TCP or UDP as they ask. Prints `ready URL` once
-it listens, serves until SIGTERM or SIGINT. With --check it only says, by its exit code, whether everything it needs is there.
+it listens, serves until SIGTERM or SIGINT. With --check it only says, by its exit
+code, whether everything it needs is there.
 """
 
 import argparse

@@ -19,6 +19,16 @@ struct Peer {
     is_present: fn() -> bool,
 }
 
+/// What only `cargo xtask bench-peers` needs.
+const BENCH_PEERS: [Peer; 1] = [Peer {
+    name: "Janus",
+    packages: &["janus"],
+    is_present: || process::find("janus").is_some(),
+}];
+
+/// Oldest Go that the peers in Go build with.
+const GO_MIN: (u32, u32) = (1, 24);
+
 const PEERS: [Peer; 4] = [
     Peer {
         name: "Chromium",
@@ -120,6 +130,96 @@ pub(crate) fn peers() -> Result<(), String> {
     }
 }
 
+/// Sees to one peer by name.
+///
+/// # Errors
+/// It is missing and could not be installed; the text says how it could.
+pub(crate) fn peer(name: &str) -> Result<(), String> {
+    let Some(peer) = PEERS
+        .iter()
+        .chain(&BENCH_PEERS)
+        .find(|peer| peer.name == name)
+    else {
+        return Err(format!("no peer is called {name}"));
+    };
+    if (peer.is_present)() {
+        return Ok(());
+    }
+    apt_install(peer.packages)?;
+    if (peer.is_present)() {
+        Ok(())
+    } else {
+        Err(format!("{name} is missing, though its packages are there"))
+    }
+}
+
+/// Builds the peers that are written in Go, at the versions of their `go.sum`.
+///
+/// # Errors
+/// There is no Go, or its module proxy does not answer.
+pub(crate) fn go_peers() -> Result<(), String> {
+    let go = go()?;
+    let folder = go_folder();
+    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    twice(|| {
+        let mut build = Command::new(&go);
+        build.current_dir(peers_folder());
+        build
+            .args([
+                "build",
+                "-trimpath",
+                "-buildvcs=false",
+                "-mod=readonly",
+                "-o",
+            ])
+            .arg(&folder)
+            .args(["./pion", "./janus"]);
+        process::run(&mut build)
+    })
+}
+
+/// A program that [`go_peers`] has built.
+pub(crate) fn go_peer(name: &str) -> PathBuf {
+    go_folder().join(name)
+}
+
+fn go_folder() -> PathBuf {
+    process::target_directory().join("peers/go")
+}
+
+/// Scripts, sources and configuration of peers.
+pub(crate) fn peers_folder() -> PathBuf {
+    process::root().join("lab/peers")
+}
+
+/// Go is not installed where Debian's is too old to build the peers.
+fn go() -> Result<PathBuf, String> {
+    let by_hand = PathBuf::from("/usr/local/go/bin/go");
+    let find = || process::find("go").or_else(|| by_hand.is_file().then(|| by_hand.clone()));
+    if let Some(go) = find() {
+        return Ok(go);
+    }
+    let wanted = format!("Go {}.{} or later", GO_MIN.0, GO_MIN.1);
+    let policy = process::output_of(Command::new("apt-cache").args(["policy", "golang-go"]));
+    let candidate = policy.as_deref().and_then(candidate_version);
+    if candidate.is_some_and(|version| version >= GO_MIN) {
+        apt_install(&["golang-go"])?;
+        return find().ok_or_else(|| format!("{wanted} is missing"));
+    }
+    Err(format!("{wanted} is not on the PATH: https://go.dev/dl"))
+}
+
+/// Major and minor from `apt-cache policy`: (1, 24) of `Candidate: 2:1.24~2`.
+fn candidate_version(policy: &str) -> Option<(u32, u32)> {
+    let line = policy
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("Candidate:"))?;
+    let version = line.trim();
+    let version = version.split_once(':').map_or(version, |(_, rest)| rest);
+    let mut numbers = version.split(|sign: char| !sign.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
 fn missing_peers() -> Vec<&'static Peer> {
     PEERS.iter().filter(|peer| !(peer.is_present)()).collect()
 }
@@ -155,7 +255,7 @@ fn aiortc() -> Result<(), String> {
 
 /// The Python that Debian's packages install into. One earlier on the PATH may be
 /// another, which does not see them.
-fn system_python() -> PathBuf {
+pub(crate) fn system_python() -> PathBuf {
     let debian = Path::new("/usr/bin/python3");
     if debian.is_file() {
         debian.to_owned()
@@ -218,4 +318,27 @@ fn twice(work: impl Fn() -> Result<(), String>) -> Result<(), String> {
         println!("{error}; once more");
         work()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_packages_are_read() {
+        let policy = "golang-go:\n  Installed: (none)\n  Candidate: 2:1.19~1\n";
+        assert_eq!(candidate_version(policy), Some((1, 19)));
+        assert!(candidate_version(policy) < Some(GO_MIN));
+        assert_eq!(candidate_version("  Candidate: (none)\n"), None);
+        assert_eq!(candidate_version(""), None);
+    }
+
+    #[test]
+    fn pion_is_the_version_that_stands_with_the_peers() {
+        let module = std::fs::read_to_string(peers_folder().join("go.mod"));
+        let module = module.expect("the peers are part of the checkout");
+        let version = versions::of("pion", "version").expect("Pion has a version");
+        let line = format!("github.com/pion/webrtc/v4 {version}");
+        assert!(module.contains(&line), "go.mod has another than {version}");
+    }
 }

@@ -1,4 +1,4 @@
-//! The project's one door: `cargo xtask demo|test|check|fuzz|bench`.
+//! The project's one door: `cargo xtask demo|test|check|fuzz|bench|bench-peers`.
 //!
 //! Every recipe that a person or a build server runs is here, so that both run
 //! the same. A recipe first sees to what it needs (`install`), then runs cargo
@@ -12,6 +12,7 @@
 )]
 
 mod bench;
+mod bench_peers;
 mod check;
 mod clip;
 mod demo;
@@ -32,7 +33,11 @@ usage: cargo xtask RECIPE
   test [--no-peers]                everything: formatting, lints, tests against real peers
   check                            formatting, lints and tidiness only
   fuzz [TARGET…] [--seconds 60]    run fuzz targets on stable Rust
-  bench [RECIPE…]                  run benchmarks, or list them with --list";
+  bench [RECIPE…]                  run benchmarks, or list them with --list
+  bench-peers [--servers A,B] [--layouts pinned,shared] [--ramp 0:300:25]
+              [--every 5s] [--hold 10s] [--quick]
+                                   the same load on Glassline and on other servers;
+                                   --quick only prints, else docs/benchmarks.md is written";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -47,6 +52,7 @@ fn main() -> ExitCode {
         "check" => check::run(rest),
         "fuzz" => fuzz::run(rest),
         "bench" => bench::run(rest),
+        "bench-peers" => bench_peers::run(rest),
         "help" | "--help" | "-h" => {
             println!("{USAGE}");
             Ok(())

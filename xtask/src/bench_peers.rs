@@ -1,0 +1,432 @@
+//! `cargo xtask bench-peers`: the same load on Glassline and on servers of others.
+//!
+//! ```text
+//! prepare ─► for each layout ─► for each server: start ─ ramp ─ stop ─► table
+//!  apt, go     pinned, shared     target/bench/peers/*.json, *.csv      docs/benchmarks.md
+//!  release build                                                        docs/fan-out*.svg
+//! ```
+//!
+//! One generator for all, `glassline bench viewers`; one set of files; one server at
+//! a time. Ours is measured last, with this machine's floor, and its picture shows
+//! all. A server that collapses, or is not there, is a row that says so.
+
+mod document;
+mod media;
+mod place;
+mod results;
+mod running;
+mod server;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use document::Comparison;
+use media::Media;
+use place::{Layout, Placement};
+use results::Run;
+use server::{Lab, Server};
+
+use crate::{Failure, install, process};
+
+/// Where costs are compared, if the ramp passes there.
+const VIEWERS_COMPARED: u64 = 100;
+
+/// What starting and stopping a server and the floor may take beside the ramp.
+const BESIDE: Duration = Duration::from_secs(120);
+
+struct Options {
+    servers: Vec<Server>,
+    layouts: Vec<Layout>,
+    ramp: Ramp,
+    every: u64,
+    hold: u64,
+    /// Only print: a quick look is no figure to publish.
+    writes: bool,
+}
+
+/// `START:END:STEP`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Ramp {
+    start: u64,
+    end: u64,
+    step: u64,
+}
+
+/// Compares; `arguments` as in the usage text.
+pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
+    let options = Options::parse(arguments).map_err(Failure::usage)?;
+    let lab = prepare(&options)?;
+    let mut section = String::new();
+    for layout in &options.layouts {
+        let Some(placement) = Placement::on_this_machine(*layout) else {
+            println!("\nskipped the layout `{}`: one core", layout.name());
+            continue;
+        };
+        println!("\n== {}: {}", layout.name(), placement.words());
+        let comparison = compare(&options, &lab, &placement);
+        let rows = comparison.rows();
+        println!("\n{} viewers:", comparison.at);
+        println!("{}", document::aligned(&rows));
+        section += &layout_section(&comparison, &placement, &rows);
+        if options.writes {
+            publish_picture(&lab, *layout)?;
+        }
+    }
+    let section = format!("{}{section}", head(&options, &lab, arguments));
+    let path = lab.folder.join("section.md");
+    write(&path, &section)?;
+    println!("reports: {}", lab.folder.display());
+    if options.writes {
+        let path = process::root().join("docs/benchmarks.md");
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        let text = document::replaced(&text, &section)
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+        write(&path, &text)?;
+        println!("written: {}", path.display());
+    }
+    Ok(())
+}
+
+/// Media, our own binary, and a folder for everything.
+fn prepare(options: &Options) -> Result<Lab, Failure> {
+    install::build_tools()?;
+    install::peer("FFmpeg")?;
+    let build = ["build", "--release", "--package", "glassline"];
+    process::run(&mut process::cargo(&build))?;
+    let bench = process::target_directory().join("bench");
+    let folder = bench.join("peers");
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    Ok(Lab {
+        folder,
+        media: Media::in_folder(&bench)?,
+        glassline: process::target_directory().join("release/glassline"),
+        duration: options.patience(),
+    })
+}
+
+/// Every server in turn.
+fn compare(options: &Options, lab: &Lab, place: &Placement) -> Comparison {
+    let mut runs: Vec<(String, Result<Run, String>)> = Vec::new();
+    let mut measured = Vec::new();
+    for server in &options.servers {
+        println!("\n-- {}: {}", server.name(), server.about());
+        let report = lab.report(*server, place.layout, "json");
+        let run = measure(*server, options, lab, place, &measured);
+        match &run {
+            Ok(_) => measured.push(report),
+            Err(reason) => println!("skipped {}: {reason}", server.name()),
+        }
+        runs.push((server.name().to_owned(), run));
+    }
+    let at = options.ramp.nearest(VIEWERS_COMPARED);
+    Comparison { runs, at }
+}
+
+/// One server: started, loaded, stopped. A generator that fails after it has
+/// written its report has still measured.
+fn measure(
+    server: Server,
+    options: &Options,
+    lab: &Lab,
+    place: &Placement,
+    earlier: &[PathBuf],
+) -> Result<Run, String> {
+    server.prepare()?;
+    let report = lab.report(server, place.layout, "json");
+    // An older one must not pass for this run's.
+    let _ = fs::remove_file(&report);
+    let serving = server.start(lab, place)?;
+    let mut generator = Command::new(&lab.glassline);
+    generator.args(["bench", "viewers", &serving.url]);
+    if let Some(transport) = serving.transport {
+        generator.args(["--transport", transport]);
+    }
+    let Ramp { start, end, step } = options.ramp;
+    generator.args(["--ramp", &format!("{start}:{end}:{step}")]);
+    generator.args(["--every", &format!("{}s", options.every)]);
+    generator.args(["--hold", &format!("{}s", options.hold)]);
+    // The ramp goes on past every limit: how a server fails is part of the answer.
+    generator.args(["--max-cpu", "100"]);
+    generator.args(["--server-pid", &serving.process.to_string()]);
+    generator.args(["--label", server.name()]);
+    generator.arg("--json").arg(&report);
+    let files = ["csv", "svg"].map(|kind| (kind, lab.report(server, place.layout, kind)));
+    for (kind, path) in &files {
+        generator.arg(format!("--{kind}")).arg(path);
+    }
+    if server == Server::Glassline {
+        generator.arg("--floor");
+        for other in earlier {
+            generator.arg("--overlay").arg(other);
+        }
+    }
+    let ended = running::run_in_view(&generator, &place.generator, options.patience());
+    drop(serving);
+    match (Run::read(&report, server.clock_error()), ended) {
+        (Ok(run), Ok(())) => Ok(run),
+        (Ok(run), Err(reason)) => {
+            println!("{}: {reason}; its report is used", server.name());
+            Ok(run)
+        }
+        (Err(_), Err(reason)) | (Err(reason), Ok(())) => Err(reason),
+    }
+}
+
+impl Lab {
+    fn report(&self, server: Server, layout: Layout, kind: &str) -> PathBuf {
+        let name = match layout {
+            Layout::Pinned => format!("{}.{kind}", server.name()),
+            Layout::Shared => format!("{}-shared.{kind}", server.name()),
+        };
+        self.folder.join(name)
+    }
+}
+
+/// Glassline's picture has all others in it.
+fn publish_picture(lab: &Lab, layout: Layout) -> Result<(), String> {
+    let drawn = lab.report(Server::Glassline, layout, "svg");
+    if !drawn.is_file() {
+        return Ok(());
+    }
+    let path = process::root().join("docs").join(picture(layout));
+    fs::copy(&drawn, &path)
+        .map(drop)
+        .map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn picture(layout: Layout) -> &'static str {
+    match layout {
+        Layout::Pinned => "fan-out.svg",
+        Layout::Shared => "fan-out-shared.svg",
+    }
+}
+
+/// What was compared, on what, when, and how to do it again.
+fn head(options: &Options, lab: &Lab, arguments: &[String]) -> String {
+    let said = |program: &str, words: &[&str]| {
+        let mut command = Command::new(program);
+        let output = process::output_of(command.current_dir(process::root()).args(words));
+        output.map_or_else(String::new, |text| text.trim().to_owned())
+    };
+    let mut text = String::from("## Other servers (`bench-peers`)\n\n");
+    text += &format!(
+        "`{}`, {}, commit {}. Machine: {}.\n\n",
+        [&["cargo xtask bench-peers".to_owned()], arguments]
+            .concat()
+            .join(" "),
+        said("date", &["-u", "+%Y-%m-%d %H:%M UTC"]),
+        said("git", &["rev-parse", "--short", "HEAD"]),
+        machine(&said("uname", &["-sr"])),
+    );
+    text += &format!(
+        "Every server plays the same files: 1080p30 H.264 at 3 Mbit/s, and Opus at 64 kbit/s, \
+         411 packets/s. One generator (`glassline bench viewers`) loads them one after another, \
+         {} s a step. CPU is that of the server's processes, kernel time included. *Delivered* is \
+         RTP time advanced ÷ wall time × (1 − loss), of the viewers asked for: a server that falls \
+         behind loses nothing and still delivers less. Costs are compared only where both sides \
+         delivered at least 0.99.\n\n",
+        options.every,
+    );
+    for server in &options.servers {
+        let version = server.version(lab);
+        text += &format!("- `{}` {version}: {}\n", server.name(), server.about());
+    }
+    text
+}
+
+fn machine(kernel: &str) -> String {
+    let processors = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = processors
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(':'))
+        .map_or("unknown processor", |(_, model)| model.trim());
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    format!("{cores} cores of {model}, {kernel}")
+}
+
+fn layout_section(comparison: &Comparison, place: &Placement, rows: &[Vec<String>]) -> String {
+    let (name, words) = (place.layout.name(), place.words());
+    let mut text = format!("\n### {words} (`{name}`)\n\n");
+    text += &format!("Costs, joins and gaps with {} viewers:\n\n", comparison.at);
+    text += &document::markdown(rows);
+    let has_picture = comparison
+        .runs
+        .iter()
+        .any(|(name, run)| name == Server::Glassline.name() && run.is_ok());
+    if has_picture {
+        text += &format!("\n![{words}]({})\n", picture(place.layout));
+    }
+    text
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+impl Options {
+    fn parse(arguments: &[String]) -> Result<Options, String> {
+        let is_quick = arguments.iter().any(|argument| argument == "--quick");
+        let (end, seconds) = if is_quick { (50, 3) } else { (300, 5) };
+        let mut options = Options {
+            servers: Server::ALL.to_vec(),
+            layouts: Layout::ALL.to_vec(),
+            ramp: Ramp {
+                start: 0,
+                end,
+                step: 25,
+            },
+            every: seconds,
+            hold: seconds * 2,
+            writes: !is_quick,
+        };
+        let mut words = arguments.iter();
+        while let Some(flag) = words.next() {
+            if flag == "--quick" {
+                continue;
+            }
+            let mut value = || {
+                let value = words.next();
+                value.ok_or_else(|| format!("{flag} needs a value"))
+            };
+            match flag.as_str() {
+                "--servers" => options.servers = servers(value()?)?,
+                "--layouts" => options.layouts = layouts(value()?)?,
+                "--ramp" => options.ramp = Ramp::parse(value()?)?,
+                "--every" => options.every = seconds_of(value()?)?,
+                "--hold" => options.hold = seconds_of(value()?)?,
+                other => return Err(format!("bench-peers takes no `{other}`")),
+            }
+        }
+        Ok(options)
+    }
+
+    /// How long one server's ramp may take before it counts as hung: joins of a
+    /// server that collapses wait for their timeouts.
+    fn patience(&self) -> Duration {
+        let steps = (self.ramp.end - self.ramp.start).div_ceil(self.ramp.step) + 1;
+        Duration::from_secs(3 * (steps * self.every + self.hold)) + BESIDE
+    }
+}
+
+impl Ramp {
+    fn parse(text: &str) -> Result<Ramp, String> {
+        let numbers: Vec<u64> = text
+            .split(':')
+            .map_while(|word| word.parse().ok())
+            .collect();
+        match numbers[..] {
+            [start, end, step] if step > 0 && start <= end && text.matches(':').count() == 2 => {
+                Ok(Ramp { start, end, step })
+            }
+            _ => Err(format!("--ramp {text}: START:END:STEP, as in 0:300:25")),
+        }
+    }
+
+    /// The step of the ramp that is nearest to so many viewers, the larger of two.
+    fn nearest(self, viewers: u64) -> u64 {
+        let steps = (self.start..self.end)
+            .step_by(usize::try_from(self.step).unwrap_or(usize::MAX))
+            .chain([self.end]);
+        let nearest = steps.min_by_key(|step| (step.abs_diff(viewers), u64::MAX - step));
+        nearest.unwrap_or(self.end)
+    }
+}
+
+fn servers(names: &str) -> Result<Vec<Server>, String> {
+    let mut asked = Vec::new();
+    for name in names.split(',') {
+        let found = Server::ALL.iter().find(|server| server.name() == name);
+        let all = Server::ALL.map(Server::name).join(", ");
+        asked.push(*found.ok_or_else(|| format!("no server `{name}`; there are {all}"))?);
+    }
+    // In our own order: the last one's picture shows all.
+    Ok(Server::ALL
+        .into_iter()
+        .filter(|server| asked.contains(server))
+        .collect())
+}
+
+fn layouts(names: &str) -> Result<Vec<Layout>, String> {
+    let find = |name: &str| Layout::ALL.into_iter().find(|layout| layout.name() == name);
+    let all = names.split(',').map(|name| {
+        find(name).ok_or_else(|| format!("no layout `{name}`; there are pinned and shared"))
+    });
+    all.collect()
+}
+
+/// `5s` or `5`.
+fn seconds_of(text: &str) -> Result<u64, String> {
+    match text.strip_suffix('s').unwrap_or(text).parse() {
+        Ok(seconds) if (1..=3_600).contains(&seconds) => Ok(seconds),
+        _ => Err(format!("`{text}` is no number of seconds from 1 to 3600")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Options, String> {
+        let words: Vec<String> = line.split_ascii_whitespace().map(str::to_owned).collect();
+        Options::parse(&words)
+    }
+
+    #[test]
+    fn everything_is_compared_by_default() {
+        let options = parse("").expect("no flags");
+        assert_eq!(options.servers.last(), Some(&Server::Glassline));
+        assert_eq!(
+            (options.layouts.len(), options.ramp.end, options.every),
+            (2, 300, 5)
+        );
+        assert!(options.writes);
+        assert!(!parse("--quick").expect("a flag").writes);
+    }
+
+    #[test]
+    fn ours_is_last_in_whatever_order_it_is_asked_for() {
+        let options = parse("--servers glassline,janus,pion --layouts shared").expect("flags");
+        let names: Vec<&str> = options.servers.iter().map(|server| server.name()).collect();
+        assert_eq!(names, ["pion", "janus", "glassline"]);
+        assert_eq!(options.layouts, [Layout::Shared]);
+    }
+
+    #[test]
+    fn flags_go_over_what_quick_means() {
+        let options = parse("--quick --ramp 0:20:10 --every 2s --hold 4").expect("flags");
+        let ramp = Ramp {
+            start: 0,
+            end: 20,
+            step: 10,
+        };
+        assert_eq!((options.ramp, options.every, options.hold), (ramp, 2, 4));
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for line in [
+            "--servers nginx",
+            "--ramp 0:10",
+            "--ramp 10:0:5",
+            "--ramp 0:10:0",
+            "--ramp 0:10:5:x",
+            "--every",
+            "--every 0s",
+            "--layouts side",
+            "--viewers 5",
+        ] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn costs_are_compared_at_a_step_of_the_ramp() {
+        let nearest = |text| Ramp::parse(text).expect("a ramp").nearest(100);
+        assert_eq!(nearest("0:300:25"), 100);
+        assert_eq!(nearest("0:20:10"), 20);
+        assert_eq!(nearest("0:300:150"), 150);
+        assert_eq!(nearest("200:400:50"), 200);
+    }
+}

@@ -1,0 +1,299 @@
+//! The comparison as a table, and its place in `docs/benchmarks.md`.
+
+use super::results::{Run, Step};
+
+/// What stands between these is ours to write; the rest of the file is not.
+const BEGIN: &str = "<!-- written by `cargo xtask bench-peers`: begin -->";
+const END: &str = "<!-- written by `cargo xtask bench-peers`: end -->";
+
+/// A cost is compared only where both servers delivered this much.
+const COMPARABLE: f64 = 0.99;
+
+/// Whose cost the others are compared with.
+const OURS: &str = "glassline";
+
+const HEADS: [&str; 11] = [
+    "server",
+    "delivered",
+    "CPU ms per viewer-second",
+    "ratio to Glassline",
+    "µs per packet",
+    "most viewers ≥ 0.99",
+    "≥ 0.999",
+    "RSS per viewer",
+    "join p50 / p95",
+    "gap p99",
+    "first limit",
+];
+
+/// Runs of one layout, in order.
+pub(super) struct Comparison {
+    /// Server's name → how it went, or why it did not.
+    pub(super) runs: Vec<(String, Result<Run, String>)>,
+    /// Viewers at which costs are compared.
+    pub(super) at: u64,
+}
+
+impl Comparison {
+    /// Heads and rows, the same for a terminal and for a document.
+    pub(super) fn rows(&self) -> Vec<Vec<String>> {
+        let ours = self.runs.iter().find(|(name, _)| name == OURS);
+        let ours = ours.and_then(|(_, run)| run.as_ref().ok());
+        let mut rows = vec![HEADS.map(str::to_owned).to_vec()];
+        for (name, run) in &self.runs {
+            match run {
+                Ok(run) => rows.push(self.row(name, run, ours)),
+                Err(reason) => rows.push(absent(name, reason)),
+            }
+        }
+        if let Some(floor) = ours.and_then(|run| run.floor_at(self.at)) {
+            let mut row = vec!["–".to_owned(); HEADS.len()];
+            row[0] = "this machine's floor".to_owned();
+            row[2] = figure(floor.ms_per_viewer_second, 2);
+            row[3] = self.ratio(floor.ms_per_viewer_second, ours);
+            row[4] = figure(floor.us_per_packet, 2);
+            rows.push(row);
+        }
+        rows
+    }
+
+    fn row(&self, name: &str, run: &Run, ours: Option<&Run>) -> Vec<String> {
+        let step = run.at(self.at);
+        let compared = step.filter(|step| step.delivered >= COMPARABLE);
+        let cost = |pick: fn(&Step) -> Option<f64>, digits| figure(step.and_then(pick), digits);
+        let count = |delivered| {
+            run.most(delivered)
+                .map_or_else(|| "none".to_owned(), |viewers| viewers.to_string())
+        };
+        let limit = run.first_limit();
+        vec![
+            name.to_owned(),
+            figure(step.map(|step| step.delivered), 4),
+            cost(|step| step.cost.ms_per_viewer_second, 2),
+            self.ratio(
+                compared.and_then(|step| step.cost.ms_per_viewer_second),
+                ours,
+            ),
+            cost(|step| step.cost.us_per_packet, 2),
+            count(0.99),
+            count(0.999),
+            bytes(step.and_then(|step| step.rss_bytes_per_viewer)),
+            match step.map(|step| step.join_ms) {
+                Some((Some(p50), Some(p95))) => format!("{p50:.0} / {p95:.0} ms"),
+                _ => "–".to_owned(),
+            },
+            match step.and_then(|step| step.gap_ms_p99) {
+                Some(ms) => format!("{ms:.0} ms"),
+                None => "–".to_owned(),
+            },
+            limit.map_or_else(
+                || "none".to_owned(),
+                |step| format!("{} at {}", step.bottleneck, step.viewers),
+            ),
+        ]
+    }
+
+    /// `cost` over ours, if ours was measured while it delivered.
+    fn ratio(&self, cost: Option<f64>, ours: Option<&Run>) -> String {
+        let ours = ours
+            .and_then(|run| run.at(self.at))
+            .filter(|step| step.delivered >= COMPARABLE)
+            .and_then(|step| step.cost.ms_per_viewer_second)
+            .filter(|cost| *cost > 0.0);
+        figure(cost.zip(ours).map(|(cost, ours)| cost / ours), 2)
+    }
+}
+
+fn absent(name: &str, reason: &str) -> Vec<String> {
+    let mut row = vec![String::new(); HEADS.len()];
+    name.clone_into(&mut row[0]);
+    // The first line: what follows are the program's own words.
+    row[1] = reason.lines().next().unwrap_or_default().to_owned();
+    row
+}
+
+fn figure(value: Option<f64>, digits: usize) -> String {
+    value.map_or_else(|| "–".to_owned(), |value| format!("{value:.digits$}"))
+}
+
+fn bytes(value: Option<f64>) -> String {
+    match value {
+        None => "–".to_owned(),
+        Some(bytes) if bytes < 1e6 => format!("{:.0} kB", bytes / 1e3),
+        Some(bytes) => format!("{:.1} MB", bytes / 1e6),
+    }
+}
+
+/// For a terminal: columns as wide as they need to be, the first to the left.
+pub(super) fn aligned(rows: &[Vec<String>]) -> String {
+    let columns = rows.first().map_or(0, Vec::len);
+    // A reason runs to the end of its line and must not widen a column.
+    let is_figure = |row: &&Vec<String>| row.get(2).is_some_and(|cell| !cell.is_empty());
+    let width = |column: usize| {
+        let cells = rows.iter().filter(|row| column == 0 || is_figure(row));
+        let widths = cells.filter_map(|row| Some(row.get(column)?.chars().count()));
+        widths.max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            if column == 0 || !is_figure(&row) {
+                line += &format!("{cell:<width$}  ");
+            } else {
+                line += &format!("{cell:>width$}  ");
+            }
+        }
+        text += line.trim_end();
+        text.push('\n');
+    }
+    text
+}
+
+/// For a document.
+pub(super) fn markdown(rows: &[Vec<String>]) -> String {
+    let mut text = String::new();
+    for (number, row) in rows.iter().enumerate() {
+        let cells: Vec<String> = row.iter().map(|cell| cell.replace('|', "\\|")).collect();
+        text += &format!("| {} |\n", cells.join(" | "));
+        if number == 0 {
+            text += &format!("|{}\n", "---|".repeat(row.len()));
+        }
+    }
+    text
+}
+
+/// `document` with `section` in its place, which is at the end the first time.
+///
+/// # Errors
+/// One of the two markers is missing, or they stand in the wrong order.
+pub(super) fn replaced(document: &str, section: &str) -> Result<String, String> {
+    let block = format!("{BEGIN}\n{}\n{END}\n", section.trim());
+    match (document.find(BEGIN), document.find(END)) {
+        (None, None) => Ok(format!("{}\n\n{block}", document.trim_end())),
+        (Some(begin), Some(end)) if begin < end => {
+            let rest = document[end + END.len()..].trim_start_matches('\n');
+            let gap = if rest.is_empty() { "" } else { "\n" };
+            Ok(format!("{}{block}{gap}{rest}", &document[..begin]))
+        }
+        _ => Err(format!("needs both {BEGIN} and {END}, in this order")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::results::Cost;
+    use super::*;
+
+    fn run(viewers: u64, delivered: f64, ms: f64) -> Run {
+        let step = Step {
+            viewers,
+            delivered,
+            cost: Cost {
+                ms_per_viewer_second: Some(ms),
+                us_per_packet: Some(ms * 2.5),
+            },
+            rss_bytes_per_viewer: Some(85_000.0),
+            join_ms: (Some(9.6), Some(21.2)),
+            gap_ms_p99: Some(39.0),
+            server_cpu_percent: Some(40.0),
+            bottleneck: "none".to_owned(),
+        };
+        Run {
+            steps: vec![step],
+            floor: Vec::new(),
+        }
+    }
+
+    fn comparison(runs: Vec<(&str, Result<Run, String>)>) -> Comparison {
+        let runs = runs.into_iter();
+        Comparison {
+            runs: runs.map(|(name, run)| (name.to_owned(), run)).collect(),
+            at: 100,
+        }
+    }
+
+    #[test]
+    fn costs_are_compared_where_both_delivered() {
+        let rows = comparison(vec![
+            ("fine", Ok(run(100, 0.995, 4.0))),
+            ("behind", Ok(run(100, 0.9, 2.0))),
+            (OURS, Ok(run(100, 1.0, 0.8))),
+        ])
+        .rows();
+        let ratios: Vec<&str> = rows[1..].iter().map(|row| row[3].as_str()).collect();
+        assert_eq!(ratios, ["5.00", "–", "1.00"]);
+        assert_eq!(
+            rows[1][4..],
+            [
+                "10.00",
+                "100",
+                "none",
+                "85 kB",
+                "10 / 21 ms",
+                "39 ms",
+                "none"
+            ]
+        );
+    }
+
+    #[test]
+    fn nothing_is_compared_with_a_glassline_that_did_not_deliver() {
+        let runs = vec![
+            ("fine", Ok(run(100, 1.0, 4.0))),
+            (OURS, Ok(run(100, 0.5, 0.8))),
+        ];
+        assert_eq!(comparison(runs).rows()[1][3], "–");
+    }
+
+    #[test]
+    fn another_height_of_the_ramp_is_no_substitute() {
+        let rows = comparison(vec![("small", Ok(run(25, 1.0, 4.0)))]).rows();
+        assert_eq!(rows[1][1..4], ["–", "–", "–"]);
+        assert_eq!(rows[1][5], "25");
+    }
+
+    #[test]
+    fn the_floor_stands_beside_us() {
+        let mut ours = run(100, 1.0, 0.8);
+        let floor = Cost {
+            ms_per_viewer_second: Some(0.6),
+            us_per_packet: Some(1.5),
+        };
+        ours.floor = vec![(100, floor)];
+        let rows = comparison(vec![(OURS, Ok(ours))]).rows();
+        assert_eq!(rows[2][2..5], ["0.60", "0.75", "1.50"]);
+    }
+
+    #[test]
+    fn who_is_missing_is_named_and_every_row_is_as_wide() {
+        let rows = comparison(vec![
+            ("live555", Err("not on the PATH\nmore".to_owned())),
+            (OURS, Ok(run(100, 1.0, 0.8))),
+        ])
+        .rows();
+        assert_eq!(rows[1][..2], ["live555", "not on the PATH"]);
+        let table = markdown(&rows);
+        let bars = |line: &str| line.matches('|').count();
+        assert!(table.lines().all(|line| bars(line) == HEADS.len() + 1));
+        assert!(aligned(&rows).contains("live555    not on the PATH\n"));
+    }
+
+    #[test]
+    fn only_what_is_between_the_markers_changes() {
+        let first = replaced("# Benchmarks\n\ntext\n", "one").expect("a new section");
+        assert!(first.starts_with("# Benchmarks\n\ntext\n\n<!--"));
+        let with_more = format!("{first}\n## After\n");
+        let second = replaced(&with_more, "two\n").expect("the section is there");
+        assert!(!second.contains("one") && second.contains("\ntwo\n"));
+        assert!(second.ends_with("-->\n\n## After\n"));
+        assert_eq!(replaced(&second, "two").expect("again"), second);
+    }
+
+    #[test]
+    fn a_lone_marker_is_no_place_to_write() {
+        assert!(replaced(BEGIN, "x").is_err());
+        assert!(replaced(&format!("{END}\n{BEGIN}"), "x").is_err());
+    }
+}

@@ -1,0 +1,208 @@
+//! What `glassline bench viewers --json` has written, as far as a comparison needs it.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+/// A run against one server.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Run {
+    pub(super) steps: Vec<Step>,
+    /// Viewers → what the same packets cost at least on this machine.
+    pub(super) floor: Vec<(u64, Cost)>,
+}
+
+/// One height of the ramp. `None` is what could not be measured.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Step {
+    /// Asked for.
+    pub(super) viewers: u64,
+    /// RTP time that advanced, less what was lost, over wall time; viewers that
+    /// never connected got nothing of it.
+    pub(super) delivered: f64,
+    pub(super) cost: Cost,
+    pub(super) rss_bytes_per_viewer: Option<f64>,
+    pub(super) join_ms: (Option<f64>, Option<f64>),
+    pub(super) gap_ms_p99: Option<f64>,
+    pub(super) server_cpu_percent: Option<f64>,
+    pub(super) bottleneck: String,
+}
+
+/// Processor time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Cost {
+    pub(super) ms_per_viewer_second: Option<f64>,
+    pub(super) us_per_packet: Option<f64>,
+}
+
+impl Run {
+    /// Reads a report; `clock_error` is how much faster than its media this
+    /// server's RTP clock runs.
+    pub(super) fn read(path: &Path, clock_error: f64) -> Result<Run, String> {
+        let failed = |what: String| format!("{}: {what}", path.display());
+        let text = fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
+        let report: Value =
+            serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?;
+        Run::from_json(&report, clock_error).map_err(failed)
+    }
+
+    fn from_json(report: &Value, clock_error: f64) -> Result<Run, String> {
+        let steps = report["steps"].as_array().ok_or("there are no `steps`")?;
+        let steps = steps.iter().map(|step| Step::from_json(step, clock_error));
+        let floor = report["floor"]["steps"].as_array();
+        let floor = floor.into_iter().flatten().filter_map(|step| {
+            let cost = Cost {
+                ms_per_viewer_second: step["cpu_ms_per_viewer_second"].as_f64(),
+                us_per_packet: step["cpu_us_per_packet"].as_f64(),
+            };
+            Some((step["viewers"].as_u64()?, cost))
+        });
+        Ok(Run {
+            steps: steps.collect::<Result<_, _>>()?,
+            floor: floor.collect(),
+        })
+    }
+
+    /// The step with so many viewers.
+    pub(super) fn at(&self, viewers: u64) -> Option<&Step> {
+        self.steps.iter().find(|step| step.viewers == viewers)
+    }
+
+    /// Most viewers that got at least `delivered` (0–1) of the stream.
+    pub(super) fn most(&self, delivered: f64) -> Option<u64> {
+        self.steps
+            .iter()
+            .filter(|step| step.viewers > 0 && step.delivered >= delivered)
+            .map(|step| step.viewers)
+            .max()
+    }
+
+    /// The first step in which somebody was at a limit.
+    pub(super) fn first_limit(&self) -> Option<&Step> {
+        self.steps.iter().find(|step| step.bottleneck != "none")
+    }
+
+    /// The floor's cost with so many viewers.
+    pub(super) fn floor_at(&self, viewers: u64) -> Option<Cost> {
+        let found = self.floor.iter().find(|(count, _)| *count == viewers);
+        found.map(|(_, cost)| *cost)
+    }
+}
+
+impl Step {
+    fn from_json(step: &Value, clock_error: f64) -> Result<Step, String> {
+        let viewers = step["viewers"].as_u64().ok_or("a step without `viewers`")?;
+        let ratio = step["delivered_ratio"].as_f64().unwrap_or(0.0) / clock_error;
+        let connected = step["connected"].as_u64().unwrap_or(viewers).min(viewers);
+        let share = if viewers == 0 {
+            1.0
+        } else {
+            connected as f64 / viewers as f64
+        };
+        let bottleneck = step["bottleneck"].as_str().unwrap_or("none");
+        Ok(Step {
+            viewers,
+            delivered: ratio * share,
+            cost: Cost {
+                ms_per_viewer_second: step["server_cpu_ms_per_viewer_second"].as_f64(),
+                us_per_packet: step["server_cpu_us_per_packet"].as_f64(),
+            },
+            rss_bytes_per_viewer: step["server_rss_bytes_per_viewer"].as_f64(),
+            join_ms: (
+                step["join_ms"]["p50"].as_f64(),
+                step["join_ms"]["p95"].as_f64(),
+            ),
+            gap_ms_p99: step["gap_ms"]["p99"].as_f64(),
+            server_cpu_percent: step["server_cpu_percent"].as_f64(),
+            bottleneck: bottleneck.to_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn step(viewers: u64, connected: u64, delivered: f64, bottleneck: &str) -> Value {
+        json!({
+            "viewers": viewers, "connected": connected, "delivered_ratio": delivered,
+            "join_ms": {"p50": 10.5, "p95": 20.0}, "gap_ms": {"p99": 40.0, "max": 90.0},
+            "server_cpu_percent": 44.0, "server_cpu_us_per_packet": 10.7,
+            "server_cpu_ms_per_viewer_second": 4.4, "server_rss_bytes": 3_000_000,
+            "server_rss_bytes_per_viewer": 2_600_000, "bottleneck": bottleneck,
+        })
+    }
+
+    fn run(steps: &[Value], clock_error: f64) -> Run {
+        let report = json!({"label": "x", "steps": steps, "floor": null, "verdict": ""});
+        Run::from_json(&report, clock_error).expect("a report")
+    }
+
+    #[test]
+    fn a_step_is_read() {
+        let run = run(&[step(100, 100, 0.998, "none")], 1.0);
+        let step = run.at(100).expect("the step");
+        assert_eq!(step.cost.ms_per_viewer_second, Some(4.4));
+        assert_eq!(step.cost.us_per_packet, Some(10.7));
+        assert_eq!(step.rss_bytes_per_viewer, Some(2.6e6));
+        assert_eq!(step.join_ms, (Some(10.5), Some(20.0)));
+        assert_eq!(step.gap_ms_p99, Some(40.0));
+        assert!(run.at(50).is_none());
+    }
+
+    #[test]
+    fn what_was_not_measured_is_absent() {
+        let bare = json!({"viewers": 5, "delivered_ratio": 1.0, "server_cpu_percent": null});
+        let run = run(&[bare], 1.0);
+        let step = run.at(5).expect("the step");
+        assert_eq!(step.cost, Cost::default());
+        assert_eq!(step.bottleneck, "none");
+        assert!(run.first_limit().is_none());
+    }
+
+    #[test]
+    fn the_most_viewers_are_those_that_really_were_served() {
+        let run = run(
+            &[
+                step(0, 0, 1.0, "none"),
+                step(25, 25, 0.9995, "none"),
+                step(50, 50, 0.995, "none"),
+                step(75, 30, 1.0, "server"),
+                step(100, 100, 0.4, "machine"),
+            ],
+            1.0,
+        );
+        assert_eq!(run.most(0.99), Some(50));
+        assert_eq!(run.most(0.999), Some(25));
+        assert_eq!(run.first_limit().map(|step| step.viewers), Some(75));
+    }
+
+    #[test]
+    fn a_clock_that_runs_fast_does_not_count_as_delivery() {
+        let run = run(
+            &[step(25, 25, 30.3, "none"), step(50, 50, 15.0, "server")],
+            30.3,
+        );
+        assert_eq!(run.most(0.99), Some(25));
+    }
+
+    #[test]
+    fn the_floor_is_read_where_there_is_one() {
+        let report = json!({"steps": [], "floor": {"steps": [
+            {"viewers": 100, "cpu_ms_per_viewer_second": 0.6, "cpu_us_per_packet": 1.5},
+        ]}});
+        let run = Run::from_json(&report, 1.0).expect("a report");
+        let cost = run.floor_at(100).expect("a floor");
+        assert_eq!(cost.ms_per_viewer_second, Some(0.6));
+        assert_eq!(run.floor_at(99), None);
+    }
+
+    #[test]
+    fn what_is_no_report_is_refused() {
+        assert!(Run::from_json(&json!({}), 1.0).is_err());
+        assert!(Run::from_json(&json!({"steps": [{}]}), 1.0).is_err());
+    }
+}

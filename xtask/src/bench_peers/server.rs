@@ -1,0 +1,440 @@
+//! The servers that are compared: what each needs, how it is started, and when it
+//! is live.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use super::media::Media;
+use super::place::Placement;
+use super::running::Running;
+use crate::{install, process, versions};
+
+/// Until a server is live; a Python one reads its files first.
+const PATIENCE: Duration = Duration::from_secs(40);
+
+/// All viewers of a load test come from one address.
+const LIMITS: &str = "limits: {half_open_per_address: 1000}\n";
+
+/// A server, or a variant of one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Server {
+    Pion,
+    PionBare,
+    PionReference,
+    Janus,
+    GstRtsp,
+    GstRtspUdp,
+    Live555,
+    MediaMtx,
+    MediaMtxRtsp,
+    Glassline,
+}
+
+/// What serving and starting need.
+pub(super) struct Lab {
+    /// Reports, logs and configuration of this comparison.
+    pub(super) folder: PathBuf,
+    pub(super) media: Media,
+    /// Our binary: a server, and the generator for all servers.
+    pub(super) glassline: PathBuf,
+    /// How long a server may have to play.
+    pub(super) duration: Duration,
+}
+
+/// A server that is live.
+pub(super) struct Serving {
+    pub(super) url: String,
+    /// Over RTSP: how media is to come.
+    pub(super) transport: Option<&'static str>,
+    /// The server's own; what feeds it has others.
+    pub(super) process: u32,
+    /// Ended in this order: first what needs the server.
+    running: Vec<Running>,
+}
+
+impl Server {
+    /// In order of measuring; ours is the last, so that its picture shows all.
+    pub(super) const ALL: [Server; 10] = [
+        Server::Pion,
+        Server::PionBare,
+        Server::PionReference,
+        Server::Janus,
+        Server::GstRtsp,
+        Server::GstRtspUdp,
+        Server::Live555,
+        Server::MediaMtx,
+        Server::MediaMtxRtsp,
+        Server::Glassline,
+    ];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Server::Pion => "pion",
+            Server::PionBare => "pion-bare",
+            Server::PionReference => "pion-reference",
+            Server::Janus => "janus",
+            Server::GstRtsp => "gst-rtsp",
+            Server::GstRtspUdp => "gst-rtsp-udp",
+            Server::Live555 => "live555",
+            Server::MediaMtx => "mediamtx",
+            Server::MediaMtxRtsp => "mediamtx-rtsp",
+            Server::Glassline => "glassline",
+        }
+    }
+
+    /// What is special about it, for the reader of the table.
+    pub(super) fn about(self) -> &'static str {
+        match self {
+            Server::Pion => "WebRTC, interceptors on (NACK, reports, TWCC), frames in real time",
+            Server::PionBare => "the same without interceptors",
+            Server::PionReference => {
+                "one NAL unit per 33 ms tick, no sound, interceptors on: the published file-bench"
+            }
+            Server::Janus => "WebRTC, streaming plugin fed by RTP, ICE-lite",
+            Server::GstRtsp => "RTSP over TCP, one shared pipeline",
+            Server::GstRtspUdp => "RTSP, media over UDP",
+            Server::Live555 => "RTSP over TCP, no sound",
+            Server::MediaMtx => "WebRTC, published to by ffmpeg",
+            Server::MediaMtxRtsp => "RTSP over TCP, published to by ffmpeg",
+            Server::Glassline => "WebRTC, RTCP and NACK on",
+        }
+    }
+
+    /// Seconds of RTP time per second of media. The published file-bench stamps the
+    /// NAL units of 33 ms ticks a second apart.
+    pub(super) fn clock_error(self) -> f64 {
+        match self {
+            Server::PionReference => 1_000.0 / 33.0,
+            _ => 1.0,
+        }
+    }
+
+    /// Installs or builds it.
+    ///
+    /// # Errors
+    /// It cannot be had here; the text says how it could.
+    pub(super) fn prepare(self) -> Result<(), String> {
+        match self {
+            Server::Pion | Server::PionBare | Server::PionReference => install::go_peers(),
+            Server::Janus => {
+                install::peer("Janus")?;
+                install::go_peers()?;
+                own_address().map(drop)
+            }
+            Server::GstRtsp | Server::GstRtspUdp => install::peer("GStreamer's RTSP server"),
+            Server::Live555 => on_path("live555MediaServer"),
+            Server::MediaMtx | Server::MediaMtxRtsp => on_path("mediamtx"),
+            Server::Glassline => Ok(()),
+        }
+    }
+
+    /// Its version, as the program itself says it, else as we last saw it.
+    pub(super) fn version(self, lab: &Lab) -> String {
+        let (mut command, section) = match self {
+            Server::Pion | Server::PionBare | Server::PionReference => {
+                (Command::new(install::go_peer("pion")), "pion")
+            }
+            Server::Janus => (Command::new("janus"), "janus"),
+            Server::GstRtsp | Server::GstRtspUdp => (rtsp_script(), "gst-rtsp-server"),
+            // It prints its version only when it serves.
+            Server::Live555 => (Command::new("false"), "live555"),
+            Server::MediaMtx | Server::MediaMtxRtsp => (Command::new("mediamtx"), "mediamtx"),
+            Server::Glassline => (Command::new(&lab.glassline), "glassline"),
+        };
+        let said = process::output_of(command.arg("--version"));
+        let first = said.as_deref().and_then(|text| text.trim().lines().next());
+        match first.map(|line| line.trim_start_matches("glassline ").trim()) {
+            Some(line) if !line.is_empty() => line.to_owned(),
+            _ => versions::of(section, "seen").unwrap_or_else(|_| "unknown".to_owned()),
+        }
+    }
+
+    /// Starts it where it belongs, and waits until it is live.
+    pub(super) fn start(self, lab: &Lab, place: &Placement) -> Result<Serving, String> {
+        match self {
+            Server::Pion => pion(self, lab, place, &[]),
+            Server::PionBare => pion(self, lab, place, &["-interceptors=none"]),
+            Server::PionReference => pion(self, lab, place, &["-pace=nal"]),
+            Server::Janus => janus(lab, place),
+            Server::GstRtsp => gst_rtsp(self, lab, place, "tcp"),
+            Server::GstRtspUdp => gst_rtsp(self, lab, place, "udp"),
+            Server::Live555 => live555(lab, place),
+            Server::MediaMtx => mediamtx(self, lab, place),
+            Server::MediaMtxRtsp => mediamtx(self, lab, place),
+            Server::Glassline => glassline(lab, place),
+        }
+    }
+}
+
+impl Lab {
+    fn log(&self, name: &str, place: &Placement) -> PathBuf {
+        self.folder
+            .join(format!("{name}-{}.log", place.layout.name()))
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        for running in self.running.drain(..) {
+            drop(running);
+        }
+    }
+}
+
+fn pion(server: Server, lab: &Lab, place: &Placement, flags: &[&str]) -> Result<Serving, String> {
+    let mut command = Command::new(install::go_peer("pion"));
+    command.arg("-addr=127.0.0.1:0").args(flags);
+    command.arg("-video").arg(&lab.media.video);
+    command.arg("-audio").arg(&lab.media.audio);
+    let log = lab.log(server.name(), place);
+    let running = Running::start(&command, &place.server, &log)?;
+    Ok(Serving {
+        url: running.wait_for("ready ", PATIENCE)?,
+        transport: None,
+        process: running.id(),
+        running: vec![running],
+    })
+}
+
+fn janus(lab: &Lab, place: &Placement) -> Result<Serving, String> {
+    let folder = lab.folder.join("janus");
+    let [api] = free_ports()?;
+    write_janus_configuration(&folder, api)?;
+    let mut server = Command::new("janus");
+    server.arg("--disable-colors");
+    server.arg("--configs-folder").arg(&folder);
+    server.arg("--config").arg(folder.join("janus.jcfg"));
+    let server = Running::start(&server, &place.server, &lab.log("janus", place))?;
+    let mut bridge = Command::new(install::go_peer("janus"));
+    bridge.arg("-addr=127.0.0.1:0");
+    bridge.arg(format!("-janus=http://127.0.0.1:{api}/janus"));
+    bridge.arg("-video").arg(&lab.media.video);
+    bridge.arg("-audio").arg(&lab.media.audio);
+    let log = lab.log("janus-bridge", place);
+    let bridge = Running::start(&bridge, &place.generator, &log)?;
+    Ok(Serving {
+        url: bridge.wait_for("ready ", PATIENCE)?,
+        transport: None,
+        process: server.id(),
+        running: vec![bridge, server],
+    })
+}
+
+/// `lab/peers/janus/*.jcfg`, with this machine's address and free ports in them.
+fn write_janus_configuration(folder: &Path, api: u16) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
+    fs::create_dir_all(folder).map_err(failed)?;
+    for name in [
+        "janus.jcfg",
+        "janus.transport.http.jcfg",
+        "janus.plugin.streaming.jcfg",
+    ] {
+        let text = fs::read_to_string(install::peers_folder().join("janus").join(name));
+        let text = text
+            .map_err(failed)?
+            .replace("@FOLDER@", &folder.display().to_string())
+            .replace("@ADDRESS@", &own_address()?.to_string())
+            .replace("@API@", &api.to_string());
+        fs::write(folder.join(name), text).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// The machine's address that leads to the world. Connecting a UDP socket asks the
+/// routing table and sends nothing.
+fn own_address() -> Result<IpAddr, String> {
+    // Nobody's (RFC 5737), so the default route's.
+    let world = SocketAddr::from(([192, 0, 2, 1], 9));
+    let address = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))
+        .and_then(|socket| socket.connect(world).map(|()| socket))
+        .and_then(|socket| socket.local_addr())
+        .map(|address| address.ip());
+    match address {
+        Ok(address) if !address.is_loopback() => Ok(address),
+        _ => Err(
+            "Janus offers no loopback address, and this machine has no other; \
+                  as root: ip link add lab0 type dummy && \
+                  ip address add 192.0.2.2/24 dev lab0 && ip link set lab0 up"
+                .to_owned(),
+        ),
+    }
+}
+
+fn gst_rtsp(
+    server: Server,
+    lab: &Lab,
+    place: &Placement,
+    transport: &'static str,
+) -> Result<Serving, String> {
+    let mut command = rtsp_script();
+    command.arg("--h264").arg(&lab.media.video);
+    command.arg("--ogg").arg(&lab.media.audio);
+    let log = lab.log(server.name(), place);
+    let running = Running::start(&command, &place.server, &log)?;
+    Ok(Serving {
+        url: running.wait_for("ready ", PATIENCE)?,
+        transport: Some(transport),
+        process: running.id(),
+        running: vec![running],
+    })
+}
+
+fn rtsp_script() -> Command {
+    let mut command = Command::new(install::system_python());
+    command.arg(install::peers_folder().join("rtsp-server.py"));
+    command
+}
+
+/// It serves the files of its folder at port 554, or at 8554 if it may not.
+fn live555(lab: &Lab, place: &Placement) -> Result<Serving, String> {
+    let file = lab.media.repeated(lab.duration)?;
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let mut command = Command::new("live555MediaServer");
+    if let Some(folder) = file.parent() {
+        command.current_dir(folder);
+    }
+    let ports = [554, 8554];
+    if let Some(port) = ports.iter().find(|port| rtsp_answers(**port, "", "")) {
+        return Err(format!("something else serves RTSP at port {port}"));
+    }
+    let mut running = Running::start(&command, &place.server, &lab.log("live555", place))?;
+    let serving = || ports.into_iter().find(|port| is_described(*port, &name));
+    running.wait_until(PATIENCE, || serving().is_some())?;
+    let port = serving().ok_or("live555MediaServer is gone")?;
+    Ok(Serving {
+        url: format!("rtsp://127.0.0.1:{port}/{name}"),
+        transport: Some("tcp"),
+        process: running.id(),
+        running: vec![running],
+    })
+}
+
+fn mediamtx(server: Server, lab: &Lab, place: &Placement) -> Result<Serving, String> {
+    let [rtsp, http, media] = free_ports()?;
+    let path = lab.folder.join("mediamtx.yml");
+    let configuration = format!(
+        "logLevel: warn\nrtmp: no\nhls: no\nsrt: no\n\
+         rtspAddress: 127.0.0.1:{rtsp}\nrtspTransports: [tcp]\n\
+         webrtcAddress: 127.0.0.1:{http}\nwebrtcLocalUDPAddress: 127.0.0.1:{media}\n\
+         webrtcIPsFromInterfaces: no\nwebrtcAdditionalHosts: [127.0.0.1]\n\
+         paths:\n  reference:\n"
+    );
+    fs::write(&path, configuration).map_err(|error| format!("{}: {error}", path.display()))?;
+    let mut command = Command::new("mediamtx");
+    command.arg(&path);
+    let mut running = Running::start(&command, &place.server, &lab.log(server.name(), place))?;
+    running.wait_until(PATIENCE, || rtsp_answers(rtsp, "", ""))?;
+    let mut publisher = Command::new("ffmpeg");
+    publisher.args(["-hide_banner", "-loglevel", "warning", "-nostdin"]);
+    publisher.args(["-re", "-stream_loop", "-1", "-i"]);
+    publisher.arg(lab.media.muxed()?).args(["-c", "copy"]);
+    publisher.args(["-f", "rtsp", "-rtsp_transport", "tcp"]);
+    publisher.arg(format!("rtsp://127.0.0.1:{rtsp}/reference"));
+    let log = lab.log("mediamtx-publisher", place);
+    let publisher = Running::start(&publisher, &place.generator, &log)?;
+    running.wait_until(PATIENCE, || is_described(rtsp, "reference"))?;
+    let (url, transport) = match server {
+        Server::MediaMtxRtsp => (format!("rtsp://127.0.0.1:{rtsp}/reference"), Some("tcp")),
+        _ => (format!("http://127.0.0.1:{http}/reference/whep"), None),
+    };
+    Ok(Serving {
+        url,
+        transport,
+        process: running.id(),
+        running: vec![publisher, running],
+    })
+}
+
+fn glassline(lab: &Lab, place: &Placement) -> Result<Serving, String> {
+    let path = lab.folder.join("glassline.yml");
+    fs::write(&path, LIMITS).map_err(|error| format!("{}: {error}", path.display()))?;
+    let [http, media, admin] = free_ports()?;
+    let files = (lab.media.video.display(), lab.media.audio.display());
+    let mut command = Command::new(&lab.glassline);
+    command.arg("serve").arg(&path);
+    command.args(["--source", &format!("reference={},{}", files.0, files.1)]);
+    for (flag, port) in [("--http", http), ("--media", media), ("--admin", admin)] {
+        command.args([flag, &port.to_string()]);
+    }
+    if place.server.is_single() {
+        command.args(["--shards", "1"]);
+    }
+    let mut running = Running::start(&command, &place.server, &lab.log("glassline", place))?;
+    running.wait_until(PATIENCE, || is_live(admin))?;
+    Ok(Serving {
+        url: format!("http://127.0.0.1:{http}/reference/whep"),
+        transport: None,
+        process: running.id(),
+        running: vec![running],
+    })
+}
+
+/// Whether our API says that the stream is live.
+fn is_live(admin: u16) -> bool {
+    let request = "GET /api/v1/streams/reference HTTP/1.1\r\nHost: localhost\r\n\
+                   Connection: close\r\n\r\n";
+    let state = ask(admin, request).and_then(|answer| {
+        let (_, body) = answer.split_once("\r\n\r\n")?;
+        serde_json::from_str::<serde_json::Value>(body).ok()
+    });
+    state.is_some_and(|entry| entry["state"] == "live")
+}
+
+fn is_described(port: u16, name: &str) -> bool {
+    rtsp_answers(port, &format!("rtsp://127.0.0.1:{port}/{name}"), " 200 ")
+}
+
+/// Whether an RTSP server answers with `status`: to DESCRIBE, or to OPTIONS where
+/// there is no URL.
+fn rtsp_answers(port: u16, url: &str, status: &str) -> bool {
+    let (method, url) = match url {
+        "" => ("OPTIONS", "*"),
+        url => ("DESCRIBE", url),
+    };
+    let request = format!("{method} {url} RTSP/1.0\r\nCSeq: 1\r\n\r\n");
+    ask(port, &request).is_some_and(|answer| {
+        let line = answer.lines().next().unwrap_or_default();
+        line.starts_with("RTSP/") && line.contains(status)
+    })
+}
+
+/// Sends `request` and reads what comes until the end, or for a second.
+fn ask(port: u16, request: &str) -> Option<String> {
+    const ANSWER_BYTES_MAX: u64 = 64 * 1024;
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    let patience = Some(Duration::from_secs(1));
+    stream.set_read_timeout(patience).ok()?;
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut answer = Vec::new();
+    // An RTSP server keeps the connection open: the timeout ends the reading.
+    let _ = stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer);
+    Some(String::from_utf8_lossy(&answer).into_owned())
+}
+
+fn on_path(program: &str) -> Result<(), String> {
+    match process::find(program) {
+        Some(_) => Ok(()),
+        None => Err(format!("`{program}` is not on the PATH")),
+    }
+}
+
+/// Some that nobody holds at this moment, for TCP and most probably for UDP.
+fn free_ports<const COUNT: usize>() -> Result<[u16; COUNT], String> {
+    let mut held = Vec::new();
+    let mut ports = [0; COUNT];
+    for port in &mut ports {
+        let listener = TcpListener::bind(("127.0.0.1", 0));
+        let listener = listener.map_err(|error| format!("no free port: {error}"))?;
+        let address = listener.local_addr();
+        *port = address
+            .map_err(|error| format!("no free port: {error}"))?
+            .port();
+        // Held together, so that they differ.
+        held.push(listener);
+    }
+    Ok(ports)
+}
