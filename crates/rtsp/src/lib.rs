@@ -1,2 +1,41 @@
-//! RTSP 1.0 (RFC 2326) without sockets: messages, interleaved frames, digest
-//! authentication, and the dialling end's state machine.
+//! RTSP 1.0 without sockets: messages, interleaved frames, authentication,
+//! session descriptions, and the dialling end's state machine.
+//!
+//! ```text
+//! TCP bytes ─► interleaved::Reader ─┬─ Message ─► client::Client ─► events, requests
+//!                                   └─ Frame ───► RTP and RTCP, in place
+//! Request, Response ─► write ─► TCP bytes          message::Headers hold
+//!   auth · transport · session · range · rtp_info · sdp: one header or body each
+//! ```
+//!
+//! The pieces serve both ends: everything that one end writes the other parses
+//! with the same type. No clock, no randomness, no socket: instants, a secret and
+//! bytes come in. Every length that a peer states is held against a bound before
+//! anything is allocated for it.
+//!
+//! What real implementations do beside the RFC is read where it can only mean one
+//! thing, and said at the place that reads it.
+//!
+//! Sources: RFC 2326 (RTSP 1.0), RFC 7616 and 2617 (digest), RFC 7617 (basic),
+//! RFC 8866 (SDP), RFC 3551 (static payload types).
+
+#![cfg_attr(
+    test,
+    expect(
+        clippy::disallowed_methods,
+        reason = "a test may anchor virtual time anywhere"
+    )
+)]
+
+pub mod auth;
+pub mod client;
+pub mod interleaved;
+pub mod message;
+pub mod range;
+pub mod rtp_info;
+pub mod sdp;
+pub mod session;
+pub mod transport;
+
+pub use client::Client;
+pub use message::{Headers, Limits, Message, Method, Request, Response, Status, Version};

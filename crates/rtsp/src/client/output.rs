@@ -1,0 +1,43 @@
+use crate::interleaved;
+
+/// Bytes that wait for the socket.
+#[derive(Debug, Default)]
+pub(super) struct Output {
+    buffer: Vec<u8>,
+    sent: usize,
+}
+
+/// Requests are one at a time; more than this is answers to a server that asks
+/// and does not read.
+const WAITING_BYTES_MAX: usize = 64 << 10;
+
+impl Output {
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.buffer[self.sent..]
+    }
+
+    pub(super) fn advance(&mut self, count: usize) {
+        self.sent = (self.sent + count).min(self.buffer.len());
+        if self.sent == self.buffer.len() {
+            self.buffer.clear();
+            self.sent = 0;
+        }
+    }
+
+    /// Appends what `write` writes; false, and nothing, if too much waits.
+    pub(super) fn push(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> bool {
+        if self.bytes().len() > WAITING_BYTES_MAX {
+            return false;
+        }
+        self.buffer.drain(..self.sent);
+        self.sent = 0;
+        write(&mut self.buffer);
+        true
+    }
+
+    pub(super) fn push_frame(&mut self, channel: u8, payload: &[u8]) -> bool {
+        let mut fits = true;
+        let taken = self.push(|out| fits = interleaved::write_frame(out, channel, payload));
+        taken && fits
+    }
+}

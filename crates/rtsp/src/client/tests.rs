@@ -1,0 +1,542 @@
+//! Transcripts: what the client says, and what servers answer as live555,
+//! gst-rtsp-server and MediaMTX do.
+
+use super::*;
+use crate::message::{Parsed, parse};
+use proptest::prelude::*;
+
+const MS: Duration = Duration::from_millis(1);
+
+const SDP: &str = "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=x\r\nt=0 0\r\na=control:*\r\n\
+    m=video 0 RTP/AVP 96\r\na=rtpmap:96 H264/90000\r\na=control:stream=0\r\n\
+    m=audio 0 RTP/AVP 97\r\na=rtpmap:97 OPUS/48000/2\r\na=control:stream=1\r\n";
+
+/// A client and the server's side of its connection.
+struct Line {
+    client: Client,
+    now: Instant,
+    events: Vec<Event>,
+    frames: Vec<(usize, bool, Vec<u8>)>,
+}
+
+impl Line {
+    fn open(url: &str) -> Self {
+        let mut config = Config::new(Url::parse(url).expect("a URL"), [1; 32]);
+        config.user_agent = "test".to_owned();
+        let mut line = Self {
+            client: Client::new(config),
+            now: Instant::now(),
+            events: Vec::new(),
+            frames: Vec::new(),
+        };
+        line.client.start(line.now);
+        line
+    }
+
+    /// The next request that the client has sent.
+    fn request(&mut self) -> Request {
+        self.try_request().expect("a request")
+    }
+
+    fn try_request(&mut self) -> Option<Request> {
+        let output = self.client.output();
+        if output.is_empty() {
+            return None;
+        }
+        match parse(output, &Limits::default()) {
+            Ok(Parsed::Message(Message::Request(request), consumed)) => {
+                self.client.advance(consumed);
+                Some(request)
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn feed(&mut self, bytes: &[u8]) {
+        let frames = &mut self.frames;
+        self.client.handle_data(self.now, bytes, |frame| {
+            frames.push((frame.track, frame.control, frame.payload.to_vec()));
+        });
+        self.events
+            .extend(std::iter::from_fn(|| self.client.poll_event()));
+    }
+
+    /// The server's answer: status line and headers, and a body.
+    fn answer(&mut self, request: &Request, head: &str, body: &str) {
+        let cseq = request.headers.cseq().expect("a number");
+        let length = match body.len() {
+            0 => String::new(),
+            bytes => format!("Content-Length: {bytes}\r\n"),
+        };
+        let text = format!("RTSP/1.0 {head}\r\nCSeq: {cseq}\r\n{length}\r\n{body}");
+        self.feed(text.as_bytes());
+    }
+
+    /// Expects `method` on `uri` and answers it.
+    fn exchange(&mut self, method: &Method, uri: &str, head: &str, body: &str) -> Request {
+        let request = self.request();
+        assert_eq!((&request.method, request.uri.as_str()), (method, uri));
+        self.answer(&request, head, body);
+        request
+    }
+
+    fn describe(&mut self) {
+        let url = self.client.core.url.clone();
+        self.exchange(&Method::Options, &url, PUBLIC, "");
+        let base = format!("200 OK\r\nContent-Base: {url}/\r\nContent-Type: application/sdp");
+        self.exchange(&Method::Describe, &url, &base, SDP);
+        assert!(
+            matches!(self.events.last(), Some(Event::Described(_))),
+            "{:?}",
+            self.events
+        );
+    }
+
+    /// All the way to PLAY, both tracks interleaved.
+    fn play(url: &str) -> Self {
+        let mut line = Self::open(url);
+        line.describe();
+        let tracks = [(0, Way::Interleaved), (1, Way::Interleaved)];
+        line.client.set_up(line.now, &tracks);
+        for (index, channels) in ["0-1", "2-3"].iter().enumerate() {
+            let control = format!("{url}/stream={index}");
+            let head = format!(
+                "200 OK\r\nTransport: RTP/AVP/TCP;unicast;interleaved={channels}\r\nSession: abc;timeout=30"
+            );
+            let request = line.exchange(&Method::Setup, &control, &head, "");
+            let asked = format!("RTP/AVP/TCP;unicast;interleaved={channels}");
+            assert_eq!(request.headers.get("Transport"), Some(asked.as_str()));
+        }
+        let head = "200 OK\r\nRTP-Info: url=stream=0;seq=5;rtptime=6\r\nRange: npt=0-";
+        let request = line.exchange(&Method::Play, &format!("{url}/"), head, "");
+        assert_eq!(request.headers.get("Session"), Some("abc"));
+        assert!(
+            matches!(line.events.last(), Some(Event::Playing { .. })),
+            "{:?}",
+            line.events
+        );
+        line
+    }
+
+    fn closed(&self) -> &Closed {
+        match self.events.last() {
+            Some(Event::Closed(reason)) => reason,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Advances to the client's deadline.
+    fn wait(&mut self) {
+        self.now = self.client.poll_timeout().expect("a deadline");
+        self.client.handle_timeout(self.now);
+        self.events
+            .extend(std::iter::from_fn(|| self.client.poll_event()));
+    }
+}
+
+const URL: &str = "rtsp://127.0.0.1:8554/cam";
+const PUBLIC: &str = "200 OK\r\nPublic: OPTIONS, DESCRIBE, SETUP, PLAY, GET_PARAMETER, TEARDOWN";
+
+#[test]
+fn plays_keeps_alive_and_leaves() {
+    let mut line = Line::play(URL);
+    line.feed(&[b'$', 2, 0, 1, 7, b'$', 1, 0, 2, 8, 9, b'$', 77, 0, 0]);
+    assert_eq!(line.frames, [(1, false, vec![7]), (0, true, vec![8, 9])]);
+    assert_eq!(line.client.stray_frames(), 1);
+    let Some(Event::Playing { rtp_info, range }) = line.events.last() else {
+        panic!("{:?}", line.events);
+    };
+    assert_eq!(
+        (rtp_info[0].sequence, rtp_info[0].timestamp),
+        (Some(5), Some(6))
+    );
+    assert!(range.is_some());
+
+    let before = line.now;
+    line.wait();
+    assert_eq!(
+        line.now - before,
+        MS * 12_000,
+        "two in the 30 s of the session"
+    );
+    let request = line.exchange(&Method::GetParameter, &format!("{URL}/"), "200 OK", "");
+    assert_eq!(request.headers.get("Session"), Some("abc"));
+
+    line.client.leave(line.now);
+    line.exchange(&Method::Teardown, &format!("{URL}/"), "200 OK", "");
+    assert_eq!(line.closed(), &Closed::Left);
+    assert!(line.client.is_closed() && line.client.poll_timeout().is_none());
+}
+
+#[test]
+fn reports_go_to_the_channel_that_the_server_chose() {
+    let mut line = Line::open(URL);
+    line.describe();
+    line.client
+        .set_up(line.now, &[(1, Way::Interleaved), (9, Way::Interleaved)]);
+    let head = "200 OK\r\nTransport: RTP/AVP/TCP;interleaved=6-7\r\nSession: s";
+    line.exchange(&Method::Setup, &format!("{URL}/stream=1"), head, "");
+    // Frames may come before the response to PLAY.
+    line.feed(&[b'$', 6, 0, 1, 5]);
+    line.exchange(&Method::Play, &format!("{URL}/"), "200 OK", "");
+    assert_eq!(line.frames, [(1, false, vec![5])]);
+    assert!(line.client.send_control(1, &[1, 2]));
+    assert_eq!(line.client.output(), [b'$', 7, 0, 2, 1, 2]);
+    assert!(!line.client.send_control(0, &[1, 2]), "not set up");
+}
+
+#[test]
+fn udp_ports_are_agreed_upon() {
+    let mut line = Line::open(URL);
+    line.describe();
+    let way = Way::Udp {
+        ports: (5000, 5001),
+    };
+    line.client.set_up(line.now, &[(0, way)]);
+    let head = "200 OK\r\nTransport: RTP/AVP;unicast;source=10.0.0.7;client_port=5000-5001;\
+        server_port=6970-6971;ssrc=1234ABCD\r\nSession: 1";
+    let request = line.exchange(&Method::Setup, &format!("{URL}/stream=0"), head, "");
+    assert_eq!(
+        request.headers.get("Transport"),
+        Some("RTP/AVP;unicast;client_port=5000-5001")
+    );
+    let Some(Event::SetUp {
+        track: 0,
+        transport,
+    }) = line.events.last()
+    else {
+        panic!("{:?}", line.events);
+    };
+    assert_eq!(transport.server_port, Some((6970, 6971)));
+    assert_eq!(transport.source.as_deref(), Some("10.0.0.7"));
+    assert!(
+        !line.client.send_control(0, &[1]),
+        "that goes to the UDP port"
+    );
+}
+
+#[test]
+fn a_transport_that_was_not_asked_for_is_refused() {
+    let cases = [
+        ("461 Unsupported transport", "ask for the other"),
+        // live555, asked for multicast's sake, and cameras that know only UDP.
+        (
+            "200 OK\r\nTransport: RTP/AVP;unicast;client_port=0-1",
+            "asked for `RTP/AVP/TCP",
+        ),
+        (
+            "200 OK\r\nTransport: RTP/AVP/TCP;multicast",
+            "the server set up",
+        ),
+        ("200 OK\r\nTransport: nonsense", "nonsense"),
+        ("453 Not Enough Bandwidth", "refused SETUP: 453"),
+    ];
+    for (head, expected) in cases {
+        let mut line = Line::open(URL);
+        line.describe();
+        line.client.set_up(line.now, &[(0, Way::Interleaved)]);
+        line.exchange(&Method::Setup, &format!("{URL}/stream=0"), head, "");
+        let text = line.closed().to_string();
+        assert!(text.contains(expected), "{head}: {text}");
+    }
+}
+
+#[test]
+fn without_transport_and_session_headers_it_plays_too() {
+    let mut line = Line::open(URL);
+    line.describe();
+    line.client.set_up(line.now, &[(0, Way::Interleaved)]);
+    line.exchange(&Method::Setup, &format!("{URL}/stream=0"), "200 OK", "");
+    let play = line.exchange(&Method::Play, &format!("{URL}/"), "200 OK", "");
+    assert_eq!(play.headers.get("Session"), None);
+    line.feed(&[b'$', 0, 0, 0]);
+    assert_eq!(line.frames.len(), 1);
+}
+
+#[test]
+fn a_challenge_is_answered_once_and_then_beforehand() {
+    let mut line = Line::open("rtsp://us%2Fer:pa%26ss@127.0.0.1:8554/cam");
+    let refuse = "401 Unauthorized\r\nWWW-Authenticate: Digest realm=\"r\", nonce=\"n\", qop=\"auth\"\r\n\
+        WWW-Authenticate: Basic realm=\"r\"";
+    let first = line.exchange(&Method::Options, URL, PUBLIC, "");
+    assert_eq!(first.headers.get("Authorization"), None);
+    let plain = line.exchange(&Method::Describe, URL, refuse, "");
+    assert_eq!(plain.headers.get("Accept"), Some("application/sdp"));
+    let again = line.exchange(&Method::Describe, URL, "200 OK", SDP);
+    let shown = again.headers.get("Authorization").expect("credentials");
+    let Some(crate::auth::Authorization::Digest(digest)) = crate::auth::Authorization::parse(shown)
+    else {
+        panic!("{shown}");
+    };
+    let user = User {
+        name: "us/er".to_owned(),
+        password: "pa&ss".to_owned(),
+    };
+    let secret = crate::auth::digest::secret(digest.algorithm, &user, "r");
+    assert!(digest.verify(&secret, "DESCRIBE", b""));
+    assert_eq!((digest.uri.as_str(), digest.count), (URL, Some(1)));
+    assert_eq!(again.headers.get("Accept"), Some("application/sdp"));
+    assert!(again.headers.cseq() > plain.headers.cseq());
+
+    line.client.set_up(line.now, &[(0, Way::Interleaved)]);
+    let stale = "401 Unauthorized\r\nWWW-Authenticate: Digest realm=\"r\", nonce=\"m\", stale=true";
+    let setup = format!("{URL}/stream=0");
+    let beforehand = line.exchange(&Method::Setup, &setup, stale, "");
+    assert!(
+        beforehand
+            .headers
+            .get("Authorization")
+            .is_some_and(|text| text.contains("nc=00000002"))
+    );
+    let fresh = line.exchange(&Method::Setup, &setup, "200 OK\r\nSession: 1", "");
+    assert!(
+        fresh
+            .headers
+            .get("Authorization")
+            .is_some_and(|text| text.contains("nonce=\"m\""))
+    );
+    assert_eq!(line.request().method, Method::Play);
+}
+
+#[test]
+fn wrong_or_missing_credentials_end_it() {
+    let refuse = "401 Unauthorized\r\nWWW-Authenticate: Basic realm=\"r\"";
+    let mut line = Line::open("rtsp://u:wrong@127.0.0.1/x");
+    for _ in 0..2 {
+        line.exchange(&Method::Options, "rtsp://127.0.0.1/x", refuse, "");
+    }
+    assert_eq!(
+        line.closed(),
+        &Closed::CredentialsRefused {
+            user: "u".to_owned()
+        }
+    );
+    let mut line = Line::open(URL);
+    line.exchange(&Method::Options, URL, refuse, "");
+    assert_eq!(line.closed(), &Closed::CredentialsMissing);
+    let mut line = Line::open("rtsp://u:p@127.0.0.1/x");
+    let unknown = "401 No\r\nWWW-Authenticate: Negotiate abc";
+    line.exchange(&Method::Options, "rtsp://127.0.0.1/x", unknown, "");
+    assert!(line.closed().to_string().contains("Negotiate abc"));
+    // A nonce that is stale for ever.
+    let mut line = Line::open("rtsp://u:p@127.0.0.1/x");
+    let stale = "401 No\r\nWWW-Authenticate: Digest realm=\"r\", nonce=\"m\", stale=true";
+    for _ in 0..3 {
+        line.exchange(&Method::Options, "rtsp://127.0.0.1/x", stale, "");
+    }
+    assert!(matches!(line.closed(), Closed::CredentialsRefused { .. }));
+}
+
+#[test]
+fn redirects_and_refusals_are_told() {
+    for status in [301, 302] {
+        let mut line = Line::open(URL);
+        line.exchange(&Method::Options, URL, PUBLIC, "");
+        let head = format!("{status} Moved\r\nLocation: rtsp://other/cam");
+        line.exchange(&Method::Describe, URL, &head, "");
+        assert_eq!(
+            line.closed(),
+            &Closed::Redirected {
+                location: "rtsp://other/cam".to_owned()
+            }
+        );
+    }
+    let mut line = Line::open(URL);
+    // A server that knows no OPTIONS may know the rest.
+    line.exchange(&Method::Options, URL, "501 Not Implemented", "");
+    line.exchange(&Method::Describe, URL, "404 Stream Not Found", "");
+    assert_eq!(
+        line.closed().to_string(),
+        "the server refused DESCRIBE: 404 Stream Not Found"
+    );
+    for (body, expected) in [
+        ("<html>", "no session description"),
+        ("v=0\r\n", "nothing to play"),
+    ] {
+        let mut line = Line::open(URL);
+        line.exchange(&Method::Options, URL, PUBLIC, "");
+        line.exchange(&Method::Describe, URL, "200 OK", body);
+        assert!(line.closed().to_string().contains(expected), "{body}");
+    }
+}
+
+#[test]
+fn requests_of_the_server_are_answered() {
+    let mut line = Line::play(URL);
+    let cases = [
+        ("OPTIONS", 200),
+        ("SET_PARAMETER", 200),
+        ("ANNOUNCE", 200),
+        ("RECORD", 501),
+        ("FOO", 501),
+    ];
+    for (method, status) in cases {
+        line.feed(format!("{method} {URL} RTSP/1.0\r\nCSeq: 9\r\n\r\n").as_bytes());
+        let output = line.client.output().to_vec();
+        line.client.advance(output.len());
+        let Ok(Parsed::Message(Message::Response(response), _)) =
+            parse(&output, &Limits::default())
+        else {
+            panic!("{output:?}");
+        };
+        assert_eq!(
+            (response.status, response.headers.cseq()),
+            (Status(status), Some(9))
+        );
+    }
+    line.feed(format!("TEARDOWN {URL} RTSP/1.0\r\nCSeq: 10\r\n\r\n").as_bytes());
+    assert_eq!(line.closed(), &Closed::ByServer);
+    // One that asks without end and reads nothing.
+    let mut line = Line::play(URL);
+    let flood = format!("OPTIONS {URL} RTSP/1.0\r\nCSeq: 9\r\n\r\n").repeat(2000);
+    line.feed(flood.as_bytes());
+    assert_eq!(line.closed(), &Closed::NotTaken);
+    assert!(line.client.output().len() < 128 << 10);
+}
+
+#[test]
+fn late_responses_are_nobodys_and_unnumbered_ones_the_next_ones() {
+    let mut line = Line::open(URL);
+    line.feed(b"RTSP/1.0 404 Late\r\nCSeq: 77\r\n\r\nRTSP/1.0 100 Continue\r\nCSeq: 1\r\n\r\n");
+    assert!(line.events.is_empty());
+    line.request();
+    line.feed(b"RTSP/1.0 200 OK\r\n\r\n");
+    assert_eq!(line.request().method, Method::Describe);
+    line.feed(b"RTSP/1.0 404 Gone\r\nCSeq: 2\r\n\r\nRTSP/1.0 404 Again\r\nCSeq: 2\r\n\r\n");
+    assert_eq!(line.events.len(), 1);
+}
+
+#[test]
+fn silence_is_given_up() {
+    let mut line = Line::open(URL);
+    line.request();
+    line.wait();
+    let text = line.closed().to_string();
+    assert_eq!(text, "no response to OPTIONS for 10s");
+
+    let mut line = Line::play(URL);
+    line.wait();
+    assert_eq!(line.request().method, Method::GetParameter);
+    line.wait();
+    assert!(matches!(line.closed(), Closed::NoResponse { .. }));
+
+    let mut line = Line::play(URL);
+    line.client.leave(line.now);
+    let before = line.now;
+    line.wait();
+    assert_eq!(
+        (line.closed(), line.now - before),
+        (&Closed::Left, MS * 1000)
+    );
+}
+
+#[test]
+fn a_server_without_get_parameter_is_kept_alive_by_options() {
+    let mut line = Line::play(URL);
+    line.wait();
+    let control = format!("{URL}/");
+    line.exchange(&Method::GetParameter, &control, "501 Not Implemented", "");
+    line.wait();
+    line.exchange(&Method::Options, &control, "200 OK", "");
+    line.wait();
+    line.exchange(&Method::Options, &control, "454 Session Not Found", "");
+    assert_eq!(line.closed(), &Closed::SessionLost);
+}
+
+#[test]
+fn the_end_of_the_connection_says_what_was_awaited() {
+    let mut line = Line::open(URL);
+    line.client.handle_end();
+    line.feed(b"");
+    let text = line.closed().to_string();
+    assert_eq!(
+        text,
+        "the server closed the connection instead of answering OPTIONS"
+    );
+    let mut line = Line::play(URL);
+    line.feed(&[b'$', 0, 0, 9, 1]);
+    line.client.handle_end();
+    let Some(Event::Closed(reason)) = line.client.poll_event() else {
+        panic!("not closed");
+    };
+    assert_eq!(reason.to_string(), "the server closed the connection");
+}
+
+#[test]
+fn commands_out_of_turn_do_nothing() {
+    let mut line = Line::open(URL);
+    line.client.set_up(line.now, &[(0, Way::Interleaved)]);
+    line.client.start(line.now);
+    assert_eq!(line.request().method, Method::Options);
+    assert!(line.try_request().is_none());
+    line.client.leave(line.now);
+    line.feed(b"RTSP/1.0 200 OK\r\n\r\n");
+    assert_eq!(line.events, [Event::Closed(Closed::Left)]);
+    let mut line = Line::open(URL);
+    line.describe();
+    line.client.set_up(line.now, &[]);
+    line.feed(b"");
+    assert_eq!(line.closed(), &Closed::NothingToPlay);
+}
+
+/// What a server may say, and nonsense.
+fn any_saying() -> impl Strategy<Value = Vec<u8>> {
+    let status = prop::sample::select(vec![100u16, 200, 200, 200, 301, 401, 454, 461, 500]);
+    let sdp = format!("Content-Length: {}\r\n\r\n{SDP}", SDP.len());
+    let header = prop::sample::select(vec![
+        "Session: 1;timeout=1\r\n\r\n".to_owned(),
+        "Transport: RTP/AVP/TCP;interleaved=8-9\r\n\r\n".to_owned(),
+        "WWW-Authenticate: Digest nonce=n,stale=true\r\n\r\n".to_owned(),
+        sdp,
+        "\r\n".to_owned(),
+    ]);
+    let cseq = prop::option::of(1u32..12);
+    let response = (status, cseq, header).prop_map(|(status, cseq, header)| {
+        let cseq = cseq.map_or_else(String::new, |cseq| format!("CSeq: {cseq}\r\n"));
+        format!("RTSP/1.0 {status} x\r\n{cseq}{header}").into_bytes()
+    });
+    prop_oneof![
+        4 => response,
+        1 => Just(b"OPTIONS * RTSP/1.0\r\nCSeq: 5\r\n\r\n".to_vec()),
+        1 => (any::<u8>(), prop::collection::vec(any::<u8>(), 0..40)).prop_map(|(channel, payload)| {
+            let mut bytes = Vec::new();
+            interleaved::write_frame(&mut bytes, channel, &payload);
+            bytes
+        }),
+        1 => prop::collection::vec(any::<u8>(), 0..40),
+    ]
+}
+
+proptest! {
+    /// Operations, not only bytes: whatever happens in whatever order, nothing
+    /// panics, there is one end at most, and after it silence.
+    #[test]
+    fn any_course_ends_at_most_once(
+        sayings in prop::collection::vec((any_saying(), 0u8..8), 0..30), user: bool,
+    ) {
+        let url = if user { "rtsp://u:p@127.0.0.1/x" } else { URL };
+        let mut line = Line::open(url);
+        for (saying, command) in sayings {
+            let over = line.client.is_closed();
+            match command {
+                0 => line.client.set_up(line.now, &[(0, Way::Interleaved), (1, Way::Udp { ports: (2, 3) })]),
+                1 => if let Some(at) = line.client.poll_timeout() {
+                    line.now = at;
+                    line.client.handle_timeout(at);
+                },
+                2 => { line.client.send_control(0, &saying); }
+                3 => line.client.leave(line.now),
+                4 => line.client.advance(saying.len()),
+                _ => {}
+            }
+            let before = line.events.len();
+            line.feed(&saying);
+            prop_assert!(!over || line.events.len() == before);
+            prop_assert!(!line.client.is_closed() || line.client.poll_timeout().is_none());
+        }
+        line.client.handle_end();
+        line.feed(b"");
+        let ends = line.events.iter().filter(|event| matches!(event, Event::Closed(_)));
+        prop_assert_eq!(ends.count(), 1);
+    }
+}

@@ -1,0 +1,74 @@
+use std::fmt;
+
+use super::headers::is_token;
+
+/// What a request wants (RFC 2326 §10), or the tunnel's HTTP.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[expect(missing_docs, reason = "they say what RFC 2326 §10 says of them")]
+pub enum Method {
+    Options,
+    Describe,
+    Announce,
+    Setup,
+    Play,
+    Pause,
+    Record,
+    Teardown,
+    GetParameter,
+    SetParameter,
+    Redirect,
+    /// HTTP: opens a tunnel's way from server to client.
+    Get,
+    /// HTTP: opens a tunnel's way from client to server.
+    Post,
+    /// One that we do not know: answered 501.
+    Other(String),
+}
+
+/// Names on the wire; case matters there (RFC 2326 §6.1).
+const NAMES: [(Method, &str); 13] = [
+    (Method::Options, "OPTIONS"),
+    (Method::Describe, "DESCRIBE"),
+    (Method::Announce, "ANNOUNCE"),
+    (Method::Setup, "SETUP"),
+    (Method::Play, "PLAY"),
+    (Method::Pause, "PAUSE"),
+    (Method::Record, "RECORD"),
+    (Method::Teardown, "TEARDOWN"),
+    (Method::GetParameter, "GET_PARAMETER"),
+    (Method::SetParameter, "SET_PARAMETER"),
+    (Method::Redirect, "REDIRECT"),
+    (Method::Get, "GET"),
+    (Method::Post, "POST"),
+];
+
+impl Method {
+    /// The method of this name; `None` if it is no token.
+    pub fn parse(name: &str) -> Option<Self> {
+        if let Some((method, _)) = NAMES.iter().find(|(_, known)| *known == name) {
+            return Some(method.clone());
+        }
+        let token = !name.is_empty() && name.chars().all(is_token);
+        token.then(|| Self::Other(name.to_owned()))
+    }
+
+    /// Its name on the wire.
+    pub fn as_str(&self) -> &str {
+        if let Self::Other(name) = self {
+            return name;
+        }
+        let known = NAMES.iter().find(|(method, _)| method == self);
+        known.map_or("", |(_, name)| name)
+    }
+
+    /// The names of all that are known, HTTP's included.
+    pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+        NAMES.iter().map(|(_, name)| *name)
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

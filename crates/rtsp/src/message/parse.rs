@@ -1,0 +1,314 @@
+use thiserror::Error;
+
+use super::{Headers, Message, Method, Request, Response, Status, Version};
+
+/// How much a peer may send in one message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Of start line and headers with their line ends.
+    pub head_bytes_max: usize,
+    /// Of one line of them.
+    pub line_bytes_max: usize,
+    /// Header fields.
+    pub headers_max: usize,
+    /// Of the body.
+    pub body_bytes_max: usize,
+}
+
+impl Default for Limits {
+    /// 16 KiB of head, 8 KiB a line (`RTP-Info` of many tracks is the longest seen),
+    /// 64 headers, 64 KiB of body (a session description of many tracks has 4).
+    fn default() -> Self {
+        Self {
+            head_bytes_max: 16 << 10,
+            line_bytes_max: 8 << 10,
+            headers_max: 64,
+            body_bytes_max: 64 << 10,
+        }
+    }
+}
+
+/// A message that cannot be read. The peer's fault; a server answers
+/// [`ParseError::status`] and closes, for where the next message begins is unknown.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ParseError {
+    /// The head does not end.
+    #[error("the head of a message does not end within {max} bytes")]
+    HeadTooLong {
+        /// The bound.
+        max: usize,
+    },
+    /// A line is too long.
+    #[error("line {line} of a message has {bytes} bytes, more than {max}")]
+    LineTooLong {
+        /// From 1, the start line.
+        line: usize,
+        /// Of the line, without its end.
+        bytes: usize,
+        /// The bound.
+        max: usize,
+    },
+    /// Too many header fields.
+    #[error("a message has more than {max} headers")]
+    TooManyHeaders {
+        /// The bound.
+        max: usize,
+    },
+    /// The body is too long.
+    #[error("a message announces a body of {bytes} bytes, more than {max}")]
+    BodyTooLong {
+        /// What `Content-Length` says.
+        bytes: u64,
+        /// The bound.
+        max: usize,
+    },
+    /// `Content-Length` is no number, or says two things.
+    #[error("`Content-Length: {0}` is no length")]
+    ContentLength(String),
+    /// Neither a request line nor a status line.
+    #[error("a message cannot begin with `{0}`")]
+    StartLine(String),
+    /// A line of a request without a colon.
+    #[error("line {line} of a request is no header: `{text}`")]
+    Header {
+        /// From 1, the start line.
+        line: usize,
+        /// The line, shortened.
+        text: String,
+    },
+}
+
+impl ParseError {
+    /// What a server answers to it.
+    pub const fn status(&self) -> Status {
+        match self {
+            Self::BodyTooLong { .. } => Status::REQUEST_ENTITY_TOO_LARGE,
+            Self::LineTooLong { line: 1, .. } => Status::REQUEST_URI_TOO_LONG,
+            _ => Status::BAD_REQUEST,
+        }
+    }
+}
+
+/// What [`parse`] found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Parsed {
+    /// A whole message and how many bytes it took.
+    Message(Message, usize),
+    /// Not all of it is there.
+    Incomplete {
+        /// Bytes that are needed at least, counted from the message's first.
+        needed: usize,
+    },
+}
+
+/// Reads the message at the front of `bytes`, which begin with its start line.
+///
+/// Lines may end in LF alone, and be folded (RFC 2068 §2.2). Text that is not
+/// UTF-8 is read with replacement characters. Lines of a response that have no
+/// colon are skipped, as cameras send some; in a request they are an error.
+pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Parsed, ParseError> {
+    let searched = &bytes[..bytes.len().min(limits.head_bytes_max)];
+    let Some(head_end) = find_head_end(searched, 0) else {
+        if bytes.len() >= limits.head_bytes_max {
+            return Err(ParseError::HeadTooLong {
+                max: limits.head_bytes_max,
+            });
+        }
+        return Ok(Parsed::Incomplete {
+            needed: bytes.len() + 1,
+        });
+    };
+    let (start, headers) = parse_head(&bytes[..head_end], limits)?;
+    let length = if start.version().http {
+        0
+    } else {
+        content_length(&headers, limits)?
+    };
+    let end = head_end + length;
+    let Some(body) = bytes.get(head_end..end) else {
+        return Ok(Parsed::Incomplete { needed: end });
+    };
+    Ok(Parsed::Message(start.with(headers, body.to_vec()), end))
+}
+
+/// Where the body begins: behind the first empty line that ends at or behind
+/// `from`, none of which was found in what is before `from`.
+pub(crate) fn find_head_end(bytes: &[u8], from: usize) -> Option<usize> {
+    // The empty line may have begun in what was searched before.
+    let mut at = from.saturating_sub(2);
+    loop {
+        at += bytes.get(at..)?.iter().position(|&byte| byte == b'\n')? + 1;
+        match bytes.get(at..)? {
+            [b'\n', ..] => return Some(at + 1),
+            [b'\r', b'\n', ..] => return Some(at + 2),
+            _ => {}
+        }
+    }
+}
+
+/// Whether bytes, maybe incomplete, begin a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Beginning {
+    No,
+    /// The first line has not ended.
+    Maybe,
+    Yes,
+}
+
+/// Looks whether the first line is printable and names the protocol. Of `bytes`,
+/// `from` were found to be a part of it before.
+pub(crate) fn begins_message(bytes: &[u8], from: usize) -> Beginning {
+    if !bytes.first().is_some_and(u8::is_ascii_alphabetic) {
+        return Beginning::No;
+    }
+    let from = from.min(bytes.len());
+    let line_end = bytes[from..].iter().position(|&byte| byte == b'\n');
+    let line = &bytes[..line_end.map_or(bytes.len(), |at| from + at)];
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let new = &line[from.min(line.len())..];
+    if !new.iter().all(|&byte| byte >= b' ' && byte != 0x7f) {
+        return Beginning::No;
+    }
+    let named = |window: &[u8]| {
+        window.eq_ignore_ascii_case(b"RTSP/") || window.eq_ignore_ascii_case(b"HTTP/")
+    };
+    match line_end {
+        None => Beginning::Maybe,
+        Some(_) if line.windows(5).any(named) => Beginning::Yes,
+        Some(_) => Beginning::No,
+    }
+}
+
+enum StartLine {
+    Request(Method, String, Version),
+    Response(Version, Status, String),
+}
+
+impl StartLine {
+    fn parse(line: &str) -> Option<Self> {
+        let line = line.trim();
+        let (first, rest) = line.split_once(' ').unwrap_or((line, ""));
+        if let Some(version) = Version::parse(first) {
+            let rest = rest.trim_start();
+            let (code, reason) = rest.split_once(' ').unwrap_or((rest, ""));
+            let code = Some(code).filter(|code| code.len() == 3)?;
+            let code = code
+                .parse()
+                .ok()
+                .filter(|code| (100..=999).contains(code))?;
+            return Some(Self::Response(
+                version,
+                Status(code),
+                reason.trim().to_owned(),
+            ));
+        }
+        let (uri, version) = rest.rsplit_once(' ')?;
+        let uri = uri.trim();
+        if uri.is_empty() {
+            return None;
+        }
+        let method = Method::parse(first)?;
+        Some(Self::Request(
+            method,
+            uri.to_owned(),
+            Version::parse(version)?,
+        ))
+    }
+
+    const fn version(&self) -> Version {
+        match self {
+            Self::Request(_, _, version) | Self::Response(version, _, _) => *version,
+        }
+    }
+
+    fn with(self, headers: Headers, body: Vec<u8>) -> Message {
+        match self {
+            Self::Request(method, uri, version) => Message::Request(Request {
+                method,
+                uri,
+                version,
+                headers,
+                body,
+            }),
+            Self::Response(version, status, reason) => Message::Response(Response {
+                version,
+                status,
+                reason,
+                headers,
+                body,
+            }),
+        }
+    }
+}
+
+fn parse_head(head: &[u8], limits: &Limits) -> Result<(StartLine, Headers), ParseError> {
+    let mut headers = Headers::new();
+    let mut start = None;
+    for (index, line) in head.split(|&byte| byte == b'\n').enumerate() {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        if line.len() > limits.line_bytes_max {
+            return Err(ParseError::LineTooLong {
+                line: index + 1,
+                bytes: line.len(),
+                max: limits.line_bytes_max,
+            });
+        }
+        let text = String::from_utf8_lossy(line);
+        let Some(start) = &start else {
+            let parsed = StartLine::parse(&text);
+            start = Some(parsed.ok_or_else(|| ParseError::StartLine(excerpt(&text)))?);
+            continue;
+        };
+        if text.trim().is_empty() {
+            continue;
+        }
+        if text.starts_with([' ', '\t']) && headers.fold(text.trim()) {
+            continue;
+        }
+        if headers.len() == limits.headers_max {
+            return Err(ParseError::TooManyHeaders {
+                max: limits.headers_max,
+            });
+        }
+        match text.split_once(':') {
+            Some((name, value)) => headers.push(name, value),
+            None if matches!(start, StartLine::Response(..)) => {}
+            None => {
+                return Err(ParseError::Header {
+                    line: index + 1,
+                    text: excerpt(&text),
+                });
+            }
+        }
+    }
+    let start = start.ok_or_else(|| ParseError::StartLine(String::new()))?;
+    Ok((start, headers))
+}
+
+/// The length that all fields agree on; 0 without any.
+fn content_length(headers: &Headers, limits: &Limits) -> Result<usize, ParseError> {
+    let mut agreed = None;
+    for text in headers.get_all("Content-Length") {
+        let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let bytes = digits.then(|| text.parse::<u64>().unwrap_or(u64::MAX));
+        let bytes = bytes.filter(|bytes| agreed.is_none_or(|agreed| agreed == *bytes));
+        agreed = Some(bytes.ok_or_else(|| ParseError::ContentLength(excerpt(text)))?);
+    }
+    let bytes = agreed.unwrap_or(0);
+    match usize::try_from(bytes) {
+        Ok(length) if length <= limits.body_bytes_max => Ok(length),
+        _ => Err(ParseError::BodyTooLong {
+            bytes,
+            max: limits.body_bytes_max,
+        }),
+    }
+}
+
+/// Enough of a line to recognise it, safe to print.
+fn excerpt(text: &str) -> String {
+    const CHARACTERS_MAX: usize = 60;
+    let shown = text.chars().take(CHARACTERS_MAX);
+    let shown = shown.map(|c| if c.is_control() { '\u{fffd}' } else { c });
+    shown.collect()
+}

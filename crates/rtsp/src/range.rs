@@ -1,0 +1,282 @@
+//! The `Range` header (RFC 2326 §3.5–3.7, §12.29).
+
+use std::fmt;
+use std::time::Duration;
+
+/// Which part of a presentation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Range {
+    /// By time since the start; either end may be open, not both.
+    Npt {
+        /// Where it begins; `None` is "the end minus" what `end` says.
+        start: Option<Npt>,
+        /// Where it ends; `None` is open.
+        end: Option<Npt>,
+    },
+    /// By the calendar, UTC, since 1970.
+    Clock {
+        /// Where it begins.
+        start: Duration,
+        /// Where it ends; `None` is open.
+        end: Option<Duration>,
+    },
+    /// Another unit, such as `smpte`, as it came: `unit=from-to`.
+    Other(String),
+}
+
+/// Normal play time (RFC 2326 §3.6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Npt {
+    /// The live edge.
+    Now,
+    /// Since the start.
+    At(Duration),
+}
+
+impl Range {
+    /// From the start, without end: what a client that just wants to watch asks for.
+    pub const ALL: Self = Self::Npt {
+        start: Some(Npt::At(Duration::ZERO)),
+        end: None,
+    };
+
+    /// Reads a header's value; `None` if it is no range. A `;time=` behind it is ignored.
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.split(';').next()?.trim();
+        let (unit, span) = text.split_once('=')?;
+        let (start, end) = span.trim().split_once('-')?;
+        let (start, end) = (start.trim(), end.trim());
+        if unit.trim().eq_ignore_ascii_case("npt") {
+            let (start, end) = (open(start, Npt::parse)?, open(end, Npt::parse)?);
+            return (start.is_some() || end.is_some()).then_some(Self::Npt { start, end });
+        }
+        if unit.trim().eq_ignore_ascii_case("clock") {
+            return Some(Self::Clock {
+                start: parse_clock(start)?,
+                end: open(end, parse_clock)?,
+            });
+        }
+        Some(Self::Other(text.to_owned()))
+    }
+}
+
+/// An empty end is open; another must be readable.
+fn open<T>(text: &str, parse: impl Fn(&str) -> Option<T>) -> Option<Option<T>> {
+    if text.is_empty() {
+        return Some(None);
+    }
+    parse(text).map(Some)
+}
+
+impl Npt {
+    /// `now`, seconds, or hours, minutes and seconds.
+    fn parse(text: &str) -> Option<Self> {
+        if text.eq_ignore_ascii_case("now") {
+            return Some(Self::Now);
+        }
+        let mut parts = text.split(':');
+        let seconds = parse_seconds(parts.next_back()?)?;
+        let mut whole = 0u64;
+        for (index, part) in parts.enumerate() {
+            let number = parse_digits(part)?;
+            whole = whole.checked_mul(60)?.checked_add(number)?;
+            if index > 1 {
+                return None;
+            }
+        }
+        let whole = Duration::from_secs(whole.checked_mul(60)?);
+        whole.checked_add(seconds).map(Self::At)
+    }
+}
+
+fn parse_digits(text: &str) -> Option<u64> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    digits.then(|| text.parse().ok()).flatten()
+}
+
+/// Seconds with a fraction, of which nine digits count.
+fn parse_seconds(text: &str) -> Option<Duration> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let seconds = parse_digits(whole)?;
+    if !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let digits = fraction.bytes().chain(std::iter::repeat(b'0')).take(9);
+    let nanos = digits.fold(0, |sum, digit| sum * 10 + u32::from(digit - b'0'));
+    Some(Duration::new(seconds, nanos))
+}
+
+/// `19961108T142300.25Z` (RFC 2326 §3.7).
+fn parse_clock(text: &str) -> Option<Duration> {
+    let text = text.strip_suffix(['Z', 'z']).unwrap_or(text);
+    let (date, time) = text.split_once(['T', 't'])?;
+    if date.len() != 8 || time.len() < 6 || !text.is_ascii() {
+        return None;
+    }
+    let year = parse_digits(&date[..4])?;
+    let (month, day) = (parse_digits(&date[4..6])?, parse_digits(&date[6..])?);
+    let (hour, minute) = (parse_digits(&time[..2])?, parse_digits(&time[2..4])?);
+    let seconds = parse_seconds(&time[4..])?;
+    let in_bounds = (1970..=9999).contains(&year)
+        && (1..=12).contains(&month)
+        && (1..=31).contains(&day)
+        && hour < 24
+        && minute < 60
+        && seconds.as_secs() < 61;
+    if !in_bounds {
+        return None;
+    }
+    let minutes = days_since_1970(year, month, day) * 1440 + hour * 60 + minute;
+    Some(Duration::from_secs(minutes * 60) + seconds)
+}
+
+/// Gregorian, by the count of days in years that begin in March; `year` ≥ 1970.
+fn days_since_1970(year: u64, month: u64, day: u64) -> u64 {
+    let (year, month) = if month <= 2 {
+        (year - 1, month + 9)
+    } else {
+        (year, month - 3)
+    };
+    let before_month = (153 * month + 2) / 5;
+    let leap_days = year / 4 - year / 100 + year / 400;
+    // 1 March of year 0 is 719,468 days before 1970.
+    365 * year + leap_days + before_month + (day - 1) - 719_468
+}
+
+/// The inverse of [`days_since_1970`].
+fn date_of(days: u64) -> (u64, u64, u64) {
+    let mut year = 1970 + days / 366;
+    while days_since_1970(year + 1, 1, 1) <= days {
+        year += 1;
+    }
+    let first_day_later = |month: &u64| days_since_1970(year, *month, 1) > days;
+    let month = (2..=12).find(first_day_later).map_or(12, |next| next - 1);
+    (year, month, days - days_since_1970(year, month, 1) + 1)
+}
+
+impl fmt::Display for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Npt { start, end } => {
+                f.write_str("npt=")?;
+                write_open(f, *start)?;
+                f.write_str("-")?;
+                write_open(f, *end)
+            }
+            Self::Clock { start, end } => {
+                f.write_str("clock=")?;
+                write_clock(f, *start)?;
+                f.write_str("-")?;
+                end.map_or(Ok(()), |end| write_clock(f, end))
+            }
+            Self::Other(text) => f.write_str(text),
+        }
+    }
+}
+
+fn write_open(f: &mut fmt::Formatter<'_>, npt: Option<Npt>) -> fmt::Result {
+    match npt {
+        None => Ok(()),
+        Some(Npt::Now) => f.write_str("now"),
+        // Three digits at least: some servers want a fraction.
+        Some(Npt::At(time)) => write_seconds(f, time.as_secs(), time.subsec_nanos(), 3),
+    }
+}
+
+fn write_clock(f: &mut fmt::Formatter<'_>, time: Duration) -> fmt::Result {
+    let (days, in_day) = (time.as_secs() / 86_400, time.as_secs() % 86_400);
+    let (year, month, day) = date_of(days);
+    let (hour, minute) = (in_day / 3600, in_day / 60 % 60);
+    write!(f, "{year:04}{month:02}{day:02}T{hour:02}{minute:02}")?;
+    let seconds = in_day % 60;
+    if seconds < 10 {
+        f.write_str("0")?;
+    }
+    write_seconds(f, seconds, time.subsec_nanos(), 0)?;
+    f.write_str("Z")
+}
+
+/// `digits_min` digits of the fraction, more where they say something.
+fn write_seconds(
+    f: &mut fmt::Formatter<'_>,
+    seconds: u64,
+    nanos: u32,
+    digits_min: usize,
+) -> fmt::Result {
+    write!(f, "{seconds}")?;
+    let digits = format!("{nanos:09}");
+    let needed = digits.trim_end_matches('0').len().max(digits_min);
+    if needed > 0 {
+        write!(f, ".{}", &digits[..needed])?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const fn at(millis: u64) -> Option<Npt> {
+        Some(Npt::At(Duration::from_millis(millis)))
+    }
+
+    #[test]
+    fn ranges_of_real_servers_are_read() {
+        let npt = |start, end| Some(Range::Npt { start, end });
+        let cases = [
+            ("npt=0.000-", npt(at(0), None)),
+            ("npt=now-", npt(Some(Npt::Now), None)),
+            ("npt=0-4.000", npt(at(0), at(4000))),
+            ("npt= 0.000000-", npt(at(0), None)),
+            ("npt=-20", npt(None, at(20_000))),
+            ("npt=00:01:02.5-0:02:00", npt(at(62_500), at(120_000))),
+            ("NPT=1-2;time=19970123T153600Z", npt(at(1000), at(2000))),
+            ("npt=-", None),
+            ("npt=1:2:3:4-", None),
+            ("npt=1.x-", None),
+            ("npt=99999999999999999999-", None),
+            (
+                "smpte=0:10:20-",
+                Some(Range::Other("smpte=0:10:20-".to_owned())),
+            ),
+            ("clock=19961308T142300Z-", None),
+            ("nonsense", None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(Range::parse(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn calendar_times_are_since_1970() {
+        let range = Range::parse("clock=19961108T142300Z-19961108T143520.25Z");
+        let start = Duration::from_secs(847_462_980);
+        let end = Some(start + Duration::from_millis(740_250));
+        assert_eq!(range, Some(Range::Clock { start, end }));
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_back(
+            start_ms in 0u64..1 << 40, length_ms: Option<u32>, now: bool, clock: bool,
+        ) {
+            let end = length_ms.map(|length| Duration::from_millis(start_ms + u64::from(length)));
+            let start = Duration::from_millis(start_ms);
+            let range = if clock {
+                Range::Clock { start, end }
+            } else {
+                let start = if now { Npt::Now } else { Npt::At(start) };
+                Range::Npt { start: Some(start), end: end.map(Npt::At) }
+            };
+            prop_assert_eq!(Range::parse(&range.to_string()), Some(range));
+        }
+
+        #[test]
+        fn no_text_panics(text in "(npt|clock)=[0-9TZ:.-]{0,40}") {
+            if let Some(range) = Range::parse(&text) {
+                prop_assert_eq!(Range::parse(&range.to_string()), Some(range));
+            }
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Session descriptions as RTSP servers give them (RFC 8866, RFC 2326 appendix C).
+//!
+//! Reads what a player needs and passes over the rest unread: cameras leave lines
+//! out, order them freely, write origins that are no origins and names that are no
+//! UTF-8. That is why this is not a general reader of SDP.
+
+use glassline_media::Kind;
+use thiserror::Error;
+
+mod formats;
+
+pub use formats::Format;
+
+/// A presentation.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Description {
+    /// From `s=`; empty if there is none.
+    pub name: String,
+    /// The aggregate's control, as written, until [`Description::resolve`].
+    pub control: Option<String>,
+    /// From `a=range:`, as written.
+    pub range: Option<String>,
+    /// In order; at most [`TRACKS_MAX`].
+    pub tracks: Vec<Media>,
+}
+
+/// One `m=` section.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Media {
+    /// First word of `m=`, such as `video`.
+    pub name: String,
+    /// 0 unless the server fixes it, as for multicast.
+    pub port: u16,
+    /// Such as `RTP/AVP`.
+    pub protocol: String,
+    /// What it may be coded as; at most 32.
+    pub formats: Vec<Format>,
+    /// The track's control, as written, until [`Description::resolve`].
+    pub control: Option<String>,
+    /// Frames a second from `a=framerate:`.
+    pub frame_rate: Option<f64>,
+    /// `a=sendonly` of ONVIF's back channel, which a player does not set up.
+    pub back_channel: bool,
+}
+
+impl Media {
+    /// Picture or sound; `None` for others, such as metadata.
+    pub fn kind(&self) -> Option<Kind> {
+        [Kind::Video, Kind::Audio]
+            .into_iter()
+            .find(|kind| self.name.eq_ignore_ascii_case(kind.as_str()))
+    }
+
+    /// The first format, which is the one that servers send.
+    pub fn format(&self) -> Option<&Format> {
+        self.formats.first()
+    }
+}
+
+/// Tracks of a description that are read.
+pub const TRACKS_MAX: usize = 32;
+const FORMATS_MAX: usize = 32;
+
+/// Text that describes no presentation. The server's fault.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No line begins with `v=`, `s=` or `m=`.
+    #[error("a body of {bytes} bytes holds no session description")]
+    NotSdp {
+        /// Its length.
+        bytes: usize,
+    },
+    /// A `m=` line that cannot be read.
+    #[error("line {line} of the session description is no media line: `{text}`")]
+    Media {
+        /// From 1.
+        line: usize,
+        /// What it says.
+        text: String,
+    },
+}
+
+impl Description {
+    /// Reads a body. Bytes that are not UTF-8 become replacement characters.
+    pub fn parse(body: &[u8]) -> Result<Self, Error> {
+        let text = String::from_utf8_lossy(body);
+        let mut description = Self::default();
+        let mut known = false;
+        for (index, line) in text.split(['\n', '\r']).enumerate() {
+            let line = line.trim_matches(['\0', ' ', '\t']);
+            let Some((key, value)) = line.split_once('=') else {
+                continue;
+            };
+            known |= matches!(key, "v" | "s" | "m");
+            match key {
+                "s" => value.trim().clone_into(&mut description.name),
+                "m" if description.tracks.len() == TRACKS_MAX => break,
+                "m" => {
+                    let media = Media::parse(value).ok_or_else(|| Error::Media {
+                        line: index + 1,
+                        text: value.chars().take(60).collect(),
+                    })?;
+                    description.tracks.push(media);
+                }
+                "a" => description.attribute(value),
+                _ => {}
+            }
+        }
+        if known {
+            Ok(description)
+        } else {
+            Err(Error::NotSdp { bytes: body.len() })
+        }
+    }
+
+    /// Makes all controls absolute. `base` is the response's `Content-Base`, else
+    /// its `Content-Location`, else the URL that was asked (RFC 2326 §C.1.1).
+    ///
+    /// A track without a control gets the aggregate's.
+    pub fn resolve(&mut self, base: &str) {
+        let aggregate = match self.control.as_deref() {
+            // Some servers put a track's relative control here; as the RFC has it,
+            // an absolute one or `*` is the aggregate.
+            Some(control) if is_absolute(control) => control.to_owned(),
+            _ => base.to_owned(),
+        };
+        for media in &mut self.tracks {
+            let control = media.control.as_deref().unwrap_or("*");
+            media.control = Some(match control {
+                "*" | "" => aggregate.clone(),
+                control => join(base, control),
+            });
+        }
+        self.control = Some(aggregate);
+    }
+
+    fn attribute(&mut self, text: &str) {
+        let (name, value) = text.split_once(':').unwrap_or((text, ""));
+        let value = value.trim();
+        match (self.tracks.last_mut(), name.trim()) {
+            (None, "control") => self.control = Some(value.to_owned()),
+            (None, "range") => self.range = Some(value.to_owned()),
+            (Some(media), name) => media.attribute(name, value),
+            _ => {}
+        }
+    }
+}
+
+impl Media {
+    fn parse(text: &str) -> Option<Self> {
+        let mut words = text.split_ascii_whitespace();
+        let name = words.next()?.to_owned();
+        let port = words.next()?.split('/').next()?.parse().ok()?;
+        let protocol = words.next()?.to_owned();
+        let formats = words.filter_map(|word| word.parse().ok());
+        let formats = formats.map(Format::with_payload_type).take(FORMATS_MAX);
+        Some(Self {
+            name,
+            port,
+            protocol,
+            formats: formats.collect(),
+            ..Self::default()
+        })
+    }
+
+    fn attribute(&mut self, name: &str, value: &str) {
+        match name {
+            "control" => self.control = Some(value.to_owned()),
+            "sendonly" => self.back_channel = true,
+            "framerate" => {
+                let rate = value.parse().ok();
+                self.frame_rate = rate.filter(|rate: &f64| rate.is_finite() && *rate > 0.0);
+            }
+            "rtpmap" | "fmtp" => {
+                let (number, value) = value.split_once([' ', '\t']).unwrap_or((value, ""));
+                let number = number.parse().ok();
+                let mut formats = self.formats.iter_mut();
+                let Some(format) = formats.find(|format| Some(format.payload_type) == number)
+                else {
+                    return;
+                };
+                if name == "rtpmap" {
+                    format.set_map(value.trim());
+                } else {
+                    value.trim().clone_into(&mut format.parameters);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// An absolute URL: a scheme and an authority.
+fn is_absolute(text: &str) -> bool {
+    text.split_once("://").is_some_and(|(scheme, _)| {
+        !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    })
+}
+
+/// Joins as the common players do, which is not as RFC 1808 does: a relative
+/// control is appended behind a slash, whatever the base ends in, since servers
+/// count on it. Even a query in the base stays in front.
+fn join(base: &str, control: &str) -> String {
+    if is_absolute(control) {
+        return control.to_owned();
+    }
+    if control.starts_with('/') {
+        let authority = base.find("://").map_or(0, |at| at + 3);
+        let root = base[authority..]
+            .find('/')
+            .map_or(base.len(), |at| authority + at);
+        return format!("{}{control}", &base[..root]);
+    }
+    let slash = if base.ends_with('/') || control.starts_with('?') {
+        ""
+    } else {
+        "/"
+    };
+    format!("{base}{slash}{control}")
+}
+
+#[cfg(test)]
+mod tests;
