@@ -7,7 +7,8 @@
 //!
 //! Everything is non-blocking and returns what the kernel did: how much of a
 //! batch it took and why it stopped. Nothing here queues, retries or knows a
-//! protocol. All `unsafe` of the workspace's sockets is in the module `sys`.
+//! protocol. All `unsafe` of the workspace's sockets is in the module `sys`; the
+//! one other system call, the limit of descriptors, has its own in `descriptors`.
 //!
 //! Linux has every feature. Elsewhere the same interface sends and receives one
 //! datagram a call and does not choose the source address.
@@ -18,6 +19,7 @@
 )]
 
 mod bind;
+mod descriptors;
 mod process;
 mod receive;
 mod send;
@@ -26,6 +28,7 @@ mod socket;
 mod sys;
 
 pub use bind::{BindError, port_is_free};
+pub use descriptors::raise_descriptor_limit;
 pub use process::{open_fds, process_cpu, rss_bytes, thread_cpu};
 pub use receive::{DATAGRAM_BYTES_MAX, Datagram, ReceiveBatch};
 pub use send::{SEGMENTED_BYTES_MAX, SEGMENTS_MAX, SendError, Sent, Transmit};
