@@ -1,0 +1,258 @@
+//! What is to be measured, and whether this machine can.
+
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use glassline_client::viewers::{Endpoint, RtspTransport};
+use glassline_net::{Options, UdpSocket};
+use url::Url;
+
+use crate::meter;
+use crate::ramp::Ramp;
+use crate::{RECEIVE_BUFFER_BYTES, run};
+
+/// A load test.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What viewers join.
+    pub endpoint: Endpoint,
+    /// How many of them.
+    pub ramp: Ramp,
+    /// How long each step is watched once its viewers are there.
+    pub every: Duration,
+    /// How long the last step is watched.
+    pub hold: Duration,
+    /// The ramp ends after a step with more of the whole machine's time used, 0–100;
+    /// 100 never ends it.
+    pub cpu_max_percent: f64,
+    /// The server's process, if it runs here.
+    pub server: Option<u32>,
+    /// Viewers that decrypt and take frames apart; the others count headers.
+    pub verify: usize,
+    /// Clients that misbehave beside the viewers, per hundred of these.
+    pub bad_percent: f64,
+    /// Goes out as `Authorization: Bearer`.
+    pub token: Option<String>,
+    /// Let the kernel join datagrams on arrival, which flatters the sender.
+    pub gro: bool,
+    /// Measure the floor after the ramp.
+    pub floor: Option<FloorSource>,
+    /// What pictures call it.
+    pub label: Option<String>,
+}
+
+/// Whose packets the floor repeats.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FloorSource {
+    /// As many and as large as the run's, in means.
+    Run,
+    /// Those of a clip.
+    Files(Vec<PathBuf>),
+}
+
+/// What a plan's check found to be worth knowing; the run goes on.
+pub type Warning = String;
+
+/// How long a server may take to accept a connection.
+const REACH_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Descriptors beside those of viewers: requests under way, the floor, files.
+const DESCRIPTORS_BESIDE: usize = 128;
+
+impl Plan {
+    /// Checks all that can be known before the first viewer: descriptors, the
+    /// server's process, that its port is open. No load yet.
+    pub fn check(&self) -> Result<Vec<Warning>, run::Error> {
+        let mut warnings = Vec::new();
+        self.check_descriptors(&mut warnings)?;
+        if let Some(id) = self.server {
+            meter::Process::of(id)?;
+        }
+        reach(self.url())?;
+        warnings.extend(receive_buffer_warning());
+        Ok(warnings)
+    }
+
+    /// Where the endpoint is.
+    pub fn url(&self) -> &Url {
+        match &self.endpoint {
+            Endpoint::Whep(url) | Endpoint::DoSignaling(url) | Endpoint::Rtsp { url, .. } => url,
+        }
+    }
+
+    /// As reports call it.
+    pub fn protocol(&self) -> &'static str {
+        match &self.endpoint {
+            Endpoint::Whep(_) => "whep",
+            Endpoint::DoSignaling(_) => "doSignaling",
+            Endpoint::Rtsp { transport, .. } => match transport {
+                RtspTransport::Tcp => "rtsp/tcp",
+                RtspTransport::Udp => "rtsp/udp",
+            },
+        }
+    }
+
+    /// Misbehaving clients beside `viewers`.
+    pub fn bad_clients(&self, viewers: usize) -> usize {
+        (viewers as f64 * self.bad_percent / 100.0).round() as usize
+    }
+
+    fn check_descriptors(&self, warnings: &mut Vec<Warning>) -> Result<(), run::Error> {
+        let limit = match glassline_net::raise_descriptor_limit() {
+            Ok(limit) => usize::try_from(limit).unwrap_or(usize::MAX),
+            Err(error) => {
+                warnings.push(format!("cannot ask for more file descriptors: {error}"));
+                return Ok(());
+            }
+        };
+        let viewers = self.ramp.end() + self.bad_clients(self.ramp.end());
+        let needed = viewers * self.descriptors_per_viewer() + DESCRIPTORS_BESIDE;
+        if needed > limit {
+            return Err(run::Error::Descriptors {
+                viewers,
+                needed,
+                limit,
+            });
+        }
+        Ok(())
+    }
+
+    /// Sockets of one viewer: over UDP, RTSP has a pair for each of two tracks
+    /// beside its connection.
+    const fn descriptors_per_viewer(&self) -> usize {
+        match &self.endpoint {
+            Endpoint::Rtsp {
+                transport: RtspTransport::Udp,
+                ..
+            } => 5,
+            _ => 1,
+        }
+    }
+}
+
+/// Whether somebody accepts connections at `url`.
+fn reach(url: &Url) -> Result<(), run::Error> {
+    let unreachable = |reason: String| run::Error::Unreachable {
+        host: url.host_str().unwrap_or_default().to_owned(),
+        port: url.port_or_known_default().unwrap_or(RTSP_PORT),
+        reason,
+    };
+    let addresses = url
+        .socket_addrs(|| Some(RTSP_PORT))
+        .map_err(|error| unreachable(error.to_string()))?;
+    let mut reason = "the name has no address".to_owned();
+    for address in addresses {
+        match TcpStream::connect_timeout(&address, REACH_TIMEOUT) {
+            Ok(_) => return Ok(()),
+            Err(error) => reason = error.to_string(),
+        }
+    }
+    Err(unreachable(reason))
+}
+
+/// The one scheme of ours whose port `url` does not know.
+const RTSP_PORT: u16 = 554;
+
+/// A clamped buffer loses packets that the server sent: that must not count
+/// against it.
+fn receive_buffer_warning() -> Option<Warning> {
+    let options = Options {
+        receive_buffer: Some(RECEIVE_BUFFER_BYTES),
+        ..Options::default()
+    };
+    let any = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
+    let granted = UdpSocket::bind(any, &options).ok()?.receive_buffer_bytes().ok()?;
+    // Linux reports twice what it was asked for.
+    (granted < 2 * RECEIVE_BUFFER_BYTES).then(|| {
+        format!(
+            "the kernel grants {} of {} bytes of receive buffer per viewer, so bursts may be lost \
+             here and not at the server: `sysctl -w net.core.rmem_max={RECEIVE_BUFFER_BYTES}`",
+            granted / 2,
+            RECEIVE_BUFFER_BYTES
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    fn plan(url: &str) -> Plan {
+        Plan {
+            endpoint: Endpoint::parse(url).expect(url),
+            ramp: "0:10:5".parse().expect("a ramp"),
+            every: Duration::from_secs(1),
+            hold: Duration::from_secs(1),
+            cpu_max_percent: 90.0,
+            server: None,
+            verify: 5,
+            bad_percent: 0.0,
+            token: None,
+            gro: false,
+            floor: None,
+            label: None,
+        }
+    }
+
+    fn free_port() -> u16 {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("loopback has a free port");
+        listener.local_addr().expect("it is bound").port()
+    }
+
+    #[test]
+    fn a_server_that_listens_is_reached_and_a_dead_one_is_named() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("loopback has a free port");
+        let port = listener.local_addr().expect("it is bound").port();
+        for scheme in ["http", "rtsp"] {
+            let url = format!("{scheme}://127.0.0.1:{port}/a/whep");
+            plan(&url).check().expect("somebody listens");
+        }
+        drop(listener);
+        let port = free_port();
+        let dead = plan(&format!("http://127.0.0.1:{port}/a/whep"));
+        let error = dead.check().expect_err("nobody listens").to_string();
+        assert!(error.contains(&port.to_string()) && error.contains("127.0.0.1"), "{error}");
+    }
+
+    #[test]
+    fn a_dead_process_is_found_before_the_load() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("loopback has a free port");
+        let port = listener.local_addr().expect("it is bound").port();
+        let mut plan = plan(&format!("http://127.0.0.1:{port}/a/whep"));
+        plan.server = Some(std::process::id());
+        plan.check().expect("we run");
+        // Beyond any number that Linux gives out.
+        plan.server = Some(u32::MAX - 1);
+        let error = plan.check().expect_err("no such process").to_string();
+        assert!(error.contains("not running"), "{error}");
+    }
+
+    #[test]
+    fn a_ramp_that_needs_more_descriptors_than_there_are_says_so() {
+        let mut plan = plan("rtsp://127.0.0.1:1/a");
+        plan.endpoint = Endpoint::Rtsp {
+            url: plan.url().clone(),
+            transport: RtspTransport::Udp,
+        };
+        assert_eq!(plan.protocol(), "rtsp/udp");
+        plan.ramp = "60000".parse().expect("a ramp");
+        plan.bad_percent = 50.0;
+        match plan.check() {
+            Err(run::Error::Descriptors { viewers, needed, .. }) => {
+                assert_eq!((viewers, needed), (90_000, 450_128));
+            }
+            // A machine with a very high limit gets as far as the dead port.
+            Err(run::Error::Unreachable { .. }) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn bad_clients_are_a_share() {
+        let mut plan = plan("http://127.0.0.1:1/a/whep");
+        plan.bad_percent = 5.0;
+        assert_eq!([0, 10, 25, 100].map(|n| plan.bad_clients(n)), [0, 1, 1, 5]);
+    }
+}

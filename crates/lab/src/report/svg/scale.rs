@@ -1,0 +1,141 @@
+//! Axes: from values to places, and where a tick is nice.
+
+/// An axis from `low` to `high`, drawn between two places.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scale {
+    low: f64,
+    high: f64,
+    /// Where `low` and `high` are drawn.
+    places: (f64, f64),
+    is_logarithmic: bool,
+}
+
+/// About as many ticks as an axis has.
+const TICKS: f64 = 5.0;
+
+impl Scale {
+    /// Even steps; `min` and `max` are widened to whole ticks.
+    pub(super) fn linear(min: f64, max: f64, from: f64, to: f64) -> Self {
+        let (min, max) = if min.is_finite() && max > min {
+            (min, max)
+        } else {
+            (0.0, 1.0)
+        };
+        let step = step(max - min);
+        Self {
+            low: (min / step + 1e-9).floor() * step,
+            high: (max / step - 1e-9).ceil() * step,
+            places: (from, to),
+            is_logarithmic: false,
+        }
+    }
+
+    /// Even factors; `min` is above 0.
+    pub(super) fn logarithmic(min: f64, max: f64, from: f64, to: f64) -> Self {
+        let min = if min > 0.0 { min } else { 1.0 };
+        let ticks = || (-30..60).map(decade_third);
+        Self {
+            low: ticks().rev().find(|tick| *tick <= min).unwrap_or(min),
+            high: ticks().find(|tick| *tick >= max).unwrap_or(max),
+            places: (from, to),
+            is_logarithmic: true,
+        }
+    }
+
+    /// Where `value` is drawn; beyond the ends at the end.
+    pub(super) fn place(&self, value: f64) -> f64 {
+        let share = if self.is_logarithmic {
+            (value.max(self.low) / self.low).ln() / (self.high / self.low).ln().max(1e-9)
+        } else {
+            (value - self.low) / (self.high - self.low)
+        };
+        self.places.0 + share.clamp(0.0, 1.0) * (self.places.1 - self.places.0)
+    }
+
+    /// Nice values and what to write beside them.
+    pub(super) fn ticks(&self) -> Vec<(f64, String)> {
+        let (low, high) = (self.low, self.high);
+        let within = |value: &f64| *value >= low * 0.999 && *value <= high * 1.001;
+        let values: Vec<f64> = if self.is_logarithmic {
+            (-30..60).map(decade_third).filter(within).collect()
+        } else {
+            let step = step(high - low);
+            let count = ((high - low) / step).round() as usize;
+            (0..=count).map(|tick| low + tick as f64 * step).collect()
+        };
+        values
+            .into_iter()
+            .map(|value| (value, number(value)))
+            .collect()
+    }
+}
+
+/// 1, 2, 5, 10, 20, 50 …
+fn decade_third(index: i32) -> f64 {
+    let leading = [1.0, 2.0, 5.0][index.rem_euclid(3) as usize];
+    leading * 10f64.powi(index.div_euclid(3))
+}
+
+/// 1, 2, 2.5 or 5 times a power of ten, about a fifth of `span`.
+fn step(span: f64) -> f64 {
+    let rough = span / TICKS;
+    let decade = 10f64.powf(rough.log10().floor());
+    let leading = [1.0, 2.0, 2.5, 5.0, 10.0];
+    let fitting = leading
+        .into_iter()
+        .find(|leading| leading * decade >= rough * 0.999);
+    fitting.unwrap_or(10.0) * decade
+}
+
+/// With as many digits as it needs, at most four behind the point.
+pub(super) fn number(value: f64) -> String {
+    let text = format!("{value:.4}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    match text {
+        "-0" | "" => "0".to_owned(),
+        text => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(scale: &Scale) -> Vec<String> {
+        scale.ticks().into_iter().map(|(_, label)| label).collect()
+    }
+
+    #[test]
+    fn ticks_are_round_numbers_that_hold_all_values() {
+        let cases: [(f64, f64, &[&str]); 4] = [
+            (0.0, 300.0, &["0", "100", "200", "300"]),
+            (0.0, 87.0, &["0", "20", "40", "60", "80", "100"]),
+            (0.98, 1.0, &["0.98", "0.985", "0.99", "0.995", "1"]),
+            (0.43, 1.0, &["0.4", "0.6", "0.8", "1"]),
+        ];
+        for (min, max, wanted) in cases {
+            let scale = Scale::linear(min, max, 0.0, 100.0);
+            assert_eq!(labels(&scale), wanted, "{min}..{max}");
+            assert!(scale.place(min) >= 0.0 && scale.place(max) <= 100.0);
+        }
+        let scale = Scale::logarithmic(35.0, 900.0, 100.0, 0.0);
+        assert_eq!(labels(&scale), ["20", "50", "100", "200", "500", "1000"]);
+        assert!((scale.place(20.0) - 100.0).abs() < 1e-9);
+        assert!(scale.place(1000.0).abs() < 1e-9);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_span_has_few_ticks_and_finite_places(
+            min in -1e6f64..1e6, span in 0.0f64..1e6, value in -1e9f64..1e9
+        ) {
+            for scale in [
+                Scale::linear(min, min + span, 0.0, 500.0),
+                Scale::logarithmic(min, min + span, 0.0, 500.0),
+            ] {
+                proptest::prop_assert!(scale.place(value).is_finite());
+                proptest::prop_assert!(scale.ticks().len() <= 60);
+            }
+        }
+    }
+}
