@@ -2,7 +2,8 @@
 //! gst-rtsp-server and MediaMTX do.
 
 use super::*;
-use crate::message::{Parsed, parse};
+use crate::interleaved;
+use crate::message::{Message, Parsed, Request, Status, parse};
 use proptest::prelude::*;
 
 const MS: Duration = Duration::from_millis(1);

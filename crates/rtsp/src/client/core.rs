@@ -1,0 +1,396 @@
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use super::exchange::Exchange;
+use super::output::Output;
+use super::{Closed, Config, Event, Way};
+use crate::auth::{Authorizer, Challenge, User};
+use crate::message::{Message, Method, Request, Response, Status};
+use crate::range::Range;
+use crate::rtp_info;
+use crate::sdp::Description;
+use crate::session::Session;
+use crate::transport::{Delivery, Lower, Transport};
+
+/// All but the reader, which hands items to it.
+#[derive(Debug)]
+pub(super) struct Core {
+    pub(super) config: Config,
+    /// The request URL, without user and fragment.
+    pub(super) url: String,
+    pub(super) user: Option<User>,
+    pub(super) state: State,
+    pub(super) exchange: Exchange,
+    pub(super) output: Output,
+    pub(super) events: VecDeque<Event>,
+    pub(super) authorizer: Option<Authorizer>,
+    pub(super) session: Option<Session>,
+    /// The aggregate's control.
+    pub(super) control: String,
+    /// Of all tracks.
+    pub(super) controls: Vec<String>,
+    pub(super) wanted: Vec<Wanted>,
+    /// It answers GET_PARAMETER, as far as we know.
+    pub(super) keeps_alive_by_parameter: bool,
+    pub(super) keep_alive_at: Option<Instant>,
+    pub(super) stray_frames: u64,
+}
+
+/// A track that is to be played.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted {
+    pub(super) track: usize,
+    pub(super) way: Way,
+    pub(super) channels: (u8, u8),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Idle,
+    /// OPTIONS or DESCRIBE are out.
+    Asking,
+    /// The owner has the description.
+    Described,
+    /// SETUP of this of the wanted tracks is out.
+    SettingUp(usize),
+    /// PLAY is out.
+    Starting,
+    Playing,
+    /// TEARDOWN is out.
+    Leaving,
+    Closed,
+}
+
+impl Core {
+    /// Sends a request with what all have; `add` adds what this one has.
+    pub(super) fn send(
+        &mut self,
+        now: Instant,
+        method: Method,
+        uri: &str,
+        add: impl FnOnce(&mut Request),
+    ) {
+        let mut request = Request::new(method, uri, 0);
+        if !self.config.user_agent.is_empty() {
+            request.headers.push("User-Agent", &self.config.user_agent);
+        }
+        if let Some(session) = &self.session {
+            request.headers.push("Session", &session.id);
+        }
+        add(&mut request);
+        self.transmit(now, request);
+    }
+
+    /// With its number and, once asked for, credentials.
+    fn transmit(&mut self, now: Instant, mut request: Request) {
+        if let Some(authorizer) = &mut self.authorizer {
+            let answer = authorizer.answer(&request.method, &request.uri, &request.body);
+            request.headers.set("Authorization", &answer.to_string());
+        }
+        let request = self.exchange.begin(now, request);
+        if !self.output.push(|out| request.write(out)) {
+            self.close(Closed::NotTaken);
+        }
+    }
+
+    pub(super) fn set_up_from(&mut self, now: Instant, index: usize) {
+        let Some(wanted) = self.wanted.get(index).copied() else {
+            return self.play(now);
+        };
+        self.state = State::SettingUp(index);
+        let transport = match wanted.way {
+            Way::Interleaved => Transport::tcp(wanted.channels),
+            Way::Udp { ports } => Transport::udp(ports),
+        };
+        let url = self.controls[wanted.track].clone();
+        self.send(now, Method::Setup, &url, |request| {
+            request.headers.push("Transport", &transport.to_string());
+        });
+    }
+
+    fn play(&mut self, now: Instant) {
+        if self.wanted.is_empty() {
+            return self.close(Closed::NothingToPlay);
+        }
+        self.state = State::Starting;
+        let url = self.control.clone();
+        self.send(now, Method::Play, &url, |request| {
+            request.headers.push("Range", &Range::ALL.to_string());
+        });
+    }
+
+    pub(super) fn keep_alive(&mut self, now: Instant) {
+        self.arm_keep_alive(now);
+        if self.exchange.method().is_some() {
+            return;
+        }
+        let method = if self.keeps_alive_by_parameter {
+            Method::GetParameter
+        } else {
+            Method::Options
+        };
+        let url = self.control.clone();
+        self.send(now, method, &url, |_| {});
+    }
+
+    /// Twice before the session dies of silence.
+    fn arm_keep_alive(&mut self, now: Instant) {
+        let timeout = self
+            .session
+            .as_ref()
+            .map_or(Session::TIMEOUT, |session| session.timeout);
+        let interval = (timeout * 2 / 5).max(Duration::from_millis(500));
+        self.keep_alive_at = Some(now + interval);
+    }
+
+    /// The track that a channel belongs to, and whether it is its RTCP.
+    pub(super) fn owner_of(&self, channel: u8) -> Option<(usize, bool)> {
+        let interleaved = |wanted: &&Wanted| wanted.way == Way::Interleaved;
+        let mut wanted = self.wanted.iter().filter(interleaved);
+        wanted.find_map(|wanted| {
+            let (rtp, rtcp) = wanted.channels;
+            let control = channel == rtcp;
+            (channel == rtp || control).then_some((wanted.track, control && rtp != rtcp))
+        })
+    }
+
+    pub(super) fn handle_message(&mut self, now: Instant, message: Message) {
+        if self.state == State::Closed {
+            return;
+        }
+        match message {
+            Message::Request(request) => self.handle_request(&request),
+            Message::Response(response) => self.handle_response(now, &response),
+        }
+    }
+
+    /// What a server may want of us.
+    fn handle_request(&mut self, request: &Request) {
+        let status = match request.method {
+            Method::Options | Method::GetParameter | Method::SetParameter => Status::OK,
+            Method::Announce | Method::Teardown | Method::Redirect => Status::OK,
+            _ => Status::NOT_IMPLEMENTED,
+        };
+        let mut response = Response::to(request, status);
+        if request.method == Method::Options {
+            let known = "OPTIONS, GET_PARAMETER, SET_PARAMETER, ANNOUNCE, TEARDOWN, REDIRECT";
+            response.headers.push("Public", known);
+        }
+        if !self.output.push(|out| response.write(out)) {
+            return self.close(Closed::NotTaken);
+        }
+        match request.method {
+            Method::Teardown => self.close(Closed::ByServer),
+            Method::Redirect => {
+                let location = request.headers.get("Location").unwrap_or_default();
+                self.close(Closed::Redirected {
+                    location: location.to_owned(),
+                });
+            }
+            _ => {}
+        }
+    }
+
+    fn handle_response(&mut self, now: Instant, response: &Response) {
+        if response.status == Status::CONTINUE {
+            return;
+        }
+        let Some(request) = self.exchange.complete(response.headers.cseq()) else {
+            return;
+        };
+        if self.state == State::Leaving {
+            return self.close(Closed::Left);
+        }
+        let status = response.status;
+        if status == Status::UNAUTHORIZED {
+            return self.authenticate(now, request, response);
+        }
+        self.exchange.note_repeat(false);
+        if status.is_redirect() {
+            let location = response.headers.get("Location").unwrap_or_default();
+            return self.close(Closed::Redirected {
+                location: location.to_owned(),
+            });
+        }
+        let result = match (self.state, &request.method) {
+            (State::Asking, Method::Options) => {
+                self.learn_methods(response);
+                let url = self.url.clone();
+                self.send(now, Method::Describe, &url, |request| {
+                    request.headers.push("Accept", "application/sdp");
+                });
+                Ok(())
+            }
+            (State::Asking, Method::Describe) => self.described(response),
+            (State::SettingUp(index), Method::Setup) => self.was_set_up(now, index, response),
+            (State::Starting, Method::Play) => self.playing(now, response),
+            (State::Playing, _) => self.kept_alive(&request, response),
+            _ => Ok(()),
+        };
+        if let Err(reason) = result {
+            self.close(reason);
+        }
+    }
+
+    /// Once a request; a second time if only the nonce was too old.
+    fn authenticate(&mut self, now: Instant, request: Request, response: &Response) {
+        let challenges = Challenge::parse_all(&response.headers);
+        let shown = request.headers.get("Authorization").is_some();
+        let Some(user) = self.user.clone() else {
+            return self.close(Closed::CredentialsMissing);
+        };
+        let Some(challenge) = Challenge::strongest(challenges) else {
+            let offered = response
+                .headers
+                .get("WWW-Authenticate")
+                .unwrap_or("nothing");
+            return self.close(Closed::UnknownAuthentication {
+                offered: offered.to_owned(),
+            });
+        };
+        let stale = matches!(&challenge, Challenge::Digest(digest) if digest.stale);
+        if shown && !(stale && self.exchange.may_repeat()) {
+            return self.close(Closed::CredentialsRefused { user: user.name });
+        }
+        self.authorizer = Some(Authorizer::new(user, challenge, self.config.secret));
+        self.exchange.note_repeat(shown);
+        self.transmit(now, request);
+    }
+
+    /// Whatever the answer: a server without OPTIONS may well have DESCRIBE.
+    fn learn_methods(&mut self, response: &Response) {
+        if let Some(public) = response.headers.get("Public") {
+            let mut methods = public.split(',').map(str::trim);
+            let name = Method::GetParameter.as_str();
+            self.keeps_alive_by_parameter = methods.any(|method| method == name);
+        }
+    }
+
+    fn described(&mut self, response: &Response) -> Result<(), Closed> {
+        granted(&Method::Describe, response)?;
+        let mut description = Description::parse(&response.body)?;
+        let headers = &response.headers;
+        let base = headers
+            .get("Content-Base")
+            .or(headers.get("Content-Location"));
+        let base = base
+            .filter(|base| base.contains("://"))
+            .unwrap_or(&self.url);
+        description.resolve(base);
+        if description.tracks.is_empty() {
+            return Err(Closed::NothingToPlay);
+        }
+        self.control = description
+            .control
+            .clone()
+            .unwrap_or_else(|| base.to_owned());
+        let controls = description.tracks.iter();
+        self.controls = controls
+            .map(|media| media.control.clone().unwrap_or_default())
+            .collect();
+        self.state = State::Described;
+        self.events.push_back(Event::Described(description));
+        Ok(())
+    }
+
+    fn was_set_up(
+        &mut self,
+        now: Instant,
+        index: usize,
+        response: &Response,
+    ) -> Result<(), Closed> {
+        let wanted = self.wanted[index];
+        if response.status == Status::UNSUPPORTED_TRANSPORT {
+            return Err(Closed::TransportRefused {
+                track: wanted.track,
+            });
+        }
+        granted(&Method::Setup, response)?;
+        if let Some(session) = response.headers.get("Session").and_then(Session::parse) {
+            self.session = Some(session);
+        }
+        let transport = agree(&wanted, response)?;
+        if let (Way::Interleaved, Some(channels)) = (wanted.way, transport.interleaved) {
+            self.wanted[index].channels = channels;
+        }
+        self.events.push_back(Event::SetUp {
+            track: wanted.track,
+            transport: Box::new(transport),
+        });
+        self.set_up_from(now, index + 1);
+        Ok(())
+    }
+
+    fn playing(&mut self, now: Instant, response: &Response) -> Result<(), Closed> {
+        granted(&Method::Play, response)?;
+        self.state = State::Playing;
+        self.arm_keep_alive(now);
+        let headers = &response.headers;
+        self.events.push_back(Event::Playing {
+            rtp_info: headers
+                .get("RTP-Info")
+                .map(rtp_info::parse)
+                .unwrap_or_default(),
+            range: headers.get("Range").and_then(Range::parse),
+        });
+        Ok(())
+    }
+
+    fn kept_alive(&mut self, request: &Request, response: &Response) -> Result<(), Closed> {
+        if response.status == Status::SESSION_NOT_FOUND {
+            return Err(Closed::SessionLost);
+        }
+        if request.method == Method::GetParameter && !response.status.is_success() {
+            self.keeps_alive_by_parameter = false;
+        }
+        Ok(())
+    }
+
+    pub(super) fn close(&mut self, reason: Closed) {
+        if self.state != State::Closed {
+            self.state = State::Closed;
+            self.keep_alive_at = None;
+            self.exchange.abandon(Duration::ZERO);
+            self.events.push_back(Event::Closed(reason));
+        }
+    }
+}
+
+fn granted(method: &Method, response: &Response) -> Result<(), Closed> {
+    if response.status.is_success() {
+        return Ok(());
+    }
+    Err(Closed::Refused {
+        method: method.clone(),
+        status: response.status,
+        reason: response.reason.clone(),
+    })
+}
+
+/// What the server says of a transport; what we asked for where it says nothing.
+fn agree(wanted: &Wanted, response: &Response) -> Result<Transport, Closed> {
+    let asked = match wanted.way {
+        Way::Interleaved => Transport::tcp(wanted.channels),
+        Way::Udp { ports } => Transport::udp(ports),
+    };
+    let Some(text) = response.headers.get("Transport") else {
+        return Ok(asked);
+    };
+    let answer = Transport::parse_list(text).into_iter().next();
+    let other = |answer: &Transport| {
+        answer.lower != asked.lower
+            || answer.profile != asked.profile
+            || answer.delivery == Some(Delivery::Multicast)
+            || (asked.lower == Lower::Udp
+                && answer
+                    .client_port
+                    .is_some_and(|ports| Some(ports) != asked.client_port))
+    };
+    match answer {
+        Some(answer) if !other(&answer) => Ok(answer),
+        _ => Err(Closed::OtherTransport {
+            asked: asked.to_string(),
+            answered: text.to_owned(),
+        }),
+    }
+}
