@@ -178,6 +178,12 @@ impl Outlet {
         self.wants_keyframe
     }
 
+    /// See [`Session::touch`](glassline_webrtc::Session::touch).
+    pub(crate) fn touch(&self) -> u64 {
+        let run = self.runs.back().map_or(0, |run| run.count);
+        run ^ self.next.unwrap_or(0) ^ self.queue.len() as u64
+    }
+
     /// The burst that leaves next.
     pub(crate) fn front(&self) -> Option<&Queued> {
         self.queue.front()

@@ -228,6 +228,12 @@ impl Viewer {
         }
     }
 
+    /// See [`Session::touch`].
+    pub(super) fn touch(&self) -> u64 {
+        let outlets = self.outlets.iter().map(Outlet::touch).sum::<u64>();
+        outlets ^ self.session.touch() ^ u64::from(self.armed.is_some())
+    }
+
     /// Takes a burst that was just published, held by the shard since `picked`.
     pub(super) fn offer(&mut self, burst: &Arc<Burst>, picked: Instant, counters: &Counters) {
         if !self.is_joined() {

@@ -151,7 +151,13 @@ impl Worker {
             }
             let mut now = picked;
             for index in 0..self.feeds[place].viewers.len() {
-                let key = self.feeds[place].viewers[index];
+                let viewers = &self.feeds[place].viewers;
+                let key = viewers[index];
+                if let Some(next) = viewers.get(index + 1)
+                    && let Some(next) = self.viewers.get_mut(*next)
+                {
+                    std::hint::black_box(next.touch());
+                }
                 let Some(viewer) = self.viewers.get_mut(key) else {
                     continue;
                 };

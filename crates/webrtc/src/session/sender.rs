@@ -229,6 +229,13 @@ impl Sender {
         Some(bytes)
     }
 
+    /// See [`Session::touch`](super::Session::touch).
+    pub(super) fn touch(&self) -> u64 {
+        let next = self.streams.map_or(0, |streams| streams.next);
+        let anchor = self.anchor.map_or(0, |anchor| anchor.timestamp);
+        next ^ self.counts.packets ^ u64::from(anchor) ^ u64::from(self.header.bytes[0])
+    }
+
     /// True if packets carry a transport-wide sequence number.
     pub(super) fn is_numbered(&self) -> bool {
         self.header.transport.is_some()

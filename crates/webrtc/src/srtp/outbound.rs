@@ -81,6 +81,12 @@ impl Outbound {
         Ok(StreamId(self.streams.len() - 1))
     }
 
+    /// See [`Session::touch`](crate::Session::touch).
+    pub(crate) fn touch(&self) -> u64 {
+        let streams = self.streams.iter().map(|stream| stream.next).sum::<u64>();
+        streams ^ self.overhead() as u64
+    }
+
     /// Bytes that sealing adds to an RTP packet.
     pub fn overhead(&self) -> usize {
         self.keys.rtp.tag_bytes()
