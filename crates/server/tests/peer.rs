@@ -296,6 +296,16 @@ impl<'a> Peer<'a> {
     }
 }
 
+/// Lets all of them live for `time`, in turns.
+pub(crate) fn live(peers: &mut [Peer<'_>], time: Duration) {
+    let end = Instant::now() + time;
+    while Instant::now() < end {
+        for peer in &mut *peers {
+            peer.run_for(Duration::from_millis(2));
+        }
+    }
+}
+
 pub(crate) fn socket() -> UdpSocket {
     UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port")
 }

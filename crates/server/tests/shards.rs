@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use glassline_media::Kind;
 
 use crate::loss;
-use crate::peer::{Peer, SOON};
+use crate::peer::{Peer, SOON, live};
 use crate::running::Running;
 use crate::source::{Film, Source};
 use crate::start;
@@ -70,16 +70,6 @@ fn everyone_serves(running: &Running, shards: usize) -> bool {
     let joins = running.metric("joins_total");
     assert_eq!(joins.len(), shards, "{joins:?}");
     joins.iter().all(|(_, count)| *count > 0)
-}
-
-/// Lets all of them live for `time`, in turns.
-fn live(peers: &mut [Peer<'_>], time: Duration) {
-    let end = Instant::now() + time;
-    while Instant::now() < end {
-        for peer in &mut *peers {
-            peer.run_for(Duration::from_millis(2));
-        }
-    }
 }
 
 /// The first picture is the keyframe, though it was published long before, and

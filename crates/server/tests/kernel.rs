@@ -1,0 +1,186 @@
+//! What the kernel refuses, on paths that loopback is not: in a network namespace
+//! of its own, which a test can make narrow or slow without harm to the machine.
+//!
+//! Each test runs this binary again inside `unshare --net`, where one of the
+//! ignored tests below does the work. Without the right to make namespaces, or
+//! without `ip` and `tc`, it is skipped by name.
+
+use std::net::UdpSocket;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use glassline_media::Kind;
+
+use crate::peer::{self, Peer};
+use crate::running::Running;
+use crate::source::{AUDIO, Film, Source};
+
+/// Says that the namespace is ours to spoil.
+const INSIDE: &str = "GLASSLINE_TEST_NAMESPACE";
+
+/// Runs the ignored test `name` of this module in a namespace of its own.
+fn in_a_namespace(name: &str) {
+    let Some(unshare) = namespace() else {
+        eprintln!("skipped {name}: no right to make network namespaces here");
+        return;
+    };
+    for tool in ["ip", "tc"] {
+        if Command::new(tool).arg("-V").output().is_err() {
+            eprintln!("skipped {name}: `{tool}` (Debian package iproute2) is not here");
+            return;
+        }
+    }
+    let program = std::env::current_exe().expect("this program");
+    let test = format!("kernel::{name}");
+    let output = Command::new("unshare")
+        .args(unshare)
+        .arg(program)
+        .args(["--exact", &test, "--ignored", "--nocapture"])
+        .env(INSIDE, "1")
+        .output()
+        .expect("unshare ran before");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && text.contains("1 passed"),
+        "{text}\n{errors}"
+    );
+}
+
+/// How a namespace is made here: as root, or as a user who becomes root inside.
+fn namespace() -> Option<&'static [&'static str]> {
+    const WAYS: [&[&str]; 2] = [&["--net"], &["--user", "--map-root-user", "--net"]];
+    let works = |way: &&'static [&'static str]| {
+        let status = Command::new("unshare")
+            .args(way.iter())
+            .arg("true")
+            .output();
+        status.is_ok_and(|output| output.status.success())
+    };
+    WAYS.into_iter().find(works)
+}
+
+/// Runs `ip` or `tc`; inside only.
+fn network(command: &str) {
+    assert!(std::env::var_os(INSIDE).is_some(), "not in this namespace");
+    let mut words = command.split(' ');
+    let output = Command::new(words.next().expect("a program"))
+        .args(words)
+        .output()
+        .expect("it was found outside");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command}: {errors}");
+}
+
+fn reason(running: &Running, name: &str) -> u64 {
+    let label = format!("reason=\"{name}\"");
+    let errors = running.metric("send_errors_total");
+    let mine = errors.iter().filter(|(labels, _)| labels.contains(&label));
+    mine.map(|(_, count)| count).sum()
+}
+
+/// Packets of both kinds that are missing between the first and the last heard.
+fn missing(peer: &Peer<'_>) -> u64 {
+    let of = |kind| {
+        let heard = peer.in_order(kind);
+        let span = heard[heard.len() - 1].sequence - heard[0].sequence + 1;
+        span - heard.len() as u64
+    };
+    of(Kind::Video) + of(Kind::Audio)
+}
+
+/// Datagrams that this namespace's receivers were too slow for (or had no room).
+fn overruns() -> u64 {
+    let text = std::fs::read_to_string("/proc/net/snmp").expect("counters of the namespace");
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix("Udp: "));
+    let (names, values) = (lines.next().expect("names"), lines.next().expect("values"));
+    let at = names.split(' ').position(|name| name == "RcvbufErrors");
+    let value = values.split(' ').nth(at.expect("a known counter"));
+    value.and_then(|it| it.parse().ok()).expect("a count")
+}
+
+/// Routers on the way have told (or the interface tells) that only 900 bytes go
+/// through to one viewer. The kernel then refuses segmented sends there; it cuts
+/// lone datagrams itself.
+#[test]
+fn a_path_narrower_than_our_packets_is_served_whole() {
+    in_a_namespace("narrow_path");
+}
+
+#[test]
+#[ignore = "run in a namespace by the test above"]
+fn narrow_path() {
+    network("ip link set lo up");
+    network("ip route add local 127.0.0.2 dev lo mtu 900 table local");
+    let running = Running::start(1);
+    let _source = Source::start(&running.stream(), Film::default());
+    let narrow = UdpSocket::bind(("127.0.0.2", 0)).expect("an address of lo");
+    let narrow = Peer::offering_from(&running, narrow, str::to_owned).expect("answered");
+    let mut peers = [narrow, Peer::answered(&running)];
+    for peer in &mut peers {
+        peer.await_media();
+    }
+    peer::live(&mut peers, Duration::from_secs(2));
+    for peer in &peers {
+        assert!(peer.heard.len() > 200, "{} packets only", peer.heard.len());
+        assert!(missing(peer) <= overruns(), "{} missing", missing(peer));
+    }
+    let abandoned = running.total("send_abandoned_datagrams_total");
+    let refused = running.metric("send_errors_total");
+    assert_eq!(abandoned, 0, "{refused:?}");
+    assert_eq!(running.total("queue_dropped_frames_total"), 0);
+}
+
+/// An interface that takes 64 Mbit/s, and three viewers who are sent 58 each: the
+/// socket's buffer fills, and what it did not take waits its turn.
+#[test]
+fn a_burst_larger_than_the_socket_is_finished() {
+    in_a_namespace("slow_interface");
+}
+
+#[test]
+#[ignore = "run in a namespace by the test above"]
+fn slow_interface() {
+    network("ip link set lo up");
+    network("tc qdisc add dev lo root tbf rate 64mbit burst 256kb limit 100mb");
+    let running = Running::start(1);
+    let film = Film {
+        gop: 15,
+        picture_bytes: 200_000,
+    };
+    let source = Source::start(&running.stream(), film);
+    let mut peers: Vec<_> = (0..3).map(|_| Peer::answered(&running)).collect();
+    // All at once: a handshake behind the others' pictures takes seconds.
+    let end = Instant::now() + Duration::from_secs(20);
+    while peers.iter().any(|peer| peer.heard.is_empty()) {
+        assert!(Instant::now() < end, "no media");
+        peer::live(&mut peers, Duration::from_millis(50));
+    }
+    peer::live(&mut peers, Duration::from_secs(3));
+    for peer in &peers {
+        assert!(missing(peer) <= overruns(), "{} missing", missing(peer));
+    }
+
+    // When the interface keeps up again, whoever still watches is live.
+    network("tc qdisc change dev lo root tbf rate 400mbit burst 256kb limit 100mb");
+    let mut peers = {
+        let last = peers.pop().expect("three");
+        for peer in &mut peers {
+            peer.session.close(Instant::now());
+            peer.drain();
+        }
+        [last]
+    };
+    peer::live(&mut peers, Duration::from_secs(3));
+    let sound = source.payloads(AUDIO);
+    let heard = peers[0].of(Kind::Audio).last().expect("sound");
+    let place = sound.iter().position(|payload| *payload == heard.payload);
+    let behind = sound.len() - place.expect("published");
+    assert!(behind < 50, "{behind} packets of sound behind");
+
+    // HTTP, too, goes over this interface: only now is there room for it.
+    assert!(reason(&running, "socket_full") > 0, "it never was full");
+    // Whom there was no room for was skipped to the next keyframe, and counted.
+    assert!(running.total("queue_dropped_frames_total") > 0);
+    assert_eq!(running.total("send_abandoned_datagrams_total"), 0);
+}
