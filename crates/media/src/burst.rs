@@ -10,6 +10,9 @@ use crate::{MediaTime, Stamps};
 /// extensions, 2 of RTX's original sequence number and 16 of AEAD tag leave 1150.
 pub const PAYLOAD_BYTES_MAX: usize = 1150;
 
+/// More padding than this is not worth its bytes.
+const PADDING_BYTES_MAX: u8 = 16;
+
 /// The packets of one access unit that belong together: the hub's grain.
 ///
 /// Packetised once per stream, shared by every egress. `data` holds the RTP
@@ -70,6 +73,22 @@ impl Burst {
     /// True for the packet that carries the RTP marker of a video access unit.
     pub fn marker(&self, index: usize) -> bool {
         self.last && index + 1 == self.ends.len()
+    }
+
+    /// Bytes of RTP padding (RFC 3550 §5.1) that make packet `index` as long as
+    /// the one before it: 0 unless it is the burst's last and misses by at most
+    /// 16. Fragments of a picture are cut equal but for a remainder; without that
+    /// a shorter datagram can follow in the same segmented send.
+    pub fn padding(&self, index: usize) -> u8 {
+        if index == 0 || index + 1 != self.ends.len() {
+            return 0;
+        }
+        let len = |index| self.range(index).map_or(0, |range| range.len());
+        let missing = len(index - 1).saturating_sub(len(index));
+        u8::try_from(missing)
+            .ok()
+            .filter(|missing| *missing <= PADDING_BYTES_MAX)
+            .unwrap_or(0)
     }
 
     fn range(&self, index: usize) -> Option<Range<usize>> {
@@ -192,6 +211,27 @@ mod tests {
 
     fn stamps() -> Stamps {
         Stamps::arrived(Instant::now())
+    }
+
+    #[test]
+    fn the_last_packet_of_a_burst_is_padded_if_it_misses_by_little() {
+        let padding = |sizes: &[usize]| {
+            let mut builder = BurstBuilder::default();
+            for size in sizes {
+                builder.push(&vec![7; *size]);
+            }
+            let burst = builder.build(0, MediaTime::ZERO, false, stamps());
+            let burst = burst.expect("packets");
+            (0..sizes.len())
+                .map(|index| burst.padding(index))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(padding(&[1000, 1000, 993]), [0, 0, 7]);
+        assert_eq!(padding(&[1000, 1000]), [0, 0]);
+        assert_eq!(padding(&[1000, 984]), [0, 16]);
+        assert_eq!(padding(&[1000, 983]), [0, 0], "too much");
+        assert_eq!(padding(&[500]), [0]);
+        assert_eq!(padding(&[500, 1000]), [0, 0], "it is the longer one");
     }
 
     #[test]

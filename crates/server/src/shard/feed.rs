@@ -4,12 +4,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use glassline_hub::{Stream, Subscription, Wake};
-use glassline_media::{Burst, Stage, StageTable};
+use glassline_media::{Burst, Kind, MediaTime, Stage, StageTable};
 
 use super::slots::Key;
 
 /// Span of the stage tables.
 pub(crate) const STAGE_WINDOW: Duration = Duration::from_secs(10);
+
+/// Sound waits no longer than this for a picture to ride with. The shard's timers
+/// are a millisecond coarse: five at most.
+const RIDE_WAIT_MAX: Duration = Duration::from_millis(4);
+
+/// A picture is this late at times, and then is still worth waiting for.
+const PICTURE_LATE_MAX: Duration = Duration::from_millis(1);
 
 /// A stream's subscription, its viewers on this shard and their accounts.
 #[derive(Debug)]
@@ -18,6 +25,37 @@ pub(crate) struct Feed {
     pub(crate) viewers: Vec<Key>,
     /// Read by HTTP while the shard runs; locked briefly by both.
     pub(crate) stages: Arc<Mutex<StageTable>>,
+    pictures: Pictures,
+    /// Sound that waits for the picture that is due, and how long.
+    held: Vec<Arc<Burst>>,
+    held_until: Option<Instant>,
+    /// Empty between calls, kept for its room.
+    arrived: Vec<Arc<Burst>>,
+}
+
+/// When pictures come.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pictures {
+    last: Option<(MediaTime, Instant)>,
+    next: Option<Instant>,
+}
+
+impl Pictures {
+    fn note(&mut self, burst: &Burst) {
+        let (time, at) = (burst.time, burst.stamps.published);
+        if let Some((before, _)) = self.last.filter(|(before, _)| *before != time) {
+            let interval = u64::try_from(time.nanos() - before.nanos()).unwrap_or(0);
+            self.next = Some(at + Duration::from_nanos(interval).min(STAGE_WINDOW));
+        }
+        self.last = Some((time, at));
+    }
+
+    /// Until when sound that came at `now` should wait, if a picture is due soon.
+    fn wait_for(&self, now: Instant) -> Option<Instant> {
+        let next = self.next?;
+        let soon = next <= now + RIDE_WAIT_MAX && now < next + PICTURE_LATE_MAX;
+        soon.then(|| (next + PICTURE_LATE_MAX).min(now + RIDE_WAIT_MAX))
+    }
 }
 
 /// The shard's bell as one feed rings it. A stream forgets whom nobody holds any
@@ -40,6 +78,10 @@ impl Feed {
             subscription: stream.subscribe(Arc::new(Alarm(wake))),
             viewers: Vec::new(),
             stages,
+            pictures: Pictures::default(),
+            held: Vec::new(),
+            held_until: None,
+            arrived: Vec::new(),
         }
     }
 
@@ -47,19 +89,56 @@ impl Feed {
         self.subscription.stream()
     }
 
-    /// Appends what was published since the last call to `out` and accounts
-    /// for the hub stage, once per burst.
+    /// When held sound must go, picture or not.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.held_until
+    }
+
+    /// Appends to `out` what is to be sent of what was published since the last
+    /// call, and accounts for the hub stage, once per burst.
+    ///
+    /// A packet of sound that comes just before a picture is held back for it:
+    /// sent by itself it costs a viewer more than four packets of the picture.
     pub(crate) fn read(&mut self, out: &mut Vec<Arc<Burst>>, now: Instant) {
-        self.subscription.poll(out);
-        if out.is_empty() {
+        self.subscription.poll(&mut self.arrived);
+        if self.arrived.is_empty() {
+            if self.held_until.is_some_and(|until| until <= now) {
+                self.release(out);
+            }
             return;
         }
-        let accounted = self.subscription.stream().accounted_track();
-        let mut stages = self.stages.lock().unwrap_or_else(PoisonError::into_inner);
-        for burst in out.iter().filter(|burst| burst.track == accounted) {
-            let delay = now.saturating_duration_since(burst.stamps.published);
-            stages.record(Stage::Hub, delay, now);
+        let stream = Arc::clone(self.subscription.stream());
+        let (tracks, accounted) = (stream.tracks(), stream.accounted_track());
+        let is_sound = |burst: &Burst| {
+            tracks
+                .get(burst.track)
+                .is_some_and(|track| track.kind() == Kind::Audio)
+        };
+        for burst in std::mem::take(&mut self.arrived) {
+            if burst.track == accounted {
+                let delay = now.saturating_duration_since(burst.stamps.published);
+                let mut stages = self.stages.lock().unwrap_or_else(PoisonError::into_inner);
+                stages.record(Stage::Hub, delay, now);
+            }
+            if is_sound(&burst) {
+                if self.held_until.is_none() {
+                    self.held_until = self.pictures.wait_for(now);
+                }
+                self.held.push(burst);
+            } else {
+                self.pictures.note(&burst);
+                out.push(burst);
+                self.release(out);
+            }
         }
+        if self.held_until.is_none_or(|until| until <= now) {
+            self.release(out);
+        }
+    }
+
+    fn release(&mut self, out: &mut Vec<Arc<Burst>>) {
+        out.append(&mut self.held);
+        self.held_until = None;
     }
 }
 
@@ -69,7 +148,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use glassline_hub::{Hub, StreamName};
-    use glassline_media::{BurstBuilder, Codec, MediaTime, Stamps, Track};
+    use glassline_media::{BurstBuilder, Codec, MediaTime, Stamps, Track, VideoParameters};
 
     #[derive(Default)]
     struct Bell(AtomicUsize);
@@ -78,6 +157,61 @@ mod tests {
         fn wake(&self) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    #[test]
+    fn sound_waits_for_a_picture_that_is_due_and_for_no_other() {
+        let start = Instant::now();
+        let ms = |ms: u64| start + Duration::from_millis(ms);
+        let name = StreamName::parse("cam").expect("a good name");
+        let stream = Hub::default().create(name).expect("room");
+        let tracks = vec![
+            Track::h264(VideoParameters::default()),
+            Track::audio(Codec::Opus, 2),
+        ];
+        let mut publisher = stream.publish(tracks, start).expect("free");
+        let stages = Arc::new(Mutex::new(StageTable::new(STAGE_WINDOW)));
+        let mut feed = Feed::new(&stream, Arc::new(Bell::default()), stages);
+        let mut publish = |track: usize, at: u64| {
+            let mut builder = BurstBuilder::default();
+            builder.push(b"media");
+            let time = MediaTime::from_nanos(i64::try_from(at).expect("small") * 1_000_000);
+            let burst = builder.build(track, time, true, Stamps::arrived(ms(at)));
+            publisher
+                .push(burst.expect("a packet"), ms(at))
+                .expect("a track");
+        };
+        let read = |feed: &mut Feed, at: u64| {
+            let mut out = Vec::new();
+            feed.read(&mut out, ms(at));
+            out.iter().map(|burst| burst.track).collect::<Vec<_>>()
+        };
+        for frame in 0..3 {
+            publish(0, frame * 40);
+            assert_eq!(read(&mut feed, frame * 40), [0]);
+        }
+        // The next picture is due at 120.
+        publish(1, 100);
+        assert_eq!(read(&mut feed, 100), [1], "too early to wait");
+        publish(1, 117);
+        assert_eq!(read(&mut feed, 117), [0; 0]);
+        assert_eq!(feed.deadline(), Some(ms(121)));
+        publish(0, 120);
+        assert_eq!(read(&mut feed, 120), [0, 1], "it rides behind the picture");
+        assert_eq!(feed.deadline(), None);
+        // A picture that does not come costs four milliseconds, and keeps the order.
+        publish(1, 157);
+        assert_eq!(read(&mut feed, 157), [0; 0]);
+        publish(1, 158);
+        assert_eq!(read(&mut feed, 158), [0; 0]);
+        assert_eq!(read(&mut feed, 160), [0; 0]);
+        assert_eq!(read(&mut feed, 161), [1, 1]);
+        publish(1, 170);
+        assert_eq!(
+            read(&mut feed, 170),
+            [1],
+            "the picture is overdue: no use to wait"
+        );
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub struct Viewer {
     stream: Arc<Stream>,
     pub(super) session: Session,
     outlets: Vec<Outlet>,
+    /// It gets pictures and sound, which may share a message.
+    rides: bool,
     /// The track whose frames are followed through the stages.
     accounted: usize,
     pacer: Pacer,
@@ -83,7 +85,7 @@ impl Viewer {
         now: Instant,
     ) -> Self {
         let senders = session.senders().iter().enumerate();
-        let outlets = senders
+        let outlets: Vec<_> = senders
             .map(|(place, sender)| {
                 Outlet::new(
                     sender.track,
@@ -97,6 +99,9 @@ impl Viewer {
         Self {
             id,
             accounted: stream.accounted_track(),
+            rides: [Kind::Video, Kind::Audio]
+                .iter()
+                .all(|kind| outlets.iter().any(|outlet| outlet.kind() == *kind)),
             stream,
             session,
             outlets,
@@ -351,6 +356,8 @@ impl Viewer {
             self.session
                 .anchor(outlet.sender, timestamp, burst.stamps.reference);
         }
+        // Sound may ride behind a picture whose last packet is as long as the others.
+        let pads = is_video && self.rides && self.session.senders()[outlet.sender].may_pad();
         let (session, sender) = (&mut self.session, outlet.sender);
         let mut sealed = 0;
         let mut first_sequence = 0;
@@ -359,8 +366,10 @@ impl Viewer {
                 break;
             };
             let marker = is_video && burst.marker(index);
+            let padding = if pads { burst.padding(index) } else { 0 };
             batch.push(|out| {
-                let Some(packet) = session.seal(sender, timestamp, marker, payload, now, out)
+                let Some(packet) =
+                    session.seal_padded(sender, timestamp, marker, payload, padding, now, out)
                 else {
                     return 0;
                 };

@@ -120,10 +120,9 @@ impl Worker {
             } else {
                 IDLE
             };
-            let wait = self
-                .timers
-                .next()
-                .map_or(longest, |at| at.saturating_duration_since(now).min(longest));
+            let held = self.feeds.iter().filter_map(Feed::deadline).min();
+            let next = [self.timers.next(), held].into_iter().flatten().min();
+            let wait = next.map_or(longest, |at| at.saturating_duration_since(now).min(longest));
             if let Err(error) = self.poll.poll(&mut events, Some(wait))
                 && error.kind() != io::ErrorKind::Interrupted
             {

@@ -243,15 +243,39 @@ impl Session {
         now: Instant,
         out: &mut [u8],
     ) -> Option<Sealed> {
+        self.seal_padded(sender, timestamp, marker, payload, 0, now, out)
+    }
+
+    /// Like [`seal`](Self::seal), made longer by `padding` bytes (RFC 3550 §5.1), at
+    /// most 16. `None`, too, for more or if the sender may not ([`Sender::may_pad`]).
+    #[inline]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a packet's fields, once; a struct would be built for this call only"
+    )]
+    pub fn seal_padded(
+        &mut self,
+        sender: usize,
+        timestamp: u32,
+        marker: bool,
+        payload: &[u8],
+        padding: u8,
+        now: Instant,
+        out: &mut [u8],
+    ) -> Option<Sealed> {
         if self.state != State::Connected {
             return None;
         }
         let sender = self.senders.get_mut(sender)?;
+        if padding > 0 && !sender.may_pad() {
+            return None;
+        }
         let keys = self.keys.as_mut()?;
         let packet = Outgoing {
             timestamp,
             marker,
             payload,
+            padding,
         };
         let transport = sender::wire(self.transport_sequence);
         if sender.report_at().is_none() {
@@ -302,6 +326,7 @@ impl Session {
             timestamp,
             marker,
             payload,
+            padding: 0,
         };
         let bytes = sender.seal_retransmission(
             &mut keys.outbound,

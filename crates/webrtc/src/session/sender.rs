@@ -119,6 +119,12 @@ impl Sender {
         }
     }
 
+    /// Packets may be padded: not where a retransmission must be the same bytes
+    /// again, because what is asked for again is the payload.
+    pub fn may_pad(&self) -> bool {
+        self.reseal.is_none()
+    }
+
     /// What was sent so far.
     pub fn counts(&self) -> Counts {
         self.counts
@@ -160,11 +166,18 @@ impl Sender {
         out: &mut [u8],
     ) -> Option<SealedRtp> {
         let streams = self.streams.as_mut()?;
-        if out.len() < self.header.len + packet.payload.len() + outbound.overhead() {
+        let padding = usize::from(packet.padding);
+        if out.len() < self.header.len + packet.payload.len() + padding + outbound.overhead() {
             return None;
         }
         self.header.write(out, &packet, transport);
-        let sealed = outbound.seal(streams.media, self.header.len, packet.payload, out)?;
+        let sealed = outbound.seal(
+            streams.media,
+            self.header.len,
+            packet.payload,
+            packet.padding,
+            out,
+        )?;
         streams.next = sealed.index + 1;
         if let Some(ring) = &mut self.reseal {
             ring.remember(sealed.index, sealed.tag);
@@ -300,6 +313,7 @@ pub(super) struct Outgoing<'a> {
     pub(super) timestamp: u32,
     pub(super) marker: bool,
     pub(super) payload: &'a [u8],
+    pub(super) padding: u8,
 }
 
 /// An RTP header whose constant part is written once.
@@ -350,6 +364,7 @@ impl Template {
     #[inline]
     fn write(&self, out: &mut [u8], packet: &Outgoing<'_>, transport: u16) {
         out[..TEMPLATE_BYTES].copy_from_slice(&self.bytes);
+        out[0] |= u8::from(packet.padding > 0) << 5;
         out[1] |= u8::from(packet.marker) << 7;
         out[4..8].copy_from_slice(&packet.timestamp.to_be_bytes());
         if let Some(at) = self.transport {

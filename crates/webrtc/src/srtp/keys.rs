@@ -30,6 +30,8 @@ impl Session {
 
 /// What may be appended to or taken from a packet besides the cipher text.
 const SHA1_80_TAG: usize = 10;
+/// Bytes of padding that a packet may have.
+const PADDING_MAX: usize = 16;
 const GCM_TAG: usize = 16;
 /// The E flag of SRTCP's index word: the packet is encrypted (RFC 3711 §3.4).
 pub(super) const ENCRYPTED: u32 = 0x8000_0000;
@@ -109,10 +111,17 @@ impl Transform {
         index: u64,
         header_bytes: usize,
         payload: &[u8],
+        padding: u8,
         out: &mut [u8],
     ) -> Option<()> {
         let (header, body) = out.split_at_mut_checked(header_bytes)?;
         let (cipher_text, tag) = body.split_at_mut_checked(payload.len())?;
+        // Zeros but for the last byte, which counts them all (RFC 3550 §5.1).
+        let mut padded = [0; PADDING_MAX];
+        let padded = padded.get_mut(..usize::from(padding))?;
+        if let Some(count) = padded.last_mut() {
+            *count = padding;
+        }
         match self {
             Self::Gcm { key, salt } => key
                 .seal_out_of_place_scatter(
@@ -120,12 +129,13 @@ impl Transform {
                     Aad::from(&*header),
                     payload,
                     cipher_text,
-                    &[],
+                    padded,
                     tag,
                 )
                 .ok(),
             Self::CmSha1 { .. } => {
                 cipher_text.copy_from_slice(payload);
+                tag.get_mut(..padded.len())?.copy_from_slice(padded);
                 self.seal_rtp_in_place(ssrc, index, header_bytes, out)
             }
         }

@@ -95,20 +95,24 @@ impl Outbound {
     /// Seals `payload` behind the RTP header of `header_bytes` that `out` begins
     /// with; sequence number and SSRC are filled in here.
     ///
+    /// `padding` bytes of it (RFC 3550 §5.1; the header's bit is the caller's)
+    /// follow the payload.
+    ///
     /// `None` if `out` is too small or the stream's 2⁴⁸ indices are used up.
     pub fn seal(
         &mut self,
         stream: StreamId,
         header_bytes: usize,
         payload: &[u8],
+        padding: u8,
         out: &mut [u8],
     ) -> Option<SealedRtp> {
-        let bytes = header_bytes + payload.len() + self.overhead();
+        let bytes = header_bytes + payload.len() + usize::from(padding) + self.overhead();
         let out = out.get_mut(..bytes)?;
         let (ssrc, index) = self.claim(stream, out)?;
         self.keys
             .rtp
-            .seal_rtp(ssrc, index, header_bytes, payload, out)?;
+            .seal_rtp(ssrc, index, header_bytes, payload, padding, out)?;
         Some(self.sealed(index, out))
     }
 
@@ -151,7 +155,7 @@ impl Outbound {
         write_index(out, stream.ssrc, index)?;
         self.keys
             .rtp
-            .seal_rtp(stream.ssrc, index, header_bytes, payload, out)?;
+            .seal_rtp(stream.ssrc, index, header_bytes, payload, 0, out)?;
         if self.sealed(index, out).tag != tag {
             out.fill(0);
             return None;

@@ -42,7 +42,7 @@ fn seal(outbound: &mut Outbound, stream: StreamId, payload: &[u8]) -> (Vec<u8>, 
     let mut out = header(0);
     out.resize(12 + payload.len() + 16, 0);
     let sealed = outbound
-        .seal(stream, 12, payload, &mut out)
+        .seal(stream, 12, payload, 0, &mut out)
         .expect("room enough");
     out.truncate(sealed.bytes);
     (out, sealed)
@@ -73,7 +73,7 @@ fn the_key_stream_is_that_of_rfc_3711_b_2() {
     // SSRC and index are zero there, so the stream itself shows in zeros.
     let mut out = vec![0; 48 + 10];
     transform
-        .seal_rtp([0; 4], 0, 0, &[0; 48], &mut out)
+        .seal_rtp([0; 4], 0, 0, &[0; 48], 0, &mut out)
         .expect("room enough");
     assert_eq!(
         out[..48],
@@ -95,7 +95,7 @@ fn counter_mode_packets_agree_with_libsrtp() {
     let mut out = hex("800f1234decafbadcafebabe");
     out.resize(12 + 16 + 10, 0);
     outbound
-        .seal(stream, 12, &[0xab; 16], &mut out)
+        .seal(stream, 12, &[0xab; 16], 0, &mut out)
         .expect("room enough");
     assert_eq!(
         out,
@@ -148,6 +148,7 @@ fn gcm_packets_are_those_of_rfc_7714_16() {
                 stream,
                 12,
                 b"Gallia est omnis divisa in partes tres",
+                0,
                 &mut out,
             )
             .expect("room enough");
@@ -314,7 +315,7 @@ proptest! {
             match operation {
                 Operation::Seal { stream, payload } => {
                     let sealed = outbound
-                        .seal(streams[stream], 12, &[payload; 8], &mut out)
+                        .seal(streams[stream], 12, &[payload; 8], 0, &mut out)
                         .expect("room enough");
                     out.truncate(sealed.bytes);
                     prop_assert!(released.insert((stream, sealed.index), out).is_none());
@@ -332,7 +333,7 @@ proptest! {
                 Operation::TooSmall { stream } => {
                     prop_assert!(
                         outbound
-                            .seal(streams[stream], 12, &[0; 8], &mut out[..20])
+                            .seal(streams[stream], 12, &[0; 8], 0, &mut out[..20])
                             .is_none()
                     );
                 }

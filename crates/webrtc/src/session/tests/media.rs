@@ -112,6 +112,27 @@ fn a_re_sealed_packet_must_be_the_same() {
 }
 
 #[test]
+fn padding_lengthens_a_datagram_and_not_its_payload() {
+    let mut pair = Pair::connected(Setup::default());
+    let mut datagram = |padding| {
+        let (now, mut out) = (pair.now(), vec![0; 200]);
+        let sealed = pair
+            .server
+            .seal_padded(0, 9, true, b"picture", padding, now, &mut out)?;
+        out.truncate(sealed.len);
+        Some(out)
+    };
+    let [plain, one, most] = [0, 1, 16].map(|padding| datagram(padding).expect("connected"));
+    assert_eq!(datagram(17), None, "more than it may");
+    assert_eq!((one.len(), most.len()), (plain.len() + 1, plain.len() + 16));
+    for sealed in [plain, one, most] {
+        pair.deliver(End::B, sealed);
+    }
+    assert_eq!(pair.heard.len(), 3);
+    assert!(pair.heard.iter().all(|it| it.payload == b"picture"));
+}
+
+#[test]
 fn counting_without_opening_sees_the_same_losses() {
     let mut pair = Pair::connected(Setup {
         conditions: lossy(0.05),

@@ -314,7 +314,9 @@ fn the_ledger_knows_a_nonce_that_comes_back() {
         let stream = outbound.add_stream(Ssrc(9), sequence).expect("the first");
         let mut out = [0; 100];
         out[0] = 0x80;
-        let sealed = outbound.seal(stream, 12, payload, &mut out).expect("room");
+        let sealed = outbound
+            .seal(stream, 12, payload, 0, &mut out)
+            .expect("room");
         ledger.note(&out[..sealed.bytes], payload)
     };
     assert!(seal(&[1; 20], 7));
