@@ -39,6 +39,9 @@ pub(crate) struct Outlet {
     /// Frames up to here are the squeezed past.
     live_from: MediaTime,
     queue: VecDeque<Queued>,
+    /// The stretch that goes on.
+    run: Run,
+    /// Those before it, oldest first.
     runs: VecDeque<Run>,
 }
 
@@ -53,7 +56,7 @@ pub(crate) struct Queued {
 }
 
 /// Consecutive sequence numbers that carry consecutive packets of the track.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Run {
     sequence: u64,
     packet: u64,
@@ -92,6 +95,7 @@ impl Outlet {
             wants_keyframe: kind == Kind::Video,
             live_from: MediaTime::from_nanos(i64::MIN),
             queue: VecDeque::new(),
+            run: Run::default(),
             runs: VecDeque::new(),
         }
     }
@@ -180,8 +184,7 @@ impl Outlet {
 
     /// See [`Session::touch`](glassline_webrtc::Session::touch).
     pub(crate) fn touch(&self) -> u64 {
-        let run = self.runs.back().map_or(0, |run| run.count);
-        run ^ self.next.unwrap_or(0) ^ self.queue.len() as u64
+        self.run.count ^ self.next.unwrap_or(0) ^ self.queue.len() as u64
     }
 
     /// The burst that leaves next.
@@ -228,31 +231,29 @@ impl Outlet {
     /// `count` packets of the track, from `packet` on, left under the numbers
     /// from `sequence` on.
     pub(crate) fn note_sent(&mut self, sequence: u64, packet: u64, count: u64) {
-        if let Some(run) = self.runs.back_mut()
-            && run.sequence + run.count == sequence
-            && run.packet + run.count == packet
-        {
+        let run = &mut self.run;
+        if run.sequence + run.count == sequence && run.packet + run.count == packet {
             run.count += count;
             return;
         }
-        if self.runs.len() == RUNS_MAX {
-            self.runs.pop_front();
+        if run.count > 0 {
+            if self.runs.len() + 1 == RUNS_MAX {
+                self.runs.pop_front();
+            }
+            self.runs.push_back(*run);
         }
-        self.runs.push_back(Run {
+        *run = Run {
             sequence,
             packet,
             count,
-        });
+        };
     }
 
     /// The track's packet that left under the extended `sequence`; `None` if
     /// none did, or too long ago.
     pub(crate) fn packet_of(&self, sequence: u64) -> Option<u64> {
-        let run = self
-            .runs
-            .iter()
-            .rev()
-            .find(|run| run.sequence <= sequence)?;
+        let mut newest_first = std::iter::once(&self.run).chain(self.runs.iter().rev());
+        let run = newest_first.find(|run| run.sequence <= sequence)?;
         let within = sequence - run.sequence;
         (within < run.count).then_some(run.packet + within)
     }

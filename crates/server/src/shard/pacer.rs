@@ -17,7 +17,7 @@ const CHUNK_MAX: usize = 40;
 
 /// A frame is cut into at most this many chunks, unless they would be too large,
 /// so that pacing costs no more than this many intervals.
-const CHUNKS_PER_FRAME: usize = 4;
+const CHUNKS_PER_FRAME: usize = 8;
 
 /// From one full chunk to the next.
 const INTERVAL: Duration = Duration::from_millis(1);
@@ -94,7 +94,8 @@ mod tests {
     #[test]
     fn keyframes_spread_over_a_few_milliseconds() {
         assert_eq!(spread(18), (2, Duration::from_millis(1)));
-        assert_eq!(spread(100), (4, Duration::from_millis(3)));
+        assert_eq!(spread(60), (5, Duration::from_millis(4)));
+        assert_eq!(spread(100), (8, Duration::from_millis(7)));
         // A 4K keyframe keeps to chunks that one segmented send can carry.
         let (batches, took) = spread(400);
         assert_eq!(batches, 10);

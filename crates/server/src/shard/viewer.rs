@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use glassline_hub::{Stream, ViewerToken};
 use glassline_media::{Burst, Kind, Stage, StageTable};
 use glassline_webrtc::{Event, Session};
+use smallvec::SmallVec;
 
 use super::counters::Counters;
 use super::frame_log::{FrameLog, FrameStamps};
@@ -26,7 +27,7 @@ pub struct Viewer {
     id: SessionId,
     stream: Arc<Stream>,
     pub(super) session: Session,
-    outlets: Vec<Outlet>,
+    outlets: SmallVec<[Outlet; 2]>,
     /// It gets pictures and sound, which may share a message.
     rides: bool,
     /// The track whose frames are followed through the stages.
@@ -85,7 +86,7 @@ impl Viewer {
         now: Instant,
     ) -> Self {
         let senders = session.senders().iter().enumerate();
-        let outlets: Vec<_> = senders
+        let outlets: SmallVec<[Outlet; 2]> = senders
             .map(|(place, sender)| {
                 Outlet::new(
                     sender.track,

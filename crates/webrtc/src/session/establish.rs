@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use glassline_media::{Kind, Ssrc, WallClock};
 use glassline_rtp::twcc::{Recorder, SendHistory};
+use smallvec::SmallVec;
 
 use super::{
     AcceptConfig, DialConfig, Dialling, HANDSHAKE_MAX, ReceiveMode, Receiver, Secrets, Sender,
@@ -82,7 +83,7 @@ impl Session {
         ice.set_remote(remote.credentials.clone(), now);
         let dtls = Association::new(&config.certificate, Role::Server, remote.fingerprints, now);
         let mut session = Self::new(ice, secrets, credentials, config.wall, now);
-        session.senders = senders;
+        session.senders = senders.into();
         session.dtls = Some(dtls);
         session.remote = Some(remote.credentials);
         Ok((session, answer))
@@ -171,7 +172,7 @@ impl Session {
             ice,
             dtls: None,
             keys: None,
-            senders: Vec::new(),
+            senders: SmallVec::new(),
             receivers: Vec::new(),
             mode: ReceiveMode::default(),
             // Above zero, so that feedback about the first packet can be widened down.

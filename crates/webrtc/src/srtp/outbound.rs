@@ -1,4 +1,5 @@
 use glassline_media::Ssrc;
+use smallvec::SmallVec;
 
 use super::keys::Session;
 
@@ -16,7 +17,7 @@ use super::keys::Session;
 /// network learns nothing it has not already seen.
 pub struct Outbound {
     keys: Session,
-    streams: Vec<Stream>,
+    streams: SmallVec<[Stream; 4]>,
     rtcp_index: u32,
 }
 
@@ -60,7 +61,7 @@ impl Outbound {
     pub(super) fn new(keys: Session) -> Self {
         Self {
             keys,
-            streams: Vec::new(),
+            streams: SmallVec::new(),
             rtcp_index: 0,
         }
     }
