@@ -302,12 +302,12 @@ impl fmt::Display for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "Digest username={}, realm={}, nonce={}, uri={}, response=\"{}\"",
+            "Digest username={}, realm={}, nonce={}, uri={}, response={}",
             Quoted(&self.user),
             Quoted(&self.realm),
             Quoted(&self.nonce),
             Quoted(&self.uri),
-            self.response,
+            Quoted(&self.response),
         )?;
         // Old servers that know only MD5 never asked for a word about it.
         if self.qop.is_some() || self.algorithm != Algorithm::Md5 {

@@ -145,6 +145,16 @@ fn basic_is_read_and_written() {
     assert!(!format!("{aladdin:?}").contains("sesame"));
 }
 
+#[test]
+fn a_stray_quote_in_credentials_survives_writing() {
+    let read = Authorization::parse("Digest username=u, nonce=n, uri=\"x, response=0a\"");
+    assert_eq!(read, None, "the quote hides the response");
+    let read = Authorization::parse("Digest username=u, nonce=n, uri=x\"\", response=u0a\"");
+    let written = read.as_ref().map(ToString::to_string);
+    assert_eq!(written.as_deref().and_then(Authorization::parse), read);
+    assert!(read.is_some());
+}
+
 proptest! {
     #[test]
     fn challenges_and_credentials_survive_the_wire(
