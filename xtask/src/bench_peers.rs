@@ -59,6 +59,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let options = Options::parse(arguments).map_err(Failure::usage)?;
     let lab = prepare(&options)?;
     let mut section = String::new();
+    let mut measured = Vec::new();
     for layout in &options.layouts {
         let Some(placement) = Placement::on_this_machine(*layout) else {
             println!("\nskipped the layout `{}`: one core", layout.name());
@@ -70,11 +71,12 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         println!("\n{} viewers:", comparison.at);
         println!("{}", document::aligned(&rows));
         section += &layout_section(&comparison, &placement, &rows);
+        measured.extend(comparison.measured().map(str::to_owned));
         if options.writes {
             publish_picture(&lab, *layout)?;
         }
     }
-    let section = format!("{}{section}", head(&options, &lab, arguments));
+    let section = format!("{}{section}", head(&options, &lab, arguments, &measured));
     let path = lab.folder.join("section.md");
     write(&path, &section)?;
     println!("reports: {}", lab.folder.display());
@@ -204,7 +206,7 @@ fn picture(layout: Layout) -> &'static str {
 }
 
 /// What was compared, on what, when, and how to do it again.
-fn head(options: &Options, lab: &Lab, arguments: &[String]) -> String {
+fn head(options: &Options, lab: &Lab, arguments: &[String], measured: &[String]) -> String {
     let said = |program: &str, words: &[&str]| {
         let mut command = Command::new(program);
         let output = process::output_of(command.current_dir(process::root()).args(words));
@@ -229,7 +231,8 @@ fn head(options: &Options, lab: &Lab, arguments: &[String]) -> String {
          delivered at least 0.99.\n\n",
         options.every,
     );
-    for server in &options.servers {
+    let was_measured = |server: &&Server| measured.iter().any(|name| name == server.name());
+    for server in options.servers.iter().filter(was_measured) {
         let version = server.version(lab);
         text += &format!("- `{}` {version}: {}\n", server.name(), server.about());
     }
@@ -251,11 +254,8 @@ fn layout_section(comparison: &Comparison, place: &Placement, rows: &[Vec<String
     let mut text = format!("\n### {words} (`{name}`)\n\n");
     text += &format!("Costs, joins and gaps with {} viewers:\n\n", comparison.at);
     text += &document::markdown(rows);
-    let has_picture = comparison
-        .runs
-        .iter()
-        .any(|(name, run)| name == Server::Glassline.name() && run.is_ok());
-    if has_picture {
+    let ours = Server::Glassline.name();
+    if comparison.measured().any(|name| name == ours) {
         text += &format!("\n![{words}]({})\n", picture(place.layout));
     }
     text

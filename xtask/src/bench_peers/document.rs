@@ -35,6 +35,12 @@ pub(super) struct Comparison {
 }
 
 impl Comparison {
+    /// Names of the servers that there is a report of.
+    pub(super) fn measured(&self) -> impl Iterator<Item = &str> {
+        let reported = self.runs.iter().filter(|(_, run)| run.is_ok());
+        reported.map(|(name, _)| name.as_str())
+    }
+
     /// Heads and rows, the same for a terminal and for a document.
     pub(super) fn rows(&self) -> Vec<Vec<String>> {
         let ours = self.runs.iter().find(|(name, _)| name == OURS);
@@ -49,9 +55,10 @@ impl Comparison {
         if let Some(floor) = ours.and_then(|run| run.floor_at(self.at)) {
             let mut row = vec!["–".to_owned(); HEADS.len()];
             row[0] = "this machine's floor".to_owned();
-            row[2] = figure(floor.ms_per_viewer_second, 2);
-            row[3] = self.ratio(floor.ms_per_viewer_second, ours);
-            row[4] = figure(floor.us_per_packet, 2);
+            row[1] = figure(floor.delivered, 4);
+            row[2] = figure(floor.cost.ms_per_viewer_second, 2);
+            row[3] = self.ratio(floor.cost.ms_per_viewer_second, ours);
+            row[4] = figure(floor.cost.us_per_packet, 2);
             rows.push(row);
         }
         rows
@@ -183,7 +190,7 @@ pub(super) fn replaced(document: &str, section: &str) -> Result<String, String> 
 
 #[cfg(test)]
 mod tests {
-    use super::super::results::Cost;
+    use super::super::results::{Cost, Floor};
     use super::*;
 
     fn run(viewers: u64, delivered: f64, ms: f64) -> Run {
@@ -257,13 +264,17 @@ mod tests {
     #[test]
     fn the_floor_stands_beside_us() {
         let mut ours = run(100, 1.0, 0.8);
-        let floor = Cost {
+        let cost = Cost {
             ms_per_viewer_second: Some(0.6),
             us_per_packet: Some(1.5),
         };
-        ours.floor = vec![(100, floor)];
+        ours.floor = vec![Floor {
+            viewers: 100,
+            delivered: Some(0.9999),
+            cost,
+        }];
         let rows = comparison(vec![(OURS, Ok(ours))]).rows();
-        assert_eq!(rows[2][2..5], ["0.60", "0.75", "1.50"]);
+        assert_eq!(rows[2][1..5], ["0.9999", "0.60", "0.75", "1.50"]);
     }
 
     #[test]

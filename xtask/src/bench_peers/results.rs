@@ -9,8 +9,8 @@ use serde_json::Value;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Run {
     pub(super) steps: Vec<Step>,
-    /// Viewers → what the same packets cost at least on this machine.
-    pub(super) floor: Vec<(u64, Cost)>,
+    /// What the same packets cost at least on this machine.
+    pub(super) floor: Vec<Floor>,
 }
 
 /// One height of the ramp. `None` is what could not be measured.
@@ -27,6 +27,14 @@ pub(super) struct Step {
     pub(super) gap_ms_p99: Option<f64>,
     pub(super) server_cpu_percent: Option<f64>,
     pub(super) bottleneck: String,
+}
+
+/// The least for so many viewers.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Floor {
+    pub(super) viewers: u64,
+    pub(super) delivered: Option<f64>,
+    pub(super) cost: Cost,
 }
 
 /// Processor time.
@@ -52,11 +60,14 @@ impl Run {
         let steps = steps.iter().map(|step| Step::from_json(step, clock_error));
         let floor = report["floor"]["steps"].as_array();
         let floor = floor.into_iter().flatten().filter_map(|step| {
-            let cost = Cost {
-                ms_per_viewer_second: step["cpu_ms_per_viewer_second"].as_f64(),
-                us_per_packet: step["cpu_us_per_packet"].as_f64(),
-            };
-            Some((step["viewers"].as_u64()?, cost))
+            Some(Floor {
+                viewers: step["viewers"].as_u64()?,
+                delivered: step["delivered_ratio"].as_f64(),
+                cost: Cost {
+                    ms_per_viewer_second: step["cpu_ms_per_viewer_second"].as_f64(),
+                    us_per_packet: step["cpu_us_per_packet"].as_f64(),
+                },
+            })
         });
         Ok(Run {
             steps: steps.collect::<Result<_, _>>()?,
@@ -83,10 +94,12 @@ impl Run {
         self.steps.iter().find(|step| step.bottleneck != "none")
     }
 
-    /// The floor's cost with so many viewers.
-    pub(super) fn floor_at(&self, viewers: u64) -> Option<Cost> {
-        let found = self.floor.iter().find(|(count, _)| *count == viewers);
-        found.map(|(_, cost)| *cost)
+    /// The floor with so many viewers.
+    pub(super) fn floor_at(&self, viewers: u64) -> Option<Floor> {
+        self.floor
+            .iter()
+            .find(|floor| floor.viewers == viewers)
+            .copied()
     }
 }
 
@@ -195,8 +208,8 @@ mod tests {
             {"viewers": 100, "cpu_ms_per_viewer_second": 0.6, "cpu_us_per_packet": 1.5},
         ]}});
         let run = Run::from_json(&report, 1.0).expect("a report");
-        let cost = run.floor_at(100).expect("a floor");
-        assert_eq!(cost.ms_per_viewer_second, Some(0.6));
+        let floor = run.floor_at(100).expect("a floor");
+        assert_eq!(floor.cost.ms_per_viewer_second, Some(0.6));
         assert_eq!(run.floor_at(99), None);
     }
 

@@ -325,7 +325,8 @@ fn mediamtx(server: Server, lab: &Lab, place: &Placement) -> Result<Serving, Str
     );
     fs::write(&path, configuration).map_err(|error| format!("{}: {error}", path.display()))?;
     let mut command = Command::new("mediamtx");
-    command.arg(&path);
+    // It leaves certificates where it runs.
+    command.arg(&path).current_dir(&lab.folder);
     let mut running = Running::start(&command, &place.server, &lab.log(server.name(), place))?;
     running.wait_until(PATIENCE, || rtsp_answers(rtsp, "", ""))?;
     let mut publisher = Command::new("ffmpeg");
