@@ -4,7 +4,7 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use glassline_client::viewers::{Endpoint, RtspTransport};
+pub use glassline_client::viewers::{Endpoint, RtspTransport};
 use glassline_net::{Options, UdpSocket};
 use url::Url;
 

@@ -13,6 +13,7 @@ use crate::floor::{self, Floor, Traffic};
 use crate::machine;
 use crate::meter;
 use crate::plan::{FloorSource, Plan};
+use crate::quantile;
 use crate::report::{Baseline, Report, csv, table};
 use crate::step::{Join, Step};
 use crate::verdict;
@@ -315,6 +316,7 @@ impl<'a> Ramping<'a> {
         let used = clocks_after.since(&clocks_before);
         let mut step = Step {
             join_ms: joined.figures(),
+            first_failure: self.crowd.first_failure().map(str::to_owned),
             bad_clients: self.plan.bad_clients(viewers),
             stages: self.stages.as_ref().and_then(Stages::now),
             ..used.step(viewers, &account, self.baseline.as_ref())
@@ -443,12 +445,4 @@ impl Joined {
             all: (self.asked > 0).then(|| self.took.as_secs_f64() * 1e3),
         }
     }
-}
-
-/// The value below which `share` (0–1) of `values` lie, nearest rank.
-pub(crate) fn quantile(values: &[f64], share: f64) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let rank = (sorted.len() as f64 * share).ceil().max(1.0);
-    sorted.get(rank as usize - 1).copied()
 }

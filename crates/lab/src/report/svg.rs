@@ -37,8 +37,8 @@ pub fn draw(runs: &[&Report]) -> String {
     let runs = &runs[..runs.len().min(RUNS_MAX)];
     let steps = || runs.iter().flat_map(|run| &run.steps);
     let viewers_max = steps().map(|step| step.viewers).max().unwrap_or(1);
-    let x = Scale::linear(0.0, viewers_max as f64, LEFT, RIGHT);
-    let top = 88.0 + LEGEND_ROW * runs.len() as f64;
+    let x = Scale::wide(viewers_max as f64, LEFT, RIGHT);
+    let top = 102.0 + LEGEND_ROW * runs.len() as f64;
     let height = top + 3.0 * PANEL + 2.0 * BETWEEN + 62.0;
     let mut out = String::new();
     let mut put = |text: &str| {
@@ -112,7 +112,7 @@ fn head(runs: &[&Report]) -> String {
         out += &text(54.0, y, &shortened(&label, 70), "");
     }
     let key = format!(
-        r##"<g font-size="12" fill="{SOFT}" stroke-width="2"><line x1="560" x2="584" y1="75.5" y2="75.5" stroke="{SOFT}" stroke-dasharray="2 4"/><text x="590" y="80">all of the machine</text><circle cx="732" cy="75.5" r="4" fill="#fff" stroke="{SOFT}"/><text x="742" y="80">not the server’s limit</text></g>"##
+        r##"<g font-size="12" fill="{SOFT}" stroke-width="2"><line x1="560" x2="584" y1="75.5" y2="75.5" stroke="{SOFT}" stroke-dasharray="2 4"/><text x="590" y="80">all of the machine</text><circle cx="724" cy="75.5" r="4" fill="#fff" stroke="{SOFT}"/><text x="736" y="80">not the server’s limit</text></g>"##
     );
     out + &key
 }
@@ -163,10 +163,10 @@ fn lines(
 }
 
 fn processor(runs: &[&Report]) -> Panel {
-    let mut all = lines(runs, true, |run, step| {
+    let mut all = lines(runs, false, |_, step| step.server_cpu_percent);
+    all.extend(lines(runs, true, |run, step| {
         Some(step.machine_cpu_percent * run.machine.cores as f64)
-    });
-    all.extend(lines(runs, false, |_, step| step.server_cpu_percent));
+    }));
     Panel {
         title: "Server’s processor time, % of one core",
         scale: Scale::linear,
@@ -259,13 +259,14 @@ impl Panel {
                 r##"<line x1="{LEFT}" x2="{RIGHT}" y1="{at:.1}" y2="{at:.1}" stroke="#c9252d" stroke-width="1" stroke-dasharray="5 4" opacity="0.75"/>"##
             ));
             let style = r##"text-anchor="end" font-size="11" fill="#c9252d""##;
-            put(text(RIGHT, at - 4.0, label, style));
+            put(text(RIGHT, at + 13.0, label, style));
         }
         put(format!(
             r#"<path d="M{LEFT} {:.1}V{bottom:.1}H{RIGHT}" fill="none" stroke="{SOFT}"/>"#,
             top + 6.0
         ));
-        for line in &self.lines {
+        // The first run is on top.
+        for line in self.lines.iter().rev() {
             put(line.draw(x, &y));
         }
         out

@@ -560,12 +560,14 @@ impl Worker {
         if served == Served::Closed
             && let Some(viewer) = self.release(key)
         {
-            if let Some(entry) = self.shared.registry.remove(viewer.id()) {
+            let (session, stream) = (viewer.id().clone(), Arc::clone(viewer.stream()));
+            // Who sees it gone from the registry may rely on all of it being gone.
+            drop(viewer);
+            if let Some(entry) = self.shared.registry.remove(&session) {
                 *entry.home() = Home::Gone;
             }
-            self.shared
-                .board
-                .forget(viewer.stream().name(), viewer.id());
+            // A report that comes between finds it gone and forgets what it wrote.
+            self.shared.board.forget(stream.name(), &session);
         }
         served
     }

@@ -8,10 +8,15 @@ pub(super) struct Scale {
     /// Where `low` and `high` are drawn.
     places: (f64, f64),
     is_logarithmic: bool,
+    /// Between ticks, of even ones.
+    step: f64,
 }
 
 /// About as many ticks as an axis has.
 const TICKS: f64 = 5.0;
+
+/// The same of an axis with room.
+const TICKS_WIDE: f64 = 12.0;
 
 impl Scale {
     /// Even steps; `min` and `max` are widened to whole ticks.
@@ -21,12 +26,22 @@ impl Scale {
         } else {
             (0.0, 1.0)
         };
-        let step = step(max - min);
+        Self::even(min, max, step(max - min, TICKS), (from, to))
+    }
+
+    /// From 0 to at least `max` in even steps, more of them.
+    pub(super) fn wide(max: f64, from: f64, to: f64) -> Self {
+        let max = if max > 0.0 { max } else { 1.0 };
+        Self::even(0.0, max, step(max, TICKS_WIDE), (from, to))
+    }
+
+    fn even(min: f64, max: f64, step: f64, places: (f64, f64)) -> Self {
         Self {
             low: (min / step + 1e-9).floor() * step,
             high: (max / step - 1e-9).ceil() * step,
-            places: (from, to),
+            places,
             is_logarithmic: false,
+            step,
         }
     }
 
@@ -39,6 +54,7 @@ impl Scale {
             high: ticks().find(|tick| *tick >= max).unwrap_or(max),
             places: (from, to),
             is_logarithmic: true,
+            step: 0.0,
         }
     }
 
@@ -59,9 +75,9 @@ impl Scale {
         let values: Vec<f64> = if self.is_logarithmic {
             (-30..60).map(decade_third).filter(within).collect()
         } else {
-            let step = step(high - low);
-            let count = ((high - low) / step).round() as usize;
-            (0..=count).map(|tick| low + tick as f64 * step).collect()
+            let count = ((high - low) / self.step).round() as usize;
+            let tick = |tick| low + tick as f64 * self.step;
+            (0..=count).map(tick).collect()
         };
         values
             .into_iter()
@@ -76,9 +92,9 @@ fn decade_third(index: i32) -> f64 {
     leading * 10f64.powi(index.div_euclid(3))
 }
 
-/// 1, 2, 2.5 or 5 times a power of ten, about a fifth of `span`.
-fn step(span: f64) -> f64 {
-    let rough = span / TICKS;
+/// 1, 2, 2.5 or 5 times a power of ten, so that `span` has at most about `ticks`.
+fn step(span: f64, ticks: f64) -> f64 {
+    let rough = span / ticks;
     let decade = 10f64.powf(rough.log10().floor());
     let leading = [1.0, 2.0, 2.5, 5.0, 10.0];
     let fitting = leading
@@ -118,6 +134,14 @@ mod tests {
             assert_eq!(labels(&scale), wanted, "{min}..{max}");
             assert!(scale.place(min) >= 0.0 && scale.place(max) <= 100.0);
         }
+        let wide = labels(&Scale::wide(300.0, 0.0, 100.0));
+        assert_eq!(
+            wide,
+            [
+                "0", "25", "50", "75", "100", "125", "150", "175", "200", "225", "250", "275",
+                "300"
+            ]
+        );
         let scale = Scale::logarithmic(35.0, 900.0, 100.0, 0.0);
         assert_eq!(labels(&scale), ["20", "50", "100", "200", "500", "1000"]);
         assert!((scale.place(20.0) - 100.0).abs() < 1e-9);
