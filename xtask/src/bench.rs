@@ -2,13 +2,14 @@
 
 use crate::{Failure, install, process};
 
-/// A benchmark of `benches/lab`; its command line is what a report cites.
+/// A benchmark of `benches/lab`, or one with a program of its own (see
+/// [`INSTRUCTIONS`]); its command line is what a report cites.
 struct Recipe {
     name: &'static str,
     about: &'static str,
 }
 
-const RECIPES: [Recipe; 4] = [
+const RECIPES: [Recipe; 5] = [
     Recipe {
         name: "seal",
         about: "nanoseconds per packet: sealing and sending, beside cipher and kernel alone",
@@ -25,7 +26,15 @@ const RECIPES: [Recipe; 4] = [
         name: "first_frame",
         about: "Chromium: navigation to first picture, and delay from source to screen",
     },
+    Recipe {
+        name: INSTRUCTIONS,
+        about: "instructions of the seal-and-send path, against the kept ones (valgrind)",
+    },
 ];
+
+/// Not of the laboratory: it compares instead of measuring, and runs itself under
+/// callgrind.
+const INSTRUCTIONS: &str = "instructions";
 
 /// Runs the named benchmarks, or all; `--list` only names them.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
@@ -42,11 +51,20 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         }
     }
     install::build_tools()?;
+    let is_counted = |name: &String| name == INSTRUCTIONS;
+    if arguments.is_empty() || arguments.iter().any(is_counted) {
+        let bench = ["bench", "--package", "glassline", "--bench", INSTRUCTIONS];
+        process::run(&mut process::cargo(&bench))?;
+    }
+    let measured: Vec<&String> = arguments.iter().filter(|name| !is_counted(name)).collect();
+    if measured.is_empty() && !arguments.is_empty() {
+        return Ok(());
+    }
     // Built before anything is measured, server included: it is a binary of the
     // same package.
     let lab = ["bench", "--package", "glassline", "--bench", "lab"];
     process::run(&mut process::cargo(&[&lab[..], &["--no-run"]].concat()))?;
     let mut cargo = process::cargo(&lab);
-    cargo.arg("--").args(arguments);
+    cargo.arg("--").args(measured);
     Ok(process::run(&mut cargo)?)
 }

@@ -1,0 +1,151 @@
+//! This program under callgrind, and what callgrind counted, by function.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::Counts;
+use crate::cases::{CASES, FENCE, PREFIX};
+
+/// What one case took, all its operations together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Count {
+    /// Instructions of this workspace, its Rust dependencies and std.
+    pub(crate) ours: u64,
+    /// Instructions of aws-lc.
+    pub(crate) cipher: u64,
+    /// Instructions of shared objects: copying, allocating, system calls.
+    pub(crate) libc: u64,
+    /// Calls of the allocator.
+    pub(crate) allocations: u64,
+}
+
+/// Runs every case once under callgrind.
+pub(crate) fn run() -> Result<Counts, String> {
+    let folder = folder()?;
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let mut valgrind = Command::new("valgrind");
+    valgrind
+        .args(["--tool=callgrind", "--quiet"])
+        // Plain text that is read below: no short names, no relative positions.
+        .args(["--compress-strings=no", "--compress-pos=no"])
+        .arg(format!("--dump-after=*{FENCE}*"))
+        .arg(format!("--dump-after=*{PREFIX}*"))
+        .arg(format!("--callgrind-out-file={}/out", folder.display()))
+        .arg(&program)
+        .arg("--role=cases")
+        .stdin(Stdio::null());
+    let status = valgrind.status().map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            "valgrind is not on the PATH; Debian and Fedora have a package of that name".to_owned()
+        }
+        _ => format!("valgrind: {error}"),
+    })?;
+    if !status.success() {
+        return Err(format!("the cases under valgrind ended with {status}"));
+    }
+    let mut counts = Counts::new();
+    for path in dumps(&folder)? {
+        let text =
+            fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        if let Some(name) = case_of(&text) {
+            counts.insert(name, read(&text, &program.display().to_string()));
+        }
+    }
+    Ok(counts)
+}
+
+/// An empty folder beside the binary, `target/instructions`.
+fn folder() -> Result<PathBuf, String> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("instructions");
+    // Dumps of an earlier run would be read as ours.
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    Ok(folder)
+}
+
+fn dumps(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let entries = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    Ok(entries.flatten().map(|entry| entry.path()).collect())
+}
+
+/// Which case a dump is of, by the function that triggered it.
+fn case_of(dump: &str) -> Option<String> {
+    let trigger = dump
+        .lines()
+        .find_map(|line| line.strip_prefix("desc: Trigger: --dump-after="))?;
+    let at = trigger.find(PREFIX)?;
+    let name = &trigger[at + PREFIX.len()..];
+    let found = CASES.iter().find(|case| name.starts_with(case.name))?;
+    Some(found.name.to_owned())
+}
+
+/// Sums a dump: every `fn=` is followed by its own cost, and by one inclusive
+/// cost after each `calls=`, which is somebody else's.
+fn read(dump: &str, program: &str) -> Count {
+    let mut count = Count::default();
+    let (mut object, mut file, mut function, mut callee) = ("", "", "", "");
+    let mut inclusive = false;
+    let mut by_function: BTreeMap<&str, u64> = BTreeMap::new();
+    for line in dump.lines() {
+        if let Some(name) = line.strip_prefix("ob=") {
+            object = name;
+        } else if let Some(name) = line.strip_prefix("fl=") {
+            file = name;
+        } else if let Some(name) = line.strip_prefix("fn=") {
+            function = name;
+        } else if let Some(name) = line.strip_prefix("cfn=") {
+            callee = name;
+        } else if let Some(rest) = line.strip_prefix("calls=") {
+            inclusive = true;
+            if matches!(
+                callee,
+                "malloc" | "calloc" | "realloc" | "aligned_alloc" | "posix_memalign"
+            ) {
+                let calls = rest
+                    .split(' ')
+                    .next()
+                    .and_then(|text| text.parse::<u64>().ok());
+                count.allocations += calls.unwrap_or(0);
+            }
+        } else if line.starts_with(|first: char| first.is_ascii_digit()) {
+            if std::mem::take(&mut inclusive) {
+                continue;
+            }
+            let cost = line
+                .split(' ')
+                .nth(1)
+                .and_then(|text| text.parse::<u64>().ok());
+            let cost = cost.unwrap_or(0);
+            let class = if object != program {
+                &mut count.libc
+            } else if is_cipher(function, file) {
+                &mut count.cipher
+            } else {
+                *by_function.entry(function).or_default() += cost;
+                &mut count.ours
+            };
+            *class += cost;
+        }
+    }
+    if std::env::var_os("INSTRUCTIONS_BY_FUNCTION").is_some() {
+        print_largest(&by_function);
+    }
+    count
+}
+
+/// Which functions a count is made of, to find what changed.
+fn print_largest(by_function: &BTreeMap<&str, u64>) {
+    let mut largest: Vec<_> = by_function.iter().collect();
+    largest.sort_by_key(|(_, cost)| std::cmp::Reverse(**cost));
+    for (name, cost) in largest.iter().take(12) {
+        println!("  {cost:>10} {name}");
+    }
+}
+
+/// aws-lc prefixes its global symbols with its version; its own functions show in
+/// their files' paths.
+fn is_cipher(function: &str, file: &str) -> bool {
+    function.starts_with("aws_lc_") || file.contains("aws-lc")
+}

@@ -1,0 +1,109 @@
+//! What is counted. Every case runs once unseen, to warm what fills on first use,
+//! and once inside a function that callgrind knows by its name.
+
+use std::hint::black_box;
+
+use crate::lab::{Lab, PACKETS, SESSIONS};
+
+/// A case by name.
+pub(crate) struct Case {
+    /// Its function's name without [`PREFIX`], and its key in the baseline.
+    pub(crate) name: &'static str,
+    /// What one operation is.
+    pub(crate) about: &'static str,
+    /// Operations that are counted together.
+    pub(crate) operations: usize,
+    run: fn(&mut Lab) -> u64,
+    counted: fn(&mut Lab) -> u64,
+}
+
+/// What callgrind looks for.
+pub(crate) const PREFIX: &str = "counted_";
+/// Where it begins to count.
+pub(crate) const FENCE: &str = "count_from_here";
+
+/// Defines `counted_NAME`, which callgrind watches.
+macro_rules! counted {
+    ($($counted:ident => $run:ident;)*) => {
+        $(
+            #[inline(never)]
+            fn $counted(lab: &mut Lab) -> u64 {
+                // Something is left to do behind the call: no jump instead of it.
+                black_box(lab.$run()).wrapping_add(1)
+            }
+        )*
+    };
+}
+
+counted! {
+    counted_seal => seal;
+    counted_send => send;
+    counted_retransmit => retransmit;
+    counted_report => receiver_reports;
+    counted_feedback => transport_feedback;
+    counted_stun => keep_alives;
+}
+
+pub(crate) const CASES: &[Case] = &[
+    Case {
+        name: "seal",
+        about: "seal a packet",
+        operations: SESSIONS * PACKETS,
+        run: Lab::seal,
+        counted: counted_seal,
+    },
+    Case {
+        name: "send",
+        about: "seal and send one",
+        operations: SESSIONS * PACKETS,
+        run: Lab::send,
+        counted: counted_send,
+    },
+    Case {
+        name: "retransmit",
+        about: "seal one again (RTX)",
+        operations: SESSIONS,
+        run: Lab::retransmit,
+        counted: counted_retransmit,
+    },
+    Case {
+        name: "report",
+        about: "a receiver report",
+        operations: SESSIONS,
+        run: Lab::receiver_reports,
+        counted: counted_report,
+    },
+    Case {
+        name: "feedback",
+        about: "a TWCC feedback",
+        operations: SESSIONS,
+        run: Lab::transport_feedback,
+        counted: counted_feedback,
+    },
+    Case {
+        name: "stun",
+        about: "a STUN keep-alive",
+        operations: SESSIONS,
+        run: Lab::keep_alives,
+        counted: counted_stun,
+    },
+];
+
+/// Runs all, as a child of callgrind.
+pub(crate) fn run() -> Result<(), String> {
+    let mut lab = Lab::new()?;
+    for case in CASES {
+        (case.run)(&mut lab);
+        lab.refill();
+        count_from_here();
+        black_box((case.counted)(&mut lab));
+        lab.refill();
+    }
+    Ok(())
+}
+
+/// Callgrind writes what it counted until here to a file of its own.
+#[inline(never)]
+fn count_from_here() {
+    black_box(());
+}

@@ -1,0 +1,340 @@
+//! Sessions in memory, in virtual time, with what their viewers send at hand.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use glassline_media::{Codec, Track, VideoParameters, WallClock};
+use glassline_net::{Sent, Transmit};
+use glassline_webrtc::demux::is_rtcp;
+use glassline_webrtc::{
+    AcceptConfig, Certificate, DatagramKind, DialConfig, Kinds, ReceiveMode, Secrets, Session,
+    classify,
+};
+
+use crate::counters::Counters;
+use crate::outbox::{Outbox, Route, Sink};
+
+/// Enough that what is done once per burst is spread as on a busy shard.
+pub(crate) const SESSIONS: usize = 64;
+/// A picture of 3 Mbit/s at 30 frames a second.
+pub(crate) const PACKETS: usize = 12;
+const PAYLOAD_BYTES: usize = 1100;
+
+/// Takes everything at once.
+pub(crate) struct Null;
+
+impl Sink for Null {
+    fn send_batch(&self, transmits: &[Transmit<'_>]) -> Sent {
+        Sent {
+            transmits: transmits.len(),
+            offset: 0,
+            bytes: transmits.iter().map(|it| it.contents.len()).sum(),
+            stopped: None,
+        }
+    }
+}
+
+/// What a viewer sends while it watches.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Report,
+    Feedback,
+    Stun,
+}
+
+const KINDS: [Kind; 3] = [Kind::Report, Kind::Feedback, Kind::Stun];
+
+/// Both ends of one session.
+struct Ends {
+    server: Session,
+    client: Session,
+    /// The next datagram of each kind, on its way to the server.
+    waiting: [Option<Vec<u8>>; 3],
+}
+
+/// 64 viewers of one stream.
+pub(crate) struct Lab {
+    ends: Vec<Ends>,
+    outbox: Outbox<Null>,
+    now: Instant,
+    payloads: Vec<Vec<u8>>,
+    scratch: Vec<u8>,
+    timestamp: u32,
+}
+
+const SERVER: SocketAddr = address(1, 8189);
+const CLIENT: SocketAddr = address(2, 40_000);
+
+const fn address(last: u8, port: u16) -> SocketAddr {
+    use std::net::{IpAddr, Ipv4Addr};
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, last)), port)
+}
+
+const ROUTE: Route = Route {
+    destination: CLIENT,
+    source: None,
+};
+
+impl Lab {
+    pub(crate) fn new() -> Result<Self, String> {
+        let start = Instant::now();
+        let certificates = [certificate()?, certificate()?];
+        let ends: Result<Vec<Ends>, String> = (0..SESSIONS)
+            .map(|number| Ends::connected(&certificates, number, start))
+            .collect();
+        let mut lab = Self {
+            ends: ends?,
+            outbox: Outbox::new(Null, Arc::new(Counters::default())),
+            now: start + HANDSHAKE,
+            payloads: (0..PACKETS).map(|n| vec![n as u8; PAYLOAD_BYTES]).collect(),
+            scratch: vec![0; PACKETS * 1500],
+            timestamp: 0,
+        };
+        lab.refill();
+        Ok(lab)
+    }
+
+    /// Lets viewers watch two pictures and then live on until each has sent one
+    /// datagram of every kind, which wait to be counted.
+    pub(crate) fn refill(&mut self) {
+        self.timestamp = self.timestamp.wrapping_add(3000);
+        let mut latest = self.now;
+        for ends in &mut self.ends {
+            latest = latest.max(ends.refill(self.now, &self.payloads, self.timestamp));
+        }
+        self.now = latest;
+    }
+
+    /// Seals one picture for every session.
+    pub(crate) fn seal(&mut self) -> u64 {
+        let mut bytes = 0;
+        for ends in &mut self.ends {
+            for (place, payload) in self.payloads.iter().enumerate() {
+                let marker = place + 1 == PACKETS;
+                let out = &mut self.scratch[place * 1500..];
+                let sealed = ends
+                    .server
+                    .seal(0, self.timestamp, marker, payload, self.now, out);
+                bytes += sealed.expect("connected").len;
+            }
+        }
+        bytes as u64
+    }
+
+    /// Seals one picture for every session into the outbox, and sends it.
+    pub(crate) fn send(&mut self) -> u64 {
+        let (timestamp, now) = (self.timestamp, self.now);
+        for ends in &mut self.ends {
+            let mut batch = self.outbox.batch(ROUTE);
+            for (place, payload) in self.payloads.iter().enumerate() {
+                let marker = place + 1 == PACKETS;
+                batch.push(|out| {
+                    let sealed = ends.server.seal(0, timestamp, marker, payload, now, out);
+                    sealed.map_or(0, |sealed| sealed.len)
+                });
+            }
+            drop(batch);
+            if self.outbox.is_ripe() {
+                self.outbox.flush();
+            }
+        }
+        self.outbox.flush();
+        0
+    }
+
+    /// Seals the last packet of every session again.
+    pub(crate) fn retransmit(&mut self) -> u64 {
+        let payload = &self.payloads[PACKETS - 1];
+        let mut bytes = 0;
+        for ends in &mut self.ends {
+            let next = ends.server.senders()[0].next_sequence();
+            let last = next.expect("connected") - 1;
+            let sealed = ends.server.seal_retransmission(
+                0,
+                last,
+                self.timestamp,
+                true,
+                payload,
+                self.now,
+                &mut self.scratch,
+            );
+            bytes += sealed.expect("sent before, RTX agreed");
+        }
+        bytes as u64
+    }
+
+    pub(crate) fn receiver_reports(&mut self) -> u64 {
+        self.take(Kind::Report)
+    }
+
+    pub(crate) fn transport_feedback(&mut self) -> u64 {
+        self.take(Kind::Feedback)
+    }
+
+    pub(crate) fn keep_alives(&mut self) -> u64 {
+        self.take(Kind::Stun)
+    }
+
+    /// Hands every session the datagram that waits, as a shard does.
+    fn take(&mut self, kind: Kind) -> u64 {
+        let mut events = 0;
+        for ends in &mut self.ends {
+            let datagram = ends.waiting[kind as usize].take();
+            let mut datagram = datagram.expect("refilled");
+            let server = &mut ends.server;
+            let taken = server.handle_datagram(self.now, CLIENT, SERVER, &mut datagram);
+            assert!(taken.is_ok(), "{:?}", taken.err());
+            while server.poll_event().is_some() {
+                events += 1;
+            }
+            while server.poll_transmit(&mut self.scratch).is_some() {
+                events += 1;
+            }
+            events += u64::from(server.poll_timeout().is_some());
+        }
+        // They are cut to the datagram.
+        self.scratch.resize(PACKETS * 1500, 0);
+        events
+    }
+}
+
+/// Virtual time for two sessions in memory to connect.
+const HANDSHAKE: Duration = Duration::from_millis(500);
+/// A viewer sends a STUN request every few seconds.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+impl Ends {
+    fn connected(
+        [ours, theirs]: &[Arc<Certificate>; 2],
+        number: usize,
+        start: Instant,
+    ) -> Result<Self, String> {
+        let wall = WallClock::new(start, Duration::from_secs(1_700_000_000));
+        let secrets = |end: u8| {
+            let mut seed = [end; 32];
+            seed[..8].copy_from_slice(&number.to_be_bytes());
+            Secrets::expand(&seed)
+        };
+        let dialled = DialConfig {
+            certificate: Arc::clone(theirs),
+            local: vec![CLIENT],
+            secrets: secrets(1),
+            wall,
+            receive: Kinds::ALL,
+            mode: ReceiveMode::CountOnly,
+        };
+        let (client, offer) = Session::dial(dialled, start);
+        let tracks = [
+            Track::h264(VideoParameters {
+                sps: vec![0x67, 0x42, 0xc0, 0x1f, 0xda],
+                ..VideoParameters::default()
+            }),
+            Track::audio(Codec::Opus, 2),
+        ];
+        let accepted = AcceptConfig {
+            certificate: Arc::clone(ours),
+            local: vec![SERVER],
+            secrets: secrets(2),
+            wall,
+            tracks: &tracks,
+        };
+        let (server, answer) =
+            Session::accept(accepted, &offer, start).map_err(|error| error.to_string())?;
+        let mut ends = Self {
+            server,
+            client,
+            waiting: Default::default(),
+        };
+        let answered = ends.client.set_answer(&answer, start);
+        answered.map_err(|error| error.to_string())?;
+        for step in 0..100 {
+            ends.exchange(start + HANDSHAKE * step / 100, false);
+        }
+        if ends.server.is_connected() && ends.client.is_connected() {
+            Ok(ends)
+        } else {
+            Err("two sessions in memory do not connect".to_owned())
+        }
+    }
+
+    /// Two pictures, then time passes until one datagram of each kind waits;
+    /// returns the time then.
+    fn refill(&mut self, from: Instant, payloads: &[Vec<u8>], timestamp: u32) -> Instant {
+        for kind in KINDS {
+            if let Some(mut late) = self.waiting[kind as usize].take() {
+                let _ = self.server.handle_datagram(from, CLIENT, SERVER, &mut late);
+            }
+        }
+        let mut out = vec![0; 1500];
+        for picture in [timestamp.wrapping_sub(1500), timestamp] {
+            for (place, payload) in payloads.iter().enumerate() {
+                let marker = place + 1 == payloads.len();
+                let sealed = self
+                    .server
+                    .seal(0, picture, marker, payload, from, &mut out);
+                let len = sealed.expect("connected").len;
+                let _ = self
+                    .client
+                    .handle_datagram(from, SERVER, CLIENT, &mut out[..len]);
+            }
+        }
+        let mut now = from;
+        while self.waiting.iter().any(Option::is_none) {
+            self.exchange(now, true);
+            let next = [self.server.poll_timeout(), self.client.poll_timeout()];
+            let next = next.into_iter().flatten().min().expect("both live");
+            now = next.max(now + Duration::from_millis(1));
+            assert!(now < from + PATIENCE, "a viewer is silent");
+        }
+        now
+    }
+
+    /// Lets both ends act and brings what they send over, but for the first of
+    /// each kind to the server if it is to be `kept`.
+    fn exchange(&mut self, now: Instant, kept: bool) {
+        self.server.handle_timeout(now);
+        self.client.handle_timeout(now);
+        let mut out = Vec::new();
+        loop {
+            let mut quiet = true;
+            while self.client.poll_transmit(&mut out).is_some() {
+                quiet = false;
+                let place = kind(&out).map(|kind| kind as usize);
+                if let Some(place) = place.filter(|_| kept)
+                    && self.waiting[place].is_none()
+                {
+                    self.waiting[place] = Some(out.clone());
+                } else {
+                    // Refusals repeat what the other end will say.
+                    let _ = self.server.handle_datagram(now, CLIENT, SERVER, &mut out);
+                }
+            }
+            while self.server.poll_transmit(&mut out).is_some() {
+                quiet = false;
+                let _ = self.client.handle_datagram(now, SERVER, CLIENT, &mut out);
+            }
+            while self.server.poll_event().is_some() || self.client.poll_event().is_some() {}
+            if quiet {
+                return;
+            }
+        }
+    }
+}
+
+/// Feedback follows a report without blocks; RTCP's first word is in clear.
+fn kind(datagram: &[u8]) -> Option<Kind> {
+    match classify(datagram[0]) {
+        DatagramKind::Stun if datagram[..2] == [0, 1] => Some(Kind::Stun),
+        DatagramKind::Rtp if is_rtcp(datagram) => match datagram[0] & 0x1f {
+            0 => Some(Kind::Feedback),
+            _ => Some(Kind::Report),
+        },
+        _ => None,
+    }
+}
+
+fn certificate() -> Result<Arc<Certificate>, String> {
+    let certificate = Certificate::generate().map_err(|error| error.to_string())?;
+    Ok(Arc::new(certificate))
+}
