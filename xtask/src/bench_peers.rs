@@ -117,7 +117,8 @@ fn compare(options: &Options, lab: &Lab, place: &Placement) -> Comparison {
         let report = lab.report(*server, place.layout, "json");
         let run = measure(*server, options, lab, place, &measured);
         match &run {
-            Ok(_) => measured.push(report),
+            Ok(_) if server.is_drawn() => measured.push(report),
+            Ok(_) => {}
             Err(reason) => println!("skipped {}: {reason}", server.name()),
         }
         runs.push((server.name().to_owned(), run));
@@ -159,14 +160,20 @@ fn measure(
         generator.arg(format!("--{kind}")).arg(path);
     }
     if server == Server::Glassline {
-        generator.arg("--floor");
+        let files = (lab.media.video.display(), lab.media.audio.display());
+        generator.arg(format!("--floor={},{}", files.0, files.1));
         for other in earlier {
             generator.arg("--overlay").arg(other);
         }
     }
     let ended = running::run_in_view(&generator, &place.generator, options.patience());
     drop(serving);
-    match (Run::read(&report, server.clock_error()), ended) {
+    if let Some(error) = server.clock_error()
+        && report.is_file()
+    {
+        results::correct_clock(&report, error)?;
+    }
+    match (Run::read(&report), ended) {
         (Ok(run), Ok(())) => Ok(run),
         (Ok(run), Err(reason)) => {
             println!("{}: {reason}; its report is used", server.name());

@@ -1,13 +1,10 @@
 //! The comparison as a table, and its place in `docs/benchmarks.md`.
 
-use super::results::{Run, Step};
+use super::results::{COMPARABLE, Run, Step};
 
 /// What stands between these is ours to write; the rest of the file is not.
 const BEGIN: &str = "<!-- written by `cargo xtask bench-peers`: begin -->";
 const END: &str = "<!-- written by `cargo xtask bench-peers`: end -->";
-
-/// A cost is compared only where both servers delivered this much.
-const COMPARABLE: f64 = 0.99;
 
 /// Whose cost the others are compared with.
 const OURS: &str = "glassline";
@@ -95,7 +92,7 @@ impl Comparison {
             },
             limit.map_or_else(
                 || "none".to_owned(),
-                |step| format!("{} at {}", step.bottleneck, step.viewers),
+                |(side, viewers)| format!("{side} at {viewers}"),
             ),
         ]
     }

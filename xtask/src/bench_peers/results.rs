@@ -5,6 +5,33 @@ use std::path::Path;
 
 use serde_json::Value;
 
+/// A server's cost counts, and it keeps up, where it delivered this much.
+pub(super) const COMPARABLE: f64 = 0.99;
+
+/// Corrects a report of a server whose RTP clock runs `clock_error` times as fast as
+/// its media, so that tables and pictures show what was delivered.
+pub(super) fn correct_clock(path: &Path, clock_error: f64) -> Result<(), String> {
+    let mut report = report(path)?;
+    divide_ratios(&mut report, clock_error);
+    fs::write(path, format!("{report:#}\n")).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn divide_ratios(report: &mut Value, by: f64) {
+    for step in report["steps"].as_array_mut().into_iter().flatten() {
+        for name in ["delivered_ratio", "slowest_viewer_ratio"] {
+            if let Some(ratio) = step[name].as_f64() {
+                step[name] = (ratio / by).into();
+            }
+        }
+    }
+}
+
+fn report(path: &Path) -> Result<Value, String> {
+    let failed = |what: String| format!("{}: {what}", path.display());
+    let text = fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
+    serde_json::from_str(&text).map_err(|error| failed(error.to_string()))
+}
+
 /// A run against one server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Run {
@@ -45,19 +72,15 @@ pub(super) struct Cost {
 }
 
 impl Run {
-    /// Reads a report; `clock_error` is how much faster than its media this
-    /// server's RTP clock runs.
-    pub(super) fn read(path: &Path, clock_error: f64) -> Result<Run, String> {
-        let failed = |what: String| format!("{}: {what}", path.display());
-        let text = fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
-        let report: Value =
-            serde_json::from_str(&text).map_err(|error| failed(error.to_string()))?;
-        Run::from_json(&report, clock_error).map_err(failed)
+    /// Reads a report.
+    pub(super) fn read(path: &Path) -> Result<Run, String> {
+        let report = report(path)?;
+        Run::from_json(&report).map_err(|error| format!("{}: {error}", path.display()))
     }
 
-    fn from_json(report: &Value, clock_error: f64) -> Result<Run, String> {
+    fn from_json(report: &Value) -> Result<Run, String> {
         let steps = report["steps"].as_array().ok_or("there are no `steps`")?;
-        let steps = steps.iter().map(|step| Step::from_json(step, clock_error));
+        let steps = steps.iter().map(Step::from_json);
         let floor = report["floor"]["steps"].as_array();
         let floor = floor.into_iter().flatten().filter_map(|step| {
             Some(Floor {
@@ -89,9 +112,13 @@ impl Run {
             .max()
     }
 
-    /// The first step in which somebody was at a limit.
-    pub(super) fn first_limit(&self) -> Option<&Step> {
-        self.steps.iter().find(|step| step.bottleneck != "none")
+    /// The first step in which somebody was at a limit, and who.
+    pub(super) fn first_limit(&self) -> Option<(&str, u64)> {
+        self.steps.iter().find_map(|step| match &*step.bottleneck {
+            "none" if step.delivered >= COMPARABLE => None,
+            "none" => Some(("fell behind", step.viewers)),
+            side => Some((side, step.viewers)),
+        })
     }
 
     /// The floor with so many viewers.
@@ -104,9 +131,9 @@ impl Run {
 }
 
 impl Step {
-    fn from_json(step: &Value, clock_error: f64) -> Result<Step, String> {
+    fn from_json(step: &Value) -> Result<Step, String> {
         let viewers = step["viewers"].as_u64().ok_or("a step without `viewers`")?;
-        let ratio = step["delivered_ratio"].as_f64().unwrap_or(0.0) / clock_error;
+        let ratio = step["delivered_ratio"].as_f64().unwrap_or(0.0);
         let connected = step["connected"].as_u64().unwrap_or(viewers).min(viewers);
         let share = if viewers == 0 {
             1.0
@@ -149,14 +176,14 @@ mod tests {
         })
     }
 
-    fn run(steps: &[Value], clock_error: f64) -> Run {
+    fn run(steps: &[Value]) -> Run {
         let report = json!({"label": "x", "steps": steps, "floor": null, "verdict": ""});
-        Run::from_json(&report, clock_error).expect("a report")
+        Run::from_json(&report).expect("a report")
     }
 
     #[test]
     fn a_step_is_read() {
-        let run = run(&[step(100, 100, 0.998, "none")], 1.0);
+        let run = run(&[step(100, 100, 0.998, "none")]);
         let step = run.at(100).expect("the step");
         assert_eq!(step.cost.ms_per_viewer_second, Some(4.4));
         assert_eq!(step.cost.us_per_packet, Some(10.7));
@@ -169,7 +196,7 @@ mod tests {
     #[test]
     fn what_was_not_measured_is_absent() {
         let bare = json!({"viewers": 5, "delivered_ratio": 1.0, "server_cpu_percent": null});
-        let run = run(&[bare], 1.0);
+        let run = run(&[bare]);
         let step = run.at(5).expect("the step");
         assert_eq!(step.cost, Cost::default());
         assert_eq!(step.bottleneck, "none");
@@ -178,28 +205,27 @@ mod tests {
 
     #[test]
     fn the_most_viewers_are_those_that_really_were_served() {
-        let run = run(
-            &[
-                step(0, 0, 1.0, "none"),
-                step(25, 25, 0.9995, "none"),
-                step(50, 50, 0.995, "none"),
-                step(75, 30, 1.0, "server"),
-                step(100, 100, 0.4, "machine"),
-            ],
-            1.0,
-        );
+        let run = run(&[
+            step(0, 0, 1.0, "none"),
+            step(25, 25, 0.9995, "none"),
+            step(50, 50, 0.995, "none"),
+            step(75, 30, 1.0, "server"),
+            step(100, 100, 0.4, "machine"),
+        ]);
         assert_eq!(run.most(0.99), Some(50));
         assert_eq!(run.most(0.999), Some(25));
-        assert_eq!(run.first_limit().map(|step| step.viewers), Some(75));
+        assert_eq!(run.first_limit(), Some(("server", 75)));
     }
 
     #[test]
     fn a_clock_that_runs_fast_does_not_count_as_delivery() {
-        let run = run(
-            &[step(25, 25, 30.3, "none"), step(50, 50, 15.0, "server")],
-            30.3,
-        );
+        let steps = [step(25, 25, 30.3, "none"), step(50, 50, 15.0, "none")];
+        let mut report = json!({"label": "x", "steps": steps});
+        divide_ratios(&mut report, 30.3);
+        let run = Run::from_json(&report).expect("a report");
         assert_eq!(run.most(0.99), Some(25));
+        assert_eq!(run.first_limit(), Some(("fell behind", 50)));
+        assert_eq!(report["label"], "x");
     }
 
     #[test]
@@ -207,7 +233,7 @@ mod tests {
         let report = json!({"steps": [], "floor": {"steps": [
             {"viewers": 100, "cpu_ms_per_viewer_second": 0.6, "cpu_us_per_packet": 1.5},
         ]}});
-        let run = Run::from_json(&report, 1.0).expect("a report");
+        let run = Run::from_json(&report).expect("a report");
         let floor = run.floor_at(100).expect("a floor");
         assert_eq!(floor.cost.ms_per_viewer_second, Some(0.6));
         assert_eq!(run.floor_at(99), None);
@@ -215,7 +241,7 @@ mod tests {
 
     #[test]
     fn what_is_no_report_is_refused() {
-        assert!(Run::from_json(&json!({}), 1.0).is_err());
-        assert!(Run::from_json(&json!({"steps": [{}]}), 1.0).is_err());
+        assert!(Run::from_json(&json!({})).is_err());
+        assert!(Run::from_json(&json!({"steps": [{}]})).is_err());
     }
 }

@@ -104,13 +104,15 @@ impl Server {
         }
     }
 
-    /// Seconds of RTP time per second of media. The published file-bench stamps the
-    /// NAL units of 33 ms ticks a second apart.
-    pub(super) fn clock_error(self) -> f64 {
-        match self {
-            Server::PionReference => 1_000.0 / 33.0,
-            _ => 1.0,
-        }
+    /// Seconds of RTP time per second of media, where that is not 1. The published
+    /// file-bench stamps the NAL units of 33 ms ticks a second apart.
+    pub(super) fn clock_error(self) -> Option<f64> {
+        (self == Server::PionReference).then_some(1_000.0 / 33.0)
+    }
+
+    /// Whether it is in Glassline's picture, which has room for seven others.
+    pub(super) fn is_drawn(self) -> bool {
+        !matches!(self, Server::GstRtspUdp | Server::MediaMtxRtsp)
     }
 
     /// Installs or builds it.
