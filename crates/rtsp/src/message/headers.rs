@@ -72,10 +72,11 @@ impl Headers {
         let Some((_, value)) = self.fields.last_mut() else {
             return false;
         };
+        let text = single_line(text);
         if !value.is_empty() && !text.is_empty() {
             value.push(' ');
         }
-        value.push_str(&single_line(text));
+        value.push_str(&text);
         true
     }
 }

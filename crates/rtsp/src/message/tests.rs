@@ -61,6 +61,8 @@ fn what_implementations_do_beside_the_rfc_is_read() {
     assert_eq!(odd.headers.cseq(), Some(7));
     assert_eq!(odd.headers.get("Session"), Some("abc"));
     assert_eq!(odd.headers.get("X-Long"), Some("one two"));
+    let nothing = response("RTSP/1.0 200 OK\r\nA: b\r\n\t\u{1}\r\n\r\n");
+    assert_eq!(nothing.headers.get("A"), Some("b"), "nothing was folded on");
     let spaced = request("DESCRIBE rtsp://h/my camera  RTSP/1.0\r\n\r\n");
     assert_eq!(spaced.uri, "rtsp://h/my camera");
     let latin = response("RTSP/1.0 404 Gibt's nicht\r\nServer: K\u{fc}che\r\n\r\n");
