@@ -16,6 +16,7 @@
 mod abuse;
 mod check;
 mod handshake;
+mod isolation;
 mod kernel;
 mod latency;
 mod loss;
