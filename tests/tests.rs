@@ -11,8 +11,10 @@
 
 mod aiortc;
 mod browser;
+mod churn;
 mod commands;
 mod files;
+mod guest;
 mod http;
 mod peers;
 mod process;
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
         commands::TESTS,
         signalling::TESTS,
         viewers::TESTS,
+        churn::TESTS,
         aiortc::TESTS,
         rtsp::TESTS,
         browser::TESTS,

@@ -17,6 +17,7 @@
     reason = "benchmarks measure real time, with real sockets"
 )]
 
+mod churn;
 mod first_frame;
 mod floor;
 mod generator;
@@ -31,8 +32,9 @@ mod sink;
 mod viewers;
 
 // The tests drive the same programs.
+#[path = "../../tests/guest.rs"]
+mod guest;
 #[path = "../../tests/http.rs"]
-#[expect(dead_code, reason = "shared with the tests, which use more of it")]
 mod http;
 #[path = "../../tests/peers.rs"]
 #[expect(dead_code, reason = "shared with the tests, which use more of it")]
@@ -52,7 +54,7 @@ struct Recipe {
     run: fn() -> Result<(), String>,
 }
 
-const RECIPES: [Recipe; 4] = [
+const RECIPES: [Recipe; 5] = [
     Recipe {
         name: "seal",
         run: seal::run,
@@ -64,6 +66,10 @@ const RECIPES: [Recipe; 4] = [
     Recipe {
         name: "viewers",
         run: viewers::run,
+    },
+    Recipe {
+        name: "churn",
+        run: churn::run,
     },
     Recipe {
         name: "first_frame",

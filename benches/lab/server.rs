@@ -34,8 +34,13 @@ impl Server {
 
     /// Serves `media`, and lets many viewers of one address in at once.
     pub(crate) fn serve(media: &Media) -> Result<Self, String> {
+        Self::limited(media, LIMITS)
+    }
+
+    /// Serves `media` with `limits`, a line of configuration.
+    pub(crate) fn limited(media: &Media, limits: &str) -> Result<Self, String> {
         let path = report::folder()?.join("glassline.yml");
-        fs::write(&path, LIMITS).map_err(|error| format!("{}: {error}", path.display()))?;
+        fs::write(&path, limits).map_err(|error| format!("{}: {error}", path.display()))?;
         let source = format!("{}={}", media.name, media.source);
         let path = path.display().to_string();
         let server = Self::start(&["serve", &path, "--source", &source])?;

@@ -9,7 +9,7 @@ struct Recipe {
     about: &'static str,
 }
 
-const RECIPES: [Recipe; 5] = [
+const RECIPES: [Recipe; 6] = [
     Recipe {
         name: "seal",
         about: "nanoseconds per packet: sealing and sending, beside cipher and kernel alone",
@@ -21,6 +21,10 @@ const RECIPES: [Recipe; 5] = [
     Recipe {
         name: "viewers",
         about: "what 1 to 300 viewers cost the server, beside the least it could be",
+    },
+    Recipe {
+        name: "churn",
+        about: "ten thousand viewers come and go in every way: what is left behind",
     },
     Recipe {
         name: "first_frame",

@@ -1,0 +1,110 @@
+//! Ten thousand viewers come and go, in every way in which viewers leave: what is
+//! left behind.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::guest::visits;
+use crate::machine;
+use crate::media;
+use crate::process::eventually;
+use crate::processor::{Usage, resident_bytes};
+use crate::report::{self, Table};
+use crate::server::Server;
+
+/// The first round fills what stays; the others should need no more.
+const ROUNDS: usize = 5;
+const VISITS_PER_ROUND: usize = 2_000;
+const AT_A_TIME: usize = 16;
+
+/// All come from one address, and two fifths of them never finish.
+const LIMITS: &str = "limits: {half_open: 5000, half_open_per_address: 5000, handshake_s: 3}\n";
+
+/// Who vanished is given up after 15 to 20 s of silence.
+const FORGET: Duration = Duration::from_secs(60);
+
+/// Growth of memory per visit, from the first round's end to the last's, that
+/// fails: no table entry is as small as that.
+const BYTES_PER_VISIT_MAX: f64 = 200.0;
+/// More descriptors than after the first round: a kept-alive connection or two.
+const FDS_MORE_MAX: u64 = 4;
+
+/// What the server has after a round, when everybody is gone.
+struct Left {
+    rss_bytes: u64,
+    open_fds: u64,
+    seconds: f64,
+    cpu_ms_per_visit: f64,
+}
+
+pub(crate) fn run() -> Result<(), String> {
+    let machine = machine::describe();
+    let media = media::sound();
+    let server = Server::limited(&media, LIMITS)?;
+    let url = server.url(&format!("/{}/whep", media.name));
+    let mut rounds = Vec::new();
+    for _ in 0..ROUNDS {
+        let (began, before) = (Instant::now(), Usage::of(server.id())?);
+        visits(&url, VISITS_PER_ROUND, AT_A_TIME)?;
+        let took = began.elapsed();
+        let cpu = Usage::of(server.id())?.since(&before);
+        eventually(FORGET, || nobody_stays(&server))?;
+        rounds.push(Left {
+            rss_bytes: resident_bytes(server.id())?,
+            open_fds: server.metric("glassline_open_fds")? as u64,
+            seconds: took.as_secs_f64(),
+            cpu_ms_per_visit: cpu.as_secs_f64() * 1e3 / VISITS_PER_ROUND as f64,
+        });
+    }
+    let mut table = Table::new(&["visits", "RSS kB", "descriptors", "s", "CPU ms/visit"]);
+    for (round, left) in rounds.iter().enumerate() {
+        table.row(vec![
+            ((round + 1) * VISITS_PER_ROUND).to_string(),
+            (left.rss_bytes / 1024).to_string(),
+            left.open_fds.to_string(),
+            format!("{:.1}", left.seconds),
+            format!("{:.2}", left.cpu_ms_per_visit),
+        ]);
+    }
+    table.print();
+    let (first, last) = (&rounds[0], &rounds[ROUNDS - 1]);
+    let visits = ((ROUNDS - 1) * VISITS_PER_ROUND) as f64;
+    let growth = (last.rss_bytes as f64 - first.rss_bytes as f64) / visits;
+    println!(
+        "{} visits, a fifth each by DELETE, by DTLS, vanished, given up in the handshake, never \
+         arrived; {growth:.0} B of RSS per visit since the first round; no session, half-open \
+         place or viewer left",
+        ROUNDS * VISITS_PER_ROUND
+    );
+    let results = json!({
+        "visits": ROUNDS * VISITS_PER_ROUND,
+        "rss_bytes": rounds.iter().map(|left| left.rss_bytes).collect::<Vec<_>>(),
+        "open_fds": rounds.iter().map(|left| left.open_fds).collect::<Vec<_>>(),
+        "rss_bytes_per_visit": growth,
+        "server_cpu_ms_per_visit":
+            rounds.iter().map(|left| left.cpu_ms_per_visit).collect::<Vec<_>>(),
+    });
+    report::write("churn", &machine, &results)?;
+    if growth > BYTES_PER_VISIT_MAX {
+        return Err(format!("memory leaks: {growth:.0} B per visit"));
+    }
+    if last.open_fds > first.open_fds + FDS_MORE_MAX {
+        return Err("file descriptors leak".to_owned());
+    }
+    Ok(())
+}
+
+fn nobody_stays(server: &Server) -> Result<(), String> {
+    for name in [
+        "glassline_sessions",
+        "glassline_sessions_half_open",
+        "glassline_viewers",
+    ] {
+        let left = server.metric(name)?;
+        if left > 0.0 {
+            return Err(format!("{name} {left}"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! Viewers that come and go leave nothing behind: not a session, not a place among
+//! the half-open, not a descriptor, not memory.
+
+use std::time::Duration;
+
+use libtest_mimic::Failed;
+
+use crate::guest::visits;
+use crate::peers::Test;
+use crate::process::eventually;
+use crate::server::Server;
+
+pub(crate) const TESTS: &[Test] = &[Test {
+    name: "churn::a_thousand_viewers_leave_in_every_way_and_nothing_stays",
+    needs: &[],
+    run: a_thousand_viewers_leave_in_every_way_and_nothing_stays,
+}];
+
+/// All come from one address; who never arrives is waited for briefly.
+const LIMITS: &str = "limits: {half_open_per_address: 1000, half_open: 1000, handshake_s: 3}";
+
+/// The first round fills caches, pools and tables that stay, as full as the
+/// second needs them.
+const VISITS_PER_ROUND: usize = 500;
+const AT_A_TIME: usize = 16;
+
+/// Who vanished is given up after 15 to 20 s of silence.
+const FORGET: Duration = Duration::from_secs(60);
+
+/// A kept-alive HTTP connection more or less; leaks would be hundreds more.
+const FDS_MORE_MAX: u64 = 10;
+/// 500 sessions of 8 kB each would be seen; a grown heap page here and there is not.
+const GROWTH_MAX_BYTES: u64 = 4 << 20;
+
+fn a_thousand_viewers_leave_in_every_way_and_nothing_stays() -> Result<(), Failed> {
+    let server = Server::configured(LIMITS, &["demo"])?;
+    server.wait_for_state("demo", "live")?;
+    let url = server.url("/demo/whep");
+    visits(&url, VISITS_PER_ROUND, AT_A_TIME)?;
+    nobody_stays(&server)?;
+    let before = Footprint::of(&server)?;
+    visits(&url, VISITS_PER_ROUND, AT_A_TIME)?;
+    nobody_stays(&server)?;
+    let after = Footprint::of(&server)?;
+    println!("before {before:?}, after {after:?}");
+    if after.open_fds > before.open_fds + FDS_MORE_MAX {
+        return Err(format!("file descriptors leak: {before:?}, {after:?}").into());
+    }
+    if after.rss_bytes > before.rss_bytes + GROWTH_MAX_BYTES {
+        return Err(format!("memory leaks: {before:?}, {after:?}").into());
+    }
+    // Every way of leaving was taken, and counted where it is one that failed.
+    let joins = server.metric("glassline_joins_total")?;
+    let all = (2 * VISITS_PER_ROUND) as f64;
+    if joins != all * 3.0 / 5.0 {
+        return Err(format!("{joins} joins, three of five of {all} expected").into());
+    }
+    Ok(())
+}
+
+/// Waits until no session, no half-open place and no viewer of the stream is left.
+fn nobody_stays(server: &Server) -> Result<(), String> {
+    eventually(FORGET, || {
+        let (status, stream) = (server.status()?, server.stream("demo")?);
+        if status["sessions"] == 0 && status["half_open"] == 0 && stream["viewers"] == 0 {
+            Ok(())
+        } else {
+            Err(format!("sessions stay: {status} {stream}"))
+        }
+    })
+}
+
+/// What the server takes of the system.
+#[derive(Debug)]
+struct Footprint {
+    open_fds: u64,
+    rss_bytes: u64,
+}
+
+impl Footprint {
+    fn of(server: &Server) -> Result<Footprint, String> {
+        let status = server.status()?;
+        let number = |name: &str| {
+            let value = status[name].as_u64();
+            value.ok_or_else(|| format!("the server does not tell its {name}: {status}"))
+        };
+        Ok(Footprint {
+            open_fds: number("open_fds")?,
+            rss_bytes: number("rss_bytes")?,
+        })
+    }
+}

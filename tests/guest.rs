@@ -1,0 +1,182 @@
+//! A viewer that comes and goes: one session, one blocking socket, and one of the
+//! ways in which viewers leave.
+
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use glassline_media::WallClock;
+use glassline_webrtc::{Certificate, DialConfig, Kinds, ReceiveMode, Received, Secrets, Session};
+
+use crate::http;
+
+/// How viewers leave.
+#[derive(Clone, Copy, Debug)]
+enum Exit {
+    /// With a WHEP DELETE.
+    Delete,
+    /// With RTCP BYE and DTLS close_notify.
+    Goodbye,
+    /// Without a word; the socket is closed, so that its port answers by ICMP.
+    Vanish,
+    /// In the middle of the handshake, without a word.
+    GiveUp,
+    /// It never came: the offer was answered, and that was all.
+    Never,
+}
+
+impl Exit {
+    const ALL: [Self; 5] = [
+        Self::Delete,
+        Self::Goodbye,
+        Self::Vanish,
+        Self::GiveUp,
+        Self::Never,
+    ];
+}
+
+/// For a join on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+static CERTIFICATE: LazyLock<Arc<Certificate>> =
+    LazyLock::new(|| Arc::new(Certificate::generate().expect("a certificate")));
+
+/// `count` viewers of `url`, `at_a_time` at once, who leave in all ways in turn.
+pub(crate) fn visits(url: &str, count: usize, at_a_time: usize) -> Result<(), String> {
+    let next = AtomicUsize::new(0);
+    let come_and_go = || {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= count {
+                return Ok(());
+            }
+            let exit = Exit::ALL[number % Exit::ALL.len()];
+            visit(url, exit).map_err(|reason| format!("{exit:?}: {reason}"))?;
+        }
+    };
+    thread::scope(|scope| {
+        let guests: Vec<_> = (0..at_a_time).map(|_| scope.spawn(come_and_go)).collect();
+        let mut ends = guests.into_iter().map(thread::ScopedJoinHandle::join);
+        ends.try_for_each(|end| end.unwrap_or_else(|_| Err("a guest panicked".to_owned())))
+    })
+}
+
+/// Joins at `url`, sees the first packet of media, and leaves by `exit`; those
+/// that vanish leave something behind for a while.
+fn visit(url: &str, exit: Exit) -> Result<(), String> {
+    let mut guest = Guest::answered(url)?;
+    match exit {
+        Exit::Never => return Ok(()),
+        Exit::GiveUp => return guest.run_until(|guest| guest.session.peer().is_some()),
+        _ => guest.run_until(|guest| guest.played)?,
+    }
+    match exit {
+        Exit::Delete => guest.delete(),
+        Exit::Goodbye => {
+            guest.session.close(Instant::now());
+            guest.drain()
+        }
+        _ => Ok(()),
+    }
+}
+
+struct Guest {
+    session: Session,
+    socket: UdpSocket,
+    local: SocketAddr,
+    location: String,
+    /// Media came.
+    played: bool,
+}
+
+impl Guest {
+    fn answered(url: &str) -> Result<Self, String> {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).map_err(text)?;
+        let local = socket.local_addr().map_err(text)?;
+        let mut seed = [0; 32];
+        aws_lc_rs::rand::fill(&mut seed).map_err(text)?;
+        let now = Instant::now();
+        let config = DialConfig {
+            certificate: CERTIFICATE.clone(),
+            local: vec![local],
+            secrets: Secrets::expand(&seed),
+            wall: WallClock::new(now, Duration::from_secs(1_700_000_000)),
+            receive: Kinds::ALL,
+            mode: ReceiveMode::CountOnly,
+        };
+        let (mut session, offer) = Session::dial(config, now);
+        let sdp = [("Content-Type", "application/sdp")];
+        let answer = http::request("POST", url, &sdp, offer)?;
+        if answer.status != 201 {
+            return Err(format!("POST {url}: {} {}", answer.status, answer.body));
+        }
+        session
+            .set_answer(&answer.body, Instant::now())
+            .map_err(text)?;
+        let location = answer.header("location").ok_or("no Location")?;
+        let origin = url.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
+        Ok(Self {
+            session,
+            socket,
+            local,
+            location: format!("{origin}{location}"),
+            played: false,
+        })
+    }
+
+    fn run_until(&mut self, done: impl Fn(&Self) -> bool) -> Result<(), String> {
+        let end = Instant::now() + PATIENCE;
+        let mut buffer = [0; 2048];
+        loop {
+            self.drain()?;
+            if done(self) {
+                return Ok(());
+            }
+            let now = Instant::now();
+            if now >= end || self.session.is_closed() {
+                return Err(format!("no media from {}", self.location));
+            }
+            let due = self.session.poll_timeout().map_or(end, |at| at.min(end));
+            let wait = due.saturating_duration_since(now);
+            self.socket
+                .set_read_timeout(Some(wait.max(Duration::from_millis(1))))
+                .map_err(text)?;
+            if let Ok((bytes, from)) = self.socket.recv_from(&mut buffer) {
+                let datagram = &mut buffer[..bytes];
+                let received =
+                    self.session
+                        .handle_datagram(Instant::now(), from, self.local, datagram);
+                self.played |= matches!(received, Ok(Received::Counted { .. }));
+            }
+            let now = Instant::now();
+            if self.session.poll_timeout().is_some_and(|at| at <= now) {
+                self.session.handle_timeout(now);
+            }
+        }
+    }
+
+    fn drain(&mut self) -> Result<(), String> {
+        let mut out = Vec::new();
+        while let Some(to) = self.session.poll_transmit(&mut out) {
+            self.socket.send_to(&out, to).map_err(text)?;
+        }
+        while self.session.poll_event().is_some() {}
+        Ok(())
+    }
+
+    fn delete(&self) -> Result<(), String> {
+        let answer = http::request("DELETE", &self.location, &[], Vec::new())?;
+        if answer.status == 200 {
+            Ok(())
+        } else {
+            let (status, body) = (answer.status, answer.body);
+            Err(format!("DELETE {}: {status} {body}", self.location))
+        }
+    }
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
