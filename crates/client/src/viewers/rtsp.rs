@@ -1,0 +1,370 @@
+//! One viewer of an RTSP server.
+//!
+//! ```text
+//! dial (signalling thread) ─► Line (the engine's thread)
+//!   TCP ──► rtsp::Client ─┬─ events: tracks, ports, playing, closed
+//!                         └─ frames ─┐
+//!   UDP pairs ───────────────────────┴─► Media ─► Counts; reports go back
+//! ```
+//!
+//! All viewers read into one buffer of the engine's, and what lies whole in it is
+//! counted there: a viewer keeps only the packet that the read cut. A server ends
+//! a viewer by closing, by TEARDOWN or by RTCP BYE of every track, and the
+//! viewer's failure says which.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsRawFd, RawFd};
+use std::time::{Duration, Instant};
+
+use glassline_media::{Ssrc, WallClock};
+use glassline_net::ReceiveBatch;
+use glassline_rtsp::client::{Client, Config, Event, Way};
+use glassline_rtsp::sdp::Description;
+use glassline_rtsp::transport::Transport;
+use url::Url;
+
+use super::counts::Counts;
+use super::{Conduct, Kinds, Mode, RtspTransport, State};
+
+mod dial;
+mod media;
+mod misconduct;
+mod ports;
+mod track;
+
+pub(super) use dial::{Connection, Farewell, connect};
+
+use media::Media;
+use misconduct::{Act, Misconduct};
+use ports::Ports;
+use track::Track;
+
+/// What a viewer is told about itself.
+#[derive(Clone, Debug)]
+pub(super) struct Profile {
+    pub(super) url: Url,
+    pub(super) transport: RtspTransport,
+    pub(super) mode: Mode,
+    pub(super) conduct: Conduct,
+    pub(super) kinds: Kinds,
+    /// Bytes to ask for, for each UDP port.
+    pub(super) receive_buffer: usize,
+    pub(super) wall: WallClock,
+}
+
+/// What all viewers of a thread read into.
+pub(super) struct Buffers<'a> {
+    pub(super) batch: &'a mut ReceiveBatch,
+    /// For streams; some ten frames fit.
+    pub(super) stream: &'a mut [u8],
+}
+
+/// Bytes of [`Buffers::stream`].
+pub(super) const STREAM_BUFFER_BYTES: usize = 256 << 10;
+
+/// A viewer's connections.
+pub(super) struct Line {
+    client: Client,
+    stream: TcpStream,
+    server: SocketAddr,
+    local: SocketAddr,
+    profile: Profile,
+    media: Media,
+    /// One pair for each track, in the order of [`Media::tracks`]; none over TCP.
+    ports: Vec<Ports>,
+    /// Opened since the owner last asked.
+    opened: Vec<RawFd>,
+    reporter: Reporter,
+    misconduct: Misconduct,
+    /// When to try again to send what the socket did not take.
+    retry_at: Option<Instant>,
+}
+
+/// Who we are to the server, in RTCP.
+struct Reporter {
+    ssrc: Ssrc,
+    cname: String,
+    next: Option<Instant>,
+}
+
+/// Reports of one viewer are this far apart, give or take half (RFC 3550 §6.2).
+const REPORT_INTERVAL: Duration = Duration::from_secs(5);
+
+const RETRY_INTERVAL: Duration = Duration::from_millis(20);
+
+/// As long as the slowest server may take to serve a hundred that come at once.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(20);
+
+impl Line {
+    /// Asks for the presentation on a fresh connection.
+    pub(super) fn begin(connection: Connection, profile: Profile, now: Instant) -> Self {
+        let mut config = Config::new(profile.url.clone(), rand::random());
+        config.user_agent = concat!("glassline/", env!("CARGO_PKG_VERSION")).to_owned();
+        config.response_timeout = RESPONSE_TIMEOUT;
+        let mut client = Client::new(config);
+        client.start(now);
+        Self {
+            client,
+            opened: vec![connection.stream.as_raw_fd()],
+            stream: connection.stream,
+            server: connection.server,
+            local: connection.local,
+            media: Media::new(profile.mode, profile.wall),
+            ports: Vec::new(),
+            reporter: Reporter {
+                ssrc: Ssrc(rand::random()),
+                cname: format!("{:016x}", rand::random::<u64>()),
+                next: None,
+            },
+            misconduct: Misconduct::new(profile.conduct),
+            retry_at: None,
+            profile,
+        }
+    }
+
+    /// Descriptors to wait for that were opened since the last call.
+    pub(super) fn take_opened(&mut self) -> Vec<RawFd> {
+        std::mem::take(&mut self.opened)
+    }
+
+    /// Takes what waits in the sockets.
+    pub(super) fn receive(&mut self, now: Instant, buffers: &mut Buffers<'_>, counts: &mut Counts) {
+        if self.misconduct.is_stalled() || self.client.is_closed() {
+            return;
+        }
+        let mut read = self.read_stream(now, buffers.stream, counts);
+        for (index, ports) in self.ports.iter().enumerate() {
+            let media = &mut self.media;
+            let received = ports.receive(false, buffers.batch, |bytes, truncated| {
+                media.take_datagram(now, index, bytes, truncated, counts);
+            });
+            read |= !matches!(received, Ok(0));
+        }
+        // Their events wake us, too; between the many of media they wait for the timer.
+        if !read {
+            self.receive_control(now, buffers.batch, counts);
+        }
+        self.settle(now, counts);
+    }
+
+    /// Call at [`Line::poll_timeout`] or later.
+    pub(super) fn handle_timeout(
+        &mut self,
+        now: Instant,
+        buffers: &mut Buffers<'_>,
+        counts: &mut Counts,
+    ) {
+        if self.misconduct.is_stalled() || self.client.is_closed() {
+            return;
+        }
+        match self.misconduct.due(now) {
+            Act::Nothing => {}
+            Act::Stall => return,
+            Act::Vanish => return self.end(counts, "vanished, as it was told to".to_owned()),
+            Act::Garbage => self.send_garbage(),
+        }
+        if self.reporter.next.is_some_and(|at| at <= now) {
+            self.receive_control(now, buffers.batch, counts);
+            self.report(now);
+        }
+        self.client.handle_timeout(now);
+        self.settle(now, counts);
+    }
+
+    /// When to call [`Line::handle_timeout`].
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        if self.misconduct.is_stalled() || self.client.is_closed() {
+            return None;
+        }
+        let deadlines = [
+            self.client.poll_timeout(),
+            self.reporter.next,
+            self.misconduct.deadline(),
+            self.retry_at,
+        ];
+        deadlines.into_iter().flatten().min()
+    }
+
+    /// Leaves; what is to be waited for on another thread, if anything is.
+    pub(super) fn leave(mut self, now: Instant) -> Option<Farewell> {
+        if self.misconduct.is_stalled() {
+            return None;
+        }
+        self.client.leave(now);
+        (!self.client.is_closed()).then_some(Farewell {
+            stream: self.stream,
+            client: self.client,
+        })
+    }
+
+    /// True if anything was there.
+    fn read_stream(&mut self, now: Instant, buffer: &mut [u8], counts: &mut Counts) -> bool {
+        let mut any = false;
+        loop {
+            match self.stream.read(buffer) {
+                Ok(0) => {
+                    self.client.handle_end();
+                    return true;
+                }
+                Ok(count) => {
+                    any = true;
+                    let media = &mut self.media;
+                    self.client.handle_data(now, &buffer[..count], |frame| {
+                        media.take_frame(now, &frame, counts);
+                    });
+                    self.handle_events(now, counts);
+                    // Less than fits: there is no more, and an end makes an event.
+                    if count < buffer.len() {
+                        return true;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return any,
+                Err(error) => {
+                    self.end(counts, format!("connection to {}: {error}", self.server));
+                    return true;
+                }
+            }
+        }
+    }
+
+    fn receive_control(&mut self, now: Instant, batch: &mut ReceiveBatch, counts: &mut Counts) {
+        for (index, ports) in self.ports.iter().enumerate() {
+            let media = &mut self.media;
+            // An error here shows at the media's port as well, if it lasts.
+            let _ = ports.receive(true, batch, |bytes, truncated| {
+                media.take_datagram(now, index, bytes, truncated, counts);
+            });
+        }
+    }
+
+    /// After any input: events, then what is to be sent, and the end.
+    fn settle(&mut self, now: Instant, counts: &mut Counts) {
+        self.handle_events(now, counts);
+        if self.media.all_ended() {
+            let reason = "the server ended the stream (RTCP BYE)";
+            return self.end(counts, reason.to_owned());
+        }
+        if self.media.has_begun() && self.reporter.next.is_none() {
+            self.misconduct.begin(now);
+            self.reporter.next = Some(now + REPORT_INTERVAL.mul_f64(rand::random_range(0.1..0.9)));
+        }
+        self.flush(now, counts);
+    }
+
+    fn handle_events(&mut self, now: Instant, counts: &mut Counts) {
+        while let Some(event) = self.client.poll_event() {
+            match event {
+                Event::Described(description) => {
+                    if let Err(reason) = self.set_up(now, &description, counts) {
+                        self.end(counts, reason);
+                    }
+                }
+                Event::SetUp { track, transport } => self.was_set_up(track, &transport),
+                Event::Playing { .. } => counts.connect(now, None),
+                Event::Closed(reason) => self.end(counts, reason.to_string()),
+            }
+        }
+    }
+
+    /// Chooses tracks and binds ports for them.
+    fn set_up(
+        &mut self,
+        now: Instant,
+        description: &Description,
+        counts: &mut Counts,
+    ) -> Result<(), String> {
+        let wanted = self.media.choose(description, self.profile.kinds, counts);
+        let mut ways = Vec::with_capacity(wanted.len());
+        for track in wanted {
+            let way = match self.profile.transport {
+                RtspTransport::Tcp => Way::Interleaved,
+                RtspTransport::Udp => {
+                    let (local, server) = (self.local.ip(), self.server.ip());
+                    let ports = Ports::bind(local, server, self.profile.receive_buffer)
+                        .map_err(|error| format!("cannot bind a pair of UDP ports: {error}"))?;
+                    let numbers = ports.numbers();
+                    self.opened.extend(ports.descriptors());
+                    self.ports.push(ports);
+                    Way::Udp { ports: numbers }
+                }
+            };
+            ways.push((track, way));
+        }
+        self.client.set_up(now, &ways);
+        Ok(())
+    }
+
+    fn was_set_up(&mut self, track: usize, transport: &Transport) {
+        let Some(index) = self.media.position(track) else {
+            return;
+        };
+        let Some(ports) = self.ports.get_mut(index) else {
+            return;
+        };
+        let source = transport.source.as_ref().and_then(|text| text.parse().ok());
+        ports.set_server(source.unwrap_or(self.server.ip()), transport.server_port);
+        // Opens the way back through a firewall of ours, as players do it.
+        let hello = track::write_report(self.reporter.ssrc, &self.reporter.cname, None);
+        ports.send_control(&hello);
+    }
+
+    /// Tells the server how each track arrives.
+    fn report(&mut self, now: Instant) {
+        let reporter = &mut self.reporter;
+        reporter.next = Some(now + REPORT_INTERVAL.mul_f64(rand::random_range(0.5..1.5)));
+        for (index, (track, state)) in self.media.tracks().enumerate() {
+            let Some(block) = state.report(now) else {
+                continue;
+            };
+            let packet = track::write_report(reporter.ssrc, &reporter.cname, Some(block));
+            match self.ports.get(index) {
+                Some(ports) => ports.send_control(&packet),
+                None => self.client.send_control(track, &packet),
+            };
+        }
+    }
+
+    fn flush(&mut self, now: Instant, counts: &mut Counts) {
+        self.retry_at = None;
+        while !self.client.output().is_empty() && !self.client.is_closed() {
+            match self.stream.write(self.client.output()) {
+                Ok(count) => self.client.advance(count),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.retry_at = Some(now + RETRY_INTERVAL);
+                    return;
+                }
+                Err(error) => {
+                    return self.end(counts, format!("connection to {}: {error}", self.server));
+                }
+            }
+        }
+    }
+
+    /// What a broken or hostile client sends, between its requests.
+    fn send_garbage(&mut self) {
+        if self.client.output().is_empty() {
+            let bytes = self.misconduct.stream_garbage();
+            // Whatever becomes of it.
+            let _ = self.stream.write(&bytes);
+        }
+        for ports in &self.ports {
+            ports.send_control(&self.misconduct.datagram_garbage());
+            ports.send_garbage(&self.misconduct.datagram_garbage());
+        }
+    }
+
+    fn end(&mut self, counts: &mut Counts, reason: String) {
+        counts.state = State::Ended;
+        counts.failure.get_or_insert(reason);
+        self.client.handle_end();
+        while self.client.poll_event().is_some() {}
+    }
+}
+
+#[cfg(test)]
+mod test_server;
+#[cfg(test)]
+mod tests;

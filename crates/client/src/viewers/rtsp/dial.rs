@@ -1,0 +1,110 @@
+//! What may take a while and is therefore done on the signalling threads: finding
+//! the server, connecting to it, and waiting for its answer to a farewell.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use glassline_rtsp::Client;
+use url::Url;
+
+/// A connection on which nothing was said yet. It does not block.
+#[derive(Debug)]
+pub(in crate::viewers) struct Connection {
+    pub(super) stream: TcpStream,
+    pub(super) server: SocketAddr,
+    /// Our address on it, where datagrams can be sent to.
+    pub(super) local: SocketAddr,
+    /// When connecting began.
+    pub(in crate::viewers) started: Instant,
+}
+
+const PORT: u16 = 554;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Connects to the host of an `rtsp:` URL, to the first of its addresses that
+/// answers.
+pub(in crate::viewers) fn connect(url: &Url) -> Result<Connection, String> {
+    let host = url.host_str().unwrap_or_default();
+    let port = url.port().unwrap_or(PORT);
+    let addresses = url
+        .socket_addrs(|| Some(PORT))
+        .map_err(|error| format!("cannot resolve {host}: {error}"))?;
+    let started = Instant::now();
+    let mut failure = format!("{host} has no address");
+    for server in addresses {
+        match open(server) {
+            Ok((stream, local)) => {
+                return Ok(Connection {
+                    stream,
+                    server,
+                    local,
+                    started,
+                });
+            }
+            Err(error) => failure = format!("cannot connect to {host}:{port}: {error}"),
+        }
+    }
+    Err(failure)
+}
+
+fn open(server: SocketAddr) -> std::io::Result<(TcpStream, SocketAddr)> {
+    let stream = TcpStream::connect_timeout(&server, CONNECT_TIMEOUT)?;
+    stream.set_nodelay(true)?;
+    stream.set_nonblocking(true)?;
+    let local = stream.local_addr()?;
+    Ok((stream, local))
+}
+
+/// A viewer that has asked to leave and whose server has not answered yet.
+///
+/// Closing at once would reset the connection, because media is still in it, and
+/// a server may then never read the farewell.
+pub(in crate::viewers) struct Farewell {
+    pub(super) stream: TcpStream,
+    pub(super) client: Client,
+}
+
+impl Farewell {
+    /// Waits until the server has answered, at most a second.
+    pub(in crate::viewers) fn finish(mut self) {
+        let mut buffer = vec![0; 64 << 10];
+        if let Err(error) = self.exchange(&mut buffer) {
+            tracing::debug!(%error, "farewell failed; the server will notice by itself");
+        }
+    }
+
+    fn exchange(&mut self, buffer: &mut [u8]) -> std::io::Result<()> {
+        self.stream.set_nonblocking(false)?;
+        self.stream
+            .set_write_timeout(Some(Duration::from_secs(1)))?;
+        self.stream.write_all(self.client.output())?;
+        loop {
+            let now = Instant::now();
+            self.client.handle_timeout(now);
+            let Some(deadline) = self.client.poll_timeout() else {
+                return Ok(());
+            };
+            let patience = deadline
+                .saturating_duration_since(now)
+                .max(Duration::from_millis(1));
+            self.stream.set_read_timeout(Some(patience))?;
+            match self.stream.read(buffer) {
+                Ok(0) => return Ok(()),
+                Ok(count) => self
+                    .client
+                    .handle_data(Instant::now(), &buffer[..count], |_| {}),
+                Err(error) if is_timeout(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+fn is_timeout(error: &std::io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+    )
+}

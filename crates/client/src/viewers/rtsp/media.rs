@@ -1,0 +1,236 @@
+use std::time::{Duration, Instant};
+
+use glassline_media::{Codec, WallClock};
+use glassline_rtp::{Header, Packet, rtcp};
+use glassline_rtsp::client::Frame;
+use glassline_rtsp::sdp::Description;
+use glassline_webrtc::Received;
+
+use super::Track;
+use crate::viewers::counts::Counts;
+use crate::viewers::{Kinds, Mode};
+
+/// The tracks that a viewer plays, and the way of their packets into its counts.
+#[derive(Debug)]
+pub(super) struct Media {
+    mode: Mode,
+    wall: WallClock,
+    /// With their index in the description.
+    tracks: Vec<(usize, Track)>,
+    begun: bool,
+}
+
+impl Media {
+    pub(super) const fn new(mode: Mode, wall: WallClock) -> Self {
+        Self {
+            mode,
+            wall,
+            tracks: Vec::new(),
+            begun: false,
+        }
+    }
+
+    /// Takes the tracks of these kinds; their indices in the description.
+    pub(super) fn choose(
+        &mut self,
+        description: &Description,
+        kinds: Kinds,
+        counts: &mut Counts,
+    ) -> Vec<usize> {
+        for (index, media) in description.tracks.iter().enumerate() {
+            let Some((kind, format)) = media.kind().zip(media.format()) else {
+                continue;
+            };
+            let wanted = match kind {
+                glassline_media::Kind::Video => kinds.video,
+                glassline_media::Kind::Audio => kinds.audio,
+            };
+            if !wanted || media.back_channel {
+                continue;
+            }
+            let codec = Codec::from_encoding_name(&format.encoding_name);
+            counts.expect(kind, codec, format.clock_rate);
+            self.tracks
+                .push((index, Track::new(kind, format.clock_rate)));
+        }
+        self.tracks.iter().map(|(index, _)| *index).collect()
+    }
+
+    /// Where a track of the description stands among the chosen ones.
+    pub(super) fn position(&self, track: usize) -> Option<usize> {
+        self.tracks.iter().position(|(index, _)| *index == track)
+    }
+
+    /// The chosen ones with their index in the description.
+    pub(super) fn tracks(&mut self) -> impl Iterator<Item = (usize, &mut Track)> {
+        self.tracks.iter_mut().map(|(index, track)| (*index, track))
+    }
+
+    /// A packet has arrived.
+    pub(super) const fn has_begun(&self) -> bool {
+        self.begun
+    }
+
+    /// Every source has said goodbye.
+    pub(super) fn all_ended(&self) -> bool {
+        !self.tracks.is_empty() && self.tracks.iter().all(|(_, track)| track.ended)
+    }
+
+    pub(super) fn take_frame(&mut self, now: Instant, frame: &Frame<'_>, counts: &mut Counts) {
+        if let Some(index) = self.position(frame.track) {
+            self.take_datagram(now, index, frame.payload, false, counts);
+        }
+    }
+
+    /// Takes a packet of the track at this position; RTCP is known by its type,
+    /// since some servers send it on the media's channel.
+    pub(super) fn take_datagram(
+        &mut self,
+        now: Instant,
+        index: usize,
+        bytes: &[u8],
+        truncated: bool,
+        counts: &mut Counts,
+    ) {
+        let Some((_, track)) = self.tracks.get_mut(index) else {
+            return;
+        };
+        if truncated {
+            *counts.dropped.entry("truncated").or_default() += 1;
+            return;
+        }
+        if rtcp::is_rtcp(bytes) {
+            return track.take_control(now, bytes);
+        }
+        let packet = match self.mode {
+            Mode::Count => Header::parse(bytes).map(|header| (header, None)),
+            Mode::Verify => Packet::parse(bytes).map(|packet| (packet.header, Some(packet))),
+        };
+        let Ok((header, packet)) = packet else {
+            *counts.dropped.entry("malformed RTP").or_default() += 1;
+            return;
+        };
+        let Some(sequence) = track.take(now, &header, bytes.len()) else {
+            *counts.dropped.entry("duplicate").or_default() += 1;
+            return;
+        };
+        self.begun = true;
+        let received = match packet {
+            Some(packet) => Received::Rtp {
+                receiver: index,
+                sequence,
+                repaired: false,
+                packet,
+            },
+            None => Received::Counted {
+                receiver: index,
+                sequence,
+                repaired: false,
+                header,
+            },
+        };
+        counts.take(now, &received, bytes.len());
+        if header.marker
+            && let Some(delay) = delay(track, header.timestamp, self.wall, now)
+        {
+            counts.record_delay(delay);
+        }
+    }
+}
+
+/// From the capture of what a timestamp means, by the server's calendar, to now by
+/// ours; `None` if the server has not told, or the two calendars cannot be the same.
+fn delay(track: &Track, timestamp: u32, wall: WallClock, now: Instant) -> Option<Duration> {
+    /// What clocks of one machine, or of two in good step, may be apart.
+    const AHEAD_MAX: i128 = 20_000_000;
+    const BEHIND_MAX: i128 = 60_000_000_000;
+    let (ntp, reference, clock_rate) = track.clock()?;
+    if clock_rate == 0 {
+        return None;
+    }
+    let ticks = i64::from(timestamp.wrapping_sub(reference) as i32);
+    let since_reference = i128::from(ticks) * 1_000_000_000 / i128::from(clock_rate);
+    let passed = wall.ntp(now).0.wrapping_sub(ntp.0) as i64;
+    let passed = (i128::from(passed) * 1_000_000_000) >> 32;
+    let delay = passed - since_reference;
+    (-AHEAD_MAX..BEHIND_MAX)
+        .contains(&delay)
+        .then(|| Duration::from_nanos(delay.max(0) as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use glassline_media::{Kind, Ssrc};
+
+    #[test]
+    fn delays_are_by_the_senders_calendar() {
+        let start = Instant::now();
+        let wall = WallClock::new(start, Duration::from_secs(1_800_000_000));
+        let mut track = Track::new(Kind::Video, 90_000);
+        let header = Header {
+            marker: true,
+            payload_type: 96,
+            sequence: 1,
+            timestamp: u32::MAX - 10,
+            ssrc: Ssrc(7),
+        };
+        assert_eq!(track.take(start, &header, 100).map(|n| n & 0xffff), Some(1));
+        assert_eq!(track.take(start, &header, 100), None, "a duplicate");
+        assert_eq!(delay(&track, header.timestamp, wall, start), None);
+        let report = rtcp::SenderReport {
+            ssrc: Ssrc(7),
+            ntp: wall.ntp(start),
+            rtp_timestamp: header.timestamp,
+            packet_count: 0,
+            octet_count: 0,
+            reports: Vec::new(),
+        };
+        let mut bytes = Vec::new();
+        report.write(&mut bytes);
+        track.take_control(start, &bytes);
+        // Captured 100 ms after the report, arrived 130 ms after it.
+        let timestamp = header.timestamp.wrapping_add(9000);
+        let measured = delay(&track, timestamp, wall, start + Duration::from_millis(130));
+        let off = measured
+            .expect("a delay")
+            .abs_diff(Duration::from_millis(30));
+        assert!(off < Duration::from_micros(1), "{measured:?}");
+        // Another calendar.
+        let later = start + Duration::from_secs(61);
+        assert_eq!(delay(&track, header.timestamp, wall, later), None);
+        let future = header.timestamp.wrapping_add(90_000);
+        assert_eq!(delay(&track, future, wall, start), None);
+    }
+
+    #[test]
+    fn a_goodbye_is_undone_by_media() {
+        let now = Instant::now();
+        let mut track = Track::new(Kind::Video, 90_000);
+        let mut header = Header {
+            marker: false,
+            payload_type: 96,
+            sequence: 9,
+            timestamp: 0,
+            ssrc: Ssrc(3),
+        };
+        track.take(now, &header, 10);
+        let bye = |ssrc| {
+            let sources = vec![Ssrc(ssrc)];
+            let mut bytes = Vec::new();
+            rtcp::Bye {
+                sources,
+                reason: b"",
+            }
+            .write(&mut bytes);
+            bytes
+        };
+        track.take_control(now, &bye(4));
+        assert!(!track.ended, "somebody else's");
+        track.take_control(now, &bye(3));
+        assert!(track.ended);
+        header.ssrc = Ssrc(5);
+        track.take(now, &header, 10);
+        assert!(!track.ended);
+    }
+}

@@ -1,0 +1,155 @@
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsRawFd, RawFd};
+
+use glassline_net::{Options, ReceiveBatch, UdpSocket};
+
+/// Two UDP ports of ours for one track: an even one for RTP and the next for RTCP
+/// (RFC 3550 §11), which some servers insist on.
+#[derive(Debug)]
+pub(super) struct Ports {
+    rtp: UdpSocket,
+    rtcp: UdpSocket,
+    /// Where packets may come from.
+    source: IpAddr,
+    /// The server's own ports, once it has told.
+    server: Option<(SocketAddr, SocketAddr)>,
+}
+
+/// The kernel chooses ports at random; half of them are even, few have a taken
+/// neighbour.
+const ATTEMPTS: usize = 64;
+
+impl Ports {
+    /// Binds a pair at `local`, for a server at `server`.
+    pub(super) fn bind(local: IpAddr, server: IpAddr, receive_buffer: usize) -> io::Result<Self> {
+        let options = Options {
+            receive_buffer: Some(receive_buffer),
+            segmentation: false,
+            ..Options::default()
+        };
+        let bind = |port| UdpSocket::bind(SocketAddr::new(local, port), &options);
+        let mut failure = None;
+        for _ in 0..ATTEMPTS {
+            let first = bind(0).map_err(io::Error::other)?;
+            let port = first.local_addr().port();
+            // The neighbour below an odd port makes a pair as well.
+            match bind(port ^ 1) {
+                Ok(second) => {
+                    let (rtp, rtcp) = if port % 2 == 0 {
+                        (first, second)
+                    } else {
+                        (second, first)
+                    };
+                    return Ok(Self {
+                        rtp,
+                        rtcp,
+                        source: server,
+                        server: None,
+                    });
+                }
+                Err(error) => failure = Some(error),
+            }
+        }
+        Err(failure.map_or_else(|| io::Error::other("no ports"), io::Error::other))
+    }
+
+    /// Port numbers of RTP and RTCP.
+    pub(super) const fn numbers(&self) -> (u16, u16) {
+        (self.rtp.local_addr().port(), self.rtcp.local_addr().port())
+    }
+
+    /// The server told where it sends from.
+    pub(super) fn set_server(&mut self, source: IpAddr, ports: Option<(u16, u16)>) {
+        self.source = source;
+        self.server =
+            ports.map(|(rtp, rtcp)| (SocketAddr::new(source, rtp), SocketAddr::new(source, rtcp)));
+    }
+
+    /// What to wait for.
+    pub(super) fn descriptors(&self) -> [RawFd; 2] {
+        [self.rtp.as_raw_fd(), self.rtcp.as_raw_fd()]
+    }
+
+    /// Hands the datagrams that wait at one of the two to `sink`; how many they
+    /// were. Strangers' are not among them.
+    pub(super) fn receive(
+        &self,
+        control: bool,
+        batch: &mut ReceiveBatch,
+        mut sink: impl FnMut(&[u8], bool),
+    ) -> io::Result<usize> {
+        let socket = if control { &self.rtcp } else { &self.rtp };
+        let mut count = 0;
+        loop {
+            let received = match socket.receive_batch(batch) {
+                Ok(0) => return Ok(count),
+                Ok(received) => received,
+                // An ICMP error of an earlier report: the server has no such port.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => continue,
+                Err(error) => return Err(error),
+            };
+            count += received;
+            for datagram in batch.iter_mut() {
+                if datagram.source.ip() == self.source {
+                    sink(datagram.bytes, datagram.truncated);
+                }
+            }
+            if received < batch.capacity() {
+                return Ok(count);
+            }
+        }
+    }
+
+    /// Sends to the server's RTCP port; false if it is not known or cannot be
+    /// reached.
+    pub(super) fn send_control(&self, packet: &[u8]) -> bool {
+        self.server
+            .is_some_and(|(_, rtcp)| self.rtcp.send(packet, rtcp).is_ok())
+    }
+
+    /// Sends to the server's RTP port, where nothing is expected.
+    pub(super) fn send_garbage(&self, bytes: &[u8]) -> bool {
+        self.server
+            .is_some_and(|(rtp, _)| self.rtp.send(bytes, rtp).is_ok())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    #[test]
+    fn pairs_are_even_and_odd_neighbours() {
+        let local = IpAddr::from(Ipv4Addr::LOCALHOST);
+        let pairs: Vec<_> = (0..100)
+            .map(|_| Ports::bind(local, local, 1 << 16).expect("ports"))
+            .collect();
+        for pair in &pairs {
+            let (rtp, rtcp) = pair.numbers();
+            assert_eq!((rtp % 2, rtcp), (0, rtp + 1));
+        }
+    }
+
+    #[test]
+    fn only_the_servers_datagrams_are_seen() {
+        let local = IpAddr::from(Ipv4Addr::LOCALHOST);
+        let mut ports = Ports::bind(local, local, 1 << 16).expect("ports");
+        let sender = std::net::UdpSocket::bind((local, 0)).expect("a socket");
+        let mut batch = ReceiveBatch::new(4);
+        for expected in [1, 0] {
+            let to = (local, ports.numbers().0);
+            sender.send_to(b"packet", to).expect("loopback");
+            let mut seen = 0;
+            let count = ports.receive(false, &mut batch, |bytes, _| {
+                assert_eq!(bytes, b"packet");
+                seen += 1;
+            });
+            assert_eq!(count.expect("no error"), 1);
+            assert_eq!(seen, expected);
+            ports.set_server(IpAddr::from([192, 0, 2, 7]), None);
+        }
+        assert!(!ports.send_control(b"report"), "no port known");
+    }
+}

@@ -1,0 +1,113 @@
+use std::time::Instant;
+
+use glassline_media::{Kind, NtpTime, Ssrc};
+use glassline_rtp::receive::ReceiveStatistics;
+use glassline_rtp::rtcp::{self, ReceiverReport, ReportBlock, SourceDescription};
+use glassline_rtp::{Header, SequenceExtender};
+
+/// What is known of one track as it arrives.
+#[derive(Debug)]
+pub(super) struct Track {
+    pub(super) kind: Kind,
+    clock_rate: u32,
+    source: Option<Source>,
+    /// The source said goodbye.
+    pub(super) ended: bool,
+}
+
+/// One SSRC; a server that restarts comes back with another.
+#[derive(Debug)]
+struct Source {
+    ssrc: Ssrc,
+    sequences: SequenceExtender,
+    statistics: ReceiveStatistics,
+    /// Calendar and RTP time of its last sender report.
+    clock: Option<(NtpTime, u32)>,
+}
+
+impl Track {
+    pub(super) const fn new(kind: Kind, clock_rate: u32) -> Self {
+        Self {
+            kind,
+            clock_rate,
+            source: None,
+            ended: false,
+        }
+    }
+
+    /// The wide sequence number of a packet, if it is one that was not seen before.
+    pub(super) fn take(&mut self, now: Instant, header: &Header, bytes: usize) -> Option<u64> {
+        let clock_rate = self.clock_rate;
+        if self
+            .source
+            .as_ref()
+            .is_none_or(|old| old.ssrc != header.ssrc)
+        {
+            self.source = Some(Source {
+                ssrc: header.ssrc,
+                sequences: SequenceExtender::new(),
+                statistics: ReceiveStatistics::new(header.ssrc, clock_rate),
+                clock: None,
+            });
+        }
+        let source = self.source.as_mut()?;
+        self.ended = false;
+        let sequence = source.sequences.extend(header.sequence);
+        let doubles = source.statistics.totals().duplicates;
+        let statistics = &mut source.statistics;
+        statistics.on_packet(sequence, header.timestamp, bytes, now);
+        (statistics.totals().duplicates == doubles).then_some(sequence)
+    }
+
+    /// Notes what the server reports. Malformed packets are passed over.
+    pub(super) fn take_control(&mut self, now: Instant, bytes: &[u8]) {
+        for packet in rtcp::parse(bytes).flatten() {
+            match packet {
+                rtcp::Packet::SenderReport(report) => {
+                    if let Some(source) = self.source_of(report.ssrc) {
+                        source.statistics.on_sender_report(report.ntp, now);
+                        source.clock = Some((report.ntp, report.rtp_timestamp));
+                    }
+                }
+                rtcp::Packet::Bye(bye) => {
+                    self.ended |= bye.sources.iter().any(|&ssrc| self.is_source(ssrc));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Calendar time and RTP time of one instant at the server, and the RTP clock
+    /// between: what a packet's timestamp means.
+    pub(super) fn clock(&self) -> Option<(NtpTime, u32, u32)> {
+        let (ntp, timestamp) = self.source.as_ref()?.clock?;
+        Some((ntp, timestamp, self.clock_rate))
+    }
+
+    /// How its source is received, for the next report.
+    pub(super) fn report(&mut self, now: Instant) -> Option<ReportBlock> {
+        self.source.as_mut()?.statistics.report_block(now)
+    }
+
+    fn source_of(&mut self, ssrc: Ssrc) -> Option<&mut Source> {
+        self.source.as_mut().filter(|source| source.ssrc == ssrc)
+    }
+
+    fn is_source(&self, ssrc: Ssrc) -> bool {
+        self.source
+            .as_ref()
+            .is_some_and(|source| source.ssrc == ssrc)
+    }
+}
+
+/// A compound packet of a receiver: report and, as it must, its name.
+pub(super) fn write_report(ssrc: Ssrc, cname: &str, block: Option<ReportBlock>) -> Vec<u8> {
+    let mut packet = Vec::with_capacity(64);
+    let report = ReceiverReport {
+        ssrc,
+        reports: block.into_iter().collect(),
+    };
+    report.write(&mut packet);
+    SourceDescription::cname(ssrc, cname.as_bytes()).write(&mut packet);
+    packet
+}
