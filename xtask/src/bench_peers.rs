@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use document::Comparison;
+use document::{Comparison, Entry};
 use media::Media;
 use place::{Layout, Placement};
 use results::Run;
@@ -58,6 +58,7 @@ struct Ramp {
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let options = Options::parse(arguments).map_err(Failure::usage)?;
     let lab = prepare(&options)?;
+    let servers = available(&options.servers);
     let mut section = String::new();
     let mut measured = Vec::new();
     for layout in &options.layouts {
@@ -66,7 +67,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
             continue;
         };
         println!("\n== {}: {}", layout.name(), placement.words());
-        let comparison = compare(&options, &lab, &placement);
+        let comparison = compare(&options, &servers, &lab, &placement);
         let rows = comparison.rows();
         println!("\n{} viewers:", comparison.at);
         println!("{}", document::aligned(&rows));
@@ -108,20 +109,37 @@ fn prepare(options: &Options) -> Result<Lab, Failure> {
     })
 }
 
+/// Installs and builds all servers before the first is measured; those that cannot
+/// be had, with the reason.
+fn available(servers: &[Server]) -> Vec<(Server, Result<(), String>)> {
+    let prepared = servers.iter().map(|server| (*server, server.prepare()));
+    prepared.collect()
+}
+
 /// Every server in turn.
-fn compare(options: &Options, lab: &Lab, place: &Placement) -> Comparison {
-    let mut runs: Vec<(String, Result<Run, String>)> = Vec::new();
-    let mut measured = Vec::new();
-    for server in &options.servers {
+fn compare(
+    options: &Options,
+    servers: &[(Server, Result<(), String>)],
+    lab: &Lab,
+    place: &Placement,
+) -> Comparison {
+    let mut runs = Vec::new();
+    let mut drawn = Vec::new();
+    for (server, available) in servers {
         println!("\n-- {}: {}", server.name(), server.about());
-        let report = lab.report(*server, place.layout, "json");
-        let run = measure(*server, options, lab, place, &measured);
+        let run = available
+            .clone()
+            .and_then(|()| measure(*server, options, lab, place, &drawn));
         match &run {
-            Ok(_) if server.is_drawn() => measured.push(report),
+            Ok(_) if server.is_drawn() => drawn.push(lab.report(*server, place.layout, "json")),
             Ok(_) => {}
             Err(reason) => println!("skipped {}: {reason}", server.name()),
         }
-        runs.push((server.name().to_owned(), run));
+        runs.push(Entry {
+            name: server.name().to_owned(),
+            has_whole_load: server.has_whole_load(),
+            run,
+        });
     }
     let at = options.ramp.nearest(VIEWERS_COMPARED);
     Comparison { runs, at }
@@ -136,7 +154,6 @@ fn measure(
     place: &Placement,
     earlier: &[PathBuf],
 ) -> Result<Run, String> {
-    server.prepare()?;
     let report = lab.report(server, place.layout, "json");
     // An older one must not pass for this run's.
     let _ = fs::remove_file(&report);
@@ -226,7 +243,7 @@ fn head(options: &Options, lab: &Lab, arguments: &[String], measured: &[String])
             .concat()
             .join(" "),
         said("date", &["-u", "+%Y-%m-%d %H:%M UTC"]),
-        said("git", &["rev-parse", "--short", "HEAD"]),
+        said("git", &["describe", "--always", "--dirty"]),
         machine(&said("uname", &["-sr"])),
     );
     text += &format!(
@@ -235,7 +252,7 @@ fn head(options: &Options, lab: &Lab, arguments: &[String], measured: &[String])
          {} s a step. CPU is that of the server's processes, kernel time included. *Delivered* is \
          RTP time advanced ÷ wall time × (1 − loss), of the viewers asked for: a server that falls \
          behind loses nothing and still delivers less. Costs are compared only where both sides \
-         delivered at least 0.99.\n\n",
+         delivered at least 0.99 of the same load.\n\n",
         options.every,
     );
     let was_measured = |server: &&Server| measured.iter().any(|name| name == server.name());
@@ -258,7 +275,7 @@ fn machine(kernel: &str) -> String {
 
 fn layout_section(comparison: &Comparison, place: &Placement, rows: &[Vec<String>]) -> String {
     let (name, words) = (place.layout.name(), place.words());
-    let mut text = format!("\n### {words} (`{name}`)\n\n");
+    let mut text = format!("\n### Layout `{name}`: {words}\n\n");
     text += &format!("Costs, joins and gaps with {} viewers:\n\n", comparison.at);
     text += &document::markdown(rows);
     let ours = Server::Glassline.name();

@@ -25,29 +25,38 @@ const HEADS: [&str; 11] = [
 
 /// Runs of one layout, in order.
 pub(super) struct Comparison {
-    /// Server's name → how it went, or why it did not.
-    pub(super) runs: Vec<(String, Result<Run, String>)>,
+    pub(super) runs: Vec<Entry>,
     /// Viewers at which costs are compared.
     pub(super) at: u64,
+}
+
+/// One server's part.
+pub(super) struct Entry {
+    pub(super) name: String,
+    /// Whether it sent what Glassline sends, so that costs compare.
+    pub(super) has_whole_load: bool,
+    /// How it went, or why it did not.
+    pub(super) run: Result<Run, String>,
 }
 
 impl Comparison {
     /// Names of the servers that there is a report of.
     pub(super) fn measured(&self) -> impl Iterator<Item = &str> {
-        let reported = self.runs.iter().filter(|(_, run)| run.is_ok());
-        reported.map(|(name, _)| name.as_str())
+        let reported = self.runs.iter().filter(|entry| entry.run.is_ok());
+        reported.map(|entry| entry.name.as_str())
     }
 
     /// Heads and rows, the same for a terminal and for a document.
     pub(super) fn rows(&self) -> Vec<Vec<String>> {
-        let ours = self.runs.iter().find(|(name, _)| name == OURS);
-        let ours = ours.and_then(|(_, run)| run.as_ref().ok());
+        let ours = self.runs.iter().find(|entry| entry.name == OURS);
+        let ours = ours.and_then(|entry| entry.run.as_ref().ok());
         let mut rows = vec![HEADS.map(str::to_owned).to_vec()];
-        for (name, run) in &self.runs {
-            match run {
-                Ok(run) => rows.push(self.row(name, run, ours)),
-                Err(reason) => rows.push(absent(name, reason)),
-            }
+        for entry in &self.runs {
+            let ours = ours.filter(|_| entry.has_whole_load);
+            rows.push(match &entry.run {
+                Ok(run) => self.row(&entry.name, run, ours),
+                Err(reason) => absent(&entry.name, reason),
+            });
         }
         if let Some(floor) = ours.and_then(|run| run.floor_at(self.at)) {
             let mut row = vec!["–".to_owned(); HEADS.len()];
@@ -213,7 +222,13 @@ mod tests {
     fn comparison(runs: Vec<(&str, Result<Run, String>)>) -> Comparison {
         let runs = runs.into_iter();
         Comparison {
-            runs: runs.map(|(name, run)| (name.to_owned(), run)).collect(),
+            runs: runs
+                .map(|(name, run)| Entry {
+                    name: name.to_owned(),
+                    has_whole_load: name != "half",
+                    run,
+                })
+                .collect(),
             at: 100,
         }
     }
@@ -223,11 +238,12 @@ mod tests {
         let rows = comparison(vec![
             ("fine", Ok(run(100, 0.995, 4.0))),
             ("behind", Ok(run(100, 0.9, 2.0))),
+            ("half", Ok(run(100, 1.0, 2.0))),
             (OURS, Ok(run(100, 1.0, 0.8))),
         ])
         .rows();
         let ratios: Vec<&str> = rows[1..].iter().map(|row| row[3].as_str()).collect();
-        assert_eq!(ratios, ["5.00", "–", "1.00"]);
+        assert_eq!(ratios, ["5.00", "–", "–", "1.00"]);
         assert_eq!(
             rows[1][4..],
             [

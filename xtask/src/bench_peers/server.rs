@@ -110,6 +110,11 @@ impl Server {
         (self == Server::PionReference).then_some(1_000.0 / 33.0)
     }
 
+    /// Whether it sends pictures and sound, so that its cost compares.
+    pub(super) fn has_whole_load(self) -> bool {
+        !matches!(self, Server::PionReference | Server::Live555)
+    }
+
     /// Whether it is in Glassline's picture, which has room for seven others.
     pub(super) fn is_drawn(self) -> bool {
         !matches!(self, Server::GstRtspUdp | Server::MediaMtxRtsp)
