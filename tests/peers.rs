@@ -23,6 +23,9 @@ pub(crate) enum Peer {
     Aiortc,
     /// ffmpeg, to make files.
     Ffmpeg,
+    /// Pion's file server of `lab/peers/pion`. Go builds it; a machine without Go may
+    /// always go without.
+    Pion,
 }
 
 /// A test by name, with the peers it needs.
@@ -45,7 +48,7 @@ fn trial(test: &Test, announce: bool) -> Trial {
     let run = test.run;
     let missing = test.needs.iter().find_map(|peer| {
         let reason = peer.absence()?;
-        Some((reason, *peer == Peer::Live555 || is_skip()))
+        Some((reason, peer.may_be_missing() || is_skip()))
     });
     match missing {
         None => Trial::test(test.name, move || {
@@ -81,6 +84,15 @@ fn without_peers() -> bool {
 }
 
 impl Peer {
+    /// Whether `cargo xtask test` cannot be blamed for its absence.
+    fn may_be_missing(self) -> bool {
+        match self {
+            Peer::Live555 => true,
+            Peer::Pion => find("go").is_none(),
+            _ => false,
+        }
+    }
+
     /// Why this peer cannot be had, if it cannot.
     fn absence(self) -> Option<String> {
         if without_peers() {
@@ -92,6 +104,10 @@ impl Peer {
             Peer::Live555 => return live555().err(),
             Peer::Aiortc => aiortc_python().err()?,
             Peer::Ffmpeg => ffmpeg_check().err()?,
+            Peer::Pion if find("go").is_none() => {
+                return Some("go, which builds Pion's server, is not on the PATH".to_owned());
+            }
+            Peer::Pion => pion_binary().err()?,
         };
         Some(format!("{reason}; `cargo xtask test` installs it"))
     }
@@ -126,6 +142,20 @@ pub(crate) fn aiortc_whep() -> Result<Command, String> {
     let mut command = Command::new(aiortc_python()?);
     command.arg(lab("aiortc_whep.py"));
     Ok(command)
+}
+
+/// Pion's file server, ready to be run with arguments.
+pub(crate) fn pion() -> Result<Command, String> {
+    pion_binary().map(Command::new)
+}
+
+fn pion_binary() -> Result<PathBuf, String> {
+    let binary = target_directory().join("peers/go/pion");
+    if binary.is_file() {
+        Ok(binary)
+    } else {
+        Err(format!("there is no {}", binary.display()))
+    }
 }
 
 fn ffmpeg_check() -> Result<PathBuf, String> {

@@ -17,6 +17,7 @@ mod files;
 mod guest;
 mod http;
 mod peers;
+mod pion;
 mod process;
 mod rtsp;
 mod server;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         viewers::TESTS,
         churn::TESTS,
         aiortc::TESTS,
+        pion::TESTS,
         rtsp::TESTS,
         browser::TESTS,
         files::TESTS,
