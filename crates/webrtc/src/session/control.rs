@@ -63,9 +63,10 @@ impl Session {
     }
 
     fn on_nack(&mut self, nack: &rtcp::Nack) {
-        let Some((index, sender)) = self.sender_of(nack.media) else {
+        let Some((index, _)) = self.sender_of(nack.media) else {
             return;
         };
+        let sender = &mut self.senders[index];
         let track = sender.track;
         let mut lost = Vec::new();
         sender.widen(nack.lost(), &mut lost, NACK_LOST_MAX);
@@ -249,7 +250,7 @@ impl Session {
 
     /// Feedback follows a report (RFC 3550 §6.1): eight bytes, and every peer
     /// takes it, whether or not it agreed to reduced-size RTCP (RFC 5506).
-    fn empty_report(&self) -> Vec<u8> {
+    pub(super) fn empty_report(&self) -> Vec<u8> {
         let mut packet = Vec::with_capacity(RTCP_BYTES);
         let report = rtcp::ReceiverReport {
             ssrc: self.rtcp_ssrc,
@@ -264,7 +265,7 @@ impl Session {
     }
 
     /// Seals a compound and queues it.
-    fn send_rtcp(&mut self, mut packet: Vec<u8>) {
+    pub(super) fn send_rtcp(&mut self, mut packet: Vec<u8>) {
         let Some(keys) = &mut self.keys else {
             return;
         };

@@ -19,7 +19,7 @@ pub use config::{AcceptConfig, DialConfig, Kinds, ReceiveMode, Secrets, TRACKS_M
 pub use establish::{AcceptError, SetAnswerError};
 pub use event::{CloseReason, Dropped, Event, NACK_LOST_MAX, Received, Sealed};
 pub use receiver::{Receiver, SenderTime};
-pub use sender::{Counts, Rtx, Sender};
+pub use sender::{Counts, REPAIRS_MAX, Rtx, Sender};
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;

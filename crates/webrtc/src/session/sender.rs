@@ -1,3 +1,19 @@
+//! One track on its way to the peer: its headers, numbers, reports and repairs.
+//!
+//! # Why no nonce seals two packets
+//! A nonce is SSRC and index (rollover counter and sequence number) under a key
+//! and salt. The keys are a session's own, from its handshake, for one direction,
+//! and [`Outbound`] alone holds them; it moves with its session from shard to
+//! shard and cannot be copied. It gives each SSRC one count, upwards only, moved
+//! on before anything is sealed, and `None` instead of a rollover after 2⁴⁸.
+//! Media and retransmissions (RFC 4588) have an SSRC each, which differ, so a
+//! retransmission is a new packet with a nonce of its own, whatever is asked for
+//! again and how often. Without RTX a packet is sent again under its first nonce,
+//! which is sound because it is the same packet: such senders carry no extension
+//! that changes between sendings, and [`Outbound::reseal`] gives bytes out only if
+//! their tag is that of the first time. The tests in `tests/nonces.rs` look at the
+//! key stream itself.
+
 use std::time::{Duration, Instant};
 
 use glassline_media::{Codec, Ssrc, WallClock};
@@ -36,6 +52,7 @@ pub struct Sender {
     streams: Option<Streams>,
     reseal: Option<Box<ResealRing>>,
     counts: Counts,
+    allowance: Allowance,
     anchor: Option<Anchor>,
     anchored: bool,
     report_at: Option<Instant>,
@@ -60,6 +77,42 @@ pub struct Counts {
     pub payload_bytes: u64,
     /// Packets sent again.
     pub retransmitted: u64,
+    /// Packets asked for again once the peer had asked for too many: see
+    /// [`REPAIRS_MAX`].
+    pub refused: u64,
+}
+
+/// Packets that a peer may ask for at once, some two seconds of 3 Mbit/s; every
+/// new media packet allows one more. A few bytes ask for a full packet, so that
+/// without a bound one viewer could keep a whole shard sending, to itself.
+pub const REPAIRS_MAX: u64 = 1024;
+
+/// How many packets may be sent again.
+#[derive(Clone, Copy, Debug)]
+struct Allowance {
+    left: u64,
+    /// Media packets that have been counted in.
+    earned: u64,
+}
+
+impl Default for Allowance {
+    fn default() -> Self {
+        Self {
+            left: REPAIRS_MAX,
+            earned: 0,
+        }
+    }
+}
+
+impl Allowance {
+    /// Takes one, after `packets` were sent; false if there is none.
+    fn take(&mut self, packets: u64) -> bool {
+        self.left = (self.left + packets - self.earned).min(REPAIRS_MAX);
+        self.earned = packets;
+        let some = self.left > 0;
+        self.left -= u64::from(some);
+        some
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -112,6 +165,7 @@ impl Sender {
             streams: None,
             reseal: without_rtx.then(Box::default),
             counts: Counts::default(),
+            allowance: Allowance::default(),
             anchor: None,
             anchored: false,
             report_at: None,
@@ -259,8 +313,14 @@ impl Sender {
         self.anchored = true;
     }
 
-    /// The packets a NACK names, widened; numbers never sent are left out.
-    pub(super) fn widen(&self, lost: impl Iterator<Item = u16>, into: &mut Vec<u64>, max: usize) {
+    /// The packets a NACK names, widened; numbers never sent are left out, and so
+    /// is what the peer's allowance does not cover.
+    pub(super) fn widen(
+        &mut self,
+        lost: impl Iterator<Item = u16>,
+        into: &mut Vec<u64>,
+        max: usize,
+    ) {
         let Some(last) = self.streams.and_then(|streams| streams.next.checked_sub(1)) else {
             return;
         };
@@ -270,8 +330,13 @@ impl Sender {
             if into.len() >= max {
                 return;
             }
-            if sent && !into.contains(&wide) {
+            if !sent || into.contains(&wide) {
+                continue;
+            }
+            if self.allowance.take(self.counts.packets) {
                 into.push(wide);
+            } else {
+                self.counts.refused += 1;
             }
         }
     }

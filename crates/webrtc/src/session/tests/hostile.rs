@@ -1,5 +1,6 @@
 use std::cell::RefCell;
 
+use glassline_rtp::rtcp;
 use proptest::prelude::*;
 
 use super::*;
@@ -63,6 +64,43 @@ fn addresses_of_one_peer_are_bounded_and_the_latest_counts() {
     pair.send(0, 1, true, b"picture");
     pair.run_for(ms(100));
     assert_eq!(pair.heard.len(), 1);
+}
+
+/// Feedback of 1,400 bytes can name 5,000 packets; asked again and again it must
+/// not make the server send more than about what the stream is anyway.
+#[test]
+fn a_peer_that_asks_for_everything_again_and_again_is_held_to_an_allowance() {
+    let mut pair = Pair::connected(Setup::default());
+    let media = pair.server.senders()[0].ssrc;
+    let ask_for_all = |pair: &mut Pair| {
+        let next = pair.server.senders()[0].next_sequence().expect("connected");
+        let last = sender::wire(next - 1);
+        let all = (0..REPAIRS_MAX as u16 / 2).rev();
+        let all: Vec<u16> = all.map(|back| last.wrapping_sub(back)).collect();
+        let mut packet = pair.client.empty_report();
+        for names in all.chunks(NACK_LOST_MAX) {
+            rtcp::Nack::new(Ssrc(1), media, names.iter().copied()).write(&mut packet);
+        }
+        pair.client.send_rtcp(packet);
+        pair.run_for(ms(60));
+    };
+    for packet in 0..REPAIRS_MAX as u32 {
+        pair.send(0, packet, false, b"picture");
+    }
+    pair.run_for(ms(100));
+    for _ in 0..20 {
+        ask_for_all(&mut pair);
+    }
+    let counts = pair.server.senders()[0].counts();
+    assert_eq!(counts.retransmitted, REPAIRS_MAX, "{counts:?}");
+    assert_eq!(counts.refused, 9 * REPAIRS_MAX, "{counts:?}");
+    for packet in 0..100 {
+        pair.send(0, 5000 + packet, false, b"picture");
+    }
+    ask_for_all(&mut pair);
+    let counts = pair.server.senders()[0].counts();
+    assert_eq!(counts.retransmitted, REPAIRS_MAX + 100, "{counts:?}");
+    assert!(pair.server.is_connected());
 }
 
 proptest! {
