@@ -1,8 +1,12 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
 /// Bytes of the largest datagram that a batch keeps whole; real-time media
 /// stays below 1500.
 pub const DATAGRAM_BYTES_MAX: usize = 2048;
+
+/// The most that the kernel coalesces.
+const COALESCED_BYTES_MAX: usize = 65_536;
 
 /// Buffers for [`UdpSocket::receive_batch`], allocated once.
 ///
@@ -11,6 +15,8 @@ pub const DATAGRAM_BYTES_MAX: usize = 2048;
 pub struct ReceiveBatch {
     pub(crate) bytes: Box<[u8]>,
     pub(crate) slots: Box<[Slot]>,
+    /// Bytes of each buffer.
+    pub(crate) buffer_bytes: usize,
     pub(crate) filled: usize,
 }
 
@@ -21,6 +27,8 @@ pub(crate) struct Slot {
     pub(crate) source: SocketAddr,
     pub(crate) destination: Option<IpAddr>,
     pub(crate) truncated: bool,
+    pub(crate) arrived: Option<Duration>,
+    pub(crate) segment: Option<u16>,
 }
 
 impl Slot {
@@ -29,6 +37,8 @@ impl Slot {
         source: SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
         destination: None,
         truncated: false,
+        arrived: None,
+        segment: None,
     };
 }
 
@@ -42,8 +52,14 @@ pub struct Datagram<'a> {
     /// Which of our addresses it was sent to, if the socket is bound to a
     /// wildcard address; `None` if bound to one.
     pub destination: Option<IpAddr>,
-    /// It was longer than [`DATAGRAM_BYTES_MAX`] and its end is lost.
+    /// It was longer than the batch's buffers and its end is lost.
     pub truncated: bool,
+    /// With [`Options::coalescing`](crate::Options::coalescing): these are several
+    /// datagrams back to back, each of so many bytes, the last maybe shorter.
+    pub segment: Option<u16>,
+    /// When the kernel had it, on the wall clock since 1970; only with
+    /// [`Options::receive_timestamps`](crate::Options::receive_timestamps).
+    pub arrived: Option<Duration>,
 }
 
 impl Default for ReceiveBatch {
@@ -59,10 +75,20 @@ impl ReceiveBatch {
     /// Room for `capacity` datagrams a call, 1..=[`Self::CAPACITY_MAX`];
     /// other values are brought into the range.
     pub fn new(capacity: usize) -> Self {
+        Self::with_buffers(capacity, DATAGRAM_BYTES_MAX)
+    }
+
+    /// Like [`new`](Self::new) with room for what a socket that coalesces hands over.
+    pub fn for_coalescing(capacity: usize) -> Self {
+        Self::with_buffers(capacity, COALESCED_BYTES_MAX)
+    }
+
+    fn with_buffers(capacity: usize, buffer_bytes: usize) -> Self {
         let capacity = capacity.clamp(1, Self::CAPACITY_MAX);
         Self {
-            bytes: vec![0; capacity * DATAGRAM_BYTES_MAX].into(),
+            bytes: vec![0; capacity * buffer_bytes].into(),
             slots: vec![Slot::EMPTY; capacity].into(),
+            buffer_bytes,
             filled: 0,
         }
     }
@@ -88,9 +114,9 @@ impl ReceiveBatch {
     /// If `index` is not below [`Self::len`].
     pub fn datagram(&mut self, index: usize) -> Datagram<'_> {
         assert!(index < self.filled, "{index} of {} datagrams", self.filled);
-        let start = index * DATAGRAM_BYTES_MAX;
+        let start = index * self.buffer_bytes;
         datagram(
-            &mut self.bytes[start..][..DATAGRAM_BYTES_MAX],
+            &mut self.bytes[start..][..self.buffer_bytes],
             &self.slots[index],
         )
     }
@@ -98,7 +124,7 @@ impl ReceiveBatch {
     /// All datagrams of the last receive, in order of arrival.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = Datagram<'_>> {
         self.bytes
-            .chunks_exact_mut(DATAGRAM_BYTES_MAX)
+            .chunks_exact_mut(self.buffer_bytes)
             .zip(&self.slots)
             .take(self.filled)
             .map(|(bytes, slot)| datagram(bytes, slot))
@@ -111,5 +137,7 @@ fn datagram<'a>(bytes: &'a mut [u8], slot: &Slot) -> Datagram<'a> {
         source: slot.source,
         destination: slot.destination,
         truncated: slot.truncated,
+        arrived: slot.arrived,
+        segment: slot.segment,
     }
 }

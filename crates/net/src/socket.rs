@@ -29,6 +29,13 @@ pub struct Options {
     pub send_buffer: Option<usize>,
     /// Use segmentation offload if it works; false to compare without.
     pub segmentation: bool,
+    /// Let the kernel note when each datagram came (`SO_TIMESTAMPNS`), so that a
+    /// socket that is looked at now and then still tells true times.
+    pub receive_timestamps: bool,
+    /// Let the kernel hand over datagrams of a burst as one (`UDP_GRO`), where it
+    /// can: receive into [`ReceiveBatch::for_coalescing`]. On loopback this spares
+    /// the *sender* the work of cutting them, so it has no place in a measurement.
+    pub coalescing: bool,
 }
 
 impl Default for Options {
@@ -38,6 +45,8 @@ impl Default for Options {
             receive_buffer: None,
             send_buffer: None,
             segmentation: true,
+            receive_timestamps: false,
+            coalescing: false,
         }
     }
 }

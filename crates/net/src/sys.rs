@@ -13,7 +13,7 @@ use std::ptr;
 use std::time::Duration;
 
 use crate::Options;
-use crate::receive::{DATAGRAM_BYTES_MAX, ReceiveBatch, Slot};
+use crate::receive::{ReceiveBatch, Slot};
 use crate::send::Message;
 use crate::socket::MESSAGES_MAX;
 
@@ -30,6 +30,12 @@ pub(crate) fn bind(address: SocketAddr, options: &Options) -> io::Result<UdpSock
     let socket = UdpSocket::from(unsafe { OwnedFd::from_raw_fd(fd) });
     if options.reuse_port {
         set(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)?;
+    }
+    if options.receive_timestamps {
+        set(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
+    }
+    if options.coalescing {
+        set(fd, libc::SOL_UDP, libc::UDP_GRO, 1)?;
     }
     if address.is_ipv6() {
         set(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 0)?;
@@ -136,7 +142,7 @@ pub(crate) fn receive(socket: &UdpSocket, batch: &mut ReceiveBatch) -> io::Resul
     let mut controls = [const { MaybeUninit::<Control>::uninit() }; MAX];
     let mut headers = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; MAX];
     let count = batch.slots.len().min(MAX);
-    let buffers = batch.bytes.chunks_exact_mut(DATAGRAM_BYTES_MAX);
+    let buffers = batch.bytes.chunks_exact_mut(batch.buffer_bytes);
     for (index, buffer) in buffers.take(count).enumerate() {
         let part = parts[index].write(libc::iovec {
             iov_base: buffer.as_mut_ptr().cast(),
@@ -174,6 +180,7 @@ pub(crate) fn receive(socket: &UdpSocket, batch: &mut ReceiveBatch) -> io::Resul
         // SAFETY: the kernel filled this header's name and control buffer, and
         // wrote their lengths into it.
         *slot = unsafe { read_slot(header) };
+        slot.len = slot.len.min(batch.buffer_bytes);
     }
     Ok(filled)
 }
@@ -184,7 +191,7 @@ pub(crate) fn receive(socket: &UdpSocket, batch: &mut ReceiveBatch) -> io::Resul
 /// `recvmmsg` must have filled `header`, whose pointers must still be valid.
 unsafe fn read_slot(header: &libc::mmsghdr) -> Slot {
     let mut slot = Slot {
-        len: (header.msg_len as usize).min(DATAGRAM_BYTES_MAX),
+        len: header.msg_len as usize,
         truncated: header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
         ..Slot::EMPTY
     };
@@ -234,6 +241,19 @@ unsafe fn read_slot(header: &libc::mmsghdr) -> Slot {
                     let ip = Ipv6Addr::from(info.ipi6_addr.s6_addr);
                     slot.destination = Some(ip.to_canonical());
                 }
+                (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS)
+                    if len >= control_len::<libc::timespec>() =>
+                {
+                    let time: libc::timespec = ptr::read_unaligned(data.cast());
+                    let parts = u64::try_from(time.tv_sec).ok();
+                    slot.arrived = parts
+                        .zip(u32::try_from(time.tv_nsec).ok())
+                        .map(|(seconds, nanos)| Duration::new(seconds, nanos));
+                }
+                (libc::SOL_UDP, libc::UDP_GRO) if len >= control_len::<libc::c_int>() => {
+                    let size: libc::c_int = ptr::read_unaligned(data.cast());
+                    slot.segment = u16::try_from(size).ok().filter(|size| *size > 0);
+                }
                 _ => {}
             }
             control = libc::CMSG_NXTHDR(&raw const header.msg_hdr, control);
@@ -242,18 +262,22 @@ unsafe fn read_slot(header: &libc::mmsghdr) -> Slot {
     slot
 }
 
-/// Room for the control messages of one datagram: segment size and the larger
-/// of the two packet infos.
+/// Room for the control messages of one datagram: segment size, the larger of the
+/// two packet infos, and a timestamp.
 #[repr(C, align(8))]
 #[derive(Clone, Copy)]
-struct Control([u8; 64]);
+struct Control([u8; 104]);
 
 impl Control {
-    const EMPTY: Self = Self([0; 64]);
+    const EMPTY: Self = Self([0; 104]);
 }
 
-const _: () =
-    assert!(control_space::<u16>() + control_space::<libc::in6_pktinfo>() <= size_of::<Control>());
+const _: () = assert!(
+    control_space::<libc::c_int>()
+        + control_space::<libc::in6_pktinfo>()
+        + control_space::<libc::timespec>()
+        <= size_of::<Control>()
+);
 
 /// Writes segment size and source address; returns the bytes used.
 fn write_control(control: &mut Control, message: &Message<'_>, ipv6_socket: bool) -> usize {

@@ -287,3 +287,59 @@ fn shared_sockets_split_the_peers() {
     assert_eq!(counts.0 + counts.1, 64);
     assert!(counts.0 > 0 && counts.1 > 0, "{counts:?}");
 }
+
+#[test]
+fn the_kernel_notes_when_a_datagram_came() {
+    let options = Options {
+        receive_timestamps: true,
+        ..Options::default()
+    };
+    let address = SocketAddr::from(([127, 0, 0, 1], 0));
+    let receiver = UdpSocket::bind(address, &options).expect("a free port");
+    let sender = UdpSocket::bind(address, &Options::default()).expect("a free port");
+    let unix = || {
+        std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .expect("after 1970")
+    };
+    // The kernel begins to note times a moment after it was asked to, and until
+    // then tells when the datagram was read.
+    let exact = (0..50).any(|_| {
+        let before = unix();
+        sender.send(b"now", receiver.local_addr()).expect("sent");
+        let after = unix();
+        std::thread::sleep(Duration::from_millis(20));
+        let mut batch = ReceiveBatch::default();
+        assert_eq!(receiver.receive_batch(&mut batch).expect("readable"), 1);
+        let arrived = batch.datagram(0).arrived.expect("asked for");
+        let grain = Duration::from_millis(1);
+        assert!(before <= arrived + grain && arrived <= unix() + grain);
+        arrived <= after + grain
+    });
+    assert!(exact, "times are when datagrams were read, not when they came");
+}
+
+#[test]
+fn coalesced_datagrams_tell_their_size() {
+    let options = Options {
+        coalescing: true,
+        ..Options::default()
+    };
+    let address = SocketAddr::from(([127, 0, 0, 1], 0));
+    let receiver = UdpSocket::bind(address, &options).expect("a free port");
+    let sender = UdpSocket::bind(address, &Options::default()).expect("a free port");
+    let contents: Vec<u8> = (0..5000u32).map(|index| index as u8).collect();
+    let sent = sender.send_segmented(&contents, 1200, receiver.local_addr());
+    assert!(sent.stopped.is_none());
+    let mut batch = ReceiveBatch::for_coalescing(8);
+    let mut received = Vec::new();
+    while received.len() < contents.len() {
+        assert!(receiver.receive_batch(&mut batch).expect("readable") > 0);
+        for datagram in batch.iter_mut() {
+            let size = datagram.segment.map_or(datagram.bytes.len(), usize::from);
+            assert!(datagram.bytes.chunks(size).all(|it| it.len() <= 1200));
+            received.extend_from_slice(datagram.bytes);
+        }
+    }
+    assert_eq!(received, contents);
+}
