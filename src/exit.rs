@@ -6,6 +6,9 @@ use std::process::ExitCode;
 /// Ended by Ctrl-C: 128 + SIGINT, as shells count.
 pub(crate) const INTERRUPTED: u8 = 130;
 
+/// Measured, and a condition of `--fail-if` was met.
+pub(crate) const THRESHOLD_MISSED: u8 = 3;
+
 /// Why the program ends early.
 #[derive(Debug)]
 pub(crate) enum Failure {

@@ -3,11 +3,14 @@
 //! ```text
 //! flags ─► config (file, then flags) ─► glassline_server::Server ─► signals ─► shutdown
 //! trace ─► HTTP API ─► table, JSON, CSV
+//! bench ─► glassline_lab ─► table, JSON, CSV, SVG
 //! ```
 //!
 //! What is asked for goes to stdout, everything else to stderr. Exit codes: 0
-//! done, 1 failed while running, 2 wrong usage or configuration, 130 interrupted.
+//! done, 1 failed while running, 2 wrong usage or configuration, 3 measured but a
+//! threshold was missed, 130 interrupted.
 
+mod bench;
 mod config_command;
 mod exit;
 mod flags;
@@ -38,6 +41,9 @@ enum Command {
     Serve(flags::Serve),
     /// Show where a stream's milliseconds went.
     Trace(trace::Options),
+    /// Measure a server, ours or another.
+    #[command(subcommand)]
+    Bench(bench::Benchmark),
     /// Check, print or describe the configuration.
     #[command(subcommand)]
     Config(config_command::Action),
@@ -61,6 +67,7 @@ fn run(command_line: CommandLine) -> Result<std::process::ExitCode, Failure> {
         Command::Demo(flags) => serve::run(flags.config()?, quiet),
         Command::Serve(flags) => serve::run(flags.config()?, quiet),
         Command::Trace(options) => trace::run(&options, quiet),
+        Command::Bench(benchmark) => bench::run(&benchmark, quiet),
         Command::Config(action) => config_command::run(&action, quiet),
     }
 }

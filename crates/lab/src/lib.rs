@@ -17,11 +17,14 @@
 
 use std::time::Duration;
 
+mod crew;
 pub mod floor;
 pub mod machine;
 pub mod meter;
+pub mod plan;
 pub mod ramp;
 pub mod report;
+pub mod run;
 pub mod step;
 pub mod threshold;
 pub mod verdict;
@@ -33,3 +36,11 @@ pub const SWEEP: Duration = Duration::from_millis(20);
 /// Of each viewer's socket: a keyframe of a few hundred packets, in the kernel's
 /// accounting.
 pub const RECEIVE_BUFFER_BYTES: usize = 1 << 20;
+
+/// The value below which `share` (0–1) of `values` lie, nearest rank.
+pub(crate) fn quantile(values: &[f64], share: f64) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let rank = (sorted.len() as f64 * share).ceil().max(1.0);
+    sorted.get(rank as usize - 1).copied()
+}

@@ -4,10 +4,10 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use glassline_client::viewers::{Endpoint, RtspTransport};
 use glassline_net::{Options, UdpSocket};
 use url::Url;
 
+pub use crate::crew::{Endpoint, RtspTransport};
 use crate::meter;
 use crate::ramp::Ramp;
 use crate::{RECEIVE_BUFFER_BYTES, run};
@@ -162,7 +162,10 @@ fn receive_buffer_warning() -> Option<Warning> {
         ..Options::default()
     };
     let any = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
-    let granted = UdpSocket::bind(any, &options).ok()?.receive_buffer_bytes().ok()?;
+    let granted = UdpSocket::bind(any, &options)
+        .ok()?
+        .receive_buffer_bytes()
+        .ok()?;
     // Linux reports twice what it was asked for.
     (granted < 2 * RECEIVE_BUFFER_BYTES).then(|| {
         format!(
@@ -213,7 +216,10 @@ mod tests {
         let port = free_port();
         let dead = plan(&format!("http://127.0.0.1:{port}/a/whep"));
         let error = dead.check().expect_err("nobody listens").to_string();
-        assert!(error.contains(&port.to_string()) && error.contains("127.0.0.1"), "{error}");
+        assert!(
+            error.contains(&port.to_string()) && error.contains("127.0.0.1"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -240,7 +246,9 @@ mod tests {
         plan.ramp = "60000".parse().expect("a ramp");
         plan.bad_percent = 50.0;
         match plan.check() {
-            Err(run::Error::Descriptors { viewers, needed, .. }) => {
+            Err(run::Error::Descriptors {
+                viewers, needed, ..
+            }) => {
                 assert_eq!((viewers, needed), (90_000, 450_128));
             }
             // A machine with a very high limit gets as far as the dead port.

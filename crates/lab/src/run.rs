@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use crate::floor::{self, Floor, Traffic};
 use crate::machine;
 use crate::meter;
-use crate::plan::{FloorSource, Plan};
+use crate::plan::{Endpoint, FloorSource, Plan};
 use crate::quantile;
 use crate::report::{Baseline, Report, csv, table};
 use crate::step::{Join, Step};
@@ -71,6 +71,9 @@ pub enum Error {
         /// What there is.
         limit: usize,
     },
+    /// What the viewers cannot do yet.
+    #[error("this build loads WHEP endpoints only, and its clients all behave")]
+    NotYet,
     /// Nobody accepts connections.
     #[error("cannot reach {host}:{port}: {reason}; is the server running there?")]
     Unreachable {
@@ -115,6 +118,9 @@ const JOIN_GUESS: Duration = Duration::from_millis(800);
 /// Runs `plan` to its end, or until `stop` becomes true; what was measured by
 /// then is in the report. [`Plan::check`] comes first.
 pub fn run(plan: &Plan, watcher: &mut dyn Watcher, stop: &AtomicBool) -> Result<Report, Error> {
+    if !matches!(plan.endpoint, Endpoint::Whep(_)) || plan.bad_percent > 0.0 {
+        return Err(Error::NotYet);
+    }
     let machine = machine::describe();
     let started = unix_now();
     // Wrong files are found before the load.
@@ -162,7 +168,9 @@ pub fn run(plan: &Plan, watcher: &mut dyn Watcher, stop: &AtomicBool) -> Result<
 /// Host and path: enough to tell runs apart.
 fn label(plan: &Plan) -> String {
     let url = plan.url();
-    let port = url.port().map_or_else(String::new, |port| format!(":{port}"));
+    let port = url
+        .port()
+        .map_or_else(String::new, |port| format!(":{port}"));
     format!("{}{port}{}", url.host_str().unwrap_or_default(), url.path())
 }
 
@@ -350,7 +358,10 @@ impl<'a> Ramping<'a> {
                 "{} of {} viewers could not join at {}: {reason}",
                 joined.failed, joined.asked, step.viewers
             ));
-        } else if limit < 100.0 && step.machine_cpu_percent > limit && step.viewers < self.plan.ramp.end() {
+        } else if limit < 100.0
+            && step.machine_cpu_percent > limit
+            && step.viewers < self.plan.ramp.end()
+        {
             self.stopped = Some(format!(
                 "the machine was {:.0} % busy, more than --max-cpu {limit}",
                 step.machine_cpu_percent
@@ -421,7 +432,7 @@ impl<'a> Ramping<'a> {
             };
         // What has gone by is known; only the steps to come are guessed.
         let done = each * u32::try_from(self.steps.len()).unwrap_or(u32::MAX);
-        let in_step = elapsed.saturating_sub(self.sampler.step_began(self.began));
+        let in_step = self.sampler.step_began().elapsed();
         Progress {
             steps_done: self.steps.len(),
             steps: self.steps_planned,
@@ -442,7 +453,7 @@ impl Joined {
             p50: at(0.5),
             p95: at(0.95),
             max: at(1.0),
-            all: (self.asked > 0).then(|| self.took.as_secs_f64() * 1e3),
+            all: (self.asked > 0).then_some(self.took.as_secs_f64() * 1e3),
         }
     }
 }

@@ -243,24 +243,24 @@ fn cores(count: usize) -> String {
     }
 }
 
-/// What a run comes to, in one or two sentences; `stopped` says why the ramp
-/// ended early.
+/// What a run comes to, in a few sentences; `stopped` says why the ramp ended early.
 pub fn summary(steps: &[Step], stopped: Option<&str>) -> String {
-    let mut text = match steps
-        .iter()
-        .rposition(|step| step.bottleneck == Bottleneck::None)
-    {
-        _ if steps.is_empty() => "Nothing was measured.".to_owned(),
-        Some(last) => {
-            let limit = steps.get(last + 1).map_or_else(
-                || "; no limit was reached".to_owned(),
-                |limit| format!(". {}", limit_of(limit)),
-            );
-            format!("{}{limit}.", achieved(&steps[last]))
-        }
-        None => format!("{}.", limit_of(&steps[0])),
+    let Some(first) = steps.first() else {
+        return "Nothing was measured.".to_owned();
     };
-    let advance = steps.first().map_or(1.0, |step| step.delivered_ratio);
+    // A step below that was not delivered was a hiccup, and no limit.
+    let mut text = match steps.iter().rposition(Step::is_delivered) {
+        Some(best) => {
+            let next = steps.get(best + 1);
+            let limit = match next.or(Some(&steps[best])) {
+                Some(step) if step.bottleneck != Bottleneck::None => limit_of(step),
+                _ => "No limit was reached".to_owned(),
+            };
+            format!("{}. {limit}.", achieved(&steps[best]))
+        }
+        None => format!("{}.", limit_of(first)),
+    };
+    let advance = first.delivered_ratio;
     if advance > 1.2 {
         text += &format!(
             " The stream's RTP clock runs {advance:.1} times as fast as time, so delivered ratios \
@@ -292,10 +292,11 @@ fn limit_of(step: &Step) -> String {
     let (viewers, reason) = (step.viewers, &step.reason);
     match step.bottleneck {
         Bottleneck::Server => format!("The server's limit is below {viewers} viewers: {reason}"),
-        _ => format!(
-            "The server's limit was not found: at {viewers} viewers the {} was at its own, \
-             {reason}",
-            step.bottleneck.name()
+        Bottleneck::None => format!("{viewers} viewers: {reason}"),
+        short => format!(
+            "The server's limit was not found, because at {viewers} viewers the {} was the \
+             bottleneck: {reason}",
+            short.name()
         ),
     }
 }
@@ -493,7 +494,7 @@ mod tests {
             "{all}"
         );
         assert!(
-            all.contains("1.00 ms of server CPU") && all.contains("no limit"),
+            all.contains("1.00 ms of server CPU") && all.contains("No limit"),
             "{all}"
         );
         let found = summary(&[example(25), limited(50, Bottleneck::Server)], None);
@@ -504,14 +505,21 @@ mod tests {
         assert!(found.starts_with("25 viewers"), "{found}");
         let unfound = summary(&[example(25), limited(50, Bottleneck::Generator)], None);
         assert!(
-            unfound.contains("was not found: at 50 viewers the generator"),
+            unfound.contains("was not found, because at 50 viewers the generator"),
             "{unfound}"
         );
         let at_once = summary(&[limited(25, Bottleneck::Machine)], Some("--max-cpu"));
         assert!(at_once.contains("was not found") && at_once.contains("early: --max-cpu"));
         // A hiccup below is no limit.
         let hiccup = [limited(25, Bottleneck::Server), example(50)];
-        assert!(summary(&hiccup, None).contains("no limit"));
+        assert!(summary(&hiccup, None).contains("No limit"));
+        // Delivered, but there is nothing left to deliver more with.
+        let full = Step {
+            bottleneck: Bottleneck::Machine,
+            ..example(50)
+        };
+        let full = summary(&[full], None);
+        assert!(full.starts_with("50 viewers") && full.contains("at 50 viewers the machine"));
         assert_eq!(summary(&[], None), "Nothing was measured.");
     }
 

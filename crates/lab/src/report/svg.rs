@@ -427,7 +427,7 @@ mod tests {
     #[test]
     fn labels_are_cut_and_runs_are_bounded() {
         let long = run(&"x".repeat(300), &[1]);
-        let svg = draw(&vec![&long; 20]);
+        let svg = draw(&[&long; 20]);
         assert_well_formed(&svg);
         assert!(svg.contains('…'));
         assert_eq!(shortened("äöü", 2), "ä…");

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::io;
 use std::time::{Duration, Instant};
 
-use glassline_client::viewers::{Conduct, Id, Join, Mode, Options, Pool, Progress, State, Wait};
 use glassline_media::Histogram;
+
+use crate::crew::{Conduct, Id, Join, Mode, Options, Pool, Progress, State, Wait};
 
 use super::mark::{Mark, READING_INTERVAL};
 use crate::plan::Plan;
@@ -46,7 +47,6 @@ impl Crowd {
             signalling_threads: SIGNALLING_THREADS,
             receive_buffer: RECEIVE_BUFFER_BYTES,
             gro: plan.gro,
-            ..Options::default()
         };
         Ok(Self {
             pool: Pool::start(options)?,
@@ -63,7 +63,6 @@ impl Crowd {
     pub(super) fn begin_joining(&mut self, viewers: usize, scout: bool) -> Joining {
         let asked = viewers.saturating_sub(self.viewers);
         Joining {
-            asked,
             scout,
             bad: self.plan.bad_clients(viewers).saturating_sub(self.bad),
             began: Instant::now(),
@@ -214,7 +213,6 @@ fn is_good_and_failed(viewer: &Progress) -> bool {
 /// A step's joins under way.
 #[derive(Debug)]
 pub(super) struct Joining {
-    asked: usize,
     scout: bool,
     bad: usize,
     began: Instant,

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use glassline_client::viewers::{Flow, Id, Mode, Progress, State};
+use crate::crew::{Flow, Id, Mode, Progress, State};
 
 use crate::floor::Shape;
 
@@ -104,13 +104,17 @@ impl Mark {
     /// Viewers that have media.
     pub(super) fn playing(&self) -> usize {
         let viewers = self.viewers.values();
-        viewers.filter(|viewer| viewer.state == State::Playing).count()
+        viewers
+            .filter(|viewer| viewer.state == State::Playing)
+            .count()
     }
 
     /// Viewers that ended.
     pub(super) fn ended(&self) -> usize {
         let viewers = self.viewers.values();
-        viewers.filter(|viewer| viewer.state == State::Ended).count()
+        viewers
+            .filter(|viewer| viewer.state == State::Ended)
+            .count()
     }
 
     /// What came since `earlier`, to viewers that played by then.
@@ -182,7 +186,11 @@ impl Account {
         let wall = to.at.saturating_duration_since(from.at).as_secs_f64();
         let advanced = to.media.saturating_sub(from.media).as_secs_f64();
         let kept = 1.0 - total.lost() as f64 / total.expected.max(1) as f64;
-        let ratio = if wall > 0.0 { advanced / wall * kept } else { 0.0 };
+        let ratio = if wall > 0.0 {
+            advanced / wall * kept
+        } else {
+            0.0
+        };
         self.ratio_sum += ratio;
         self.slowest = Some(self.slowest.map_or(ratio, |slowest| slowest.min(ratio)));
     }

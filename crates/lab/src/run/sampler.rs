@@ -164,7 +164,7 @@ impl Sampler {
 }
 
 fn gap(summary: &Summary) -> Gap {
-    let ms = |time: Duration| (summary.count > 0).then(|| time.as_secs_f64() * 1e3);
+    let ms = |time: Duration| (summary.count > 0).then_some(time.as_secs_f64() * 1e3);
     Gap {
         p99: ms(summary.p99),
         max: ms(summary.max),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use glassline_client::viewers::Endpoint;
+use crate::crew::Endpoint;
 use serde_json::Value;
 use url::Url;
 

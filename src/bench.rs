@@ -1,0 +1,40 @@
+//! `glassline bench`: the measuring laboratory.
+
+mod files;
+mod interrupt;
+mod terminal;
+mod viewers;
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+use crate::exit::Failure;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Benchmark {
+    /// Load any server with viewers and say what they cost, what they got and which
+    /// side was the bottleneck.
+    ///
+    /// The URL is a WHEP endpoint (http://HOST:8889/STREAM/whep), one that takes
+    /// POST /doSignaling, or rtsp://HOST:8554/STREAM. Viewers join in steps; each
+    /// step becomes a line of figures. Nothing needs to be installed on the server;
+    /// with --server-pid its processor time and memory are measured too.
+    #[command(after_help = EXAMPLES)]
+    Viewers(Box<viewers::Options>),
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  glassline bench viewers http://127.0.0.1:8889/demo/whep --ramp 0:300:25 --server-pid $(pidof glassline)
+  glassline bench viewers rtsp://camera/stream1 --transport udp --ramp 0:10:1
+  glassline bench viewers URL --ramp 100 --hold 30s --fail-if 'loss>0.1%' --fail-if 'gap_p99>50ms'
+  glassline bench viewers URL --json new.json --svg both.svg --overlay old.json
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 a --fail-if condition was met, 130 interrupted.";
+
+pub(crate) fn run(benchmark: &Benchmark, quiet: bool) -> Result<ExitCode, Failure> {
+    match benchmark {
+        Benchmark::Viewers(options) => viewers::run(options, quiet),
+    }
+}

@@ -1,0 +1,134 @@
+//! Where figures are written.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use crate::exit::Failure;
+use crate::output;
+
+/// A file that can be written, or stdout.
+///
+/// Opened early, so that a run's figures are not lost for want of a folder;
+/// emptied only when there is something to write, so that a run that fails leaves
+/// the last one's figures.
+#[derive(Debug)]
+pub(super) struct Output {
+    path: PathBuf,
+    /// `None` is stdout.
+    file: Option<File>,
+    is_new: bool,
+    is_written: bool,
+}
+
+impl Output {
+    /// `-` is stdout.
+    pub(super) fn open(path: &Path) -> Result<Self, Failure> {
+        let mut output = Self {
+            path: path.to_owned(),
+            file: None,
+            is_new: false,
+            is_written: false,
+        };
+        if !is_stdout(path) {
+            output.is_new = !path.exists();
+            let mut options = OpenOptions::new();
+            options.write(true).create(true).truncate(false);
+            let file = options.open(path).map_err(|error| output.failure(&error))?;
+            output.file = Some(file);
+        }
+        Ok(output)
+    }
+
+    pub(super) const fn is_stdout(&self) -> bool {
+        self.file.is_none()
+    }
+
+    /// Appends `text` to what was written before in this run.
+    pub(super) fn write(&mut self, text: &str) -> Result<(), Failure> {
+        let is_first = !std::mem::replace(&mut self.is_written, true);
+        let Some(file) = &mut self.file else {
+            return output::print(text);
+        };
+        let written = match is_first {
+            // Pipes and devices cannot be emptied, and need not be.
+            true if file.metadata().is_ok_and(|data| data.is_file()) => file.set_len(0),
+            _ => Ok(()),
+        };
+        written
+            .and_then(|()| file.write_all(text.as_bytes()))
+            .map_err(|error| self.failure(&error))
+    }
+
+    fn failure(&self, error: &std::io::Error) -> Failure {
+        Failure::runtime(format_args!("{}: {error}", self.path.display()))
+    }
+}
+
+impl Drop for Output {
+    /// Leaves no empty file where there was none.
+    fn drop(&mut self) {
+        if self.is_new && !self.is_written {
+            // It is empty; should it be gone already, that is as well.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Two of them on stdout would be neither.
+pub(super) fn one_stdout<'a>(
+    paths: impl IntoIterator<Item = &'a Option<PathBuf>>,
+) -> Result<(), Failure> {
+    let to_stdout = paths.into_iter().flatten().filter(|path| is_stdout(path));
+    if to_stdout.count() > 1 {
+        return Err(Failure::usage(
+            "only one of --json, --csv and --svg can be `-`",
+        ));
+    }
+    Ok(())
+}
+
+fn is_stdout(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_fails_leaves_what_was_there() {
+        let folder = std::env::temp_dir().join(format!("glassline-files-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let path = folder.join("a.json");
+        drop(Output::open(&path).expect("it can be written"));
+        assert!(!path.exists(), "nothing was written");
+        std::fs::write(&path, "the last run's figures").expect("it can be written");
+        drop(Output::open(&path).expect("it can be written"));
+        assert_eq!(
+            std::fs::read_to_string(&path).expect("kept"),
+            "the last run's figures"
+        );
+        let mut output = Output::open(&path).expect("it can be written");
+        output.write("new ").expect("it can be written");
+        output.write("ones").expect("it can be written");
+        drop(output);
+        assert_eq!(std::fs::read_to_string(&path).expect("written"), "new ones");
+        std::fs::remove_dir_all(&folder).expect("ours");
+    }
+
+    #[test]
+    fn a_folder_that_is_missing_is_named() {
+        let Err(Failure::Runtime(text)) = Output::open(Path::new("/nowhere/x/a.csv")) else {
+            panic!("there is no such folder");
+        };
+        assert!(text.starts_with("/nowhere/x/a.csv: "), "{text}");
+    }
+
+    #[test]
+    fn stdout_is_given_once() {
+        let dash = || Some(PathBuf::from("-"));
+        assert!(one_stdout([&dash(), &None, &Some(PathBuf::from("x"))]).is_ok());
+        assert!(one_stdout([&dash(), &dash(), &None]).is_err());
+    }
+}

@@ -1,0 +1,38 @@
+//! Ctrl-C during a run: the first ends it, and its figures are written; the
+//! second stops at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::exit::Failure;
+use crate::serve::Signals;
+
+/// Becomes true when the user, or a service manager, wants an end.
+pub(super) fn listen() -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::runtime(format_args!("cannot start threads: {error}")))?;
+    let mut signals = {
+        let _context = runtime.enter();
+        Signals::new()?
+    };
+    let flag = Arc::clone(&stop);
+    std::thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(move || {
+            runtime.block_on(async {
+                signals.next().await;
+                flag.store(true, Ordering::Relaxed);
+                std::process::exit(signals.next().await.into());
+            });
+        })
+        .map_err(|error| Failure::runtime(format_args!("cannot start threads: {error}")))?;
+    Ok(stop)
+}
+
+/// Whether it was.
+pub(super) fn is_stopped(stop: &AtomicBool) -> bool {
+    stop.load(Ordering::Relaxed)
+}

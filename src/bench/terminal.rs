@@ -1,0 +1,197 @@
+//! A run as it is seen: finished steps are lines of a table; below them, on a
+//! terminal, the step that runs and how long everything will take.
+
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use glassline_lab::plan::Plan;
+use glassline_lab::report::table::{Running, Style};
+use glassline_lab::report::{Report, csv};
+use glassline_lab::run::{Progress, Watcher};
+use glassline_lab::step::Step;
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+
+use super::files::Output;
+use crate::exit::Failure;
+use crate::{logging, output};
+
+/// Who watches a run for the user.
+pub(super) struct Terminal {
+    lines: Lines,
+    style: Style,
+    live: Option<Live>,
+    csv: Option<Output>,
+    /// What went wrong while writing; the run goes on.
+    failure: Option<Failure>,
+}
+
+/// Where the table's lines go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lines {
+    Stdout,
+    /// Stdout has something else.
+    Stderr,
+    Nowhere,
+}
+
+/// What is drawn again and again, on stderr.
+struct Live {
+    all: MultiProgress,
+    step: ProgressBar,
+    ramp: ProgressBar,
+}
+
+impl Terminal {
+    /// `stdout_is_taken`: a file is written there.
+    pub(super) fn new(quiet: bool, stdout_is_taken: bool, csv: Option<Output>) -> Self {
+        let stderr_is_terminal = std::io::stderr().is_terminal();
+        let lines = match (quiet, stdout_is_taken) {
+            (true, _) => Lines::Nowhere,
+            (false, false) => Lines::Stdout,
+            (false, true) if stderr_is_terminal => Lines::Stderr,
+            (false, true) => Lines::Nowhere,
+        };
+        let colour = match lines {
+            Lines::Stdout => logging::colour(&std::io::stdout()),
+            _ => logging::colour(&std::io::stderr()),
+        };
+        Self {
+            lines,
+            style: Style { colour },
+            live: (stderr_is_terminal && !quiet).then(|| Live::new(colour)),
+            csv,
+            failure: None,
+        }
+    }
+
+    /// What is going to be measured, and the table's head.
+    pub(super) fn begin(&mut self, plan: &Plan) {
+        let steps = plan.ramp.steps().len();
+        self.line(&format!(
+            "{} ({}), {steps} {} up to {} viewers",
+            plan.endpoint,
+            plan.protocol(),
+            if steps == 1 { "step" } else { "steps" },
+            plan.ramp.end()
+        ));
+        self.line(&self.style.head());
+        self.write_csv(csv::HEADER);
+    }
+
+    /// Takes away what is drawn again and again.
+    pub(super) fn end(&mut self) {
+        if let Some(live) = self.live.take() {
+            live.step.finish_and_clear();
+            live.ramp.finish_and_clear();
+        }
+    }
+
+    /// Floor and verdict.
+    pub(super) fn conclude(&mut self, report: &Report) {
+        if let Some(floor) = &report.floor {
+            self.line("");
+            self.line(&self.style.floor(floor, &report.steps));
+        }
+        self.line("");
+        self.line(&self.style.verdict(&report.verdict));
+    }
+
+    /// What went wrong while writing.
+    pub(super) fn into_result(self) -> Result<(), Failure> {
+        self.failure.map_or(Ok(()), Err)
+    }
+
+    fn line(&mut self, text: &str) {
+        let text = format!("{text}\n");
+        let lines = self.lines;
+        let print = || match lines {
+            Lines::Stdout => output::print(&text),
+            Lines::Stderr => {
+                eprint!("{text}");
+                Ok(())
+            }
+            Lines::Nowhere => Ok(()),
+        };
+        let printed = match &self.live {
+            Some(live) => live.all.suspend(print),
+            None => print(),
+        };
+        self.note(printed);
+    }
+
+    fn write_csv(&mut self, text: &str) {
+        if let Some(csv) = &mut self.csv {
+            let written = csv.write(text);
+            self.note(written);
+        }
+    }
+
+    /// The first failure is told at the end.
+    fn note(&mut self, result: Result<(), Failure>) {
+        if let Err(failure) = result {
+            self.failure.get_or_insert(failure);
+        }
+    }
+}
+
+impl Watcher for Terminal {
+    fn running(&mut self, now: &Running, progress: Progress) {
+        if let Some(live) = &self.live {
+            live.step.set_message(self.style.running(now));
+            let step = format!("step {} of {}", progress.steps_done + 1, progress.steps);
+            live.show(progress, &step);
+        }
+    }
+
+    fn row(&mut self, row: &csv::Row) {
+        self.write_csv(&row.line());
+    }
+
+    fn step(&mut self, step: &Step) {
+        self.line(&self.style.step(step));
+    }
+
+    fn floor(&mut self, viewers: usize, progress: Progress) {
+        if let Some(live) = &self.live {
+            let text = format!("the floor for {viewers} viewers");
+            live.step.set_message(text);
+            let step = format!("floor {} of {}", progress.steps_done + 1, progress.steps);
+            live.show(progress, &step);
+        }
+    }
+}
+
+/// Whole tenths of a second, so that the bar moves with time and not by steps.
+const TICKS_PER_SECOND: u128 = 10;
+
+impl Live {
+    fn new(colour: bool) -> Self {
+        let all = MultiProgress::new();
+        let add = |template: &str| {
+            let style = ProgressStyle::with_template(template)
+                .expect("a template of ours")
+                .progress_chars("━╸─");
+            all.add(ProgressBar::new(1).with_style(style))
+        };
+        let step = add("{msg}");
+        let ramp = add(if colour {
+            "{bar:46.cyan/dim} {msg}"
+        } else {
+            "{bar:46} {msg}"
+        });
+        Self { all, step, ramp }
+    }
+
+    fn show(&self, progress: Progress, step: &str) {
+        let ticks = |time: Duration| {
+            let ticks = time.as_millis() * TICKS_PER_SECOND / 1000;
+            u64::try_from(ticks).unwrap_or(u64::MAX)
+        };
+        self.ramp
+            .set_length(ticks(progress.elapsed + progress.left).max(1));
+        self.ramp.set_position(ticks(progress.elapsed));
+        let left = progress.left.as_secs();
+        self.ramp
+            .set_message(format!("{step}, {}:{:02} left", left / 60, left % 60));
+    }
+}

@@ -1,0 +1,416 @@
+//! Flags of `bench viewers`, and what becomes of its report.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use glassline_lab::plan::{Endpoint, FloorSource, Plan, RtspTransport};
+use glassline_lab::ramp::Ramp;
+use glassline_lab::report::{Report, svg};
+use glassline_lab::run;
+use glassline_lab::threshold::Threshold;
+
+use super::files::{self, Output};
+use super::interrupt;
+use super::terminal::Terminal;
+use crate::exit::{Failure, INTERRUPTED, THRESHOLD_MISSED};
+
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// What viewers join: a WHEP or /doSignaling URL, or rtsp://…
+    #[arg(value_name = "URL")]
+    url: String,
+    /// How many viewers: START:END:STEP, or one number.
+    #[arg(long, default_value = "0:100:25", value_name = "START:END:STEP")]
+    ramp: Ramp,
+    /// How long each step is watched once its viewers have joined.
+    #[arg(long, default_value = "5s", value_name = "TIME", value_parser = watching_time)]
+    every: Duration,
+    /// How long the last step is watched.
+    #[arg(long, default_value = "10s", value_name = "TIME", value_parser = watching_time)]
+    hold: Duration,
+    /// End the ramp after a step in which the whole machine was busier; 100 never
+    /// ends it.
+    #[arg(long, default_value = "90", value_name = "PERCENT", value_parser = percentage)]
+    max_cpu: f64,
+    /// The server's process, if it runs here: its processor time and memory are
+    /// measured, with all its children.
+    #[arg(long, value_name = "PID")]
+    server_pid: Option<u32>,
+    /// So many viewers decrypt and check whole frames; the others count packets by
+    /// their clear headers.
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    verify: usize,
+    /// So many clients in addition, in percent of the viewers, stall, vanish or send
+    /// garbage.
+    #[arg(long, default_value = "0%", value_name = "PERCENT", value_parser = percentage)]
+    bad_clients: f64,
+    /// How RTSP media travels [default: tcp].
+    #[arg(long, value_enum, value_name = "tcp|udp", hide_possible_values = true)]
+    transport: Option<Transport>,
+    /// The read token; better given by the environment.
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "GLASSLINE_READ_TOKEN",
+        hide_env_values = true
+    )]
+    token: Option<String>,
+    /// Let the kernel join packets on arrival: cheaper, and it flatters the server.
+    #[arg(long)]
+    gro: bool,
+    /// Exit with 3 if a step meets this, like 'loss>0.1%' or 'delivered<0.999'.
+    /// Names are those of the JSON report. Repeatable.
+    #[arg(long, value_name = "CONDITION")]
+    fail_if: Vec<Threshold>,
+    /// Afterwards measure the least that the same packets cost on this machine; with
+    /// files, the packets of these.
+    #[arg(
+        long,
+        value_name = "FILE,FILE",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        hide_default_value = true
+    )]
+    floor: Option<String>,
+    /// What pictures call this run [default: host and path].
+    #[arg(long, value_name = "NAME")]
+    label: Option<String>,
+    /// Draw another run's JSON report into the picture. Repeatable.
+    #[arg(long, value_name = "OTHER.json", requires = "svg")]
+    overlay: Vec<PathBuf>,
+    /// Write the report as JSON; `-` for stdout.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write a row every 3 s; `-` for stdout.
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Draw viewers against processor time, delivery and gaps; `-` for stdout.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Transport {
+    Tcp,
+    Udp,
+}
+
+/// Shorter ones count single packets.
+const WATCHING_MIN: Duration = Duration::from_secs(1);
+
+/// A day: longer is no benchmark.
+const WATCHING_MAX: Duration = Duration::from_secs(86_400);
+
+pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
+    let plan = options.plan()?;
+    let overlays = options.overlays()?;
+    let mut outputs = Outputs::open(options)?;
+    let warnings = plan.check().map_err(failure)?;
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
+    let stop = interrupt::listen()?;
+    let mut terminal = Terminal::new(quiet, outputs.take_stdout(), outputs.csv.take());
+    terminal.begin(&plan);
+    let outcome = run::run(&plan, &mut terminal, &stop);
+    terminal.end();
+    let report = outcome.map_err(failure)?;
+    terminal.conclude(&report);
+    outputs.write(&report, &overlays)?;
+    terminal.into_result()?;
+    if interrupt::is_stopped(&stop) {
+        return Ok(ExitCode::from(INTERRUPTED));
+    }
+    let misses: Vec<_> = options
+        .fail_if
+        .iter()
+        .flat_map(|threshold| threshold.misses(&report.steps))
+        .collect();
+    for miss in &misses {
+        eprintln!("glassline: --fail-if {miss}");
+    }
+    Ok(if misses.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(THRESHOLD_MISSED)
+    })
+}
+
+/// Whose fault: what was asked for, or what was found.
+fn failure(error: run::Error) -> Failure {
+    match error {
+        run::Error::Descriptors { .. } | run::Error::Server(_) => Failure::usage(error),
+        error => Failure::runtime(error),
+    }
+}
+
+impl Options {
+    fn plan(&self) -> Result<Plan, Failure> {
+        let mut endpoint = Endpoint::parse(&self.url).map_err(Failure::usage)?;
+        if let Some(wanted) = self.transport {
+            let Endpoint::Rtsp { transport, .. } = &mut endpoint else {
+                let text = "--transport is for rtsp:// only; WebRTC media goes over UDP";
+                return Err(Failure::usage(text));
+            };
+            *transport = match wanted {
+                Transport::Tcp => RtspTransport::Tcp,
+                Transport::Udp => RtspTransport::Udp,
+            };
+        }
+        let needs_server = self
+            .fail_if
+            .iter()
+            .find(|threshold| threshold.needs_server());
+        if let (Some(threshold), None) = (needs_server, self.server_pid) {
+            let text = format!("--fail-if {threshold} needs --server-pid, to measure it");
+            return Err(Failure::Usage(text));
+        }
+        Ok(Plan {
+            endpoint,
+            ramp: self.ramp,
+            every: self.every,
+            hold: self.hold,
+            cpu_max_percent: self.max_cpu,
+            server: self.server_pid,
+            verify: self.verify,
+            bad_percent: self.bad_clients,
+            token: self.token.clone(),
+            gro: self.gro,
+            floor: self.floor.as_deref().map(floor_source),
+            label: self.label.clone(),
+        })
+    }
+
+    /// The other runs, read before the load: what is no report is found early.
+    fn overlays(&self) -> Result<Vec<Report>, Failure> {
+        if self.overlay.len() >= svg::RUNS_MAX {
+            let text = format!("a picture has room for {} runs", svg::RUNS_MAX);
+            return Err(Failure::Usage(text));
+        }
+        let read = |path: &PathBuf| {
+            let named = |reason: &dyn std::fmt::Display| {
+                Failure::usage(format_args!("--overlay {}: {reason}", path.display()))
+            };
+            let text = std::fs::read_to_string(path).map_err(|error| named(&error))?;
+            Report::from_json(&text).map_err(|error| named(&error))
+        };
+        self.overlay.iter().map(read).collect()
+    }
+}
+
+fn floor_source(files: &str) -> FloorSource {
+    if files.is_empty() {
+        FloorSource::Run
+    } else {
+        FloorSource::Files(files.split(',').map(PathBuf::from).collect())
+    }
+}
+
+/// Everything that is written, opened before the ramp begins.
+struct Outputs {
+    json: Option<Output>,
+    csv: Option<Output>,
+    svg: Option<Output>,
+}
+
+impl Outputs {
+    fn open(options: &Options) -> Result<Self, Failure> {
+        files::one_stdout([&options.json, &options.csv, &options.svg])?;
+        let open = |path: &Option<PathBuf>| path.as_deref().map(Output::open).transpose();
+        Ok(Self {
+            json: open(&options.json)?,
+            csv: open(&options.csv)?,
+            svg: open(&options.svg)?,
+        })
+    }
+
+    /// Whether stdout belongs to one of the files.
+    fn take_stdout(&self) -> bool {
+        let all = [&self.json, &self.csv, &self.svg];
+        all.into_iter().flatten().any(Output::is_stdout)
+    }
+
+    fn write(&mut self, report: &Report, overlays: &[Report]) -> Result<(), Failure> {
+        if let Some(json) = &mut self.json {
+            json.write(&report.to_json())?;
+        }
+        if let Some(svg) = &mut self.svg {
+            let runs: Vec<&Report> = std::iter::once(report).chain(overlays).collect();
+            svg.write(&svg::draw(&runs))?;
+        }
+        Ok(())
+    }
+}
+
+/// `5s`, `500ms`, `2m`, or seconds.
+fn watching_time(text: &str) -> Result<Duration, String> {
+    let endings = [
+        ("ms", 1e-3),
+        ("s", 1.0),
+        ("m", 60.0),
+        ("h", 3600.0),
+        ("", 1.0),
+    ];
+    let time = endings
+        .iter()
+        .find_map(|(ending, worth)| Some((text.strip_suffix(ending)?, worth)))
+        .and_then(|(number, worth)| Some(number.trim().parse::<f64>().ok()? * worth))
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .ok_or_else(|| "give a time like 5s, 500ms or 2m".to_owned())?;
+    if (WATCHING_MIN..=WATCHING_MAX).contains(&time) {
+        Ok(time)
+    } else {
+        Err("a step is watched between 1s and 24h".to_owned())
+    }
+}
+
+/// `5%` or `5`.
+fn percentage(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text);
+    number
+        .trim()
+        .parse()
+        .ok()
+        .filter(|percent| (0.0..=100.0).contains(percent))
+        .ok_or_else(|| "give a percentage like 5%, 0 to 100".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn parse(flags: &[&str]) -> Options {
+        let line = Line::try_parse_from(std::iter::once(&"viewers").chain(flags));
+        line.expect("flags that clap takes").options
+    }
+
+    fn plan(flags: &[&str]) -> Plan {
+        parse(flags).plan().expect("a plan")
+    }
+
+    const WHEP: &str = "http://127.0.0.1:8889/demo/whep";
+
+    #[test]
+    fn the_defaults_are_a_gentle_ramp() {
+        let plan = plan(&[WHEP]);
+        assert_eq!(plan.ramp.steps(), [25, 50, 75, 100]);
+        assert_eq!((plan.every.as_secs(), plan.hold.as_secs()), (5, 10));
+        assert_eq!(
+            (plan.verify, plan.bad_percent, plan.cpu_max_percent),
+            (5, 0.0, 90.0)
+        );
+        assert!(!plan.gro && plan.floor.is_none() && plan.server.is_none());
+    }
+
+    #[test]
+    fn the_flags_reach_the_plan() {
+        let plan = plan(&[
+            "rtsp://h/s",
+            "--ramp",
+            "0:6:3",
+            "--every",
+            "1500ms",
+            "--hold",
+            "2m",
+            "--verify",
+            "0",
+            "--bad-clients",
+            "20%",
+            "--transport",
+            "udp",
+            "--gro",
+            "--floor",
+            "--label",
+            "me",
+            "--max-cpu",
+            "100",
+            "--server-pid",
+            "7",
+        ]);
+        assert_eq!(plan.protocol(), "rtsp/udp");
+        assert_eq!(plan.every, Duration::from_millis(1500));
+        assert_eq!(plan.hold, Duration::from_secs(120));
+        assert_eq!((plan.verify, plan.bad_percent), (0, 20.0));
+        assert_eq!(plan.floor, Some(FloorSource::Run));
+        assert_eq!((plan.server, plan.label.as_deref()), (Some(7), Some("me")));
+        let files = parse(&[WHEP, "--floor=a.h264,b.ogg"])
+            .plan()
+            .expect("a plan");
+        let wanted = ["a.h264", "b.ogg"].map(PathBuf::from).to_vec();
+        assert_eq!(files.floor, Some(FloorSource::Files(wanted)));
+    }
+
+    #[test]
+    fn what_clap_refuses_says_why() {
+        let cases: [(&[&str], &str); 9] = [
+            (&[], "URL"),
+            (&[WHEP, "--ramp", "9:1:1"], "goes up"),
+            (&[WHEP, "--every", "fast"], "a time like 5s"),
+            (&[WHEP, "--every", "10ms"], "between 1s"),
+            (&[WHEP, "--every", "-5s"], ""),
+            (&[WHEP, "--bad-clients", "120%"], "0 to 100"),
+            (&[WHEP, "--fail-if", "speed>1"], "no figure is called"),
+            (&[WHEP, "--overlay", "x.json"], "--svg"),
+            (&[WHEP, "--transport", "sctp"], "sctp"),
+        ];
+        for (flags, wanted) in cases {
+            let line = Line::try_parse_from(std::iter::once(&"viewers").chain(flags));
+            let error = line.expect_err("a usage error").to_string();
+            assert!(error.contains(wanted), "{flags:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn what_fits_clap_but_not_together_is_a_usage_error() {
+        let cases: [(&[&str], &str); 4] = [
+            (&[WHEP, "--transport", "udp"], "rtsp:// only"),
+            (&[WHEP, "--fail-if", "cpu>35%"], "--server-pid"),
+            (&["ftp://h/x"], "ftp"),
+            (&["nonsense"], "nonsense"),
+        ];
+        for (flags, wanted) in cases {
+            match parse(flags).plan() {
+                Err(Failure::Usage(text)) => assert!(text.contains(wanted), "{flags:?}: {text}"),
+                other => panic!("{flags:?}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn an_overlay_that_is_none_is_named() {
+        let options = parse(&[WHEP, "--svg", "x.svg", "--overlay", "/nowhere/a.json"]);
+        let Err(Failure::Usage(text)) = options.overlays() else {
+            panic!("it is not there");
+        };
+        assert!(text.contains("/nowhere/a.json"), "{text}");
+    }
+
+    #[test]
+    fn times_have_units() {
+        for (text, millis) in [
+            ("5s", 5000),
+            ("5", 5000),
+            ("1500ms", 1500),
+            ("0.5m", 30_000),
+        ] {
+            assert_eq!(
+                watching_time(text),
+                Ok(Duration::from_millis(millis)),
+                "{text}"
+            );
+        }
+        for text in ["", "s", "1d", "nan", "inf", "1e30", "25h"] {
+            assert!(watching_time(text).is_err(), "{text}");
+        }
+    }
+}
