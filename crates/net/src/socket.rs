@@ -131,19 +131,23 @@ impl UdpSocket {
     /// whether to go on behind it is the caller's choice.
     pub fn send_batch(&self, transmits: &[Transmit<'_>]) -> Sent {
         let mut offload = self.offload.load(Ordering::Relaxed);
+        // The transmit whose path takes no segments; those behind it may go
+        // elsewhere.
+        let mut refused = None;
         let mut done = Cursor::new(transmits);
         let mut bytes = 0;
         let stopped = loop {
+            let segmented = |cursor: &Cursor<'_>| offload && refused != Some(cursor.index);
             let mut ahead = done;
-            let Some(first) = ahead.advance(offload) else {
+            let Some(first) = ahead.advance(segmented(&done)) else {
                 break None;
             };
             ahead = done;
-            let messages = std::iter::from_fn(|| ahead.advance(offload));
+            let messages = std::iter::from_fn(|| ahead.advance(segmented(&ahead)));
             match sys::send(&self.socket, self.local.is_ipv6(), messages) {
                 Ok(accepted) => {
                     for _ in 0..accepted {
-                        let message = done.advance(offload);
+                        let message = done.advance(segmented(&done));
                         bytes += message.map_or(0, |message| message.contents.len());
                     }
                 }
@@ -154,8 +158,9 @@ impl UdpSocket {
                     // about this one path's MTU: go without, this time.
                     if sys::is_offload_absent(&error) {
                         self.offload.store(false, Ordering::Relaxed);
+                        offload = false;
                     }
-                    offload = false;
+                    refused = Some(done.index);
                 }
                 Err(error) => break Some(SendError::new(error)),
             }

@@ -5,7 +5,7 @@
 //! ignored tests below does the work. Without the right to make namespaces, or
 //! without `ip` and `tc`, it is skipped by name.
 
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -89,14 +89,19 @@ fn missing(peer: &Peer<'_>) -> u64 {
     of(Kind::Video) + of(Kind::Audio)
 }
 
-/// Datagrams that this namespace's receivers were too slow for (or had no room).
-fn overruns() -> u64 {
+/// A UDP counter of this namespace, by its name in `/proc/net/snmp`.
+fn udp(name: &str) -> u64 {
     let text = std::fs::read_to_string("/proc/net/snmp").expect("counters of the namespace");
     let mut lines = text.lines().filter_map(|line| line.strip_prefix("Udp: "));
     let (names, values) = (lines.next().expect("names"), lines.next().expect("values"));
-    let at = names.split(' ').position(|name| name == "RcvbufErrors");
+    let at = names.split(' ').position(|it| it == name);
     let value = values.split(' ').nth(at.expect("a known counter"));
     value.and_then(|it| it.parse().ok()).expect("a count")
+}
+
+/// Datagrams that the receivers were too slow for.
+fn overruns() -> u64 {
+    udp("RcvbufErrors")
 }
 
 /// Routers on the way have told (or the interface tells) that only 900 bytes go
@@ -116,19 +121,35 @@ fn narrow_path() {
     let _source = Source::start(&running.stream(), Film::default());
     let narrow = UdpSocket::bind(("127.0.0.2", 0)).expect("an address of lo");
     let narrow = Peer::offering_from(&running, narrow, str::to_owned).expect("answered");
-    let mut peers = [narrow, Peer::answered(&running)];
-    for peer in &mut peers {
-        peer.await_media();
+    let mut peers = vec![narrow];
+    for _ in 0..8 {
+        // The narrow one first: it is the first of every batch.
+        peers.last_mut().expect("one").await_media();
+        peers.push(Peer::answered(&running));
     }
+    peers.last_mut().expect("nine").await_media();
+    peer::live(&mut peers, Duration::from_millis(500));
+    let (messages, datagrams) = (udp("OutDatagrams"), udp("InDatagrams"));
     peer::live(&mut peers, Duration::from_secs(2));
+    let messages = udp("OutDatagrams") - messages;
+    let datagrams = udp("InDatagrams") - datagrams;
     for peer in &peers {
         assert!(peer.heard.len() > 200, "{} packets only", peer.heard.len());
         assert!(missing(peer) <= overruns(), "{} missing", missing(peer));
     }
-    let abandoned = running.total("send_abandoned_datagrams_total");
     let refused = running.metric("send_errors_total");
+    let abandoned = running.total("send_abandoned_datagrams_total");
     assert_eq!(abandoned, 0, "{refused:?}");
     assert_eq!(running.total("queue_dropped_frames_total"), 0);
+    // The others' pictures still are a message each.
+    let free = SocketAddr::from(([127, 0, 0, 1], 0));
+    let any = glassline_net::UdpSocket::bind(free, &glassline_net::Options::default());
+    if glassline_net::gso_supported(&any.expect("a free port")) {
+        assert!(
+            datagrams > 2 * messages,
+            "{datagrams} datagrams in {messages} messages"
+        );
+    }
 }
 
 /// An interface that takes 64 Mbit/s, and three viewers who are sent 58 each: the
