@@ -3,13 +3,13 @@
 
 use std::time::{Duration, Instant};
 
+use glassline_lab::meter::{Process, Usage};
 use serde_json::json;
 
 use crate::guest::visits;
 use crate::machine;
 use crate::media;
 use crate::process::eventually;
-use crate::processor::{Usage, resident_bytes};
 use crate::report::{self, Table};
 use crate::server::Server;
 
@@ -43,15 +43,16 @@ pub(crate) fn run() -> Result<(), String> {
     let media = media::sound();
     let server = Server::limited(&media, LIMITS)?;
     let url = server.url(&format!("/{}/whep", media.name));
+    let mut process = server.process()?;
     let mut rounds = Vec::new();
     for _ in 0..ROUNDS {
-        let (began, before) = (Instant::now(), Usage::of(server.id())?);
+        let (began, before) = (Instant::now(), look(&mut process)?);
         visits(&url, VISITS_PER_ROUND, AT_A_TIME)?;
         let took = began.elapsed();
-        let cpu = Usage::of(server.id())?.since(&before);
+        let cpu = look(&mut process)?.since(&before);
         eventually(FORGET, || nobody_stays(&server))?;
         rounds.push(Left {
-            rss_bytes: resident_bytes(server.id())?,
+            rss_bytes: look(&mut process)?.resident_bytes,
             open_fds: server.metric("glassline_open_fds")? as u64,
             seconds: took.as_secs_f64(),
             cpu_ms_per_visit: cpu.as_secs_f64() * 1e3 / VISITS_PER_ROUND as f64,
@@ -93,6 +94,10 @@ pub(crate) fn run() -> Result<(), String> {
         return Err("file descriptors leak".to_owned());
     }
     Ok(())
+}
+
+fn look(process: &mut Process) -> Result<Usage, String> {
+    process.look().map_err(|error| error.to_string())
 }
 
 fn nobody_stays(server: &Server) -> Result<(), String> {

@@ -4,12 +4,12 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use glassline_lab::meter::{Machine, Process, Usage};
 use serde_json::{Value, json};
 
 use crate::machine;
 use crate::media::{self, Media};
 use crate::process::Running;
-use crate::processor::{Machine, Usage};
 use crate::report::{self, Table, figure};
 use crate::server::Server;
 
@@ -62,9 +62,10 @@ pub(crate) fn run() -> Result<(), String> {
 fn measure(media: &Media) -> Result<Value, String> {
     let server = Server::serve(media)?;
     thread::sleep(Duration::from_secs(1));
-    let (idle_from, idle_began) = (Usage::of(server.id())?, Instant::now());
+    let mut process = server.process()?;
+    let (idle_from, idle_began) = (look(&mut process)?, Instant::now());
     thread::sleep(Duration::from_secs(4));
-    let idle = Usage::of(server.id())?.since(&idle_from);
+    let idle = look(&mut process)?.since(&idle_from);
     let idle = idle.as_secs_f64() / idle_began.elapsed().as_secs_f64();
 
     let url = server.url(&format!("/{}/whep", media.name));
@@ -74,13 +75,13 @@ fn measure(media: &Media) -> Result<Value, String> {
     let generator = Running::start("joins", command)?;
     let patience = Duration::from_secs(180);
     generator.wait_for_line(patience, |line| (line == "begin").then_some(()))?;
-    let (before, began, machine) = (Usage::of(server.id())?, Instant::now(), Machine::now());
+    let (before, began, machine) = (look(&mut process)?, Instant::now(), Machine::now());
     let packets_before = server.metric("glassline_egress_packets_total")?;
     let mut result: Value = generator.wait_for_line(patience, |line| {
         serde_json::from_str(line.strip_prefix("end ")?).ok()
     })?;
-    let (after, took) = (Usage::of(server.id())?, began.elapsed());
-    let idle_ratio = Machine::now().idle_since(machine);
+    let (after, took) = (look(&mut process)?, began.elapsed());
+    let idle_ratio = Machine::now().idle_since(&machine);
     let packets = server.metric("glassline_egress_packets_total")? - packets_before;
     let joins = result["joins"].as_f64().unwrap_or(1.0);
     let is_shard = |name: &str| name.starts_with("shard-");
@@ -100,4 +101,8 @@ fn measure(media: &Media) -> Result<Value, String> {
         result.insert("machine_idle_ratio".to_owned(), idle_ratio.into());
     }
     Ok(result)
+}
+
+fn look(process: &mut Process) -> Result<Usage, String> {
+    process.look().map_err(|error| error.to_string())
 }

@@ -1,6 +1,5 @@
 //! What the figures were measured on.
 
-use std::fs;
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -20,29 +19,7 @@ pub(crate) fn line() -> String {
 
 /// The same for a report; `load_1m` is what the machine did before.
 pub(crate) fn describe() -> Value {
-    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let field = |name: &str| {
-        cpuinfo
-            .lines()
-            .find_map(|line| line.strip_prefix(name)?.split_once(':'))
-            .map(|(_, value)| value.trim().to_owned())
-    };
-    let memory_kib: Option<u64> = fs::read_to_string("/proc/meminfo")
-        .ok()
-        .and_then(|text| text.split_ascii_whitespace().nth(1)?.parse().ok());
-    json!({
-        "cpu": field("model name"),
-        "cores": std::thread::available_parallelism().map_or(1, usize::from),
-        "kernel": output("uname", &["-sr"]),
-        "memory_mib": memory_kib.map(|kib| kib / 1024),
-        "load_1m": load(),
-    })
-}
-
-/// Runnable tasks on average over the last minute.
-pub(crate) fn load() -> Option<f64> {
-    let text = fs::read_to_string("/proc/loadavg").ok()?;
-    text.split_ascii_whitespace().next()?.parse().ok()
+    json!(glassline_lab::machine::describe())
 }
 
 /// When, of which source, with which peers.

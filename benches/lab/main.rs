@@ -2,15 +2,12 @@
 //!
 //! ```text
 //! cargo xtask bench NAME ─► lab NAME ─┬─ glassline (release), serving
-//!                                     ├─ lab --role=…  viewers, or the floor's sender:
-//!                                     │                processes of their own, so that
-//!                                     │                each one's processor time is apart
+//!                                     ├─ lab --role=…  viewers, in a process of their
+//!                                     │                own: its processor time is apart
 //!                                     └─ table, target/bench/NAME.json
 //! ```
 //!
-//! Machines differ, so costs are also given as a ratio to a floor measured in the
-//! same run: the least that the same packets cost on this machine (copy, AEAD,
-//! segmented send, nothing else).
+//! What viewers cost is measured by the product itself: `glassline bench viewers`.
 
 #![expect(
     clippy::disallowed_methods,
@@ -19,17 +16,13 @@
 
 mod churn;
 mod first_frame;
-mod floor;
 mod generator;
 mod join;
 mod machine;
 mod media;
-mod processor;
 mod report;
 mod seal;
 mod server;
-mod sink;
-mod viewers;
 
 // The tests drive the same programs.
 #[path = "../../tests/guest.rs"]
@@ -54,7 +47,7 @@ struct Recipe {
     run: fn() -> Result<(), String>,
 }
 
-const RECIPES: [Recipe; 5] = [
+const RECIPES: [Recipe; 4] = [
     Recipe {
         name: "seal",
         run: seal::run,
@@ -62,10 +55,6 @@ const RECIPES: [Recipe; 5] = [
     Recipe {
         name: "join",
         run: join::run,
-    },
-    Recipe {
-        name: "viewers",
-        run: viewers::run,
     },
     Recipe {
         name: "churn",
@@ -120,9 +109,7 @@ fn run(arguments: &[String]) -> Result<(), String> {
 /// What this program does as a child of itself.
 fn play(role: &str, arguments: &[String]) -> Result<(), String> {
     match role {
-        "--role=viewers" => generator::watch(arguments),
         "--role=joins" => generator::join_and_leave(arguments),
-        "--role=floor" => floor::send(arguments),
         other => Err(format!("no role {other}")),
     }
 }

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use glassline_lab::floor::{HEADER_BYTES, Sealer, TAG_BYTES};
 use glassline_media::{Codec, Track, VideoParameters, WallClock};
 use glassline_net::{Options, Transmit, UdpSocket, gso_supported, thread_cpu};
 use glassline_webrtc::srtp::Profile;
@@ -13,7 +14,6 @@ use glassline_webrtc::{
 };
 use serde_json::json;
 
-use crate::floor::{HEADER_BYTES, Sealer, TAG_BYTES};
 use crate::machine;
 use crate::report::{self, Table, quantile};
 

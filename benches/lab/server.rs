@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use std::process::Command;
 use std::time::Duration;
 
+use glassline_lab::meter::Process;
 use serde_json::Value;
 
 use crate::http;
@@ -76,9 +77,9 @@ impl Server {
             .map_err(|reason| format!("{reason}\n{}", self.running.printed()))
     }
 
-    /// Its process.
-    pub(crate) fn id(&self) -> u32 {
-        self.running.id()
+    /// Its process, to be measured.
+    pub(crate) fn process(&self) -> Result<Process, String> {
+        Process::of(self.running.id()).map_err(|error| error.to_string())
     }
 
     /// `path` begins with a slash.

@@ -9,7 +9,7 @@ struct Recipe {
     about: &'static str,
 }
 
-const RECIPES: [Recipe; 6] = [
+const RECIPES: [Recipe; 5] = [
     Recipe {
         name: "seal",
         about: "nanoseconds per packet: sealing and sending, beside cipher and kernel alone",
@@ -17,10 +17,6 @@ const RECIPES: [Recipe; 6] = [
     Recipe {
         name: "join",
         about: "server's processor time per join, and how long joins take",
-    },
-    Recipe {
-        name: "viewers",
-        about: "what 1 to 300 viewers cost the server, beside the least it could be",
     },
     Recipe {
         name: "churn",
