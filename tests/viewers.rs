@@ -4,7 +4,7 @@ use std::net::UdpSocket;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use glassline_client::viewers::{Options, Pool, State, Viewer};
+use glassline_client::viewers::{Endpoint, Join, Options, Pool, State, Viewer};
 use libtest_mimic::Failed;
 
 use crate::peers::Test;
@@ -100,9 +100,9 @@ fn received_everything(viewer: &Viewer) -> Result<(), Failed> {
 }
 
 fn join(pool: &Pool, server: &Server, count: usize) -> Result<(), String> {
-    let url = server.url("/demo/whep");
+    let endpoint = Endpoint::parse(&server.url("/demo/whep")).map_err(|error| error.to_string())?;
     for _ in 0..count {
-        pool.join(&url).map_err(|error| error.to_string())?;
+        pool.join(Join::new(endpoint.clone()));
     }
     Ok(())
 }

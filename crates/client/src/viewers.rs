@@ -1,10 +1,10 @@
-//! Many WHEP viewers in one process, to test with and to load servers with.
+//! Many viewers in one process, to test with and to load servers with.
 //!
 //! ```text
-//! Pool::join ─ job ─► signalling threads: route, offer, POST ─┐
-//! Pool::leave ──────────────────────────► one thread ◄────────┘ socket, session, answer
+//! Pool::join ─ job ─► signalling threads: route, offer, POST; or connect ─┐
+//! Pool::leave ──────────────────────────► one thread ◄────────────────────┘ a line
 //!                                         owns every viewer: receive, count,
-//! Pool::snapshot ◄────── Vec<Viewer> ──── reports, NACK, timers; leaves by DELETE
+//! Pool::progress ◄──── Vec<Progress> ──── reports, NACK, timers; leaves
 //! ```
 //!
 //! One thread serves all viewers, so that a generator's processor time is known
@@ -12,23 +12,26 @@
 //! transport feedback, retransmission requests) are the core's.
 
 use std::io;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use glassline_media::Histogram;
-use url::Url;
 
-use crate::whep;
-
+mod capture;
 mod counts;
+mod endpoint;
 mod engine;
+mod misconduct;
 mod order;
 mod peer;
 mod route;
+mod rtsp;
 mod signalling;
 mod tally;
+mod webrtc;
 
+pub use endpoint::{Endpoint, RtspTransport};
 pub use glassline_webrtc::Kinds;
 pub use tally::Flow;
 
@@ -45,22 +48,64 @@ pub enum Mode {
     Count,
 }
 
+/// How a viewer behaves once it plays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Conduct {
+    /// As it should.
+    #[default]
+    Good,
+    /// After a second it reads and sends nothing more, and keeps its sockets.
+    Stall,
+    /// After a second or two its sockets close without a word.
+    Vanish,
+    /// It watches, and sends fifty pieces of nonsense a second.
+    Garbage,
+}
+
+/// One viewer to be.
+#[derive(Clone, Debug)]
+pub struct Join {
+    /// Where it joins.
+    pub endpoint: Endpoint,
+    /// What it does with the media.
+    pub mode: Mode,
+    /// How it behaves. One that ends is replaced if it does not behave well.
+    pub conduct: Conduct,
+}
+
+impl Join {
+    /// A good viewer that verifies what it gets.
+    pub const fn new(endpoint: Endpoint) -> Self {
+        Self {
+            endpoint,
+            mode: Mode::Verify,
+            conduct: Conduct::Good,
+        }
+    }
+
+    /// The same, only counting.
+    #[must_use]
+    pub const fn counting(mut self) -> Self {
+        self.mode = Mode::Count;
+        self
+    }
+}
+
 /// When viewers look for datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wait {
     /// At once when one arrives: exact gaps, one wake-up per burst and viewer.
     #[default]
     Events,
-    /// All of them this often: gaps are as coarse as this, thousands of viewers
-    /// are cheap.
+    /// All of them this often: thousands of viewers are cheap. Gaps and delays stay
+    /// exact over UDP, where the kernel notes when a datagram came; over TCP they are
+    /// as coarse as this.
     Sweep(Duration),
 }
 
 /// How a pool behaves.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What to do with the media.
-    pub mode: Mode,
     /// When to look for it.
     pub wait: Wait,
     /// What to ask for.
@@ -71,18 +116,21 @@ pub struct Options {
     pub signalling_threads: usize,
     /// Bytes of receive buffer per viewer to ask for.
     pub receive_buffer: usize,
+    /// Let the kernel hand over datagrams of a burst as one: see
+    /// [`glassline_net::Options::coalescing`].
+    pub gro: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
         Self {
-            mode: Mode::default(),
             wait: Wait::default(),
             kinds: Kinds::ALL,
             token: None,
             signalling_threads: 8,
             // 100 ms of 20 Mbit/s in the kernel's accounting.
             receive_buffer: 512 * 1024,
+            gro: false,
         }
     }
 }
@@ -119,7 +167,7 @@ pub struct Viewer {
     /// Which one.
     pub id: Id,
     /// Where it joined.
-    pub url: Url,
+    pub endpoint: Endpoint,
     /// How far it has come.
     pub state: State,
     /// Why it ended.
@@ -151,6 +199,37 @@ pub struct Viewer {
     pub dropped: Vec<(&'static str, u64)>,
     /// Datagrams that the kernel did not take.
     pub unsent: u64,
+    /// Packets asked for again.
+    pub nacked: u64,
+}
+
+/// One viewer at the time of the call, without what is costly to copy.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// Which one.
+    pub id: Id,
+    /// What it does with the media.
+    pub mode: Mode,
+    /// How it behaves.
+    pub conduct: Conduct,
+    /// How far it has come.
+    pub state: State,
+    /// Why it ended.
+    pub failure: Option<Arc<str>>,
+    /// From the start of the request until keys were there, or until it played.
+    pub connect_time: Option<Duration>,
+    /// From the start of the request until the first media packet.
+    pub join_time: Option<Duration>,
+    /// Packets of pictures.
+    pub video: Flow,
+    /// Packets of sound.
+    pub audio: Flow,
+    /// Frames received, as in [`Viewer::frames`].
+    pub frames: u64,
+    /// Frames dropped, as in [`Viewer::damaged`].
+    pub damaged: u64,
+    /// Packets asked for again.
+    pub nacked: u64,
 }
 
 impl Viewer {
@@ -177,14 +256,12 @@ impl Pool {
         })
     }
 
-    /// Adds a viewer of the WHEP endpoint `url` and returns at once; it appears
-    /// in snapshots from now on. Whatever goes wrong later is in its
-    /// [`Viewer::failure`].
-    pub fn join(&self, url: &str) -> Result<Id, whep::Error> {
-        let url = whep::parse_url(url)?;
+    /// Adds a viewer and returns at once; it appears in snapshots from now on.
+    /// Whatever goes wrong later is in its [`Viewer::failure`].
+    pub fn join(&self, join: Join) -> Id {
         let id = self.mailbox.next_id();
-        self.mailbox.send(Command::Join { id, url });
-        Ok(id)
+        self.mailbox.send(Command::Join { id, join });
+        id
     }
 
     /// Lets a viewer say farewell and forgets it; unknown ones are ignored.
@@ -194,9 +271,36 @@ impl Pool {
 
     /// All viewers that have not left, in order of joining.
     pub fn snapshot(&self) -> Vec<Viewer> {
+        self.ask(Command::Snapshot).unwrap_or_default()
+    }
+
+    /// How far all viewers that have not left are, in order of joining; cheap
+    /// enough for every second with a thousand of them.
+    pub fn progress(&self) -> Vec<Progress> {
+        self.ask(Command::Progress).unwrap_or_default()
+    }
+
+    /// Times between the frames of good viewers since the last call, all together.
+    pub fn take_gaps(&self) -> Histogram {
+        self.ask(Command::TakeGaps).unwrap_or_default()
+    }
+
+    /// Times from capture to arrival of good viewers' frames since the last call,
+    /// where the server tells when frames were captured: by the calendar time of
+    /// its sender reports (RFC 3550 §6.4.1), if that can be this machine's.
+    pub fn take_delays(&self) -> Histogram {
+        self.ask(Command::TakeDelays).unwrap_or_default()
+    }
+
+    /// Bad viewers that ended and were replaced.
+    pub fn replaced(&self) -> u64 {
+        self.ask(Command::Replaced).unwrap_or_default()
+    }
+
+    fn ask<T>(&self, question: impl FnOnce(mpsc::Sender<T>) -> Command) -> Option<T> {
         let (reply, receive) = mpsc::channel();
-        self.mailbox.send(Command::Snapshot(reply));
-        receive.recv().unwrap_or_default()
+        self.mailbox.send(question(reply));
+        receive.recv().ok()
     }
 }
 

@@ -179,7 +179,7 @@ fn checked(url: &Url) -> Result<Url, Error> {
     })
 }
 
-fn speaks_json(url: &Url) -> bool {
+pub(crate) fn speaks_json(url: &Url) -> bool {
     url.path().trim_end_matches('/').ends_with("/doSignaling")
 }
 

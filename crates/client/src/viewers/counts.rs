@@ -1,15 +1,15 @@
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use glassline_media::{Codec, Kind, Ssrc};
+use glassline_media::{Codec, Histogram, Kind, Ssrc};
 use glassline_rtp::Header;
 use glassline_rtp::h264::Depacketiser;
 use glassline_webrtc::Received;
-use url::Url;
 
 use super::order::{InOrder, Part};
-use super::tally::{Rhythm, Tally};
-use super::{Flow, Id, State, Viewer};
+use super::tally::{Recent, Rhythm, Tally};
+use super::{Conduct, Endpoint, Flow, Id, Mode, Progress, State, Viewer};
 
 /// All that is known of one viewer's success.
 #[derive(Default)]
@@ -22,6 +22,8 @@ pub(super) struct Counts {
     pub(super) dropped: BTreeMap<&'static str, u64>,
     /// Datagrams that the kernel did not take.
     pub(super) unsent: u64,
+    /// Packets asked for again.
+    pub(super) nacked: u64,
     connected: Option<Instant>,
     first_packet: Option<Instant>,
     first_keyframe: Option<Instant>,
@@ -32,6 +34,8 @@ pub(super) struct Counts {
     frames: Frames,
     /// A decoder would be lost now.
     keyframe_wanted: bool,
+    /// Since somebody last asked.
+    delays: Recent,
 }
 
 /// What became of frames.
@@ -45,7 +49,8 @@ struct Frames {
 /// One `m=` line.
 struct Receiver {
     kind: Kind,
-    codec: Codec,
+    codec: Option<Codec>,
+    clock_rate: u32,
     source: Option<Ssrc>,
     /// Of the sources before this one.
     before: Flow,
@@ -56,22 +61,46 @@ struct Receiver {
 }
 
 impl Counts {
-    /// The handshake is done.
-    pub(super) fn connect(&mut self, now: Instant, protection: &'static str) {
+    /// The handshake is done, or the server said that it plays; with the name of
+    /// what protects the media.
+    pub(super) fn connect(&mut self, now: Instant, protection: Option<&'static str>) {
         self.state = self.state.max(State::Connected);
         self.connected.get_or_insert(now);
-        self.protection = Some(protection);
+        self.protection = protection;
     }
 
-    /// The next receiver, in the session's order.
-    pub(super) fn expect(&mut self, kind: Kind, codec: Codec) {
+    /// It is over; the first reason is kept.
+    pub(super) fn end(&mut self, reason: String) {
+        self.state = State::Ended;
+        self.failure.get_or_insert(reason);
+    }
+
+    /// A frame arrived so long after it was captured.
+    pub(super) fn record_delay(&mut self, delay: Duration) {
+        self.delays.push(delay);
+    }
+
+    /// Moves what was recorded since the last call.
+    pub(super) fn take_delays(&mut self, into: &mut Histogram) {
+        self.delays.take(into);
+    }
+
+    /// Moves the gaps since the last call.
+    pub(super) fn take_gaps(&mut self, into: &mut Histogram) {
+        self.rhythm.take_recent(into);
+    }
+
+    /// The next receiver, in the session's order. `codec` is `None` for one that
+    /// is only counted.
+    pub(super) fn expect(&mut self, kind: Kind, codec: Option<Codec>, clock_rate: u32) {
         self.receivers.push(Receiver {
             kind,
             codec,
+            clock_rate,
             source: None,
             before: Flow::default(),
             damaged_before: 0,
-            tally: Tally::new(codec.clock_rate()),
+            tally: Tally::new(clock_rate),
             order: InOrder::new(),
             depacketiser: Depacketiser::default(),
         });
@@ -104,7 +133,7 @@ impl Counts {
         receiver.follow(header.ssrc);
         receiver.tally.count(sequence, repaired, header, bytes);
         match received {
-            Received::Rtp { packet, .. } if receiver.codec == Codec::H264 => {
+            Received::Rtp { packet, .. } if receiver.codec == Some(Codec::H264) => {
                 let part = Part {
                     sequence,
                     timestamp: header.timestamp,
@@ -193,19 +222,37 @@ impl Counts {
             .fold(Flow::default(), |sum, receiver| sum.and(receiver.flow()))
     }
 
-    pub(super) fn snapshot(&self, id: Id, url: Url) -> Viewer {
-        let after = |at: Option<Instant>| {
-            let (at, started) = (at?, self.started?);
-            Some(at.saturating_duration_since(started))
-        };
+    fn after_start(&self, at: Option<Instant>) -> Option<Duration> {
+        let (at, started) = (at?, self.started?);
+        Some(at.saturating_duration_since(started))
+    }
+
+    pub(super) fn progress(&self, id: Id, mode: Mode, conduct: Conduct) -> Progress {
+        Progress {
+            id,
+            mode,
+            conduct,
+            state: self.state,
+            failure: self.failure.as_deref().map(Arc::from),
+            connect_time: self.after_start(self.connected),
+            join_time: self.after_start(self.first_packet),
+            video: self.flow(Kind::Video),
+            audio: self.flow(Kind::Audio),
+            frames: self.frames.whole,
+            damaged: self.frames.damaged,
+            nacked: self.nacked,
+        }
+    }
+
+    pub(super) fn snapshot(&self, id: Id, endpoint: Endpoint) -> Viewer {
         Viewer {
             id,
-            url,
+            endpoint,
             state: self.state,
             failure: self.failure.clone(),
-            connect_time: after(self.connected),
-            join_time: after(self.first_packet),
-            picture_time: after(self.first_keyframe),
+            connect_time: self.after_start(self.connected),
+            join_time: self.after_start(self.first_packet),
+            picture_time: self.after_start(self.first_keyframe),
             protection: self.protection,
             video: self.flow(Kind::Video),
             audio: self.flow(Kind::Audio),
@@ -219,6 +266,7 @@ impl Counts {
                 .map(|(why, count)| (*why, *count))
                 .collect(),
             unsent: self.unsent,
+            nacked: self.nacked,
         }
     }
 }
@@ -229,7 +277,7 @@ impl Receiver {
         if self.source.replace(source).is_some_and(|old| old != source) {
             self.before = self.flow();
             self.damaged_before = self.damaged();
-            self.tally = Tally::new(self.codec.clock_rate());
+            self.tally = Tally::new(self.clock_rate);
             self.order = InOrder::new();
             self.depacketiser = Depacketiser::default();
         }
@@ -255,7 +303,6 @@ impl Part<'_> {
 mod tests {
     use super::*;
     use glassline_rtp::{Extensions, Packet};
-    use std::time::Duration;
 
     const MS: Duration = Duration::from_millis(1);
 
@@ -278,9 +325,9 @@ mod tests {
                 started: Some(start),
                 ..Counts::default()
             };
-            counts.connect(start + MS * 5, "GCM");
-            counts.expect(Kind::Video, Codec::H264);
-            counts.expect(Kind::Audio, Codec::Opus);
+            counts.connect(start + MS * 5, Some("GCM"));
+            counts.expect(Kind::Video, Some(Codec::H264), 90_000);
+            counts.expect(Kind::Audio, Some(Codec::Opus), 48_000);
             Self { counts, start }
         }
 
@@ -311,8 +358,8 @@ mod tests {
         }
 
         fn viewer(&self) -> Viewer {
-            let url = Url::parse("http://localhost/x/whep").expect("a URL");
-            self.counts.snapshot(Id(1), url)
+            let endpoint = Endpoint::parse("http://localhost/x/whep").expect("a URL");
+            self.counts.snapshot(Id(1), endpoint)
         }
     }
 

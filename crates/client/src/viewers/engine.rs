@@ -1,36 +1,39 @@
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use glassline_media::WallClock;
-use glassline_net::ReceiveBatch;
+use glassline_media::{Histogram, WallClock};
 use glassline_webrtc::Certificate;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
-use url::Url;
 
-use super::peer::Peer;
+use super::counts::Counts;
+use super::peer::{Buffers, Peer};
 use super::signalling::{Dialled, Job, Workers};
-use super::{Id, Options, Viewer, Wait};
+use super::{Id, Join, Options, Progress, Viewer, Wait};
 
 /// What the pool and the signalling threads tell the engine.
 pub(super) enum Command {
     Join {
         id: Id,
-        url: Url,
+        join: Join,
     },
     Answered {
         id: Id,
-        result: Result<Box<Dialled>, String>,
+        result: Result<Dialled, String>,
     },
     Leave(Id),
     Snapshot(Sender<Vec<Viewer>>),
+    Progress(Sender<Vec<Progress>>),
+    TakeGaps(Sender<Histogram>),
+    TakeDelays(Sender<Histogram>),
+    Replaced(Sender<u64>),
     Stop,
 }
 
@@ -73,7 +76,10 @@ pub(super) fn start(options: Options) -> io::Result<(Mailbox, JoinHandle<()>)> {
     let wall = WallClock::new(Instant::now(), unix);
     let workers = Workers::start(&options, certificate, wall, mailbox.clone())?;
     let engine = Engine {
+        buffers: Buffers::new(&options),
         options,
+        wall,
+        mailbox: mailbox.clone(),
         poll,
         commands,
         workers,
@@ -81,8 +87,8 @@ pub(super) fn start(options: Options) -> io::Result<(Mailbox, JoinHandle<()>)> {
         timers: BinaryHeap::new(),
         signalling: 0,
         stop_by: None,
-        batch: ReceiveBatch::new(32),
-        scratch: Vec::with_capacity(2048),
+        absent: VecDeque::new(),
+        replaced: 0,
     };
     let thread = std::thread::Builder::new()
         .name("viewers".to_owned())
@@ -96,9 +102,16 @@ const WAKE: Token = Token(usize::MAX);
 /// How long a dropped pool waits for farewells.
 const FAREWELL_MAX: Duration = Duration::from_secs(5);
 
+/// A bad viewer that ended is replaced after this, so that a server that refuses
+/// them is not asked in a loop.
+const REPLACE_AFTER: Duration = Duration::from_secs(1);
+
 /// The thread that owns all viewers.
 struct Engine {
+    buffers: Buffers,
     options: Options,
+    wall: WallClock,
+    mailbox: Mailbox,
     poll: Poll,
     commands: Receiver<Command>,
     workers: Workers,
@@ -108,8 +121,9 @@ struct Engine {
     /// Joins that the workers have not given back yet.
     signalling: usize,
     stop_by: Option<Instant>,
-    batch: ReceiveBatch,
-    scratch: Vec<u8>,
+    /// Bad viewers that ended, and when others come for them.
+    absent: VecDeque<(Instant, Join)>,
+    replaced: u64,
 }
 
 impl Engine {
@@ -135,7 +149,9 @@ impl Engine {
             } else {
                 self.sweep();
             }
-            self.fire_timers(Instant::now());
+            let now = Instant::now();
+            self.fire_timers(now);
+            self.replace(now);
         }
         let deadline = self.stop_by.unwrap_or_else(Instant::now);
         self.workers.finish(deadline);
@@ -150,7 +166,8 @@ impl Engine {
     fn patience(&self) -> Option<Duration> {
         let now = Instant::now();
         let timer = self.timers.peek().map(|Reverse((at, _))| *at);
-        let next = [timer, self.stop_by].into_iter().flatten().min();
+        let absent = self.absent.front().map(|(at, _)| *at);
+        let next = [timer, self.stop_by, absent].into_iter().flatten().min();
         let until_next = next.map(|at| at.saturating_duration_since(now));
         match self.options.wait {
             Wait::Events => until_next,
@@ -161,11 +178,7 @@ impl Engine {
 
     fn obey(&mut self, command: Command) {
         match command {
-            Command::Join { id, url } if self.stop_by.is_none() => {
-                self.peers.insert(id, Peer::signalling(id, url.clone()));
-                self.signalling += 1;
-                self.workers.submit(Job::Join { id, url });
-            }
+            Command::Join { id, join } if self.stop_by.is_none() => self.join(id, join),
             Command::Join { .. } => {}
             Command::Answered { id, result } => {
                 self.signalling -= 1;
@@ -181,48 +194,119 @@ impl Engine {
                 // Nobody waits for it any more: not our concern.
                 let _ = reply.send(viewers);
             }
+            Command::Progress(reply) => {
+                let viewers = self.peers.values().map(Peer::progress).collect();
+                let _ = reply.send(viewers);
+            }
+            Command::TakeGaps(reply) => {
+                let _ = reply.send(self.collect(Counts::take_gaps));
+            }
+            Command::TakeDelays(reply) => {
+                let _ = reply.send(self.collect(Counts::take_delays));
+            }
+            Command::Replaced(reply) => {
+                let _ = reply.send(self.replaced);
+            }
             Command::Stop => self.stop(),
         }
     }
 
-    fn answered(&mut self, id: Id, result: Result<Box<Dialled>, String>) {
+    fn join(&mut self, id: Id, join: Join) {
+        self.peers.insert(id, Peer::signalling(id, join.clone()));
+        self.signalling += 1;
+        self.workers.submit(Job::Join { id, join });
+    }
+
+    fn collect(&mut self, take: impl Fn(&mut Counts, &mut Histogram)) -> Histogram {
+        let mut all = Histogram::new();
+        for counts in self.peers.values_mut().filter_map(Peer::good_counts) {
+            take(counts, &mut all);
+        }
+        all
+    }
+
+    fn answered(&mut self, id: Id, result: Result<Dialled, String>) {
         let Some(peer) = self.peers.get_mut(&id) else {
             // It left while the server was answering.
-            if let Ok(dialled) = result
-                && let Some(location) = dialled.answer.location
+            if let Ok(Dialled::WebRtc(answered)) = result
+                && let Some(location) = answered.answer.location
             {
                 self.workers.submit(Job::Leave { location });
             }
             return;
         };
-        let dialled = match result {
-            Ok(dialled) => dialled,
-            Err(reason) => return peer.fail(reason),
-        };
-        if matches!(self.options.wait, Wait::Events) {
-            let fd = dialled.socket.as_raw_fd();
+        match result {
+            Ok(dialled) => {
+                let now = Instant::now();
+                peer.begin(dialled, &self.options, self.wall, now, &mut self.buffers);
+                let descriptor = peer.descriptor();
+                self.register(id, descriptor);
+                // Datagrams that came before the registration make no event.
+                self.receive(id);
+            }
+            Err(reason) => peer.fail(reason),
+        }
+        self.retire(id);
+    }
+
+    /// Waits for descriptors of viewer `id`, unless all are looked at anyway.
+    fn register(&mut self, id: Id, descriptors: impl IntoIterator<Item = RawFd>) {
+        if !matches!(self.options.wait, Wait::Events) {
+            return;
+        }
+        for descriptor in descriptors {
+            let mut source = SourceFd(&descriptor);
             let registry = self.poll.registry();
-            let registered = registry.register(&mut SourceFd(&fd), Token(id.0), Interest::READABLE);
-            if let Err(error) = registered {
-                return peer.fail(format!("cannot wait for its socket: {error}"));
+            let registered = registry.register(&mut source, Token(id.0), Interest::READABLE);
+            if let (Err(error), Some(peer)) = (registered, self.peers.get_mut(&id)) {
+                peer.fail(format!("cannot wait for its socket: {error}"));
             }
         }
-        peer.begin(*dialled, Instant::now(), &mut self.scratch);
-        // Datagrams that came before the registration make no event.
-        self.receive(id);
     }
 
     fn receive(&mut self, id: Id) {
-        if let Some(peer) = self.peers.get_mut(&id) {
-            peer.receive(&mut self.batch, &mut self.scratch);
-            arm(&mut self.timers, id, peer);
+        let Some(peer) = self.peers.get_mut(&id) else {
+            return;
+        };
+        peer.receive(&mut self.buffers);
+        arm(&mut self.timers, id, peer);
+        let opened = peer.take_opened();
+        if !opened.is_empty() {
+            self.register(id, opened);
         }
+        self.retire(id);
     }
 
     fn sweep(&mut self) {
+        let mut ended = Vec::new();
         for (id, peer) in &mut self.peers {
-            peer.receive(&mut self.batch, &mut self.scratch);
+            peer.receive(&mut self.buffers);
             arm(&mut self.timers, *id, peer);
+            if peer.replacement().is_some() {
+                ended.push(*id);
+            }
+        }
+        for id in ended {
+            self.retire(id);
+        }
+    }
+
+    /// Lets another come for a bad viewer that ended.
+    fn retire(&mut self, id: Id) {
+        if let Some(join) = self.peers.get(&id).and_then(Peer::replacement) {
+            let at = Instant::now() + REPLACE_AFTER;
+            self.absent.push_back((at, join.clone()));
+            self.peers.remove(&id);
+        }
+    }
+
+    fn replace(&mut self, now: Instant) {
+        while self.absent.front().is_some_and(|(at, _)| *at <= now) {
+            if let (Some((_, join)), None) = (self.absent.pop_front(), self.stop_by) {
+                self.replaced += 1;
+                let id = self.mailbox.next_id();
+                self.join(id, join);
+            }
         }
     }
 
@@ -236,8 +320,9 @@ impl Engine {
             };
             if peer.armed == Some(at) {
                 peer.armed = None;
-                peer.handle_timeout(now, &mut self.scratch);
+                peer.handle_timeout(now, &mut self.buffers);
                 arm(&mut self.timers, id, peer);
+                self.retire(id);
             }
         }
     }
@@ -250,9 +335,9 @@ impl Engine {
         }
     }
 
-    fn farewell(&mut self, mut peer: Peer) {
-        if let Some(location) = peer.leave(Instant::now(), &mut self.scratch) {
-            self.workers.submit(Job::Leave { location });
+    fn farewell(&mut self, peer: Peer) {
+        if let Some(job) = peer.leave(Instant::now(), &mut self.buffers) {
+            self.workers.submit(job);
         }
     }
 }

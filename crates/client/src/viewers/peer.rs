@@ -1,46 +1,70 @@
-use std::net::{IpAddr, SocketAddr};
+use std::os::fd::RawFd;
 use std::time::Instant;
 
-use glassline_media::Kind;
-use glassline_net::{ReceiveBatch, UdpSocket};
-use glassline_webrtc::{Event, Session};
-use url::Url;
+use glassline_media::WallClock;
+use glassline_net::ReceiveBatch;
 
 use super::counts::Counts;
-use super::signalling::Dialled;
-use super::{Id, State, Viewer};
+use super::signalling::{Dialled, Job};
+use super::{Conduct, Id, Join, Options, Progress, State, Viewer, rtsp, webrtc};
 
-/// One viewer: its socket, its session and its counts.
+/// One viewer: how it is connected, and its counts.
 pub(super) struct Peer {
     id: Id,
-    url: Url,
+    join: Join,
     /// The deadline that is set for it.
     pub(super) armed: Option<Instant>,
     line: Option<Line>,
     counts: Counts,
 }
 
-/// What a viewer has while it is connected.
-struct Line {
-    socket: UdpSocket,
-    local: Vec<SocketAddr>,
-    session: Session,
-    location: Option<Url>,
+/// What a viewer has while it is connected. Both kinds have the same verbs.
+enum Line {
+    WebRtc(Box<webrtc::Line>),
+    Rtsp(Box<rtsp::Line>),
 }
 
-impl Line {
-    /// The candidate that a datagram was sent to.
-    fn arrived_at(&self, ip: Option<IpAddr>) -> SocketAddr {
-        let port = self.socket.local_addr().port();
-        ip.map_or(self.local[0], |ip| SocketAddr::new(ip, port))
+/// What the viewers of a thread share, for its room.
+pub(super) struct Buffers {
+    batch: ReceiveBatch,
+    control: Vec<u8>,
+    stream: Vec<u8>,
+}
+
+impl Buffers {
+    pub(super) fn new(options: &Options) -> Self {
+        let batch = if options.gro {
+            ReceiveBatch::for_coalescing(32)
+        } else {
+            ReceiveBatch::new(32)
+        };
+        Self {
+            batch,
+            control: Vec::with_capacity(2048),
+            stream: vec![0; rtsp::STREAM_BUFFER_BYTES],
+        }
+    }
+
+    fn for_webrtc(&mut self) -> webrtc::Buffers<'_> {
+        webrtc::Buffers {
+            batch: &mut self.batch,
+            control: &mut self.control,
+        }
+    }
+
+    fn for_rtsp(&mut self) -> rtsp::Buffers<'_> {
+        rtsp::Buffers {
+            batch: &mut self.batch,
+            stream: &mut self.stream,
+        }
     }
 }
 
 impl Peer {
-    pub(super) fn signalling(id: Id, url: Url) -> Self {
+    pub(super) fn signalling(id: Id, join: Join) -> Self {
         Self {
             id,
-            url,
+            join,
             armed: None,
             line: None,
             counts: Counts::default(),
@@ -48,141 +72,145 @@ impl Peer {
     }
 
     pub(super) fn fail(&mut self, reason: String) {
-        self.counts.state = State::Ended;
-        self.counts.failure.get_or_insert(reason);
+        self.counts.end(reason);
         self.line = None;
     }
 
-    /// The answer is here: connect.
-    pub(super) fn begin(&mut self, dialled: Dialled, now: Instant, scratch: &mut Vec<u8>) {
-        self.counts.started = Some(dialled.started);
-        self.counts.state = State::Connecting;
-        let mut line = Line {
-            socket: dialled.socket,
-            local: dialled.local,
-            session: dialled.session,
-            location: dialled.answer.location,
+    /// The server answered: connect.
+    pub(super) fn begin(
+        &mut self,
+        dialled: Dialled,
+        options: &Options,
+        wall: WallClock,
+        now: Instant,
+        buffers: &mut Buffers,
+    ) {
+        let (counts, conduct) = (&mut self.counts, self.join.conduct);
+        counts.state = State::Connecting;
+        let line = match dialled {
+            Dialled::WebRtc(answered) => {
+                counts.started = Some(answered.started);
+                let mut buffers = buffers.for_webrtc();
+                let line = webrtc::Line::begin(*answered, conduct, wall, now, &mut buffers, counts);
+                Line::WebRtc(Box::new(line))
+            }
+            Dialled::Rtsp {
+                connection,
+                url,
+                transport,
+            } => {
+                counts.started = Some(connection.started);
+                let profile = rtsp::Profile {
+                    url,
+                    transport,
+                    mode: self.join.mode,
+                    conduct,
+                    kinds: options.kinds,
+                    receive_buffer: options.receive_buffer,
+                    wall,
+                };
+                Line::Rtsp(Box::new(rtsp::Line::begin(connection, profile, now)))
+            }
         };
-        let accepted = line.session.set_answer(&dialled.answer.sdp, now);
-        let reason = accepted.err().map(|error| error.to_string());
         self.line = Some(line);
-        self.drain(now, scratch);
-        if let Some(reason) = reason {
-            self.counts.state = State::Ended;
-            self.counts.failure = Some(format!(
-                "{} answered what we cannot use: {reason}",
-                self.url
-            ));
+        if self.is_over() {
+            self.line = None;
         }
     }
 
-    /// Takes what waits in the socket.
-    pub(super) fn receive(&mut self, batch: &mut ReceiveBatch, scratch: &mut Vec<u8>) {
-        let Some(line) = &mut self.line else { return };
-        let mut now = Instant::now();
-        let mut any = false;
-        loop {
-            match line.socket.receive_batch(batch) {
-                Ok(0) => break,
-                Ok(_) => {}
-                Err(error) => {
-                    self.fail(format!("cannot receive: {error}"));
-                    return;
-                }
-            }
-            any = true;
-            for datagram in batch.iter_mut() {
-                if datagram.truncated {
-                    *self.counts.dropped.entry("truncated").or_default() += 1;
-                    continue;
-                }
-                let destination = line.arrived_at(datagram.destination);
-                let bytes = datagram.bytes.len();
-                let received =
-                    line.session
-                        .handle_datagram(now, datagram.source, destination, datagram.bytes);
-                match received {
-                    Ok(received) => self.counts.take(now, &received, bytes),
-                    Err(reason) => *self.counts.dropped.entry(reason.label()).or_default() += 1,
-                }
-            }
-            now = Instant::now();
-        }
-        if any {
-            self.ask_for_keyframe(now);
-            self.drain(now, scratch);
+    /// Descriptors to wait for that were opened since the last call.
+    pub(super) fn take_opened(&mut self) -> Vec<RawFd> {
+        match &mut self.line {
+            Some(Line::Rtsp(line)) => line.take_opened(),
+            _ => Vec::new(),
         }
     }
 
-    pub(super) fn handle_timeout(&mut self, now: Instant, scratch: &mut Vec<u8>) {
-        self.counts.expire(now);
-        self.ask_for_keyframe(now);
-        if let Some(line) = &mut self.line {
-            line.session.handle_timeout(now);
-            self.drain(now, scratch);
+    /// The descriptor of a viewer that has just begun and has one for good.
+    pub(super) fn descriptor(&self) -> Option<RawFd> {
+        match &self.line {
+            Some(Line::WebRtc(line)) => Some(line.descriptor()),
+            _ => None,
         }
+    }
+
+    /// Takes what waits in the sockets.
+    pub(super) fn receive(&mut self, buffers: &mut Buffers) {
+        let counts = &mut self.counts;
+        match &mut self.line {
+            Some(Line::WebRtc(line)) => line.receive(&mut buffers.for_webrtc(), counts),
+            Some(Line::Rtsp(line)) => {
+                line.receive(Instant::now(), &mut buffers.for_rtsp(), counts);
+            }
+            None => return,
+        }
+        self.hang_up_if_over();
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Instant, buffers: &mut Buffers) {
+        let counts = &mut self.counts;
+        match &mut self.line {
+            Some(Line::WebRtc(line)) => {
+                line.handle_timeout(now, &mut buffers.for_webrtc(), counts);
+            }
+            Some(Line::Rtsp(line)) => {
+                counts.expire(now);
+                line.handle_timeout(now, &mut buffers.for_rtsp(), counts);
+            }
+            None => return,
+        }
+        self.hang_up_if_over();
     }
 
     pub(super) fn poll_timeout(&mut self) -> Option<Instant> {
-        let session = self.line.as_mut()?.session.poll_timeout();
-        [session, self.counts.deadline()]
-            .into_iter()
-            .flatten()
-            .min()
-    }
-
-    /// Says goodbye; the URL to DELETE, if the server gave one.
-    pub(super) fn leave(&mut self, now: Instant, scratch: &mut Vec<u8>) -> Option<Url> {
-        self.line.as_mut()?.session.close(now);
-        self.drain(now, scratch);
-        self.line.take()?.location
-    }
-
-    /// As a player does whose decoder lost its reference.
-    fn ask_for_keyframe(&mut self, now: Instant) {
-        let Some(line) = &mut self.line else { return };
-        if let Some(receiver) = self.counts.take_keyframe_wanted() {
-            line.session.request_keyframe(receiver, now);
-        }
-        for index in 0..line.session.receivers().len() {
-            // Where nothing is taken apart, packets given up are all there is to know.
-            if line.session.receiver_mut(index).is_some_and(|receiver| {
-                receiver.kind == Kind::Video && receiver.take_given_up() > 0
-            }) {
-                line.session.request_keyframe(index, now);
+        match &mut self.line {
+            Some(Line::WebRtc(line)) => line.poll_timeout(&self.counts),
+            Some(Line::Rtsp(line)) => {
+                let deadlines = [line.poll_timeout(), self.counts.deadline()];
+                deadlines.into_iter().flatten().min()
             }
+            None => None,
         }
     }
 
-    /// Events first, because they decide; then what they and the session have
-    /// to send.
-    fn drain(&mut self, now: Instant, scratch: &mut Vec<u8>) {
-        let Some(line) = &mut self.line else { return };
-        while let Some(event) = line.session.poll_event() {
-            match event {
-                Event::Connected { profile } => {
-                    self.counts.connect(now, profile.name());
-                    for receiver in line.session.receivers() {
-                        self.counts.expect(receiver.kind, receiver.codec());
-                    }
-                }
-                Event::Closed(reason) => {
-                    self.counts.state = State::Ended;
-                    self.counts.failure.get_or_insert(reason.to_string());
-                }
-                _ => {}
-            }
+    /// Says goodbye; what is left to do for that on another thread.
+    pub(super) fn leave(mut self, now: Instant, buffers: &mut Buffers) -> Option<Job> {
+        match self.line? {
+            Line::WebRtc(line) => line
+                .leave(now, &mut buffers.for_webrtc(), &mut self.counts)
+                .map(|location| Job::Leave { location }),
+            Line::Rtsp(line) => line.leave(now).map(|it| Job::Farewell(Box::new(it))),
         }
-        while let Some(destination) = line.session.poll_transmit(scratch) {
-            if let Err(error) = line.socket.send(scratch, destination) {
-                // Checks go to every candidate, the unreachable ones too.
-                tracing::trace!(%error, %destination, "datagram not sent");
-                self.counts.unsent += 1;
-            }
-        }
+    }
+
+    /// It has ended, well or not.
+    pub(super) fn is_over(&self) -> bool {
+        self.counts.state == State::Ended
+    }
+
+    /// Only a viewer that behaves badly is replaced when it ended.
+    pub(super) fn replacement(&self) -> Option<&Join> {
+        (self.is_over() && self.join.conduct != Conduct::Good).then_some(&self.join)
+    }
+
+    /// A good one's, to take what it recorded.
+    pub(super) fn good_counts(&mut self) -> Option<&mut Counts> {
+        (self.join.conduct == Conduct::Good).then_some(&mut self.counts)
     }
 
     pub(super) fn snapshot(&self) -> Viewer {
-        self.counts.snapshot(self.id, self.url.clone())
+        self.counts.snapshot(self.id, self.join.endpoint.clone())
+    }
+
+    pub(super) fn progress(&self) -> Progress {
+        self.counts
+            .progress(self.id, self.join.mode, self.join.conduct)
+    }
+
+    /// Closes the sockets of a viewer that ended: nobody reads them any more.
+    fn hang_up_if_over(&mut self) {
+        if self.is_over() {
+            self.line = None;
+        }
     }
 }

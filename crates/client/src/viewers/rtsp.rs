@@ -25,18 +25,17 @@ use glassline_rtsp::transport::Transport;
 use url::Url;
 
 use super::counts::Counts;
+use super::misconduct::{Act, Misconduct};
 use super::{Conduct, Kinds, Mode, RtspTransport, State};
 
 mod dial;
 mod media;
-mod misconduct;
 mod ports;
 mod track;
 
 pub(super) use dial::{Connection, Farewell, connect};
 
 use media::Media;
-use misconduct::{Act, Misconduct};
 use ports::Ports;
 use track::Track;
 

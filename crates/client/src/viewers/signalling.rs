@@ -11,17 +11,29 @@ use glassline_webrtc::{Certificate, DialConfig, ReceiveMode, Secrets, Session};
 use url::Url;
 
 use super::engine::{Command, Mailbox};
-use super::{Id, Mode, Options, route};
+use super::{Endpoint, Id, Join, Mode, Options, RtspTransport, Wait, route, rtsp};
 use crate::whep;
 
-/// Something that may take a while: name resolution and HTTP.
+/// Something that may take a while: name resolution, HTTP, connecting.
 pub(super) enum Job {
-    Join { id: Id, url: Url },
+    Join { id: Id, join: Join },
     Leave { location: Url },
+    Farewell(Box<rtsp::Farewell>),
+}
+
+/// A viewer that the server answered.
+pub(super) enum Dialled {
+    WebRtc(Box<Answered>),
+    Rtsp {
+        connection: rtsp::Connection,
+        url: Url,
+        transport: RtspTransport,
+    },
 }
 
 /// A viewer whose offer was answered.
-pub(super) struct Dialled {
+pub(super) struct Answered {
+    pub(super) url: Url,
     pub(super) socket: UdpSocket,
     /// Our addresses on that socket, as candidates.
     pub(super) local: Vec<SocketAddr>,
@@ -116,13 +128,13 @@ impl Context {
                 .unwrap_or_else(PoisonError::into_inner)
                 .recv();
             match job {
-                Ok(Job::Join { id, url }) => {
+                Ok(Job::Farewell(farewell)) => farewell.finish(),
+                Ok(Job::Join { id, join }) => {
                     let result = if self.stopping.load(Ordering::Relaxed) {
                         Err("the pool is being dropped".to_owned())
                     } else {
-                        self.dial(&url)
+                        self.dial(&join)
                     };
-                    let result = result.map(Box::new);
                     self.mailbox.send(Command::Answered { id, result });
                 }
                 Ok(Job::Leave { location }) => {
@@ -136,8 +148,22 @@ impl Context {
         }
     }
 
+    fn dial(&self, join: &Join) -> Result<Dialled, String> {
+        match &join.endpoint {
+            Endpoint::Whep(url) | Endpoint::DoSignaling(url) => {
+                let answered = self.offer(url, join.mode)?;
+                Ok(Dialled::WebRtc(Box::new(answered)))
+            }
+            Endpoint::Rtsp { url, transport } => Ok(Dialled::Rtsp {
+                connection: rtsp::connect(url)?,
+                url: url.clone(),
+                transport: *transport,
+            }),
+        }
+    }
+
     /// Opens a socket, offers, and brings the answer.
-    fn dial(&self, url: &Url) -> Result<Dialled, String> {
+    fn offer(&self, url: &Url, mode: Mode) -> Result<Answered, String> {
         let server = url
             .socket_addrs(|| None)
             .ok()
@@ -148,6 +174,8 @@ impl Context {
         let options = glassline_net::Options {
             receive_buffer: Some(self.options.receive_buffer),
             segmentation: false,
+            receive_timestamps: matches!(self.options.wait, Wait::Sweep(_)),
+            coalescing: self.options.gro,
             ..glassline_net::Options::default()
         };
         let socket = UdpSocket::bind(route::wildcard(server), &options)
@@ -163,7 +191,7 @@ impl Context {
             secrets: Secrets::expand(&rand::random()),
             wall: self.wall,
             receive: self.options.kinds,
-            mode: match self.options.mode {
+            mode: match mode {
                 Mode::Verify => ReceiveMode::Open,
                 Mode::Count => ReceiveMode::CountOnly,
             },
@@ -172,7 +200,8 @@ impl Context {
         let (session, offer) = Session::dial(config, started);
         let answer = whep::post_offer(url, &offer, self.options.token.as_deref())
             .map_err(|error| error.to_string())?;
-        Ok(Dialled {
+        Ok(Answered {
+            url: url.clone(),
             socket,
             local,
             session,

@@ -92,18 +92,53 @@ impl Tally {
     }
 }
 
+/// Durations since somebody last asked, in microseconds.
+///
+/// A list: it is short, and a thousand histograms of ten kilobytes would have to
+/// be read and cleared each time.
+#[derive(Debug, Default)]
+pub(super) struct Recent(Vec<u32>);
+
+/// Kept at most: a minute of 60 frames a second. Nobody asks for so long only if
+/// nobody asks at all.
+const RECENT_MAX: usize = 3600;
+
+impl Recent {
+    pub(super) fn push(&mut self, duration: Duration) {
+        if self.0.len() < RECENT_MAX {
+            self.0
+                .push(u32::try_from(duration.as_micros()).unwrap_or(u32::MAX));
+        }
+    }
+
+    /// Moves them.
+    pub(super) fn take(&mut self, into: &mut Histogram) {
+        for micros in self.0.drain(..) {
+            into.record(Duration::from_micros(micros.into()));
+        }
+    }
+}
+
 /// Times between the frames (of sound: packets) that a viewer got whole.
 #[derive(Debug, Default)]
 pub(super) struct Rhythm {
     last: Option<Instant>,
     gaps: Histogram,
+    recent: Recent,
 }
 
 impl Rhythm {
     pub(super) fn beat(&mut self, now: Instant) {
         if let Some(last) = self.last.replace(now) {
-            self.gaps.record(now.saturating_duration_since(last));
+            let gap = now.saturating_duration_since(last);
+            self.gaps.record(gap);
+            self.recent.push(gap);
         }
+    }
+
+    /// Moves the gaps since the last call.
+    pub(super) fn take_recent(&mut self, into: &mut Histogram) {
+        self.recent.take(into);
     }
 
     pub(super) const fn gaps(&self) -> &Histogram {
@@ -179,5 +214,10 @@ mod tests {
         let summary = rhythm.gaps().summary();
         assert_eq!(summary.count, 3);
         assert!(summary.max >= Duration::from_millis(134));
+        let mut taken = Histogram::new();
+        rhythm.take_recent(&mut taken);
+        assert_eq!(taken.summary().max, summary.max);
+        rhythm.take_recent(&mut taken);
+        assert_eq!(taken.count(), 3, "each is taken once");
     }
 }

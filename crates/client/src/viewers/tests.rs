@@ -17,6 +17,10 @@ fn wait_for(pool: &Pool, enough: impl Fn(&[Viewer]) -> bool) -> Vec<Viewer> {
     }
 }
 
+fn good(url: &str) -> Join {
+    Join::new(Endpoint::parse(url).expect("a URL"))
+}
+
 fn wait_until(what: &str, done: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while !done() {
@@ -33,7 +37,7 @@ fn a_viewer_joins_sees_whole_pictures_and_leaves() {
         ..Options::default()
     };
     let pool = Pool::start(options).expect("threads");
-    let id = pool.join(&server.url).expect("a URL");
+    let id = pool.join(good(&server.url));
     let viewers = wait_for(&pool, |viewers| {
         viewers[0].frames >= 30 && viewers[0].keyframes >= 1
     });
@@ -62,13 +66,12 @@ fn a_viewer_joins_sees_whole_pictures_and_leaves() {
 fn many_viewers_count_and_all_leave_with_the_pool() {
     let server = Server::start();
     let options = Options {
-        mode: Mode::Count,
         wait: Wait::Sweep(Duration::from_millis(10)),
         ..Options::default()
     };
     let pool = Pool::start(options).expect("threads");
     for _ in 0..12 {
-        pool.join(&server.url).expect("a URL");
+        pool.join(good(&server.url).counting());
     }
     let viewers = wait_for(&pool, |viewers| {
         viewers.len() == 12 && viewers.iter().all(|viewer| viewer.frames >= 20)
@@ -87,13 +90,13 @@ fn lost_packets_are_asked_for_and_come_again() {
     let server = Server::start();
     server.shared.lose_every.store(7, Relaxed);
     for mode in [Mode::Verify, Mode::Count] {
-        let options = Options {
+        let pool = Pool::start(Options::default()).expect("threads");
+        pool.join(Join {
             mode,
-            ..Options::default()
-        };
-        let pool = Pool::start(options).expect("threads");
-        pool.join(&server.url).expect("a URL");
+            ..good(&server.url)
+        });
         let viewers = wait_for(&pool, |viewers| viewers[0].video.recovered >= 20);
+        assert!(viewers[0].nacked >= 20, "{mode:?}: {}", viewers[0].nacked);
         let video = viewers[0].video;
         // The last ones may still be on their way.
         assert!(video.lost() <= 4, "{mode:?}: {video:?}");
@@ -107,9 +110,8 @@ fn what_goes_wrong_is_in_the_viewers_failure() {
     let server = Server::start();
     server.shared.refuse.store(true, Relaxed);
     let pool = Pool::start(Options::default()).expect("threads");
-    pool.join(&server.url).expect("a URL");
-    pool.join("http://127.0.0.1:9/nobody/whep").expect("a URL");
-    assert!(pool.join("rtsp://127.0.0.1/cam").is_err());
+    pool.join(good(&server.url));
+    pool.join(good("http://127.0.0.1:9/nobody/whep"));
     let viewers = wait_for(&pool, |viewers| {
         viewers.iter().all(|viewer| viewer.state == State::Ended)
     });
@@ -128,7 +130,7 @@ fn leaving_at_once_leaves_nothing_behind() {
     let server = Server::start();
     let pool = Pool::start(Options::default()).expect("threads");
     for _ in 0..5 {
-        let id = pool.join(&server.url).expect("a URL");
+        let id = pool.join(good(&server.url));
         pool.leave(id);
     }
     wait_until("farewells", || server.shared.deleted.load(Relaxed) == 5);
@@ -139,7 +141,7 @@ fn leaving_at_once_leaves_nothing_behind() {
 fn a_server_that_hangs_up_ends_its_viewers() {
     let server = Server::start();
     let pool = Pool::start(Options::default()).expect("threads");
-    pool.join(&server.url).expect("a URL");
+    pool.join(good(&server.url));
     wait_for(&pool, |viewers| viewers[0].state == State::Playing);
     server.shared.hang_up.store(true, Relaxed);
     let viewers = wait_for(&pool, |viewers| viewers[0].state == State::Ended);
@@ -151,10 +153,77 @@ fn a_server_that_hangs_up_ends_its_viewers() {
 fn a_vanished_server_does_not_hold_the_pool_back() {
     let server = Server::start();
     let pool = Pool::start(Options::default()).expect("threads");
-    pool.join(&server.url).expect("a URL");
+    pool.join(good(&server.url));
     wait_for(&pool, |viewers| viewers[0].state == State::Playing);
     let before = Instant::now();
     drop(server);
     drop(pool);
     assert!(before.elapsed() < Duration::from_secs(15));
+}
+
+#[test]
+fn gaps_and_delays_are_exact_although_viewers_are_swept() {
+    let server = Server::start();
+    let options = Options {
+        wait: Wait::Sweep(Duration::from_millis(100)),
+        ..Options::default()
+    };
+    let pool = Pool::start(options).expect("threads");
+    let id = pool.join(good(&server.url).counting());
+    wait_for(&pool, |viewers| viewers[0].frames >= 60);
+    let gaps = pool.take_gaps();
+    assert!(gaps.count() >= 55, "{gaps:?}");
+    let typical = gaps.summary().p50;
+    assert!(
+        typical < Duration::from_millis(80),
+        "as coarse as sweeps: {gaps:?}"
+    );
+    let again = pool.take_gaps();
+    assert!(again.count() < gaps.count() / 2, "taken twice: {again:?}");
+    let progress = pool.progress();
+    assert_eq!((progress.len(), progress[0].id), (1, id));
+    assert_eq!(progress[0].mode, Mode::Count);
+    assert!(progress[0].frames >= 60 && progress[0].video.received >= 60);
+    let delays = pool.take_delays();
+    assert!(
+        delays.count() > 0,
+        "the server reports, and its calendar is ours"
+    );
+    assert!(delays.summary().p50 < Duration::from_secs(2), "{delays:?}");
+}
+
+#[test]
+fn bad_viewers_behave_badly_and_others_come_for_them() {
+    let server = Server::start();
+    let pool = Pool::start(Options::default()).expect("threads");
+    let watcher = pool.join(good(&server.url));
+    for conduct in [Conduct::Stall, Conduct::Vanish, Conduct::Garbage] {
+        pool.join(Join {
+            conduct,
+            ..good(&server.url)
+        });
+    }
+    let of = |conduct| {
+        let viewers = pool.progress();
+        let mut of = viewers.into_iter().filter(|it| it.conduct == conduct);
+        (of.next(), of.next().is_some())
+    };
+    // One vanishes, and after a while another one is there in its place.
+    wait_until("replacement", || pool.replaced() >= 2);
+    wait_until("one in its place", || of(Conduct::Vanish).0.is_some());
+    let (garbage, more) = of(Conduct::Garbage);
+    assert!(garbage.is_some_and(|it| it.frames > 30) && !more);
+    // The one that stalled hears nothing more.
+    let frames = || of(Conduct::Stall).0.map(|it| it.frames);
+    let heard = frames();
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(frames(), heard);
+    let good = pool.progress().into_iter().find(|it| it.id == watcher);
+    let good = good.expect("still there");
+    assert_eq!((good.state, good.video.lost()), (State::Playing, 0));
+    assert_eq!(
+        server.shared.deleted.load(Relaxed),
+        0,
+        "nobody said goodbye"
+    );
 }

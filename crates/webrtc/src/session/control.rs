@@ -196,6 +196,7 @@ impl Session {
     fn send_nacks(&mut self, now: Instant) {
         for index in 0..self.receivers.len() {
             while let Some((media, lost)) = self.receivers[index].poll_nack(now) {
+                self.nacked += lost.len() as u64;
                 let mut packet = self.empty_report();
                 rtcp::Nack::new(self.rtcp_ssrc, media, lost).write(&mut packet);
                 self.send_rtcp(packet);

@@ -183,6 +183,7 @@ impl Session {
             events: VecDeque::new(),
             events_dropped: 0,
             report_at: None,
+            nacked: 0,
             wall,
             cname: secrets.cname.as_str().into(),
             rtcp_ssrc: secrets.rtcp_ssrc,

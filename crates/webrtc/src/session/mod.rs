@@ -58,6 +58,7 @@ pub struct Session {
     events: VecDeque<Event>,
     events_dropped: u64,
     report_at: Option<Instant>,
+    nacked: u64,
     wall: WallClock,
     /// Names that stay: RTCP's canonical name, the SSRC we report under, and ours in ICE.
     cname: Box<str>,
@@ -420,6 +421,18 @@ impl Session {
     pub fn receiver_mut(&mut self, receiver: usize) -> Option<&mut Receiver> {
         self.timeout = None;
         self.receivers.get_mut(receiver)
+    }
+
+    /// Packets of a receiver given up since the last call: time to ask for a
+    /// keyframe.
+    pub fn take_given_up(&mut self, receiver: usize) -> u64 {
+        let receiver = self.receivers.get_mut(receiver);
+        receiver.map_or(0, Receiver::take_given_up)
+    }
+
+    /// Packets asked for again, each time counted.
+    pub fn nacked(&self) -> u64 {
+        self.nacked
     }
 
     /// Where datagrams for the peer go; `None` before ICE found a path.

@@ -8,7 +8,7 @@ use glassline_webrtc::Received;
 
 use super::Track;
 use crate::viewers::counts::Counts;
-use crate::viewers::{Kinds, Mode};
+use crate::viewers::{Kinds, Mode, capture};
 
 /// The tracks that a viewer plays, and the way of their packets into its counts.
 #[derive(Debug)]
@@ -50,8 +50,7 @@ impl Media {
             }
             let codec = Codec::from_encoding_name(&format.encoding_name);
             counts.expect(kind, codec, format.clock_rate);
-            self.tracks
-                .push((index, Track::new(kind, format.clock_rate)));
+            self.tracks.push((index, Track::new(format.clock_rate)));
         }
         self.tracks.iter().map(|(index, _)| *index).collect()
     }
@@ -141,33 +140,20 @@ impl Media {
 /// From the capture of what a timestamp means, by the server's calendar, to now by
 /// ours; `None` if the server has not told, or the two calendars cannot be the same.
 fn delay(track: &Track, timestamp: u32, wall: WallClock, now: Instant) -> Option<Duration> {
-    /// What clocks of one machine, or of two in good step, may be apart.
-    const AHEAD_MAX: i128 = 20_000_000;
-    const BEHIND_MAX: i128 = 60_000_000_000;
     let (ntp, reference, clock_rate) = track.clock()?;
-    if clock_rate == 0 {
-        return None;
-    }
-    let ticks = i64::from(timestamp.wrapping_sub(reference) as i32);
-    let since_reference = i128::from(ticks) * 1_000_000_000 / i128::from(clock_rate);
-    let passed = wall.ntp(now).0.wrapping_sub(ntp.0) as i64;
-    let passed = (i128::from(passed) * 1_000_000_000) >> 32;
-    let delay = passed - since_reference;
-    (-AHEAD_MAX..BEHIND_MAX)
-        .contains(&delay)
-        .then(|| Duration::from_nanos(delay.max(0) as u64))
+    capture::since((ntp, reference), clock_rate, timestamp, wall, now)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use glassline_media::{Kind, Ssrc};
+    use glassline_media::Ssrc;
 
     #[test]
     fn delays_are_by_the_senders_calendar() {
         let start = Instant::now();
         let wall = WallClock::new(start, Duration::from_secs(1_800_000_000));
-        let mut track = Track::new(Kind::Video, 90_000);
+        let mut track = Track::new(90_000);
         let header = Header {
             marker: true,
             payload_type: 96,
@@ -206,7 +192,7 @@ mod tests {
     #[test]
     fn a_goodbye_is_undone_by_media() {
         let now = Instant::now();
-        let mut track = Track::new(Kind::Video, 90_000);
+        let mut track = Track::new(90_000);
         let mut header = Header {
             marker: false,
             payload_type: 96,

@@ -269,7 +269,7 @@ impl<'a> Connection<'a> {
                 self.sent += 1;
                 let marker = track.video && index + 1 == parts.len();
                 let packet = track.packet(marker, part);
-                if lose_every == 0 || self.sent % lose_every != 0 {
+                if lose_every == 0 || !self.sent.is_multiple_of(lose_every) {
                     send_to(&track.destination, false, &packet, &mut out);
                 }
             }

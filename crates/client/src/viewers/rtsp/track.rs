@@ -1,6 +1,6 @@
 use std::time::Instant;
 
-use glassline_media::{Kind, NtpTime, Ssrc};
+use glassline_media::{NtpTime, Ssrc};
 use glassline_rtp::receive::ReceiveStatistics;
 use glassline_rtp::rtcp::{self, ReceiverReport, ReportBlock, SourceDescription};
 use glassline_rtp::{Header, SequenceExtender};
@@ -8,7 +8,6 @@ use glassline_rtp::{Header, SequenceExtender};
 /// What is known of one track as it arrives.
 #[derive(Debug)]
 pub(super) struct Track {
-    pub(super) kind: Kind,
     clock_rate: u32,
     source: Option<Source>,
     /// The source said goodbye.
@@ -26,9 +25,8 @@ struct Source {
 }
 
 impl Track {
-    pub(super) const fn new(kind: Kind, clock_rate: u32) -> Self {
+    pub(super) const fn new(clock_rate: u32) -> Self {
         Self {
-            kind,
             clock_rate,
             source: None,
             ended: false,

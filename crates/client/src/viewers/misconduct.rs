@@ -1,10 +1,10 @@
 use std::time::{Duration, Instant};
 
-use crate::viewers::Conduct;
+use super::Conduct;
 
 /// When a viewer that is told to behave badly does so.
 #[derive(Debug)]
-pub(super) struct Misconduct {
+pub(in crate::viewers) struct Misconduct {
     conduct: Conduct,
     next: Option<Instant>,
     stalled: bool,
@@ -12,7 +12,7 @@ pub(super) struct Misconduct {
 
 /// What is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Act {
+pub(in crate::viewers) enum Act {
     Nothing,
     /// From now on nothing is read or sent.
     Stall,
@@ -26,7 +26,7 @@ pub(super) enum Act {
 const GARBAGE_INTERVAL: Duration = Duration::from_millis(20);
 
 impl Misconduct {
-    pub(super) const fn new(conduct: Conduct) -> Self {
+    pub(in crate::viewers) const fn new(conduct: Conduct) -> Self {
         Self {
             conduct,
             next: None,
@@ -35,7 +35,7 @@ impl Misconduct {
     }
 
     /// The viewer plays: its time begins.
-    pub(super) fn begin(&mut self, now: Instant) {
+    pub(in crate::viewers) fn begin(&mut self, now: Instant) {
         let after = match self.conduct {
             Conduct::Good => return,
             Conduct::Stall => Duration::from_secs(1),
@@ -46,12 +46,12 @@ impl Misconduct {
     }
 
     /// When to ask [`Misconduct::due`].
-    pub(super) const fn deadline(&self) -> Option<Instant> {
+    pub(in crate::viewers) const fn deadline(&self) -> Option<Instant> {
         self.next
     }
 
     /// What to do now.
-    pub(super) fn due(&mut self, now: Instant) -> Act {
+    pub(in crate::viewers) fn due(&mut self, now: Instant) -> Act {
         if self.next.is_none_or(|at| at > now) {
             return Act::Nothing;
         }
@@ -71,12 +71,31 @@ impl Misconduct {
     }
 
     /// It reads and sends nothing any more.
-    pub(super) const fn is_stalled(&self) -> bool {
+    pub(in crate::viewers) const fn is_stalled(&self) -> bool {
         self.stalled
     }
 
+    /// A datagram for a WebRTC peer's port: noise, or the first bytes of STUN, DTLS,
+    /// RTP or RTCP and noise behind them.
+    pub(in crate::viewers) fn peer_garbage(&self) -> Vec<u8> {
+        let mut bytes = noise(rand::random_range(20..1200));
+        let starts: [&[u8]; 6] = [
+            // A STUN request with its cookie and no attributes that make sense.
+            &[0, 1, 0, 80, 0x21, 0x12, 0xa4, 0x42],
+            // DTLS 1.2: handshake of epoch 0, application data of epoch 1.
+            &[22, 0xfe, 0xfd, 0, 0],
+            &[23, 0xfe, 0xfd, 0, 1],
+            &[0x80, 0x60],
+            &[0x81, 0xcd],
+            &[],
+        ];
+        let start = starts[rand::random_range(0..starts.len())];
+        bytes[..start.len()].copy_from_slice(start);
+        bytes
+    }
+
     /// Bytes for a connection: noise, broken frames, broken requests.
-    pub(super) fn stream_garbage(&self) -> Vec<u8> {
+    pub(in crate::viewers) fn stream_garbage(&self) -> Vec<u8> {
         let mut bytes = noise(rand::random_range(1..200));
         match rand::random_range(0..4) {
             0 => {
@@ -97,7 +116,7 @@ impl Misconduct {
     }
 
     /// A datagram: noise, or RTP or RTCP of random contents.
-    pub(super) fn datagram_garbage(&self) -> Vec<u8> {
+    pub(in crate::viewers) fn datagram_garbage(&self) -> Vec<u8> {
         let mut bytes = noise(rand::random_range(1..200));
         let kinds = [[0x80, 96], [0x81, 201], [0x80, 200], [0xff, 205]];
         if let (Some(kind), Some(front)) = (
@@ -146,5 +165,6 @@ mod tests {
         assert!(again.deadline().is_some());
         assert!((0..100).all(|_| !again.stream_garbage().is_empty()));
         assert!((0..100).all(|_| !again.datagram_garbage().is_empty()));
+        assert!((0..100).all(|_| again.peer_garbage().len() >= 20));
     }
 }

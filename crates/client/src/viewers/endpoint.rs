@@ -1,0 +1,123 @@
+use std::fmt;
+
+use url::Url;
+
+use crate::whep;
+
+/// Where viewers join, and how they ask.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Endpoint {
+    /// WebRTC by WHEP (draft-ietf-wish-whep).
+    Whep(Url),
+    /// WebRTC by the reference load test's JSON: `POST …/doSignaling`.
+    DoSignaling(Url),
+    /// RTSP (RFC 2326); credentials stand in the URL.
+    Rtsp {
+        /// What to play.
+        url: Url,
+        /// How its packets come.
+        transport: RtspTransport,
+    },
+}
+
+/// How RTP comes from an RTSP server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RtspTransport {
+    /// Interleaved with the requests on one connection.
+    #[default]
+    Tcp,
+    /// To ports of ours.
+    Udp,
+}
+
+impl Endpoint {
+    /// What `text` names: `rtsp://…` is RTSP over TCP, a path that ends in
+    /// `/doSignaling` is the reference load test's signalling, any other `http` or
+    /// `https` URL is WHEP.
+    ///
+    /// # Errors
+    /// [`whep::Error::Url`] for anything else.
+    pub fn parse(text: &str) -> Result<Self, whep::Error> {
+        let wrong = |reason: String| whep::Error::Url {
+            url: text.to_owned(),
+            reason,
+        };
+        let url = Url::parse(text).map_err(|error| wrong(error.to_string()))?;
+        match url.scheme() {
+            "rtsp" if url.host_str().is_none_or(str::is_empty) => {
+                Err(wrong("it names no host".to_owned()))
+            }
+            "rtsp" => Ok(Self::Rtsp {
+                url,
+                transport: RtspTransport::default(),
+            }),
+            "rtsps" => Err(wrong("RTSP over TLS is not spoken".to_owned())),
+            _ => {
+                let url = whep::parse_url(text)?;
+                Ok(if whep::speaks_json(&url) {
+                    Self::DoSignaling(url)
+                } else {
+                    Self::Whep(url)
+                })
+            }
+        }
+    }
+
+    /// Its URL.
+    pub const fn url(&self) -> &Url {
+        match self {
+            Self::Whep(url) | Self::DoSignaling(url) | Self::Rtsp { url, .. } => url,
+        }
+    }
+}
+
+/// Without a password.
+impl fmt::Display for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut url = self.url().clone();
+        if url.password().is_some() {
+            // Fails only for URLs that cannot have one.
+            let _ = url.set_password(Some("***"));
+        }
+        url.fmt(f)
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let how = match self {
+            Self::Whep(_) => "WHEP",
+            Self::DoSignaling(_) => "doSignaling",
+            Self::Rtsp {
+                transport: RtspTransport::Tcp,
+                ..
+            } => "RTSP/TCP",
+            Self::Rtsp { .. } => "RTSP/UDP",
+        };
+        write!(f, "{how} {self}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_tell_how_to_ask() {
+        let parse = |text| Endpoint::parse(text).map(|it| format!("{it:?}"));
+        let whep = "http://127.0.0.1:8889/demo/whep";
+        assert_eq!(parse(whep).expect("good"), format!("WHEP {whep}"));
+        assert_eq!(
+            parse("http://[::1]:8080/doSignaling").expect("good"),
+            "doSignaling http://[::1]:8080/doSignaling"
+        );
+        assert_eq!(
+            parse("rtsp://me:secret@cam/1").expect("good"),
+            "RTSP/TCP rtsp://me:***@cam/1"
+        );
+        for bad in ["", "cam", "ftp://x/", "rtsps://x/", "rtsp:///x"] {
+            let error = parse(bad).expect_err(bad);
+            assert!(matches!(error, whep::Error::Url { .. }), "{bad}: {error}");
+        }
+    }
+}
