@@ -5,7 +5,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use glassline_client::viewers::{Options, Pool, State, Viewer};
+use glassline_client::viewers::{Endpoint, Join, Options, Pool, State, Viewer};
 use libtest_mimic::Failed;
 
 use crate::peers::{self, Peer, Test};
@@ -32,9 +32,10 @@ fn its_file_server_plays_to_our_viewers() -> Result<(), Failed> {
         line.strip_prefix("ready ").map(str::to_owned)
     })?;
     let url = url.replace("doSignaling", "whep");
+    let endpoint = Endpoint::parse(&url).map_err(|error| error.to_string())?;
     let pool = Pool::start(Options::default()).map_err(|error| error.to_string())?;
     for _ in 0..VIEWERS {
-        pool.join(&url).map_err(|error| error.to_string())?;
+        pool.join(Join::new(endpoint.clone()));
     }
     let before = eventually(PATIENCE, || all_have_a_picture(&pool))?;
     thread::sleep(WATCH);

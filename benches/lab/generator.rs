@@ -20,6 +20,7 @@ pub(crate) fn join_and_leave(arguments: &[String]) -> Result<(), String> {
         return Err("URL ROUNDS VIEWERS".to_owned());
     };
     let (rounds, viewers): (usize, usize) = (number(rounds)?, number(viewers)?);
+    let endpoint = Endpoint::parse(url).map_err(|error| error.to_string())?;
     let pool = pool()?;
     let (mut connects, mut joins) = (Vec::new(), Vec::new());
     for round in 0..rounds + 2 {
@@ -28,8 +29,9 @@ pub(crate) fn join_and_leave(arguments: &[String]) -> Result<(), String> {
             println!("begin");
             (connects, joins) = (Vec::new(), Vec::new());
         }
-        let ids: Result<Vec<Id>, _> = (0..viewers).map(|_| pool.join(url)).collect();
-        let ids = ids.map_err(|error| error.to_string())?;
+        let ids: Vec<Id> = (0..viewers)
+            .map(|_| pool.join(Join::new(endpoint.clone()).counting()))
+            .collect();
         wait_for(&pool, State::Playing)?;
         for viewer in pool.snapshot() {
             let ms = |time: Option<Duration>| time.map(|time| time.as_secs_f64() * 1e3);
@@ -54,7 +56,6 @@ pub(crate) fn join_and_leave(arguments: &[String]) -> Result<(), String> {
 
 fn pool() -> Result<Pool, String> {
     let options = Options {
-        mode: Mode::Count,
         wait: Wait::Events,
         receive_buffer: RECEIVE_BUFFER_BYTES,
         ..Options::default()

@@ -17,7 +17,6 @@
 
 use std::time::Duration;
 
-mod crew;
 pub mod floor;
 pub mod machine;
 pub mod meter;

@@ -7,10 +7,10 @@ use std::time::Duration;
 use glassline_net::{Options, UdpSocket};
 use url::Url;
 
-pub use crate::crew::{Endpoint, RtspTransport};
 use crate::meter;
 use crate::ramp::Ramp;
 use crate::{RECEIVE_BUFFER_BYTES, run};
+pub use glassline_client::viewers::{Endpoint, RtspTransport};
 
 /// A load test.
 #[derive(Clone, Debug)]

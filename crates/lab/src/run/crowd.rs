@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use glassline_media::Histogram;
 
-use crate::crew::{Conduct, Id, Join, Mode, Options, Pool, Progress, State, Wait};
+use glassline_client::viewers::{Conduct, Id, Join, Mode, Options, Pool, Progress, State, Wait};
 
 use super::mark::{Mark, READING_INTERVAL};
 use crate::plan::Plan;
@@ -47,6 +47,7 @@ impl Crowd {
             signalling_threads: SIGNALLING_THREADS,
             receive_buffer: RECEIVE_BUFFER_BYTES,
             gro: plan.gro,
+            ..Options::default()
         };
         Ok(Self {
             pool: Pool::start(options)?,

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use crate::crew::{Flow, Id, Mode, Progress, State};
+use glassline_client::viewers::{Flow, Id, Mode, Progress, State};
 
 use crate::floor::Shape;
 

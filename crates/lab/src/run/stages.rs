@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::crew::Endpoint;
+use glassline_client::viewers::Endpoint;
 use serde_json::Value;
 use url::Url;
 
