@@ -135,6 +135,19 @@ impl Default for Options {
     }
 }
 
+impl Options {
+    /// How the sockets that datagrams come to are opened.
+    fn sockets(&self) -> glassline_net::Options {
+        glassline_net::Options {
+            receive_buffer: Some(self.receive_buffer),
+            segmentation: false,
+            receive_timestamps: matches!(self.wait, Wait::Sweep(_)),
+            coalescing: self.gro,
+            ..glassline_net::Options::default()
+        }
+    }
+}
+
 /// Names a viewer of one pool; never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Id(pub(crate) usize);

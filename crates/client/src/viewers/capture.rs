@@ -1,6 +1,7 @@
-//! How long ago the capture of a frame was, by what its sender told.
+//! When things happened: arrivals by the kernel's clock, captures by what the
+//! sender told.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use glassline_media::{NtpTime, WallClock};
 
@@ -33,4 +34,26 @@ pub(super) fn since(
     (-AHEAD_MAX_NS..BEHIND_MAX_NS)
         .contains(&delay)
         .then(|| Duration::from_nanos(delay.max(0) as u64))
+}
+
+/// The two clocks, read together.
+pub(super) struct Clock {
+    pub(super) now: Instant,
+    unix: Duration,
+}
+
+impl Clock {
+    pub(super) fn read() -> Self {
+        let unix = SystemTime::now().duration_since(UNIX_EPOCH);
+        Self {
+            now: Instant::now(),
+            unix: unix.unwrap_or_default(),
+        }
+    }
+
+    /// The instant of what the kernel noted; now, if it noted nothing.
+    pub(super) fn instant(&self, noted: Option<Duration>) -> Instant {
+        let ago = noted.map_or(Duration::ZERO, |at| self.unix.saturating_sub(at));
+        self.now.checked_sub(ago).unwrap_or(self.now)
+    }
 }

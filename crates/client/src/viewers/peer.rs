@@ -106,7 +106,7 @@ impl Peer {
                     mode: self.join.mode,
                     conduct,
                     kinds: options.kinds,
-                    receive_buffer: options.receive_buffer,
+                    sockets: options.sockets(),
                     wall,
                 };
                 Line::Rtsp(Box::new(rtsp::Line::begin(connection, profile, now)))

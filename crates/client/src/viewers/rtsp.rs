@@ -47,8 +47,8 @@ pub(super) struct Profile {
     pub(super) mode: Mode,
     pub(super) conduct: Conduct,
     pub(super) kinds: Kinds,
-    /// Bytes to ask for, for each UDP port.
-    pub(super) receive_buffer: usize,
+    /// How to open UDP ports.
+    pub(super) sockets: glassline_net::Options,
     pub(super) wall: WallClock,
 }
 
@@ -135,14 +135,19 @@ impl Line {
         let mut read = self.read_stream(now, buffers.stream, counts);
         for (index, ports) in self.ports.iter().enumerate() {
             let media = &mut self.media;
-            let received = ports.receive(false, buffers.batch, |bytes, truncated| {
-                media.take_datagram(now, index, bytes, truncated, counts);
+            let received = ports.receive(false, buffers.batch, |arrived, packet| {
+                media.take_datagram(arrived, index, packet, counts);
             });
-            read |= !matches!(received, Ok(0));
+            match received {
+                Ok(count) => read |= count > 0,
+                Err(error) => {
+                    return self.end(counts, format!("cannot receive datagrams: {error}"));
+                }
+            }
         }
         // Their events wake us, too; between the many of media they wait for the timer.
         if !read {
-            self.receive_control(now, buffers.batch, counts);
+            self.receive_control(buffers.batch, counts);
         }
         self.settle(now, counts);
     }
@@ -164,7 +169,7 @@ impl Line {
             Act::Garbage => self.send_garbage(),
         }
         if self.reporter.next.is_some_and(|at| at <= now) {
-            self.receive_control(now, buffers.batch, counts);
+            self.receive_control(buffers.batch, counts);
             self.report(now);
         }
         self.client.handle_timeout(now);
@@ -228,12 +233,12 @@ impl Line {
         }
     }
 
-    fn receive_control(&mut self, now: Instant, batch: &mut ReceiveBatch, counts: &mut Counts) {
+    fn receive_control(&mut self, batch: &mut ReceiveBatch, counts: &mut Counts) {
         for (index, ports) in self.ports.iter().enumerate() {
             let media = &mut self.media;
             // An error here shows at the media's port as well, if it lasts.
-            let _ = ports.receive(true, batch, |bytes, truncated| {
-                media.take_datagram(now, index, bytes, truncated, counts);
+            let _ = ports.receive(true, batch, |arrived, packet| {
+                media.take_datagram(arrived, index, packet, counts);
             });
         }
     }
@@ -281,7 +286,7 @@ impl Line {
                 RtspTransport::Tcp => Way::Interleaved,
                 RtspTransport::Udp => {
                     let (local, server) = (self.local.ip(), self.server.ip());
-                    let ports = Ports::bind(local, server, self.profile.receive_buffer)
+                    let ports = Ports::bind(local, server, &self.profile.sockets)
                         .map_err(|error| format!("cannot bind a pair of UDP ports: {error}"))?;
                     let numbers = ports.numbers();
                     self.opened.extend(ports.descriptors());

@@ -11,7 +11,7 @@ use glassline_webrtc::{Certificate, DialConfig, ReceiveMode, Secrets, Session};
 use url::Url;
 
 use super::engine::{Command, Mailbox};
-use super::{Endpoint, Id, Join, Mode, Options, RtspTransport, Wait, route, rtsp};
+use super::{Endpoint, Id, Join, Mode, Options, RtspTransport, route, rtsp};
 use crate::whep;
 
 /// Something that may take a while: name resolution, HTTP, connecting.
@@ -171,14 +171,7 @@ impl Context {
             .ok_or_else(|| format!("cannot resolve the host of {url}"))?;
         let ips = route::local_addresses(server)
             .map_err(|error| format!("no route to {server}: {error}"))?;
-        let options = glassline_net::Options {
-            receive_buffer: Some(self.options.receive_buffer),
-            segmentation: false,
-            receive_timestamps: matches!(self.options.wait, Wait::Sweep(_)),
-            coalescing: self.options.gro,
-            ..glassline_net::Options::default()
-        };
-        let socket = UdpSocket::bind(route::wildcard(server), &options)
+        let socket = UdpSocket::bind(route::wildcard(server), &self.options.sockets())
             .map_err(|error| error.to_string())?;
         let port = socket.local_addr().port();
         let local: Vec<_> = ips

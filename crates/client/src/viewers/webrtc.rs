@@ -2,14 +2,14 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, RawFd};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use glassline_media::{Kind, WallClock};
 use glassline_net::{Datagram, ReceiveBatch, UdpSocket};
 use glassline_webrtc::{Event, Received, Session};
 use url::Url;
 
-use super::capture;
+use super::capture::{self, Clock};
 use super::counts::Counts;
 use super::misconduct::{Act, Misconduct};
 use super::signalling::Answered;
@@ -257,27 +257,5 @@ impl Line {
             // Whatever becomes of it.
             let _ = self.socket.send(&self.misconduct.peer_garbage(), server);
         }
-    }
-}
-
-/// The two clocks, read together.
-struct Clock {
-    now: Instant,
-    unix: Duration,
-}
-
-impl Clock {
-    fn read() -> Self {
-        let unix = SystemTime::now().duration_since(UNIX_EPOCH);
-        Self {
-            now: Instant::now(),
-            unix: unix.unwrap_or_default(),
-        }
-    }
-
-    /// The instant of what the kernel noted; now, if it noted nothing.
-    fn instant(&self, noted: Option<Duration>) -> Instant {
-        let ago = noted.map_or(Duration::ZERO, |at| self.unix.saturating_sub(at));
-        self.now.checked_sub(ago).unwrap_or(self.now)
     }
 }

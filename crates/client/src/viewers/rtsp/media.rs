@@ -77,27 +77,27 @@ impl Media {
 
     pub(super) fn take_frame(&mut self, now: Instant, frame: &Frame<'_>, counts: &mut Counts) {
         if let Some(index) = self.position(frame.track) {
-            self.take_datagram(now, index, frame.payload, false, counts);
+            self.take_datagram(now, index, Some(frame.payload), counts);
         }
     }
 
-    /// Takes a packet of the track at this position; RTCP is known by its type,
-    /// since some servers send it on the media's channel.
+    /// Takes a packet of the track at this position, or one that is lost because it
+    /// was longer than any should be. RTCP is known by its type, since some servers
+    /// send it on the media's channel.
     pub(super) fn take_datagram(
         &mut self,
         now: Instant,
         index: usize,
-        bytes: &[u8],
-        truncated: bool,
+        bytes: Option<&[u8]>,
         counts: &mut Counts,
     ) {
         let Some((_, track)) = self.tracks.get_mut(index) else {
             return;
         };
-        if truncated {
+        let Some(bytes) = bytes else {
             *counts.dropped.entry("truncated").or_default() += 1;
             return;
-        }
+        };
         if rtcp::is_rtcp(bytes) {
             return track.take_control(now, bytes);
         }
@@ -129,19 +129,37 @@ impl Media {
             },
         };
         counts.take(now, &received, bytes.len());
-        if header.marker
-            && let Some(delay) = delay(track, header.timestamp, self.wall, now)
-        {
-            counts.record_delay(delay);
+        if header.marker {
+            match delay(track, header.timestamp, self.wall, now) {
+                Delay::Untold => {}
+                Delay::Of(delay) => counts.record_delay(delay),
+                Delay::OtherCalendar => {
+                    let other = counts.dropped.entry("delay on another calendar");
+                    *other.or_default() += 1;
+                }
+            }
         }
     }
 }
 
+/// From capture to arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Delay {
+    /// The server has not said when its timestamps are.
+    Untold,
+    /// What it said cannot be by our calendar.
+    OtherCalendar,
+    Of(Duration),
+}
+
 /// From the capture of what a timestamp means, by the server's calendar, to now by
-/// ours; `None` if the server has not told, or the two calendars cannot be the same.
-fn delay(track: &Track, timestamp: u32, wall: WallClock, now: Instant) -> Option<Duration> {
-    let (ntp, reference, clock_rate) = track.clock()?;
-    capture::since((ntp, reference), clock_rate, timestamp, wall, now)
+/// ours.
+fn delay(track: &Track, timestamp: u32, wall: WallClock, now: Instant) -> Delay {
+    let Some((ntp, reference, clock_rate)) = track.clock() else {
+        return Delay::Untold;
+    };
+    let since = capture::since((ntp, reference), clock_rate, timestamp, wall, now);
+    since.map_or(Delay::OtherCalendar, Delay::Of)
 }
 
 #[cfg(test)]
@@ -163,7 +181,7 @@ mod tests {
         };
         assert_eq!(track.take(start, &header, 100).map(|n| n & 0xffff), Some(1));
         assert_eq!(track.take(start, &header, 100), None, "a duplicate");
-        assert_eq!(delay(&track, header.timestamp, wall, start), None);
+        assert_eq!(delay(&track, header.timestamp, wall, start), Delay::Untold);
         let report = rtcp::SenderReport {
             ssrc: Ssrc(7),
             ntp: wall.ntp(start),
@@ -177,16 +195,20 @@ mod tests {
         track.take_control(start, &bytes);
         // Captured 100 ms after the report, arrived 130 ms after it.
         let timestamp = header.timestamp.wrapping_add(9000);
-        let measured = delay(&track, timestamp, wall, start + Duration::from_millis(130));
-        let off = measured
-            .expect("a delay")
-            .abs_diff(Duration::from_millis(30));
+        let arrived = start + Duration::from_millis(130);
+        let Delay::Of(measured) = delay(&track, timestamp, wall, arrived) else {
+            panic!("a delay");
+        };
+        let off = measured.abs_diff(Duration::from_millis(30));
         assert!(off < Duration::from_micros(1), "{measured:?}");
         // Another calendar.
         let later = start + Duration::from_secs(61);
-        assert_eq!(delay(&track, header.timestamp, wall, later), None);
+        assert_eq!(
+            delay(&track, header.timestamp, wall, later),
+            Delay::OtherCalendar
+        );
         let future = header.timestamp.wrapping_add(90_000);
-        assert_eq!(delay(&track, future, wall, start), None);
+        assert_eq!(delay(&track, future, wall, start), Delay::OtherCalendar);
     }
 
     #[test]

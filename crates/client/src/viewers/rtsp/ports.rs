@@ -1,8 +1,11 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, RawFd};
+use std::time::Instant;
 
 use glassline_net::{Options, ReceiveBatch, UdpSocket};
+
+use crate::viewers::capture::Clock;
 
 /// Two UDP ports of ours for one track: an even one for RTP and the next for RTCP
 /// (RFC 3550 §11), which some servers insist on.
@@ -22,13 +25,8 @@ const ATTEMPTS: usize = 64;
 
 impl Ports {
     /// Binds a pair at `local`, for a server at `server`.
-    pub(super) fn bind(local: IpAddr, server: IpAddr, receive_buffer: usize) -> io::Result<Self> {
-        let options = Options {
-            receive_buffer: Some(receive_buffer),
-            segmentation: false,
-            ..Options::default()
-        };
-        let bind = |port| UdpSocket::bind(SocketAddr::new(local, port), &options);
+    pub(super) fn bind(local: IpAddr, server: IpAddr, options: &Options) -> io::Result<Self> {
+        let bind = |port| UdpSocket::bind(SocketAddr::new(local, port), options);
         let mut failure = None;
         for _ in 0..ATTEMPTS {
             let first = bind(0).map_err(io::Error::other)?;
@@ -71,13 +69,14 @@ impl Ports {
         [self.rtp.as_raw_fd(), self.rtcp.as_raw_fd()]
     }
 
-    /// Hands the datagrams that wait at one of the two to `sink`; how many they
-    /// were. Strangers' are not among them.
+    /// Hands the packets that wait at one of the two to `sink`, with the time of
+    /// their arrival, or nothing for one whose end is lost; how many datagrams there
+    /// were. Strangers' are counted, but not handed out.
     pub(super) fn receive(
         &self,
         control: bool,
         batch: &mut ReceiveBatch,
-        mut sink: impl FnMut(&[u8], bool),
+        mut sink: impl FnMut(Instant, Option<&[u8]>),
     ) -> io::Result<usize> {
         let socket = if control { &self.rtcp } else { &self.rtp };
         let mut count = 0;
@@ -90,9 +89,22 @@ impl Ports {
                 Err(error) => return Err(error),
             };
             count += received;
+            let clock = Clock::read();
             for datagram in batch.iter_mut() {
-                if datagram.source.ip() == self.source {
-                    sink(datagram.bytes, datagram.truncated);
+                if datagram.source.ip() != self.source {
+                    continue;
+                }
+                let arrived = clock.instant(datagram.arrived);
+                if datagram.truncated {
+                    sink(arrived, None);
+                    continue;
+                }
+                let size = match datagram.segment {
+                    Some(size) => usize::from(size),
+                    None => datagram.bytes.len(),
+                };
+                for packet in datagram.bytes.chunks(size.max(1)) {
+                    sink(arrived, Some(packet));
                 }
             }
             if received < batch.capacity() {
@@ -124,7 +136,7 @@ mod tests {
     fn pairs_are_even_and_odd_neighbours() {
         let local = IpAddr::from(Ipv4Addr::LOCALHOST);
         let pairs: Vec<_> = (0..100)
-            .map(|_| Ports::bind(local, local, 1 << 16).expect("ports"))
+            .map(|_| Ports::bind(local, local, &Options::default()).expect("ports"))
             .collect();
         for pair in &pairs {
             let (rtp, rtcp) = pair.numbers();
@@ -135,15 +147,15 @@ mod tests {
     #[test]
     fn only_the_servers_datagrams_are_seen() {
         let local = IpAddr::from(Ipv4Addr::LOCALHOST);
-        let mut ports = Ports::bind(local, local, 1 << 16).expect("ports");
+        let mut ports = Ports::bind(local, local, &Options::default()).expect("ports");
         let sender = std::net::UdpSocket::bind((local, 0)).expect("a socket");
         let mut batch = ReceiveBatch::new(4);
         for expected in [1, 0] {
             let to = (local, ports.numbers().0);
             sender.send_to(b"packet", to).expect("loopback");
             let mut seen = 0;
-            let count = ports.receive(false, &mut batch, |bytes, _| {
-                assert_eq!(bytes, b"packet");
+            let count = ports.receive(false, &mut batch, |_, packet| {
+                assert_eq!(packet, Some(&b"packet"[..]));
                 seen += 1;
             });
             assert_eq!(count.expect("no error"), 1);
