@@ -4,13 +4,13 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use glassline_client::viewers::{Endpoint, RtspTransport};
 use glassline_net::{Options, UdpSocket};
 use url::Url;
 
 use crate::meter;
 use crate::ramp::Ramp;
 use crate::{RECEIVE_BUFFER_BYTES, run};
-pub use glassline_client::viewers::{Endpoint, RtspTransport};
 
 /// A load test.
 #[derive(Clone, Debug)]
@@ -75,10 +75,8 @@ impl Plan {
     }
 
     /// Where the endpoint is.
-    pub fn url(&self) -> &Url {
-        match &self.endpoint {
-            Endpoint::Whep(url) | Endpoint::DoSignaling(url) | Endpoint::Rtsp { url, .. } => url,
-        }
+    pub const fn url(&self) -> &Url {
+        self.endpoint.url()
     }
 
     /// As reports call it.

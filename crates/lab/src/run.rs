@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use crate::floor::{self, Floor, Traffic};
 use crate::machine;
 use crate::meter;
-use crate::plan::{Endpoint, FloorSource, Plan};
+use crate::plan::{FloorSource, Plan};
 use crate::quantile;
 use crate::report::{Baseline, Report, csv, table};
 use crate::step::{Join, Step};
@@ -71,9 +71,6 @@ pub enum Error {
         /// What there is.
         limit: usize,
     },
-    /// What the viewers cannot do yet.
-    #[error("this build loads WHEP endpoints only, and its clients all behave")]
-    NotYet,
     /// Nobody accepts connections.
     #[error("cannot reach {host}:{port}: {reason}; is the server running there?")]
     Unreachable {
@@ -118,9 +115,6 @@ const JOIN_GUESS: Duration = Duration::from_millis(800);
 /// Runs `plan` to its end, or until `stop` becomes true; what was measured by
 /// then is in the report. [`Plan::check`] comes first.
 pub fn run(plan: &Plan, watcher: &mut dyn Watcher, stop: &AtomicBool) -> Result<Report, Error> {
-    if !matches!(plan.endpoint, Endpoint::Whep(_)) || plan.bad_percent > 0.0 {
-        return Err(Error::NotYet);
-    }
     let machine = machine::describe();
     let started = unix_now();
     // Wrong files are found before the load.

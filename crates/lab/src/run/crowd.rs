@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 use std::io;
 use std::time::{Duration, Instant};
 
-use glassline_media::Histogram;
-
 use glassline_client::viewers::{Conduct, Id, Join, Mode, Options, Pool, Progress, State, Wait};
+use glassline_media::Histogram;
 
 use super::mark::{Mark, READING_INTERVAL};
 use crate::plan::Plan;
