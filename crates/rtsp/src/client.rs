@@ -154,6 +154,7 @@ impl Client {
                 authorizer: None,
                 session: None,
                 controls: Vec::new(),
+                is_live: false,
                 wanted: Vec::new(),
                 keeps_alive_by_parameter: true,
                 keep_alive_at: None,

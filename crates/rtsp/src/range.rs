@@ -40,6 +40,23 @@ impl Range {
         end: None,
     };
 
+    /// From now on: what a client asks for where there is no past.
+    pub const LIVE: Self = Self::Npt {
+        start: Some(Npt::Now),
+        end: None,
+    };
+
+    /// It begins now.
+    pub const fn is_live(&self) -> bool {
+        matches!(
+            self,
+            Self::Npt {
+                start: Some(Npt::Now),
+                ..
+            }
+        )
+    }
+
     /// Reads a header's value; `None` if it is no range. A `;time=` behind it is ignored.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.split(';').next()?.trim();

@@ -29,6 +29,8 @@ pub(super) struct Core {
     pub(super) control: String,
     /// Of all tracks.
     pub(super) controls: Vec<String>,
+    /// The description says that it plays from now on.
+    pub(super) is_live: bool,
     pub(super) wanted: Vec<Wanted>,
     /// It answers GET_PARAMETER, as far as we know.
     pub(super) keeps_alive_by_parameter: bool,
@@ -114,8 +116,14 @@ impl Core {
         }
         self.state = State::Starting;
         let url = self.control.clone();
+        // A start at zero makes gst-rtsp-server rewind what all its viewers watch.
+        let range = if self.is_live {
+            Range::LIVE
+        } else {
+            Range::ALL
+        };
         self.send(now, Method::Play, &url, |request| {
-            request.headers.push("Range", &Range::ALL.to_string());
+            request.headers.push("Range", &range.to_string());
         });
     }
 
@@ -284,6 +292,8 @@ impl Core {
             .control
             .clone()
             .unwrap_or_else(|| base.to_owned());
+        let range = description.range.as_deref().and_then(Range::parse);
+        self.is_live = range.is_some_and(|range| range.is_live());
         let controls = description.tracks.iter();
         self.controls = controls
             .map(|media| media.control.clone().unwrap_or_default())

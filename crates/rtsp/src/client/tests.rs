@@ -255,6 +255,21 @@ fn without_transport_and_session_headers_it_plays_too() {
 }
 
 #[test]
+fn what_is_live_is_not_rewound() {
+    let cases = [("now-", "npt=now-"), ("0-4.5", "npt=0.000-")];
+    for (described, asked) in cases {
+        let mut line = Line::open(URL);
+        line.exchange(&Method::Options, URL, PUBLIC, "");
+        let sdp = SDP.replace("t=0 0", &format!("a=range:npt={described}"));
+        line.exchange(&Method::Describe, URL, "200 OK", &sdp);
+        line.client.set_up(line.now, &[(0, Way::Interleaved)]);
+        let control = format!("{URL}/stream=0");
+        line.exchange(&Method::Setup, &control, "200 OK", "");
+        assert_eq!(line.request().headers.get("Range"), Some(asked));
+    }
+}
+
+#[test]
 fn a_challenge_is_answered_once_and_then_beforehand() {
     let mut line = Line::open("rtsp://us%2Fer:pa%26ss@127.0.0.1:8554/cam");
     let refuse = "401 Unauthorized\r\nWWW-Authenticate: Digest realm=\"r\", nonce=\"n\", qop=\"auth\"\r\n\
