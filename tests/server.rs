@@ -91,6 +91,11 @@ impl Server {
         format!("{}{path}", self.admin_url)
     }
 
+    /// Its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.running.id()
+    }
+
     /// Where media datagrams go.
     pub(crate) fn media(&self) -> SocketAddr {
         self.media

@@ -10,6 +10,7 @@
 )]
 
 mod aiortc;
+mod bench;
 mod browser;
 mod churn;
 mod commands;
@@ -20,6 +21,7 @@ mod peers;
 mod pion;
 mod process;
 mod rtsp;
+mod rtsp_viewers;
 mod server;
 mod signalling;
 mod viewers;
@@ -40,8 +42,10 @@ fn main() -> ExitCode {
         aiortc::TESTS,
         pion::TESTS,
         rtsp::TESTS,
+        rtsp_viewers::TESTS,
         browser::TESTS,
         files::TESTS,
+        bench::TESTS,
     ];
     let trials = peers::trials(tests.concat(), !arguments.list);
     libtest_mimic::run(&arguments, trials).exit_code()

@@ -14,7 +14,7 @@ use crate::floor::Shape;
 
 /// Looks of a mark at the edge of a window, [`READING_INTERVAL`] apart: several
 /// frames' time.
-pub(super) const EDGE_READINGS: usize = 10;
+pub(super) const EDGE_READINGS: usize = 16;
 
 /// Looks of a mark within a window.
 pub(super) const SAMPLE_READINGS: usize = 4;
