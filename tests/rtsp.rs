@@ -144,15 +144,15 @@ fn a_file_of_live555_plays_on_when_it_begins_again() -> Result<(), Failed> {
 }
 
 /// A GStreamer RTSP server. Dropping it kills it.
-struct Camera {
+pub(crate) struct Camera {
     running: Running,
-    url: String,
+    pub(crate) url: String,
     port: u16,
 }
 
 impl Camera {
     /// On `port`, or on a free one for 0.
-    fn start(port: u16, arguments: &[&str]) -> Result<Camera, String> {
+    pub(crate) fn start(port: u16, arguments: &[&str]) -> Result<Camera, String> {
         let mut command = peers::rtsp_server();
         command.args(["--port", &port.to_string()]).args(arguments);
         let running = Running::start("camera", command)?;

@@ -22,6 +22,7 @@ mod pion;
 mod process;
 mod rtsp;
 mod rtsp_viewers;
+mod rtsp_viewers;
 mod server;
 mod signalling;
 mod viewers;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         aiortc::TESTS,
         pion::TESTS,
         rtsp::TESTS,
+        rtsp_viewers::TESTS,
         rtsp_viewers::TESTS,
         browser::TESTS,
         files::TESTS,
