@@ -22,7 +22,6 @@ mod pion;
 mod process;
 mod rtsp;
 mod rtsp_viewers;
-mod rtsp_viewers;
 mod server;
 mod signalling;
 mod viewers;
@@ -43,7 +42,6 @@ fn main() -> ExitCode {
         aiortc::TESTS,
         pion::TESTS,
         rtsp::TESTS,
-        rtsp_viewers::TESTS,
         rtsp_viewers::TESTS,
         browser::TESTS,
         files::TESTS,
