@@ -3,12 +3,14 @@
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use glassline_media::WallClock;
-use glassline_webrtc::{Certificate, DialConfig, Kinds, ReceiveMode, Received, Secrets, Session};
+use glassline_webrtc::{
+    Certificate, DialConfig, Event, Kinds, ReceiveMode, Received, Secrets, Session,
+};
 
 use crate::http;
 
@@ -46,6 +48,9 @@ static CERTIFICATE: LazyLock<Arc<Certificate>> =
 /// `count` viewers of `url`, `at_a_time` at once, who leave in all ways in turn.
 pub(crate) fn visits(url: &str, count: usize, at_a_time: usize) -> Result<(), String> {
     let next = AtomicUsize::new(0);
+    // The server repeats its part of a handshake for a while: the ports of those
+    // who gave up must not be given to others meanwhile.
+    let held = Mutex::new(Vec::new());
     let come_and_go = || {
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
@@ -53,7 +58,11 @@ pub(crate) fn visits(url: &str, count: usize, at_a_time: usize) -> Result<(), St
                 return Ok(());
             }
             let exit = Exit::ALL[number % Exit::ALL.len()];
-            visit(url, exit).map_err(|reason| format!("{exit:?}: {reason}"))?;
+            let guest = visit(url, exit).map_err(|reason| format!("{exit:?}: {reason}"))?;
+            if matches!(exit, Exit::GiveUp) {
+                let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
+                held.push(guest.socket);
+            }
         }
     };
     thread::scope(|scope| {
@@ -65,21 +74,22 @@ pub(crate) fn visits(url: &str, count: usize, at_a_time: usize) -> Result<(), St
 
 /// Joins at `url`, sees the first packet of media, and leaves by `exit`; those
 /// that vanish leave something behind for a while.
-fn visit(url: &str, exit: Exit) -> Result<(), String> {
+fn visit(url: &str, exit: Exit) -> Result<Guest, String> {
     let mut guest = Guest::answered(url)?;
     match exit {
-        Exit::Never => return Ok(()),
-        Exit::GiveUp => return guest.run_until(|guest| guest.session.peer().is_some()),
+        Exit::Never => {}
+        Exit::GiveUp => guest.run_until(|guest| guest.session.peer().is_some())?,
         _ => guest.run_until(|guest| guest.played)?,
     }
     match exit {
-        Exit::Delete => guest.delete(),
+        Exit::Delete => guest.delete()?,
         Exit::Goodbye => {
             guest.session.close(Instant::now());
-            guest.drain()
+            guest.drain()?;
         }
-        _ => Ok(()),
+        _ => {}
     }
+    Ok(guest)
 }
 
 struct Guest {
@@ -89,6 +99,8 @@ struct Guest {
     location: String,
     /// Media came.
     played: bool,
+    answered: Instant,
+    events: Vec<Event>,
 }
 
 impl Guest {
@@ -123,6 +135,8 @@ impl Guest {
             local,
             location: format!("{origin}{location}"),
             played: false,
+            answered: Instant::now(),
+            events: Vec::new(),
         })
     }
 
@@ -136,7 +150,12 @@ impl Guest {
             }
             let now = Instant::now();
             if now >= end || self.session.is_closed() {
-                return Err(format!("no media from {}", self.location));
+                return Err(format!(
+                    "no media from {} {:?} after the answer; last events: {:?}",
+                    self.location,
+                    self.answered.elapsed(),
+                    self.events
+                ));
             }
             let due = self.session.poll_timeout().map_or(end, |at| at.min(end));
             let wait = due.saturating_duration_since(now);
@@ -162,7 +181,9 @@ impl Guest {
         while let Some(to) = self.session.poll_transmit(&mut out) {
             self.socket.send_to(&out, to).map_err(text)?;
         }
-        while self.session.poll_event().is_some() {}
+        while let Some(event) = self.session.poll_event() {
+            self.events.push(event);
+        }
         Ok(())
     }
 
