@@ -98,8 +98,8 @@ pub enum Wait {
     #[default]
     Events,
     /// All of them this often: thousands of viewers are cheap. Gaps and delays stay
-    /// exact over UDP, where the kernel notes when a datagram came; over TCP they are
-    /// as coarse as this.
+    /// exact, since the kernel notes when a datagram came. Viewers over TCP look at
+    /// once all the same: there it is cheaper.
     Sweep(Duration),
 }
 

@@ -87,6 +87,7 @@ pub(super) fn start(options: Options) -> io::Result<(Mailbox, JoinHandle<()>)> {
         timers: BinaryHeap::new(),
         signalling: 0,
         stop_by: None,
+        sweep_at: Instant::now(),
         absent: VecDeque::new(),
         replaced: 0,
     };
@@ -121,6 +122,8 @@ struct Engine {
     /// Joins that the workers have not given back yet.
     signalling: usize,
     stop_by: Option<Instant>,
+    /// When to look at those that make no events.
+    sweep_at: Instant,
     /// Bad viewers that ended, and when others come for them.
     absent: VecDeque<(Instant, Join)>,
     replaced: u64,
@@ -142,13 +145,10 @@ impl Engine {
             while let Ok(command) = self.commands.try_recv() {
                 self.obey(command);
             }
-            if matches!(self.options.wait, Wait::Events) {
-                for event in events.iter().filter(|event| event.token() != WAKE) {
-                    self.receive(Id(event.token().0));
-                }
-            } else {
-                self.sweep();
+            for event in events.iter().filter(|event| event.token() != WAKE) {
+                self.receive(Id(event.token().0));
             }
+            self.sweep(Instant::now());
             let now = Instant::now();
             self.fire_timers(now);
             self.replace(now);
@@ -172,7 +172,10 @@ impl Engine {
         match self.options.wait {
             Wait::Events => until_next,
             Wait::Sweep(_) if self.peers.is_empty() => until_next,
-            Wait::Sweep(interval) => Some(until_next.map_or(interval, |until| until.min(interval))),
+            Wait::Sweep(_) => {
+                let until_sweep = self.sweep_at.saturating_duration_since(now);
+                Some(until_next.map_or(until_sweep, |until| until.min(until_sweep)))
+            }
         }
     }
 
@@ -251,7 +254,8 @@ impl Engine {
 
     /// Waits for descriptors of viewer `id`, unless all are looked at anyway.
     fn register(&mut self, id: Id, descriptors: impl IntoIterator<Item = RawFd>) {
-        if !matches!(self.options.wait, Wait::Events) {
+        let is_swept = matches!(self.options.wait, Wait::Sweep(_));
+        if is_swept && !self.peers.get(&id).is_some_and(Peer::wants_events) {
             return;
         }
         for descriptor in descriptors {
@@ -277,9 +281,18 @@ impl Engine {
         self.retire(id);
     }
 
-    fn sweep(&mut self) {
+    /// Looks at all viewers that make no events, if it is time to.
+    fn sweep(&mut self, now: Instant) {
+        let Wait::Sweep(interval) = self.options.wait else {
+            return;
+        };
+        if now < self.sweep_at {
+            return;
+        }
+        self.sweep_at = now + interval;
         let mut ended = Vec::new();
-        for (id, peer) in &mut self.peers {
+        let peers = self.peers.iter_mut();
+        for (id, peer) in peers.filter(|(_, peer)| !peer.wants_events()) {
             peer.receive(&mut self.buffers);
             arm(&mut self.timers, *id, peer);
             if peer.replacement().is_some() {

@@ -6,7 +6,9 @@ use glassline_net::ReceiveBatch;
 
 use super::counts::Counts;
 use super::signalling::{Dialled, Job};
-use super::{Conduct, Id, Join, Options, Progress, State, Viewer, rtsp, webrtc};
+use super::{
+    Conduct, Endpoint, Id, Join, Options, Progress, RtspTransport, State, Viewer, rtsp, webrtc,
+};
 
 /// One viewer: how it is connected, and its counts.
 pub(super) struct Peer {
@@ -124,6 +126,14 @@ impl Peer {
             Some(Line::Rtsp(line)) => line.take_opened(),
             _ => Vec::new(),
         }
+    }
+
+    /// Its sockets are waited for even where others are swept: all that is there
+    /// comes with one read, so that looking in vain would cost more, and the kernel
+    /// notes no times for streams.
+    pub(super) fn wants_events(&self) -> bool {
+        let tcp = RtspTransport::Tcp;
+        matches!(&self.join.endpoint, Endpoint::Rtsp { transport, .. } if *transport == tcp)
     }
 
     /// The descriptor of a viewer that has just begun and has one for good.

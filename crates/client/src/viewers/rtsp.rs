@@ -26,7 +26,7 @@ use url::Url;
 
 use super::counts::Counts;
 use super::misconduct::{Act, Misconduct};
-use super::{Conduct, Kinds, Mode, RtspTransport, State};
+use super::{Conduct, Kinds, Mode, RtspTransport};
 
 mod dial;
 mod media;
@@ -76,6 +76,8 @@ pub(super) struct Line {
     opened: Vec<RawFd>,
     reporter: Reporter,
     misconduct: Misconduct,
+    /// When to look for the server's reports, if nothing wakes us for them.
+    control_at: Instant,
     /// When to try again to send what the socket did not take.
     retry_at: Option<Instant>,
 }
@@ -89,6 +91,9 @@ struct Reporter {
 
 /// Reports of one viewer are this far apart, give or take half (RFC 3550 §6.2).
 const REPORT_INTERVAL: Duration = Duration::from_secs(5);
+
+/// A server reports every few seconds.
+const CONTROL_INTERVAL: Duration = Duration::from_millis(250);
 
 const RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -117,6 +122,7 @@ impl Line {
                 next: None,
             },
             misconduct: Misconduct::new(profile.conduct),
+            control_at: now,
             retry_at: None,
             profile,
         }
@@ -145,8 +151,15 @@ impl Line {
                 }
             }
         }
-        // Their events wake us, too; between the many of media they wait for the timer.
-        if !read {
+        // Where the kernel notes arrivals, reports can wait. Elsewhere they wake us;
+        // one that comes together with media waits for the timer.
+        let is_due = if self.profile.sockets.receive_timestamps {
+            now >= self.control_at
+        } else {
+            !read
+        };
+        if is_due {
+            self.control_at = now + CONTROL_INTERVAL;
             self.receive_control(buffers.batch, counts);
         }
         self.settle(now, counts);
@@ -361,8 +374,7 @@ impl Line {
     }
 
     fn end(&mut self, counts: &mut Counts, reason: String) {
-        counts.state = State::Ended;
-        counts.failure.get_or_insert(reason);
+        counts.end(reason);
         self.client.handle_end();
         while self.client.poll_event().is_some() {}
     }
