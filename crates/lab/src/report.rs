@@ -152,6 +152,7 @@ mod tests {
                 "machine_cpu_percent",
                 "machine_stolen_percent",
                 "packets_expected",
+                "packets_nacked",
                 "packets_received",
                 "packets_recovered",
                 "reason",

@@ -29,6 +29,8 @@ pub struct Step {
     pub packets_received: u64,
     /// Of them, those received only when asked for again.
     pub packets_recovered: u64,
+    /// Packets that viewers asked for again.
+    pub packets_nacked: u64,
     /// Bits received per second, in millions, all viewers together.
     pub received_mbps: f64,
     /// RTP time advanced ÷ wall time × (1 − loss), mean of the viewers. A server
@@ -142,6 +144,7 @@ pub(crate) fn example(viewers: usize) -> Step {
         packets_expected: 411 * 5 * viewers as u64,
         packets_received: 411 * 5 * viewers as u64,
         packets_recovered: 0,
+        packets_nacked: 0,
         received_mbps: 3.2 * viewers as f64,
         delivered_ratio: 0.9995,
         slowest_viewer_ratio: 0.998,

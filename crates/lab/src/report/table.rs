@@ -134,9 +134,23 @@ impl Style {
         out
     }
 
-    /// The last words.
+    /// The last words, in lines no longer than the table's.
     pub fn verdict(self, text: &str) -> String {
-        self.paint(BOLD, text)
+        let width = COLUMNS.iter().map(|(_, width)| width + 2).sum::<usize>() - 2;
+        let mut lines = vec![String::new()];
+        for word in text.split(' ') {
+            let last = lines.last_mut().expect("there is one from the start");
+            let needed = last.chars().count() + 1 + word.chars().count();
+            if last.is_empty() {
+                *last += word;
+            } else if needed > width {
+                lines.push(word.to_owned());
+            } else {
+                *last += " ";
+                *last += word;
+            }
+        }
+        self.paint(BOLD, &lines.join("\n"))
     }
 
     fn line(self, cells: &[(String, &'static str)]) -> String {
@@ -220,6 +234,18 @@ mod tests {
             coloured = coloured.replace(code, "");
         }
         assert_eq!(coloured, plain);
+    }
+
+    #[test]
+    fn the_last_words_are_no_wider_than_the_table() {
+        let style = Style::default();
+        let words = format!("{} {}", "word ".repeat(60).trim(), "x".repeat(300));
+        let text = style.verdict(&words);
+        let (long, short): (Vec<&str>, Vec<&str>) = text
+            .lines()
+            .partition(|line| width(line) > width(&style.head()));
+        assert_eq!((long, short.len()), (vec!["x".repeat(300).as_str()], 3));
+        assert_eq!(text.replace('\n', " "), words);
     }
 
     #[test]

@@ -156,6 +156,7 @@ impl Used {
             packets_expected: account.expected,
             packets_received: account.received,
             packets_recovered: account.recovered,
+            packets_nacked: account.nacked,
             received_mbps: account.mbps(),
             delivered_ratio: account.delivered_ratio().unwrap_or(0.0),
             slowest_viewer_ratio: account.slowest_ratio().unwrap_or(0.0),

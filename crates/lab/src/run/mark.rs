@@ -39,6 +39,7 @@ pub(super) struct Reading {
     audio: Flow,
     frames: u64,
     damaged: u64,
+    nacked: u64,
     video_position: Position,
     audio_position: Position,
 }
@@ -94,6 +95,7 @@ impl Mark {
                 audio: now.audio,
                 frames: now.frames,
                 damaged: now.damaged,
+                nacked: now.nacked,
                 video_position,
                 audio_position,
             };
@@ -150,6 +152,7 @@ pub(super) struct Account {
     pub(super) expected: u64,
     pub(super) received: u64,
     pub(super) recovered: u64,
+    pub(super) nacked: u64,
     pub(super) bytes: u64,
     pub(super) frames_verified: u64,
     pub(super) frames_damaged: u64,
@@ -169,6 +172,7 @@ impl Account {
         self.expected += total.expected;
         self.received += total.received;
         self.recovered += total.recovered;
+        self.nacked += now.nacked.saturating_sub(before.nacked);
         self.bytes += total.bytes;
         self.video = self.video.and(video);
         self.audio = self.audio.and(audio);
