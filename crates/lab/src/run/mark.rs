@@ -14,13 +14,15 @@ use crate::floor::Shape;
 
 /// Looks of a mark at the edge of a window, [`READING_INTERVAL`] apart: several
 /// frames' time.
-pub(super) const EDGE_READINGS: usize = 16;
+pub(super) const EDGE_READINGS: usize = 20;
 
 /// Looks of a mark within a window.
 pub(super) const SAMPLE_READINGS: usize = 4;
 
-/// Between the looks of a mark; in no simple ratio to frames or sweeps.
-pub(super) const READING_INTERVAL: Duration = Duration::from_millis(17);
+/// Between the looks of a mark: about 0.38 of a frame of 30 a second, and in no
+/// simple ratio to 25, 50 or 60 either, so that one of the looks comes soon after a
+/// frame whatever the phase is.
+pub(super) const READING_INTERVAL: Duration = Duration::from_micros(12_700);
 
 /// All good viewers at one moment.
 #[derive(Clone, Debug)]
@@ -250,5 +252,154 @@ fn grown(now: &Flow, before: &Flow) -> Flow {
         recovered: now.recovered.saturating_sub(before.recovered),
         bytes: now.bytes.saturating_sub(before.bytes),
         media_time: Duration::ZERO,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use glassline_client::viewers::Conduct;
+
+    /// Media at `fps` frames a second and `speed` times as fast as time, as it is
+    /// seen `elapsed` after a start.
+    #[derive(Clone, Copy)]
+    struct Stream {
+        fps: f64,
+        speed: f64,
+        /// Share of packets that never come.
+        loss: f64,
+        /// Frames stop then.
+        stalls_at: f64,
+    }
+
+    impl Stream {
+        fn progress(self, id: Id, elapsed: f64) -> Progress {
+            let seconds = elapsed.min(self.stalls_at) * self.speed;
+            let frames = (seconds * self.fps).floor();
+            let expected = frames as u64 * 10;
+            let received = expected - (expected as f64 * self.loss) as u64;
+            Progress {
+                id,
+                mode: Mode::Verify,
+                conduct: Conduct::Good,
+                state: State::Playing,
+                failure: None,
+                connect_time: None,
+                join_time: None,
+                video: Flow {
+                    expected,
+                    received,
+                    recovered: 0,
+                    bytes: received * 1000,
+                    media_time: Duration::from_secs_f64(frames / self.fps),
+                },
+                audio: Flow::default(),
+                frames: frames as u64,
+                damaged: 0,
+                nacked: 0,
+            }
+        }
+    }
+
+    const STEADY: Stream = Stream {
+        fps: 30.0,
+        speed: 1.0,
+        loss: 0.0,
+        stalls_at: f64::INFINITY,
+    };
+
+    /// What one viewer of each stream got in a window of `seconds` that begins
+    /// `phase` after a start.
+    fn watch(streams: &[Stream], phase: f64, seconds: f64) -> Account {
+        // An identity of the pool's, which only the pool can make.
+        let pool = glassline_client::viewers::Pool::start(Default::default()).expect("a pool");
+        let nowhere = glassline_client::viewers::Endpoint::parse("http://127.0.0.1:1/x/whep");
+        let join = glassline_client::viewers::Join::new(nowhere.expect("a URL"));
+        let ids: Vec<Id> = streams.iter().map(|_| pool.join(join.clone())).collect();
+        let start = Instant::now();
+        let mark = |from: f64| {
+            let mut mark = Mark::nobody(start);
+            for reading in 0..EDGE_READINGS {
+                let elapsed = from + READING_INTERVAL.as_secs_f64() * reading as f64;
+                let viewers = streams.iter().zip(&ids);
+                let at = start + Duration::from_secs_f64(elapsed);
+                mark.look(
+                    at,
+                    viewers.map(|(stream, id)| stream.progress(*id, elapsed)),
+                );
+            }
+            mark
+        };
+        mark(phase + seconds).since(&mark(phase))
+    }
+
+    #[test]
+    fn the_ratio_does_not_depend_on_where_in_a_frame_the_window_begins() {
+        for fps in [24.0, 25.0, 29.97, 30.0, 50.0, 60.0] {
+            let stream = Stream { fps, ..STEADY };
+            for phase in 0..20 {
+                let phase = 10.0 + f64::from(phase) * 0.00317;
+                let ratio = watch(&[stream], phase, 5.0).delivered_ratio();
+                let error = (ratio.expect("it was watched") - 1.0).abs();
+                assert!(error < 0.001, "{fps} frames/s, phase {phase}: {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn falling_behind_stalling_and_losing_all_lower_the_ratio() {
+        let slow = Stream {
+            speed: 0.43,
+            ..STEADY
+        };
+        let lossy = Stream {
+            loss: 0.02,
+            ..STEADY
+        };
+        let stalled = Stream {
+            stalls_at: 14.0,
+            ..STEADY
+        };
+        for (stream, wanted) in [(slow, 0.43), (lossy, 0.98), (stalled, 0.4)] {
+            let ratio = watch(&[stream], 12.0, 5.0).delivered_ratio();
+            let error = (ratio.expect("it was watched") - wanted).abs();
+            assert!(error < 0.005, "{ratio:?} instead of {wanted}");
+        }
+        let account = watch(&[STEADY, slow], 12.0, 5.0);
+        assert!((account.slowest_ratio().expect("watched") - 0.43).abs() < 0.005);
+        assert!((account.delivered_ratio().expect("watched") - 0.715).abs() < 0.005);
+        assert_eq!(
+            (account.watched, account.connected, account.failed),
+            (2, 2, 0)
+        );
+        assert!((account.packets_per_second() - 300.0 * 1.43).abs() < 10.0);
+        let loss = watch(&[lossy], 12.0, 5.0).loss_ratio().expect("watched");
+        assert!((loss - 0.02).abs() < 0.002, "{loss}");
+    }
+
+    #[test]
+    fn a_window_tells_the_traffic_of_one_viewer() {
+        let shape = watch(&[STEADY, STEADY], 12.0, 5.0).shape();
+        assert!((shape.frames_per_second - 30.0).abs() < 0.3, "{shape:?}");
+        assert!(
+            (shape.video_packets_per_second - 300.0).abs() < 3.0,
+            "{shape:?}"
+        );
+        assert!(
+            (shape.video_datagram_bytes - 1000.0).abs() < 1.0,
+            "{shape:?}"
+        );
+        assert_eq!(shape.audio_packets_per_second, 0.0);
+    }
+
+    #[test]
+    fn nobody_has_no_ratio() {
+        let nobody = Mark::nobody(Instant::now());
+        let account = nobody.since(&nobody);
+        assert_eq!(
+            (account.delivered_ratio(), account.loss_ratio()),
+            (None, None)
+        );
+        assert_eq!(account.packets_per_second(), 0.0);
     }
 }
