@@ -157,6 +157,7 @@ mod tests {
                 "packets_recovered",
                 "reason",
                 "received_mbps",
+                "rtp_clock_ratio",
                 "server_busiest_thread_percent",
                 "server_cpu_ms_per_viewer_second",
                 "server_cpu_percent",

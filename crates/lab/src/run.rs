@@ -15,7 +15,7 @@ use crate::meter;
 use crate::plan::{FloorSource, Plan};
 use crate::quantile;
 use crate::report::{Baseline, Report, csv, table};
-use crate::step::{Join, Step};
+use crate::step::{self, Join, Step};
 use crate::verdict;
 
 mod clocks;
@@ -325,6 +325,8 @@ impl<'a> Ramping<'a> {
         };
         step.gap_ms = gaps;
         step.delay_ms = delays;
+        let first = self.steps.first().unwrap_or(&step).delivered_ratio;
+        step.rtp_clock_ratio = step::rtp_clock_ratio(first);
         self.judge(&mut step, &used);
         if self.shape.is_none() || step.is_delivered() {
             self.shape = Some(account.shape());

@@ -38,6 +38,10 @@ pub struct Step {
     pub delivered_ratio: f64,
     /// The same of the viewer that got least.
     pub slowest_viewer_ratio: f64,
+    /// How fast the stream's RTP clock runs, by the first step; 1 unless it cannot be
+    /// right. The two ratios above are to be divided by it.
+    #[serde(default = "once")]
+    pub rtp_clock_ratio: f64,
     /// Packets neither received nor recovered.
     pub loss_ratio: f64,
     /// Frames that the verifying viewers took apart.
@@ -89,8 +93,29 @@ impl Step {
 
     /// Whether nearly everybody was there and got nearly everything.
     pub fn is_delivered(&self) -> bool {
-        delivered(self.delivered_ratio, self.connected, self.viewers)
+        delivered(self.delivered_of_clock(), self.connected, self.viewers)
     }
+
+    /// [`Self::delivered_ratio`] as if the stream's clock ran as fast as time.
+    pub fn delivered_of_clock(&self) -> f64 {
+        if self.rtp_clock_ratio > 0.0 {
+            self.delivered_ratio / self.rtp_clock_ratio
+        } else {
+            self.delivered_ratio
+        }
+    }
+}
+
+const fn once() -> f64 {
+    1.0
+}
+
+/// The clock's ratio of a ramp whose first step delivered `first`: servers exist
+/// that stamp every frame a second later than the one before. No server sends much
+/// faster than time, so whatever is well above 1 is the clock.
+pub(crate) fn rtp_clock_ratio(first: f64) -> f64 {
+    const PLAUSIBLE_MAX: f64 = 1.2;
+    if first > PLAUSIBLE_MAX { first } else { once() }
 }
 
 /// Whether `connected` of `viewers` at this ratio are a server that keeps up.
@@ -147,6 +172,7 @@ pub(crate) fn example(viewers: usize) -> Step {
         packets_nacked: 0,
         received_mbps: 3.2 * viewers as f64,
         delivered_ratio: 0.9995,
+        rtp_clock_ratio: 1.0,
         slowest_viewer_ratio: 0.998,
         loss_ratio: 0.0,
         frames_verified: 750,

@@ -63,7 +63,7 @@ pub struct Evidence {
     pub viewers: usize,
     /// Viewers that had media.
     pub connected: usize,
-    /// See [`Step::delivered_ratio`].
+    /// See [`Step::delivered_of_clock`].
     pub delivered_ratio: f64,
     /// Why the first viewer failed.
     pub first_failure: Option<String>,
@@ -260,11 +260,11 @@ pub fn summary(steps: &[Step], stopped: Option<&str>) -> String {
         }
         None => format!("{}.", limit_of(first)),
     };
-    let advance = first.delivered_ratio;
-    if advance > 1.2 {
+    if first.rtp_clock_ratio > 1.0 {
         text += &format!(
-            " The stream's RTP clock runs {advance:.1} times as fast as time, so delivered ratios \
-             only compare with each other."
+            " The stream's RTP clock runs {:.1} times as fast as time, which is taken out of what \
+             is said here.",
+            first.rtp_clock_ratio
         );
     }
     if let Some(stopped) = stopped {
@@ -284,7 +284,8 @@ fn achieved(step: &Step) -> String {
     };
     format!(
         "{} viewers at delivered ratio {:.4}{gap}{cost}",
-        step.viewers, step.delivered_ratio
+        step.viewers,
+        step.delivered_of_clock()
     )
 }
 
@@ -525,10 +526,15 @@ mod tests {
 
     #[test]
     fn an_rtp_clock_that_runs_fast_is_told() {
-        let fast = Step {
-            delivered_ratio: 30.0,
+        let fast = |delivered_ratio| Step {
+            delivered_ratio,
+            rtp_clock_ratio: crate::step::rtp_clock_ratio(30.0),
             ..example(25)
         };
-        assert!(summary(&[fast], None).contains("30.0 times as fast"));
+        let text = summary(&[fast(30.0), fast(29.9)], None);
+        assert!(text.contains("30.0 times as fast"), "{text}");
+        assert!(text.contains("ratio 0.9967"), "{text}");
+        assert!(fast(30.0).is_delivered() && !fast(15.0).is_delivered());
+        assert!((crate::step::rtp_clock_ratio(1.003) - 1.0).abs() < 1e-9);
     }
 }

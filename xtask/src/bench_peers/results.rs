@@ -23,6 +23,8 @@ fn divide_ratios(report: &mut Value, by: f64) {
                 step[name] = (ratio / by).into();
             }
         }
+        // The report's own estimate must not divide once more.
+        step["rtp_clock_ratio"] = 1.0.into();
     }
 }
 

@@ -182,7 +182,7 @@ fn delivered(runs: &[&Report]) -> Panel {
         scale: Scale::linear,
         shows: vec![0.98, 1.0],
         guide: Some((Step::DELIVERED_MIN, "0.99")),
-        lines: lines(runs, false, |_, step| Some(step.delivered_ratio)),
+        lines: lines(runs, false, |_, step| Some(step.delivered_of_clock())),
     }
 }
 

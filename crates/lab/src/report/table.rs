@@ -79,7 +79,7 @@ impl Style {
         self.line(&[
             (step.viewers.to_string(), ""),
             (step.connected.to_string(), ""),
-            (ratio(Some(step.delivered_ratio)), delivered),
+            (ratio(Some(step.delivered_of_clock())), delivered),
             (percent(Some(step.loss_ratio)), ""),
             (figure(step.gap_ms.p99, 1), ""),
             (figure(step.join_ms.p95, 1), ""),

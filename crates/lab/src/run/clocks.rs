@@ -159,6 +159,7 @@ impl Used {
             packets_nacked: account.nacked,
             received_mbps: account.mbps(),
             delivered_ratio: account.delivered_ratio().unwrap_or(0.0),
+            rtp_clock_ratio: 1.0,
             slowest_viewer_ratio: account.slowest_ratio().unwrap_or(0.0),
             loss_ratio: account.loss_ratio().unwrap_or(0.0),
             frames_verified: account.frames_verified,
@@ -189,7 +190,7 @@ impl Used {
         Evidence {
             viewers: step.viewers,
             connected: step.connected,
-            delivered_ratio: step.delivered_ratio,
+            delivered_ratio: step.delivered_of_clock(),
             first_failure: step.first_failure.clone(),
             generator: self.generator,
             generator_thread: self.generator_thread,
