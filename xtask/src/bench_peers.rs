@@ -157,7 +157,7 @@ fn measure(
     let report = lab.report(server, place.layout, "json");
     // An older one must not pass for this run's.
     let _ = fs::remove_file(&report);
-    let serving = server.start(lab, place)?;
+    let mut serving = server.start(lab, place)?;
     let mut generator = Command::new(&lab.glassline);
     generator.args(["bench", "viewers", &serving.url]);
     if let Some(transport) = serving.transport {
@@ -184,6 +184,7 @@ fn measure(
         }
     }
     let ended = running::run_in_view(&generator, &place.generator, options.patience());
+    let has_crashed = serving.has_crashed();
     drop(serving);
     if let Some(error) = server.clock_error()
         && report.is_file()
@@ -191,10 +192,11 @@ fn measure(
         results::correct_clock(&report, error)?;
     }
     match (Run::read(&report), ended) {
-        (Ok(run), Ok(())) => Ok(run),
-        (Ok(run), Err(reason)) => {
-            println!("{}: {reason}; its report is used", server.name());
-            Ok(run)
+        (Ok(run), ended) => {
+            if let Err(reason) = ended {
+                println!("{}: {reason}; its report is used", server.name());
+            }
+            Ok(Run { has_crashed, ..run })
         }
         (Err(_), Err(reason)) | (Err(reason), Ok(())) => Err(reason),
     }

@@ -78,7 +78,11 @@ impl Comparison {
             run.most(delivered)
                 .map_or_else(|| "none".to_owned(), |viewers| viewers.to_string())
         };
-        let limit = run.first_limit();
+        let limit = match run.first_limit() {
+            _ if run.has_crashed => "the server crashed".to_owned(),
+            Some((side, viewers)) => format!("{side} at {viewers}"),
+            None => "none".to_owned(),
+        };
         vec![
             name.to_owned(),
             figure(step.map(|step| step.delivered), 4),
@@ -99,10 +103,7 @@ impl Comparison {
                 Some(ms) => format!("{ms:.0} ms"),
                 None => "–".to_owned(),
             },
-            limit.map_or_else(
-                || "none".to_owned(),
-                |(side, viewers)| format!("{side} at {viewers}"),
-            ),
+            limit,
         ]
     }
 
@@ -216,6 +217,7 @@ mod tests {
         Run {
             steps: vec![step],
             floor: Vec::new(),
+            has_crashed: false,
         }
     }
 
@@ -265,6 +267,17 @@ mod tests {
             (OURS, Ok(run(100, 0.5, 0.8))),
         ];
         assert_eq!(comparison(runs).rows()[1][3], "–");
+    }
+
+    #[test]
+    fn a_crash_is_told_whatever_the_figures_are() {
+        let mut crashed = run(100, 1.0, 4.0);
+        crashed.has_crashed = true;
+        let rows = comparison(vec![("gone", Ok(crashed))]).rows();
+        assert_eq!(
+            rows[1].last().map(String::as_str),
+            Some("the server crashed")
+        );
     }
 
     #[test]

@@ -40,6 +40,8 @@ pub(super) struct Run {
     pub(super) steps: Vec<Step>,
     /// What the same packets cost at least on this machine.
     pub(super) floor: Vec<Floor>,
+    /// Whether the server ended by itself under the load.
+    pub(super) has_crashed: bool,
 }
 
 /// One height of the ramp. `None` is what could not be measured.
@@ -97,6 +99,7 @@ impl Run {
         Ok(Run {
             steps: steps.collect::<Result<_, _>>()?,
             floor: floor.collect(),
+            has_crashed: false,
         })
     }
 

@@ -184,6 +184,14 @@ impl Lab {
     }
 }
 
+impl Serving {
+    /// Whether the server is still there; what feeds it comes before it.
+    pub(super) fn has_crashed(&mut self) -> bool {
+        let server = self.running.last_mut();
+        server.is_none_or(|server| server.has_ended().is_some())
+    }
+}
+
 impl Drop for Serving {
     fn drop(&mut self) {
         for running in self.running.drain(..) {
