@@ -203,6 +203,10 @@ mod tests {
         let report = example("a", vec![step::example(25), step::example(50)]);
         let again = Report::from_json(&report.to_json()).expect("our own JSON");
         assert_eq!(again, report);
+        let older = r#"{"label": "x", "url": "y", "protocol": "whep", "machine": {"cores": 2},
+            "steps": [{"viewers": 5, "delivered_ratio": 0.5}], "floor": null, "verdict": ""}"#;
+        let older = Report::from_json(older).expect("the names that never change");
+        assert!((older.steps[0].delivered_of_clock() - 0.5).abs() < 1e-9);
         for text in ["", "[]", "{\"steps\": 1}", "{\"label\": \"x\"}"] {
             let error = Report::from_json(text).expect_err(text).to_string();
             assert!(error.contains("bench viewers --json"), "{error}");

@@ -85,13 +85,8 @@ pub enum Error {
     #[error("--server-pid: {0}")]
     Server(#[from] meter::Error),
     /// The first viewer got nothing.
-    #[error("the first viewer of {url} failed: {reason}")]
-    Join {
-        /// Where it joined.
-        url: String,
-        /// Why it failed.
-        reason: String,
-    },
+    #[error("the first viewer failed: {0}")]
+    Join(String),
     /// The floor's files.
     #[error(transparent)]
     Floor(#[from] floor::Error),
@@ -373,10 +368,12 @@ impl<'a> Ramping<'a> {
             self.sampler.join_p95_ms = joining.p95_ms();
             self.tick("joining");
             if let Some(reason) = joining.scout_failure() {
-                return Err(Error::Join {
-                    url: self.plan.endpoint.to_string(),
-                    reason,
-                });
+                let url = self.plan.endpoint.to_string();
+                return Err(Error::Join(if reason.contains(&url) {
+                    reason
+                } else {
+                    format!("{url}: {reason}")
+                }));
             }
             if is_done || self.is_stopped() {
                 break;

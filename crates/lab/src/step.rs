@@ -8,8 +8,10 @@ use crate::verdict::Bottleneck;
 ///
 /// `_ratio` is 0–1, `_percent` 0–100 per core (`machine_` ones: of all cores
 /// together), `_ms` milliseconds. What was not or could not be measured is
-/// `None`, not 0: without a process to watch all of `server_`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// `None`, not 0: without a process to watch all of `server_`. A report of an older
+/// version, which lacks what came later, can still be read.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Step {
     /// Viewers asked for, misbehaving ones not counted.
     pub viewers: usize,
@@ -40,7 +42,6 @@ pub struct Step {
     pub slowest_viewer_ratio: f64,
     /// How fast the stream's RTP clock runs, by the first step; 1 unless it cannot be
     /// right. The two ratios above are to be divided by it.
-    #[serde(default = "once")]
     pub rtp_clock_ratio: f64,
     /// Packets neither received nor recovered.
     pub loss_ratio: f64,
@@ -106,16 +107,12 @@ impl Step {
     }
 }
 
-const fn once() -> f64 {
-    1.0
-}
-
 /// The clock's ratio of a ramp whose first step delivered `first`: servers exist
 /// that stamp every frame a second later than the one before. No server sends much
 /// faster than time, so whatever is well above 1 is the clock.
 pub(crate) fn rtp_clock_ratio(first: f64) -> f64 {
     const PLAUSIBLE_MAX: f64 = 1.2;
-    if first > PLAUSIBLE_MAX { first } else { once() }
+    if first > PLAUSIBLE_MAX { first } else { 1.0 }
 }
 
 /// Whether `connected` of `viewers` at this ratio are a server that keeps up.

@@ -10,10 +10,11 @@ use serde::{Deserialize, Serialize};
 use crate::step::{Step, delivered};
 
 /// Who was at its limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Bottleneck {
     /// Nobody.
+    #[default]
     None,
     /// The server could not keep up while everybody else could have.
     Server,
