@@ -57,6 +57,8 @@ struct Ramp {
 /// Compares; `arguments` as in the usage text.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let options = Options::parse(arguments).map_err(Failure::usage)?;
+    // Before our own pictures make the checkout differ from the commit.
+    let circumstances = circumstances(arguments);
     let lab = prepare(&options)?;
     let servers = available(&options.servers);
     let mut section = String::new();
@@ -77,7 +79,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
             publish_picture(&lab, *layout)?;
         }
     }
-    let section = format!("{}{section}", head(&options, &lab, arguments, &measured));
+    let section = format!(
+        "{}{section}",
+        head(&options, &lab, &circumstances, &measured)
+    );
     let path = lab.folder.join("section.md");
     write(&path, &section)?;
     println!("reports: {}", lab.folder.display());
@@ -231,15 +236,14 @@ fn picture(layout: Layout) -> &'static str {
     }
 }
 
-/// What was compared, on what, when, and how to do it again.
-fn head(options: &Options, lab: &Lab, arguments: &[String], measured: &[String]) -> String {
+/// How to do it again, and when and on what it was done.
+fn circumstances(arguments: &[String]) -> String {
     let said = |program: &str, words: &[&str]| {
         let mut command = Command::new(program);
         let output = process::output_of(command.current_dir(process::root()).args(words));
         output.map_or_else(String::new, |text| text.trim().to_owned())
     };
-    let mut text = String::from("## Other servers (`bench-peers`)\n\n");
-    text += &format!(
+    format!(
         "`{}`, {}, commit {}. Machine: {}.\n\n",
         [&["cargo xtask bench-peers".to_owned()], arguments]
             .concat()
@@ -247,7 +251,12 @@ fn head(options: &Options, lab: &Lab, arguments: &[String], measured: &[String])
         said("date", &["-u", "+%Y-%m-%d %H:%M UTC"]),
         said("git", &["describe", "--always", "--dirty"]),
         machine(&said("uname", &["-sr"])),
-    );
+    )
+}
+
+/// What was compared.
+fn head(options: &Options, lab: &Lab, circumstances: &str, measured: &[String]) -> String {
+    let mut text = format!("## Other servers (`bench-peers`)\n\n{circumstances}");
     text += &format!(
         "Every server plays the same files: 1080p30 H.264 at 3 Mbit/s, and Opus at 64 kbit/s, \
          411 packets/s. One generator (`glassline bench viewers`) loads them one after another, \

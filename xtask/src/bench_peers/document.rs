@@ -183,7 +183,7 @@ pub(super) fn markdown(rows: &[Vec<String>]) -> String {
 /// # Errors
 /// One of the two markers is missing, or they stand in the wrong order.
 pub(super) fn replaced(document: &str, section: &str) -> Result<String, String> {
-    let block = format!("{BEGIN}\n{}\n{END}\n", section.trim());
+    let block = format!("{BEGIN}\n\n{}\n\n{END}\n", section.trim());
     match (document.find(BEGIN), document.find(END)) {
         (None, None) => Ok(format!("{}\n\n{block}", document.trim_end())),
         (Some(begin), Some(end)) if begin < end => {
