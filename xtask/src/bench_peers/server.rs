@@ -95,11 +95,11 @@ impl Server {
                 "one NAL unit per 33 ms tick, no sound, interceptors on: the published file-bench"
             }
             Server::Janus => "WebRTC, streaming plugin fed by RTP, ICE-lite",
-            Server::GstRtsp => "RTSP over TCP, one shared pipeline",
-            Server::GstRtspUdp => "RTSP, media over UDP",
-            Server::Live555 => "RTSP over TCP, no sound",
+            Server::GstRtsp => "RTSP over TCP, not encrypted, one shared pipeline",
+            Server::GstRtspUdp => "the same with media over UDP",
+            Server::Live555 => "RTSP over TCP, not encrypted, no sound",
             Server::MediaMtx => "WebRTC, published to by ffmpeg",
-            Server::MediaMtxRtsp => "RTSP over TCP, published to by ffmpeg",
+            Server::MediaMtxRtsp => "RTSP over TCP, not encrypted, published to by ffmpeg",
             Server::Glassline => "WebRTC, RTCP and NACK on",
         }
     }
