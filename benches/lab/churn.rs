@@ -24,9 +24,9 @@ const LIMITS: &str = "limits: {half_open: 5000, half_open_per_address: 5000, han
 /// Who vanished is given up after 15 to 20 s of silence.
 const FORGET: Duration = Duration::from_secs(60);
 
-/// Growth of memory per visit, from the first round's end to the last's, that
-/// fails: no table entry is as small as that.
-const BYTES_PER_VISIT_MAX: f64 = 200.0;
+/// Growth of memory per visit that fails if every round after the first has it.
+/// Allocators grow in steps, a leak grows in each round.
+const BYTES_PER_VISIT_MAX: f64 = 100.0;
 /// More descriptors than after the first round: a kept-alive connection or two.
 const FDS_MORE_MAX: u64 = 4;
 
@@ -70,19 +70,22 @@ pub(crate) fn run() -> Result<(), String> {
     }
     table.print();
     let (first, last) = (&rounds[0], &rounds[ROUNDS - 1]);
-    let visits = ((ROUNDS - 1) * VISITS_PER_ROUND) as f64;
-    let growth = (last.rss_bytes as f64 - first.rss_bytes as f64) / visits;
+    let each = |from: &Left, to: &Left| {
+        (to.rss_bytes as f64 - from.rss_bytes as f64) / VISITS_PER_ROUND as f64
+    };
+    let growths = rounds.windows(2).map(|pair| each(&pair[0], &pair[1]));
+    let growth = growths.fold(f64::INFINITY, f64::min);
     println!(
         "{} visits, a fifth each by DELETE, by DTLS, vanished, given up in the handshake, never \
-         arrived; {growth:.0} B of RSS per visit since the first round; no session, half-open \
-         place or viewer left",
+         arrived; {growth:.0} B of RSS per visit in the round that needed least; no session, \
+         half-open place or viewer left",
         ROUNDS * VISITS_PER_ROUND
     );
     let results = json!({
         "visits": ROUNDS * VISITS_PER_ROUND,
         "rss_bytes": rounds.iter().map(|left| left.rss_bytes).collect::<Vec<_>>(),
         "open_fds": rounds.iter().map(|left| left.open_fds).collect::<Vec<_>>(),
-        "rss_bytes_per_visit": growth,
+        "rss_bytes_per_visit_min": growth,
         "server_cpu_ms_per_visit":
             rounds.iter().map(|left| left.cpu_ms_per_visit).collect::<Vec<_>>(),
     });
