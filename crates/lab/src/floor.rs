@@ -89,9 +89,13 @@ pub enum Error {
 
 /// Sends `traffic` to `viewers` sockets on loopback for about `time`; stops early
 /// when `stop` becomes true, and then has no figures.
+///
+/// The sender runs where process `like` may run, the receiver where this one may: a
+/// packet that is freed on another processor costs more than one that stays.
 pub fn measure(
     traffic: &Traffic,
     viewers: usize,
+    like: Option<u32>,
     time: Duration,
     stop: &AtomicBool,
 ) -> Result<Option<Cost>, Error> {
@@ -100,7 +104,12 @@ pub fn measure(
     thread::scope(|scope| {
         let thread = thread::Builder::new()
             .name("floor".to_owned())
-            .spawn_scoped(scope, || sender.run(traffic, &sink, time, stop))
+            .spawn_scoped(scope, || {
+                if let Some(Err(error)) = like.map(glassline_net::run_where) {
+                    tracing::warn!(%error, "the floor is not measured on the server's processors");
+                }
+                sender.run(traffic, &sink, time, stop)
+            })
             .map_err(Error::Thread)?;
         // Its panic has been printed.
         Ok(thread.join().ok().flatten())
@@ -254,7 +263,7 @@ mod tests {
         };
         let traffic = Traffic::like(&shape).expect("there is traffic");
         let stop = AtomicBool::new(false);
-        let cost = measure(&traffic, 20, Duration::from_millis(700), &stop)
+        let cost = measure(&traffic, 20, None, Duration::from_millis(700), &stop)
             .expect("loopback takes it")
             .expect("nobody stops it");
         assert!(cost.packets > 20 * 140 / 4, "{cost:?}");
@@ -264,7 +273,13 @@ mod tests {
             "{cost:?}"
         );
         stop.store(true, Ordering::Relaxed);
-        let stopped = measure(&traffic, 1, Duration::from_secs(60), &stop);
+        let stopped = measure(
+            &traffic,
+            1,
+            Some(std::process::id()),
+            Duration::from_secs(60),
+            &stop,
+        );
         assert!(stopped.expect("loopback takes it").is_none());
     }
 }

@@ -198,7 +198,7 @@ fn measure_floor(
             left: (FLOOR + SETTLE) * u32::try_from(steps - index).unwrap_or(u32::MAX),
         };
         watcher.floor(step.viewers, progress);
-        let Some(cost) = floor::measure(traffic, step.viewers, FLOOR, stop)? else {
+        let Some(cost) = floor::measure(traffic, step.viewers, plan.server, FLOOR, stop)? else {
             break;
         };
         step.server_cpu_to_floor_ratio = step

@@ -8,7 +8,8 @@
 //! Everything is non-blocking and returns what the kernel did: how much of a
 //! batch it took and why it stopped. Nothing here queues, retries or knows a
 //! protocol. All `unsafe` of the workspace's sockets is in the module `sys`; the
-//! one other system call, the limit of descriptors, has its own in `descriptors`.
+//! two others have their own: the limit of descriptors in `descriptors`, the choice
+//! of processors in `affinity`.
 //!
 //! Linux has every feature. Elsewhere the same interface sends and receives one
 //! datagram a call and does not choose the source address.
@@ -18,6 +19,7 @@
     expect(clippy::disallowed_methods, reason = "tests wait for loopback")
 )]
 
+mod affinity;
 mod bind;
 mod descriptors;
 mod process;
@@ -27,6 +29,7 @@ mod socket;
 #[cfg_attr(not(target_os = "linux"), path = "sys_portable.rs")]
 mod sys;
 
+pub use affinity::run_where;
 pub use bind::{BindError, port_is_free};
 pub use descriptors::raise_descriptor_limit;
 pub use process::{open_fds, process_cpu, rss_bytes, thread_cpu};

@@ -23,6 +23,7 @@ impl Sink {
     pub(super) fn open(count: usize) -> Result<Self, Error> {
         let options = Options {
             receive_buffer: Some(RECEIVE_BUFFER_BYTES),
+            receive_timestamps: true,
             ..Options::default()
         };
         // On any address, as our viewers: that makes the kernel note each

@@ -316,7 +316,10 @@ fn the_kernel_notes_when_a_datagram_came() {
         assert!(before <= arrived + grain && arrived <= unix() + grain);
         arrived <= after + grain
     });
-    assert!(exact, "times are when datagrams were read, not when they came");
+    assert!(
+        exact,
+        "times are when datagrams were read, not when they came"
+    );
 }
 
 #[test]
