@@ -184,7 +184,6 @@ fn a_new_viewer_may_use_the_address_of_one_that_vanished() {
 /// Its handshake is not disturbed by the server repeating itself to viewers that
 /// gave up in the middle of theirs at the same address.
 #[test]
-#[ignore = "fails: a session goes on sending to an address that another has taken"]
 fn a_new_viewer_may_use_the_address_of_ones_that_gave_up() {
     let running = Running::start(2);
     let _source = Source::start(&running.stream(), Film::default());

@@ -45,9 +45,14 @@ use crate::registry::Registry;
 /// Commands that may wait for a shard: one for each of a few thousand viewers at once.
 const INBOX_COMMANDS: usize = 8192;
 
-/// Socket buffers to ask for: a second of a few hundred viewers' feedback, and
-/// a keyframe for each of them on the way out.
-const SOCKET_BUFFER_BYTES: usize = 8 << 20;
+/// Receive buffer to ask for: a second of a few hundred viewers' feedback.
+const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
+
+/// Send buffer to ask for; Linux grants twice as much, and counts its own overhead.
+/// What waits in it is beyond every budget of ours, so it is no larger than a fast
+/// interface empties in some 20 ms; what does not fit waits in the outbox, and then
+/// viewers skip.
+const SEND_BUFFER_BYTES: usize = 2 << 20;
 
 /// What all shards share.
 #[derive(Debug)]
@@ -165,8 +170,8 @@ impl Shards {
         glassline_net::port_is_free(address)?;
         let options = Options {
             reuse_port: true,
-            receive_buffer: Some(SOCKET_BUFFER_BYTES),
-            send_buffer: Some(SOCKET_BUFFER_BYTES),
+            receive_buffer: Some(RECEIVE_BUFFER_BYTES),
+            send_buffer: Some(SEND_BUFFER_BYTES),
             ..Options::default()
         };
         let first = UdpSocket::bind(address, &options)?;

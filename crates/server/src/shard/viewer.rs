@@ -41,6 +41,8 @@ pub struct Viewer {
     token: Option<ViewerToken>,
     /// Where its datagrams came from.
     pub(super) addresses: Vec<SocketAddr>,
+    /// An address that another viewer speaks from now: nothing is sent there.
+    muted: Option<SocketAddr>,
     /// Which of our addresses it writes to.
     source: Option<IpAddr>,
     created: Instant,
@@ -112,6 +114,7 @@ impl Viewer {
             permit: Some(permit),
             token: None,
             addresses: Vec::new(),
+            muted: None,
             source: None,
             created: now,
             armed: None,
@@ -166,6 +169,25 @@ impl Viewer {
         forgotten
     }
 
+    /// Another viewer speaks from `address` now: send nothing there until an
+    /// authentic datagram of this one comes from it.
+    pub(super) fn mute(&mut self, address: SocketAddr) {
+        self.muted = Some(address);
+    }
+
+    /// An authentic datagram of this viewer came from `address`.
+    pub(super) fn unmute(&mut self, address: SocketAddr) {
+        if self.muted == Some(address) {
+            self.muted = None;
+        }
+    }
+
+    /// Where its media goes.
+    fn destination(&self) -> Option<SocketAddr> {
+        let peer = self.session.peer();
+        peer.filter(|_| peer != self.muted)
+    }
+
     /// Does what the session has to do: events, datagrams, media that may leave.
     pub(super) fn serve(&mut self, now: Instant, lent: &mut Lent<'_>) -> Served {
         let mut served = Served::Alive;
@@ -185,6 +207,9 @@ impl Viewer {
 
     fn transmit_control(&mut self, lent: &mut Lent<'_>) {
         while let Some(destination) = self.session.poll_transmit(lent.control) {
+            if self.muted == Some(destination) {
+                continue;
+            }
             let route = Route {
                 destination,
                 source: self.source,
@@ -289,7 +314,7 @@ impl Viewer {
     /// where the rest of a picture leaves at once, sound follows it and rides as
     /// the short tail of the same message.
     pub(super) fn flush(&mut self, now: Instant, lent: &mut Lent<'_>) {
-        let Some(destination) = self.session.peer() else {
+        let Some(destination) = self.destination() else {
             return;
         };
         if lent.outbox.is_blocked() || self.outlets.iter().all(|it| it.front().is_none()) {
@@ -416,7 +441,7 @@ impl Viewer {
 
     /// Sends again what the viewer missed, sealed anew from the shared ring.
     fn repair(&mut self, sender: usize, lost: &[u64], now: Instant, lent: &mut Lent<'_>) {
-        let Some(destination) = self.session.peer() else {
+        let Some(destination) = self.destination() else {
             return;
         };
         let Some(outlet) = self.outlets.iter().find(|outlet| outlet.sender == sender) else {
@@ -453,6 +478,7 @@ impl Viewer {
     /// socket is `blocked`: everybody is served once it is not.
     pub(super) fn deadline(&mut self, now: Instant, blocked: bool) -> Option<Instant> {
         let waits = !blocked
+            && self.destination().is_some()
             && self
                 .outlets
                 .iter()

@@ -340,16 +340,29 @@ impl Worker {
             .handle_datagram(now, path.source, path.destination, bytes)
         {
             Ok(_) => {
+                viewer.unmute(path.source);
                 if let Some(forgotten) = viewer.note_address(path.source, path.local) {
                     self.unlink(forgotten, key);
                 }
-                if self.by_address.get(&path.source) != Some(&key) {
-                    self.by_address.insert(path.source, key);
-                }
+                self.link(path.source, key);
             }
             Err(_) => self.counters.refused.add(1),
         }
         self.serve(key, now);
+    }
+
+    /// Lets `address` lead to `key`. Whom it led to until now is not closed, because
+    /// sources can be forged, but says no more to it: a handshake given up half way
+    /// goes on repeating itself for seconds, into that of the newcomer.
+    fn link(&mut self, address: SocketAddr, key: Key) {
+        if self.by_address.get(&address) == Some(&key) {
+            return;
+        }
+        if let Some(former) = self.by_address.insert(address, key)
+            && let Some(former) = self.viewers.get_mut(former)
+        {
+            former.mute(address);
+        }
     }
 
     /// Lets `address` lead to `key` no more.
@@ -378,7 +391,7 @@ impl Worker {
                 drop(home);
                 viewer.note_address(path.source, path.local);
                 let key = self.adopt(viewer);
-                self.by_address.insert(path.source, key);
+                self.link(path.source, key);
                 self.serve(key, now);
             }
             Home::Shard(index) => {
@@ -500,7 +513,7 @@ impl Worker {
         for address in addresses {
             // One that it has left may be another's by now.
             if used == Some(address) {
-                self.by_address.insert(address, key);
+                self.link(address, key);
             } else {
                 self.by_address.entry(address).or_insert(key);
             }
