@@ -55,6 +55,7 @@ pub(super) struct Worker {
     /// Empty between turns, kept for their room.
     due: Vec<(Instant, Key)>,
     bursts: Vec<Arc<Burst>>,
+    offered: Vec<Key>,
     leaving: Vec<Leaving>,
     control: Vec<u8>,
     stopping: bool,
@@ -103,6 +104,7 @@ impl Worker {
             timers: Timers::default(),
             due: Vec::new(),
             bursts: Vec::new(),
+            offered: Vec::new(),
             leaving: Vec::new(),
             control: Vec::new(),
             stopping: false,
@@ -142,44 +144,62 @@ impl Worker {
     /// Reads every stream once and offers what is new to its viewers.
     fn publish(&mut self) {
         let mut bursts = std::mem::take(&mut self.bursts);
-        for place in 0..self.feeds.len() {
+        let mut offered = std::mem::take(&mut self.offered);
+        let mut place = 0;
+        while place < self.feeds.len() {
             let picked = Instant::now();
-            self.feeds[place].read(&mut bursts, picked);
+            let feed = &mut self.feeds[place];
+            feed.read(&mut bursts, picked);
+            place += 1;
             if bursts.is_empty() {
                 continue;
             }
-            let mut now = picked;
-            for index in 0..self.feeds[place].viewers.len() {
-                let viewers = &self.feeds[place].viewers;
-                let key = viewers[index];
-                if let Some(next) = viewers.get(index + 1)
-                    && let Some(next) = self.viewers.get_mut(*next)
-                {
-                    std::hint::black_box(next.touch());
-                }
-                let Some(viewer) = self.viewers.get_mut(key) else {
-                    continue;
-                };
-                for burst in &bursts {
-                    viewer.offer(burst, picked, &self.counters);
-                }
-                let mut lent = Lent {
-                    key,
-                    outbox: &mut self.outbox,
-                    counters: &self.counters,
-                    leaving: &mut self.leaving,
-                    control: &mut self.control,
-                };
-                viewer.flush(now, &mut lent);
-                arm(viewer, key, now, &mut self.timers, &self.outbox);
-                if self.outbox.is_ripe() {
-                    now = self.dispatch();
-                }
-            }
-            self.dispatch();
+            // A copy: whoever is served in between may leave.
+            offered.clone_from(&feed.viewers);
+            self.offer(&bursts, &offered, picked);
             bursts.clear();
         }
         self.bursts = bursts;
+        self.offered = offered;
+    }
+
+    /// Gives `bursts` to the viewers named, in turn.
+    ///
+    /// A keyframe leaves in chunks. Those that have begun with it come first when
+    /// their next chunk is due, so that with many viewers one after the other has it
+    /// whole, instead of all together at the very end.
+    fn offer(&mut self, bursts: &[Arc<Burst>], keys: &[Key], picked: Instant) {
+        let mut now = picked;
+        for (index, key) in keys.iter().enumerate() {
+            if let Some(next) = keys.get(index + 1)
+                && let Some(next) = self.viewers.get_mut(*next)
+            {
+                std::hint::black_box(next.touch());
+            }
+            let Some(viewer) = self.viewers.get_mut(*key) else {
+                continue;
+            };
+            for burst in bursts {
+                viewer.offer(burst, picked, &self.counters);
+            }
+            let mut lent = Lent {
+                key: *key,
+                outbox: &mut self.outbox,
+                counters: &self.counters,
+                leaving: &mut self.leaving,
+                control: &mut self.control,
+            };
+            viewer.flush(now, &mut lent);
+            arm(viewer, *key, now, &mut self.timers, &self.outbox);
+            if self.outbox.is_ripe() {
+                now = self.dispatch();
+                if self.timers.next().is_some_and(|at| at <= now) {
+                    self.expire();
+                    now = Instant::now();
+                }
+            }
+        }
+        self.dispatch();
     }
 
     /// Hands what is sealed to the kernel and notes when it had it; the time then.
@@ -551,6 +571,8 @@ impl Worker {
             self.feeds[place].viewers.retain(|other| *other != key);
             if self.feeds[place].viewers.is_empty() {
                 self.feeds.swap_remove(place);
+                // Another took its place and may be passed over in this turn.
+                self.bell.ring();
             }
         }
         Some(viewer)
