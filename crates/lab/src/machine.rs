@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct Description {
     /// The processor's model.
     pub cpu: Option<String>,
-    /// Cores that this process may use.
+    /// Cores of the machine, whichever of them this process may use.
     pub cores: usize,
     /// Name and release of the operating system.
     pub kernel: Option<String>,
@@ -26,7 +26,13 @@ pub fn describe() -> Description {
         let word = text.split_ascii_whitespace().next()?;
         Some(word.to_owned())
     };
-    let cpu = read("/proc/cpuinfo")
+    let processors = read("/proc/cpuinfo");
+    let named = |line: &&str| line.starts_with("processor");
+    let cores = match processors.lines().filter(named).count() {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        cores => cores,
+    };
+    let cpu = processors
         .lines()
         .find_map(|line| line.strip_prefix("model name")?.split_once(':'))
         .map(|(_, model)| model.trim().to_owned());
@@ -42,7 +48,7 @@ pub fn describe() -> Description {
         .and_then(|kib| kib.parse().ok());
     Description {
         cpu,
-        cores: std::thread::available_parallelism().map_or(1, usize::from),
+        cores,
         kernel: name
             .zip(release)
             .map(|(name, release)| format!("{name} {release}")),
