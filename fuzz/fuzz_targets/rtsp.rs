@@ -28,18 +28,27 @@ fuzz_target!(|bytes: &[u8]| {
     let pieces = items(bytes, cut);
     assert_eq!(whole.0, pieces.0, "cut every {cut} bytes");
     assert_eq!(whole.1, pieces.1, "cut every {cut} bytes");
-    for item in &whole.0 {
-        if let Ok(message) = item {
-            read_headers(message.headers());
-        }
+    for message in whole.0.iter().flatten() {
+        read_headers(message.headers());
     }
     if let Ok(mut description) = Description::parse(bytes) {
         description.resolve("rtsp://host/stream");
-        assert!(description.tracks.iter().all(|media| media.control.is_some()));
+        assert!(
+            description
+                .tracks
+                .iter()
+                .all(|media| media.control.is_some())
+        );
     }
     if let Ok(text) = std::str::from_utf8(bytes) {
         let mut headers = Headers::new();
-        for name in ["Transport", "Range", "RTP-Info", "Session", "WWW-Authenticate"] {
+        for name in [
+            "Transport",
+            "Range",
+            "RTP-Info",
+            "Session",
+            "WWW-Authenticate",
+        ] {
             headers.push(name, text);
         }
         headers.push("Authorization", text);
