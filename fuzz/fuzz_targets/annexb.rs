@@ -6,8 +6,8 @@
 use std::io::Cursor;
 
 use glassline_demux::annexb::{nal_type, nals};
-use glassline_demux::{Input, Options, Source};
-use glassline_media::{Kind, MediaTime};
+use glassline_demux::{Format, Input, Options, Source};
+use glassline_media::MediaTime;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -16,7 +16,7 @@ fuzz_target!(|bytes: &[u8]| {
     for once in [true, false] {
         let input = Input {
             name: "fuzz.h264".into(),
-            kind: Kind::Video,
+            format: Format::H264,
             data: Box::new(Cursor::new(bytes.to_vec())),
         };
         let options = Options { fps: None, once };

@@ -5,8 +5,8 @@
 
 use std::io::Cursor;
 
-use glassline_demux::{Input, Options, Source};
-use glassline_media::{Kind, MediaTime};
+use glassline_demux::{Format, Input, Options, Source};
+use glassline_media::MediaTime;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -20,7 +20,7 @@ fn open(bytes: &[u8]) {
     for once in [true, false] {
         let input = Input {
             name: "fuzz.ogg".into(),
-            kind: Kind::Audio,
+            format: Format::Ogg,
             data: Box::new(Cursor::new(bytes.to_vec())),
         };
         let options = Options { fps: None, once };

@@ -5,40 +5,9 @@
 
 use std::io::{self, Read};
 
-/// The NAL units of an access unit in Annex-B form, without start codes and
-/// without the zero bytes that may follow a unit (B.1.1). Bytes before the first
-/// start code are passed over, empty units left out.
-pub fn nals(bytes: &[u8]) -> Nals<'_> {
-    let start = find_start_code(bytes).map_or(bytes.len(), |at| at + START_CODE.len());
-    Nals {
-        rest: bytes.get(start..).unwrap_or_default(),
-    }
-}
+pub use glassline_media::annexb::{Nals, nals};
 
-/// Iterator of [`nals`].
-#[derive(Clone, Debug)]
-pub struct Nals<'a> {
-    rest: &'a [u8],
-}
-
-impl<'a> Iterator for Nals<'a> {
-    type Item = &'a [u8];
-
-    fn next(&mut self) -> Option<&'a [u8]> {
-        while !self.rest.is_empty() {
-            let (unit, rest) = match find_start_code(self.rest) {
-                Some(at) => (&self.rest[..at], &self.rest[at + START_CODE.len()..]),
-                None => (self.rest, [].as_slice()),
-            };
-            self.rest = rest;
-            let unit = trim_zeros(unit);
-            if !unit.is_empty() {
-                return Some(unit);
-            }
-        }
-        None
-    }
-}
+use glassline_media::annexb::{START_CODE, find_start_code, trim_zeros};
 
 /// `nal_unit_type` of H.264 table 7-1.
 pub mod nal_type {
@@ -70,7 +39,6 @@ pub(crate) const PARAMETER_SET_BYTES_MAX: usize = 4096;
 /// pictures apart can take.
 const HEAD_BYTES: usize = 128;
 
-const START_CODE: [u8; 3] = [0, 0, 1];
 const WINDOW_BYTES: usize = 64 * 1024;
 
 /// Where a NAL unit lies in a file.
@@ -227,25 +195,6 @@ impl<R: Read> Scanner<R> {
         self.ended = read? == 0;
         Ok(())
     }
-}
-
-/// Where the first `00 00 01` is.
-fn find_start_code(bytes: &[u8]) -> Option<usize> {
-    // The third byte decides how far to go on: only 0 and 1 can be near a start code.
-    let mut at = 2;
-    while let Some(&third) = bytes.get(at) {
-        match third {
-            0 => at += 1,
-            1 if bytes[at - 1] == 0 && bytes[at - 2] == 0 => return Some(at - 2),
-            _ => at += 3,
-        }
-    }
-    None
-}
-
-fn trim_zeros(bytes: &[u8]) -> &[u8] {
-    let zeros = bytes.iter().rev().take_while(|&&byte| byte == 0).count();
-    &bytes[..bytes.len() - zeros]
 }
 
 #[cfg(test)]

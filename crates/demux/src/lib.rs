@@ -17,11 +17,14 @@
 
 mod access_unit;
 pub mod annexb;
+mod data;
 mod error;
+mod format;
 mod frame_rate;
 mod opus;
 mod page;
 mod parameter_sets;
+mod reader;
 mod sniff;
 mod sound;
 mod source;
@@ -33,31 +36,45 @@ mod synthetic;
 mod tests;
 
 use std::fs::File;
-use std::io::{Cursor, Read, Seek};
+use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
-use glassline_media::{Kind, MediaTime};
+use glassline_media::MediaTime;
 
+pub use data::Data;
 pub use error::{Error, Reason, Warning, WarningReason};
+pub use format::Format;
 pub use frame_rate::FrameRate;
 pub use source::Source;
+
+use data::SharedFile;
 
 /// One access unit: a picture, or a packet of sound.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// Index into [`Source::tracks`].
     pub track: usize,
-    /// When it is presented. Zero at the start of the source, never negative;
-    /// within a track it rises, also from one loop to the next.
+    /// When it is presented. Zero at the start of the source, never negative.
     pub time: MediaTime,
+    /// When it must be decoded, and so is sent: within a track it never falls, also
+    /// from one loop to the next. Differs from `time` where pictures are presented
+    /// in another order.
+    pub decode_time: MediaTime,
     /// How long it is presented, above zero.
     pub duration: Duration,
     /// A decoder can start here: an IDR picture together with its parameter
     /// sets. Always true for sound.
     pub keyframe: bool,
-    /// H.264: Annex-B bytes, to be read with [`annexb::nals`]. Opus: one packet.
+    /// H.264 and H.265: Annex-B bytes, to be read with [`annexb::nals`]. VP8, VP9:
+    /// a frame. AV1: a temporal unit, each OBU with its size. MPEG-4 visual and
+    /// MPEG-1/2 video: a picture with the headers before it. DV: a frame of DIF
+    /// blocks. JPEG: a picture. MPEG transport stream: whole packets of 188 bytes.
+    /// Opus, Vorbis, Theora: a packet. AAC: an access unit without ADTS header.
+    /// AC-3, MPEG audio: a frame with its header. AMR: a frame with its table of
+    /// contents byte, as files store it. PCM: as many samples as fit a packet,
+    /// L16 big-endian. Text: UTF-8.
     pub data: Bytes,
 }
 
@@ -71,25 +88,21 @@ pub struct Options {
     pub once: bool,
 }
 
-/// Anything that bytes can be read from in any order.
-pub trait Data: Read + Seek + Send {}
-impl<T: Read + Seek + Send> Data for T {}
-
 /// One file, or what stands for one.
 pub struct Input {
     /// What errors call it.
     pub name: PathBuf,
-    /// Picture (H.264, Annex B) or sound (Opus in Ogg).
-    pub kind: Kind,
+    /// What its bytes are.
+    pub format: Format,
     /// Its bytes, from the start.
     pub data: Box<dyn Data>,
 }
 
 impl Input {
-    /// Opens a file whose extension says what it is: `.h264 .264 .h26l .avc` or
-    /// `.ogg .opus`, in any case.
+    /// Opens a file whose extension says what it is ([`Format::of`]).
     pub fn file(path: &Path) -> Result<Self, Error> {
-        let kind = kind_of(path)?;
+        let format =
+            Format::of(path).ok_or_else(|| Error::new(path, None, Reason::UnknownExtension))?;
         let failed = |error| Error::new(path, None, Reason::Open(error));
         let file = File::open(path).map_err(failed)?;
         let meta = file.metadata().map_err(failed)?;
@@ -101,8 +114,8 @@ impl Input {
         }
         Ok(Self {
             name: path.to_owned(),
-            kind,
-            data: Box::new(file),
+            format,
+            data: Box::new(SharedFile::new(file)),
         })
     }
 }
@@ -118,29 +131,14 @@ pub fn open(paths: &[PathBuf], options: &Options) -> Result<Source, Error> {
 
 /// A source from bytes in memory, such as the clip built into the binary, looped.
 pub fn from_bytes(video: &'static [u8], audio: &'static [u8]) -> Result<Source, Error> {
-    let input = |name: &str, kind, bytes: &'static [u8]| Input {
+    let input = |name: &str, format, bytes: &'static [u8]| Input {
         name: name.into(),
-        kind,
+        format,
         data: Box::new(Cursor::new(bytes)),
     };
     let inputs = vec![
-        input("built-in video", Kind::Video, video),
-        input("built-in audio", Kind::Audio, audio),
+        input("built-in video", Format::H264, video),
+        input("built-in audio", Format::Ogg, audio),
     ];
     Source::new(inputs, &Options::default())
-}
-
-const VIDEO_EXTENSIONS: [&str; 4] = ["h264", "264", "h26l", "avc"];
-const AUDIO_EXTENSIONS: [&str; 2] = ["ogg", "opus"];
-
-fn kind_of(path: &Path) -> Result<Kind, Error> {
-    let extension = path.extension().unwrap_or_default();
-    let one_of = |known: &[&str]| known.iter().any(|k| extension.eq_ignore_ascii_case(k));
-    if one_of(&VIDEO_EXTENSIONS) {
-        Ok(Kind::Video)
-    } else if one_of(&AUDIO_EXTENSIONS) {
-        Ok(Kind::Audio)
-    } else {
-        Err(Error::new(path, None, Reason::UnknownExtension))
-    }
 }

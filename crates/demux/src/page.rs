@@ -67,6 +67,11 @@ impl<R: Read> Pages<R> {
         }
     }
 
+    /// What it reads from.
+    pub(crate) fn get_ref(&self) -> &R {
+        &self.input
+    }
+
     /// Gives the input back, wherever it stands.
     pub(crate) fn into_inner(self) -> R {
         self.input

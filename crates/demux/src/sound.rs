@@ -9,10 +9,12 @@ use std::collections::VecDeque;
 use std::io::BufReader;
 
 use bytes::Bytes;
+use glassline_media::{Codec, MediaTime, Track};
 
 use crate::error::{Fault, Reason, WarningReason, Warnings};
 use crate::opus::{self, Head};
 use crate::page::{Page, Pages};
+use crate::reader::{Reader, Unit};
 use crate::{Data, sniff};
 
 /// Bytes of an Opus packet: 48 frames of 1275 bytes and their lengths (RFC 7845 §6).
@@ -26,7 +28,8 @@ pub(crate) struct Sound {
     pages: Option<Pages<BufReader<Box<dyn Data>>>>,
     /// Where the reading stands.
     state: Reading,
-    channels: u8,
+    tracks: [Track; 1],
+    /// Samples at 48 kHz of one pass.
     length: i64,
 }
 
@@ -50,7 +53,7 @@ impl Sound {
         let mut sound = Self {
             pages: Some(Pages::new(BufReader::new(data))),
             state: Reading::default(),
-            channels: 0,
+            tracks: [Track::audio(Codec::Opus, 2)],
             length: 0,
         };
         let mut any = false;
@@ -65,24 +68,14 @@ impl Sound {
             });
         }
         let first = sound.state.first_head;
-        sound.channels = first.map_or(2, |head| head.channels);
+        sound.tracks[0].channels = first.map_or(2, |head| head.channels);
         sound.length = sound.state.track_end();
         sound.rewind()?;
         Ok(sound)
     }
 
-    /// 1 or 2, of the first stream of the chain.
-    pub(crate) fn channels(&self) -> u8 {
-        self.channels
-    }
-
-    /// Samples at 48 kHz of one pass.
-    pub(crate) fn length(&self) -> i64 {
-        self.length
-    }
-
     /// Begins again at the first packet.
-    pub(crate) fn rewind(&mut self) -> Result<(), Fault> {
+    fn rewind(&mut self) -> Result<(), Fault> {
         if let Some(pages) = self.pages.take() {
             let mut data = pages.into_inner().into_inner();
             data.rewind().map_err(|e| Fault::at(0, Reason::Read(e)))?;
@@ -90,12 +83,6 @@ impl Sound {
         }
         self.state = Reading::default();
         Ok(())
-    }
-
-    /// The next packet, `None` after the last.
-    pub(crate) fn next_packet(&mut self) -> Result<Option<Packet>, Fault> {
-        // What there is to warn of was said when the file was opened.
-        self.read_packet(&mut Warnings::default())
     }
 
     fn read_packet(&mut self, warnings: &mut Warnings) -> Result<Option<Packet>, Fault> {
@@ -110,6 +97,62 @@ impl Sound {
         }
         Ok(self.state.ready.pop_front())
     }
+}
+
+impl Reader for Sound {
+    fn tracks(&self) -> &[Track] {
+        &self.tracks
+    }
+
+    fn length_ns(&self) -> i64 {
+        samples_ns(self.length)
+    }
+
+    fn next_unit(&mut self) -> Result<Option<Unit>, Fault> {
+        // What there is to warn of was said when the file was opened.
+        let packet = self.read_packet(&mut Warnings::default())?;
+        Ok(packet.map(|packet| {
+            let after = |samples| samples_ns(packet.start.saturating_add(samples));
+            Unit {
+                track: 0,
+                start_ns: after(0),
+                end_ns: after(packet.heard),
+                busy_ns: after(packet.decoded),
+                decode_ns: after(0),
+                keyframe: true,
+                data: packet.data,
+            }
+        }))
+    }
+
+    fn seek(&mut self, to_ns: i64) -> Result<(), Fault> {
+        self.rewind()?;
+        if to_ns <= 0 {
+            return Ok(());
+        }
+        while let Some(packet) = self.read_packet(&mut Warnings::default())? {
+            if samples_ns(packet.start.saturating_add(packet.heard)) > to_ns {
+                self.state.ready.push_front(packet);
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn fork(&self) -> Box<dyn Reader> {
+        let pages = self.pages.as_ref();
+        let pages = pages.map(|pages| Pages::new(BufReader::new(pages.get_ref().get_ref().fork())));
+        Box::new(Self {
+            pages,
+            state: Reading::default(),
+            tracks: self.tracks.clone(),
+            length: self.length,
+        })
+    }
+}
+
+fn samples_ns(samples: i64) -> i64 {
+    MediaTime::from_ticks(samples, opus::RATE).nanos()
 }
 
 /// The state of one pass through the file.

@@ -1,17 +1,16 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use glassline_media::{Codec, Kind, MediaTime, Track};
+use glassline_media::{Kind, MediaTime, Track};
 
 use crate::error::{Fault, Reason, Warnings};
-use crate::sound::Sound;
-use crate::video::Video;
-use crate::{Error, Frame, FrameRate, Input, Options, Warning, opus};
+use crate::reader::{Reader, Unit};
+use crate::{Error, Frame, FrameRate, Input, Options, Warning};
 
-/// The frames of one or two files in time order, over and over.
+/// The frames of one or more files in the order of decoding, over and over.
 ///
-/// The length of the video rules the loop: longer sound is cut, shorter sound is
-/// followed by silence, and both begin each loop together. Sound alone loops on
+/// The length of the pictures rules the loop: longer sound is cut, shorter sound
+/// is followed by silence, and all begin each loop together. Sound alone loops on
 /// its own length. Times go on over loops without a jump. With
 /// [`Options::once`] each track is played once, to its end.
 pub struct Source {
@@ -36,25 +35,40 @@ impl Source {
             once: options.once,
             length_ns: 0,
         };
-        for Input { name, kind, data } in inputs {
-            if source.tracks.iter().any(|track| track.kind() == kind) {
-                return Err(Error::new(&name, None, Reason::SecondOfKind(kind)));
-            }
+        for Input { name, format, data } in inputs {
             let mut warnings = Warnings::default();
-            let opened = match kind {
-                Kind::Video => Video::open(data, options.fps, &mut warnings).map(Reader::Video),
-                Kind::Audio => Sound::open(data, &mut warnings).map(Reader::Sound),
-            };
+            let opened = format.open(data, options, &mut warnings);
             let reader = opened.map_err(|fault| fault.of(&name))?;
-            source.tracks.push(reader.track());
+            for track in reader.tracks() {
+                let kind = track.kind();
+                if source.tracks.iter().any(|track| track.kind() == kind) {
+                    return Err(Error::new(&name, None, Reason::SecondOfKind(kind)));
+                }
+            }
+            let first = source.tracks.len();
+            source.tracks.extend_from_slice(reader.tracks());
             source.warnings.extend(warnings.of(&name));
-            source.lanes.push(Lane::new(name, reader));
+            source.lanes.push(Lane::new(name, reader, first));
         }
         source.length_ns = source.ruling_length();
         Ok(source)
     }
 
-    /// What the tracks are, in the order of the inputs.
+    /// Another reader of the same files, at their start, played once if `once`.
+    /// What was learned when they were read through is shared.
+    pub fn fork(&self, once: bool) -> Self {
+        let mut fork = Self {
+            tracks: self.tracks.clone(),
+            lanes: self.lanes.iter().map(Lane::fork).collect(),
+            warnings: Vec::new(),
+            once,
+            length_ns: 0,
+        };
+        fork.length_ns = fork.ruling_length();
+        fork
+    }
+
+    /// What the tracks are: those of the first input, then those of the next.
     pub fn tracks(&self) -> &[Track] {
         &self.tracks
     }
@@ -64,12 +78,9 @@ impl Source {
         duration(self.length_ns)
     }
 
-    /// Pictures per second, `None` without video.
+    /// Pictures per second; `None` without video, or if they keep no steady rate.
     pub fn frame_rate(&self) -> Option<FrameRate> {
-        self.lanes.iter().find_map(|lane| match &lane.reader {
-            Reader::Video(video) => Some(video.rate()),
-            Reader::Sound(_) => None,
-        })
+        self.lanes.iter().find_map(|lane| lane.reader.frame_rate())
     }
 
     /// What was seen while the files were read through, to be told to the user.
@@ -77,30 +88,56 @@ impl Source {
         &self.warnings
     }
 
-    /// The next frame of any track, in the order of time; of two at the same time
-    /// that of the track given first. `None` only after the end with
+    /// Goes on at the last place at or before `time` where the pictures can start,
+    /// and at the sound that belongs there. Times are those of the first loop
+    /// again. Beyond the end is the end, before the start the start.
+    ///
+    /// # Errors
+    /// Those of reading a file; the source has ended then.
+    pub fn seek(&mut self, time: MediaTime) -> Result<(), Error> {
+        let wanted = time.nanos().clamp(0, self.length_ns.max(0));
+        let start = self.keyframe_at_or_before(MediaTime::from_nanos(wanted));
+        let start = start.map_or(wanted, MediaTime::nanos);
+        self.lanes.iter_mut().try_for_each(|lane| lane.seek(start))
+    }
+
+    /// When the last picture at or before `time` is presented at which a decoder
+    /// can start; `None` without pictures, or if there is none.
+    pub fn keyframe_at_or_before(&self, time: MediaTime) -> Option<MediaTime> {
+        let found = |lane: &Lane| lane.reader.keyframe_at_or_before(time.nanos());
+        self.lanes.iter().find_map(found).map(MediaTime::from_nanos)
+    }
+
+    /// Likewise, of the first one after `time`.
+    pub fn keyframe_after(&self, time: MediaTime) -> Option<MediaTime> {
+        let found = |lane: &Lane| lane.reader.keyframe_after(time.nanos());
+        self.lanes.iter().find_map(found).map(MediaTime::from_nanos)
+    }
+
+    /// The next frame of any track, in the order of decoding; of two at the same
+    /// time that of the track given first. `None` only after the end with
     /// [`Options::once`].
     ///
     /// Reads from the file, so it may block. After an error the source has ended.
     pub fn next_frame(&mut self) -> Result<Option<Frame>, Error> {
         let limit = (!self.once).then_some(self.length_ns);
-        for (track, lane) in self.lanes.iter_mut().enumerate() {
-            lane.fill(track, limit)?;
+        for lane in &mut self.lanes {
+            lane.fill(limit)?;
         }
         let waiting = self.lanes.iter_mut().filter(|lane| lane.next.is_some());
-        let earliest = waiting.min_by_key(|lane| lane.next.as_ref().map(|frame| frame.time));
+        let earliest = waiting.min_by_key(|lane| lane.next.as_ref().map(|it| it.decode_time));
         Ok(earliest.and_then(|lane| lane.next.take()))
     }
 
     fn ruling_length(&self) -> i64 {
-        let of_kind = |kind| {
-            let lanes = self.lanes.iter().map(|lane| &lane.reader);
-            lanes
-                .filter(|reader| reader.track().kind() == kind)
-                .map(Reader::length_ns)
+        let longest = |pictures: bool| {
+            let readers = self.lanes.iter().map(|lane| &lane.reader);
+            readers
+                .filter(|reader| has_pictures(reader.as_ref()) == pictures)
+                .map(|reader| reader.length_ns())
                 .max()
         };
-        let (video, sound) = (of_kind(Kind::Video), of_kind(Kind::Audio));
+        let (video, sound) = (longest(true), longest(false));
         if self.once {
             video.max(sound).unwrap_or(0)
         } else {
@@ -109,110 +146,79 @@ impl Source {
     }
 }
 
-enum Reader {
-    Video(Video),
-    Sound(Sound),
+fn has_pictures(reader: &dyn Reader) -> bool {
+    let mut kinds = reader.tracks().iter().map(Track::kind);
+    kinds.any(|kind| kind == Kind::Video)
 }
 
-impl Reader {
-    fn track(&self) -> Track {
-        match self {
-            Self::Video(video) => Track::h264(video.parameters().clone()),
-            Self::Sound(sound) => Track::audio(Codec::Opus, sound.channels()),
-        }
-    }
-
-    fn length_ns(&self) -> i64 {
-        match self {
-            Self::Video(video) => video.length_ns(),
-            Self::Sound(sound) => samples_ns(sound.length()),
-        }
-    }
-
-    fn rewind(&mut self) -> Result<(), Fault> {
-        match self {
-            Self::Video(video) => {
-                video.rewind();
-                Ok(())
-            }
-            Self::Sound(sound) => sound.rewind(),
-        }
-    }
-
-    /// The next frame, its time counted from the start of this pass, and where
-    /// what a decoder makes of it ends.
-    fn next(&mut self, track: usize) -> Result<Option<(Frame, MediaTime)>, Fault> {
-        let (start, end, busy, keyframe, data) = match self {
-            Self::Video(video) => match video.next_unit()? {
-                Some(unit) => (
-                    unit.start_ns,
-                    unit.end_ns,
-                    unit.end_ns,
-                    unit.keyframe,
-                    unit.data,
-                ),
-                None => return Ok(None),
-            },
-            Self::Sound(sound) => match sound.next_packet()? {
-                Some(packet) => {
-                    let after = |samples| samples_ns(packet.start.saturating_add(samples));
-                    (
-                        after(0),
-                        after(packet.heard),
-                        after(packet.decoded),
-                        true,
-                        packet.data,
-                    )
-                }
-                None => return Ok(None),
-            },
-        };
-        let frame = Frame {
-            track,
-            time: MediaTime::from_nanos(start),
-            duration: duration(end.saturating_sub(start)),
-            keyframe,
-            data,
-        };
-        Ok(Some((frame, MediaTime::from_nanos(busy))))
-    }
-}
-
-/// One track on its way around.
+/// One file on its way around.
 struct Lane {
     name: PathBuf,
-    reader: Reader,
+    reader: Box<dyn Reader>,
+    /// Place of its first track among the source's.
+    first_track: usize,
     next: Option<Frame>,
     /// When the current pass began.
     base_ns: i64,
-    /// Until when a decoder is busy with the last frame handed out.
-    end: MediaTime,
+    ways: Vec<Way>,
     /// Nothing of this pass was handed out yet.
     fresh: bool,
     ended: bool,
 }
 
+/// One track of a lane.
+#[derive(Clone, Copy, Debug, Default)]
+struct Way {
+    /// Until when a decoder is busy with what was handed out.
+    busy_ns: i64,
+    /// The same, of the passes before this one.
+    floor_ns: i64,
+    /// The rest of this pass lies behind the loop's end.
+    over: bool,
+}
+
 impl Lane {
-    fn new(name: PathBuf, reader: Reader) -> Self {
+    fn new(name: PathBuf, reader: Box<dyn Reader>, first_track: usize) -> Self {
+        let ways = vec![Way::default(); reader.tracks().len()];
         Self {
             name,
             reader,
+            first_track,
             next: None,
             base_ns: 0,
-            end: MediaTime::ZERO,
+            ways,
             fresh: true,
             ended: false,
         }
     }
 
+    fn fork(&self) -> Self {
+        Self::new(self.name.clone(), self.reader.fork(), self.first_track)
+    }
+
+    fn seek(&mut self, to_ns: i64) -> Result<(), Error> {
+        self.next = None;
+        self.base_ns = 0;
+        self.ways.fill(Way::default());
+        self.fresh = true;
+        let sought = self.reader.seek(to_ns);
+        self.ended = sought.is_err();
+        sought.map_err(|fault| fault.of(&self.name))
+    }
+
     /// Reads on until a frame waits. `limit` is the length of a loop.
-    fn fill(&mut self, track: usize, limit: Option<i64>) -> Result<(), Error> {
+    fn fill(&mut self, limit: Option<i64>) -> Result<(), Error> {
         while self.next.is_none() && !self.ended {
-            let read = self.reader.next(track);
+            let read = self.reader.next_unit();
             let read = read.inspect_err(|_| self.ended = true);
-            match (read.map_err(|fault| fault.of(&self.name))?, limit) {
-                (Some((_, busy)), Some(limit)) if is_after(busy, limit) => self.restart(limit)?,
-                (Some((frame, busy)), _) => self.accept(frame, busy),
+            match (read.map_err(|fault: Fault| fault.of(&self.name))?, limit) {
+                (Some(unit), Some(limit)) if unit.busy_ns > limit + ROUNDING_NS => {
+                    self.ways[unit.track].over = true;
+                    if self.ways.iter().all(|way| way.over) {
+                        self.restart(limit)?;
+                    }
+                }
+                (Some(unit), _) => self.accept(unit),
                 (None, Some(limit)) => self.restart(limit)?,
                 (None, None) => self.ended = true,
             }
@@ -220,19 +226,29 @@ impl Lane {
         Ok(())
     }
 
-    /// Puts a frame on the timeline, unless the one before still lasts: the sound
+    /// Puts a unit on the timeline, unless what came before still lasts: the sound
     /// of a first packet may begin before the loop does (pre-skip). When the last
-    /// loop's sound stops as much earlier, both fit without a gap.
-    fn accept(&mut self, mut frame: Frame, busy: MediaTime) {
-        let shifted = |time: MediaTime| self.base_ns.saturating_add(time.nanos());
-        let end = MediaTime::from_nanos(shifted(busy));
-        frame.time = MediaTime::from_nanos(shifted(frame.time));
-        if frame.time + ROUNDING < self.end {
+    /// loop's sound stops as much earlier, both fit without a gap. Pictures may be
+    /// presented before those that lie ahead of them, but not in the pass before.
+    fn accept(&mut self, unit: Unit) {
+        let is_sound = self.reader.tracks()[unit.track].kind() == Kind::Audio;
+        let way = &mut self.ways[unit.track];
+        let shifted = |ns: i64| self.base_ns.saturating_add(ns);
+        let start = shifted(unit.start_ns);
+        let floor = if is_sound { way.busy_ns } else { way.floor_ns };
+        if start.saturating_add(ROUNDING_NS) < floor {
             return;
         }
-        self.end = end;
+        way.busy_ns = way.busy_ns.max(shifted(unit.busy_ns));
         self.fresh = false;
-        self.next = Some(frame);
+        self.next = Some(Frame {
+            track: self.first_track + unit.track,
+            time: MediaTime::from_nanos(start),
+            decode_time: MediaTime::from_nanos(shifted(unit.decode_ns)),
+            duration: duration(unit.end_ns.saturating_sub(unit.start_ns)),
+            keyframe: unit.keyframe,
+            data: unit.data,
+        });
     }
 
     fn restart(&mut self, limit: i64) -> Result<(), Error> {
@@ -240,22 +256,18 @@ impl Lane {
         self.ended = self.fresh;
         self.fresh = true;
         self.base_ns = self.base_ns.saturating_add(limit);
-        let rewound = self.reader.rewind();
+        for way in &mut self.ways {
+            way.floor_ns = way.busy_ns;
+            way.over = false;
+        }
+        let rewound = self.reader.seek(0);
         let rewound = rewound.inspect_err(|_| self.ended = true);
         rewound.map_err(|fault| fault.of(&self.name))
     }
 }
 
 /// Less than a tick of any clock, more than what rounding to nanoseconds adds up to.
-const ROUNDING: Duration = Duration::from_micros(1);
-
-fn is_after(time: MediaTime, limit: i64) -> bool {
-    time > MediaTime::from_nanos(limit) + ROUNDING
-}
-
-fn samples_ns(samples: i64) -> i64 {
-    MediaTime::from_ticks(samples, opus::RATE).nanos()
-}
+const ROUNDING_NS: i64 = 1_000;
 
 fn duration(nanos: i64) -> Duration {
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(0))

@@ -8,6 +8,7 @@ use std::io::Cursor;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use bytes::Bytes;
 use glassline_media::{Codec, Kind, MediaTime};
 use proptest::prelude::*;
 
@@ -17,8 +18,8 @@ use crate::synthetic::{
     stream,
 };
 use crate::{
-    Error, Frame, FrameRate, Input, Options, Reason, Source, Warning, WarningReason, from_bytes,
-    open,
+    Error, Format, Frame, FrameRate, Input, Options, Reason, Source, Warning, WarningReason,
+    from_bytes, open,
 };
 
 const DEMO_VIDEO: &[u8] = include_bytes!("../../../assets/demo.h264");
@@ -36,8 +37,12 @@ fn input(kind: Kind, bytes: &[u8]) -> Input {
         } else {
             "a.ogg"
         }),
-        kind,
-        data: Box::new(Cursor::new(bytes.to_vec())),
+        format: if kind == Kind::Video {
+            Format::H264
+        } else {
+            Format::Ogg
+        },
+        data: Box::new(Cursor::new(Bytes::copy_from_slice(bytes))),
     }
 }
 

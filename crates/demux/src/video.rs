@@ -1,14 +1,16 @@
 //! An H.264 file: an index of its access units, and the units one at a time.
 
 use std::io::{self, SeekFrom};
+use std::sync::Arc;
 
 use bytes::Bytes;
-use glassline_media::VideoParameters;
+use glassline_media::{Track, VideoParameters};
 
 use crate::access_unit::{Content, PictureFacts, Role, Splitter};
 use crate::annexb::{self, Scanner, Span, nal_type};
 use crate::error::{Fault, Reason, WarningReason, Warnings};
 use crate::parameter_sets::{Needed, is_common_format, timing};
+use crate::reader::{Reader, Unit};
 use crate::{Data, FrameRate, sniff};
 
 /// Bytes of one access unit. Level 6.2 at its highest rate stays below 7 MB.
@@ -26,20 +28,11 @@ const LEADING_BYTES_MAX: u64 = 1 << 20;
 /// The access units of an H.264 file, in order, as often as asked.
 pub(crate) struct Video {
     data: Box<dyn Data>,
-    index: Index,
+    index: Arc<Index>,
+    tracks: [Track; 1],
     next: usize,
     /// Half-pictures before the next unit.
     halves: u64,
-}
-
-/// One access unit as it lies on the track.
-pub(crate) struct Unit {
-    /// Nanoseconds from the start of the track.
-    pub(crate) start_ns: i64,
-    /// Likewise, where the next begins.
-    pub(crate) end_ns: i64,
-    pub(crate) keyframe: bool,
-    pub(crate) data: Bytes,
 }
 
 struct Index {
@@ -86,47 +79,11 @@ impl Video {
         let index = Indexer::new(given, warnings).run(&mut data)?;
         Ok(Self {
             data,
-            index,
+            tracks: [Track::h264(index.parameters.clone())],
+            index: Arc::new(index),
             next: 0,
             halves: 0,
         })
-    }
-
-    pub(crate) fn parameters(&self) -> &VideoParameters {
-        &self.index.parameters
-    }
-
-    pub(crate) fn rate(&self) -> FrameRate {
-        self.index.rate
-    }
-
-    /// Nanoseconds of one pass.
-    pub(crate) fn length_ns(&self) -> i64 {
-        self.index.rate.nanos(self.index.halves)
-    }
-
-    /// Begins again at the first picture.
-    pub(crate) fn rewind(&mut self) {
-        self.next = 0;
-        self.halves = 0;
-    }
-
-    /// The next access unit, `None` after the last.
-    pub(crate) fn next_unit(&mut self) -> Result<Option<Unit>, Fault> {
-        let Some(entry) = self.index.entries.get(self.next).copied() else {
-            return Ok(None);
-        };
-        let data = self.read(&entry)?;
-        let end = self.halves + entry.halves();
-        let unit = Unit {
-            start_ns: self.index.rate.nanos(self.halves),
-            end_ns: self.index.rate.nanos(end),
-            keyframe: entry.keyframe,
-            data,
-        };
-        self.next += 1;
-        self.halves = end;
-        Ok(Some(unit))
     }
 
     fn read(&mut self, entry: &Entry) -> Result<Bytes, Fault> {
@@ -151,6 +108,90 @@ impl Video {
             unit.splice(at..at, self.index.prefixes[prefix].iter().copied());
         }
         Ok(Bytes::from(unit))
+    }
+}
+
+impl Reader for Video {
+    fn tracks(&self) -> &[Track] {
+        &self.tracks
+    }
+
+    fn length_ns(&self) -> i64 {
+        self.index.rate.nanos(self.index.halves)
+    }
+
+    fn frame_rate(&self) -> Option<FrameRate> {
+        Some(self.index.rate)
+    }
+
+    fn next_unit(&mut self) -> Result<Option<Unit>, Fault> {
+        let Some(entry) = self.index.entries.get(self.next).copied() else {
+            return Ok(None);
+        };
+        let data = self.read(&entry)?;
+        let end = self.halves + entry.halves();
+        let start_ns = self.index.rate.nanos(self.halves);
+        let end_ns = self.index.rate.nanos(end);
+        self.next += 1;
+        self.halves = end;
+        Ok(Some(Unit {
+            track: 0,
+            start_ns,
+            end_ns,
+            busy_ns: end_ns,
+            decode_ns: start_ns,
+            keyframe: entry.keyframe,
+            data,
+        }))
+    }
+
+    fn seek(&mut self, to_ns: i64) -> Result<(), Fault> {
+        let found = self.index.last_keyframe(|start_ns| start_ns <= to_ns);
+        (self.next, self.halves) = found.unwrap_or((0, 0));
+        Ok(())
+    }
+
+    fn keyframe_at_or_before(&self, at_ns: i64) -> Option<i64> {
+        let (_, halves) = self.index.last_keyframe(|start_ns| start_ns <= at_ns)?;
+        Some(self.index.rate.nanos(halves))
+    }
+
+    fn keyframe_after(&self, at_ns: i64) -> Option<i64> {
+        let mut starts = self.index.keyframes();
+        starts.find_map(|(_, halves)| {
+            let start_ns = self.index.rate.nanos(halves);
+            (start_ns > at_ns).then_some(start_ns)
+        })
+    }
+
+    fn fork(&self) -> Box<dyn Reader> {
+        Box::new(Self {
+            data: self.data.fork(),
+            index: Arc::clone(&self.index),
+            tracks: self.tracks.clone(),
+            next: 0,
+            halves: 0,
+        })
+    }
+}
+
+impl Index {
+    /// Place among the entries and half-pictures before it, of each keyframe.
+    fn keyframes(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        let mut halves = 0;
+        let places = self.entries.iter().enumerate().map(move |(place, entry)| {
+            let before = halves;
+            halves += entry.halves();
+            (place, before, entry.keyframe)
+        });
+        places.filter_map(|(place, before, keyframe)| keyframe.then_some((place, before)))
+    }
+
+    /// The last one whose start, in nanoseconds, is early enough.
+    fn last_keyframe(&self, early: impl Fn(i64) -> bool) -> Option<(usize, u64)> {
+        self.keyframes()
+            .take_while(|(_, halves)| early(self.rate.nanos(*halves)))
+            .last()
     }
 }
 
@@ -331,6 +372,7 @@ impl<'w> Indexer<'w> {
             pps: needed.pps.to_vec(),
             width,
             height,
+            reordered: false,
         };
         let fallback = self.given.unwrap_or(FrameRate::DEFAULT);
         let rate = match timing(sequence) {

@@ -1,12 +1,14 @@
 use std::fmt;
 
-/// Picture or sound.
+/// What a track is for: the eye, the ear, or to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// A sequence of pictures.
+    /// A sequence of pictures, or a multiplex that contains one.
     Video,
     /// Sound.
     Audio,
+    /// Text to be shown with the pictures.
+    Text,
 }
 
 impl Kind {
@@ -15,6 +17,7 @@ impl Kind {
         match self {
             Self::Video => "video",
             Self::Audio => "audio",
+            Self::Text => "text",
         }
     }
 }
@@ -25,64 +28,144 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A coding that the hub can carry.
+/// A coding that the hub can carry, and so its RTP payload format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Codec {
     /// ITU-T H.264; RTP payload RFC 6184.
     H264,
+    /// ITU-T H.265; RTP payload RFC 7798.
+    H265,
+    /// VP8 (RFC 6386); RTP payload RFC 7741.
+    Vp8,
+    /// VP9; RTP payload RFC 9628.
+    Vp9,
+    /// AV1; RTP payload of the Alliance for Open Media, version 1.0.0.
+    Av1,
+    /// MPEG-4 visual (ISO/IEC 14496-2); RTP payload RFC 6416.
+    Mpeg4Visual,
+    /// MPEG-1 or MPEG-2 video; RTP payload RFC 2250 §3.
+    MpegVideo,
+    /// JPEG pictures one after the other; RTP payload RFC 2435.
+    Jpeg,
+    /// Digital video of IEC 61834; RTP payload RFC 6469.
+    Dv,
+    /// Theora; RTP payload draft-barbato-avt-rtp-theora-01.
+    Theora,
+    /// A whole MPEG transport stream; RTP payload RFC 2250 §2.
+    MpegTs,
     /// Opus (RFC 6716); RTP payload RFC 7587.
     Opus,
     /// G.711 µ-law; RTP payload RFC 3551 §4.5.14.
     Pcmu,
     /// G.711 A-law; RTP payload RFC 3551 §4.5.14.
     Pcma,
+    /// Linear samples of 16 bits, big-endian; RTP payload RFC 3551 §4.5.11.
+    L16,
+    /// MPEG-4 AAC; RTP payload RFC 3640, mode `AAC-hbr`.
+    Aac,
+    /// Dolby AC-3; RTP payload RFC 4184.
+    Ac3,
+    /// AMR narrowband; RTP payload RFC 4867, octet-aligned.
+    Amr,
+    /// AMR wideband; RTP payload RFC 4867, octet-aligned.
+    AmrWb,
+    /// MPEG-1 or MPEG-2 audio, layers I to III (MP3); RTP payload RFC 2250 §3.5.
+    MpegAudio,
+    /// Vorbis; RTP payload RFC 5215.
+    Vorbis,
+    /// Lines of UTF-8; RTP payload RFC 4103, without redundancy.
+    T140,
 }
 
+/// Codec, SDP encoding name, usual clock rate, name for people.
+const CODECS: [(Codec, &str, u32, &str); 22] = [
+    (Codec::H264, "H264", 90_000, "H.264"),
+    (Codec::H265, "H265", 90_000, "H.265"),
+    (Codec::Vp8, "VP8", 90_000, "VP8"),
+    (Codec::Vp9, "VP9", 90_000, "VP9"),
+    (Codec::Av1, "AV1", 90_000, "AV1"),
+    (Codec::Mpeg4Visual, "MP4V-ES", 90_000, "MPEG-4 visual"),
+    (Codec::MpegVideo, "MPV", 90_000, "MPEG-1/2 video"),
+    (Codec::Jpeg, "JPEG", 90_000, "JPEG"),
+    (Codec::Dv, "DV", 90_000, "DV"),
+    (Codec::Theora, "theora", 90_000, "Theora"),
+    (Codec::MpegTs, "MP2T", 90_000, "MPEG transport stream"),
+    (Codec::Opus, "opus", 48_000, "Opus"),
+    (Codec::Pcmu, "PCMU", 8_000, "G.711 µ-law"),
+    (Codec::Pcma, "PCMA", 8_000, "G.711 A-law"),
+    (Codec::L16, "L16", 44_100, "16-bit PCM"),
+    (Codec::Aac, "mpeg4-generic", 48_000, "AAC"),
+    (Codec::Ac3, "ac3", 48_000, "AC-3"),
+    (Codec::Amr, "AMR", 8_000, "AMR"),
+    (Codec::AmrWb, "AMR-WB", 16_000, "AMR wideband"),
+    (Codec::MpegAudio, "MPA", 90_000, "MPEG audio"),
+    (Codec::Vorbis, "vorbis", 48_000, "Vorbis"),
+    (Codec::T140, "t140", 1_000, "text"),
+];
+
 impl Codec {
-    /// Picture or sound.
+    /// Every codec.
+    pub fn all() -> impl Iterator<Item = Self> {
+        CODECS.iter().map(|(codec, ..)| *codec)
+    }
+
+    /// Picture, sound or text.
     pub const fn kind(self) -> Kind {
         match self {
-            Self::H264 => Kind::Video,
-            Self::Opus | Self::Pcmu | Self::Pcma => Kind::Audio,
+            Self::H264
+            | Self::H265
+            | Self::Vp8
+            | Self::Vp9
+            | Self::Av1
+            | Self::Mpeg4Visual
+            | Self::MpegVideo
+            | Self::Jpeg
+            | Self::Dv
+            | Self::Theora
+            | Self::MpegTs => Kind::Video,
+            Self::Opus
+            | Self::Pcmu
+            | Self::Pcma
+            | Self::L16
+            | Self::Aac
+            | Self::Ac3
+            | Self::Amr
+            | Self::AmrWb
+            | Self::MpegAudio
+            | Self::Vorbis => Kind::Audio,
+            Self::T140 => Kind::Text,
         }
     }
 
-    /// RTP timestamp ticks per second.
+    /// RTP timestamp ticks per second: the only rate of codecs that have one, the
+    /// usual rate of L16, AAC, AC-3 and Vorbis, whose tracks say theirs
+    /// ([`Track::clock_rate`]).
     pub const fn clock_rate(self) -> u32 {
-        match self {
-            Self::H264 => 90_000,
-            Self::Opus => 48_000,
-            Self::Pcmu | Self::Pcma => 8_000,
-        }
+        CODECS[self as usize].2
     }
 
     /// The encoding name of SDP's `rtpmap`, in its usual spelling.
     pub const fn encoding_name(self) -> &'static str {
-        match self {
-            Self::H264 => "H264",
-            Self::Opus => "opus",
-            Self::Pcmu => "PCMU",
-            Self::Pcma => "PCMA",
-        }
+        CODECS[self as usize].1
     }
 
     /// The codec of an SDP encoding name, in any case; `None` if unknown.
     pub fn from_encoding_name(name: &str) -> Option<Self> {
-        [Self::H264, Self::Opus, Self::Pcmu, Self::Pcma]
-            .into_iter()
-            .find(|codec| codec.encoding_name().eq_ignore_ascii_case(name))
+        Self::all().find(|codec| codec.encoding_name().eq_ignore_ascii_case(name))
+    }
+
+    /// Whether the RTP marker says where a frame ends. Elsewhere it says where
+    /// speech or a discontinuity begins, and a steady stream never sets it.
+    pub const fn marks_frames(self) -> bool {
+        matches!(self.kind(), Kind::Video) && !matches!(self, Self::MpegTs)
+            || matches!(self, Self::Aac | Self::Ac3)
     }
 }
 
 impl fmt::Display for Codec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::H264 => "H.264",
-            Self::Opus => "Opus",
-            Self::Pcmu => "G.711 µ-law",
-            Self::Pcma => "G.711 A-law",
-        })
+        f.write_str(CODECS[*self as usize].3)
     }
 }
 
@@ -97,6 +180,9 @@ pub struct VideoParameters {
     pub width: u32,
     /// Height in pixels after cropping, 0 if unknown.
     pub height: u32,
+    /// Pictures are presented in another order than they are decoded and sent in,
+    /// which browsers do not put right.
+    pub reordered: bool,
 }
 
 impl VideoParameters {
@@ -112,34 +198,79 @@ impl VideoParameters {
 pub struct Track {
     /// The coding.
     pub codec: Codec,
-    /// For video; default for sound.
-    pub video: VideoParameters,
-    /// Channels of sound, 1 for video.
+    /// RTP timestamp ticks per second.
+    pub clock_rate: u32,
+    /// Channels of sound, 1 for others.
     pub channels: u8,
+    /// For video; default for others.
+    pub video: VideoParameters,
+    /// What SDP's `a=fmtp` says behind the payload type, such as the packed
+    /// headers of Vorbis. Empty if there is nothing to say, and for H.264, whose
+    /// [`VideoParameters`] say it.
+    pub format_parameters: String,
 }
 
 impl Track {
+    /// A track with the codec's usual clock rate, of one channel.
+    pub fn new(codec: Codec) -> Self {
+        Self {
+            codec,
+            clock_rate: codec.clock_rate(),
+            channels: 1,
+            video: VideoParameters::default(),
+            format_parameters: String::new(),
+        }
+    }
+
     /// An H.264 track.
     pub fn h264(video: VideoParameters) -> Self {
         Self {
-            codec: Codec::H264,
             video,
-            channels: 1,
+            ..Self::new(Codec::H264)
         }
     }
 
     /// A track of sound with `channels` channels.
     pub fn audio(codec: Codec, channels: u8) -> Self {
         Self {
-            codec,
-            video: VideoParameters::default(),
             channels,
+            ..Self::new(codec)
         }
     }
 
-    /// Picture or sound.
+    /// The same with another clock rate, in Hz.
+    #[must_use]
+    pub fn with_clock_rate(self, clock_rate: u32) -> Self {
+        Self { clock_rate, ..self }
+    }
+
+    /// The same with the parameters of its payload format, as in SDP's `a=fmtp`.
+    #[must_use]
+    pub fn with_format_parameters(self, format_parameters: impl Into<String>) -> Self {
+        Self {
+            format_parameters: format_parameters.into(),
+            ..self
+        }
+    }
+
+    /// Picture, sound or text.
     pub fn kind(&self) -> Kind {
         self.codec.kind()
+    }
+
+    /// The payload type that RFC 3551 §6 gives to this track for good, if any.
+    pub fn static_payload_type(&self) -> Option<u8> {
+        match (self.codec, self.clock_rate, self.channels) {
+            (Codec::Pcmu, 8_000, 1) => Some(0),
+            (Codec::Pcma, 8_000, 1) => Some(8),
+            (Codec::L16, 44_100, 2) => Some(10),
+            (Codec::L16, 44_100, 1) => Some(11),
+            (Codec::MpegAudio, 90_000, _) => Some(14),
+            (Codec::Jpeg, ..) => Some(26),
+            (Codec::MpegVideo, ..) => Some(32),
+            (Codec::MpegTs, ..) => Some(33),
+            _ => None,
+        }
     }
 }
 
@@ -149,11 +280,28 @@ mod tests {
 
     #[test]
     fn encoding_names_round_trip_in_any_case() {
-        for codec in [Codec::H264, Codec::Opus, Codec::Pcmu, Codec::Pcma] {
+        for codec in Codec::all() {
             let name = codec.encoding_name();
             assert_eq!(Codec::from_encoding_name(&name.to_lowercase()), Some(codec));
         }
-        assert_eq!(Codec::from_encoding_name("VP8"), None);
+        assert_eq!(Codec::from_encoding_name("VP10"), None);
+    }
+
+    #[test]
+    fn the_table_of_codecs_is_in_their_order() {
+        for (place, (codec, ..)) in CODECS.iter().enumerate() {
+            assert_eq!(*codec as usize, place, "{codec}");
+        }
+    }
+
+    #[test]
+    fn payload_types_are_static_only_at_the_rates_of_the_profile() {
+        let samples = |rate, channels| Track::audio(Codec::L16, channels).with_clock_rate(rate);
+        assert_eq!(samples(44_100, 2).static_payload_type(), Some(10));
+        assert_eq!(samples(44_100, 1).static_payload_type(), Some(11));
+        assert_eq!(samples(48_000, 2).static_payload_type(), None);
+        assert_eq!(Track::new(Codec::MpegTs).static_payload_type(), Some(33));
+        assert_eq!(Track::new(Codec::H264).static_payload_type(), None);
     }
 
     #[test]

@@ -16,6 +16,7 @@
     )
 )]
 
+pub mod annexb;
 mod burst;
 mod codec;
 mod histogram;

@@ -32,6 +32,7 @@ pub mod h264;
 pub mod nack;
 pub mod opus;
 mod packet;
+pub mod payload;
 pub mod receive;
 pub mod rtcp;
 pub mod rtx;

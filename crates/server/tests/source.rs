@@ -50,6 +50,7 @@ pub(crate) fn tracks() -> Vec<Track> {
         pps: PPS.to_vec(),
         width: 1280,
         height: 720,
+        reordered: false,
     };
     vec![Track::h264(video), Track::audio(Codec::Opus, 2)]
 }

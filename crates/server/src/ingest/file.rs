@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use glassline_demux::{self as demux, Frame, Source, annexb};
+use glassline_demux::{self as demux, Frame, Source};
 use glassline_hub::{PublishError, Publisher, State, Stream};
-use glassline_media::{Burst, Codec, Kind, MediaTime};
+use glassline_media::MediaTime;
 use tokio::sync::watch;
 
 use super::backoff::Backoff;
-use super::burst::{self, Place};
+use super::burst::{Cutter, Place};
 use super::{FileSource, FrameCode, FrameCodes};
 
 /// A machine that stood still for longer than this goes on from where it is:
@@ -44,7 +44,7 @@ impl Clip {
                 let inputs = files.paths.iter().map(|path| demux::Input::file(path));
                 let mut inputs = inputs.collect::<Result<Vec<_>, _>>()?;
                 // Viewers and pages expect the picture in front.
-                inputs.sort_by_key(|input| input.kind != Kind::Video);
+                inputs.sort_by_key(|input| !input.format.has_pictures());
                 let options = demux::Options {
                     fps: files.fps,
                     once: files.once,
@@ -102,7 +102,7 @@ fn play(
     codes: &FrameCodes,
     stopped: &watch::Receiver<bool>,
 ) -> Result<(), Failure> {
-    let codecs: Vec<Codec> = source.tracks().iter().map(|track| track.codec).collect();
+    let mut cutters: Vec<Cutter> = source.tracks().iter().map(Cutter::new).collect();
     for warning in source.warnings() {
         tracing::warn!(stream = %stream.name(), "{warning}");
     }
@@ -127,14 +127,14 @@ fn play(
                 return Err(failure);
             }
         };
-        if !sleep_until(pace.due(frame.time), stopped) {
+        if !sleep_until(pace.due(frame.decode_time), stopped) {
             return Ok(());
         }
-        if pace.catch_up(frame.time, Instant::now()) {
+        if pace.catch_up(frame.decode_time, Instant::now()) {
             tracing::warn!(stream = %stream.name(), "the machine stood still; going on from here");
             announce(&pace);
         }
-        push(&mut publisher, &codecs, &frame, &pace)?;
+        push(&mut publisher, &mut cutters, &frame, &pace)?;
     }
     tracing::info!(stream = %stream.name(), "the source came to its end");
     publisher.finish(State::Ended {
@@ -145,27 +145,21 @@ fn play(
 
 fn push(
     publisher: &mut Publisher,
-    codecs: &[Codec],
+    cutters: &mut [Cutter],
     frame: &Frame,
     pace: &Pace,
 ) -> Result<(), PublishError> {
     let place = Place {
         track: frame.track,
         time: pace.media_time(frame.time),
-        origin: pace.due(frame.time),
+        origin: pace.due(frame.decode_time),
     };
-    let mut publish = |burst: Burst| publisher.push(burst, Instant::now()).map(drop);
-    match codecs.get(frame.track) {
-        Some(Codec::H264) => {
-            let nals = annexb::nals(&frame.data);
-            burst::video(nals, frame.data.len(), frame.keyframe, place).map_or(Ok(()), publish)
-        }
-        Some(codec) => burst::audio(*codec, &frame.data, place).try_for_each(&mut publish),
-        None => Err(PublishError::NoSuchTrack {
-            track: frame.track,
-            tracks: codecs.len(),
-        }),
+    let mut bursts = Vec::new();
+    cutters[frame.track].cut(&frame.data, frame.keyframe, place, &mut bursts);
+    for burst in bursts {
+        publisher.push(burst, Instant::now())?;
     }
+    Ok(())
 }
 
 /// Sleeps; false if the sources are to stop.
@@ -251,6 +245,7 @@ impl fmt::Display for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use glassline_media::Codec;
 
     #[test]
     fn a_stall_of_the_machine_becomes_a_pause_of_the_stream() {

@@ -124,6 +124,8 @@ fn section(index: usize, kind: Kind, parameters: &OfferParameters) -> MediaDescr
     let offered: &[Offered] = match kind {
         Kind::Video => &VIDEO,
         Kind::Audio => &AUDIO,
+        // No browser takes text beside pictures.
+        Kind::Text => &[],
     };
     let (port, connection) = default_destination(&parameters.candidates);
     let mut attributes = Attributes::default();

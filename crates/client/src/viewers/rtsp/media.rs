@@ -44,6 +44,7 @@ impl Media {
             let wanted = match kind {
                 glassline_media::Kind::Video => kinds.video,
                 glassline_media::Kind::Audio => kinds.audio,
+                glassline_media::Kind::Text => false,
             };
             if !wanted || media.back_channel {
                 continue;

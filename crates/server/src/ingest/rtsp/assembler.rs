@@ -6,7 +6,7 @@ use glassline_rtp::h264::{self, AccessUnit, Depacketiser};
 use glassline_rtp::{SequenceExtender, TimestampExtender};
 
 use super::source_clock::SourceClock;
-use crate::ingest::burst::{self, Place};
+use crate::ingest::burst::{Cutter, Place};
 
 /// Access units under way at once: the one being put together and a few whose
 /// packets are lost.
@@ -41,7 +41,7 @@ pub(super) struct Assembler {
 #[derive(Debug)]
 enum Lane {
     Video(Box<Video>),
-    Audio(Codec),
+    Audio(Cutter),
 }
 
 #[derive(Debug)]
@@ -52,6 +52,7 @@ struct Video {
     arrivals: VecDeque<(i64, Instant)>,
     sps: Vec<u8>,
     pps: Vec<u8>,
+    cutter: Cutter,
 }
 
 impl Assembler {
@@ -77,7 +78,7 @@ impl Assembler {
     pub(super) fn push(&mut self, packet: &Packet<'_>, out: &mut Vec<Burst>) {
         match self.lanes.get_mut(packet.track) {
             None => {}
-            Some(Lane::Audio(codec)) => {
+            Some(Lane::Audio(cutter)) => {
                 let time = self
                     .clock
                     .time(packet.track, packet.timestamp, packet.received);
@@ -86,11 +87,11 @@ impl Assembler {
                     time,
                     origin: packet.received,
                 };
-                out.extend(burst::audio(*codec, packet.payload, place));
+                cutter.cut(packet.payload, true, place, out);
             }
             Some(Lane::Video(video)) => {
                 video.push(packet);
-                while let Some(mut unit) = video.depacketiser.poll() {
+                while let Some(unit) = video.depacketiser.poll() {
                     let (ticks, received) = video.arrival(&unit, packet);
                     let place = Place {
                         track: packet.track,
@@ -98,7 +99,7 @@ impl Assembler {
                         origin: received,
                     };
                     let parameters = &mut self.tracks[packet.track].video;
-                    out.extend(video.burst(&mut unit, place));
+                    video.cut(&unit, place, out);
                     if parameters.sps.is_empty() && !video.sps.is_empty() {
                         parameters.sps.clone_from(&video.sps);
                         parameters.pps.clone_from(&video.pps);
@@ -123,8 +124,9 @@ impl Lane {
                 arrivals: VecDeque::new(),
                 sps: track.video.sps.clone(),
                 pps: track.video.pps.clone(),
+                cutter: Cutter::new(track),
             })),
-            codec => Self::Audio(codec),
+            _ => Self::Audio(Cutter::new(track)),
         }
     }
 }
@@ -168,7 +170,7 @@ impl Video {
         (ticks, packet.received)
     }
 
-    fn burst(&mut self, unit: &mut AccessUnit, place: Place) -> Option<Burst> {
+    fn cut(&mut self, unit: &AccessUnit, place: Place, out: &mut Vec<Burst>) {
         if let Some(sps) = unit.find(h264::nal::SPS) {
             self.sps = sps.to_vec();
         }
@@ -178,14 +180,17 @@ impl Video {
         let known = !self.sps.is_empty() && !self.pps.is_empty();
         let complete = unit.has_parameter_sets();
         let keyframe = unit.keyframe && (complete || known);
-        let bytes = unit.data.len();
         if !keyframe || complete {
-            return burst::video(unit.nals(), bytes, keyframe, place);
+            return self.cutter.cut(&unit.data, keyframe, place, out);
         }
         // Those it has itself come again behind ours, which are the same.
-        let sets = [self.sps.as_slice(), self.pps.as_slice()];
-        let bytes = bytes + self.sps.len() + self.pps.len();
-        burst::video(sets.into_iter().chain(unit.nals()), bytes, true, place)
+        let mut whole = Vec::with_capacity(unit.data.len() + self.sps.len() + self.pps.len() + 8);
+        for set in [&self.sps, &self.pps] {
+            whole.extend_from_slice(&[0, 0, 0, 1]);
+            whole.extend_from_slice(set);
+        }
+        whole.extend_from_slice(&unit.data);
+        self.cutter.cut(&whole, true, place, out);
     }
 }
 

@@ -105,6 +105,7 @@ fn choose(session: &Session<Described>) -> (Vec<Chosen>, Vec<String>) {
         let place = match track.kind() {
             Kind::Video => &mut picture,
             Kind::Audio => &mut sound,
+            Kind::Text => continue,
         };
         if place.is_none() {
             *place = Some(Chosen { stream_id, track });
@@ -139,6 +140,7 @@ fn parameters(offered: &retina::client::Stream) -> VideoParameters {
     let (width, height) = video.pixel_dimensions();
     match video.codec_params() {
         VideoParametersCodec::H264 { sps, pps } => VideoParameters {
+            reordered: false,
             sps: sps.to_vec(),
             pps: pps.to_vec(),
             width,

@@ -1,0 +1,63 @@
+//! Which files are read, and by which reader.
+
+use std::path::Path;
+
+use crate::error::{Fault, Warnings};
+use crate::reader::Reader;
+use crate::sound::Sound;
+use crate::video::Video;
+use crate::{Data, Options};
+
+/// What a file's bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Format {
+    /// H.264 in Annex-B form.
+    H264,
+    /// Ogg.
+    Ogg,
+}
+
+/// Extensions, in lower case, and what they promise.
+const EXTENSIONS: [(&str, Format); 6] = [
+    ("h264", Format::H264),
+    ("264", Format::H264),
+    ("h26l", Format::H264),
+    ("avc", Format::H264),
+    ("ogg", Format::Ogg),
+    ("opus", Format::Ogg),
+];
+
+impl Format {
+    /// What the extension of `path` promises, in any case; `None` if nothing.
+    pub fn of(path: &Path) -> Option<Self> {
+        let extension = path.extension()?;
+        let known = EXTENSIONS
+            .iter()
+            .find(|(known, _)| extension.eq_ignore_ascii_case(known));
+        known.map(|(_, format)| *format)
+    }
+
+    /// Whether files of this format usually have pictures.
+    pub const fn has_pictures(self) -> bool {
+        matches!(self, Self::H264)
+    }
+
+    /// Every extension that is known, in lower case.
+    pub fn extensions() -> impl Iterator<Item = &'static str> {
+        EXTENSIONS.iter().map(|(extension, _)| *extension)
+    }
+
+    /// Reads a file through once.
+    pub(crate) fn open(
+        self,
+        data: Box<dyn Data>,
+        options: &Options,
+        warnings: &mut Warnings,
+    ) -> Result<Box<dyn Reader>, Fault> {
+        Ok(match self {
+            Self::H264 => Box::new(Video::open(data, options.fps, warnings)?),
+            Self::Ogg => Box::new(Sound::open(data, warnings)?),
+        })
+    }
+}
