@@ -34,5 +34,7 @@ pub use bind::{BindError, port_is_free};
 pub use descriptors::raise_descriptor_limit;
 pub use process::{open_fds, process_cpu, rss_bytes, thread_cpu};
 pub use receive::{DATAGRAM_BYTES_MAX, Datagram, ReceiveBatch};
-pub use send::{SEGMENTED_BYTES_MAX, SEGMENTS_MAX, SendError, Sent, Transmit};
+pub use send::{
+    PathError, PathErrorKind, SEGMENTED_BYTES_MAX, SEGMENTS_MAX, SendError, Sent, Transmit,
+};
 pub use socket::{Options, UdpSocket, gso_supported};

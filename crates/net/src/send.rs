@@ -68,6 +68,29 @@ pub struct Sent {
     pub stopped: Option<SendError>,
 }
 
+/// What a router or a peer answered to a datagram that was sent (ICMP).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathError {
+    /// Where that datagram went.
+    pub destination: SocketAddr,
+    /// What was answered.
+    pub kind: PathErrorKind,
+}
+
+/// What an ICMP message says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PathErrorKind {
+    /// Nobody listens on the port.
+    Refused,
+    /// No way leads there, or somebody on the way forbids it.
+    Unreachable,
+    /// The datagram was larger than the path takes.
+    TooLarge,
+    /// Anything else.
+    Other,
+}
+
 /// Why the kernel did not take a datagram.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

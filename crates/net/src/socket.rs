@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::send::{Cursor, Message};
-use crate::{BindError, ReceiveBatch, SendError, Sent, Transmit, sys};
+use crate::{BindError, PathError, ReceiveBatch, SendError, Sent, Transmit, sys};
 
 /// Messages handed over in one `sendmmsg`: beyond about 16 the gain is gone,
 /// and the arrays live on the stack.
@@ -36,6 +36,10 @@ pub struct Options {
     /// can: receive into [`ReceiveBatch::for_coalescing`]. On loopback this spares
     /// the *sender* the work of cutting them, so it has no place in a measurement.
     pub coalescing: bool,
+    /// Let the kernel keep what routers and peers answer (`IP_RECVERR`): "port
+    /// unreachable" and the like are read with [`UdpSocket::take_path_error`].
+    /// Without it an unconnected socket never hears of them.
+    pub path_errors: bool,
 }
 
 impl Default for Options {
@@ -47,6 +51,7 @@ impl Default for Options {
             segmentation: true,
             receive_timestamps: false,
             coalescing: false,
+            path_errors: false,
         }
     }
 }
@@ -60,6 +65,7 @@ pub struct UdpSocket {
     socket: StdSocket,
     local: SocketAddr,
     offload: AtomicBool,
+    path_errors: bool,
 }
 
 impl UdpSocket {
@@ -75,6 +81,7 @@ impl UdpSocket {
             socket,
             local,
             offload: AtomicBool::new(options.segmentation && offload_works()),
+            path_errors: options.path_errors,
         })
     }
 
@@ -113,6 +120,24 @@ impl UdpSocket {
         }
     }
 
+    /// What the network said of an earlier datagram, if it said something and the
+    /// socket was opened to hear it. Poll tells of it as an error of the socket.
+    /// Read until `None`: what waits takes room in the receive buffer.
+    pub fn take_path_error(&self) -> Option<PathError> {
+        if !self.path_errors {
+            return None;
+        }
+        loop {
+            match sys::take_error(&self.socket) {
+                Ok(Some(error)) => return Some(error),
+                // One of our own that `send_batch` has told already.
+                Ok(None) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return None,
+            }
+        }
+    }
+
     /// Sends one datagram.
     pub fn send(&self, contents: &[u8], to: SocketAddr) -> Result<(), SendError> {
         let sent = self.send_batch(&[Transmit::new(contents, to)]);
@@ -136,6 +161,9 @@ impl UdpSocket {
         let mut refused = None;
         let mut done = Cursor::new(transmits);
         let mut bytes = 0;
+        // An answer to an earlier datagram, perhaps another peer's, fails the next
+        // call that comes along, once.
+        let mut told = !self.path_errors;
         let stopped = loop {
             let segmented = |cursor: &Cursor<'_>| offload && refused != Some(cursor.index);
             let mut ahead = done;
@@ -146,12 +174,14 @@ impl UdpSocket {
             let messages = std::iter::from_fn(|| ahead.advance(segmented(&ahead)));
             match sys::send(&self.socket, self.local.is_ipv6(), messages) {
                 Ok(accepted) => {
+                    told = !self.path_errors;
                     for _ in 0..accepted {
                         let message = done.advance(segmented(&done));
                         bytes += message.map_or(0, |message| message.contents.len());
                     }
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if !told && sys::may_be_of_another(&error) => told = true,
                 Err(error) if first.segment_size > 0 && sys::is_offload_refused(&error) => {
                     // EIO: this route's interface computes no checksums, so it
                     // will refuse the next time too. EINVAL and EMSGSIZE may be

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crate::Options;
 use crate::receive::{ReceiveBatch, Slot};
-use crate::send::Message;
+use crate::send::{Message, PathError, PathErrorKind};
 use crate::socket::MESSAGES_MAX;
 
 /// Opens a non-blocking socket, sets its options and binds it.
@@ -39,6 +39,13 @@ pub(crate) fn bind(address: SocketAddr, options: &Options) -> io::Result<UdpSock
     }
     if address.is_ipv6() {
         set(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 0)?;
+    }
+    if options.path_errors {
+        // An IPv6 socket may serve IPv4 too, whose errors have an option of their own.
+        if address.is_ipv6() {
+            set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1)?;
+        }
+        set(fd, libc::IPPROTO_IP, libc::IP_RECVERR, 1)?;
     }
     if address.ip().is_unspecified() {
         match family {
@@ -183,6 +190,83 @@ pub(crate) fn receive(socket: &UdpSocket, batch: &mut ReceiveBatch) -> io::Resul
         slot.len = slot.len.min(batch.buffer_bytes);
     }
     Ok(filled)
+}
+
+/// `recvmsg` of the error queue: the next answer of the network, `Ok(None)` for an
+/// entry of this machine's own, `WouldBlock` if none waits.
+pub(crate) fn take_error(socket: &UdpSocket) -> io::Result<Option<PathError>> {
+    let mut name = MaybeUninit::<libc::sockaddr_storage>::zeroed();
+    let mut control = Control::EMPTY;
+    let mut header = libc::mmsghdr {
+        msg_hdr: empty_header(),
+        msg_len: 0,
+    };
+    header.msg_hdr.msg_name = name.as_mut_ptr().cast();
+    header.msg_hdr.msg_namelen = socklen::<libc::sockaddr_storage>();
+    header.msg_hdr.msg_control = (&raw mut control).cast();
+    header.msg_hdr.msg_controllen = size_of::<Control>();
+    let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
+    // SAFETY: name and control buffer have their true sizes and outlive the call;
+    // without parts the kernel writes no contents.
+    let read = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut header.msg_hdr, flags) };
+    if read < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: `recvmsg` filled this header, and what it points to is still there.
+    let destination = unsafe { read_slot(&header) }.source;
+    let mut found = None;
+    // SAFETY: the control buffer is as the kernel left it, so the macros walk
+    // within it; the payload is read unaligned and only if type and length fit.
+    unsafe {
+        let mut control = libc::CMSG_FIRSTHDR(&raw const header.msg_hdr);
+        while let Some(head) = control.as_ref() {
+            if matches!(
+                (head.cmsg_level, head.cmsg_type),
+                (libc::IPPROTO_IP, libc::IP_RECVERR) | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR)
+            ) && head.cmsg_len >= control_len::<libc::sock_extended_err>()
+            {
+                let error: libc::sock_extended_err =
+                    ptr::read_unaligned(libc::CMSG_DATA(control).cast());
+                found = Some(error);
+            }
+            control = libc::CMSG_NXTHDR(&raw const header.msg_hdr, control);
+        }
+    }
+    let from_network = |error: &libc::sock_extended_err| {
+        matches!(
+            error.ee_origin,
+            libc::SO_EE_ORIGIN_ICMP | libc::SO_EE_ORIGIN_ICMP6
+        )
+    };
+    Ok(found.filter(from_network).map(|error| PathError {
+        destination,
+        kind: match libc::c_int::try_from(error.ee_errno).unwrap_or(0) {
+            libc::ECONNREFUSED => PathErrorKind::Refused,
+            libc::EHOSTUNREACH | libc::ENETUNREACH | libc::EACCES => PathErrorKind::Unreachable,
+            libc::EMSGSIZE => PathErrorKind::TooLarge,
+            _ => PathErrorKind::Other,
+        },
+    }))
+}
+
+/// Whether an error may be the answer to a datagram sent earlier.
+pub(crate) fn may_be_of_another(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error(),
+        Some(
+            libc::ECONNREFUSED
+                | libc::EHOSTUNREACH
+                | libc::ENETUNREACH
+                | libc::EHOSTDOWN
+                | libc::ENONET
+                | libc::EACCES
+                | libc::EPERM
+                | libc::EMSGSIZE
+                | libc::EPROTO
+                | libc::ENOPROTOOPT
+                | libc::EOPNOTSUPP
+        )
+    )
 }
 
 /// What the kernel wrote behind `header`.

@@ -73,6 +73,14 @@ pub(crate) fn receive(socket: &UdpSocket, batch: &mut ReceiveBatch) -> io::Resul
     Ok(filled)
 }
 
+pub(crate) fn take_error(_: &UdpSocket) -> io::Result<Option<crate::PathError>> {
+    Err(io::ErrorKind::WouldBlock.into())
+}
+
+pub(crate) fn may_be_of_another(_: &io::Error) -> bool {
+    false
+}
+
 pub(crate) fn is_no_buffers(_: &io::Error) -> bool {
     false
 }

@@ -1,9 +1,9 @@
 //! What the kernel refuses, on paths that loopback is not: in a network namespace
 //! of its own, which a test can make narrow or slow without harm to the machine.
 //!
-//! Each test runs this binary again inside `unshare --net`, where one of the
-//! ignored tests below does the work. Without the right to make namespaces, or
-//! without `ip` and `tc`, it is skipped by name.
+//! Each test runs itself again inside `unshare --net`, and there does the work.
+//! Without the right to make namespaces, or without `ip` and `tc`, it is skipped
+//! by name.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
@@ -18,8 +18,12 @@ use crate::source::{AUDIO, Film, Source};
 /// Says that the namespace is ours to spoil.
 const INSIDE: &str = "GLASSLINE_TEST_NAMESPACE";
 
-/// Runs the ignored test `name` of this module in a namespace of its own.
-fn in_a_namespace(name: &str) {
+/// Runs `body`, the whole of the test `name` of this module, in a namespace of its
+/// own: this very test, run again in there.
+fn in_a_namespace(name: &str, body: fn()) {
+    if std::env::var_os(INSIDE).is_some() {
+        return body();
+    }
     let Some(unshare) = namespace() else {
         eprintln!("skipped {name}: no right to make network namespaces here");
         return;
@@ -35,7 +39,7 @@ fn in_a_namespace(name: &str) {
     let output = Command::new("unshare")
         .args(unshare)
         .arg(program)
-        .args(["--exact", &test, "--ignored", "--nocapture"])
+        .args(["--exact", &test, "--nocapture"])
         .env(INSIDE, "1")
         .output()
         .expect("unshare ran before");
@@ -117,11 +121,12 @@ fn overruns() -> u64 {
 /// lone datagrams itself.
 #[test]
 fn a_path_narrower_than_our_packets_is_served_whole() {
-    in_a_namespace("narrow_path");
+    in_a_namespace(
+        "a_path_narrower_than_our_packets_is_served_whole",
+        narrow_path,
+    );
 }
 
-#[test]
-#[ignore = "run in a namespace by the test above"]
 fn narrow_path() {
     network("ip link set lo up");
     network("ip route add local 127.0.0.2 dev lo mtu 900 table local");
@@ -160,15 +165,34 @@ fn narrow_path() {
     }
 }
 
+/// A viewer whose program died: its machine answers every datagram, which is
+/// counted and costs the others nothing.
+#[test]
+fn a_closed_port_is_counted_and_harms_nobody() {
+    let running = Running::start(1);
+    let _source = Source::start(&running.stream(), Film::default());
+    let mut gone = Peer::answered(&running);
+    gone.await_media();
+    let mut peers = vec![Peer::answered(&running)];
+    peers[0].await_media();
+    drop(gone);
+    peer::live(&mut peers, Duration::from_secs(2));
+    assert!(reason(&running, "peer_refused") > 0, "nobody told");
+    assert!(
+        missing(&peers[0]) <= overruns(),
+        "{} missing",
+        missing(&peers[0])
+    );
+    assert_eq!(running.total("send_abandoned_datagrams_total"), 0);
+}
+
 /// An interface that takes 64 Mbit/s, and three viewers who are sent 58 each: the
 /// socket's buffer fills, and what it did not take waits its turn.
 #[test]
 fn a_burst_larger_than_the_socket_is_finished() {
-    in_a_namespace("slow_interface");
+    in_a_namespace("a_burst_larger_than_the_socket_is_finished", slow_interface);
 }
 
-#[test]
-#[ignore = "run in a namespace by the test above"]
 fn slow_interface() {
     network("ip link set lo up");
     let slow = "tc qdisc add dev lo root tbf rate 64mbit burst 256kb limit 100mb";

@@ -2,6 +2,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Instant;
 
 use super::*;
+use crate::PathErrorKind;
 
 fn open(ip: impl Into<IpAddr>) -> Option<UdpSocket> {
     open_with(ip, &Options::default())
@@ -345,4 +346,40 @@ fn coalesced_datagrams_tell_their_size() {
         }
     }
     assert_eq!(received, contents);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_closed_port_is_told_and_costs_nobody_else_a_datagram() {
+    for ip in [
+        IpAddr::from(Ipv4Addr::LOCALHOST),
+        Ipv6Addr::LOCALHOST.into(),
+    ] {
+        let options = Options {
+            path_errors: true,
+            ..Options::default()
+        };
+        let Some(sender) = open_with(ip, &options) else {
+            continue;
+        };
+        let receiver = open(ip).expect("the family is there");
+        let gone = open(ip).expect("the family is there").local_addr();
+        for number in 0..20u8 {
+            sender.send(&[number], gone).expect("nobody knows yet");
+            sender
+                .send(&[number], receiver.local_addr())
+                .expect("another's trouble");
+        }
+        assert_eq!(collect(&receiver, 20).len(), 20, "{ip}");
+        let mut told = 0;
+        while let Some(error) = sender.take_path_error() {
+            assert_eq!(
+                (error.destination, error.kind),
+                (gone, PathErrorKind::Refused)
+            );
+            told += 1;
+        }
+        assert!(told > 0, "{ip}: no answer from loopback");
+        assert_eq!(receiver.take_path_error(), None);
+    }
 }

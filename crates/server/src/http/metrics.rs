@@ -169,7 +169,7 @@ fn shards(app: &App, text: &mut String) {
         (
             "send_abandoned_datagrams_total",
             "Datagrams given up because the kernel will never take them.",
-            |c| &c.send_errors,
+            |c| &c.abandoned,
         ),
         (
             "commands_refused_total",

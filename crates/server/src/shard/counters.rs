@@ -40,16 +40,16 @@ pub struct Counters {
     /// Datagrams that a session refused: malformed, replayed, not authentic.
     pub refused: Counter,
     /// Datagrams given up because the kernel will never take them.
-    pub send_errors: Counter,
+    pub abandoned: Counter,
     /// Times that the socket's send buffer was full (`EAGAIN`); what was left waited.
     pub socket_full: Counter,
     /// Times that the interface's queue was full (`ENOBUFS`); what was left waited.
     pub interface_full: Counter,
-    /// Times that a peer's closed port (ICMP) was told instead of sending; tried again.
+    /// Answers from the network (ICMP) that a viewer's port is closed.
     pub peer_refused: Counter,
-    /// Times that a datagram was larger than the path allows (`EMSGSIZE`).
+    /// Times that a datagram was larger than the path allows (`EMSGSIZE`, ICMP).
     pub too_large: Counter,
-    /// Times that there was no route to the viewer.
+    /// Times that there was no route to the viewer, here or on the way (ICMP).
     pub unreachable: Counter,
     /// Times that the kernel refused for any other reason.
     pub unsendable: Counter,

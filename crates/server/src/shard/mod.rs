@@ -172,6 +172,7 @@ impl Shards {
             reuse_port: true,
             receive_buffer: Some(RECEIVE_BUFFER_BYTES),
             send_buffer: Some(SEND_BUFFER_BYTES),
+            path_errors: true,
             ..Options::default()
         };
         let first = UdpSocket::bind(address, &options)?;

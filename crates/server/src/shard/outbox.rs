@@ -195,7 +195,7 @@ impl<S: Sink> Outbox<S> {
                         start: run.start + offset,
                         ..run
                     };
-                    self.counters.send_errors.add(left.datagrams());
+                    self.counters.abandoned.add(left.datagrams());
                     next += 1;
                     (offset, repeated) = (0, false);
                 }
@@ -237,7 +237,7 @@ impl<S: Sink> Outbox<S> {
                 }
                 Remedy::Repeat | Remedy::GiveUp => {
                     let left = waiting.bytes.len().div_ceil(waiting.segment.max(1));
-                    self.counters.send_errors.add(left as u64);
+                    self.counters.abandoned.add(left as u64);
                     repeated = false;
                     continue;
                 }
@@ -571,26 +571,23 @@ mod tests {
         let (outbox, counters) = after(vec![SendError::Refused]);
         assert_eq!(*outbox.socket.taken.borrow(), [1, 2, 3]);
         assert_eq!(
-            (counters.peer_refused.get(), counters.send_errors.get()),
+            (counters.peer_refused.get(), counters.abandoned.get()),
             (1, 0)
         );
         // One that persists costs its own datagram, not the others.
         let (outbox, counters) = after(vec![SendError::Refused, SendError::Refused]);
         assert_eq!(*outbox.socket.taken.borrow(), [2, 3]);
         assert_eq!(
-            (counters.peer_refused.get(), counters.send_errors.get()),
+            (counters.peer_refused.get(), counters.abandoned.get()),
             (2, 1)
         );
         let (outbox, counters) = after(vec![SendError::TooLarge]);
         assert_eq!(*outbox.socket.taken.borrow(), [2, 3]);
-        assert_eq!(
-            (counters.too_large.get(), counters.send_errors.get()),
-            (1, 1)
-        );
+        assert_eq!((counters.too_large.get(), counters.abandoned.get()), (1, 1));
         let (outbox, counters) = after(vec![SendError::Unreachable]);
         assert_eq!(*outbox.socket.taken.borrow(), [2, 3]);
         assert_eq!(
-            (counters.unreachable.get(), counters.send_errors.get()),
+            (counters.unreachable.get(), counters.abandoned.get()),
             (1, 1)
         );
     }

@@ -11,8 +11,9 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use glassline_media::Burst;
-use glassline_net::{ReceiveBatch, UdpSocket};
+use glassline_net::{PathErrorKind, ReceiveBatch, UdpSocket};
 use glassline_webrtc::stun_username;
+use mio::event::Event;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 
@@ -135,6 +136,10 @@ impl Worker {
             }
             // Media first: it is what is measured, and one wake-up brings it.
             self.bell.hush();
+            let is_error = |event: &Event| event.token() == SOCKET && event.is_error();
+            if events.iter().any(is_error) {
+                self.hear_path_errors();
+            }
             self.publish();
             self.obey();
             self.receive(&mut batch);
@@ -301,9 +306,11 @@ impl Worker {
                 Ok(0) => return,
                 Ok(_) => {}
                 Err(error) => {
-                    // An ICMP answer to an earlier datagram shows up here, too.
+                    // An answer to an earlier datagram shows up here, too; what waits
+                    // behind it is not told of again.
                     tracing::debug!(%error, shard = self.index, "receive");
-                    return;
+                    self.hear_path_errors();
+                    continue;
                 }
             }
             let now = Instant::now();
@@ -323,6 +330,21 @@ impl Worker {
         }
         // More may wait; an edge-triggered poll would not tell again.
         self.bell.ring();
+    }
+
+    /// Counts what the network answered. Nothing else comes of it: anybody could
+    /// forge it, and a viewer that is gone is silent soon enough.
+    fn hear_path_errors(&self) {
+        while let Some(error) = self.outbox.socket().take_path_error() {
+            let counter = match error.kind {
+                PathErrorKind::Refused => &self.counters.peer_refused,
+                PathErrorKind::Unreachable => &self.counters.unreachable,
+                PathErrorKind::TooLarge => &self.counters.too_large,
+                _ => &self.counters.unsendable,
+            };
+            counter.add(1);
+            tracing::trace!(destination = %error.destination, kind = ?error.kind, "answered");
+        }
     }
 
     /// Our address as viewers know it.
