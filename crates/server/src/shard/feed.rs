@@ -114,7 +114,8 @@ impl Feed {
                 .get(burst.track)
                 .is_some_and(|track| track.kind() == Kind::Audio)
         };
-        for burst in std::mem::take(&mut self.arrived) {
+        let mut arrived = std::mem::take(&mut self.arrived);
+        for burst in arrived.drain(..) {
             if burst.track == accounted {
                 let delay = now.saturating_duration_since(burst.stamps.published);
                 let mut stages = self.stages.lock().unwrap_or_else(PoisonError::into_inner);
@@ -131,6 +132,7 @@ impl Feed {
                 self.release(out);
             }
         }
+        self.arrived = arrived;
         if self.held_until.is_none_or(|until| until <= now) {
             self.release(out);
         }

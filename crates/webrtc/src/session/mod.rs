@@ -180,6 +180,7 @@ impl Session {
     /// When [`handle_timeout`](Self::handle_timeout) is due; `None` once closed.
     pub fn poll_timeout(&mut self) -> Option<Instant> {
         if let Some(known) = self.timeout {
+            debug_assert_eq!(known, self.earliest_timeout(), "a deadline moved unseen");
             return known;
         }
         let found = self.earliest_timeout();
@@ -415,12 +416,6 @@ impl Session {
     /// What we receive; empty before the answer.
     pub fn receivers(&self) -> &[Receiver] {
         &self.receivers
-    }
-
-    /// One of the receivers, to take what it gave up.
-    pub fn receiver_mut(&mut self, receiver: usize) -> Option<&mut Receiver> {
-        self.timeout = None;
-        self.receivers.get_mut(receiver)
     }
 
     /// Packets of a receiver given up since the last call: time to ask for a
