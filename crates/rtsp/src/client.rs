@@ -20,6 +20,7 @@ use url::Url;
 use crate::auth::User;
 use crate::interleaved::{Demultiplexer, Item, Reader};
 use crate::message::{Limits, Method};
+use crate::output::Output;
 use crate::range::Range;
 use crate::rtp_info::RtpInfo;
 use crate::sdp::Description;
@@ -28,13 +29,11 @@ use crate::transport::Transport;
 mod closed;
 mod core;
 mod exchange;
-mod output;
 
 pub use closed::Closed;
 
 use self::core::{Core, State, Wanted};
 use exchange::Exchange;
-use output::Output;
 
 /// How a client behaves.
 #[derive(Clone, Debug)]

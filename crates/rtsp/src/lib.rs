@@ -31,9 +31,11 @@ pub mod auth;
 pub mod client;
 pub mod interleaved;
 pub mod message;
+mod output;
 pub mod range;
 pub mod rtp_info;
 pub mod sdp;
+pub mod server;
 pub mod session;
 pub mod transport;
 

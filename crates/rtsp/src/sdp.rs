@@ -8,8 +8,10 @@ use glassline_media::Kind;
 use thiserror::Error;
 
 mod formats;
+mod presentation;
 
 pub use formats::Format;
+pub use presentation::{Presentation, Section, control, payload_type};
 
 /// A presentation.
 #[derive(Clone, Debug, Default, PartialEq)]

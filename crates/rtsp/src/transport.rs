@@ -1,6 +1,7 @@
 //! The `Transport` header (RFC 2326 §12.39).
 
 use std::fmt;
+use std::net::IpAddr;
 
 use glassline_media::Ssrc;
 
@@ -71,6 +72,17 @@ pub enum Mode {
     Play,
     /// From client to server; `RECEIVE` of older clients is the same.
     Record,
+}
+
+/// A multicast group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Its address.
+    pub address: IpAddr,
+    /// Of RTP and RTCP.
+    pub ports: (u16, u16),
+    /// Hops.
+    pub ttl: u8,
 }
 
 /// Ways that are read; further ones of a list are ignored.

@@ -2,10 +2,10 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use super::exchange::Exchange;
-use super::output::Output;
 use super::{Closed, Config, Event, Way};
 use crate::auth::{Authorizer, Challenge, User};
 use crate::message::{Message, Method, Request, Response, Status};
+use crate::output::Output;
 use crate::range::Range;
 use crate::rtp_info;
 use crate::sdp::Description;

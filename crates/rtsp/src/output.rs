@@ -2,7 +2,7 @@ use crate::interleaved;
 
 /// Bytes that wait for the socket.
 #[derive(Debug, Default)]
-pub(super) struct Output {
+pub(crate) struct Output {
     buffer: Vec<u8>,
     sent: usize,
 }
@@ -12,11 +12,11 @@ pub(super) struct Output {
 const WAITING_BYTES_MAX: usize = 64 << 10;
 
 impl Output {
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.buffer[self.sent..]
     }
 
-    pub(super) fn advance(&mut self, count: usize) {
+    pub(crate) fn advance(&mut self, count: usize) {
         self.sent = (self.sent + count).min(self.buffer.len());
         if self.sent == self.buffer.len() {
             self.buffer.clear();
@@ -25,7 +25,7 @@ impl Output {
     }
 
     /// Appends what `write` writes; false, and nothing, if too much waits.
-    pub(super) fn push(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> bool {
+    pub(crate) fn push(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> bool {
         if self.bytes().len() > WAITING_BYTES_MAX {
             return false;
         }
@@ -35,7 +35,7 @@ impl Output {
         true
     }
 
-    pub(super) fn push_frame(&mut self, channel: u8, payload: &[u8]) -> bool {
+    pub(crate) fn push_frame(&mut self, channel: u8, payload: &[u8]) -> bool {
         let mut fits = true;
         let taken = self.push(|out| fits = interleaved::write_frame(out, channel, payload));
         taken && fits
