@@ -1,19 +1,15 @@
 //! Sessions in memory, in virtual time, with what their viewers send at hand.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use glassline_media::{Codec, Track, VideoParameters, WallClock};
 use glassline_net::{Sent, Transmit};
 use glassline_webrtc::demux::is_rtcp;
-use glassline_webrtc::{
-    AcceptConfig, Certificate, DatagramKind, DialConfig, Kinds, ReceiveMode, Secrets, Session,
-    classify,
-};
+use glassline_webrtc::{Certificate, DatagramKind, Session, classify};
 
 use crate::counters::Counters;
 use crate::outbox::{Outbox, Route, Sink};
+use crate::pair::{CLIENT, SERVER, pair};
 
 /// Enough that what is done once per burst is spread as on a busy shard.
 pub(crate) const SESSIONS: usize = 64;
@@ -61,14 +57,6 @@ pub(crate) struct Lab {
     payloads: Vec<Vec<u8>>,
     scratch: Vec<u8>,
     timestamp: u32,
-}
-
-const SERVER: SocketAddr = address(1, 8189);
-const CLIENT: SocketAddr = address(2, 40_000);
-
-const fn address(last: u8, port: u16) -> SocketAddr {
-    use std::net::{IpAddr, Ipv4Addr};
-    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, last)), port)
 }
 
 const ROUTE: Route = Route {
@@ -206,48 +194,16 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Ends {
     fn connected(
-        [ours, theirs]: &[Arc<Certificate>; 2],
+        certificates: &[Arc<Certificate>; 2],
         number: usize,
         start: Instant,
     ) -> Result<Self, String> {
-        let wall = WallClock::new(start, Duration::from_secs(1_700_000_000));
-        let secrets = |end: u8| {
-            let mut seed = [end; 32];
-            seed[..8].copy_from_slice(&number.to_be_bytes());
-            Secrets::expand(&seed)
-        };
-        let dialled = DialConfig {
-            certificate: Arc::clone(theirs),
-            local: vec![CLIENT],
-            secrets: secrets(1),
-            wall,
-            receive: Kinds::ALL,
-            mode: ReceiveMode::CountOnly,
-        };
-        let (client, offer) = Session::dial(dialled, start);
-        let tracks = [
-            Track::h264(VideoParameters {
-                sps: vec![0x67, 0x42, 0xc0, 0x1f, 0xda],
-                ..VideoParameters::default()
-            }),
-            Track::audio(Codec::Opus, 2),
-        ];
-        let accepted = AcceptConfig {
-            certificate: Arc::clone(ours),
-            local: vec![SERVER],
-            secrets: secrets(2),
-            wall,
-            tracks: &tracks,
-        };
-        let (server, answer) =
-            Session::accept(accepted, &offer, start).map_err(|error| error.to_string())?;
+        let (server, client) = pair(certificates, number, start)?;
         let mut ends = Self {
             server,
             client,
             waiting: Default::default(),
         };
-        let answered = ends.client.set_answer(&answer, start);
-        answered.map_err(|error| error.to_string())?;
         for step in 0..100 {
             ends.exchange(start + HANDSHAKE * step / 100, false);
         }

@@ -44,6 +44,8 @@ mod counters;
 #[expect(dead_code, reason = "the server uses more of it")]
 #[cfg_attr(test, expect(unused_imports, reason = "its tests run in the server"))]
 mod outbox;
+#[path = "../pair.rs"]
+mod pair;
 
 use std::process::ExitCode;
 

@@ -29,6 +29,8 @@ mod server;
 mod guest;
 #[path = "../../tests/http.rs"]
 mod http;
+#[path = "../pair.rs"]
+mod pair;
 #[path = "../../tests/peers.rs"]
 #[expect(dead_code, reason = "shared with the tests, which use more of it")]
 mod peers;

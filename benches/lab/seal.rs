@@ -6,15 +6,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_lab::floor::{HEADER_BYTES, Sealer, TAG_BYTES};
-use glassline_media::{Codec, Track, VideoParameters, WallClock};
 use glassline_net::{Options, Transmit, UdpSocket, gso_supported, thread_cpu};
 use glassline_webrtc::srtp::Profile;
-use glassline_webrtc::{
-    AcceptConfig, Certificate, DialConfig, Event, Kinds, ReceiveMode, Secrets, Session,
-};
+use glassline_webrtc::{Certificate, Event, Session};
 use serde_json::json;
 
 use crate::machine;
+use crate::pair::{CLIENT, SERVER, pair};
 use crate::report::{self, Table, quantile};
 
 /// Enough viewers that no key stays in the nearest cache.
@@ -198,56 +196,19 @@ fn certificate() -> Result<Arc<Certificate>, String> {
 
 /// A serving session whose peer, in memory, has agreed on keys.
 fn connect(
-    [ours, theirs]: &[Arc<Certificate>; 2],
+    certificates: &[Arc<Certificate>; 2],
     number: usize,
 ) -> Result<(Session, Profile), String> {
     let mut now = Instant::now();
-    let wall = WallClock::new(now, Duration::from_secs(1_700_000_000));
-    let addresses = [
-        SocketAddr::from(([192, 0, 2, 1], 8189)),
-        SocketAddr::from(([192, 0, 2, 2], 40_000)),
-    ];
-    let secrets = |end: u8| {
-        let mut seed = [end; 32];
-        seed[..8].copy_from_slice(&number.to_be_bytes());
-        Secrets::expand(&seed)
-    };
-    let dialled = DialConfig {
-        certificate: Arc::clone(theirs),
-        local: vec![addresses[1]],
-        secrets: secrets(1),
-        wall,
-        receive: Kinds::ALL,
-        mode: ReceiveMode::CountOnly,
-    };
-    let (mut client, offer) = Session::dial(dialled, now);
-    let tracks = [
-        Track::h264(VideoParameters {
-            sps: vec![0x67, 0x42, 0xc0, 0x1f, 0xda],
-            ..VideoParameters::default()
-        }),
-        Track::audio(Codec::Opus, 2),
-    ];
-    let accepted = AcceptConfig {
-        certificate: Arc::clone(ours),
-        local: vec![addresses[0]],
-        secrets: secrets(2),
-        wall,
-        tracks: &tracks,
-    };
-    let (mut server, answer) =
-        Session::accept(accepted, &offer, now).map_err(|error| error.to_string())?;
-    client
-        .set_answer(&answer, now)
-        .map_err(|error| error.to_string())?;
+    let (mut server, mut client) = pair(certificates, number, now)?;
     let mut datagram = Vec::new();
     for _ in 0..1000 {
         while server.poll_transmit(&mut datagram).is_some() {
             // Refusals repeat what the other end will say.
-            let _ = client.handle_datagram(now, addresses[0], addresses[1], &mut datagram);
+            let _ = client.handle_datagram(now, SERVER, CLIENT, &mut datagram);
         }
         while client.poll_transmit(&mut datagram).is_some() {
-            let _ = server.handle_datagram(now, addresses[1], addresses[0], &mut datagram);
+            let _ = server.handle_datagram(now, CLIENT, SERVER, &mut datagram);
         }
         while let Some(event) = server.poll_event() {
             if let Event::Connected { profile } = event {

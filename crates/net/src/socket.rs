@@ -103,8 +103,8 @@ impl UdpSocket {
     }
 
     /// Takes the datagrams that wait, up to the batch's capacity, and returns
-    /// their number: 0 if none waits. Fewer than the capacity does not mean that
-    /// no more wait.
+    /// their number: 0 if none waits. Fewer than the capacity means that no more
+    /// waited then, or that the next call will say what went wrong.
     pub fn receive_batch(&self, batch: &mut ReceiveBatch) -> io::Result<usize> {
         batch.filled = 0;
         loop {
