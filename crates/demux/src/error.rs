@@ -52,7 +52,7 @@ fn write_place(f: &mut fmt::Formatter<'_>, path: &Path, offset: Option<u64>) -> 
 #[non_exhaustive]
 pub enum Reason {
     /// No file was given.
-    #[error("no file was given; give an H.264 file (.h264), an Opus file (.ogg) or both")]
+    #[error("no file was given; known are {}", known_extensions())]
     NoInput,
     /// Two files of one kind.
     #[error("a second {0} file; a stream has at most one of video and one of audio")]
@@ -70,9 +70,7 @@ pub enum Reason {
     #[error("the file is empty")]
     Empty,
     /// The extension says nothing.
-    #[error(
-        "unknown extension; known are .h264 .264 .h26l .avc (H.264 video) and .ogg .opus (Opus audio)"
-    )]
+    #[error("unknown extension; known are {}", known_extensions())]
     UnknownExtension,
     /// The bytes are of another format than the extension says.
     #[error("this should be {expected}, but it looks like {found}")]
@@ -151,9 +149,20 @@ pub enum Reason {
     /// A packet that RFC 6716 does not allow.
     #[error("this page holds a damaged Opus packet: {0}")]
     OpusPacket(&'static str),
+    /// Bytes that the format does not allow.
+    #[error("the file is damaged here: {0}")]
+    Damaged(&'static str),
+    /// A container without a track of a known coding.
+    #[error("the file holds nothing that can be played: {0}")]
+    NothingToPlay(String),
     /// The file was longer when it was opened.
     #[error("the file has become shorter since it was opened")]
     Shrunk,
+}
+
+fn known_extensions() -> String {
+    let dotted = crate::Format::extensions().map(|extension| format!(".{extension}"));
+    dotted.collect::<Vec<_>>().join(" ")
 }
 
 /// Something a viewer may notice, though the file plays.
@@ -210,6 +219,13 @@ pub enum WarningReason {
     /// A second logical stream in an Ogg file.
     #[error("the file also holds {0}, which is not played")]
     OtherStream(&'static str),
+    /// A track that is not played, for its coding or because it is the second
+    /// of its kind.
+    #[error("a track is not played: {0}")]
+    OtherTrack(String),
+    /// The file ends earlier than it says.
+    #[error("the file is truncated; what lies behind its end is left out")]
+    Truncated,
     /// Pages are missing, so that sound is.
     #[error("Ogg pages are missing before this one; there will be silence")]
     MissingPages,

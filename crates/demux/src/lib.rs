@@ -24,6 +24,7 @@ mod frame_rate;
 mod opus;
 mod page;
 mod parameter_sets;
+mod parameters;
 mod reader;
 mod sniff;
 mod sound;
@@ -60,7 +61,7 @@ pub struct Frame {
     pub time: MediaTime,
     /// When it must be decoded, and so is sent: within a track it never falls, also
     /// from one loop to the next. Differs from `time` where pictures are presented
-    /// in another order.
+    /// in another order, and is then below zero for the first of them.
     pub decode_time: MediaTime,
     /// How long it is presented, above zero.
     pub duration: Duration,

@@ -173,6 +173,8 @@ struct Way {
     busy_ns: i64,
     /// The same, of the passes before this one.
     floor_ns: i64,
+    /// When the last one had to be decoded; `None` before the first.
+    decode_ns: Option<i64>,
     /// The rest of this pass lies behind the loop's end.
     over: bool,
 }
@@ -240,11 +242,15 @@ impl Lane {
             return;
         }
         way.busy_ns = way.busy_ns.max(shifted(unit.busy_ns));
+        // Pictures that are shown out of turn are decoded early, at the start of a
+        // pass before its time zero; where the passes join that must not fall.
+        let decode_ns = way.decode_ns.max(Some(shifted(unit.decode_ns)));
+        way.decode_ns = decode_ns;
         self.fresh = false;
         self.next = Some(Frame {
             track: self.first_track + unit.track,
             time: MediaTime::from_nanos(start),
-            decode_time: MediaTime::from_nanos(shifted(unit.decode_ns)),
+            decode_time: MediaTime::from_nanos(decode_ns.unwrap_or(start)),
             duration: duration(unit.end_ns.saturating_sub(unit.start_ns)),
             keyframe: unit.keyframe,
             data: unit.data,

@@ -1,0 +1,164 @@
+//! What SDP's `a=fmtp` says of a track, as files tell it.
+//!
+//! One function for each payload format; the text is what stands behind the
+//! payload type, in [`Track::format_parameters`](glassline_media::Track).
+
+use std::fmt::Write as _;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::page;
+
+/// AAC access units behind 13-bit sizes (RFC 3640 §3.3.6, mode `AAC-hbr`).
+///
+/// `config`: the AudioSpecificConfig of ISO/IEC 14496-3 §1.6.2.1.
+pub(crate) fn aac(config: &[u8]) -> String {
+    format!(
+        "streamtype=5;profile-level-id=1;mode=AAC-hbr;sizelength=13;indexlength=3;\
+         indexdeltalength=3;config={}",
+        hex(config)
+    )
+}
+
+/// MPEG-4 visual (RFC 6416 §7.1).
+///
+/// `headers`: from the visual object sequence up to the first picture, if they
+/// are known. Without a profile of its own the stream is Simple, level 1.
+pub(crate) fn mpeg4_visual(headers: &[u8]) -> String {
+    let profile = match headers {
+        [0, 0, 1, 0xb0, profile, ..] => *profile,
+        _ => 1,
+    };
+    let mut text = format!("profile-level-id={profile}");
+    if !headers.is_empty() {
+        text.push_str(";config=");
+        text.push_str(&hex(headers));
+    }
+    text
+}
+
+/// H.265 parameter sets, NAL units without start codes (RFC 7798 §7.1).
+pub(crate) fn h265<'a>(
+    vps: impl IntoIterator<Item = &'a [u8]>,
+    sps: impl IntoIterator<Item = &'a [u8]>,
+    pps: impl IntoIterator<Item = &'a [u8]>,
+) -> String {
+    let list = |name: &str, sets: Vec<String>| match sets.is_empty() {
+        true => None,
+        false => Some(format!("sprop-{name}={}", sets.join(","))),
+    };
+    let lists = [
+        list("vps", vps.into_iter().map(base64).collect()),
+        list("sps", sps.into_iter().map(base64).collect()),
+        list("pps", pps.into_iter().map(base64).collect()),
+    ];
+    lists.into_iter().flatten().collect::<Vec<_>>().join(";")
+}
+
+/// Vorbis (RFC 5215 §6): the identification and the setup header. `None` if they
+/// are longer than the format has room for.
+pub(crate) fn vorbis(identification: &[u8], setup: &[u8]) -> Option<String> {
+    let packed = packed_headers(identification, b"\x03vorbis\0\0\0\0\0\0\0\0\x01", setup)?;
+    Some(format!("configuration={}", base64(&packed)))
+}
+
+/// Theora (draft-barbato-avt-rtp-theora-01 §6), likewise, with the size of the
+/// picture in pixels. `sampling`: as in `YCbCr-4:2:0`.
+pub(crate) fn theora(
+    identification: &[u8],
+    setup: &[u8],
+    (width, height): (u32, u32),
+    sampling: &str,
+) -> Option<String> {
+    let packed = packed_headers(identification, b"\x81theora\0\0\0\0\0\0\0\0", setup)?;
+    Some(format!(
+        "sampling={sampling};width={width};height={height};delivery-method=inline;\
+         configuration={}",
+        base64(&packed)
+    ))
+}
+
+/// The headers of one Xiph codec as SDP carries them (RFC 5215 §3.2.1). The
+/// comments, which may hold pictures, are replaced by empty ones.
+///
+/// The identifier, which every packet repeats, is a checksum of the headers: a
+/// receiver that knows it needs no other copy.
+fn packed_headers(identification: &[u8], comments: &[u8], setup: &[u8]) -> Option<Vec<u8>> {
+    // One byte of seven bits gives each length but the last, which follows from the sum.
+    let lengths = [identification.len(), comments.len()];
+    let total = u16::try_from(lengths[0] + lengths[1] + setup.len()).ok()?;
+    let identifier = page::crc(page::crc(0, identification), setup).to_be_bytes();
+    let mut packed = vec![0, 0, 0, 1];
+    packed.extend_from_slice(&identifier[1..]);
+    packed.extend_from_slice(&total.to_be_bytes());
+    packed.push(2);
+    for length in lengths {
+        packed.push(u8::try_from(length).ok().filter(|&length| length < 128)?);
+    }
+    for header in [identification, comments, setup] {
+        packed.extend_from_slice(header);
+    }
+    Some(packed)
+}
+
+fn base64(bytes: &[u8]) -> String {
+    STANDARD.encode(bytes)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02X}");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn aac_carries_its_configuration() {
+        assert_eq!(
+            aac(&[0x11, 0x90]),
+            "streamtype=5;profile-level-id=1;mode=AAC-hbr;sizelength=13;indexlength=3;\
+             indexdeltalength=3;config=1190"
+        );
+    }
+
+    #[test]
+    fn mpeg_4_visual_names_its_profile() {
+        assert_eq!(mpeg4_visual(&[]), "profile-level-id=1");
+        assert_eq!(
+            mpeg4_visual(&[0, 0, 1, 0xb0, 0xf5, 0, 0, 1]),
+            "profile-level-id=245;config=000001B0F5000001"
+        );
+    }
+
+    #[test]
+    fn h265_lists_what_it_has() {
+        let sets: [&[u8]; 2] = [b"abc", b"def"];
+        assert_eq!(
+            h265([], sets, [b"x".as_slice()]),
+            "sprop-sps=YWJj,ZGVm;sprop-pps=eA=="
+        );
+    }
+
+    #[test]
+    fn headers_are_packed_as_rfc_5215_shows() {
+        let packed = packed_headers(b"identify", b"c", &[7; 300]).expect("they fit");
+        assert_eq!(packed[..4], [0, 0, 0, 1]);
+        assert_eq!(packed[7..12], [1, 53, 2, 8, 1]);
+        assert_eq!(&packed[12..21], b"identifyc");
+        assert_eq!(packed.len(), 21 + 300);
+        assert!(packed_headers(b"i", b"c", &[7; 65_535]).is_none());
+        assert!(packed_headers(&[7; 128], b"c", b"s").is_none());
+        let text = theora(b"i", b"s", (320, 240), "YCbCr-4:2:0").expect("they fit");
+        assert!(text.starts_with("sampling=YCbCr-4:2:0;width=320;height=240;"));
+        assert!(
+            vorbis(b"i", b"s")
+                .expect("they fit")
+                .starts_with("configuration=AAAAA")
+        );
+    }
+}
