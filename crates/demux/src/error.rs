@@ -155,6 +155,30 @@ pub enum Reason {
     /// A container without a track of a known coding.
     #[error("the file holds nothing that can be played: {0}")]
     NothingToPlay(String),
+    /// Nothing that begins like a frame.
+    #[error("no {expected} begins here, nor in the {searched} bytes after")]
+    NoFrame {
+        /// What was looked for.
+        expected: &'static str,
+        /// Bytes that were searched.
+        searched: u64,
+    },
+    /// A form of the format that no viewer could be sent.
+    #[error("this is {found}, which is not served; {instead}")]
+    Refused {
+        /// What the file holds.
+        found: &'static str,
+        /// What to do.
+        instead: &'static str,
+    },
+    /// Something changes that a track says once for all.
+    #[error("{from} becomes {to} here, which a track cannot; split the file, or encode it anew")]
+    Changes {
+        /// What it was.
+        from: String,
+        /// What it is from here on.
+        to: String,
+    },
     /// The file was longer when it was opened.
     #[error("the file has become shorter since it was opened")]
     Shrunk,
@@ -191,7 +215,10 @@ pub enum WarningReason {
     /// The last NAL unit is cut off and was left out.
     #[error("the file is truncated: it ends inside the last NAL unit, which is left out")]
     TruncatedUnit,
-    /// Bytes before the first start code, or between Ogg pages.
+    /// The last frame is cut off and was left out.
+    #[error("the file is truncated: it ends inside the frame that begins here, which is left out")]
+    TruncatedFrame,
+    /// Bytes that belong to no frame, page or NAL unit.
     #[error("{0} bytes that belong to nothing are skipped")]
     Skipped(u64),
     /// Pictures before the first keyframe.

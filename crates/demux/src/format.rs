@@ -19,7 +19,7 @@ pub enum Format {
 }
 
 /// Extensions, in lower case, and what they promise.
-const EXTENSIONS: [(&str, Format); 6] = [
+const EXTENSIONS: &[(&str, Format)] = &[
     ("h264", Format::H264),
     ("264", Format::H264),
     ("h26l", Format::H264),

@@ -15,12 +15,15 @@
 //! Sources: ITU-T H.264 (clauses 7.3, 7.4.1.2, 8.2.1, annexes B and E), RFC 3533
 //! (Ogg), RFC 7845 (Ogg/Opus), RFC 6716 §3.1 (Opus packets).
 
+mod ac3;
 mod access_unit;
+mod adts;
 pub mod annexb;
 mod data;
 mod error;
 mod format;
 mod frame_rate;
+mod mpeg_audio;
 mod opus;
 mod page;
 mod parameter_sets;

@@ -21,6 +21,16 @@ pub(crate) fn aac(config: &[u8]) -> String {
     )
 }
 
+/// AMR and AMR-WB with whole octets, as files have them (RFC 4867 §8.1).
+pub(crate) const AMR: &str = "octet-align=1";
+
+/// DV with its sound inside (RFC 6469 §3.1).
+///
+/// `encode`: a name of its list, such as `SD-VCR/525-60`.
+pub(crate) fn dv(encode: &str) -> String {
+    format!("encode={encode};audio=bundled")
+}
+
 /// MPEG-4 visual (RFC 6416 §7.1).
 ///
 /// `headers`: from the visual object sequence up to the first picture, if they
