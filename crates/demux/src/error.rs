@@ -256,6 +256,12 @@ pub enum WarningReason {
     /// Pages are missing, so that sound is.
     #[error("Ogg pages are missing before this one; there will be silence")]
     MissingPages,
+    /// Clock references that do not follow from those before.
+    #[error("the file's clock jumps here, as if two recordings were joined; it is made to run on")]
+    ClockJump,
+    /// Pictures without any that a decoder could start with.
+    #[error("no keyframe was found; viewers may see broken pictures at first")]
+    NoEntryPoint,
     /// OpusHead asks for a gain, which WebRTC has no field for.
     #[error("the file asks for a gain of {0}/256 dB, which viewers will not apply")]
     OutputGain(i16),

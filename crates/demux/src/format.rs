@@ -5,6 +5,7 @@ use std::path::Path;
 use crate::error::{Fault, Warnings};
 use crate::reader::Reader;
 use crate::sound::Sound;
+use crate::transport::Transport;
 use crate::video::Video;
 use crate::{Data, Options};
 
@@ -16,6 +17,8 @@ pub enum Format {
     H264,
     /// Ogg.
     Ogg,
+    /// An MPEG transport stream, packets of 188, 192 or 204 bytes.
+    MpegTs,
 }
 
 /// Extensions, in lower case, and what they promise.
@@ -26,6 +29,10 @@ const EXTENSIONS: &[(&str, Format)] = &[
     ("avc", Format::H264),
     ("ogg", Format::Ogg),
     ("opus", Format::Ogg),
+    ("ts", Format::MpegTs),
+    ("mts", Format::MpegTs),
+    ("m2ts", Format::MpegTs),
+    ("m2t", Format::MpegTs),
 ];
 
 impl Format {
@@ -40,7 +47,7 @@ impl Format {
 
     /// Whether files of this format usually have pictures.
     pub const fn has_pictures(self) -> bool {
-        matches!(self, Self::H264)
+        matches!(self, Self::H264 | Self::MpegTs)
     }
 
     /// Every extension that is known, in lower case.
@@ -58,6 +65,7 @@ impl Format {
         Ok(match self {
             Self::H264 => Box::new(Video::open(data, options.fps, warnings)?),
             Self::Ogg => Box::new(Sound::open(data, warnings)?),
+            Self::MpegTs => Box::new(Transport::open(data, warnings)?),
         })
     }
 }

@@ -19,6 +19,7 @@ mod ac3;
 mod access_unit;
 mod adts;
 pub mod annexb;
+mod clock;
 mod data;
 mod error;
 mod format;
@@ -32,6 +33,8 @@ mod reader;
 mod sniff;
 mod sound;
 mod source;
+mod stamp;
+mod transport;
 mod video;
 
 #[cfg(test)]

@@ -9,6 +9,8 @@ use crate::error::{Fault, Reason};
 pub(crate) const H264: &str = "bare H.264 video";
 /// What [`looks_like`] says of Ogg.
 pub(crate) const OGG: &str = "an Ogg file";
+/// What [`looks_like`] says of a transport stream.
+pub(crate) const TRANSPORT_STREAM: &str = "an MPEG transport stream";
 
 /// Bytes to look at.
 const SNIFF_BYTES: u64 = 1024;
@@ -56,16 +58,20 @@ fn looks_like(start: &[u8]) -> Option<&'static str> {
         _ if at(0, b"fLaC") => "a FLAC file",
         _ if at(0, b"ID3") => "an MP3 file",
         _ if at(0, b"YUV4MPEG2") => "uncompressed video (Y4M)",
-        _ if is_transport_stream(start) => "an MPEG transport stream",
+        _ if is_transport_stream(start) => TRANSPORT_STREAM,
         _ if at(0, &[0, 0, 1, 0xba]) => "an MPEG program stream",
         _ if at(0, &[0, 0, 1, 0xb3]) => "MPEG-2 video",
         _ => return elementary(start),
     })
 }
 
-/// 188-byte packets that each begin with 0x47 (ISO/IEC 13818-1).
+/// Packets of 188 bytes that each begin with 0x47 (ISO/IEC 13818-1), also with a
+/// time of arrival before or a code behind.
 fn is_transport_stream(start: &[u8]) -> bool {
-    [0, 188, 376].iter().all(|&at| start.get(at) == Some(&0x47))
+    let places = [(0, 188), (4, 192), (0, 204)];
+    places.iter().any(|(first, stride)| {
+        (0..3).all(|number| start.get(first + number * stride) == Some(&0x47))
+    })
 }
 
 fn elementary(start: &[u8]) -> Option<&'static str> {
