@@ -73,9 +73,11 @@ fn summary(config: &Config) -> String {
         "limits",
         &format_args!("{} viewers, {} streams", limits.viewers, limits.streams),
     );
-    let reading = match config.auth.read_token {
-        Some(_) => "viewers need the read token",
-        None => "everybody who reaches the port may watch",
+    let reading = match (config.auth.users.len(), &config.auth.read_token) {
+        (0, Some(_)) => "viewers need the read token".to_owned(),
+        (0, None) => "everybody who reaches the port may watch".to_owned(),
+        (users, Some(_)) => format!("{users} users; viewers need to be one, or the read token"),
+        (users, None) => format!("{users} users; viewers need to be one"),
     };
     line("auth", &reading);
     for (name, input) in &config.sources {

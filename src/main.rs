@@ -18,6 +18,7 @@ mod logging;
 mod output;
 mod serve;
 mod trace;
+mod user_command;
 
 use clap::{Parser, Subcommand};
 
@@ -47,6 +48,9 @@ enum Command {
     /// Check, print or describe the configuration.
     #[command(subcommand)]
     Config(config_command::Action),
+    /// Make users, for `auth.users` or the file that it names.
+    #[command(subcommand)]
+    User(user_command::Action),
 }
 
 fn main() -> std::process::ExitCode {
@@ -69,6 +73,7 @@ fn run(command_line: CommandLine) -> Result<std::process::ExitCode, Failure> {
         Command::Trace(options) => trace::run(&options, quiet),
         Command::Bench(benchmark) => bench::run(&benchmark, quiet),
         Command::Config(action) => config_command::run(&action, quiet),
+        Command::User(action) => user_command::run(action, quiet),
     }
 }
 

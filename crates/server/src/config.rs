@@ -7,16 +7,18 @@
 //! ```
 //!
 //! Every key has a default, unknown keys are errors that name file, line and
-//! the nearest key there is. Tokens and camera passwords are never printed:
+//! the nearest key there is. Tokens and passwords are never printed:
 //! [`Debug`], [`Config::to_yaml`] and [`Config::to_json`] hide them.
 
 mod load;
 mod parts;
 mod secret;
 mod sources;
+mod users;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use glassline_hub::StreamName;
@@ -24,11 +26,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::ingest::{Input, SourceSpec};
+use crate::users::Account;
 
 pub use load::Error;
 pub(crate) use load::nearest;
 pub use parts::{Origin, OriginError};
+pub(crate) use secret::HIDDEN;
 pub use secret::{Secret, SecretError};
+pub use users::{users_in, users_of};
 
 /// Everything that can be configured; [`Config::default`] serves on loopback
 /// without sources.
@@ -97,8 +102,14 @@ pub struct Admin {
 pub struct Auth {
     /// What publishers must present; null lets nobody but this machine publish.
     pub publish_token: Option<Secret>,
-    /// What viewers must present; null lets everybody watch.
+    /// What viewers must present; null lets everybody watch, if there are no users.
     pub read_token: Option<Secret>,
+    /// Users by name and password, and their rights; `glassline user add` prints
+    /// entries. With the first one nothing is open to those without a right.
+    #[serde(deserialize_with = "users::list")]
+    pub users: Vec<Account>,
+    /// A file with more of them: a list like `users`, for this process's eyes only.
+    pub users_file: Option<PathBuf>,
 }
 
 /// Bounds on what one server takes on. All are at least 1.

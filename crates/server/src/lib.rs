@@ -20,5 +20,6 @@ pub mod latency;
 pub mod registry;
 mod server;
 pub mod shard;
+pub mod users;
 
 pub use server::{Server, StartError};

@@ -17,6 +17,7 @@ use crate::ingest::{self, FrameCodes, SourceSpec};
 use crate::latency::Board;
 use crate::registry::{Bounds, Registry};
 use crate::shard::{self, Command, Shards, Shared};
+use crate::users::Users;
 
 /// How often sessions that nobody came for are looked for.
 const SWEEP: Duration = Duration::from_secs(1);
@@ -69,8 +70,10 @@ impl Server {
             ("media", shards.local_addr()),
             ("admin", admin.local_addr()?),
         ];
+        let users = Arc::new(Users::new(&config.auth));
         let app = App {
             config: Arc::new(config),
+            users,
             hub: Arc::clone(&hub),
             shared: Arc::clone(&shared),
             board,

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use glassline_hub::{Stream, StreamName};
+use glassline_hub::{Hub, Stream, StreamName};
 use glassline_server::Server;
 use glassline_server::config::Config;
 use tokio::net::TcpSocket;
@@ -52,8 +52,12 @@ impl Running {
     /// The stream called [`STREAM`], made if need be.
     pub(crate) fn stream(&self) -> Arc<Stream> {
         let name = StreamName::parse(STREAM).expect("a good name");
-        let hub = self.server.as_ref().expect("running").hub();
-        hub.create(name).expect("room for a stream")
+        self.hub().create(name).expect("room for a stream")
+    }
+
+    /// The server's streams.
+    pub(crate) fn hub(&self) -> &Hub {
+        self.server.as_ref().expect("running").hub()
     }
 
     fn listener(&self, name: &str) -> SocketAddr {

@@ -27,3 +27,4 @@ mod running;
 mod shards;
 mod source;
 mod start;
+mod users;

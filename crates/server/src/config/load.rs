@@ -3,6 +3,8 @@
 use std::fmt;
 use std::path::Path;
 
+use serde::de::DeserializeOwned;
+
 use crate::config::Config;
 
 /// A configuration file is a few kB; more is a mistake (a video, a log).
@@ -17,27 +19,17 @@ impl Config {
     /// # Errors
     /// [`Error`] names the file and, where there is one, the line.
     pub fn load(path: &Path) -> Result<Self, Error> {
-        let name = path.display().to_string();
-        let unreadable = |reason: &dyn fmt::Display| Error {
-            file: name.clone(),
-            place: None,
-            reason: reason.to_string(),
-        };
-        let bytes = std::fs::metadata(path)
-            .map_err(|error| unreadable(&error))?
-            .len();
-        if bytes > FILE_BYTES_MAX {
-            return Err(unreadable(&format_args!(
-                "has {bytes} bytes, which is no configuration file"
-            )));
-        }
-        let text = std::fs::read_to_string(path).map_err(|error| unreadable(&error))?;
+        let (text, name) = read(path)?;
         let mut config = Self::from_yaml(&text, &name)?;
         if let Some(folder) = path.parent() {
             for input in config.sources.values_mut() {
                 input.resolve_in(folder);
             }
+            if let Some(file) = &mut config.auth.users_file {
+                *file = folder.join(&*file);
+            }
         }
+        config.auth.load_users_file()?;
         Ok(config)
     }
 
@@ -47,15 +39,10 @@ impl Config {
     /// [`Error`] names `name` and, where there is one, the line.
     pub fn from_yaml(text: &str, name: &str) -> Result<Self, Error> {
         // A file of comments only is a file of defaults.
-        let empty = text
-            .lines()
-            .all(|line| line.trim().is_empty() || line.trim_start().starts_with('#'));
-        if empty {
+        if is_empty(text) {
             return Ok(Self::default());
         }
-        let options = serde_saphyr::options! { with_snippet: false };
-        serde_saphyr::from_str_with_options(text, options)
-            .map_err(|error| Error::from_yaml(&error, name))
+        parse(text, name)
     }
 
     /// The effective configuration as YAML, secrets hidden.
@@ -72,6 +59,39 @@ impl Config {
     pub fn schema() -> String {
         serde_json::to_string_pretty(&schemars::schema_for!(Self)).expect("a schema is plain data")
     }
+}
+
+/// A file's text, and what errors call it.
+pub(super) fn read(path: &Path) -> Result<(String, String), Error> {
+    let name = path.display().to_string();
+    let unreadable = |reason: &dyn fmt::Display| Error {
+        file: name.clone(),
+        place: None,
+        reason: reason.to_string(),
+    };
+    let bytes = std::fs::metadata(path)
+        .map_err(|error| unreadable(&error))?
+        .len();
+    if bytes > FILE_BYTES_MAX {
+        return Err(unreadable(&format_args!(
+            "has {bytes} bytes, which is no configuration file"
+        )));
+    }
+    let text = std::fs::read_to_string(path).map_err(|error| unreadable(&error))?;
+    Ok((text, name))
+}
+
+/// Nothing but comments.
+pub(super) fn is_empty(text: &str) -> bool {
+    let mut lines = text.lines().map(str::trim);
+    lines.all(|line| line.is_empty() || line.starts_with('#'))
+}
+
+/// Reads YAML text that is not empty; `name` stands for the file in errors.
+pub(super) fn parse<T: DeserializeOwned>(text: &str, name: &str) -> Result<T, Error> {
+    let options = serde_saphyr::options! { with_snippet: false };
+    serde_saphyr::from_str_with_options(text, options)
+        .map_err(|error| Error::from_yaml(&error, name))
 }
 
 /// What is wrong with a configuration file, and where.

@@ -205,6 +205,86 @@ fn files_in_a_configuration_are_relative_to_it() {
     );
 }
 
+/// A user as a file has it; the hash is of `x`.
+fn user(name: &str, more: &str) -> String {
+    let password = "$argon2id$v=19$m=19456,t=2,p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+    format!("- name: {name}\n  password: {password}\n{more}")
+}
+
+fn indented(text: &str) -> String {
+    text.lines().map(|line| format!("    {line}\n")).collect()
+}
+
+#[test]
+fn users_that_cannot_be_name_their_line() {
+    for (users, place, wanted) in [
+        (
+            user("ann", "  raed: ['*']\n"),
+            "test.yml:5:",
+            "did you mean 'read'",
+        ),
+        (
+            user("ann", "  read: ['a*b']\n"),
+            "test.yml:5:",
+            "only at the end",
+        ),
+        (user("'a:b'", ""), "test.yml:3:", "':' in a user's name"),
+        (
+            user("ann", "  digest_md5: abc\n"),
+            "test.yml:5:",
+            "glassline user add",
+        ),
+        (
+            "- {name: ann, password: hunter2}\n".to_owned(),
+            "test.yml:3:",
+            "glassline user add",
+        ),
+        (
+            user("ann", "") + &user("ann", ""),
+            "test.yml:",
+            "'ann' is there twice",
+        ),
+    ] {
+        let shown = error(&format!("auth:\n  users:\n{}", indented(&users)));
+        assert!(shown.starts_with(place), "{users}: {shown}");
+        assert!(shown.contains(wanted), "{users}: {shown}");
+        assert!(!shown.contains("hunter2"), "{shown}");
+    }
+}
+
+#[test]
+fn a_file_of_users_adds_to_those_in_the_configuration() {
+    let folder = std::env::temp_dir().join(format!("glassline-users-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let path = folder.join("g.yml");
+    let head = "auth:\n  users_file: users.yml\n  users:\n";
+    let text = head.to_owned() + &indented(&user("ann", ""));
+    std::fs::write(&path, text).expect("a file");
+    let load = |users: &str| {
+        std::fs::write(folder.join("users.yml"), users).expect("a file");
+        Config::load(&path)
+    };
+    let both = load(&user("bob", "  read: [cam]\n"));
+    let twice = load(&user("ann", ""));
+    let broken = load("- name: bob\n  pasword: x\n");
+    let none = load("# nobody yet\n");
+    std::fs::remove_dir_all(&folder).expect("cleaned up");
+    let both = both.expect("good files").auth.users;
+    let names: Vec<_> = both.iter().map(|user| user.name.as_str()).collect();
+    assert_eq!(names, ["ann", "bob"]);
+    assert_eq!(none.expect("an empty list").auth.users.len(), 1);
+    let shown = twice.expect_err("twice").to_string();
+    assert!(
+        shown.contains("users.yml: user 'ann' stands in `auth.users` too"),
+        "{shown}"
+    );
+    let shown = broken.expect_err("a typing error").to_string();
+    assert!(
+        shown.contains("users.yml:2:3: unknown key 'pasword'"),
+        "{shown}"
+    );
+}
+
 #[test]
 fn a_missing_file_is_named() {
     let shown = Config::load(std::path::Path::new("/nowhere/g.yml"))

@@ -1,5 +1,6 @@
 //! `/api/v1`: what is there and how late it is.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use axum::body::Bytes;
@@ -7,11 +8,12 @@ use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use axum::{Json, Router};
+use axum::{Extension, Json, Router};
 use glassline_hub::{State as StreamState, Stream};
 use serde::Serialize;
 use tokio::sync::oneshot;
 
+use super::auth::Reader;
 use super::problem::Problem;
 use super::{App, whep};
 use crate::latency::{self, Report, StreamLatency, ViewerLatency};
@@ -88,16 +90,20 @@ struct Streams {
     streams: Vec<StreamView>,
 }
 
-async fn streams(State(app): State<App>) -> Json<Streams> {
+/// All streams that the asker may read.
+async fn streams(State(app): State<App>, reader: Option<Extension<Reader>>) -> Json<Streams> {
     let now = Instant::now();
-    Json(Streams {
-        streams: app
-            .hub
-            .streams()
-            .iter()
-            .map(|stream| view(stream, now))
-            .collect(),
-    })
+    let streams = visible(&app, reader.as_deref());
+    let streams = streams.iter().map(|stream| view(stream, now)).collect();
+    Json(Streams { streams })
+}
+
+/// The streams that `reader` may know of. On the listener for operators, who are
+/// not asked, that is all.
+pub(super) fn visible(app: &App, reader: Option<&Reader>) -> Vec<Arc<Stream>> {
+    let mut streams = app.hub.streams();
+    streams.retain(|stream| reader.is_none_or(|reader| reader.sees(stream.name().as_str())));
+    streams
 }
 
 async fn stream(
@@ -191,7 +197,7 @@ async fn server(State(app): State<App>) -> Json<ServerView> {
 /// `GET /readyz`: 200 once a source is live, or if none is configured.
 pub(super) async fn ready(State(app): State<App>) -> Response {
     let streams = app.hub.streams();
-    let live = |stream: &std::sync::Arc<Stream>| matches!(stream.state(), StreamState::Live { .. });
+    let live = |stream: &Arc<Stream>| matches!(stream.state(), StreamState::Live { .. });
     if streams.is_empty() || streams.iter().any(live) {
         return "ready\n".into_response();
     }

@@ -1,29 +1,99 @@
-//! Who may read: one static token, compared in constant time.
+//! Who may read: a token or a user, as the [user store](crate::users) knows them.
+
+use std::net::IpAddr;
+use std::sync::Arc;
 
 use axum::http::{HeaderMap, StatusCode, Uri, header};
+use glassline_rtsp::auth::Authorization;
 
 use super::problem::Problem;
-use crate::config::Secret;
+use crate::users::{Access, REALM, Users};
 
-/// Checks that a request may read streams: it carries `token` as
-/// `Authorization: Bearer` or, for players that cannot set headers, as the
-/// query's `token`. Without a configured token everybody may.
-pub(super) fn may_read(
-    token: Option<&Secret>,
+/// What a request may see, attached to it by [`reader`].
+#[derive(Clone, Debug)]
+pub(super) struct Reader(Option<(Arc<Users>, String)>);
+
+impl Reader {
+    /// One who may see all there is.
+    pub(super) const fn of_all() -> Self {
+        Self(None)
+    }
+
+    /// Whether it may know of `stream`.
+    pub(super) fn sees(&self, stream: &str) -> bool {
+        let Self(Some((users, name))) = self else {
+            return true;
+        };
+        users.may(name, Access::Read, stream)
+    }
+}
+
+/// Checks that a request of `peer` may read `stream`, or anything at all where
+/// there is no stream in it.
+///
+/// It carries the read token as `Authorization: Bearer` or, for players that cannot
+/// set headers, as the query's `token`; or a user's name and password as
+/// `Authorization: Basic`.
+pub(super) async fn reader(
+    users: &Arc<Users>,
+    peer: IpAddr,
     headers: &HeaderMap,
     uri: &Uri,
-) -> Result<(), Problem> {
-    let Some(token) = token else { return Ok(()) };
-    let given = bearer(headers).or_else(|| query_token(uri));
-    if given.is_some_and(|given| token.matches(&given)) {
-        return Ok(());
+    stream: Option<&str>,
+) -> Result<Reader, Problem> {
+    if users.is_open(Access::Read, peer) {
+        return Ok(Reader::of_all());
     }
-    let detail =
-        "this server asks for its read token: send `Authorization: Bearer TOKEN` or `?token=TOKEN`";
-    Err(
-        Problem::new(StatusCode::UNAUTHORIZED, "Not authorised", detail)
-            .header(header::WWW_AUTHENTICATE, "Bearer realm=\"glassline\""),
-    )
+    let token = bearer(headers).or_else(|| query_token(uri));
+    if token.is_some_and(|token| users.token_opens(Access::Read, &token)) {
+        return Ok(Reader::of_all());
+    }
+    let Some(Authorization::Basic(user)) = basic(headers) else {
+        return Err(unauthorised(users));
+    };
+    if !users.verify(&user.name, &user.password).await {
+        return Err(unauthorised(users));
+    }
+    let reader = Reader(Some((Arc::clone(users), user.name)));
+    match stream.filter(|stream| !reader.sees(stream)) {
+        Some(stream) => {
+            let detail =
+                format!("this user may not read '{stream}': its `read` list says what it may");
+            Err(Problem::new(StatusCode::FORBIDDEN, "Not allowed", detail))
+        }
+        None => Ok(reader),
+    }
+}
+
+/// 401, with all that would do.
+fn unauthorised(users: &Users) -> Problem {
+    let (name, token) = (users.any(), users.has_token(Access::Read));
+    let detail = match (name, token) {
+        (true, true) => {
+            "this server asks for a user's name and password, or for its read token: send `Authorization: Basic …`, `Authorization: Bearer TOKEN` or `?token=TOKEN`"
+        }
+        (true, false) => {
+            "this server asks for a user's name and password: send `Authorization: Basic …`"
+        }
+        _ => {
+            "this server asks for its read token: send `Authorization: Bearer TOKEN` or `?token=TOKEN`"
+        }
+    };
+    let mut problem = Problem::new(StatusCode::UNAUTHORIZED, "Not authorised", detail);
+    // RFC 7617 §2.1: how the browser is to write letters beyond ASCII.
+    if name {
+        let challenge = format!("Basic realm=\"{REALM}\", charset=\"UTF-8\"");
+        problem = problem.header(header::WWW_AUTHENTICATE, &challenge);
+    }
+    if token {
+        let challenge = format!("Bearer realm=\"{REALM}\"");
+        problem = problem.header(header::WWW_AUTHENTICATE, &challenge);
+    }
+    problem
+}
+
+fn basic(headers: &HeaderMap) -> Option<Authorization> {
+    Authorization::parse(headers.get(header::AUTHORIZATION)?.to_str().ok()?)
 }
 
 fn bearer(headers: &HeaderMap) -> Option<String> {
@@ -44,46 +114,84 @@ mod tests {
     use super::*;
     use axum::http::HeaderValue;
 
-    #[test]
-    fn the_token_is_taken_from_header_or_query_and_nothing_else_passes() {
-        let secret: Secret = Secret::new("correct-horse+battery").expect("a token");
-        let uri = |text: &str| text.parse::<Uri>().expect("a URI");
-        let with = |value: &str| {
-            let mut headers = HeaderMap::new();
-            headers.insert(
-                header::AUTHORIZATION,
-                HeaderValue::from_str(value).expect("ASCII"),
-            );
-            headers
+    use crate::config::{Auth, Config, Secret};
+    use crate::users::{Account, Name, Pattern};
+
+    const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+
+    async fn status(users: &Arc<Users>, header: Option<&str>, target: &str) -> u16 {
+        let mut headers = HeaderMap::new();
+        if let Some(value) = header {
+            let value = HeaderValue::from_str(value).expect("ASCII");
+            headers.insert(header::AUTHORIZATION, value);
+        }
+        let uri: Uri = target.parse().expect("a URI");
+        let stream = uri.path().trim_start_matches('/');
+        match reader(users, PEER, &headers, &uri, Some(stream)).await {
+            Ok(_) => 200,
+            Err(problem) => problem.status().as_u16(),
+        }
+    }
+
+    #[tokio::test]
+    async fn the_token_is_taken_from_header_or_query_and_nothing_else_passes() {
+        let auth = Auth {
+            read_token: Some(Secret::new("correct-horse+battery").expect("a token")),
+            ..Auth::default()
         };
-        let plain = HeaderMap::new();
-        assert!(may_read(None, &plain, &uri("/demo")).is_ok(), "open server");
-        assert!(
-            may_read(
-                Some(&secret),
-                &with("bearer correct-horse+battery"),
-                &uri("/demo")
-            )
-            .is_ok()
-        );
-        assert!(
-            may_read(
-                Some(&secret),
-                &plain,
-                &uri("/demo?token=correct-horse%2Bbattery")
-            )
-            .is_ok()
-        );
+        let users = Arc::new(Users::new(&auth));
+        let open = Arc::new(Users::new(&Config::default().auth));
+        assert_eq!(status(&open, None, "/demo").await, 200, "open server");
+        let right = Some("bearer correct-horse+battery");
+        assert_eq!(status(&users, right, "/demo").await, 200);
+        let query = "/demo?token=correct-horse%2Bbattery";
+        assert_eq!(status(&users, None, query).await, 200);
         for wrong in [
             "Bearer correct-horse",
             "Bearer correct-horse+battery2",
             "Basic correct-horse+battery",
         ] {
-            assert!(
-                may_read(Some(&secret), &with(wrong), &uri("/demo")).is_err(),
-                "{wrong}"
-            );
+            assert_eq!(status(&users, Some(wrong), "/demo").await, 401, "{wrong}");
         }
-        assert!(may_read(Some(&secret), &plain, &uri("/demo?token=")).is_err());
+        assert_eq!(status(&users, None, "/demo?token=").await, 401);
+    }
+
+    #[tokio::test]
+    async fn users_read_what_they_may_beside_the_token() {
+        let ann = Account {
+            read: vec![Pattern::parse("cam*").expect("a pattern")],
+            ..Account::new(Name::parse("ann").expect("a name"), "pw", &[3; 16])
+        };
+        let auth = Auth {
+            read_token: Some(Secret::new("tok").expect("a token")),
+            users: vec![ann],
+            ..Auth::default()
+        };
+        let users = Arc::new(Users::new(&auth));
+        // ann:pw, ann:no, eve:pw
+        let (right, wrong, unknown) = ("Basic YW5uOnB3", "Basic YW5uOm5v", "Basic ZXZlOnB3");
+        assert_eq!(status(&users, Some(right), "/cam1").await, 200);
+        assert_eq!(status(&users, Some(right), "/hall").await, 403);
+        assert_eq!(status(&users, Some(wrong), "/cam1").await, 401);
+        assert_eq!(status(&users, Some(unknown), "/cam1").await, 401);
+        assert_eq!(status(&users, None, "/cam1").await, 401);
+        assert_eq!(status(&users, Some("Bearer tok"), "/hall").await, 200);
+        let Err(refused) = reader(&users, PEER, &HeaderMap::new(), &Uri::default(), None).await
+        else {
+            panic!("nothing was shown")
+        };
+        let response = axum::response::IntoResponse::into_response(refused);
+        let challenges = response.headers().get_all(header::WWW_AUTHENTICATE);
+        let challenges: Vec<_> = challenges
+            .iter()
+            .filter_map(|it| it.to_str().ok())
+            .collect();
+        assert_eq!(
+            challenges,
+            [
+                "Basic realm=\"glassline\", charset=\"UTF-8\"",
+                "Bearer realm=\"glassline\""
+            ]
+        );
     }
 }

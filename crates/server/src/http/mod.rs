@@ -21,8 +21,9 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::connect_info::Connected;
-use axum::extract::{DefaultBodyLimit, Request, State};
-use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::extract::rejection::RawPathParamsRejection;
+use axum::extract::{ConnectInfo, DefaultBodyLimit, MatchedPath, RawPathParams, Request, State};
+use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -36,6 +37,7 @@ use crate::config::Config;
 use crate::ingest::FrameCodes;
 use crate::latency::Board;
 use crate::shard::Shared;
+use crate::users::Users;
 
 /// The largest body taken: an offer has 64 kB at most, a report of 1000 frames 150 kB.
 const BODY_BYTES_MAX: usize = 256 << 10;
@@ -44,6 +46,7 @@ const BODY_BYTES_MAX: usize = 256 << 10;
 #[derive(Clone, Debug)]
 pub(crate) struct App {
     pub(crate) config: Arc<Config>,
+    pub(crate) users: Arc<Users>,
     pub(crate) hub: Arc<Hub>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) board: Arc<Board>,
@@ -95,7 +98,7 @@ pub(crate) fn public(app: App) -> Router {
         .merge(api::router())
         .fallback(not_found)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
-        .layer(from_fn_with_state(app.clone(), read_token))
+        .layer(from_fn_with_state(app.clone(), readers))
         .layer(from_fn_with_state(app.clone(), cross_origin))
         .with_state(app)
 }
@@ -116,21 +119,49 @@ async fn not_found(request: Request) -> Response {
     problem::Problem::new(StatusCode::NOT_FOUND, "Not found", detail).into_response()
 }
 
-/// Asks for the read token on everything but the pages' own static files and
-/// preflights: a page without a token shows nothing by itself.
-async fn read_token(State(app): State<App>, request: Request, next: Next) -> Response {
-    let path = request.uri().path();
-    // A target that is no path (RFC 9112 §3.2.3) begins without a slash or is empty.
-    let name = path.strip_prefix('/').unwrap_or(path);
-    let is_page =
-        request.method() == Method::GET && (name.starts_with("-/") || !name.contains('/'));
-    if !is_page && request.method() != Method::OPTIONS {
-        let token = app.config.auth.read_token.as_ref();
-        if let Err(problem) = auth::may_read(token, request.headers(), request.uri()) {
-            return problem.into_response();
-        }
+/// Lets through who may read, and tells the handlers how much of it.
+///
+/// The pages' own static files and preflights are for everybody. So are the pages
+/// where a token is all that is asked for: without it they show nothing. Where there
+/// are users, a page asks for one, so that the browser does and then sends name and
+/// password with all that the page fetches.
+async fn readers(
+    State(app): State<App>,
+    ConnectInfo(ends): ConnectInfo<Ends>,
+    matched: Option<MatchedPath>,
+    params: Result<RawPathParams, RawPathParamsRejection>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let route = matched.as_ref().map_or("", MatchedPath::as_str);
+    let is_page = request.method() == Method::GET && matches!(route, "/" | "/{stream}");
+    let is_free =
+        route == "/-/{name}" || request.method() == Method::OPTIONS || is_page && !app.users.any();
+    if !is_free {
+        // A name that is no UTF-8 is refused by whoever wants to use it.
+        let named = params.as_ref().ok().and_then(stream_in_path);
+        let stream = named.or_else(|| query_stream(request.uri()));
+        let (headers, uri) = (request.headers(), request.uri());
+        let peer = ends.peer.ip();
+        match auth::reader(&app.users, peer, headers, uri, stream.as_deref()).await {
+            Ok(reader) => request.extensions_mut().insert(reader),
+            Err(problem) => return problem.into_response(),
+        };
     }
     next.run(request).await
+}
+
+/// The stream that a route has in its path.
+fn stream_in_path(params: &RawPathParams) -> Option<String> {
+    let mut params = params.iter();
+    let found = params.find(|(key, _)| matches!(*key, "stream" | "name"));
+    found.map(|(_, name)| name.to_owned())
+}
+
+/// The stream that `/doSignaling` is asked for.
+fn query_stream(uri: &Uri) -> Option<String> {
+    let mut pairs = url::form_urlencoded::parse(uri.query()?.as_bytes());
+    pairs.find_map(|(name, value)| (name == "stream").then(|| value.into_owned()))
 }
 
 /// Lets configured web sites read the answers (Fetch standard, CORS protocol).

@@ -32,10 +32,16 @@ impl Problem {
         self
     }
 
-    /// Adds a header.
-    pub(super) fn header(mut self, name: HeaderName, value: &'static str) -> Self {
-        self.headers.push((name, HeaderValue::from_static(value)));
+    /// Adds a header; `value` is visible ASCII.
+    pub(super) fn header(mut self, name: HeaderName, value: &str) -> Self {
+        let value = HeaderValue::from_str(value).expect("ours is visible ASCII");
+        self.headers.push((name, value));
         self
+    }
+
+    #[cfg(test)]
+    pub(super) fn status(&self) -> StatusCode {
+        self.status
     }
 
     pub(super) fn bad_request(detail: impl Into<String>) -> Self {
@@ -75,7 +81,7 @@ impl IntoResponse for Problem {
         ];
         let mut response = (self.status, kind, Value::Object(body).to_string()).into_response();
         for (name, value) in self.headers {
-            response.headers_mut().insert(name, value);
+            response.headers_mut().append(name, value);
         }
         response
     }

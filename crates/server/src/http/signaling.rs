@@ -1,13 +1,18 @@
 //! `POST /doSignaling`: a JSON offer for a JSON answer, as the clients of
 //! well-known load tests speak.
 
+use std::sync::Arc;
+
+use axum::Extension;
 use axum::body::Bytes;
 use axum::extract::{ConnectInfo, Query, State};
 use axum::response::{IntoResponse, Response};
+use glassline_hub::Stream;
 use serde::{Deserialize, Serialize};
 
+use super::auth::Reader;
 use super::problem::Problem;
-use super::{App, Ends, whep};
+use super::{App, Ends, api, whep};
 
 /// A session description as browsers' `JSON.stringify` writes it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -26,6 +31,7 @@ pub(super) struct Wanted {
 pub(super) async fn exchange(
     State(app): State<App>,
     ConnectInfo(ends): ConnectInfo<Ends>,
+    reader: Option<Extension<Reader>>,
     Query(wanted): Query<Wanted>,
     body: Bytes,
 ) -> Result<Response, Problem> {
@@ -44,7 +50,7 @@ pub(super) async fn exchange(
     }
     let name = match wanted.stream {
         Some(name) => name,
-        None => only_stream(&app)?,
+        None => only_stream(&api::visible(&app, reader.as_deref()))?,
     };
     let answered = whep::answer(&app, &name, ends, &offer.sdp)?;
     let answer = Description {
@@ -54,9 +60,8 @@ pub(super) async fn exchange(
     Ok(axum::Json(answer).into_response())
 }
 
-fn only_stream(app: &App) -> Result<String, Problem> {
-    let streams = app.hub.streams();
-    match streams.as_slice() {
+fn only_stream(streams: &[Arc<Stream>]) -> Result<String, Problem> {
+    match streams {
         [only] => Ok(only.name().to_string()),
         [] => Err(Problem::no_stream("")),
         several => {

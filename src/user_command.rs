@@ -1,0 +1,213 @@
+//! `glassline user`: names, passwords, rights.
+
+use std::io::{IsTerminal as _, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Subcommand;
+use glassline_server::config::users_in;
+use glassline_server::users::{Account, Name, Pattern};
+
+use crate::exit::Failure;
+use crate::output;
+
+/// Longer than any password, shorter than what somebody pipes in by mistake.
+const PASSWORD_BYTES_MAX: usize = 1024;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Action {
+    /// Make a user: asks for the password, prints what belongs under `auth.users`.
+    ///
+    /// The password is read from the terminal without showing it, or from stdin if
+    /// that is none. What is printed lets its reader in over RTSP: keep it like a key.
+    Add {
+        /// What the user is called.
+        name: Name,
+        /// A stream that the user may read: a name, a beginning like 'cam/*', or '*'
+        /// for all. Can be repeated.
+        #[arg(long, value_name = "PATTERN")]
+        read: Vec<Pattern>,
+        /// A stream that the user may publish, likewise.
+        #[arg(long, value_name = "PATTERN")]
+        publish: Vec<Pattern>,
+        /// Write the user into this file (`auth.users_file`) instead of printing it;
+        /// it is made, readable by its owner only, if it is not there.
+        #[arg(long, value_name = "PATH")]
+        file: Option<PathBuf>,
+    },
+}
+
+pub(crate) fn run(action: Action, quiet: bool) -> Result<ExitCode, Failure> {
+    let Action::Add {
+        name,
+        read,
+        publish,
+        file,
+    } = action;
+    if read.is_empty() && publish.is_empty() {
+        return Err(Failure::usage(
+            "this user could do nothing: add --read PATTERN or --publish PATTERN, '*' for all streams",
+        ));
+    }
+    let list = file.as_deref().map(UserList::open).transpose()?;
+    if let Some(list) = &list {
+        list.has_room_for(&name)?;
+    }
+    let password = password(&name)?;
+    let account = Account {
+        read,
+        publish,
+        ..Account::new(name, &password, &glassline_server::users::salt())
+    };
+    match list {
+        Some(list) => {
+            list.add(&account)?;
+            if !quiet {
+                eprintln!("{}: user '{}' added", list.path.display(), account.name);
+            }
+        }
+        None => {
+            if !quiet {
+                eprintln!("add this to the configuration, under `auth: users:`");
+            }
+            output::print(&account.to_yaml())?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A file of users, as it was read.
+struct UserList<'a> {
+    path: &'a Path,
+    text: String,
+}
+
+impl<'a> UserList<'a> {
+    fn open(path: &'a Path) -> Result<Self, Failure> {
+        match std::fs::read_to_string(path) {
+            Ok(text) => Ok(Self { path, text }),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                let text = String::new();
+                Ok(Self { path, text })
+            }
+            Err(error) => Err(Failure::runtime(format_args!(
+                "{}: {error}",
+                path.display()
+            ))),
+        }
+    }
+
+    /// Before anybody types a password in vain.
+    fn has_room_for(&self, name: &Name) -> Result<(), Failure> {
+        let shown = self.path.display();
+        let users = users_in(&self.text, &shown.to_string()).map_err(Failure::usage)?;
+        if users.iter().any(|user| user.name == *name) {
+            return Err(Failure::usage(format_args!(
+                "{shown}: there is a user '{name}' already; for another password delete that entry first"
+            )));
+        }
+        Ok(())
+    }
+
+    /// Writes the file anew, whole or not at all.
+    fn add(&self, account: &Account) -> Result<(), Failure> {
+        let shown = self.path.display();
+        let mut text = self.text.clone();
+        if !text.is_empty() && !text.ends_with('\n') {
+            text.push('\n');
+        }
+        text += &account.to_yaml();
+        // A list in brackets, say, takes no entry below it.
+        if let Err(error) = users_in(&text, &shown.to_string()) {
+            return Err(Failure::usage(format_args!(
+                "the user does not fit below what the file has: {error}; write it as a list of '- name: …'"
+            )));
+        }
+        let failed = |error| Failure::runtime(format_args!("{shown}: {error}"));
+        let mut beside = self.path.as_os_str().to_owned();
+        beside.push(".new");
+        let beside = PathBuf::from(beside);
+        let written = write_for_owner(&beside, text.as_bytes())
+            .and_then(|()| std::fs::rename(&beside, self.path));
+        written.map_err(failed)
+    }
+}
+
+/// A new file that nobody else may read, on disk when this returns.
+fn write_for_owner(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+/// Asks for the password: twice where nobody sees what is typed.
+fn password(name: &Name) -> Result<String, Failure> {
+    let stdin = std::io::stdin();
+    let password = if stdin.is_terminal() {
+        let ask = |prompt: &str| {
+            let terminal = console::Term::stderr();
+            let asked = terminal.write_str(prompt);
+            let answer = asked.and_then(|()| terminal.read_secure_line());
+            answer.map_err(|error| Failure::runtime(format_args!("the terminal: {error}")))
+        };
+        let password = ask(&format!("Password for {name}: "))?;
+        if ask("Once more: ")? != password {
+            return Err(Failure::usage(
+                "the two are not the same; nothing was changed",
+            ));
+        }
+        password
+    } else {
+        let mut text = String::new();
+        let mut bounded = stdin.lock().take(PASSWORD_BYTES_MAX as u64 + 2);
+        let read = bounded.read_to_string(&mut text);
+        read.map_err(|error| Failure::runtime(format_args!("stdin: {error}")))?;
+        let line = text.lines().next().unwrap_or_default();
+        line.to_owned()
+    };
+    match password.len() {
+        0 => Err(Failure::usage(
+            "the password is empty: type one, or pipe it in",
+        )),
+        1..=PASSWORD_BYTES_MAX => Ok(password),
+        _ => Err(Failure::usage(format_args!(
+            "a password has at most {PASSWORD_BYTES_MAX} bytes"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_are_added_below_what_the_file_has() {
+        let folder = std::env::temp_dir().join(format!("glassline-user-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let path = folder.join("users.yml");
+        std::fs::write(&path, "# the night shift").expect("a file");
+        let add = |name: &str| {
+            let name = Name::parse(name).expect("a good name");
+            let list = UserList::open(&path).expect("readable");
+            list.has_room_for(&name)?;
+            list.add(&Account::new(name, "pw", &[1; 16]))
+        };
+        let (ann, bob, twice) = (add("ann"), add("bob"), add("ann"));
+        let text = std::fs::read_to_string(&path).expect("readable");
+        std::fs::write(&path, "[]\n").expect("a file");
+        let brackets = add("eve");
+        std::fs::remove_dir_all(&folder).expect("cleaned up");
+        assert!(ann.is_ok() && bob.is_ok(), "{ann:?} {bob:?}");
+        assert!(
+            text.starts_with("# the night shift\n- name: 'ann'\n"),
+            "{text}"
+        );
+        assert_eq!(users_in(&text, "t").expect("a list").len(), 2);
+        assert!(matches!(twice, Err(Failure::Usage(text)) if text.contains("'ann' already")));
+        assert!(matches!(brackets, Err(Failure::Usage(text)) if text.contains("does not fit")));
+    }
+}
