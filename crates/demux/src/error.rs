@@ -218,6 +218,9 @@ pub enum WarningReason {
     /// The last frame is cut off and was left out.
     #[error("the file is truncated: it ends inside the frame that begins here, which is left out")]
     TruncatedFrame,
+    /// Fewer samples than the file says it has.
+    #[error("the file is truncated: the last {0} bytes of its sound are missing")]
+    TruncatedSamples(u64),
     /// Bytes that belong to no frame, page or NAL unit.
     #[error("{0} bytes that belong to nothing are skipped")]
     Skipped(u64),

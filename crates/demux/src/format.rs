@@ -2,11 +2,14 @@
 
 use std::path::Path;
 
+use crate::dv::Dv;
 use crate::error::{Fault, Warnings};
+use crate::frames::{Frames, Syntax};
 use crate::reader::Reader;
 use crate::sound::Sound;
 use crate::transport::Transport;
 use crate::video::Video;
+use crate::wav::Wav;
 use crate::{Data, Options};
 
 /// What a file's bytes are.
@@ -19,6 +22,18 @@ pub enum Format {
     Ogg,
     /// An MPEG transport stream, packets of 188, 192 or 204 bytes.
     MpegTs,
+    /// AAC with ADTS headers.
+    Aac,
+    /// AC-3.
+    Ac3,
+    /// AMR or AMR wideband.
+    Amr,
+    /// MPEG audio, such as MP3.
+    MpegAudio,
+    /// WAV with samples or G.711.
+    Wav,
+    /// Raw DV of 25 Mbit/s.
+    Dv,
 }
 
 /// Extensions, in lower case, and what they promise.
@@ -33,6 +48,17 @@ const EXTENSIONS: &[(&str, Format)] = &[
     ("mts", Format::MpegTs),
     ("m2ts", Format::MpegTs),
     ("m2t", Format::MpegTs),
+    ("aac", Format::Aac),
+    ("adts", Format::Aac),
+    ("ac3", Format::Ac3),
+    ("amr", Format::Amr),
+    ("awb", Format::Amr),
+    ("mp3", Format::MpegAudio),
+    ("mp2", Format::MpegAudio),
+    ("mpa", Format::MpegAudio),
+    ("wav", Format::Wav),
+    ("dv", Format::Dv),
+    ("dif", Format::Dv),
 ];
 
 impl Format {
@@ -47,7 +73,7 @@ impl Format {
 
     /// Whether files of this format usually have pictures.
     pub const fn has_pictures(self) -> bool {
-        matches!(self, Self::H264 | Self::MpegTs)
+        matches!(self, Self::H264 | Self::MpegTs | Self::Dv)
     }
 
     /// Every extension that is known, in lower case.
@@ -66,6 +92,12 @@ impl Format {
             Self::H264 => Box::new(Video::open(data, options.fps, warnings)?),
             Self::Ogg => Box::new(Sound::open(data, warnings)?),
             Self::MpegTs => Box::new(Transport::open(data, warnings)?),
+            Self::Aac => Box::new(Frames::open(Syntax::Adts, data, warnings)?),
+            Self::Ac3 => Box::new(Frames::open(Syntax::Ac3, data, warnings)?),
+            Self::Amr => Box::new(Frames::open(Syntax::Amr, data, warnings)?),
+            Self::MpegAudio => Box::new(Frames::open(Syntax::MpegAudio, data, warnings)?),
+            Self::Wav => Box::new(Wav::open(data, warnings)?),
+            Self::Dv => Box::new(Dv::open(data, warnings)?),
         })
     }
 }

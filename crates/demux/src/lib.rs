@@ -18,24 +18,31 @@
 mod ac3;
 mod access_unit;
 mod adts;
+mod amr;
 pub mod annexb;
 mod clock;
 mod data;
+mod dv;
 mod error;
 mod format;
 mod frame_rate;
+mod frames;
 mod mpeg_audio;
 mod opus;
 mod page;
 mod parameter_sets;
 mod parameters;
+mod pcm;
 mod reader;
 mod sniff;
 mod sound;
 mod source;
 mod stamp;
+mod tags;
 mod transport;
 mod video;
+mod wav;
+mod window;
 
 #[cfg(test)]
 mod synthetic;

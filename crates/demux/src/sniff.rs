@@ -2,8 +2,8 @@
 
 use std::io::Read;
 
-use crate::Data;
 use crate::error::{Fault, Reason};
+use crate::{Data, ac3, adts, amr, dv, mpeg_audio};
 
 /// What [`looks_like`] says of H.264 in Annex-B form.
 pub(crate) const H264: &str = "bare H.264 video";
@@ -12,8 +12,23 @@ pub(crate) const OGG: &str = "an Ogg file";
 /// What [`looks_like`] says of a transport stream.
 pub(crate) const TRANSPORT_STREAM: &str = "an MPEG transport stream";
 
+/// What [`looks_like`] says of AAC with ADTS headers.
+pub(crate) const AAC: &str = "AAC sound (ADTS)";
+/// What [`looks_like`] says of AC-3.
+pub(crate) const AC3: &str = "AC-3 sound";
+/// What [`looks_like`] says of AMR.
+pub(crate) const AMR: &str = "AMR speech";
+/// What [`looks_like`] says of MPEG audio.
+pub(crate) const MPEG_AUDIO: &str = "MPEG audio (MP3)";
+/// What [`looks_like`] says of WAV.
+pub(crate) const WAV: &str = "a WAV file";
+/// What [`looks_like`] says of raw DV.
+pub(crate) const DV: &str = "DV video";
+/// What [`looks_like`] says of MPEG-4 visual.
+pub(crate) const MPEG4_VISUAL: &str = "MPEG-4 visual video";
+
 /// Bytes to look at.
-const SNIFF_BYTES: u64 = 1024;
+pub(crate) const SNIFF_BYTES: usize = 4096;
 
 /// Errors if the file is plainly not of the format `is`, which users know as `expected`.
 /// A file that looks like nothing is left to its reader.
@@ -22,17 +37,29 @@ pub(crate) fn check(
     is: &'static str,
     expected: &'static str,
 ) -> Result<(), Fault> {
-    let mut start = Vec::with_capacity(SNIFF_BYTES as usize);
+    let mut start = Vec::with_capacity(SNIFF_BYTES);
     let read = data
         .rewind()
-        .and_then(|()| data.take(SNIFF_BYTES).read_to_end(&mut start))
+        .and_then(|()| data.take(SNIFF_BYTES as u64).read_to_end(&mut start))
         .and_then(|_| data.rewind());
     read.map_err(|error| Fault::at(0, Reason::Read(error)))?;
     if start.is_empty() {
         return Err(Fault::at(0, Reason::Empty));
     }
-    match looks_like(&start) {
-        Some(found) if found != is => Err(Fault::at(0, Reason::Mislabelled { expected, found })),
+    check_bytes(&start, 0, is, expected)
+}
+
+/// Likewise of `start`, the bytes of a file at `offset`, where its format begins.
+pub(crate) fn check_bytes(
+    start: &[u8],
+    offset: u64,
+    is: &'static str,
+    expected: &'static str,
+) -> Result<(), Fault> {
+    match looks_like(start) {
+        Some(found) if found != is => {
+            Err(Fault::at(offset, Reason::Mislabelled { expected, found }))
+        }
         _ => Ok(()),
     }
 }
@@ -51,17 +78,27 @@ fn looks_like(start: &[u8]) -> Option<&'static str> {
         _ if at(0, b"OggS") => OGG,
         _ if boxes.iter().any(|name| at(4, name)) => "an MP4 file",
         _ if at(0, &[0x1a, 0x45, 0xdf, 0xa3]) => "a Matroska or WebM file",
-        _ if at(0, b"RIFF") && at(8, b"WAVE") => "a WAV file",
+        _ if (at(0, b"RIFF") || at(0, b"RF64") || at(0, b"BW64")) && at(8, b"WAVE") => WAV,
+        _ if at(0, b"RIFX") && at(8, b"WAVE") => "a big-endian WAV file (RIFX)",
         _ if at(0, b"RIFF") && at(8, b"AVI ") => "an AVI file",
         _ if at(0, b"FLV\x01") => "an FLV file",
         _ if at(0, b"DKIF") => "an IVF file",
         _ if at(0, b"fLaC") => "a FLAC file",
-        _ if at(0, b"ID3") => "an MP3 file",
+        _ if amr::MAGICS_OF_SEVERAL_CHANNELS
+            .iter()
+            .any(|name| at(0, name)) =>
+        {
+            "AMR speech of several channels"
+        }
+        _ if at(0, amr::MAGIC) || at(0, amr::MAGIC_WB) => AMR,
+        _ if at(0, b"ADIF") => "AAC with one header for all (ADIF), which says no frame's length",
+        _ if at(0, b"ID3") => MPEG_AUDIO,
         _ if at(0, b"YUV4MPEG2") => "uncompressed video (Y4M)",
         _ if is_transport_stream(start) => TRANSPORT_STREAM,
         _ if at(0, &[0, 0, 1, 0xba]) => "an MPEG program stream",
         _ if at(0, &[0, 0, 1, 0xb3]) => "MPEG-2 video",
-        _ => return elementary(start),
+        _ if dv::begins(start) => DV,
+        _ => return elementary(start).or_else(|| sound(start)),
     })
 }
 
@@ -81,11 +118,34 @@ fn elementary(start: &[u8]) -> Option<&'static str> {
         _ => return length_prefixed(start),
     };
     // H.265 begins with a video parameter set, type 32 in bits 1..=6, layer 0.
+    let rest = &start[zeros + 2..];
     match header {
+        (0xb0 | 0xb5 | 0xb6, _) => Some(MPEG4_VISUAL),
+        // A video object, and at once its layer, or the layer alone.
+        (0x00..=0x1f, 0) if matches!(rest, [0, 0, 1, 0x20..=0x2f, ..]) => Some(MPEG4_VISUAL),
+        (0x20, _) => Some(MPEG4_VISUAL),
         (0x40, 0x01) => Some("H.265 video"),
         (header, _) if header & 0x80 == 0 => Some(H264),
         _ => None,
     }
+}
+
+/// Frames of sound that nothing but their headers tell of: two in a row, or one
+/// that fills what is seen.
+fn sound(start: &[u8]) -> Option<&'static str> {
+    let twice = |length: fn(&[u8]) -> Option<u16>| {
+        let behind = length(start).and_then(|bytes| start.get(usize::from(bytes)..));
+        behind.is_some_and(|next| next.len() < ac3::HEADER_BYTES || length(next).is_some())
+    };
+    Some(match () {
+        () if twice(|at| Some(adts::Header::parse(at)?.frame_bytes)) => AAC,
+        () if twice(|at| Some(mpeg_audio::Header::parse(at)?.frame_bytes)) => MPEG_AUDIO,
+        () if twice(|at| Some(ac3::Header::parse(at)?.frame_bytes)) => AC3,
+        () if ac3::is_enhanced(start) => "E-AC-3 (Dolby Digital Plus)",
+        () if start.starts_with(&[0x77, 0x0b]) => "AC-3 with its bytes swapped in pairs",
+        () if start.starts_with(&[0x56]) && start.get(1)? & 0xe0 == 0xe0 => "AAC in LATM/LOAS",
+        () => return None,
+    })
 }
 
 /// Parameter sets or delimiters behind four-byte lengths instead of start codes.
@@ -117,6 +177,18 @@ mod tests {
             (b"\0\0\0\x01\x40\x01\x0c", "H.265 video"),
             (b"\0\0\0\x01\x67\x42\xc0", "bare H.264 video"),
             (b"\0\0\x01\x09\x10", "bare H.264 video"),
+            (b"\0\0\x01\xb0\xf3\0\0\x01\xb5", MPEG4_VISUAL),
+            (b"\0\0\x01\0\0\0\x01\x20\0\xc8", MPEG4_VISUAL),
+            (
+                b"ADIF\x40\0",
+                "AAC with one header for all (ADIF), which says no frame's length",
+            ),
+            (b"#!AMR-WB\n\x44", AMR),
+            (b"#!AMR_MC1.0\n", "AMR speech of several channels"),
+            (
+                b"\x0b\x77\x01\x7f\x34\x80\0\0",
+                "E-AC-3 (Dolby Digital Plus)",
+            ),
         ] {
             assert_eq!(looks_like(bytes), Some(expected));
         }
