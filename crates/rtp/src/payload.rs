@@ -1,7 +1,8 @@
-//! Access units into RTP payloads, one format a codec.
+//! Access units into RTP payloads and back, one format a codec.
 //!
 //! ```text
 //! demux::Frame.data ─► Packetiser::packetise ─► BurstBuilder (payloads) ─► hub
+//! packets in order ─► Depacketiser ─► Unit.data, the same bytes
 //! ```
 //!
 //! What goes in is what [`Packetiser::packetise`] says for each codec, the same
@@ -11,6 +12,12 @@
 use glassline_media::{BurstBuilder, Codec, PAYLOAD_BYTES_MAX, Track, annexb};
 
 use crate::h264;
+
+mod depacketiser;
+pub mod h265;
+
+pub use crate::h264::Counters;
+pub use depacketiser::{Depacketiser, Unit, Unreceivable};
 
 /// Cuts the access units of one track into payloads.
 ///
@@ -62,11 +69,30 @@ impl Packetiser {
     pub fn packetise(&mut self, unit: &[u8], out: &mut BurstBuilder) -> Result<(), Unsendable> {
         match self.codec {
             Codec::H264 => h264::packetise(annexb::nals(unit), PAYLOAD_BYTES_MAX, out),
-            Codec::Opus | Codec::Pcmu | Codec::Pcma => whole(unit, out)?,
+            Codec::H265 => h265::packetise(annexb::nals(unit), PAYLOAD_BYTES_MAX, out),
+            Codec::Opus | Codec::Pcmu | Codec::Pcma | Codec::L16 | Codec::T140 => whole(unit, out)?,
             codec => return Err(Unsendable::NoFormat(codec)),
         }
         Ok(())
     }
+}
+
+/// The value of one of a track's format parameters (SDP's `a=fmtp`), named in any
+/// case, such as `sizelength`; quotes around it are removed.
+pub fn parameter<'a>(parameters: &'a str, name: &str) -> Option<&'a str> {
+    parameters.split(';').find_map(|part| {
+        let (key, value) = part.split_once('=')?;
+        let found = key.trim().eq_ignore_ascii_case(name);
+        found.then(|| value.trim().trim_matches('"'))
+    })
+}
+
+/// `bytes` in as few pieces of at most `room` bytes (at least 1) as there can be,
+/// all of one size but for a shorter last: segmentation offload takes such in one
+/// call.
+fn equal_pieces(bytes: &[u8], room: usize) -> std::slice::Chunks<'_, u8> {
+    let count = bytes.len().div_ceil(room.max(1)).max(1);
+    bytes.chunks(bytes.len().div_ceil(count).max(1))
 }
 
 /// A unit that is a payload as it is, and cannot be cut.

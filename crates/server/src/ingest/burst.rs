@@ -5,9 +5,6 @@ use std::time::{Duration, Instant};
 use glassline_media::{Burst, BurstBuilder, Codec, MediaTime, PAYLOAD_BYTES_MAX, Stamps, Track};
 use glassline_rtp::payload::{Packetiser, Unsendable};
 
-/// G.711 has 8000 bytes a second.
-const G711_BYTE: Duration = Duration::from_micros(125);
-
 /// Where an access unit belongs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
@@ -24,6 +21,7 @@ pub(super) struct Place {
 pub(super) struct Cutter {
     codec: Codec,
     packetiser: Packetiser,
+    samples: Option<Samples>,
     /// Units that could not be sent were told of.
     warned: bool,
 }
@@ -33,6 +31,7 @@ impl Cutter {
         Self {
             codec: track.codec,
             packetiser: Packetiser::new(track),
+            samples: Samples::of(track),
             warned: false,
         }
     }
@@ -40,10 +39,9 @@ impl Cutter {
     /// The bursts of one access unit, appended to `out`: usually one, none if there
     /// is nothing to send or it cannot be sent, which is logged once.
     pub(super) fn cut(&mut self, unit: &[u8], keyframe: bool, place: Place, out: &mut Vec<Burst>) {
-        // Every byte of G.711 is a sample, so a long packet can be cut anywhere.
-        if matches!(self.codec, Codec::Pcmu | Codec::Pcma) && unit.len() > PAYLOAD_BYTES_MAX {
-            for (piece, number) in unit.chunks(PAYLOAD_BYTES_MAX).zip(0u32..) {
-                let time = place.time + G711_BYTE * number * PAYLOAD_BYTES_MAX as u32;
+        if let Some(samples) = self.samples.filter(|it| unit.len() > it.piece_bytes()) {
+            for (piece, number) in unit.chunks(samples.piece_bytes()).zip(0..) {
+                let time = place.time + samples.piece_time(number);
                 self.cut(piece, keyframe, Place { time, ..place }, out);
             }
             return;
@@ -65,6 +63,41 @@ impl Cutter {
         if !std::mem::replace(&mut self.warned, true) {
             tracing::warn!(codec = %self.codec, %unsendable, "left out, as are all like it");
         }
+    }
+}
+
+/// How uncoded sound lies in bytes: between any two samples a long packet can be
+/// cut, with a time of its own for each piece.
+#[derive(Clone, Copy, Debug)]
+struct Samples {
+    /// Of one sample of every channel.
+    bytes: usize,
+    rate: u32,
+}
+
+impl Samples {
+    fn of(track: &Track) -> Option<Self> {
+        let width = match track.codec {
+            Codec::Pcmu | Codec::Pcma => 1,
+            Codec::L16 => 2,
+            _ => return None,
+        };
+        Some(Self {
+            bytes: width * usize::from(track.channels.max(1)),
+            rate: track.clock_rate,
+        })
+    }
+
+    /// The longest that fits a packet: 255 channels of two bytes do.
+    const fn piece_bytes(self) -> usize {
+        PAYLOAD_BYTES_MAX / self.bytes * self.bytes
+    }
+
+    /// How long after the first the piece of this number begins.
+    fn piece_time(self, number: u64) -> Duration {
+        let samples = (self.piece_bytes() / self.bytes) as u64 * number;
+        let nanos = u128::from(samples) * 1_000_000_000 / u128::from(self.rate.max(1));
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 }
 
@@ -92,6 +125,15 @@ mod tests {
         let sizes: Vec<_> = bursts.iter().map(Burst::payload_bytes).collect();
         assert_eq!(sizes, [1150, 850]);
         assert_eq!(bursts[1].time, MediaTime::from_ticks(1150, 8000));
+    }
+
+    #[test]
+    fn linear_samples_are_cut_between_samples_of_all_channels() {
+        let track = Track::audio(Codec::L16, 3).with_clock_rate(48_000);
+        let bursts = cut(&track, &[1; 2400]);
+        let sizes: Vec<_> = bursts.iter().map(Burst::payload_bytes).collect();
+        assert_eq!(sizes, [1146, 1146, 108]);
+        assert_eq!(bursts[2].time, MediaTime::from_ticks(2 * 191, 48_000));
     }
 
     #[test]

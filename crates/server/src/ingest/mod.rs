@@ -10,12 +10,14 @@
 //! here, into bursts whose accounted delay begins at their origin: a frame's
 //! due time in a file, the arrival of its first packet from a network.
 
+mod assembler;
 mod backoff;
 mod burst;
 mod file;
 mod frame_codes;
 mod rtsp;
 mod spec;
+mod tracks;
 
 use std::sync::Arc;
 use std::thread;
@@ -25,6 +27,9 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use file::Clip;
+
+pub(crate) use assembler::{Assembler, Packet};
+pub(crate) use tracks::{Unusable, track_of};
 
 pub use frame_codes::{FrameCode, FrameCodes};
 pub use spec::{FileSource, Input, RtspSource, SourceSpec, SpecError, Transport};

@@ -1,8 +1,7 @@
 //! Cameras that are pulled from over RTSP.
 //!
 //! ```text
-//! retina (RTSP, RTP order) ─► assembler (access units, bursts) ─► Publisher
-//!                                 └ source_clock (one timeline for the tracks)
+//! retina (RTSP, RTP order) ─► Assembler (access units, bursts) ─► Publisher
 //! ```
 //!
 //! retina speaks RTSP to real cameras with all their quirks; its raw packets
@@ -10,9 +9,7 @@
 //! arrival of every packet counts here. A camera that fails is called again,
 //! for ever; its stream says why it is down.
 
-mod assembler;
 mod session;
-mod source_clock;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

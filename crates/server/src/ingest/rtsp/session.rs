@@ -3,16 +3,17 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt as _;
 use glassline_hub::{PublishError, Publisher, Stream};
-use glassline_media::{Burst, Codec, Kind, Track, VideoParameters};
+use glassline_media::{Burst, Kind, Track, VideoParameters};
+use glassline_rtp::payload::Unreceivable;
+use glassline_rtsp::sdp::{Description, Format, Media};
 use retina::client::{
     Credentials, Described, InitialSequenceNumberPolicy, InitialTimestampPolicy, PacketItem,
     PlayOptions, Playing, Session, SessionOptions, SetupOptions, TcpTransportOptions,
     UdpTransportOptions,
 };
-use retina::codec::{ParametersRef, VideoParametersCodec};
+use retina::codec::ParametersRef;
 
-use super::assembler::{Assembler, Packet};
-use crate::ingest::{RtspSource, Transport};
+use crate::ingest::{Assembler, Packet, RtspSource, Transport, Unusable, track_of};
 
 /// For each step of the handshake; a camera on the same continent needs a tenth.
 const STEP: Duration = Duration::from_secs(5);
@@ -91,62 +92,74 @@ async fn step<T>(
 }
 
 /// The first picture and the first sound that we can carry, picture first, and
-/// the names of all others.
+/// the names of all others with the reason.
+///
+/// What each track is comes from the description itself: retina keeps neither
+/// its format parameters as they are nor the codecs that it cannot take apart.
 fn choose(session: &Session<Described>) -> (Vec<Chosen>, Vec<String>) {
     let mut picture = None;
     let mut sound = None;
     let mut others = Vec::new();
+    let description = Description::parse(session.sdp()).unwrap_or_default();
     for (stream_id, offered) in session.streams().iter().enumerate() {
-        let name = format!("{} {}", offered.media(), offered.encoding_name());
-        let Some(track) = usable(offered) else {
-            others.push(name);
-            continue;
+        let kind = offered.media();
+        let usable = description_of(&description, session.streams(), stream_id).map_or_else(
+            || Err(Unusable::Unknown(offered.encoding_name().to_owned())),
+            track_of,
+        );
+        let mut track = match usable {
+            Ok(track) => track,
+            Err(unusable) => {
+                others.push(format!("{kind} {unusable}"));
+                continue;
+            }
         };
+        size(&mut track.video, offered);
         let place = match track.kind() {
             Kind::Video => &mut picture,
             Kind::Audio => &mut sound,
-            Kind::Text => continue,
+            Kind::Text => {
+                others.push(format!("{kind} {}", track.codec));
+                continue;
+            }
         };
         if place.is_none() {
             *place = Some(Chosen { stream_id, track });
         } else {
-            others.push(format!("second {name}"));
+            others.push(format!("second {kind} {}", track.codec));
         }
     }
     (picture.into_iter().chain(sound).collect(), others)
 }
 
-fn usable(offered: &retina::client::Stream) -> Option<Track> {
-    let codec = Codec::from_encoding_name(offered.encoding_name())?;
-    if codec.clock_rate() != offered.clock_rate_hz() {
-        return None;
-    }
-    match codec {
-        Codec::H264 => Some(Track::h264(parameters(offered))),
-        // Opus always says two (RFC 7587 §7), and a decoder may take it as such.
-        Codec::Opus => Some(Track::audio(codec, 2)),
-        _ => {
-            let channels = offered.channels().map_or(1, std::num::NonZeroU16::get);
-            (channels == 1).then(|| Track::audio(codec, 1))
-        }
-    }
+/// The format of retina's stream in the description as we read it. retina leaves
+/// out `m=` lines that it cannot read, so places alone do not tell.
+fn description_of<'a>(
+    description: &'a Description,
+    streams: &[retina::client::Stream],
+    stream_id: usize,
+) -> Option<&'a Format> {
+    let alike = |media: &str, payload_type: u8, it: &Media| {
+        it.name.eq_ignore_ascii_case(media)
+            && it
+                .format()
+                .is_some_and(|it| it.payload_type == payload_type)
+    };
+    let offered = streams.get(stream_id)?;
+    let (media, payload_type) = (offered.media(), offered.rtp_payload_type());
+    let before = streams[..stream_id].iter();
+    let number = before
+        .filter(|it| it.media() == media && it.rtp_payload_type() == payload_type)
+        .count();
+    let mut tracks = description.tracks.iter();
+    let mut found = tracks.by_ref().filter(|it| alike(media, payload_type, it));
+    found.nth(number)?.format()
 }
 
-/// What `sprop-parameter-sets` says, if anything.
-fn parameters(offered: &retina::client::Stream) -> VideoParameters {
-    let Some(ParametersRef::Video(video)) = offered.parameters() else {
-        return VideoParameters::default();
-    };
-    let (width, height) = video.pixel_dimensions();
-    match video.codec_params() {
-        VideoParametersCodec::H264 { sps, pps } => VideoParameters {
-            reordered: false,
-            sps: sps.to_vec(),
-            pps: pps.to_vec(),
-            width,
-            height,
-        },
-        _ => VideoParameters::default(),
+/// The size of the picture, which retina reads from parameter sets.
+fn size(video: &mut VideoParameters, offered: &retina::client::Stream) {
+    if let Some(ParametersRef::Video(parameters)) = offered.parameters() {
+        (video.width, video.height) = parameters.pixel_dimensions();
     }
 }
 
@@ -159,7 +172,7 @@ async fn receive(
     stream: &Arc<Stream>,
 ) -> Result<Never, Failure> {
     let began = Instant::now();
-    let mut receiver = Receiver::new(chosen, stream, began);
+    let mut receiver = Receiver::new(chosen, stream, began)?;
     loop {
         let deadline = tokio::time::Instant::from_std(receiver.heard + timeout);
         match tokio::time::timeout_at(deadline, session.next()).await {
@@ -189,16 +202,16 @@ struct Receiver<'a> {
 }
 
 impl<'a> Receiver<'a> {
-    fn new(chosen: &[Chosen], stream: &'a Arc<Stream>, now: Instant) -> Self {
+    fn new(chosen: &[Chosen], stream: &'a Arc<Stream>, now: Instant) -> Result<Self, Unreceivable> {
         let tracks = chosen.iter().map(|chosen| chosen.track.clone()).collect();
-        Self {
+        Ok(Self {
             stream,
             stream_ids: chosen.iter().map(|chosen| chosen.stream_id).collect(),
-            assembler: Assembler::new(tracks),
+            assembler: Assembler::new(tracks)?,
             bursts: Vec::new(),
             publisher: None,
             heard: now,
-        }
+        })
     }
 
     fn take(&mut self, item: &PacketItem) {
@@ -220,7 +233,7 @@ impl<'a> Receiver<'a> {
         let packet = Packet {
             track,
             sequence: packet.sequence_number(),
-            timestamp: packet.timestamp().timestamp(),
+            timestamp: on_wire(packet.timestamp()),
             marker: packet.mark(),
             payload: packet.payload(),
             received,
@@ -237,8 +250,7 @@ impl<'a> Receiver<'a> {
             (track, report, compound.rtp_timestamp())
         {
             let ntp = report.ntp_timestamp().0;
-            self.assembler
-                .sender_report(track, ntp, timestamp.timestamp());
+            self.assembler.sender_report(track, ntp, on_wire(timestamp));
         }
     }
 
@@ -247,7 +259,7 @@ impl<'a> Receiver<'a> {
             let publisher = match &mut self.publisher {
                 Some(publisher) => publisher,
                 // Nobody can watch before the first keyframe, so the stream is not live yet.
-                None if burst.track == 0 && burst.keyframe => {
+                None if self.assembler.starts(&burst) => {
                     let tracks = self.assembler.tracks().to_vec();
                     tracing::info!(stream = %self.stream.name(), tracks = tracks.len(), "camera live");
                     self.publisher
@@ -263,6 +275,16 @@ impl<'a> Receiver<'a> {
     fn track(&self, stream_id: usize) -> Option<usize> {
         self.stream_ids.iter().position(|id| *id == stream_id)
     }
+}
+
+/// retina widens timestamps; the low bits are those of the wire.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the low bits are wanted"
+)]
+fn on_wire(timestamp: retina::Timestamp) -> u32 {
+    timestamp.timestamp() as u32
 }
 
 /// Why a camera is down.
@@ -281,8 +303,8 @@ pub(super) enum Failure {
     /// 404.
     #[error("the camera has nothing at this path (404): check the end of its URL")]
     NoSuchPath,
-    /// Only codecs that browsers cannot play.
-    #[error("the camera offers {offered}, but no H.264, Opus or G.711")]
+    /// Only what cannot be carried.
+    #[error("the camera offers nothing that can be taken: {offered}")]
     NothingUsable { offered: String },
     /// The connection stands, but nothing comes.
     #[error("no packet from the camera for {} s", timeout.as_secs_f64())]
@@ -293,6 +315,9 @@ pub(super) enum Failure {
     /// Pictures come, but none that a decoder can start with.
     #[error("no keyframe with parameter sets within {} s", KEYFRAME.as_secs())]
     NoKeyframe,
+    /// The track was checked before; should it change, it is told.
+    #[error(transparent)]
+    Format(#[from] Unreceivable),
     /// The hub does not take it.
     #[error(transparent)]
     Publish(#[from] PublishError),

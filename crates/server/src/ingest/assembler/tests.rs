@@ -1,5 +1,6 @@
 use super::*;
-use glassline_media::{BurstBuilder, VideoParameters};
+use glassline_media::{BurstBuilder, Codec, VideoParameters};
+use glassline_rtp::h264;
 use std::time::Duration;
 
 const SPS: &[u8] = &[0x67, 0x42, 0xc0, 0x1f, 0xda];
@@ -17,7 +18,7 @@ impl Camera {
     fn new(video: VideoParameters) -> Self {
         let tracks = vec![Track::h264(video), Track::audio(Codec::Pcma, 1)];
         Self {
-            assembler: Assembler::new(tracks),
+            assembler: Assembler::new(tracks).expect("both are known"),
             sequence: 65_530,
             start: Instant::now(),
             out: Vec::new(),
@@ -42,7 +43,7 @@ impl Camera {
             let packet = Packet {
                 track: 0,
                 sequence: self.sequence,
-                timestamp: i64::from(ms) * 90,
+                timestamp: ms * 90,
                 marker: marker && burst.marker(place),
                 payload,
                 received: self.at(ms + place as u32),
@@ -68,7 +69,7 @@ fn picture(header: u8, bytes: usize) -> Vec<u8> {
 }
 
 fn nals(burst: &Burst) -> Vec<Vec<u8>> {
-    let mut depacketiser = Depacketiser::default();
+    let mut depacketiser = h264::Depacketiser::default();
     for (place, payload) in burst.payloads().enumerate() {
         depacketiser.push(place as u64, 0, burst.marker(place), payload);
     }
@@ -161,7 +162,7 @@ fn sound_goes_through_at_once() {
         let packet = Packet {
             track: 1,
             sequence: number,
-            timestamp: 160 * i64::from(number),
+            timestamp: 160 * u32::from(number),
             marker: number == 0,
             payload: &[0xd5; 160],
             received: camera.at(20 * u32::from(number)),
@@ -185,16 +186,14 @@ fn garbage_never_panics() {
         let packet = Packet {
             track: (number % 3) as usize,
             sequence: (noise >> 7) as u16,
-            timestamp: i64::from(noise) * if number % 2 == 0 { 1 } else { -1 },
+            timestamp: noise,
             marker: noise & 1 == 0,
             payload: &payload[..(noise % 5) as usize],
             received: camera.at(number),
         };
         camera.assembler.push(&packet, &mut camera.out);
-        camera.assembler.sender_report(
-            (number % 3) as usize,
-            u64::from(noise) << 20,
-            i64::from(noise),
-        );
+        camera
+            .assembler
+            .sender_report((number % 3) as usize, u64::from(noise) << 20, noise);
     }
 }

@@ -1,0 +1,156 @@
+use std::fmt;
+
+use super::{Fault, Order, Out};
+
+/// How the payloads of one picture go together, in one format.
+pub(in crate::payload) trait Picture: fmt::Debug + Send {
+    /// After a gap: this payload surely begins its picture.
+    fn begins(&self, payload: &[u8]) -> bool;
+
+    /// A picture begins; nothing of the one before counts any more.
+    fn reset(&mut self) {}
+
+    /// Adds a payload, never empty, to `picture`. It is the first one or follows
+    /// the last without a gap.
+    fn take(&mut self, payload: &[u8], picture: &mut Vec<u8>) -> Result<(), Fault>;
+
+    /// There is no more of `picture`, which is not empty: whether a decoder can
+    /// start with it. `after_gap`: packets before its first are missing.
+    fn finish(&mut self, picture: &mut Vec<u8>, after_gap: bool) -> Result<bool, Fault>;
+}
+
+/// Units of many packets: all that have one timestamp, up to the marker.
+#[derive(Debug)]
+pub(super) struct Pictures {
+    format: Box<dyn Picture>,
+    unit_bytes_max: usize,
+    /// Packets are missing in front of the next: it need not begin its unit.
+    gap: bool,
+    state: State,
+    pub(super) out: Out,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Between units.
+    Idle,
+    /// Within a unit of which nothing is missing so far.
+    Building(Building),
+    /// Within a unit that is dropped.
+    Dropping { timestamp: u32 },
+}
+
+#[derive(Debug)]
+struct Building {
+    timestamp: u32,
+    after_gap: bool,
+    data: Vec<u8>,
+}
+
+const READY_MAX: usize = 8;
+
+impl Pictures {
+    pub(super) fn new(format: Box<dyn Picture>, unit_bytes_max: usize) -> Self {
+        Self {
+            format,
+            unit_bytes_max,
+            gap: true,
+            state: State::Idle,
+            out: Out::new(READY_MAX),
+        }
+    }
+
+    pub(super) fn push(&mut self, sequence: u64, timestamp: u32, marker: bool, payload: &[u8]) {
+        match self.out.follow(sequence) {
+            Order::Late => return,
+            Order::Gap => {
+                self.gap = true;
+                self.drop_unit(Fault::Loss);
+            }
+            Order::First | Order::Next => {}
+        }
+        if payload.is_empty() {
+            // Padding that probes the path: a number, but no part of any unit.
+            return;
+        }
+        let under_way = match &self.state {
+            State::Idle => None,
+            State::Building(Building { timestamp, .. }) | State::Dropping { timestamp } => {
+                Some(*timestamp)
+            }
+        };
+        if under_way.is_some_and(|old| old != timestamp) {
+            self.finish();
+        }
+        if matches!(self.state, State::Idle) {
+            self.begin(timestamp, payload);
+        }
+        self.gap = false;
+        self.take(payload);
+        if marker {
+            self.finish();
+        }
+    }
+
+    fn begin(&mut self, timestamp: u32, payload: &[u8]) {
+        if self.gap && !self.format.begins(payload) {
+            // Joining in the middle of a unit damages nothing that was promised.
+            if self.out.loss {
+                self.out.counters.damaged += 1;
+            }
+            self.out.loss = true;
+            self.state = State::Dropping { timestamp };
+            return;
+        }
+        self.format.reset();
+        self.state = State::Building(Building {
+            timestamp,
+            after_gap: self.gap,
+            data: Vec::new(),
+        });
+    }
+
+    fn take(&mut self, payload: &[u8]) {
+        let State::Building(Building { data, .. }) = &mut self.state else {
+            return;
+        };
+        let taken = self.format.take(payload, data);
+        // A payload, which fits a datagram, adds no more than a few times its length.
+        let bounded = taken.and_then(|()| within(self.unit_bytes_max, data));
+        if let Err(fault) = bounded {
+            self.drop_unit(fault);
+        }
+    }
+
+    /// The unit under way has all its packets.
+    fn finish(&mut self) {
+        let State::Building(mut unit) = std::mem::replace(&mut self.state, State::Idle) else {
+            return;
+        };
+        if unit.data.is_empty() {
+            return;
+        }
+        let finished = self.format.finish(&mut unit.data, unit.after_gap);
+        let bounded = within(self.unit_bytes_max, &unit.data);
+        match finished.and_then(|keyframe| bounded.map(|()| keyframe)) {
+            Ok(keyframe) => self.out.deliver(unit.timestamp, keyframe, unit.data),
+            Err(fault) => self.out.count(fault),
+        }
+    }
+
+    /// Drops the unit under way; its further packets will be ignored.
+    fn drop_unit(&mut self, fault: Fault) {
+        if let State::Building(Building { timestamp, .. }) = self.state {
+            self.state = State::Dropping { timestamp };
+            self.out.count(fault);
+        }
+    }
+}
+
+fn within(unit_bytes_max: usize, data: &[u8]) -> Result<(), Fault> {
+    if data.len() > unit_bytes_max {
+        Err(Fault::Oversized)
+    } else {
+        Ok(())
+    }
+}

@@ -1,0 +1,263 @@
+//! H.265 payloads (RFC 7798): single NAL unit packets, aggregation packets and
+//! fragmentation units, in decoding order, without DONL fields.
+
+use glassline_media::{BurstBuilder, Codec, Track, annexb};
+
+use super::depacketiser::{Fault, Picture};
+use super::{Unreceivable, equal_pieces, parameter};
+
+/// Types of NAL units (H.265 table 7-1) and of RTP payloads (RFC 7798 §4.4).
+pub mod nal {
+    /// First of the intra random access point pictures, which begin a keyframe.
+    pub const IRAP_FIRST: u8 = 16;
+    /// Last of them, reserved ones included.
+    pub const IRAP_LAST: u8 = 23;
+    /// Last of the coded slice segments.
+    pub const SLICE_LAST: u8 = 31;
+    /// Video parameter set.
+    pub const VPS: u8 = 32;
+    /// Sequence parameter set.
+    pub const SPS: u8 = 33;
+    /// Picture parameter set.
+    pub const PPS: u8 = 34;
+    /// Access unit delimiter.
+    pub const AUD: u8 = 35;
+    /// Filler data; 36 and 37 between them end sequence and bitstream.
+    pub const FILLER: u8 = 38;
+    /// Supplemental enhancement information in front of the picture.
+    pub const PREFIX_SEI: u8 = 39;
+    /// Aggregation packet.
+    pub const AP: u8 = 48;
+    /// Fragmentation unit.
+    pub const FU: u8 = 49;
+    /// PACI packet, whose header extension nobody sends.
+    pub const PACI: u8 = 50;
+}
+
+/// The type in the first byte of a NAL unit or RTP payload, 0–63.
+pub const fn nal_type(first: u8) -> u8 {
+    first >> 1 & 0x3f
+}
+
+/// Bytes of a NAL unit header, which every payload begins with (RFC 7798 §1.1.4).
+const HEADER_BYTES: usize = 2;
+/// Payload header and FU header (RFC 7798 §4.4.3).
+const FU_BYTES: usize = 3;
+const FU_START: u8 = 0x80;
+const FU_END: u8 = 0x40;
+const FU_TYPE: u8 = 0x3f;
+/// Of each NAL unit in an aggregation packet (RFC 7798 §4.4.2).
+const SIZE_BYTES: usize = 2;
+
+/// Cuts the NAL units of one access unit into payloads of at most `payload_max`
+/// bytes, as [`h264::packetise`](crate::h264::packetise) does: neighbours that fit
+/// one payload share it, what does not fit is cut into equal fragments, delimiters,
+/// end marks and filler are dropped, as are units without a whole header.
+pub fn packetise<'a>(
+    nals: impl Iterator<Item = &'a [u8]>,
+    payload_max: usize,
+    out: &mut BurstBuilder,
+) {
+    let mut group: Vec<&[u8]> = Vec::new();
+    let mut bytes = HEADER_BYTES;
+    for unit in nals.filter(|unit| is_carried(unit)) {
+        if bytes + SIZE_BYTES + unit.len() > payload_max.min(usize::from(u16::MAX)) {
+            flush(&mut group, out);
+            bytes = HEADER_BYTES;
+        }
+        if unit.len() > payload_max {
+            fragment(unit, payload_max, out);
+        } else {
+            group.push(unit);
+            bytes += SIZE_BYTES + unit.len();
+        }
+    }
+    flush(&mut group, out);
+}
+
+fn is_carried(unit: &[u8]) -> bool {
+    unit.len() > HEADER_BYTES && !matches!(nal_type(unit[0]), nal::AUD..=nal::FILLER | 48..)
+}
+
+fn flush(group: &mut Vec<&[u8]>, out: &mut BurstBuilder) {
+    match group.as_slice() {
+        [] => {}
+        [unit] => out.push(unit),
+        units => {
+            out.extend(&aggregate_header(units));
+            for unit in units {
+                // The caller holds the whole below 64 KiB.
+                out.extend(&(unit.len() as u16).to_be_bytes());
+                out.extend(unit);
+            }
+            out.end_packet();
+        }
+    }
+    group.clear();
+}
+
+/// The lowest layer and the lowest temporal identifier of all; the forbidden bit
+/// if any has it (RFC 7798 §4.4.2).
+fn aggregate_header(units: &[&[u8]]) -> [u8; HEADER_BYTES] {
+    let forbidden = units.iter().fold(0, |bits, unit| bits | unit[0] & 0x80);
+    let layer = |unit: &&[u8]| (unit[0] & 1) << 5 | unit[1] >> 3;
+    let layer = units.iter().map(layer).min().unwrap_or(0);
+    let temporal = units.iter().map(|unit| unit[1] & 7).min().unwrap_or(1);
+    [
+        forbidden | nal::AP << 1 | layer >> 5,
+        (layer & 0x1f) << 3 | temporal,
+    ]
+}
+
+fn fragment(unit: &[u8], payload_max: usize, out: &mut BurstBuilder) {
+    let (header, body) = unit.split_at(HEADER_BYTES);
+    let mut start = FU_START;
+    let mut fragments = equal_pieces(body, payload_max.saturating_sub(FU_BYTES)).peekable();
+    while let Some(fragment) = fragments.next() {
+        let last = fragments.peek().is_none();
+        out.extend(&[
+            header[0] & 0x81 | nal::FU << 1,
+            header[1],
+            start | if last { FU_END } else { 0 } | nal_type(header[0]),
+        ]);
+        out.extend(fragment);
+        out.end_packet();
+        start = 0;
+    }
+}
+
+/// The NAL units of an aggregation packet, its own header removed; `None` where a
+/// size is too small or points past the end.
+fn aggregated(mut rest: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let unit = rest
+            .split_first_chunk()
+            .and_then(|(size, rest)| rest.split_at_checked(usize::from(u16::from_be_bytes(*size))))
+            .filter(|(unit, _)| unit.len() > HEADER_BYTES);
+        rest = unit.map_or(&[], |(_, rest)| rest);
+        Some(unit.map(|(unit, _)| unit))
+    })
+}
+
+const START_CODE: [u8; 4] = [0, 0, 0, 1];
+
+/// Payloads into Annex-B bytes.
+#[derive(Debug, Default)]
+pub(super) struct Assembly {
+    /// Within a fragmented NAL unit, its end yet to come.
+    fragmented: bool,
+    /// This source sends parameter sets in band, so a keyframe has them.
+    sets_in_band: bool,
+}
+
+impl Assembly {
+    /// # Errors
+    /// If packets are sent in another order than they are decoded in.
+    pub(super) fn new(track: &Track) -> Result<Self, Unreceivable> {
+        let differs = parameter(&track.format_parameters, "sprop-max-don-diff");
+        match differs.filter(|value| *value != "0") {
+            None => Ok(Self::default()),
+            Some(value) => Err(Unreceivable::Mode {
+                codec: Codec::H265,
+                parameter: format!("sprop-max-don-diff={value}"),
+                advice: "send NAL units in decoding order",
+            }),
+        }
+    }
+
+    fn take_fragment(&mut self, payload: &[u8], picture: &mut Vec<u8>) -> Result<(), Fault> {
+        let [first, second, header, fragment @ ..] = payload else {
+            return Err(Fault::Malformed);
+        };
+        let starts = header & FU_START != 0;
+        let kind = header & FU_TYPE;
+        if starts == self.fragmented || kind >= nal::AP {
+            return Err(Fault::Malformed);
+        }
+        if starts {
+            picture.extend_from_slice(&START_CODE);
+            picture.extend_from_slice(&[first & 0x81 | kind << 1, *second]);
+        }
+        picture.extend_from_slice(fragment);
+        self.fragmented = header & FU_END == 0;
+        Ok(())
+    }
+}
+
+impl Picture for Assembly {
+    fn begins(&self, payload: &[u8]) -> bool {
+        // `first_slice_segment_in_pic_flag` is the first bit behind the header
+        // (H.265 §7.3.6.1). A PPS does not begin a unit for sure: its SPS may be lost.
+        let begins = |kind: u8, body: Option<&u8>| match kind {
+            nal::AUD | nal::VPS | nal::PREFIX_SEI => true,
+            0..=nal::SLICE_LAST => body.is_some_and(|byte| byte & 0x80 != 0),
+            _ => false,
+        };
+        match payload {
+            [first, _, header, rest @ ..] if nal_type(*first) == nal::FU => {
+                header & FU_START != 0 && begins(header & FU_TYPE, rest.first())
+            }
+            [first, _, rest @ ..] if nal_type(*first) == nal::AP => aggregated(rest)
+                .next()
+                .flatten()
+                .is_some_and(|unit| begins(nal_type(unit[0]), unit.get(HEADER_BYTES))),
+            [first, _, rest @ ..] => begins(nal_type(*first), rest.first()),
+            _ => false,
+        }
+    }
+
+    fn reset(&mut self) {
+        self.fragmented = false;
+    }
+
+    fn take(&mut self, payload: &[u8], picture: &mut Vec<u8>) -> Result<(), Fault> {
+        let kind = nal_type(payload[0]);
+        if payload.len() <= HEADER_BYTES || self.fragmented && kind != nal::FU {
+            return Err(Fault::Malformed);
+        }
+        match kind {
+            0..nal::AP => {
+                picture.extend_from_slice(&START_CODE);
+                picture.extend_from_slice(payload);
+                Ok(())
+            }
+            nal::AP => {
+                for unit in aggregated(&payload[HEADER_BYTES..]) {
+                    let unit = unit.ok_or(Fault::Malformed)?;
+                    if nal_type(unit[0]) >= nal::AP {
+                        return Err(Fault::Malformed);
+                    }
+                    picture.extend_from_slice(&START_CODE);
+                    picture.extend_from_slice(unit);
+                }
+                Ok(())
+            }
+            nal::FU => self.take_fragment(payload, picture),
+            nal::PACI => Err(Fault::Unsupported),
+            // Reserved, to be ignored (RFC 7798 §4.4).
+            _ => Ok(()),
+        }
+    }
+
+    fn finish(&mut self, picture: &mut Vec<u8>, after_gap: bool) -> Result<bool, Fault> {
+        if self.fragmented {
+            return Err(Fault::Malformed);
+        }
+        let (mut keyframe, mut sets) = (false, false);
+        for unit in annexb::nals(picture) {
+            match nal_type(unit[0]) {
+                nal::IRAP_FIRST..=nal::IRAP_LAST => keyframe = true,
+                nal::SPS => sets = true,
+                _ => {}
+            }
+        }
+        self.sets_in_band |= sets;
+        if after_gap && keyframe && self.sets_in_band && !sets {
+            return Err(Fault::Loss);
+        }
+        Ok(keyframe)
+    }
+}

@@ -1,0 +1,187 @@
+//! RTP packets of a source, pulled or pushed, into bursts.
+//!
+//! ```text
+//! Packet ─► Depacketiser ─► Unit ─► ParameterSets ─► Cutter ─► Burst
+//!   └ arrival, timestamp ─► SourceClock (one timeline for the tracks) ─┘
+//! ```
+
+mod parameter_sets;
+mod source_clock;
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use glassline_media::{Burst, Kind, Track};
+use glassline_rtp::payload::{Depacketiser, Unit, Unreceivable};
+use glassline_rtp::{SequenceExtender, TimestampExtender};
+
+use super::burst::{Cutter, Place};
+use super::tracks;
+use parameter_sets::ParameterSets;
+use source_clock::SourceClock;
+
+/// Access units under way at once: the one being put together and a few whose
+/// packets are lost.
+const ARRIVALS_MAX: usize = 16;
+
+/// One RTP packet as it came in, in sequence order for its track.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Packet<'a> {
+    /// Index into the tracks given to [`Assembler::new`].
+    pub(crate) track: usize,
+    /// As on the wire.
+    pub(crate) sequence: u16,
+    /// As on the wire.
+    pub(crate) timestamp: u32,
+    pub(crate) marker: bool,
+    /// Without padding.
+    pub(crate) payload: &'a [u8],
+    pub(crate) received: Instant,
+}
+
+/// Puts a source's packets together to access units and cuts them anew as
+/// bursts, on one timeline.
+///
+/// A picture is done at its marker, or when the next one begins for sources that
+/// set none. Keyframes that come without parameter sets get those last seen, or
+/// those of the session description. Memory is bounded by one unit a track.
+#[derive(Debug)]
+pub(crate) struct Assembler {
+    tracks: Vec<Track>,
+    lanes: Vec<Lane>,
+    clock: SourceClock,
+}
+
+/// The way of one track.
+#[derive(Debug)]
+struct Lane {
+    sequences: SequenceExtender,
+    timestamps: TimestampExtender,
+    depacketiser: Depacketiser,
+    /// Wide timestamp and arrival of each unit's first packet.
+    arrivals: VecDeque<(i64, Instant)>,
+    sets: Option<ParameterSets>,
+    cutter: Cutter,
+    picture: bool,
+}
+
+impl Assembler {
+    /// For tracks as their session description has them, best made by
+    /// [`track_of`](super::track_of).
+    ///
+    /// # Errors
+    /// [`Unreceivable`] if the packets of one of them cannot be read.
+    pub(crate) fn new(tracks: Vec<Track>) -> Result<Self, Unreceivable> {
+        let rates: Vec<_> = tracks.iter().map(|track| track.clock_rate).collect();
+        let sound = tracks.iter().position(|track| track.kind() == Kind::Audio);
+        let lanes = tracks.iter().map(Lane::new).collect::<Result<_, _>>()?;
+        Ok(Self {
+            lanes,
+            clock: SourceClock::new(&rates, sound.unwrap_or(0)),
+            tracks: tracks.into_iter().map(tracks::as_sent).collect(),
+        })
+    }
+
+    /// The tracks as they come out, to be published: with the parameter sets seen
+    /// so far, and with the format parameters of the packets that are made here.
+    pub(crate) fn tracks(&self) -> &[Track] {
+        &self.tracks
+    }
+
+    /// A stream can be published from this burst on: a keyframe of the first
+    /// picture track, or anything if there is only sound.
+    pub(crate) fn starts(&self, burst: &Burst) -> bool {
+        let mut tracks = self.tracks.iter();
+        match tracks.position(|track| track.kind() == Kind::Video) {
+            Some(picture) => burst.track == picture && burst.keyframe,
+            None => true,
+        }
+    }
+
+    /// Takes a packet; what became whole by it is appended to `out`. A track that
+    /// is not there is ignored.
+    pub(crate) fn push(&mut self, packet: &Packet<'_>, out: &mut Vec<Burst>) {
+        let Some(lane) = self.lanes.get_mut(packet.track) else {
+            return;
+        };
+        let ticks = lane.push(packet);
+        while let Some(unit) = lane.depacketiser.poll() {
+            let (ticks, received) = lane.arrival(&unit, ticks, packet.received);
+            let place = Place {
+                track: packet.track,
+                time: self.clock.time(packet.track, ticks, received),
+                origin: received,
+            };
+            lane.cut(unit, place, out);
+            if let Some(sets) = &mut lane.sets {
+                sets.describe(&mut self.tracks[packet.track]);
+            }
+        }
+    }
+
+    /// The source says that `timestamp` of `track`, as on the wire, was sampled at
+    /// `ntp` (RFC 3550 §6.4.1). Nothing is known of it before the first packet.
+    pub(crate) fn sender_report(&mut self, track: usize, ntp: u64, timestamp: u32) {
+        let lane = self.lanes.get(track);
+        if let Some(latest) = lane.and_then(|lane| lane.timestamps.highest()) {
+            let ticks = TimestampExtender::near(latest, timestamp);
+            self.clock.sender_report(track, ntp, ticks);
+        }
+    }
+}
+
+impl Lane {
+    fn new(track: &Track) -> Result<Self, Unreceivable> {
+        Ok(Self {
+            sequences: SequenceExtender::new(),
+            timestamps: TimestampExtender::new(),
+            depacketiser: Depacketiser::new(track)?,
+            arrivals: VecDeque::new(),
+            sets: ParameterSets::of(track),
+            cutter: Cutter::new(track),
+            picture: track.kind() == Kind::Video,
+        })
+    }
+
+    /// Returns the packet's wide timestamp.
+    fn push(&mut self, packet: &Packet<'_>) -> i64 {
+        let ticks = self.timestamps.extend(packet.timestamp);
+        let latest = self.arrivals.back();
+        if latest.is_none_or(|(timestamp, _)| *timestamp != ticks) {
+            if self.arrivals.len() == ARRIVALS_MAX {
+                self.arrivals.pop_front();
+            }
+            self.arrivals.push_back((ticks, packet.received));
+        }
+        let sequence = self.sequences.extend(packet.sequence);
+        self.depacketiser
+            .push(sequence, packet.timestamp, packet.marker, packet.payload);
+        ticks
+    }
+
+    /// Wide timestamp and arrival of the first packet of `unit`, which came out
+    /// when a packet with timestamp `now` went in.
+    fn arrival(&mut self, unit: &Unit, now: i64, received: Instant) -> (i64, Instant) {
+        let ticks = TimestampExtender::near(now, unit.timestamp);
+        // The further units of a packet of sound are not found, and do not come first.
+        let found = self.arrivals.iter().position(|(it, _)| *it == ticks);
+        match found {
+            Some(place) => {
+                self.arrivals.drain(..place);
+                (ticks, self.arrivals[0].1)
+            }
+            None => (ticks, received),
+        }
+    }
+
+    fn cut(&mut self, unit: Unit, place: Place, out: &mut Vec<Burst>) {
+        let (keyframe, data) = match &mut self.sets {
+            Some(sets) => sets.complete(unit.keyframe, unit.data),
+            None => (unit.keyframe || !self.picture, unit.data),
+        };
+        self.cutter.cut(&data, keyframe, place, out);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+use glassline_media::{Codec, Track, annexb};
+use glassline_rtp::h264;
+use glassline_rtp::payload::h265;
+
+use crate::ingest::tracks;
+
+/// The parameter sets that a decoder of H.264 or H.265 needs to start, as last
+/// seen: sources that send them only now and then, or only in their session
+/// description, get them in front of every keyframe.
+#[derive(Debug)]
+pub(super) struct ParameterSets {
+    codec: Codec,
+    /// In the order that a decoder wants them; empty before the first.
+    sets: Vec<(u8, Vec<u8>)>,
+    /// The track was told of them.
+    described: bool,
+}
+
+/// A real set has some dozens of bytes.
+const SET_BYTES_MAX: usize = 4096;
+
+impl ParameterSets {
+    /// Those of the track's session description; `None` for codecs without.
+    pub(super) fn of(track: &Track) -> Option<Self> {
+        let kinds: &[u8] = match track.codec {
+            Codec::H264 => &[h264::nal::SPS, h264::nal::PPS],
+            Codec::H265 => &[h265::nal::VPS, h265::nal::SPS, h265::nal::PPS],
+            _ => return None,
+        };
+        let mut sets = Self {
+            codec: track.codec,
+            sets: kinds.iter().map(|&kind| (kind, Vec::new())).collect(),
+            described: false,
+        };
+        match track.codec {
+            Codec::H264 => {
+                sets.learn(&track.video.sps);
+                sets.learn(&track.video.pps);
+            }
+            _ => {
+                for set in tracks::sets_of_h265(track) {
+                    sets.learn(&set);
+                }
+            }
+        }
+        Some(sets)
+    }
+
+    /// The Annex-B `unit`, with the sets that it lacks if it is a keyframe; and
+    /// whether a decoder can start there now.
+    pub(super) fn complete(&mut self, keyframe: bool, unit: Vec<u8>) -> (bool, Vec<u8>) {
+        let mut found = 0;
+        for nal in annexb::nals(&unit) {
+            found |= self.learn(nal);
+        }
+        let complete = found.count_ones() as usize == self.sets.len();
+        if !keyframe || complete {
+            return (keyframe, unit);
+        }
+        if self.sets.iter().any(|(_, set)| set.is_empty()) {
+            return (false, unit);
+        }
+        // Those it has itself come again behind ours, which are the same.
+        let more: usize = self.sets.iter().map(|(_, set)| set.len() + 4).sum();
+        let mut whole = Vec::with_capacity(unit.len() + more);
+        for (_, set) in &self.sets {
+            whole.extend_from_slice(&[0, 0, 0, 1]);
+            whole.extend_from_slice(set);
+        }
+        whole.extend_from_slice(&unit);
+        (true, whole)
+    }
+
+    /// Tells `track` of the sets, once all are known, if its description does not.
+    pub(super) fn describe(&mut self, track: &mut Track) {
+        if self.described || self.sets.iter().any(|(_, set)| set.is_empty()) {
+            return;
+        }
+        self.described = true;
+        match &self.sets[..] {
+            [(_, sps), (_, pps)] if track.video.sps.is_empty() => {
+                track.video.sps.clone_from(sps);
+                track.video.pps.clone_from(pps);
+            }
+            [(_, vps), (_, sps), (_, pps)] => tracks::describe_h265(track, [vps, sps, pps]),
+            _ => {}
+        }
+    }
+
+    /// Remembers the NAL unit if it is a set; returns the bit of its place.
+    fn learn(&mut self, nal: &[u8]) -> u8 {
+        let Some(&first) = nal.first() else { return 0 };
+        let kind = match self.codec {
+            Codec::H264 => h264::nal_type(first),
+            _ => h265::nal_type(first),
+        };
+        let Some(place) = self.sets.iter().position(|(it, _)| *it == kind) else {
+            return 0;
+        };
+        let set = &mut self.sets[place].1;
+        if nal.len() <= SET_BYTES_MAX && set != nal {
+            *set = nal.to_vec();
+        }
+        1 << place
+    }
+}

@@ -1,0 +1,172 @@
+//! Session descriptions of sources into tracks, for pull and push alike.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
+use glassline_media::{Codec, Track, VideoParameters};
+use glassline_rtp::payload::{Depacketiser, Unreceivable, parameter};
+use glassline_rtsp::sdp::Format;
+
+/// The track of a format that a source offers, with its parameters as they are.
+///
+/// # Errors
+/// [`Unusable`] says which format it is and why it cannot be taken.
+pub(crate) fn track_of(format: &Format) -> Result<Track, Unusable> {
+    let name = &format.encoding_name;
+    let codec = Codec::from_encoding_name(name).ok_or_else(|| {
+        let name = if name.is_empty() {
+            "without name"
+        } else {
+            name
+        };
+        Unusable::Unknown(format!("{name} (payload type {})", format.payload_type))
+    })?;
+    let clock_rate = clock_rate(codec, format.clock_rate)?;
+    let channels = match codec {
+        // Opus always says two (RFC 7587 §7), and a decoder may take it as such.
+        Codec::Opus => 2,
+        _ => format.channels.max(1),
+    };
+    if matches!(codec, Codec::Pcmu | Codec::Pcma) && channels > 1 {
+        return Err(Unusable::Channels { codec, channels });
+    }
+    let mut track = Track::audio(codec, channels)
+        .with_clock_rate(clock_rate)
+        .with_format_parameters(format.parameters.clone());
+    if codec == Codec::H264 {
+        track.video = h264_parameters(&format.parameters);
+        track.format_parameters.clear();
+    }
+    Depacketiser::new(&track)?;
+    Ok(track)
+}
+
+/// A format of a source that is left out. Its sender's choice.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub(crate) enum Unusable {
+    /// None of our codecs.
+    #[error("{0}, which is unknown")]
+    Unknown(String),
+    /// A clock that the payload format does not have.
+    #[error("{codec} with an RTP clock of {rate} Hz")]
+    ClockRate {
+        /// What it is.
+        codec: Codec,
+        /// What it says.
+        rate: u32,
+    },
+    /// More sound than the codec is carried with.
+    #[error("{codec} of {channels} channels")]
+    Channels {
+        /// What it is.
+        codec: Codec,
+        /// What it says.
+        channels: u8,
+    },
+    /// A mode of the payload format that is not read.
+    #[error(transparent)]
+    Format(#[from] Unreceivable),
+}
+
+/// Codecs whose clock is that of their samples say which one; faster than any
+/// converter, or none at all, is nonsense.
+fn clock_rate(codec: Codec, rate: u32) -> Result<u32, Unusable> {
+    let free = matches!(
+        codec,
+        Codec::L16 | Codec::Aac | Codec::Ac3 | Codec::Vorbis | Codec::T140
+    );
+    match rate {
+        1_000..=384_000 if free => Ok(rate),
+        _ if rate == codec.clock_rate() => Ok(rate),
+        _ => Err(Unusable::ClockRate { codec, rate }),
+    }
+}
+
+/// What `sprop-parameter-sets` says (RFC 6184 §8.1), if anything.
+fn h264_parameters(parameters: &str) -> VideoParameters {
+    let mut video = VideoParameters::default();
+    let sets = parameter(parameters, "sprop-parameter-sets").unwrap_or_default();
+    for set in sets.split(',').filter_map(decode) {
+        match set.first().map(|first| first & 0x1f) {
+            Some(7) if video.sps.is_empty() => video.sps = set,
+            Some(8) if video.pps.is_empty() => video.pps = set,
+            _ => {}
+        }
+    }
+    video
+}
+
+/// The NAL units of `sprop-vps`, `sprop-sps` and `sprop-pps` (RFC 7798 §7.1).
+pub(super) fn sets_of_h265(track: &Track) -> Vec<Vec<u8>> {
+    let lists = ["sprop-vps", "sprop-sps", "sprop-pps"]
+        .into_iter()
+        .filter_map(|name| parameter(&track.format_parameters, name));
+    lists
+        .flat_map(|list| list.split(',').filter_map(decode))
+        .collect()
+}
+
+/// Adds parameter sets (VPS, SPS, PPS) to a description that has none.
+pub(super) fn describe_h265(track: &mut Track, sets: [&[u8]; 3]) {
+    if !sets_of_h265(track).is_empty() {
+        return;
+    }
+    for (name, set) in ["sprop-vps", "sprop-sps", "sprop-pps"]
+        .into_iter()
+        .zip(sets)
+    {
+        push_parameter(&mut track.format_parameters, name, &STANDARD.encode(set));
+    }
+}
+
+/// The track as it is sent on: what its format parameters say of packets is true of
+/// those that we make.
+pub(super) fn as_sent(mut track: Track) -> Track {
+    let replaced: &[(&str, &str)] = match track.codec {
+        Codec::Aac => &[
+            ("mode", "AAC-hbr"),
+            ("sizelength", "13"),
+            ("indexlength", "3"),
+            ("indexdeltalength", "3"),
+        ],
+        Codec::Amr | Codec::AmrWb => &[("octet-align", "1")],
+        _ => return track,
+    };
+    for (name, value) in replaced {
+        let told = parameter(&track.format_parameters, name);
+        if told.is_some_and(|told| told.eq_ignore_ascii_case(value)) {
+            continue;
+        }
+        let kept: Vec<_> = track
+            .format_parameters
+            .split(';')
+            .map(str::trim)
+            .filter(|part| !part.is_empty())
+            .filter(|part| {
+                let key = part.split('=').next().unwrap_or_default();
+                !key.trim().eq_ignore_ascii_case(name)
+            })
+            .collect();
+        let mut text = kept.join(";");
+        push_parameter(&mut text, name, value);
+        track.format_parameters = text;
+    }
+    track
+}
+
+fn push_parameter(text: &mut String, name: &str, value: &str) {
+    if !text.is_empty() && !text.ends_with(';') {
+        text.push(';');
+    }
+    text.push_str(name);
+    text.push('=');
+    text.push_str(value);
+}
+
+/// Cameras leave the padding out, now and then.
+fn decode(text: &str) -> Option<Vec<u8>> {
+    STANDARD_NO_PAD
+        .decode(text.trim().trim_end_matches('='))
+        .ok()
+        .filter(|set| !set.is_empty())
+}
