@@ -65,6 +65,11 @@ pub fn set_receive_buffer(socket: &impl std::os::fd::AsFd, bytes: usize) -> io::
     set_buffer(socket, libc::SO_RCVBUF, bytes)
 }
 
+/// Whether the kernel has no room for another send without a copy.
+pub fn is_no_buffers(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ENOBUFS)
+}
+
 fn set_buffer(socket: &impl std::os::fd::AsFd, name: libc::c_int, bytes: usize) -> io::Result<()> {
     // Linux doubles it.
     let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX / 2);

@@ -37,6 +37,11 @@ pub fn set_receive_buffer<Socket>(_: &Socket, _: usize) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
+/// Nothing here says so.
+pub fn is_no_buffers(_: &io::Error) -> bool {
+    false
+}
+
 /// A file without a place on any disk: not here.
 #[derive(Debug)]
 pub enum MemoryFile {}
@@ -149,6 +154,11 @@ impl Ring {
         _: &Shared,
         _: impl FnMut(Completion),
     ) -> io::Result<()> {
+        match self.none {}
+    }
+
+    /// There is none.
+    pub fn is_zero_copy(&self) -> bool {
         match self.none {}
     }
 

@@ -41,7 +41,8 @@ const REPORT_USAGE: u16 = 1 << 3;
 const USAGE_COPIED: i32 = i32::MIN;
 
 impl Ring {
-    /// For these connections, which it knows by their place in the list.
+    /// For these connections, which it knows by their place in the list, and for the
+    /// calling thread alone: another one's sends fail with `EEXIST`.
     ///
     /// # Errors
     /// In words that name what forbids it or what the kernel lacks.
@@ -119,6 +120,11 @@ impl Ring {
             queued = 0;
         }
         Ok(())
+    }
+
+    /// Whether it sends from the caller's memory.
+    pub const fn is_zero_copy(&self) -> bool {
+        self.zero_copy
     }
 
     /// Batches whose memory is still held.
