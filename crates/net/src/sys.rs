@@ -7,7 +7,9 @@
 
 use std::io;
 use std::mem::{self, MaybeUninit};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
+use std::net::{
+    IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, TcpListener, TcpStream, UdpSocket,
+};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 use std::time::Duration;
@@ -73,6 +75,43 @@ pub(crate) fn bind(address: SocketAddr, options: &Options) -> io::Result<UdpSock
     // it holds.
     check(unsafe { libc::bind(fd, (&raw const name).cast(), len) })?;
     Ok(socket)
+}
+
+/// Opens a non-blocking listener.
+pub(crate) fn listen(address: SocketAddr, share: bool, backlog: i32) -> io::Result<TcpListener> {
+    let family = match address {
+        SocketAddr::V4(_) => libc::AF_INET,
+        SocketAddr::V6(_) => libc::AF_INET6,
+    };
+    let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: takes three integers.
+    let fd = check(unsafe { libc::socket(family, kind, 0) })?;
+    // SAFETY: `fd` was just opened and nobody else owns it.
+    let listener = TcpListener::from(unsafe { OwnedFd::from_raw_fd(fd) });
+    set(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
+    if share {
+        set(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)?;
+    }
+    if address.is_ipv6() {
+        set(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 0)?;
+    }
+    let (name, len) = Name::new(address, false);
+    // SAFETY: `name` lives across the call and `len` is the size of the variant
+    // it holds.
+    check(unsafe { libc::bind(fd, (&raw const name).cast(), len) })?;
+    // SAFETY: takes two integers.
+    check(unsafe { libc::listen(fd, backlog) })?;
+    Ok(listener)
+}
+
+pub(crate) fn set_unsent_limit(stream: &TcpStream, bytes: u32) -> io::Result<()> {
+    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    set(
+        stream.as_raw_fd(),
+        libc::IPPROTO_TCP,
+        libc::TCP_NOTSENT_LOWAT,
+        bytes,
+    )
 }
 
 pub(crate) fn receive_buffer(socket: &UdpSocket) -> io::Result<usize> {

@@ -2,7 +2,7 @@
 //! the routes choose the source address.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use crate::Options;
@@ -19,6 +19,22 @@ pub(crate) fn bind(address: SocketAddr, options: &Options) -> io::Result<UdpSock
     let socket = UdpSocket::bind(address)?;
     socket.set_nonblocking(true)?;
     Ok(socket)
+}
+
+pub(crate) fn listen(address: SocketAddr, share: bool, _: i32) -> io::Result<TcpListener> {
+    if share {
+        return Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "listeners that share a port spread connections on Linux only; run one shard",
+        ));
+    }
+    let listener = TcpListener::bind(address)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+pub(crate) fn set_unsent_limit(_: &TcpStream, _: u32) -> io::Result<()> {
+    Ok(())
 }
 
 pub(crate) fn receive_buffer(_: &UdpSocket) -> io::Result<usize> {

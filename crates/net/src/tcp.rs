@@ -1,0 +1,88 @@
+//! What std leaves out of TCP: shared ports, and how much may wait unsent.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+
+use crate::sys;
+
+/// Connections that may wait to be accepted: a stampede of viewers after a restart.
+const BACKLOG: i32 = 4096;
+
+/// Opens a non-blocking listener; port 0 takes a free one.
+///
+/// With `share` the port is shared with other listeners that say so too
+/// (`SO_REUSEPORT`), and the kernel spreads connections over them by a hash of both
+/// addresses. It would share with those of another process as well: ask
+/// [`tcp_port_is_free`] first. A port whose last connections linger is taken all the
+/// same. `[::]` takes IPv4 too.
+pub fn listen(address: SocketAddr, share: bool) -> io::Result<TcpListener> {
+    sys::listen(address, share, BACKLOG)
+}
+
+/// Checks that nobody listens at TCP `address`, by listening there alone for a moment.
+pub fn tcp_port_is_free(address: SocketAddr) -> io::Result<()> {
+    sys::listen(address, false, BACKLOG).map(drop)
+}
+
+/// Lets at most about `bytes` wait in the kernel that were not sent yet
+/// (`TCP_NOTSENT_LOWAT`): a writer beyond that is told that the socket is full, however
+/// large the buffer is that the connection needs for what is under way. Where there
+/// is no such option, nothing happens.
+pub fn set_unsent_limit(stream: &TcpStream, bytes: u32) -> io::Result<()> {
+    sys::set_unsent_limit(stream, bytes)
+}
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::net::Ipv4Addr;
+
+    fn anywhere() -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, 0).into()
+    }
+
+    #[test]
+    fn listeners_share_a_port_with_each_other_and_a_probe_finds_them() {
+        let first = listen(anywhere(), true).expect("loopback");
+        let address = first.local_addr().expect("bound");
+        let _second = listen(address, true).expect("both share");
+        let error = tcp_port_is_free(address).expect_err("it is held");
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+    }
+
+    #[test]
+    fn a_port_is_free_again_while_its_last_connection_lingers() {
+        let listener = listen(anywhere(), true).expect("loopback");
+        listener.set_nonblocking(false).expect("for the test");
+        let address = listener.local_addr().expect("bound");
+        let _client = TcpStream::connect(address).expect("it listens");
+        let (accepted, _) = listener.accept().expect("a connection");
+        // Closing first leaves this end in FIN-WAIT.
+        drop((accepted, listener));
+        tcp_port_is_free(address).expect("nobody listens");
+        listen(address, true).expect("nobody listens");
+    }
+
+    #[test]
+    fn little_waits_unsent_for_a_peer_that_does_not_read() {
+        let listener = listen(anywhere(), false).expect("loopback");
+        listener.set_nonblocking(false).expect("for the test");
+        let address = listener.local_addr().expect("bound");
+        let mut taken = [0, 0];
+        for (limit, taken) in [None, Some(16 << 10)].into_iter().zip(&mut taken) {
+            let mut client = TcpStream::connect(address).expect("it listens");
+            let (_reader, _) = listener.accept().expect("a connection");
+            client.set_nonblocking(true).expect("a socket");
+            if let Some(limit) = limit {
+                set_unsent_limit(&client, limit).expect("Linux has it");
+            }
+            while let Ok(count) = client.write(&[0; 64 << 10]) {
+                *taken += count;
+            }
+        }
+        let [all, less] = taken;
+        assert!(less < all, "{less} with a limit, {all} without");
+    }
+}
