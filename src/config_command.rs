@@ -63,6 +63,10 @@ fn summary(config: &Config) -> String {
     };
     line("http", &config.http.address);
     line("media", &config.media.address);
+    match config.rtsp.address {
+        Some(address) => line("rtsp", &address),
+        None => line("rtsp", &"off"),
+    }
     line("admin", &config.admin.address);
     match config.shards {
         Some(shards) => line("shards", &shards),

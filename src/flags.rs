@@ -39,7 +39,7 @@ pub(crate) struct Serve {
 /// Where to listen.
 #[derive(Debug, Args)]
 struct Listen {
-    /// Address for HTTP and media, like 0.0.0.0 for all interfaces (admin stays).
+    /// Address for HTTP, media and RTSP, like 0.0.0.0 for all interfaces (admin stays).
     #[arg(long, value_name = "IP")]
     listen: Option<IpAddr>,
     /// Player pages, WHEP and API: PORT or IP:PORT.
@@ -48,6 +48,9 @@ struct Listen {
     /// WebRTC media over UDP: PORT or IP:PORT.
     #[arg(long, value_name = "PORT|IP:PORT")]
     media: Option<Place>,
+    /// Streams over RTSP: PORT, IP:PORT, or off.
+    #[arg(long, value_name = "PORT|IP:PORT|off")]
+    rtsp: Option<Switch>,
     /// Metrics and health: PORT or IP:PORT.
     #[arg(long, value_name = "PORT|IP:PORT")]
     admin: Option<Place>,
@@ -122,6 +125,9 @@ impl Listen {
         if let Some(ip) = self.listen {
             config.http.address.set_ip(ip);
             config.media.address.set_ip(ip);
+            if let Some(address) = &mut config.rtsp.address {
+                address.set_ip(ip);
+            }
         }
         let places = [
             (self.http, &mut config.http.address),
@@ -129,11 +135,22 @@ impl Listen {
             (self.admin, &mut config.admin.address),
         ];
         for (place, address) in places {
-            match place {
-                Some(Place::Port(port)) => address.set_port(port),
-                Some(Place::Address(whole)) => *address = whole,
-                None => {}
+            if let Some(place) = place {
+                place.apply(address);
             }
+        }
+        match self.rtsp {
+            Some(Switch::Off) => config.rtsp.address = None,
+            Some(Switch::On(place)) => {
+                // Where the file switches it off, the default's address.
+                let default = glassline_server::config::Rtsp::default().address;
+                let address = config.rtsp.address.or(default);
+                config.rtsp.address = address.map(|mut address| {
+                    place.apply(&mut address);
+                    address
+                });
+            }
+            None => {}
         }
         if let Some(shards) = self.shards {
             config.shards = Some(shards.into());
@@ -175,6 +192,33 @@ enum Place {
     Address(SocketAddr),
 }
 
+impl Place {
+    fn apply(self, address: &mut SocketAddr) {
+        match self {
+            Self::Port(port) => address.set_port(port),
+            Self::Address(whole) => *address = whole,
+        }
+    }
+}
+
+/// The same for a listener that need not be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Switch {
+    Off,
+    On(Place),
+}
+
+impl FromStr for Switch {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "off" => Ok(Self::Off),
+            text => text.parse().map(Self::On),
+        }
+    }
+}
+
 impl FromStr for Place {
     type Err = &'static str;
 
@@ -203,6 +247,7 @@ mod tests {
     const FILE: &str = "\
 http: {address: '10.0.0.1:1001'}
 media: {address: '10.0.0.2:1002'}
+rtsp: {address: '10.0.0.4:1004'}
 admin: {address: '10.0.0.3:1003'}
 shards: 7
 auth: {read_token: file-read, publish_token: file-publish}
@@ -228,7 +273,7 @@ sources: {cam: file.h264, other: other.h264}
     #[test]
     fn each_flag_changes_its_own_and_nothing_else() {
         type Change = fn(&mut Config);
-        let cases: [(&[&str], Change); 11] = [
+        let cases: [(&[&str], Change); 13] = [
             (&["--http", "80"], |c| c.http.address.set_port(80)),
             (&["--http", "1.2.3.4:80"], |c| {
                 c.http.address = SocketAddr::from(([1, 2, 3, 4], 80));
@@ -237,14 +282,20 @@ sources: {cam: file.h264, other: other.h264}
             (&["--admin", "[::1]:82"], |c| {
                 c.admin.address = "[::1]:82".parse().expect("an address");
             }),
+            (&["--rtsp", "off"], |c| c.rtsp.address = None),
+            (&["--rtsp", "83"], |c| {
+                c.rtsp.address = "10.0.0.4:83".parse().ok();
+            }),
             (&["--listen", "0.0.0.0"], |c| {
                 c.http.address.set_ip([0, 0, 0, 0].into());
                 c.media.address.set_ip([0, 0, 0, 0].into());
+                c.rtsp.address = "0.0.0.0:1004".parse().ok();
             }),
             // The more exact flag wins, whatever the order.
             (&["--http", "1.2.3.4:80", "--listen", "9.9.9.9"], |c| {
                 c.http.address = SocketAddr::from(([1, 2, 3, 4], 80));
                 c.media.address.set_ip([9, 9, 9, 9].into());
+                c.rtsp.address = "9.9.9.9:1004".parse().ok();
             }),
             (&["--shards", "2"], |c| c.shards = Some(2)),
             (&["--read-token", "flag"], |c| {
@@ -303,6 +354,7 @@ sources: {cam: file.h264, other: other.h264}
                 http: Some(Place::Port(0)),
                 media: None,
                 admin: None,
+                rtsp: None,
                 shards: None,
             },
         };

@@ -61,6 +61,7 @@ fn announcement(listeners: &[(&'static str, SocketAddr)], page: &str) -> String 
         let (scheme, what) = match *name {
             "http" => ("http://", "player pages, WHEP, API"),
             "media" => ("udp ", "WebRTC media"),
+            "rtsp" => ("rtsp://", "streams for players and recorders"),
             "admin" => ("http://", "metrics, health"),
             _ => ("", ""),
         };

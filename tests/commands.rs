@@ -80,7 +80,8 @@ fn a_port_in_use_is_named() -> Result<(), Failed> {
         .port();
     let text = format!(
         "http: {{address: \"127.0.0.1:{port}\"}}\n\
-         media: {{address: \"127.0.0.1:0\"}}\nadmin: {{address: \"127.0.0.1:0\"}}\n"
+         media: {{address: \"127.0.0.1:0\"}}\nadmin: {{address: \"127.0.0.1:0\"}}\n\
+         rtsp: {{address: \"127.0.0.1:0\"}}\n"
     );
     let path = write_file("port-in-use.yml", text.as_bytes())?;
     let words = [port.to_string(), "http".to_owned(), "change".to_owned()];

@@ -33,6 +33,7 @@ pub(crate) struct Server {
     /// `http://127.0.0.1:PORT`
     url: String,
     admin_url: String,
+    rtsp_url: String,
     media: SocketAddr,
 }
 
@@ -57,15 +58,22 @@ impl Server {
 
     /// Waits until the API answers.
     fn start(arguments: &[&str]) -> Result<Server, String> {
-        let [http, media, admin] = free_ports()?;
+        let [http, media, admin, rtsp] = free_ports()?;
         let mut command = glassline(arguments);
-        for (flag, port) in [("--http", http), ("--media", media), ("--admin", admin)] {
+        let places = [
+            ("--http", http),
+            ("--media", media),
+            ("--admin", admin),
+            ("--rtsp", rtsp),
+        ];
+        for (flag, port) in places {
             command.args([flag, &port.to_string()]);
         }
         let server = Server {
             running: Running::start("glassline", command)?,
             url: format!("http://127.0.0.1:{http}"),
             admin_url: format!("http://127.0.0.1:{admin}"),
+            rtsp_url: format!("rtsp://127.0.0.1:{rtsp}"),
             media: SocketAddr::from(([127, 0, 0, 1], media)),
         };
         eventually(START_TIMEOUT, || {
@@ -85,6 +93,11 @@ impl Server {
     /// `path` begins with a slash.
     pub(crate) fn url(&self, path: &str) -> String {
         format!("{}{path}", self.url)
+    }
+
+    /// The RTSP URL of a stream.
+    pub(crate) fn rtsp_url(&self, stream: &str) -> String {
+        format!("{}/{stream}", self.rtsp_url)
     }
 
     fn admin_url(&self, path: &str) -> String {
@@ -158,13 +171,18 @@ fn serve_arguments<'a>(sources: &[&'a str]) -> Vec<&'a str> {
 }
 
 /// Three ports that nobody holds at this moment, for TCP and most probably for UDP.
-pub(crate) fn free_ports() -> Result<[u16; 3], String> {
+pub(crate) fn free_ports() -> Result<[u16; 4], String> {
     let listen = || TcpListener::bind(("127.0.0.1", 0));
     let port = |listener: &TcpListener| listener.local_addr().map(|address| address.port());
     let ports = || {
         // Held together, so that they differ.
-        let held = [listen()?, listen()?, listen()?];
-        Ok([port(&held[0])?, port(&held[1])?, port(&held[2])?])
+        let held = [listen()?, listen()?, listen()?, listen()?];
+        Ok([
+            port(&held[0])?,
+            port(&held[1])?,
+            port(&held[2])?,
+            port(&held[3])?,
+        ])
     };
     ports().map_err(|error: std::io::Error| format!("no free port: {error}"))
 }

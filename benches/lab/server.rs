@@ -53,7 +53,12 @@ impl Server {
         let [http, media, admin] = free_ports().map_err(|error| format!("no port: {error}"))?;
         let mut command = Command::new(env!("CARGO_BIN_EXE_glassline"));
         command.args(arguments).env("NO_COLOR", "1");
-        for (flag, port) in [("--http", http), ("--media", media), ("--admin", admin)] {
+        for (flag, port) in [
+            ("--http", http),
+            ("--media", media),
+            ("--admin", admin),
+            ("--rtsp", 0),
+        ] {
             command.args([flag, &port.to_string()]);
         }
         Ok(Self {

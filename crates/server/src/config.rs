@@ -12,6 +12,7 @@
 
 mod load;
 mod parts;
+mod rtsp;
 mod secret;
 mod sources;
 mod users;
@@ -31,6 +32,7 @@ use crate::users::Account;
 pub use load::Error;
 pub(crate) use load::nearest;
 pub use parts::{Origin, OriginError};
+pub use rtsp::Rtsp;
 pub(crate) use secret::HIDDEN;
 pub use secret::{Secret, SecretError};
 pub use users::{users_in, users_of};
@@ -48,6 +50,8 @@ pub struct Config {
     pub http: Http,
     /// WebRTC media: one UDP port for all viewers.
     pub media: Media,
+    /// Streams over RTSP.
+    pub rtsp: Rtsp,
     /// Metrics, health and the whole API, for operators.
     pub admin: Admin,
     /// Threads that serve viewers, 1 to 256; null for one per core.

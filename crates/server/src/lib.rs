@@ -1,7 +1,8 @@
 //! Listening sockets: sources in, shards of viewers, HTTP beside them.
 //!
 //! ```text
-//!  sources ─► ingest ─► hub ─► shard threads ─► UDP ─► viewers
+//!  sources ─► ingest ─► hub ─┬► shard threads ─► UDP ─► viewers
+//!                            └► rtsp threads ──► TCP, UDP ─► players, recorders
 //!                               ▲ commands
 //!                       http (tokio): WHEP, pages, API, metrics
 //! ```
@@ -18,6 +19,7 @@ mod http;
 pub mod ingest;
 pub mod latency;
 pub mod registry;
+pub mod rtsp;
 mod server;
 pub mod shard;
 pub mod users;

@@ -16,6 +16,7 @@ use crate::http::{self, App, Ends};
 use crate::ingest::{self, FrameCodes, SourceSpec};
 use crate::latency::Board;
 use crate::registry::{Bounds, Registry};
+use crate::rtsp::{self, Rtsp};
 use crate::shard::{self, Command, Shards, Shared};
 use crate::users::Users;
 
@@ -29,6 +30,7 @@ pub struct Server {
     hub: Arc<Hub>,
     shared: Arc<Shared>,
     shards: Shards,
+    rtsp: Option<Rtsp>,
     stop: watch::Sender<bool>,
     sources: ingest::Sources,
     tasks: Vec<JoinHandle<()>>,
@@ -65,12 +67,11 @@ impl Server {
         let codes = FrameCodes::default();
         let (stop, stopped) = watch::channel(false);
         let sources = ingest::spawn(&hub, specs, &codes, stopped.clone()).await?;
-        let listeners = vec![
-            ("http", http.local_addr()?),
-            ("media", shards.local_addr()),
-            ("admin", admin.local_addr()?),
-        ];
         let users = Arc::new(Users::new(&config.auth));
+        let rtsp = start_rtsp(&config, cores, &hub, &board, &users, clock)?;
+        let mut listeners = vec![("http", http.local_addr()?), ("media", shards.local_addr())];
+        listeners.extend(rtsp.as_ref().map(|rtsp| ("rtsp", rtsp.local_addr())));
+        listeners.push(("admin", admin.local_addr()?));
         let app = App {
             config: Arc::new(config),
             users,
@@ -92,13 +93,14 @@ impl Server {
             hub,
             shared,
             shards,
+            rtsp,
             stop,
             sources,
             tasks,
         })
     }
 
-    /// What listens where: `http`, `media` and `admin`.
+    /// What listens where: `http`, `media`, `rtsp` if it is on, and `admin`.
     pub fn listeners(&self) -> &[(&'static str, SocketAddr)] {
         &self.listeners
     }
@@ -117,8 +119,16 @@ impl Server {
                 tracing::warn!("a shard was too busy to say goodbye");
             }
         }
+        if let Some(rtsp) = &self.rtsp {
+            rtsp.stop();
+        }
         let farewell = async {
-            let shards = tokio::task::spawn_blocking(|| self.shards.join());
+            let shards = tokio::task::spawn_blocking(|| {
+                self.shards.join();
+                if let Some(rtsp) = self.rtsp {
+                    rtsp.join();
+                }
+            });
             self.sources.join().await;
             for task in self.tasks {
                 let _ = task.await;
@@ -132,6 +142,37 @@ impl Server {
             );
         }
     }
+}
+
+fn start_rtsp(
+    config: &Config,
+    cores: usize,
+    hub: &Arc<Hub>,
+    board: &Arc<Board>,
+    users: &Arc<Users>,
+    clock: Clock,
+) -> Result<Option<Rtsp>, StartError> {
+    let Some(address) = config.rtsp.address else {
+        return Ok(None);
+    };
+    let limits = config.limits.hub();
+    let options = rtsp::Options {
+        address,
+        threads: config.shards.unwrap_or(cores),
+        connections_max: config.rtsp.clients,
+        lag: config.rtsp.lag(),
+        stall: config.rtsp.stall(),
+        ring_bytes: limits.ring_bytes,
+        ring_span: limits.ring_span,
+    };
+    let rtsp = Rtsp::start(&options, hub, board, users, clock.wall());
+    let rtsp = rtsp.map_err(|source| StartError::Listen {
+        name: "rtsp",
+        setting: "rtsp.address or --rtsp (`off` for none)",
+        address,
+        source,
+    })?;
+    Ok(Some(rtsp))
 }
 
 async fn listen(
@@ -181,7 +222,7 @@ async fn sweep(shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// An HTTP port.
+    /// A TCP port.
     #[error(
         "{name}: cannot listen on TCP {address}: {source}; \
          stop the program that holds port {port} (`ss -ltnp 'sport = :{port}'` names it) or change {setting}",

@@ -34,6 +34,7 @@ impl Running {
         config.http.address = free;
         config.media.address = free;
         config.admin.address = free;
+        config.rtsp.address = Some(free);
         change(&mut config);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)

@@ -373,7 +373,12 @@ fn glassline(lab: &Lab, place: &Placement) -> Result<Serving, String> {
     let mut command = Command::new(&lab.glassline);
     command.arg("serve").arg(&path);
     command.args(["--source", &format!("reference={},{}", files.0, files.1)]);
-    for (flag, port) in [("--http", http), ("--media", media), ("--admin", admin)] {
+    for (flag, port) in [
+        ("--http", http),
+        ("--media", media),
+        ("--admin", admin),
+        ("--rtsp", 0),
+    ] {
         command.args([flag, &port.to_string()]);
     }
     if place.server.is_single() {

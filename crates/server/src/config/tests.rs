@@ -16,6 +16,7 @@ fn nothing_said_means_loopback_and_no_tokens() {
     assert_eq!(config.http.address.to_string(), "127.0.0.1:8889");
     assert_eq!(config.media.address.to_string(), "127.0.0.1:8189");
     assert_eq!(config.admin.address.to_string(), "127.0.0.1:9997");
+    assert_eq!(config.rtsp.address, "127.0.0.1:8554".parse().ok());
     assert_eq!(config.shards, None);
     assert_eq!(config.limits.handshake(), Duration::from_secs(10));
     assert!(config.auth.read_token.is_none());
@@ -147,7 +148,7 @@ fn the_schema_knows_every_section() {
     let schema: serde_json::Value =
         serde_json::from_str(&Config::schema()).expect("a schema is JSON");
     for section in [
-        "http", "media", "admin", "shards", "auth", "limits", "sources", "cors",
+        "http", "media", "rtsp", "admin", "shards", "auth", "limits", "sources", "cors",
     ] {
         assert!(schema["properties"][section].is_object(), "{section}");
     }

@@ -35,8 +35,9 @@ use glassline_net::{Options, UdpSocket};
 
 pub use command::{Command, Forwarded};
 pub use counters::{Counter, Counters};
-pub(crate) use feed::STAGE_WINDOW;
+pub(crate) use feed::{Feed, STAGE_WINDOW};
 pub use frame_log::FrameStamps;
+pub(crate) use slots::{Key, Slots};
 pub use viewer::Viewer;
 
 use crate::latency::Board;
@@ -121,13 +122,21 @@ impl Handle {
 
 /// Wakes a shard once, however often it is rung before it looks.
 #[derive(Debug)]
-struct Bell {
+pub(crate) struct Bell {
     waker: mio::Waker,
     rung: AtomicBool,
 }
 
 impl Bell {
-    fn ring(&self) {
+    /// Rings as an event of `poll` with this `token`.
+    pub(crate) fn new(poll: &mio::Poll, token: mio::Token) -> std::io::Result<Self> {
+        Ok(Self {
+            waker: mio::Waker::new(poll.registry(), token)?,
+            rung: AtomicBool::new(false),
+        })
+    }
+
+    pub(crate) fn ring(&self) {
         if !self.rung.swap(true, Ordering::AcqRel)
             && let Err(error) = self.waker.wake()
         {
@@ -137,7 +146,7 @@ impl Bell {
     }
 
     /// Called by the shard before it looks, so that later rings wake it again.
-    fn hush(&self) {
+    pub(crate) fn hush(&self) {
         self.rung.store(false, Ordering::Release);
     }
 }
@@ -185,10 +194,7 @@ impl Shards {
         let mut handles = Vec::with_capacity(count);
         for (index, socket) in sockets.into_iter().enumerate() {
             let poll = mio::Poll::new()?;
-            let bell = Arc::new(Bell {
-                waker: mio::Waker::new(poll.registry(), worker::WAKE)?,
-                rung: AtomicBool::new(false),
-            });
+            let bell = Arc::new(Bell::new(&poll, worker::WAKE)?);
             let (inbox, commands): (_, Receiver<Command>) = sync_channel(INBOX_COMMANDS);
             let counters = Arc::new(Counters::default());
             handles.push(Handle {

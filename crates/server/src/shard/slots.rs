@@ -8,6 +8,22 @@ pub(crate) struct Key {
     generation: u32,
 }
 
+impl Key {
+    /// As one number.
+    pub(crate) const fn to_bits(self) -> u64 {
+        (self.generation as u64) << 32 | self.index as u64
+    }
+
+    /// The key of this number.
+    #[expect(clippy::cast_possible_truncation, reason = "both halves are whole")]
+    pub(crate) const fn from_bits(bits: u64) -> Self {
+        Self {
+            index: bits as u32,
+            generation: (bits >> 32) as u32,
+        }
+    }
+}
+
 /// A growing table with stable keys and places used again.
 #[derive(Debug)]
 pub(crate) struct Slots<T> {
@@ -56,6 +72,14 @@ impl<T> Slots<T> {
             .flatten()
     }
 
+    /// The occupant `key` names, to look at.
+    pub(crate) fn get(&self, key: Key) -> Option<&T> {
+        let slot = self.slots.get(key.index as usize)?;
+        (slot.generation == key.generation)
+            .then_some(slot.value.as_ref())
+            .flatten()
+    }
+
     /// Takes the occupant out.
     pub(crate) fn remove(&mut self, key: Key) -> Option<T> {
         let slot = self.slots.get_mut(key.index as usize)?;
@@ -68,21 +92,26 @@ impl<T> Slots<T> {
         Some(value)
     }
 
+    /// All occupants and their keys.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (Key, &T)> {
+        let slots = self.slots.iter().enumerate();
+        slots.filter_map(|(index, slot)| {
+            let key = Key {
+                index: u32::try_from(index).ok()?,
+                generation: slot.generation,
+            };
+            Some((key, slot.value.as_ref()?))
+        })
+    }
+
+    /// All occupants.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.slots.iter().filter_map(|slot| slot.value.as_ref())
+    }
+
     /// Keys of all occupants.
     pub(crate) fn keys(&self) -> Vec<Key> {
-        let occupied = self
-            .slots
-            .iter()
-            .enumerate()
-            .filter(|(_, slot)| slot.value.is_some());
-        occupied
-            .filter_map(|(index, slot)| {
-                Some(Key {
-                    index: u32::try_from(index).ok()?,
-                    generation: slot.generation,
-                })
-            })
-            .collect()
+        self.entries().map(|(key, _)| key).collect()
     }
 }
 

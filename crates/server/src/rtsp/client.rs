@@ -1,0 +1,254 @@
+//! One client: its connection, its session, its place in the stream.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use glassline_hub::{Stream, ViewerToken};
+use glassline_rtsp::server::{Connection, Ends};
+
+use super::counters::Counters;
+use super::outlet::{Channels, Outlet, Playing, Pumped, Sent};
+use super::place::{Budget, Place};
+use super::source::Source;
+use super::view::ClientView;
+use super::wire::Wire;
+use crate::shard::Key;
+
+/// Responses that may wait behind a frame before further ones are left with the
+/// connection, which has a bound of its own.
+const RESPONSE_BYTES_MAX: usize = 64 << 10;
+
+/// A client of one thread.
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) wire: Wire,
+    pub(super) connection: Connection,
+    pub(super) outlet: Outlet,
+    pub(super) peer: SocketAddr,
+    pub(super) local: SocketAddr,
+    pub(super) session: Option<Box<Session>>,
+    /// The kernel takes no more for now.
+    pub(super) is_full: bool,
+    /// When the kernel took something, or nothing was to be taken.
+    pub(super) progressed: Instant,
+    /// Everything was said; it is closed once that is written, at the latest then.
+    pub(super) closing: Option<Instant>,
+}
+
+/// What a client has set up.
+#[derive(Debug)]
+pub(super) struct Session {
+    /// The stream on this thread.
+    pub(super) source: Key,
+    pub(super) stream: Arc<Stream>,
+    /// For tracks within the connection.
+    pub(super) channels: Channels,
+    /// While it plays.
+    pub(super) place: Option<Place>,
+    /// Its skips were logged.
+    pub(super) told: bool,
+    /// Counts it among the stream's viewers while it plays.
+    pub(super) viewer: Option<ViewerToken>,
+    /// Bytes sent, with those of other kinds.
+    pub(super) bytes: u64,
+    /// Skips and skipped entries of earlier PLAYs.
+    pub(super) skips_before: (u32, u64),
+}
+
+/// What to do with a client after it was pumped.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Served {
+    /// Nothing.
+    Stays,
+    /// Let go of it.
+    Ends,
+}
+
+impl Session {
+    pub(super) fn new(source: Key, stream: Arc<Stream>) -> Self {
+        Self {
+            source,
+            stream,
+            channels: Channels::new(),
+            place: None,
+            told: false,
+            viewer: None,
+            bytes: 0,
+            skips_before: (0, 0),
+        }
+    }
+
+    /// The tracks within the connection, a bit each.
+    pub(super) fn tracks(&self) -> u32 {
+        let tracks = self.channels.iter().enumerate();
+        tracks
+            .filter(|(_, channels)| channels.is_some())
+            .fold(0, |set, (track, _)| set | super::place::bit(track))
+    }
+
+    /// Stops the stream; the session stays.
+    pub(super) fn rest(&mut self) {
+        if let Some(place) = self.place.take() {
+            self.skips_before.0 += place.skips();
+            self.skips_before.1 += place.skipped();
+        }
+        self.viewer = None;
+    }
+
+    fn skips(&self) -> (u32, u64) {
+        let (skips, skipped) = self.skips_before;
+        let place = self.place.as_ref();
+        (
+            skips + place.map_or(0, Place::skips),
+            skipped + place.map_or(0, Place::skipped),
+        )
+    }
+}
+
+impl Client {
+    pub(super) fn new(wire: Wire, connection: Connection, ends: Ends, now: Instant) -> Self {
+        Self {
+            wire,
+            connection,
+            outlet: Outlet::default(),
+            peer: ends.peer,
+            local: ends.local,
+            session: None,
+            is_full: false,
+            progressed: now,
+            closing: None,
+        }
+    }
+
+    /// Puts responses in line.
+    pub(super) fn take_responses(&mut self) {
+        let responses = self.connection.transmit();
+        if responses.is_empty() || self.outlet.between_bytes() > RESPONSE_BYTES_MAX {
+            return;
+        }
+        let bytes = responses.len();
+        self.outlet.push(responses);
+        self.connection.advance(bytes);
+    }
+
+    /// Writes what it has to get, unless its socket is full.
+    pub(super) fn pump(
+        &mut self,
+        source: Option<&mut Source>,
+        budget: &Budget,
+        now: Instant,
+        counters: &Counters,
+    ) -> Served {
+        if self.is_full {
+            return Served::Stays;
+        }
+        self.take_responses();
+        let mut sent = Sent::default();
+        let playing = match (self.session.as_deref_mut(), source) {
+            (
+                Some(Session {
+                    place: Some(place),
+                    channels,
+                    ..
+                }),
+                Some(source),
+            ) if self.closing.is_none() => Some(Playing {
+                ring: &mut source.ring,
+                place,
+                channels,
+                budget,
+            }),
+            _ => None,
+        };
+        let pumped = self.outlet.pump(&mut self.wire, playing, now, &mut sent);
+        counters.add(&sent);
+        if sent.bytes > 0 {
+            self.progressed = now;
+        }
+        if let Some(session) = &mut self.session {
+            session.bytes += sent.bytes;
+        }
+        if sent.skips > 0 {
+            self.tell_of_skip(&sent);
+        }
+        match pumped {
+            Pumped::Empty => {
+                self.progressed = now;
+                if self.closing.is_some() && self.connection.transmit().is_empty() {
+                    self.wire.finish();
+                    return Served::Ends;
+                }
+            }
+            Pumped::Full => self.is_full = true,
+            Pumped::Hopeless => {
+                counters.closed_hopeless.add(1);
+                tracing::warn!(client = %self.name(), "closed: it skipped time and again and never caught up");
+                return Served::Ends;
+            }
+            Pumped::Broken(error) => {
+                tracing::debug!(client = %self.name(), %error, "connection lost");
+                return Served::Ends;
+            }
+        }
+        Served::Stays
+    }
+
+    /// Once for each session: a client on a bad link skips again and again, and the
+    /// API counts.
+    fn tell_of_skip(&mut self, sent: &Sent) {
+        let name = self.name().to_string();
+        if let Some(session) = &mut self.session
+            && !session.told
+        {
+            session.told = true;
+            tracing::warn!(
+                client = name,
+                stream = %session.stream.name(),
+                frames = sent.skipped,
+                "takes less than it is sent: skipped to the newest keyframe"
+            );
+        }
+    }
+
+    /// Who it is, for logs.
+    pub(super) fn name(&self) -> impl fmt::Display + '_ {
+        Name(self)
+    }
+
+    /// What the API says of it; `None` before it set anything up.
+    pub(super) fn view(&self, source: Option<&Source>, now: Instant) -> Option<ClientView> {
+        let session = self.session.as_deref()?;
+        let lag = match (&session.place, source) {
+            (Some(place), Some(source)) => place.lag(&source.ring, now),
+            _ => Duration::ZERO,
+        };
+        let (skips, skipped) = session.skips();
+        Some(ClientView {
+            stream: session.stream.name().to_string(),
+            address: self.peer,
+            user: self.connection.user().map(str::to_owned),
+            transport: "tcp",
+            state: match session.place {
+                Some(_) => "playing",
+                None => "ready",
+            },
+            lag_ms: u64::try_from(lag.as_millis()).unwrap_or(u64::MAX),
+            skips,
+            skipped_frames: skipped,
+            bytes: session.bytes,
+        })
+    }
+}
+
+struct Name<'a>(&'a Client);
+
+impl fmt::Display for Name<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.connection.user() {
+            Some(user) => write!(f, "{user}@{}", self.0.peer),
+            None => write!(f, "{}", self.0.peer),
+        }
+    }
+}

@@ -1,0 +1,351 @@
+//! What a client asks for, and what it is told.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use glassline_hub::Stream;
+use glassline_rtsp::range::Range;
+use glassline_rtsp::sdp::{Presentation, Section};
+use glassline_rtsp::server::{Access, Answer, Event, Refusal, RequestId, Start, Way};
+
+use super::access::{self, Decision};
+use super::client::{Client, Session};
+use super::place::{Place, TRACKS_MAX};
+use super::source::Source;
+use super::worker::Worker;
+use crate::shard::Key;
+
+/// When to ask again for a stream that is not there yet.
+const RETRY_AFTER: Duration = Duration::from_secs(2);
+
+/// How long a client may take to read the last response.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// Who a client says that it is, and for what.
+struct Claim {
+    user: String,
+    password: String,
+    access: Access,
+    path: String,
+}
+
+impl Worker {
+    /// Answers what the client's connection asks.
+    pub(super) fn converse(&mut self, key: Key, now: Instant) {
+        while let Some(event) = self
+            .clients
+            .get_mut(key)
+            .and_then(|client| client.connection.poll_event())
+        {
+            self.handle(key, event, now);
+        }
+    }
+
+    fn handle(&mut self, key: Key, event: Event, now: Instant) {
+        let (id, answer) = match event {
+            Event::Authorise {
+                id,
+                access,
+                path,
+                query,
+                credentials,
+            } => {
+                let Some(client) = self.clients.get(key) else {
+                    return;
+                };
+                let (users, peer) = (&self.shared.users, client.peer.ip());
+                let query = query.as_deref();
+                match access::authorise(users, peer, access, &path, query, credentials) {
+                    Decision::Now(answer) => (id, answer),
+                    Decision::Hash { user, password } => {
+                        return self.verify_later(
+                            key,
+                            id,
+                            Claim {
+                                user,
+                                password,
+                                access,
+                                path,
+                            },
+                        );
+                    }
+                }
+            }
+            Event::Describe { id, path, .. } => (id, self.describe(key, &path)),
+            Event::SetUp {
+                id,
+                path,
+                track,
+                way,
+                ..
+            } => (id, self.set_up(key, &path, track, way, now)),
+            Event::Play { id, .. } => {
+                let answer = self.play(key, now);
+                let plays = matches!(answer, Answer::Playing { .. });
+                if let Some(client) = self.clients.get_mut(key) {
+                    client.connection.answer(now, id, answer);
+                    client.take_responses();
+                }
+                if plays {
+                    self.push_reports(key, now);
+                }
+                return;
+            }
+            Event::Pause { id } => (id, self.pause(key)),
+            Event::Announce { id, .. } => (id, Answer::Refused(Refusal::UnsupportedMedia)),
+            Event::Record { id } => (id, Answer::Refused(Refusal::NotInThisState)),
+            Event::TearDown { track } => return self.tear_down(key, track),
+            Event::TunnelGet { .. } | Event::TunnelPost { .. } => {
+                if let Some(client) = self.clients.get_mut(key) {
+                    client.connection.refuse_tunnel();
+                }
+                return;
+            }
+            Event::Closed(reason) => {
+                self.tear_down(key, None);
+                if let Some(client) = self.clients.get_mut(key) {
+                    tracing::debug!(client = %client.name(), %reason, "RTSP connection ends");
+                    client.closing.get_or_insert(now + LINGER);
+                }
+                return;
+            }
+        };
+        if let Some(client) = self.clients.get_mut(key) {
+            client.connection.answer(now, id, answer);
+        }
+    }
+
+    /// Has a password hashed elsewhere; the answer comes as a command.
+    fn verify_later(&self, key: Key, id: RequestId, claim: Claim) {
+        let shared = Arc::clone(&self.shared);
+        let thread = self.index;
+        self.shared.runtime.spawn(async move {
+            let users = &shared.users;
+            let is_right = users.verify(&claim.user, &claim.password).await;
+            let answer = access::by_name(users, is_right, &claim.user, claim.access, &claim.path);
+            shared.tell(thread, key, id, answer);
+        });
+    }
+
+    /// The stream of `path`, if there is one that has begun.
+    fn stream(&self, path: &str) -> Result<Arc<Stream>, Refusal> {
+        let stream = self.shared.hub.stream(path).ok_or(Refusal::NotFound)?;
+        if stream.tracks().is_empty() {
+            return Err(Refusal::Unavailable {
+                retry_after: Some(RETRY_AFTER),
+            });
+        }
+        Ok(stream)
+    }
+
+    fn describe(&self, key: Key, path: &str) -> Answer {
+        let stream = match self.stream(path) {
+            Ok(stream) => stream,
+            Err(refusal) => return Answer::Refused(refusal),
+        };
+        let Some(client) = self.clients.get(key) else {
+            return Answer::Refused(Refusal::Internal);
+        };
+        let tracks = stream.tracks();
+        let sections = tracks.iter().take(TRACKS_MAX).cloned().map(Section::new);
+        Answer::Described(Box::new(Presentation {
+            name: stream.name().to_string(),
+            information: String::new(),
+            version: stream.totals().sources,
+            address: client.local.ip().to_canonical(),
+            duration: None,
+            tracks: sections.collect(),
+        }))
+    }
+
+    fn set_up(
+        &mut self,
+        key: Key,
+        path: &str,
+        track: Option<usize>,
+        way: Way,
+        now: Instant,
+    ) -> Answer {
+        match self.try_set_up(key, path, track, way, now) {
+            Ok(answer) => answer,
+            Err(refusal) => Answer::Refused(refusal),
+        }
+    }
+
+    fn try_set_up(
+        &mut self,
+        key: Key,
+        path: &str,
+        track: Option<usize>,
+        way: Way,
+        now: Instant,
+    ) -> Result<Answer, Refusal> {
+        let stream = self.stream(path)?;
+        let tracks = stream.tracks().len().min(TRACKS_MAX);
+        let track = match track {
+            Some(track) if track < tracks => track,
+            Some(_) => return Err(Refusal::NotFound),
+            None if tracks == 1 => 0,
+            None => return Err(Refusal::AggregateNotAllowed),
+        };
+        let Way::Interleaved { channels } = way else {
+            return Err(Refusal::UnsupportedTransport);
+        };
+        let source = self.source_of(&stream, now);
+        let Some(client) = self.clients.get_mut(key) else {
+            return Err(Refusal::Internal);
+        };
+        if let Some(session) = &client.session
+            && session.source != source
+        {
+            return Err(Refusal::AggregateNotAllowed);
+        }
+        let is_new = client.session.is_none();
+        let session = client
+            .session
+            .get_or_insert_with(|| Box::new(Session::new(source, stream)));
+        if session.channels.len() <= track {
+            session.channels.resize(track + 1, None);
+        }
+        session.channels[track] = Some(channels);
+        let channel = self.channels.get_mut(source).ok_or(Refusal::Internal)?;
+        if is_new {
+            channel.source.feed.viewers.push(key);
+        }
+        let label = channel.source.label(track).ok_or(Refusal::NotFound)?;
+        Ok(Answer::SetUp {
+            ssrc: Some(label.numbers.ssrc),
+            server_ports: None,
+            multicast: None,
+        })
+    }
+
+    fn play(&mut self, key: Key, now: Instant) -> Answer {
+        let Some((client, source)) = self.client_and_source(key) else {
+            return Answer::Refused(Refusal::NotInThisState);
+        };
+        let Some(session) = client.session.as_deref_mut() else {
+            return Answer::Refused(Refusal::NotInThisState);
+        };
+        let tracks = session.tracks();
+        let anchored = tracks & super::place::bit(source.ring.anchor()) != 0;
+        let place = session
+            .place
+            .get_or_insert_with(|| Place::begin(&source.ring, tracks, anchored, now));
+        let set = (0..TRACKS_MAX).filter(|track| tracks & super::place::bit(*track) != 0);
+        let starts = set.map(|track| start(source, place, track)).collect();
+        if place.is_waiting() && source.ring.keyframe().is_none() {
+            source.stream().request_keyframe();
+        }
+        let stream = Arc::clone(&session.stream);
+        session.viewer.get_or_insert_with(|| stream.viewer());
+        Answer::Playing {
+            range: Some(Range::LIVE),
+            scale: None,
+            speed: None,
+            starts,
+        }
+    }
+
+    fn pause(&mut self, key: Key) -> Answer {
+        let client = self.clients.get_mut(key);
+        match client.and_then(|client| client.session.as_deref_mut()) {
+            Some(session) => {
+                session.rest();
+                Answer::Paused { range: None }
+            }
+            None => Answer::Refused(Refusal::NotInThisState),
+        }
+    }
+
+    fn tear_down(&mut self, key: Key, track: Option<usize>) {
+        let Some(client) = self.clients.get_mut(key) else {
+            return;
+        };
+        let Some(session) = client.session.as_deref_mut() else {
+            return;
+        };
+        if let Some(channels) = track.and_then(|track| session.channels.get_mut(track)) {
+            *channels = None;
+        }
+        if track.is_none() || session.tracks() == 0 {
+            let source = session.source;
+            client.session = None;
+            self.leave_source(key, source);
+        } else if let Some(place) = &mut session.place {
+            place.keep(
+                session
+                    .channels
+                    .iter()
+                    .enumerate()
+                    .fold(0, |set, (track, it)| {
+                        if it.is_some() {
+                            set | super::place::bit(track)
+                        } else {
+                            set
+                        }
+                    }),
+            );
+        }
+    }
+
+    /// Sender reports behind the response to PLAY, so that a player can join sound and
+    /// picture from its first frame on.
+    fn push_reports(&mut self, key: Key, now: Instant) {
+        let wall = self.shared.wall;
+        self.push_control(key, |source, track| source.report(track, &wall, now));
+    }
+
+    /// The farewell of every track.
+    pub(super) fn push_farewell(&mut self, key: Key, now: Instant) {
+        let wall = self.shared.wall;
+        self.push_control(key, |source, track| source.farewell(track, &wall, now));
+    }
+
+    fn push_control(&mut self, key: Key, make: impl Fn(&Source, usize) -> Option<Vec<u8>>) {
+        let Some((client, source)) = self.client_and_source(key) else {
+            return;
+        };
+        let Some(session) = client.session.as_deref() else {
+            return;
+        };
+        let mut frames = Vec::new();
+        for (track, channels) in session.channels.iter().enumerate() {
+            if let Some((_, control)) = channels
+                && let Some(packet) = make(source, track)
+            {
+                glassline_rtsp::interleaved::write_frame(&mut frames, *control, &packet);
+            }
+        }
+        client.outlet.push(&frames);
+    }
+
+    fn client_and_source(&mut self, key: Key) -> Option<(&mut Client, &mut Source)> {
+        let client = self.clients.get_mut(key)?;
+        let source = client.session.as_ref()?.source;
+        let channel = self.channels.get_mut(source)?;
+        Some((client, &mut channel.source))
+    }
+}
+
+/// Where a track begins for a client at `place`. Without its first frame the number of
+/// the next packet is known, and no time.
+fn start(source: &Source, place: &Place, track: usize) -> Start {
+    let label = source.label(track);
+    let first = place
+        .first_of(&source.ring, track)
+        .and_then(|it| it.burst());
+    let number = match first {
+        Some(burst) => Some(burst.first_packet),
+        None => source.next_packet(track),
+    };
+    Start {
+        track,
+        sequence: label
+            .zip(number)
+            .map(|(label, number)| label.numbers.sequence(number)),
+        timestamp: label
+            .zip(first)
+            .map(|(label, burst)| label.numbers.timestamp(burst.time, label.clock_rate)),
+    }
+}

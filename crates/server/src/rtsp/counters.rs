@@ -1,0 +1,67 @@
+//! What an RTSP thread counts, read by metrics while it runs.
+
+use super::outlet::Sent;
+use crate::shard::Counter;
+
+/// One thread's counts since the server started.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Connections accepted.
+    pub accepted: Counter,
+    /// Connections closed at once because there are as many as the limits allow.
+    pub turned_away: Counter,
+    /// Connections open now.
+    pub open: Gauge,
+    /// Clients that were sent media and reports now.
+    pub playing: Gauge,
+    /// Media and report packets handed to the kernel.
+    pub packets: Counter,
+    /// Bytes handed to the kernel, responses included.
+    pub bytes: Counter,
+    /// System calls that sent them.
+    pub sends: Counter,
+    /// Frames that clients who lagged did not get.
+    pub skipped_lagging: Counter,
+    /// Times that a client skipped.
+    pub skips: Counter,
+    /// Clients closed because they took nothing for too long.
+    pub closed_stalled: Counter,
+    /// Clients closed because they skipped time and again.
+    pub closed_hopeless: Counter,
+    /// Datagrams that the kernel refused: the peer closed its port.
+    pub peer_refused: Counter,
+    /// Times that the UDP socket or the interface's queue was full; what was left waited.
+    pub socket_full: Counter,
+    /// Datagrams given up because the kernel will never take them.
+    pub unsendable: Counter,
+    /// Commands lost because the thread's inbox was full.
+    pub inbox_full: Counter,
+}
+
+impl Counters {
+    pub(super) fn add(&self, sent: &Sent) {
+        self.bytes.add(sent.bytes);
+        self.packets.add(sent.packets);
+        self.sends.add(sent.calls);
+        if sent.skips > 0 {
+            self.skips.add(sent.skips);
+            self.skipped_lagging.add(sent.skipped);
+        }
+    }
+}
+
+/// A number that one thread sets and others read.
+#[derive(Debug, Default)]
+pub struct Gauge(std::sync::atomic::AtomicU64);
+
+impl Gauge {
+    pub(super) fn set(&self, to: usize) {
+        self.0
+            .store(to as u64, std::sync::atomic::Ordering::Relaxed);
+    }
+
+    /// The number now.
+    pub fn get(&self) -> u64 {
+        self.0.load(std::sync::atomic::Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,302 @@
+//! RTSP clients: threads that each own their connections whole.
+//!
+//! ```text
+//!            TCP in ──► Client.connection (sans-IO) ──► events ──► conversation
+//!  hub wake ──► Source.read once ──► Ring: framed once ──► each Client: Place, Outlet
+//!                                                            └─ one write a frame ──► TCP
+//!  other threads ──► Command (answers that took time, questions, stop)
+//! ```
+//!
+//! All threads share one port (`SO_REUSEPORT`), and the kernel spreads connections
+//! over them. A thread waits for nothing but its own poll: no file, no name, no
+//! password hash, no lock that another thread holds for long. What takes time is done
+//! elsewhere and comes back as a command.
+//!
+//! All clients of a stream see the same SSRC, sequence numbers and timestamps, so that
+//! a burst's bytes are made once; a client is a cursor and the part of at most one
+//! frame. A client that takes less than it is sent finishes the frame it is in and
+//! skips to the newest keyframe; nobody else notices.
+
+mod access;
+mod client;
+mod conversation;
+mod counters;
+mod framing;
+mod numbers;
+mod outlet;
+mod place;
+mod ring;
+mod source;
+mod view;
+mod wire;
+mod worker;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicUsize;
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use glassline_hub::Hub;
+use glassline_media::WallClock;
+use glassline_rtsp::server::{Answer, RequestId};
+use tokio::sync::oneshot;
+
+pub use counters::{Counters, Gauge};
+pub use view::ClientView;
+
+use crate::latency::Board;
+use crate::shard::{Bell, Key};
+use crate::users::{REALM, Users};
+use numbers::Keys;
+use place::Budget;
+use ring::Bounds;
+
+/// Commands that may wait for a thread.
+const INBOX_COMMANDS: usize = 8192;
+
+/// How the threads behave.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where to listen.
+    pub address: SocketAddr,
+    /// How many threads.
+    pub threads: usize,
+    /// Connections at once, over all threads.
+    pub connections_max: usize,
+    /// How far a client may lag before it skips to the newest keyframe.
+    pub lag: Duration,
+    /// How long a client may take nothing at all before it is closed.
+    pub stall: Duration,
+    /// Bytes that a stream's recent past may take on each thread.
+    pub ring_bytes: usize,
+    /// The longest that it is kept.
+    pub ring_span: Duration,
+}
+
+/// What all threads share.
+#[derive(Debug)]
+pub struct Shared {
+    hub: Arc<Hub>,
+    board: Arc<Board>,
+    wall: WallClock,
+    keys: Keys,
+    users: Arc<Users>,
+    /// For what takes time.
+    runtime: tokio::runtime::Handle,
+    budget: Budget,
+    bounds: Bounds,
+    connection: Arc<glassline_rtsp::server::Config>,
+    connections: AtomicUsize,
+    connections_max: usize,
+    handles: OnceLock<Vec<Handle>>,
+}
+
+/// Skips without having caught up after which a client is given up.
+const SKIPS_IN_A_ROW: u32 = 10;
+
+impl Shared {
+    fn new(
+        options: &Options,
+        hub: Arc<Hub>,
+        board: Arc<Board>,
+        users: Arc<Users>,
+        wall: WallClock,
+    ) -> Self {
+        let connection = glassline_rtsp::server::Config {
+            server_name: concat!("glassline/", env!("CARGO_PKG_VERSION")).to_owned(),
+            realm: REALM.to_owned(),
+            udp: false,
+            ..Default::default()
+        };
+        Self {
+            hub,
+            board,
+            wall,
+            keys: Keys::default(),
+            users,
+            runtime: tokio::runtime::Handle::current(),
+            budget: Budget {
+                lag: options.lag,
+                stall: options.stall,
+                skips_in_a_row: SKIPS_IN_A_ROW,
+            },
+            bounds: Bounds {
+                bytes: options.ring_bytes,
+                span: options.ring_span,
+                lag: options.lag + Duration::from_secs(1),
+            },
+            connection: Arc::new(connection),
+            connections: AtomicUsize::new(0),
+            connections_max: options.connections_max,
+            handles: OnceLock::new(),
+        }
+    }
+
+    /// Gives a client of thread `thread` the answer that took time. A thread that is too
+    /// busy for it leaves the request to its time-out.
+    fn tell(&self, thread: usize, client: Key, id: RequestId, answer: Answer) {
+        if let Some(thread) = self.threads().get(thread) {
+            let answer = Box::new(answer);
+            let _ = thread.send(Command::Answer { client, id, answer });
+        }
+    }
+
+    /// Every thread.
+    pub fn threads(&self) -> &[Handle] {
+        self.handles.get().map_or(&[], Vec::as_slice)
+    }
+}
+
+/// What other threads ask of an RTSP thread.
+#[derive(Debug)]
+enum Command {
+    /// A request's answer, which took time.
+    Answer {
+        client: Key,
+        id: RequestId,
+        answer: Box<Answer>,
+    },
+    /// Who is there?
+    List(oneshot::Sender<Vec<ClientView>>),
+    /// Say goodbye to everyone and end.
+    Stop,
+}
+
+/// The way to reach a running thread from others.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    inbox: SyncSender<Command>,
+    bell: Arc<Bell>,
+    counters: Arc<Counters>,
+}
+
+impl Handle {
+    /// What the thread counted.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// The clients that have a session; `None` if the thread is too busy or gone.
+    pub async fn clients(&self) -> Option<Vec<ClientView>> {
+        let (reply, views) = oneshot::channel();
+        self.send(Command::List(reply)).ok()?;
+        views.await.ok()
+    }
+
+    fn send(&self, command: Command) -> Result<(), Command> {
+        match self.inbox.try_send(command) {
+            Ok(()) => {
+                self.bell.ring();
+                Ok(())
+            }
+            Err(TrySendError::Full(command)) => {
+                self.counters.inbox_full.add(1);
+                Err(command)
+            }
+            Err(TrySendError::Disconnected(command)) => Err(command),
+        }
+    }
+}
+
+/// The running threads.
+#[derive(Debug)]
+pub struct Rtsp {
+    local: SocketAddr,
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Rtsp {
+    /// Opens a listener for each thread and starts them; called within a tokio runtime,
+    /// which does what takes time.
+    ///
+    /// # Errors
+    /// If the port is taken or the system has no thread to give.
+    pub fn start(
+        options: &Options,
+        hub: &Arc<Hub>,
+        board: &Arc<Board>,
+        users: &Arc<Users>,
+        wall: WallClock,
+    ) -> io::Result<Self> {
+        // Listeners that share a port would silently join those of another process,
+        // and each would get half of the clients.
+        glassline_net::tcp_port_is_free(options.address)?;
+        let first = glassline_net::listen(options.address, true)?;
+        let local = first.local_addr()?;
+        let mut listeners = vec![first];
+        for _ in 1..options.threads {
+            listeners.push(glassline_net::listen(local, true)?);
+        }
+        let shared = Arc::new(Shared::new(
+            options,
+            Arc::clone(hub),
+            Arc::clone(board),
+            Arc::clone(users),
+            wall,
+        ));
+        let mut workers = Vec::with_capacity(listeners.len());
+        let mut handles = Vec::with_capacity(listeners.len());
+        for (index, listener) in listeners.into_iter().enumerate() {
+            let poll = mio::Poll::new()?;
+            let bell = Arc::new(Bell::new(&poll, worker::WAKE)?);
+            let (inbox, commands) = sync_channel(INBOX_COMMANDS);
+            let counters = Arc::new(Counters::default());
+            handles.push(Handle {
+                inbox,
+                bell: Arc::clone(&bell),
+                counters: Arc::clone(&counters),
+            });
+            let listener = mio::net::TcpListener::from_std(listener);
+            let shared = Arc::clone(&shared);
+            workers.push(worker::Worker::new(
+                index, poll, listener, bell, commands, counters, shared,
+            )?);
+        }
+        shared
+            .handles
+            .set(handles)
+            .expect("the threads are started once");
+        let mut threads = Vec::with_capacity(workers.len());
+        for (index, worker) in workers.into_iter().enumerate() {
+            let builder = std::thread::Builder::new().name(format!("rtsp-{index}"));
+            threads.push(builder.spawn(move || worker.run())?);
+        }
+        Ok(Self {
+            local,
+            shared,
+            threads,
+        })
+    }
+
+    /// Where clients connect.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// What the threads share.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Takes no new clients and says goodbye to all there are.
+    pub fn stop(&self) {
+        for thread in self.shared.threads() {
+            if thread.send(Command::Stop).is_err() {
+                tracing::warn!("an RTSP thread was too busy to say goodbye");
+            }
+        }
+    }
+
+    /// Waits until every thread has ended.
+    pub fn join(self) {
+        for thread in self.threads {
+            if thread.join().is_err() {
+                tracing::error!("an RTSP thread ended in a panic");
+            }
+        }
+    }
+}

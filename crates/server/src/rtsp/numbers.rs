@@ -1,0 +1,92 @@
+//! SSRC and offsets of a track: the same for all clients of a stream.
+
+use std::hash::{BuildHasher, RandomState};
+
+use glassline_hub::StreamName;
+use glassline_media::{MediaTime, Ssrc};
+
+/// The keys of one run of the server: numbers of streams follow from them, the same on
+/// every thread without any of them asking another, and unpredictable from outside
+/// (RFC 3550 §5.1).
+#[derive(Clone, Debug, Default)]
+pub(super) struct Keys(RandomState);
+
+impl Keys {
+    /// The numbers of a track. Those of two streams of one name are equal, which is
+    /// harmless: no client has both in one session.
+    pub(super) fn track(&self, stream: &StreamName, track: usize) -> Numbers {
+        let hash = |what: &str| self.0.hash_one((stream.as_str(), track, what));
+        Numbers {
+            ssrc: Ssrc(low_word(hash("ssrc"))),
+            sequence: low_half(hash("sequence")),
+            timestamp: low_word(hash("timestamp")),
+        }
+    }
+
+    /// The canonical name of all tracks of a stream (RFC 3550 §6.5.1).
+    pub(super) fn cname(&self, stream: &StreamName) -> String {
+        format!("{:016x}", self.0.hash_one((stream.as_str(), "cname")))
+    }
+}
+
+/// What makes RTP headers out of a track's packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Numbers {
+    pub(super) ssrc: Ssrc,
+    sequence: u16,
+    timestamp: u32,
+}
+
+impl Numbers {
+    /// The sequence number of the track's packet `number`.
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the low bits are asked for"
+    )]
+    pub(super) const fn sequence(&self, number: u64) -> u16 {
+        (number as u16).wrapping_add(self.sequence)
+    }
+
+    /// The RTP timestamp of `time` by a clock of `rate` Hz.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "timestamps wrap"
+    )]
+    pub(super) fn timestamp(&self, time: MediaTime, rate: u32) -> u32 {
+        (time.ticks(rate) as u32).wrapping_add(self.timestamp)
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the low bits are asked for"
+)]
+const fn low_word(hash: u64) -> u32 {
+    hash as u32
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the low bits are asked for"
+)]
+const fn low_half(hash: u64) -> u16 {
+    hash as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_the_same_on_every_thread_and_differ_by_track_and_run() {
+        let name = StreamName::parse("cam").expect("a good name");
+        let keys = Keys::default();
+        assert_eq!(keys.track(&name, 0), keys.clone().track(&name, 0));
+        assert_ne!(keys.track(&name, 0), keys.track(&name, 1));
+        assert_ne!(keys.track(&name, 0), Keys::default().track(&name, 0));
+        let numbers = keys.track(&name, 0);
+        let start = numbers.sequence(0);
+        assert_eq!(numbers.sequence(65_537), start.wrapping_add(1));
+    }
+}

@@ -1,0 +1,168 @@
+//! How far a client has come in its stream, and when it must skip.
+
+use std::time::{Duration, Instant};
+
+use super::ring::{Entry, Ring};
+
+/// How much delay a client is granted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Budget {
+    /// It may be this much behind before it skips to the newest keyframe.
+    pub(super) lag: Duration,
+    /// It may take nothing at all for this long before it is closed.
+    pub(super) stall: Duration,
+    /// It may skip this often without having caught up in between.
+    pub(super) skips_in_a_row: u32,
+}
+
+/// The tracks that a place can tell apart; further ones cannot be set up.
+pub(super) const TRACKS_MAX: usize = 32;
+
+/// A client's place in the [`Ring`] of its stream.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    /// The next entry to look at.
+    cursor: u64,
+    /// Tracks that the client gets, a bit each.
+    tracks: u32,
+    /// Those among them that wait for a keyframe to begin with.
+    waiting: u32,
+    /// Lag counts from here: what is older was there when the client came or skipped.
+    since: Instant,
+    skips_in_a_row: u32,
+    skips: u32,
+    skipped: u64,
+}
+
+/// What a look at the clock changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It goes on.
+    Steady,
+    /// It skipped this many entries of its own.
+    Skipped(u64),
+    /// It will not catch up.
+    Hopeless,
+}
+
+impl Place {
+    /// At the newest keyframe if `anchored` (one of the tracks is the one that has
+    /// them), else at the end: what comes next.
+    pub(super) fn begin(ring: &Ring, tracks: u32, anchored: bool, now: Instant) -> Self {
+        let keyframe = anchored.then(|| ring.keyframe()).flatten();
+        Self {
+            cursor: keyframe.unwrap_or(ring.end()),
+            tracks,
+            waiting: tracks,
+            since: now,
+            skips_in_a_row: 0,
+            skips: 0,
+            skipped: 0,
+        }
+    }
+
+    /// Goes on at the end after a pause, at keyframes.
+    pub(super) fn jump_to(&mut self, cursor: u64, now: Instant) {
+        self.cursor = cursor;
+        self.waiting = self.tracks;
+        self.since = now;
+    }
+
+    /// Goes on with these tracks alone.
+    pub(super) fn keep(&mut self, tracks: u32) {
+        self.tracks &= tracks;
+        self.waiting &= tracks;
+    }
+
+    pub(super) fn cursor(&self) -> u64 {
+        self.cursor
+    }
+
+    /// Everything before `number` is done with.
+    pub(super) fn advance(&mut self, number: u64, ring: &Ring) {
+        self.cursor = number;
+        if number >= ring.end() {
+            self.skips_in_a_row = 0;
+        }
+    }
+
+    /// Whether the client gets `entry`; notes where its tracks begin.
+    pub(super) fn takes(&mut self, entry: &Entry) -> bool {
+        let bit = bit(entry.track());
+        if self.tracks & bit == 0 {
+            return false;
+        }
+        if self.waiting & bit != 0 {
+            if !entry.is_start() {
+                return false;
+            }
+            self.waiting &= !bit;
+        }
+        true
+    }
+
+    /// The first entry of `track` that the client will get, if it is there yet.
+    pub(super) fn first_of<'a>(&self, ring: &'a Ring, track: usize) -> Option<&'a Entry> {
+        let mut entries = ring.since(self.cursor).map(|(_, entry)| entry);
+        entries.find(|entry| entry.track() == track && entry.is_start())
+    }
+
+    /// How far behind the client is.
+    pub(super) fn lag(&self, ring: &Ring, now: Instant) -> Duration {
+        let next = ring.get(self.cursor.max(ring.first()));
+        next.map_or(Duration::ZERO, |entry| {
+            now.saturating_duration_since(entry.at.max(self.since))
+        })
+    }
+
+    /// Skips if it lags past the budget: to the newest keyframe if that is ahead, or to
+    /// whatever comes next if the ring has dropped its place. With neither it goes on,
+    /// late but whole.
+    pub(super) fn judge(&mut self, ring: &Ring, budget: &Budget, now: Instant) -> Verdict {
+        let lost = self.cursor < ring.first();
+        if !lost && self.lag(ring, now) <= budget.lag {
+            return Verdict::Steady;
+        }
+        let ahead = ring.keyframe().filter(|number| *number > self.cursor);
+        let Some(to) = ahead.or(lost.then(|| ring.end())) else {
+            return Verdict::Steady;
+        };
+        let gone = ring.first().saturating_sub(self.cursor);
+        let passed = ring
+            .since(self.cursor)
+            .take_while(|(number, _)| *number < to);
+        let passed = passed.filter(|(_, entry)| self.tracks & bit(entry.track()) != 0);
+        let skipped = gone + passed.count() as u64;
+        self.jump_to(to, now);
+        self.skips += 1;
+        self.skipped += skipped;
+        self.skips_in_a_row += 1;
+        if self.skips_in_a_row > budget.skips_in_a_row {
+            return Verdict::Hopeless;
+        }
+        Verdict::Skipped(skipped)
+    }
+
+    /// Some track waits for a keyframe.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.waiting != 0
+    }
+
+    /// Times it skipped.
+    pub(super) fn skips(&self) -> u32 {
+        self.skips
+    }
+
+    /// Entries it skipped.
+    pub(super) fn skipped(&self) -> u64 {
+        self.skipped
+    }
+}
+
+/// The bit of a track in a set of them.
+pub(super) fn bit(track: usize) -> u32 {
+    u32::try_from(track)
+        .ok()
+        .and_then(|track| 1u32.checked_shl(track))
+        .unwrap_or(0)
+}

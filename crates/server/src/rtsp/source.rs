@@ -1,0 +1,205 @@
+//! One stream on one thread: read once, framed once, for all of its clients here.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use glassline_hub::{Stream, Wake};
+use glassline_media::{Burst, Stage, StageTable, Track, WallClock};
+use glassline_rtp::rtcp::{Bye, SenderReport, SourceDescription};
+
+use super::framing::Label;
+use super::numbers::Keys;
+use super::ring::{Bounds, Ring};
+use crate::shard::Feed;
+
+/// Sender reports of a stream are this far apart (RFC 3550 §6.2 has 5 s for large
+/// groups; players wait for the first before they join sound and picture).
+const REPORT_INTERVAL: Duration = Duration::from_secs(2);
+
+/// A stream's subscription, what it sent lately, and who gets it.
+#[derive(Debug)]
+pub(super) struct Source {
+    pub(super) feed: Feed,
+    pub(super) ring: Ring,
+    pub(super) tracks: Arc<[Track]>,
+    labels: Vec<Label>,
+    sums: Vec<Sums>,
+    keys: Keys,
+    cname: String,
+    report_at: Instant,
+    /// Empty between calls, kept for its room.
+    arrived: Vec<Arc<Burst>>,
+}
+
+/// What a track has sent, for its reports.
+#[derive(Clone, Debug, Default)]
+struct Sums {
+    latest: Option<Arc<Burst>>,
+    octets: u64,
+    /// The next burst; earlier ones were read with the past.
+    next: u64,
+}
+
+impl Source {
+    /// Subscribes, and takes over what the hub has from the newest keyframe on.
+    pub(super) fn new(
+        stream: &Arc<Stream>,
+        wake: Arc<dyn Wake>,
+        stages: Arc<Mutex<StageTable>>,
+        keys: &Keys,
+        bounds: Bounds,
+        now: Instant,
+    ) -> Self {
+        let anchor = stream.accounted_track();
+        let mut source = Self {
+            feed: Feed::new(stream, wake, stages),
+            ring: Ring::new(anchor, bounds),
+            tracks: Arc::new([]),
+            labels: Vec::new(),
+            sums: Vec::new(),
+            keys: keys.clone(),
+            cname: keys.cname(stream.name()),
+            report_at: now + REPORT_INTERVAL,
+            arrived: Vec::new(),
+        };
+        source.refresh();
+        source.load_past(anchor);
+        source
+    }
+
+    pub(super) fn stream(&self) -> &Arc<Stream> {
+        self.feed.stream()
+    }
+
+    /// What clients begin with: the picture since its keyframe and the rest since then.
+    fn load_past(&mut self, anchor: usize) {
+        let stream = Arc::clone(self.stream());
+        let mut past = stream.since_keyframe(anchor);
+        let Some(start) = past.first().map(|burst| burst.time) else {
+            return;
+        };
+        for track in (0..self.tracks.len()).filter(|track| *track != anchor) {
+            let others = stream.since(track, 0).into_iter();
+            past.extend(others.filter(|burst| burst.time >= start));
+        }
+        // Stable: what was published at once keeps its order.
+        past.sort_by_key(|burst| burst.stamps.published);
+        for burst in past {
+            self.push(burst);
+        }
+    }
+
+    /// Takes in what was published since the last call; whether anything was.
+    pub(super) fn read(&mut self, wall: &WallClock, now: Instant) -> bool {
+        let mut arrived = std::mem::take(&mut self.arrived);
+        self.feed.read(&mut arrived, now);
+        if !arrived.is_empty() {
+            self.refresh();
+        }
+        let end = self.ring.end();
+        for burst in arrived.drain(..) {
+            self.push(burst);
+        }
+        self.arrived = arrived;
+        let any = self.ring.end() > end;
+        if any && self.report_at <= now {
+            self.report_at = now + REPORT_INTERVAL;
+            for track in 0..self.sums.len() {
+                if let Some(packet) = self.report(track, wall, now) {
+                    let label = self.labels[track];
+                    self.ring.push_report(track, packet.into(), label, now);
+                }
+            }
+        }
+        any
+    }
+
+    fn push(&mut self, burst: Arc<Burst>) {
+        let (Some(label), Some(sums)) =
+            (self.labels.get(burst.track), self.sums.get_mut(burst.track))
+        else {
+            return;
+        };
+        if burst.index < sums.next {
+            return;
+        }
+        sums.next = burst.index + 1;
+        sums.octets += burst.payload_bytes() as u64;
+        sums.latest = Some(Arc::clone(&burst));
+        self.ring.push_media(burst, *label);
+    }
+
+    /// Adds the delay of one of the server's stages.
+    pub(super) fn account(&self, stage: Stage, delay: Duration, now: Instant) {
+        let stages = &self.feed.stages;
+        let mut stages = stages.lock().unwrap_or_else(PoisonError::into_inner);
+        stages.record(stage, delay, now);
+    }
+
+    /// A new source may have other parameters, and more tracks.
+    fn refresh(&mut self) {
+        let tracks = self.stream().tracks();
+        if Arc::ptr_eq(&tracks, &self.tracks) {
+            return;
+        }
+        let name = self.stream().name().clone();
+        self.labels = tracks
+            .iter()
+            .enumerate()
+            .map(|(index, track)| Label::new(track, index, self.keys.track(&name, index)))
+            .collect();
+        self.sums.resize_with(tracks.len(), Sums::default);
+        self.ring.set_anchor(self.stream().accounted_track());
+        self.tracks = tracks;
+    }
+
+    pub(super) fn label(&self, track: usize) -> Option<&Label> {
+        self.labels.get(track)
+    }
+
+    /// The number of the next packet of `track`, as far as it is known here.
+    pub(super) fn next_packet(&self, track: usize) -> Option<u64> {
+        let latest = self.sums.get(track)?.latest.as_ref()?;
+        Some(latest.first_packet + latest.packet_count() as u64)
+    }
+
+    /// A sender report with the track's name behind it (RFC 3550 §6.1); `None` before
+    /// the first packet. The RTP time of `now` is extrapolated by the stream's
+    /// filtered clock, so that the reports of all tracks agree.
+    pub(super) fn report(&self, track: usize, wall: &WallClock, now: Instant) -> Option<Vec<u8>> {
+        let (label, sums) = (self.labels.get(track)?, self.sums.get(track)?);
+        let latest = sums.latest.as_ref()?;
+        let since = now.saturating_duration_since(latest.stamps.reference);
+        let ssrc = label.numbers.ssrc;
+        let mut out = Vec::with_capacity(64);
+        SenderReport {
+            ssrc,
+            ntp: wall.ntp(latest.stamps.reference + since),
+            rtp_timestamp: label
+                .numbers
+                .timestamp(latest.time + since, label.clock_rate),
+            packet_count: low_word(latest.first_packet + latest.packet_count() as u64),
+            octet_count: low_word(sums.octets),
+            reports: Vec::new(),
+        }
+        .write(&mut out);
+        SourceDescription::cname(ssrc, self.cname.as_bytes()).write(&mut out);
+        Some(out)
+    }
+
+    /// The same with a farewell behind it (RFC 3550 §6.6).
+    pub(super) fn farewell(&self, track: usize, wall: &WallClock, now: Instant) -> Option<Vec<u8>> {
+        let mut out = self.report(track, wall, now)?;
+        let bye = Bye {
+            sources: vec![self.labels.get(track)?.numbers.ssrc],
+            reason: b"",
+        };
+        bye.write(&mut out);
+        Some(out)
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "counts in reports wrap")]
+const fn low_word(count: u64) -> u32 {
+    count as u32
+}

@@ -1,0 +1,28 @@
+//! What the API says of RTSP clients.
+
+use std::net::SocketAddr;
+
+use serde::Serialize;
+
+/// A client with a session, at the time of the question.
+#[derive(Clone, Debug, Serialize)]
+pub struct ClientView {
+    /// What it watches.
+    pub stream: String,
+    /// Where it is.
+    pub address: SocketAddr,
+    /// Who it is, where it had to say so.
+    pub user: Option<String>,
+    /// `tcp`, `tls`, `http`, `udp` or `multicast`.
+    pub transport: &'static str,
+    /// `playing`, `recording` or `ready`.
+    pub state: &'static str,
+    /// How far behind the stream it is.
+    pub lag_ms: u64,
+    /// Times that it skipped to a keyframe because it lagged.
+    pub skips: u32,
+    /// Frames and packets of sound that it did not get.
+    pub skipped_frames: u64,
+    /// Bytes sent to it.
+    pub bytes: u64,
+}

@@ -1,0 +1,538 @@
+use std::io::{self, Read};
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+
+use glassline_hub::{Stream, Wake};
+use glassline_media::Stage;
+use glassline_rtsp::server::{Connection, Ends};
+use mio::event::Event;
+use mio::net::TcpListener;
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token};
+
+use super::client::{Client, Served};
+use super::counters::Counters;
+use super::source::Source;
+use super::wire::Wire;
+use super::{Command, Shared};
+use crate::shard::{Bell, Key, Slots};
+
+const LISTENER: Token = Token(usize::MAX);
+pub(super) const WAKE: Token = Token(usize::MAX - 1);
+
+/// The coarse clock of a thread: time-outs of clients are seconds.
+const SWEEP: Duration = Duration::from_millis(250);
+
+/// Bytes read at once, by all clients of a thread into the same buffer.
+const READ_BYTES: usize = 64 << 10;
+
+/// Reads of one client before it is the others' turn.
+const READS_PER_TURN: usize = 8;
+
+/// Connections accepted before it is the clients' turn.
+const ACCEPTS_PER_TURN: usize = 64;
+
+/// How long a client may take to read our last words.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// One stream on this thread, and whether the hub rang for it.
+#[derive(Debug)]
+pub(super) struct Channel {
+    pub(super) source: Source,
+    alarm: Arc<Alarm>,
+}
+
+/// Rings the thread's bell for one stream.
+#[derive(Debug)]
+struct Alarm {
+    bell: Arc<Bell>,
+    /// Something new is there. Without it every stream would be looked at whenever
+    /// any of them has a frame.
+    rung: AtomicBool,
+}
+
+impl Wake for Alarm {
+    fn wake(&self) {
+        self.rung.store(true, Ordering::Release);
+        self.bell.ring();
+    }
+}
+
+/// One thread of [`Rtsp`](super::Rtsp).
+#[derive(Debug)]
+pub(super) struct Worker {
+    pub(super) index: usize,
+    poll: Poll,
+    listener: TcpListener,
+    bell: Arc<Bell>,
+    commands: Receiver<Command>,
+    pub(super) counters: Arc<Counters>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) clients: Slots<Client>,
+    pub(super) channels: Slots<Channel>,
+    /// Clients with more to read than one turn's share.
+    unread: Vec<Key>,
+    /// The listener had more than one turn's share.
+    more_to_accept: bool,
+    swept: Instant,
+    open: usize,
+    buffer: Vec<u8>,
+    stopping: Option<Instant>,
+}
+
+impl Worker {
+    pub(super) fn new(
+        index: usize,
+        poll: Poll,
+        mut listener: TcpListener,
+        bell: Arc<Bell>,
+        commands: Receiver<Command>,
+        counters: Arc<Counters>,
+        shared: Arc<Shared>,
+    ) -> io::Result<Self> {
+        poll.registry()
+            .register(&mut listener, LISTENER, Interest::READABLE)?;
+        Ok(Self {
+            index,
+            poll,
+            listener,
+            bell,
+            commands,
+            counters,
+            shared,
+            clients: Slots::default(),
+            channels: Slots::default(),
+            unread: Vec::new(),
+            more_to_accept: false,
+            swept: Instant::now(),
+            open: 0,
+            buffer: vec![0; READ_BYTES],
+            stopping: None,
+        })
+    }
+
+    /// Runs until [`Command::Stop`], and then until everyone was told.
+    pub(super) fn run(mut self) {
+        let mut events = Events::with_capacity(1024);
+        loop {
+            let wait = self.longest_wait(Instant::now());
+            if let Err(error) = self.poll.poll(&mut events, Some(wait))
+                && error.kind() != io::ErrorKind::Interrupted
+            {
+                tracing::error!(%error, thread = self.index, "cannot wait for events");
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            // Media first: one wake-up brings it, and others wait for it.
+            self.bell.hush();
+            self.publish();
+            self.obey();
+            for event in &events {
+                self.react(event);
+            }
+            self.go_on();
+            self.sweep();
+            if self
+                .stopping
+                .is_some_and(|until| self.open == 0 || until <= Instant::now())
+            {
+                return;
+            }
+        }
+    }
+
+    fn longest_wait(&self, now: Instant) -> Duration {
+        let held = self
+            .channels
+            .iter()
+            .filter_map(|it| it.source.feed.deadline());
+        let until = held.fold(self.swept + SWEEP, Instant::min);
+        until.saturating_duration_since(now)
+    }
+
+    /// Reads every stream that has something new, once, for all of its clients here.
+    fn publish(&mut self) {
+        for key in self.channels.keys() {
+            let Some(channel) = self.channels.get_mut(key) else {
+                continue;
+            };
+            let picked = Instant::now();
+            let rung = channel.alarm.rung.swap(false, Ordering::AcqRel);
+            let is_due = channel
+                .source
+                .feed
+                .deadline()
+                .is_some_and(|at| at <= picked);
+            if !(rung || is_due) {
+                continue;
+            }
+            let before = channel.source.ring.end();
+            if channel.source.read(&self.shared.wall, picked) {
+                self.offer(key, before, picked);
+            }
+        }
+    }
+
+    /// Writes what is new of a stream to its clients, in turn.
+    fn offer(&mut self, key: Key, before: u64, picked: Instant) {
+        let Some(Channel { source, .. }) = self.channels.get_mut(key) else {
+            return;
+        };
+        let budget = self.shared.budget;
+        let mut gone = Vec::new();
+        let clients = std::mem::take(&mut source.feed.viewers);
+        for client in &clients {
+            let Some(it) = self.clients.get_mut(*client) else {
+                continue;
+            };
+            let is_playing = it.session.as_ref().is_some_and(|it| it.place.is_some());
+            if is_playing && it.pump(Some(source), &budget, picked, &self.counters) == Served::Ends
+            {
+                gone.push(*client);
+            }
+        }
+        // Nobody joined meanwhile: this thread alone lets them.
+        source.feed.viewers = clients;
+        // The whole round counts: what the last client waited.
+        let anchor = source.ring.anchor();
+        let accounted = source.ring.since(before);
+        if accounted
+            .filter_map(|(_, entry)| entry.burst())
+            .any(|burst| burst.track == anchor)
+        {
+            let sent = Instant::now();
+            source.account(Stage::Send, sent.saturating_duration_since(picked), sent);
+        }
+        for client in gone {
+            self.release(client);
+        }
+    }
+
+    fn obey(&mut self) {
+        while let Ok(command) = self.commands.try_recv() {
+            let now = Instant::now();
+            match command {
+                Command::Answer { client, id, answer } => {
+                    if let Some(it) = self.clients.get_mut(client) {
+                        it.connection.answer(now, id, *answer);
+                        self.serve(client, now);
+                    }
+                }
+                Command::List(reply) => {
+                    let views = self.clients.iter().filter_map(|client| {
+                        let session = client.session.as_deref()?;
+                        let channel = self.channels.get(session.source);
+                        client.view(channel.map(|it| &it.source), now)
+                    });
+                    // Whoever asked may have gone; then nobody wants to know.
+                    let _ = reply.send(views.collect());
+                }
+                Command::Stop => self.begin_to_stop(now),
+            }
+        }
+    }
+
+    fn begin_to_stop(&mut self, now: Instant) {
+        self.stopping = Some(now + FAREWELL);
+        // It may be gone from the poll already.
+        let _ = self.poll.registry().deregister(&mut self.listener);
+        for key in self.clients.keys() {
+            self.say_goodbye(key, now);
+        }
+    }
+
+    /// BYE on every track, then the end.
+    fn say_goodbye(&mut self, key: Key, now: Instant) {
+        self.push_farewell(key, now);
+        if let Some(client) = self.clients.get_mut(key) {
+            client.closing.get_or_insert(now + FAREWELL);
+            self.serve(key, now);
+        }
+    }
+
+    fn react(&mut self, event: &Event) {
+        match event.token() {
+            WAKE => {}
+            LISTENER => self.accept(),
+            Token(bits) => {
+                let key = Key::from_bits(bits as u64);
+                let now = Instant::now();
+                if event.is_writable()
+                    && let Some(client) = self.clients.get_mut(key)
+                    && client.is_full
+                {
+                    client.is_full = false;
+                    self.pump(key, now);
+                }
+                if event.is_readable() || event.is_read_closed() || event.is_error() {
+                    self.read(key);
+                }
+            }
+        }
+    }
+
+    fn accept(&mut self) {
+        self.more_to_accept = false;
+        for _ in 0..ACCEPTS_PER_TURN {
+            match self.listener.accept() {
+                Ok((stream, peer)) => {
+                    self.counters.accepted.add(1);
+                    if let Err(error) = self.adopt(stream, peer) {
+                        tracing::debug!(%peer, %error, "connection lost at once");
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    // Most likely no descriptor is left: tried again with the next sweep.
+                    tracing::warn!(%error, "cannot accept RTSP connections");
+                    self.more_to_accept = true;
+                    return;
+                }
+            }
+        }
+        self.more_to_accept = true;
+        self.bell.ring();
+    }
+
+    fn adopt(&mut self, stream: mio::net::TcpStream, peer: std::net::SocketAddr) -> io::Result<()> {
+        let taken = self.shared.connections.fetch_add(1, Ordering::Relaxed);
+        if taken >= self.shared.connections_max || self.stopping.is_some() {
+            self.shared.connections.fetch_sub(1, Ordering::Relaxed);
+            self.counters.turned_away.add(1);
+            return Ok(());
+        }
+        let result = self.try_adopt(stream, peer);
+        if result.is_err() {
+            self.shared.connections.fetch_sub(1, Ordering::Relaxed);
+        }
+        result
+    }
+
+    fn try_adopt(
+        &mut self,
+        stream: mio::net::TcpStream,
+        peer: std::net::SocketAddr,
+    ) -> io::Result<()> {
+        let now = Instant::now();
+        let ends = Ends {
+            peer,
+            local: stream.local_addr()?,
+            secure: false,
+        };
+        let wire = Wire::plain(stream)?;
+        let config = Arc::clone(&self.shared.connection);
+        let connection = Connection::new(config, ends, rand::random(), now);
+        let fd = wire.as_raw_fd();
+        let key = self
+            .clients
+            .insert(Client::new(wire, connection, ends, now));
+        self.open += 1;
+        self.counters.open.set(self.open);
+        // Edges: the kernel tells of room only to those whose write it refused, so
+        // that asking for it from the start costs nothing.
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        let registered = self
+            .poll
+            .registry()
+            .register(&mut SourceFd(&fd), token(key), interest);
+        if let Err(error) = registered {
+            // Counted by the caller.
+            self.clients.remove(key);
+            self.open -= 1;
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, key: Key) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let mut ended = false;
+        let mut reads = 0;
+        while let Some(client) = self.clients.get_mut(key) {
+            if reads == READS_PER_TURN {
+                self.unread.push(key);
+                self.bell.ring();
+                break;
+            }
+            reads += 1;
+            match client.wire.read(&mut buffer) {
+                Ok(0) => {
+                    ended = true;
+                    break;
+                }
+                Ok(count) => {
+                    let now = Instant::now();
+                    client
+                        .connection
+                        .handle_data(now, &buffer[..count], |_frame| {});
+                    self.serve(key, now);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => {
+                    ended = true;
+                    break;
+                }
+            }
+        }
+        self.buffer = buffer;
+        if ended {
+            self.release(key);
+        }
+    }
+
+    /// What did not fit into the last turn.
+    fn go_on(&mut self) {
+        for key in std::mem::take(&mut self.unread) {
+            self.read(key);
+        }
+    }
+
+    /// After any input of a client: what it asks for, then what it gets.
+    pub(super) fn serve(&mut self, key: Key, now: Instant) {
+        self.converse(key, now);
+        self.pump(key, now);
+    }
+
+    pub(super) fn pump(&mut self, key: Key, now: Instant) {
+        let Some(client) = self.clients.get_mut(key) else {
+            return;
+        };
+        let source = client.session.as_ref().map(|session| session.source);
+        let channel = source.and_then(|source| self.channels.get_mut(source));
+        let source = channel.map(|channel| &mut channel.source);
+        if client.pump(source, &self.shared.budget, now, &self.counters) == Served::Ends {
+            self.release(key);
+        }
+    }
+
+    /// Four times a second: time-outs, clients that stopped, and a listener that failed.
+    fn sweep(&mut self) {
+        let now = Instant::now();
+        if now < self.swept + SWEEP {
+            return;
+        }
+        self.swept = now;
+        if self.more_to_accept {
+            self.accept();
+        }
+        let mut playing = 0;
+        for key in self.clients.keys() {
+            let Some(client) = self.clients.get_mut(key) else {
+                continue;
+            };
+            let plays = client.session.as_ref().is_some_and(|it| it.place.is_some());
+            playing += usize::from(plays);
+            let idle = now.saturating_duration_since(client.progressed);
+            if client.is_full && idle > self.shared.budget.stall {
+                self.counters.closed_stalled.add(1);
+                tracing::warn!(client = %client.name(), idle_s = idle.as_secs(), "closed: it takes nothing any more");
+                self.release(key);
+                continue;
+            }
+            if client.closing.is_some_and(|at| at <= now) {
+                self.release(key);
+                continue;
+            }
+            if plays && idle < SWEEP * 2 {
+                client.connection.note_alive(now);
+            }
+            if client.connection.poll_timeout().is_some_and(|at| at <= now) {
+                client.connection.handle_timeout(now);
+                self.serve(key, now);
+            }
+        }
+        self.counters.playing.set(playing);
+        self.look_at_sources(now);
+    }
+
+    /// Streams that came to their end are told so, waiting clients ask for a keyframe.
+    fn look_at_sources(&mut self, now: Instant) {
+        for key in self.channels.keys() {
+            let Some(Channel { source, .. }) = self.channels.get_mut(key) else {
+                continue;
+            };
+            let has_ended = matches!(source.stream().state(), glassline_hub::State::Ended { .. });
+            let clients = source.feed.viewers.clone();
+            for client in clients {
+                let Some(session) = self
+                    .clients
+                    .get_mut(client)
+                    .and_then(|it| it.session.as_deref_mut())
+                else {
+                    continue;
+                };
+                let Some(place) = &session.place else {
+                    continue;
+                };
+                let Some(Channel { source, .. }) = self.channels.get(key) else {
+                    break;
+                };
+                if has_ended && place.cursor() >= source.ring.end() {
+                    // The session stays: it may be asked to play again.
+                    session.rest();
+                    self.push_farewell(client, now);
+                    self.pump(client, now);
+                } else if place.is_waiting() {
+                    source.stream().request_keyframe();
+                }
+            }
+        }
+    }
+
+    /// The stream on this thread, subscribed to if nobody here has it yet.
+    pub(super) fn source_of(&mut self, stream: &Arc<Stream>, now: Instant) -> Key {
+        let mut known = self.channels.entries();
+        if let Some((key, _)) = known.find(|(_, it)| Arc::ptr_eq(it.source.stream(), stream)) {
+            return key;
+        }
+        drop(known);
+        let alarm = Arc::new(Alarm {
+            bell: Arc::clone(&self.bell),
+            rung: AtomicBool::new(true),
+        });
+        // Beside those of the shards, whose numbers begin at 0.
+        let table = usize::MAX - self.index;
+        let stages = self.shared.board.stages(stream.name(), table);
+        let wake = Arc::clone(&alarm) as Arc<dyn Wake>;
+        let (keys, bounds) = (&self.shared.keys, self.shared.bounds);
+        let source = Source::new(stream, wake, stages, keys, bounds, now);
+        self.channels.insert(Channel { source, alarm })
+    }
+
+    /// Takes a client off its stream; the stream goes with its last one.
+    pub(super) fn leave_source(&mut self, client: Key, source: Key) {
+        let Some(channel) = self.channels.get_mut(source) else {
+            return;
+        };
+        let viewers = &mut channel.source.feed.viewers;
+        viewers.retain(|viewer| *viewer != client);
+        if viewers.is_empty() {
+            self.channels.remove(source);
+        }
+    }
+
+    /// Forgets a client and closes its connection.
+    pub(super) fn release(&mut self, key: Key) {
+        let Some(mut client) = self.clients.remove(key) else {
+            return;
+        };
+        if let Some(session) = client.session.take() {
+            self.leave_source(key, session.source);
+        }
+        // Closing would do it, too, unless the descriptor lives on elsewhere.
+        let fd = client.wire.as_raw_fd();
+        let _ = self.poll.registry().deregister(&mut SourceFd(&fd));
+        self.open -= 1;
+        self.counters.open.set(self.open);
+        self.shared.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn token(key: Key) -> Token {
+    // 64 bits: a server of clients by the thousand runs on nothing smaller.
+    Token(usize::try_from(key.to_bits()).unwrap_or(usize::MAX - 2))
+}
