@@ -8,6 +8,7 @@
 //!                  ├─► csv::Row, table::Running   as it happens
 //!                  └─► Step ─► verdict ─► Report ─► JSON, SVG, table, thresholds
 //!                      floor: what the same packets cost at least, here
+//! send::Experiment ─► every way to send in turn, loopback ─► send::Report
 //! ```
 //!
 //! Does not signal, receive or count: that is the client's. Does not parse a
@@ -24,6 +25,7 @@ pub mod plan;
 pub mod ramp;
 pub mod report;
 pub mod run;
+pub mod send;
 pub mod step;
 pub mod threshold;
 pub mod verdict;

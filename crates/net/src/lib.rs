@@ -7,9 +7,9 @@
 //!
 //! Everything is non-blocking and returns what the kernel did: how much of a
 //! batch it took and why it stopped. Nothing here queues, retries or knows a
-//! protocol. All `unsafe` of the workspace's sockets is in the module `sys`; the
-//! two others have their own: the limit of descriptors in `descriptors`, the choice
-//! of processors in `affinity`.
+//! protocol. All `unsafe` of the workspace's datagrams is in the module `sys`, that of
+//! connections in `stream`; two others have their own: the limit of descriptors in
+//! `descriptors`, the choice of processors in `affinity`.
 //!
 //! Linux has every feature. Elsewhere the same interface sends and receives one
 //! datagram a call and does not choose the source address.
@@ -26,6 +26,8 @@ mod process;
 mod receive;
 mod send;
 mod socket;
+#[cfg_attr(not(target_os = "linux"), path = "stream_portable.rs")]
+pub mod stream;
 #[cfg_attr(not(target_os = "linux"), path = "sys_portable.rs")]
 mod sys;
 mod tcp;

@@ -38,6 +38,7 @@ pub mod sdp;
 pub mod server;
 pub mod session;
 pub mod transport;
+pub mod tunnel;
 
 pub use client::Client;
 pub use message::{Headers, Limits, Message, Method, Request, Response, Status, Version};

@@ -7,9 +7,11 @@ pub(crate) struct Output {
     sent: usize,
 }
 
-/// Requests are one at a time; more than this is answers to a server that asks
-/// and does not read.
+/// More than this is answers to a peer that asks and does not read.
 const WAITING_BYTES_MAX: usize = 64 << 10;
+
+/// A response; descriptions are longer, and come once.
+const KEPT_BYTES: usize = 512;
 
 impl Output {
     pub(crate) fn bytes(&self) -> &[u8] {
@@ -21,6 +23,9 @@ impl Output {
         if self.sent == self.buffer.len() {
             self.buffer.clear();
             self.sent = 0;
+            if self.buffer.capacity() > KEPT_BYTES {
+                self.buffer = Vec::new();
+            }
         }
     }
 

@@ -77,6 +77,44 @@ impl Range {
     }
 }
 
+impl Range {
+    /// Makes a time of `smpte`, `smpte-30-drop` or `smpte-25` (RFC 2326 §3.5) one in
+    /// seconds; the others stay. `None` for units that nobody knows.
+    pub fn without_frames(self) -> Option<Self> {
+        let Self::Other(text) = self else {
+            return Some(self);
+        };
+        let (unit, span) = text.split_once('=')?;
+        let rate = match unit.trim().to_ascii_lowercase().as_str() {
+            // Drop-frame time keeps step with the clock.
+            "smpte" | "smpte-30-drop" => 30_000.0 / 1001.0,
+            "smpte-25" => 25.0,
+            _ => return None,
+        };
+        let (start, end) = span.split_once('-')?;
+        let parse = |text: &str| parse_smpte(text, rate).map(Npt::At);
+        let (start, end) = (open(start.trim(), parse)?, open(end.trim(), parse)?);
+        (start.is_some() || end.is_some()).then_some(Self::Npt { start, end })
+    }
+}
+
+/// `10:07:33:05.01`: hours, minutes, seconds, frames and hundredths of one.
+fn parse_smpte(text: &str, rate: f64) -> Option<Duration> {
+    let mut parts = text.split(':');
+    let mut next_below = |bound: u64| {
+        let number = parse_digits(parts.next()?)?;
+        (number < bound).then_some(number)
+    };
+    let (hours, minutes, seconds) = (next_below(24)?, next_below(60)?, next_below(60)?);
+    let whole = Duration::from_secs(hours * 3600 + minutes * 60 + seconds);
+    let frames = match parts.next() {
+        Some(frames) => parse_seconds(frames).filter(|frames| frames.as_secs() < 30)?,
+        None => Duration::ZERO,
+    };
+    let none_left = parts.next().is_none();
+    none_left.then(|| whole + Duration::from_secs_f64(frames.as_secs_f64() / rate))
+}
+
 /// An empty end is open; another must be readable.
 fn open<T>(text: &str, parse: impl Fn(&str) -> Option<T>) -> Option<Option<T>> {
     if text.is_empty() {

@@ -25,9 +25,9 @@ const COLOURS: [&str; 8] = [
     "#1d5fd1", "#d9680b", "#0b8a5e", "#b0209a", "#c9252d", "#0a8aa8", "#7a5a00", "#5b4bd6",
 ];
 
-const INK: &str = "#1c2430";
-const SOFT: &str = "#5a6675";
-const GRID: &str = "#e3e7ec";
+pub(crate) const INK: &str = "#1c2430";
+pub(crate) const SOFT: &str = "#5a6675";
+pub(crate) const GRID: &str = "#e3e7ec";
 
 /// More runs than this are no picture any more.
 pub const RUNS_MAX: usize = COLOURS.len();
@@ -307,7 +307,7 @@ impl Line {
     }
 }
 
-fn text(x: f64, y: f64, words: &str, style: &str) -> String {
+pub(crate) fn text(x: f64, y: f64, words: &str, style: &str) -> String {
     format!(
         r#"<text x="{x:.1}" y="{y:.1}" {style}>{}</text>"#,
         escape(words)
@@ -324,7 +324,7 @@ fn shortened(text: &str, chars: usize) -> String {
 }
 
 /// Characters that mean something in XML, and those that may not be in it.
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
@@ -339,6 +339,26 @@ fn escape(text: &str) -> String {
     out
 }
 
+/// Tags are balanced and properly nested, attributes are quoted.
+#[cfg(test)]
+pub(crate) fn assert_well_formed(svg: &str) {
+    let mut open: Vec<&str> = Vec::new();
+    let mut rest = svg;
+    while let Some(start) = rest.find('<') {
+        assert!(!rest[..start].contains('>'), "{}", &rest[..start]);
+        let end = start + rest[start..].find('>').expect("a tag ends");
+        let tag = &rest[start + 1..end];
+        assert_eq!(tag.matches('"').count() % 2, 0, "{tag}");
+        if let Some(name) = tag.strip_prefix('/') {
+            assert_eq!(open.pop(), Some(name));
+        } else if !tag.ends_with('/') {
+            open.push(tag.split(' ').next().expect("a name"));
+        }
+        rest = &rest[end + 1..];
+    }
+    assert!(open.is_empty(), "{open:?}");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -350,25 +370,6 @@ mod tests {
             label,
             steps.iter().map(|viewers| example(*viewers)).collect(),
         )
-    }
-
-    /// Tags are balanced and properly nested, attributes are quoted.
-    fn assert_well_formed(svg: &str) {
-        let mut open: Vec<&str> = Vec::new();
-        let mut rest = svg;
-        while let Some(start) = rest.find('<') {
-            assert!(!rest[..start].contains('>'), "{}", &rest[..start]);
-            let end = start + rest[start..].find('>').expect("a tag ends");
-            let tag = &rest[start + 1..end];
-            assert_eq!(tag.matches('"').count() % 2, 0, "{tag}");
-            if let Some(name) = tag.strip_prefix('/') {
-                assert_eq!(open.pop(), Some(name));
-            } else if !tag.ends_with('/') {
-                open.push(tag.split(' ').next().expect("a name"));
-            }
-            rest = &rest[end + 1..];
-        }
-        assert!(open.is_empty(), "{open:?}");
     }
 
     #[test]

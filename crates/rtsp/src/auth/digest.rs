@@ -188,11 +188,12 @@ impl fmt::Display for Challenge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (realm, nonce) = (Quoted(&self.realm), Quoted(&self.nonce));
         write!(f, "Digest realm={realm}, nonce={nonce}")?;
-        if let Some(opaque) = &self.opaque {
-            write!(f, ", opaque={}", Quoted(opaque))?;
-        }
+        // live555's client looks for it right behind the nonce.
         if self.stale {
             f.write_str(", stale=true")?;
+        }
+        if let Some(opaque) = &self.opaque {
+            write!(f, ", opaque={}", Quoted(opaque))?;
         }
         write!(f, ", algorithm={}", self.algorithm.as_str())?;
         self.qop
@@ -336,7 +337,17 @@ pub fn secret(algorithm: Algorithm, user: &User, realm: &str) -> String {
 
 /// A nonce that nobody else guesses, from what is secret, and new for each count.
 pub(super) fn client_nonce(secret: &[u8; 32], nonce: &str, count: u32) -> String {
-    let mut text = hash::<Sha256>(&[secret, nonce.as_bytes(), &count.to_be_bytes()]);
+    keyed(secret, &[nonce.as_bytes(), &count.to_be_bytes()])
+}
+
+/// 32 hexadecimal digits that nobody without the secret guesses, new for each
+/// `parts`. Half of a hash over a key of fixed length: there is nothing to extend.
+pub(crate) fn keyed(secret: &[u8; 32], parts: &[&[u8]]) -> String {
+    let parts: Vec<&[u8]> = [secret.as_slice()]
+        .into_iter()
+        .chain(parts.iter().copied())
+        .collect();
+    let mut text = hash::<Sha256>(&parts);
     text.truncate(32);
     text
 }

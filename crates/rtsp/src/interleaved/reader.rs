@@ -1,4 +1,4 @@
-use super::{Demultiplexer, Error, Step};
+use super::{Demultiplexer, Error, MARK, Step};
 use crate::message::Message;
 
 /// A whole thing out of the stream.
@@ -48,6 +48,11 @@ impl Reader {
     /// Bytes of an item that is not whole yet.
     pub const fn pending(&self) -> usize {
         self.tail.len()
+    }
+
+    /// What is not whole yet is a message, not a frame.
+    pub fn is_within_message(&self) -> bool {
+        self.tail.first().is_some_and(|&first| first != MARK)
     }
 
     /// Takes the next bytes of the stream; `sink` gets each item that they

@@ -3,6 +3,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::interleaved;
+use crate::tunnel::NotBase64;
 
 /// Why a connection is over.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -50,10 +51,7 @@ pub enum Closed {
     /// HTTP that opens no tunnel.
     #[error("HTTP at the door of RTSP: {0}")]
     Http(&'static str),
-    /// A tunnel's way from client to server holds something else than base64.
-    #[error("a tunnel carries {byte:#04x}, which is no base64")]
-    Tunnel {
-        /// The first such byte.
-        byte: u8,
-    },
+    /// A tunnel's way from client to server holds something else.
+    #[error("within a tunnel: {0}")]
+    Tunnel(NotBase64),
 }

@@ -1,0 +1,151 @@
+use std::fmt;
+use std::str::FromStr;
+
+/// A way to send a frame to a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Method {
+    /// Framing and packet by a `send` each, at once (`TCP_NODELAY`).
+    TwoSends,
+    /// The same with Nagle's algorithm.
+    TwoSendsNagle,
+    /// The same, each but the last with `MSG_MORE`.
+    TwoSendsMore,
+    /// A `send` per framed packet between `TCP_CORK` and its end.
+    Cork,
+    /// Framing and packet gathered.
+    WritevPacket,
+    /// A `send` per framed packet.
+    SendPacket,
+    /// The framing and packets of a frame gathered.
+    WritevFrame,
+    /// A `send` per framed frame.
+    SendFrame,
+    /// The same from our memory (`MSG_ZEROCOPY`), completions read later.
+    ZeroCopyFrame,
+    /// `sendfile` from a memory file.
+    SendfileFrame,
+    /// `splice` from a memory file through a pipe.
+    SpliceFrame,
+    /// All connections' sends by one call of `io_uring`.
+    UringFrame,
+    /// The same without copying.
+    UringZeroCopyFrame,
+}
+
+/// A name that no method has.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no way to send is called '{name}'; there are {}", Method::names())]
+pub struct UnknownMethod {
+    name: String,
+}
+
+impl Method {
+    /// All, from most system calls to fewest.
+    pub const ALL: [Self; 13] = [
+        Self::TwoSends,
+        Self::TwoSendsNagle,
+        Self::TwoSendsMore,
+        Self::WritevPacket,
+        Self::SendPacket,
+        Self::Cork,
+        Self::WritevFrame,
+        Self::SendFrame,
+        Self::ZeroCopyFrame,
+        Self::SendfileFrame,
+        Self::SpliceFrame,
+        Self::UringFrame,
+        Self::UringZeroCopyFrame,
+    ];
+
+    /// As flags and reports call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::TwoSends => "two-sends",
+            Self::TwoSendsNagle => "two-sends-nagle",
+            Self::TwoSendsMore => "two-sends-more",
+            Self::Cork => "cork",
+            Self::WritevPacket => "writev-packet",
+            Self::SendPacket => "send-packet",
+            Self::WritevFrame => "writev-frame",
+            Self::SendFrame => "send-frame",
+            Self::ZeroCopyFrame => "zerocopy-frame",
+            Self::SendfileFrame => "sendfile-frame",
+            Self::SpliceFrame => "splice-frame",
+            Self::UringFrame => "uring-frame",
+            Self::UringZeroCopyFrame => "uring-zerocopy-frame",
+        }
+    }
+
+    /// In a few words.
+    pub const fn description(self) -> &'static str {
+        match self {
+            Self::TwoSends => "framing and packet by a send each, TCP_NODELAY",
+            Self::TwoSendsNagle => "the same with Nagle's algorithm, as live555 does it",
+            Self::TwoSendsMore => "the same, each but the last with MSG_MORE",
+            Self::Cork => "a send per framed packet, TCP_CORK around the frame",
+            Self::WritevPacket => "framing and packet gathered, a call per packet",
+            Self::SendPacket => "a send per framed packet",
+            Self::WritevFrame => "all framing and packets gathered, a call per frame",
+            Self::SendFrame => "a send per frame that was framed once for all",
+            Self::ZeroCopyFrame => "the same with MSG_ZEROCOPY, completions read later",
+            Self::SendfileFrame => "sendfile of a frame from a memory file",
+            Self::SpliceFrame => "splice of a frame from a memory file through a pipe",
+            Self::UringFrame => "io_uring: one call for the frame to all connections",
+            Self::UringZeroCopyFrame => "the same with zero-copy sends",
+        }
+    }
+
+    /// Whether small segments leave at once.
+    pub(super) const fn is_nodelay(self) -> bool {
+        !matches!(self, Self::TwoSendsNagle)
+    }
+
+    /// Whether each connection has a framed frame sent that all share.
+    pub(super) const fn is_framed(self) -> bool {
+        !matches!(
+            self,
+            Self::TwoSends
+                | Self::TwoSendsNagle
+                | Self::TwoSendsMore
+                | Self::WritevPacket
+                | Self::WritevFrame
+        )
+    }
+
+    fn names() -> String {
+        Self::ALL.map(Self::name).join(", ")
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Method {
+    type Err = UnknownMethod;
+
+    fn from_str(name: &str) -> Result<Self, UnknownMethod> {
+        Self::ALL
+            .into_iter()
+            .find(|method| method.name() == name)
+            .ok_or_else(|| UnknownMethod {
+                name: name.to_owned(),
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_back_and_others_are_told_what_there_is() {
+        for method in Method::ALL {
+            assert_eq!(method.name().parse(), Ok(method));
+        }
+        let error = "sendto".parse::<Method>().expect_err("no such way");
+        assert!(error.to_string().contains("two-sends, two-sends-nagle"));
+    }
+}

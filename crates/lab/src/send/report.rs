@@ -1,0 +1,291 @@
+use serde::{Deserialize, Serialize};
+
+use super::{Experiment, Method};
+use crate::machine;
+
+/// An experiment: what `glassline bench send --json` writes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// When it began, RFC 3339, UTC.
+    pub started: String,
+    /// Of Glassline.
+    pub version: String,
+    /// What it ran on.
+    pub machine: machine::Description,
+    /// Connections.
+    pub clients: usize,
+    /// As asked for, of each client.
+    pub bitrate_bps: u64,
+    /// Frames a second.
+    pub fps: u32,
+    /// Bytes of a packet, framing included.
+    pub packet_bytes: usize,
+    /// Packets of each frame.
+    pub packets_per_frame: usize,
+    /// How long each method was measured in each round.
+    pub duration_s: f64,
+    /// In order of the request.
+    pub methods: Vec<Figures>,
+}
+
+/// What one method came to: medians of its rounds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Figures {
+    /// Its name.
+    pub method: String,
+    /// In a few words.
+    pub description: String,
+    /// Why it was not measured.
+    pub skipped: Option<String>,
+    /// Processor time of the sending thread, the kernel's included, on loopback also
+    /// that of the receiving half of TCP.
+    pub cpu_ns_per_packet: Option<f64>,
+    /// System calls of sending; waiting for the next frame's time not included.
+    pub system_calls_per_packet: Option<f64>,
+    /// Bytes copied outside of the kernel, or into a memory file, per byte sent.
+    pub copied_bytes_per_byte: Option<f64>,
+    /// Of frames' arrivals, beyond the frame interval.
+    pub gap_ms: Option<Gap>,
+    /// Frames that came whole ÷ frames that were due.
+    pub delivered_ratio: Option<f64>,
+    /// Frames that were not what had been sent, in all rounds.
+    pub frames_damaged: u64,
+    /// Zero-copy sends that the kernel copied after all.
+    pub zero_copy_copied_ratio: Option<f64>,
+    /// That one core could serve at this price.
+    pub clients_per_core: Option<f64>,
+    /// Each for itself.
+    pub rounds: Vec<Round>,
+    /// What it comes to, in a sentence.
+    pub verdict: String,
+}
+
+/// Milliseconds beyond the frame interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Gap {
+    /// Half are no longer.
+    pub p50: f64,
+    /// 99 of 100 are no longer.
+    pub p99: f64,
+    /// The longest.
+    pub max: f64,
+}
+
+/// One turn of one method; names as in [`Figures`].
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Round {
+    /// See [`Figures::cpu_ns_per_packet`].
+    pub cpu_ns_per_packet: f64,
+    /// See [`Figures::system_calls_per_packet`].
+    pub system_calls_per_packet: f64,
+    /// See [`Figures::copied_bytes_per_byte`].
+    pub copied_bytes_per_byte: f64,
+    /// See [`Gap::p50`].
+    pub gap_p50_ms: f64,
+    /// See [`Gap::p99`].
+    pub gap_p99_ms: f64,
+    /// See [`Gap::max`].
+    pub gap_max_ms: f64,
+    /// See [`Figures::delivered_ratio`].
+    pub delivered_ratio: f64,
+    /// See [`Figures::frames_damaged`].
+    pub frames_damaged: u64,
+    /// See [`Figures::zero_copy_copied_ratio`].
+    pub zero_copy_copied_ratio: Option<f64>,
+}
+
+/// Below it, a method has not kept up.
+const DELIVERED_MIN: f64 = 0.99;
+
+/// A frame that is so late is seen: a quarter of a frame of 30 a second.
+const GAP_P99_MAX_MS: f64 = 8.0;
+
+/// Differences below are noise.
+const NOISE: f64 = 1.1;
+
+impl Report {
+    pub(super) fn new(
+        experiment: &Experiment,
+        machine: machine::Description,
+        started: String,
+        measured: impl Iterator<Item = (Method, Result<Vec<Round>, String>)>,
+    ) -> Self {
+        let packets_per_frame = experiment.packets_per_frame();
+        let packets_per_second = (packets_per_frame * experiment.fps as usize) as f64;
+        let mut methods: Vec<Figures> = measured
+            .map(|(method, measured)| Figures::new(method, measured, packets_per_second))
+            .collect();
+        let verdicts: Vec<String> = methods
+            .iter()
+            .map(|figures| figures.verdict_among(&methods))
+            .collect();
+        for (figures, verdict) in methods.iter_mut().zip(verdicts) {
+            figures.verdict = verdict;
+        }
+        Self {
+            started,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            machine,
+            clients: experiment.clients,
+            bitrate_bps: experiment.bitrate_bps,
+            fps: experiment.fps,
+            packet_bytes: experiment.packet_bytes,
+            packets_per_frame,
+            duration_s: experiment.duration.as_secs_f64(),
+            methods,
+        }
+    }
+
+    /// For tools: indented, with a newline at the end.
+    pub fn to_json(&self) -> String {
+        let text = serde_json::to_string_pretty(self).expect("plain data becomes JSON");
+        text + "\n"
+    }
+
+    /// A line for each method, after one with names.
+    pub fn to_csv(&self) -> String {
+        let mut out = "method, cpu_ns_per_packet, system_calls_per_packet, copied_bytes_per_byte, \
+                       gap_p50_ms, gap_p99_ms, gap_max_ms, delivered_ratio, frames_damaged, \
+                       clients_per_core\n"
+            .to_owned();
+        let cell = |value: Option<f64>| value.map_or_else(String::new, |it| format!("{it:.4}"));
+        for figures in &self.methods {
+            let cells = [
+                figures.method.clone(),
+                cell(figures.cpu_ns_per_packet),
+                cell(figures.system_calls_per_packet),
+                cell(figures.copied_bytes_per_byte),
+                cell(figures.gap_ms.map(|gap| gap.p50)),
+                cell(figures.gap_ms.map(|gap| gap.p99)),
+                cell(figures.gap_ms.map(|gap| gap.max)),
+                cell(figures.delivered_ratio),
+                figures.frames_damaged.to_string(),
+                cell(figures.clients_per_core),
+            ];
+            out += &(cells.join(", ") + "\n");
+        }
+        out
+    }
+}
+
+impl Figures {
+    fn new(method: Method, measured: Result<Vec<Round>, String>, packets_per_second: f64) -> Self {
+        let (rounds, skipped) = match measured {
+            Ok(rounds) if rounds.is_empty() => (rounds, Some("stopped before its turn".to_owned())),
+            Ok(rounds) => (rounds, None),
+            Err(reason) => (Vec::new(), Some(reason)),
+        };
+        let of = |value: fn(&Round) -> f64| median(rounds.iter().map(value));
+        let cost = of(|round| round.cpu_ns_per_packet);
+        let gap = |value| of(value);
+        let gaps = (
+            gap(|round| round.gap_p50_ms),
+            gap(|round| round.gap_p99_ms),
+            gap(|round| round.gap_max_ms),
+        );
+        Self {
+            method: method.name().to_owned(),
+            description: method.description().to_owned(),
+            skipped,
+            cpu_ns_per_packet: cost,
+            system_calls_per_packet: of(|round| round.system_calls_per_packet),
+            copied_bytes_per_byte: of(|round| round.copied_bytes_per_byte),
+            gap_ms: match gaps {
+                (Some(p50), Some(p99), Some(max)) => Some(Gap { p50, p99, max }),
+                _ => None,
+            },
+            delivered_ratio: of(|round| round.delivered_ratio),
+            frames_damaged: rounds.iter().map(|round| round.frames_damaged).sum(),
+            zero_copy_copied_ratio: median(
+                rounds
+                    .iter()
+                    .filter_map(|round| round.zero_copy_copied_ratio),
+            ),
+            clients_per_core: cost.map(|cost| 1e9 / (cost * packets_per_second).max(1e-9)),
+            rounds,
+            verdict: String::new(),
+        }
+    }
+
+    /// One sentence, from the figures alone.
+    fn verdict_among(&self, all: &[Self]) -> String {
+        let (Some(cost), Some(calls)) = (self.cpu_ns_per_packet, self.system_calls_per_packet)
+        else {
+            let reason = self.skipped.as_deref().unwrap_or("no figures");
+            return format!("Not measured: {reason}.");
+        };
+        let costs = || {
+            all.iter()
+                .filter_map(|it| Some((it, it.cpu_ns_per_packet?)))
+        };
+        let cheapest = costs().min_by(|one, other| one.1.total_cmp(&other.1));
+        let mut parts = vec![format!("{cost:.0} ns and {calls:.2} system calls a packet")];
+        match cheapest {
+            Some((it, _)) if it.method == self.method => parts.push("the least of all".to_owned()),
+            Some((_, least)) if cost < least * NOISE => {
+                parts.push("as little as the cheapest, within the noise".to_owned());
+            }
+            Some((it, least)) => {
+                parts.push(format!("{:.1} times {}", cost / least, it.method));
+            }
+            None => {}
+        }
+        let reference = costs().find(|(it, _)| it.method == Method::TwoSendsNagle.name());
+        if let Some((it, reference)) = reference
+            && it.method != self.method
+            && cost * NOISE < reference
+        {
+            parts.push(format!(
+                "{:.1} times less than {}",
+                reference / cost,
+                it.method
+            ));
+        } else if let Some((it, reference)) = reference
+            && cost > reference * NOISE
+        {
+            parts.push(format!("{:.1} times {}", cost / reference, it.method));
+        }
+        parts.extend(self.faults());
+        parts.join(", ") + "."
+    }
+
+    /// What speaks against it beside its cost.
+    fn faults(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        if let Some(copied) = self.zero_copy_copied_ratio
+            && copied > 0.01
+        {
+            faults.push(format!(
+                "and the kernel copied {:.0} % after all, as it must on loopback",
+                copied * 100.0
+            ));
+        }
+        if self.frames_damaged > 0 {
+            faults.push(format!(
+                "but {} frames were changed before they were read",
+                self.frames_damaged
+            ));
+        }
+        if let Some(delivered) = self.delivered_ratio
+            && delivered < DELIVERED_MIN
+        {
+            faults.push(format!(
+                "but one thread delivered only {:.1} % of the frames in time",
+                delivered * 100.0
+            ));
+        } else if let Some(gap) = self.gap_ms
+            && gap.p99 > GAP_P99_MAX_MS
+        {
+            faults.push(format!(
+                "but one frame in a hundred is {:.0} ms late",
+                gap.p99
+            ));
+        }
+        faults
+    }
+}
+
+/// Of an even number, the lower one: no figure that nobody measured.
+fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    crate::quantile(&values.collect::<Vec<_>>(), 0.5)
+}

@@ -1,0 +1,491 @@
+use std::io::{self, IoSlice};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use glassline_net::stream::{self, MemoryFile, Pipe, Ring, Shared, ZeroCopy};
+use glassline_net::thread_cpu;
+
+use super::frame::Source;
+use super::readers::{Readers, Received, Watch};
+use super::{Error, Experiment, Method, Round, Shape, WARM_UP};
+
+/// What a method's turn brought.
+pub(super) enum Outcome {
+    Measured(Round),
+    /// The run was stopped meanwhile.
+    Stopped,
+    /// This machine does not have it; why.
+    Unavailable(String),
+}
+
+/// Of each connection: some forty frames of 3 Mbit/s, so that a reader that is late
+/// for want of a core is not taken for a slow one.
+const SEND_BUFFER_BYTES: usize = 512 << 10;
+
+/// Frames that the memory file holds at a time: two seconds at 30 a second, until
+/// which a reader must have read a frame.
+const FILE_FRAMES: u64 = 64;
+
+/// Measures `method` on connections of its own.
+pub(super) fn measure(
+    experiment: &Experiment,
+    method: Method,
+    stop: &AtomicBool,
+) -> Result<Outcome, Error> {
+    let warm_up = experiment.frames(WARM_UP);
+    let measured = experiment.frames(experiment.duration);
+    let (near, far) = connect(experiment.clients, method)?;
+    let watch = Watch {
+        shape: experiment.shape(),
+        interval: experiment.interval(),
+        first_number: warm_up,
+    };
+    let readers = Readers::start(far, watch)?;
+    // A thread of its own: its processor clock has nothing else in it.
+    let sent = thread::scope(|scope| {
+        let send = || send_paced(method, near, &watch, warm_up + measured, stop);
+        let thread = thread::Builder::new().name("sender".to_owned());
+        let thread = thread.spawn_scoped(scope, send).map_err(Error::Thread)?;
+        // Its panic has been printed.
+        Ok(thread.join().unwrap_or(Ok(Turned::Stopped)))
+    })?;
+    let received = readers.finish();
+    let due = u64::from(measured) * experiment.clients as u64;
+    match sent.map_err(|error| Error::Send { method, error })? {
+        Turned::Sent(sent) => Ok(Outcome::Measured(round(&sent, &received, due, watch.shape))),
+        Turned::Stopped => Ok(Outcome::Stopped),
+        Turned::Unavailable(reason) => Ok(Outcome::Unavailable(reason)),
+    }
+}
+
+/// Both ends of the connections; the first ones send and do not wait.
+fn connect(clients: usize, method: Method) -> Result<(Vec<TcpStream>, Vec<TcpStream>), Error> {
+    let pairs = || -> io::Result<_> {
+        let listener = TcpListener::bind(("127.0.0.1", 0))?;
+        let address = listener.local_addr()?;
+        let (mut near, mut far) = (Vec::new(), Vec::new());
+        for _ in 0..clients {
+            far.push(TcpStream::connect(address)?);
+            let (socket, _) = listener.accept()?;
+            socket.set_nonblocking(true)?;
+            socket.set_nodelay(method.is_nodelay())?;
+            stream::set_send_buffer(&socket, SEND_BUFFER_BYTES)?;
+            near.push(socket);
+        }
+        Ok((near, far))
+    };
+    pairs().map_err(Error::Connect)
+}
+
+/// How the sending thread ended.
+enum Turned {
+    Sent(Sent),
+    Stopped,
+    Unavailable(String),
+}
+
+/// Sends `frames` frames in their time.
+fn send_paced(
+    method: Method,
+    sockets: Vec<TcpStream>,
+    watch: &Watch,
+    frames: u32,
+    stop: &AtomicBool,
+) -> io::Result<Turned> {
+    // Here, since a ring belongs to the thread that made it.
+    let mut sender = match Sender::new(method, sockets, watch.shape) {
+        Ok(sender) => sender,
+        Err(error) => return Ok(Turned::Unavailable(error.to_string())),
+    };
+    let mut source = Source::new(watch.shape);
+    let start = Instant::now();
+    let mut cpu = thread_cpu();
+    for number in 0..frames {
+        if number == watch.first_number {
+            sender.account = Account::default();
+            source.copied_bytes = 0;
+            cpu = thread_cpu();
+        }
+        let due = start + watch.interval * number;
+        let now = Instant::now();
+        match due.checked_duration_since(now) {
+            Some(left) => thread::sleep(left),
+            // A sender that is a whole frame late has missed it.
+            None if now - due > watch.interval => continue,
+            None => {}
+        }
+        if stop.load(Ordering::Relaxed) {
+            return Ok(Turned::Stopped);
+        }
+        source.renew(number);
+        sender.send(&mut source)?;
+    }
+    let cpu = thread_cpu().saturating_sub(cpu);
+    let mut account = sender.account;
+    account.copied_bytes += source.copied_bytes;
+    Ok(Turned::Sent(Sent { account, cpu }))
+}
+
+/// What sending took.
+struct Sent {
+    account: Account,
+    cpu: Duration,
+}
+
+/// Counted by us.
+#[derive(Clone, Copy, Debug, Default)]
+struct Account {
+    system_calls: u64,
+    /// That the kernel took.
+    bytes: u64,
+    /// Copied outside of the kernel, or into a memory file.
+    copied_bytes: u64,
+    /// Zero-copy sends that are over.
+    completed: u64,
+    /// Of them, those that were copied after all.
+    copied_anyway: u64,
+}
+
+fn round(sent: &Sent, received: &Received, due: u64, shape: Shape) -> Round {
+    let Account {
+        system_calls,
+        bytes,
+        copied_bytes,
+        completed,
+        copied_anyway,
+    } = sent.account;
+    let packets = (bytes as f64 / shape.packet_bytes as f64).max(1.0);
+    let gaps = received.gaps.summary();
+    let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
+    Round {
+        cpu_ns_per_packet: sent.cpu.as_nanos() as f64 / packets,
+        system_calls_per_packet: system_calls as f64 / packets,
+        copied_bytes_per_byte: copied_bytes as f64 / bytes.max(1) as f64,
+        gap_p50_ms: milliseconds(gaps.p50),
+        gap_p99_ms: milliseconds(gaps.p99),
+        gap_max_ms: milliseconds(gaps.max),
+        delivered_ratio: received.frames as f64 / due.max(1) as f64,
+        frames_damaged: received.damaged,
+        zero_copy_copied_ratio: (completed > 0).then(|| copied_anyway as f64 / completed as f64),
+    }
+}
+
+/// The sending ends, and what the method needs beside them.
+struct Sender {
+    method: Method,
+    clients: Vec<Client>,
+    extra: Extra,
+    shape: Shape,
+    account: Account,
+}
+
+struct Client {
+    socket: TcpStream,
+    /// Of a frame that the kernel took in part, and how much it took.
+    rest: Option<(Shared, usize)>,
+    zero_copy: Option<ZeroCopy>,
+}
+
+enum Extra {
+    Nothing,
+    File {
+        file: MemoryFile,
+        pipe: Option<Pipe>,
+    },
+    Ring(Box<Ring>),
+}
+
+impl Sender {
+    /// Fails where the machine does not have what `method` needs.
+    fn new(method: Method, sockets: Vec<TcpStream>, shape: Shape) -> io::Result<Self> {
+        let extra = match method {
+            Method::SendfileFrame => Extra::File {
+                file: MemoryFile::new()?,
+                pipe: None,
+            },
+            Method::SpliceFrame => Extra::File {
+                file: MemoryFile::new()?,
+                pipe: Some(Pipe::new()?),
+            },
+            Method::UringFrame => Extra::Ring(Box::new(Ring::new(&sockets, false)?)),
+            Method::UringZeroCopyFrame => Extra::Ring(Box::new(Ring::new(&sockets, true)?)),
+            _ => Extra::Nothing,
+        };
+        let client = |socket: TcpStream| {
+            let zero_copy = match method {
+                Method::ZeroCopyFrame => Some(ZeroCopy::enable(&socket)?),
+                _ => None,
+            };
+            Ok(Client {
+                socket,
+                rest: None,
+                zero_copy,
+            })
+        };
+        let clients = sockets.into_iter().map(client).collect::<io::Result<_>>()?;
+        Ok(Self {
+            method,
+            clients,
+            extra,
+            shape,
+            account: Account::default(),
+        })
+    }
+
+    /// Sends a frame to all who have taken the one before.
+    fn send(&mut self, source: &mut Source) -> io::Result<()> {
+        self.prepare(source)?;
+        if let Extra::Ring(ring) = &mut self.extra {
+            let account = &mut self.account;
+            return send_by_ring(ring, &mut self.clients, source, account);
+        }
+        for client in &mut self.clients {
+            if let Some(zero_copy) = &mut client.zero_copy {
+                reap(zero_copy, &client.socket, &mut self.account)?;
+            }
+            if !client.finish_rest(&mut self.account)? {
+                continue;
+            }
+            let mut call = Call {
+                socket: &client.socket,
+                account: &mut self.account,
+                taken: 0,
+            };
+            match (&mut self.extra, &mut client.zero_copy) {
+                (Extra::File { file, pipe }, _) => {
+                    call.of_file(file, pipe.as_mut(), source.number(), self.shape)?;
+                }
+                (_, Some(zero_copy)) => {
+                    let frame = source.framed();
+                    call.zero_copy(zero_copy, &frame)?;
+                }
+                _ => call.by(self.method, source)?,
+            }
+            let taken = call.taken;
+            if taken > 0 && taken < self.shape.frame_bytes() {
+                client.rest = Some((source.framed(), taken));
+            }
+        }
+        Ok(())
+    }
+
+    /// What is done once for a frame.
+    fn prepare(&mut self, source: &mut Source) -> io::Result<()> {
+        if let Extra::File { file, .. } = &self.extra {
+            let offset = file_offset(source.number(), self.shape);
+            file.write(&source.framed(), offset)?;
+            self.account.system_calls += 1;
+            self.account.copied_bytes += self.shape.frame_bytes() as u64;
+        } else if self.method.is_framed() {
+            source.framed();
+        }
+        Ok(())
+    }
+}
+
+fn file_offset(number: u32, shape: Shape) -> u64 {
+    u64::from(number) % FILE_FRAMES * shape.frame_bytes() as u64
+}
+
+impl Client {
+    /// Whether nothing is left of an earlier frame.
+    fn finish_rest(&mut self, account: &mut Account) -> io::Result<bool> {
+        let Some((frame, taken)) = &mut self.rest else {
+            return Ok(true);
+        };
+        let mut call = Call {
+            socket: &self.socket,
+            account,
+            taken: 0,
+        };
+        call.took(stream::send(&self.socket, &frame[*taken..]))?;
+        *taken += call.taken;
+        if *taken == frame.len() {
+            self.rest = None;
+        }
+        Ok(self.rest.is_none())
+    }
+}
+
+fn send_by_ring(
+    ring: &mut Ring,
+    clients: &mut [Client],
+    source: &mut Source,
+    account: &mut Account,
+) -> io::Result<()> {
+    let frame = source.framed();
+    let mut ready = Vec::with_capacity(clients.len());
+    for (index, client) in clients.iter_mut().enumerate() {
+        if client.finish_rest(account)? {
+            ready.push(index);
+        }
+    }
+    let (calls, copied) = (ring.system_calls, ring.copied);
+    let mut failure = None;
+    let sent = ready.len() as u64;
+    ring.send(ready, &frame, |done| match done.result {
+        Ok(taken) => {
+            account.bytes += taken as u64;
+            if taken > 0 && taken < frame.len() {
+                clients[done.socket].rest = Some((Shared::clone(&frame), taken));
+            }
+        }
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+        Err(error) => failure = Some(error),
+    })?;
+    account.system_calls += ring.system_calls - calls;
+    if ring.is_zero_copy() {
+        account.completed += sent;
+        account.copied_anyway += ring.copied - copied;
+    }
+    failure.map_or(Ok(()), Err)
+}
+
+/// Takes what the error queue has by now: it is not waited for.
+fn reap(zero_copy: &mut ZeroCopy, socket: &TcpStream, account: &mut Account) -> io::Result<()> {
+    while zero_copy.under_way() > 0 {
+        account.system_calls += 1;
+        let Some(reaped) = zero_copy.reap(socket)? else {
+            break;
+        };
+        account.completed += u64::from(reaped.completed);
+        account.copied_anyway += u64::from(reaped.copied);
+    }
+    Ok(())
+}
+
+/// A frame on its way to one connection.
+struct Call<'a> {
+    socket: &'a TcpStream,
+    account: &'a mut Account,
+    /// Bytes of the frame, from its beginning.
+    taken: usize,
+}
+
+impl Call<'_> {
+    /// Counts one call; how much it took.
+    fn took(&mut self, result: io::Result<usize>) -> io::Result<usize> {
+        self.account.system_calls += 1;
+        match result {
+            Ok(count) => {
+                self.taken += count;
+                self.account.bytes += count as u64;
+                Ok(count)
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The plain ways.
+    fn by(&mut self, method: Method, source: &mut Source) -> io::Result<()> {
+        match method {
+            Method::TwoSends | Method::TwoSendsNagle => self.two_sends(source, false),
+            Method::TwoSendsMore => self.two_sends(source, true),
+            Method::WritevPacket => self.gathered_packets(source),
+            Method::WritevFrame => self.gathered_frame(source),
+            Method::Cork => {
+                self.set_cork(true)?;
+                let sent = self.framed_packets(source);
+                self.set_cork(false)?;
+                sent
+            }
+            Method::SendPacket => self.framed_packets(source),
+            _ => {
+                let frame = source.framed();
+                self.took(stream::send(self.socket, &frame)).map(drop)
+            }
+        }
+    }
+
+    fn two_sends(&mut self, source: &Source, with_more: bool) -> io::Result<()> {
+        let mut packets = source.packets().peekable();
+        while let Some(packet) = packets.next() {
+            let is_last = packets.peek().is_none();
+            let pieces = [(&source.framing()[..], true), (packet, !is_last)];
+            for (piece, more) in pieces {
+                let result = if with_more && more {
+                    stream::send_more(self.socket, piece)
+                } else {
+                    stream::send(self.socket, piece)
+                };
+                if self.took(result)? < piece.len() {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn gathered_packets(&mut self, source: &Source) -> io::Result<()> {
+        for packet in source.packets() {
+            let parts = [IoSlice::new(source.framing()), IoSlice::new(packet)];
+            let length = source.framing().len() + packet.len();
+            if self.took(stream::send_parts(self.socket, &parts))? < length {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn gathered_frame(&mut self, source: &Source) -> io::Result<()> {
+        let framing = source.framing();
+        let parts: Vec<_> = source
+            .packets()
+            .flat_map(|packet| [IoSlice::new(framing), IoSlice::new(packet)])
+            .collect();
+        self.took(stream::send_parts(self.socket, &parts)).map(drop)
+    }
+
+    fn framed_packets(&mut self, source: &mut Source) -> io::Result<()> {
+        let frame = source.framed();
+        let packet_bytes = frame.len() / source.packets().count().max(1);
+        for packet in frame.chunks(packet_bytes) {
+            if self.took(stream::send(self.socket, packet))? < packet.len() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn set_cork(&mut self, corked: bool) -> io::Result<()> {
+        self.account.system_calls += 1;
+        stream::cork(self.socket, corked)
+    }
+
+    fn zero_copy(&mut self, zero_copy: &mut ZeroCopy, frame: &Shared) -> io::Result<()> {
+        match self.took(zero_copy.send(self.socket, frame, 0)) {
+            // More is under way than the socket may have: this one is copied.
+            Err(error) if stream::is_no_buffers(&error) => {
+                self.took(stream::send(self.socket, frame)).map(drop)
+            }
+            result => result.map(drop),
+        }
+    }
+
+    fn of_file(
+        &mut self,
+        file: &MemoryFile,
+        pipe: Option<&mut Pipe>,
+        number: u32,
+        shape: Shape,
+    ) -> io::Result<()> {
+        let (offset, length) = (file_offset(number, shape), shape.frame_bytes());
+        let Some(pipe) = pipe else {
+            return self.took(file.send(self.socket, offset, length)).map(drop);
+        };
+        while self.taken < length {
+            let at = offset + self.taken as u64;
+            let filled = pipe.fill(file, at, length - self.taken)?;
+            self.account.system_calls += 1;
+            if self.took(pipe.send(self.socket, filled))? < filled {
+                // What is left in it is sent as the rest of the frame.
+                *pipe = Pipe::new()?;
+                break;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,115 @@
+//! The experiment as a picture: a bar for what each way costs, and beside it how
+//! late its frames come.
+
+use super::Report;
+use crate::report::svg::{GRID, INK, SOFT, escape, text};
+
+const WIDTH: f64 = 880.0;
+const TOP: f64 = 110.0;
+const ROW: f64 = 26.0;
+/// Where names end, bars begin and end, and gaps begin and end.
+const NAMES: f64 = 178.0;
+const COST: (f64, f64) = (188.0, 560.0);
+const GAPS: (f64, f64) = (640.0, 800.0);
+const BAR: f64 = 15.0;
+const COST_COLOUR: &str = "#1d5fd1";
+const GAP_COLOUR: &str = "#d9680b";
+/// Of bars of methods that did not deliver all frames.
+const BEHIND_COLOUR: &str = "#c9252d";
+
+/// Draws `report`. Bars have a linear scale, so that lengths are ratios.
+pub fn draw(report: &Report) -> String {
+    let rows = report.methods.len();
+    let height = TOP + ROW * rows as f64 + 44.0;
+    let largest = |values: &mut dyn Iterator<Item = f64>| values.fold(1e-9, f64::max);
+    let cost_max = largest(&mut report.methods.iter().filter_map(|it| it.cpu_ns_per_packet));
+    let gap_max = largest(&mut report.methods.iter().filter_map(|it| Some(it.gap_ms?.p99)));
+    let mut out = format!(
+        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0}" width="{WIDTH}" height="{height:.0}" font-family="system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif" font-size="13" fill="{INK}">"#
+    );
+    let mut put = |text: String| {
+        out.push('\n');
+        out += &text;
+    };
+    put("<title>Ways to send the same frames to many TCP connections</title>".to_owned());
+    put(format!(
+        r##"<rect width="{WIDTH}" height="{height:.0}" rx="10" fill="#ffffff"/><rect x="0.5" y="0.5" width="{:.0}" height="{:.0}" rx="9.5" fill="none" stroke="#cfd6de"/>"##,
+        WIDTH - 1.0,
+        height - 1.0
+    ));
+    put(head(report));
+    for (index, figures) in report.methods.iter().enumerate() {
+        let y = TOP + ROW * index as f64;
+        let middle = y + BAR - 3.0;
+        let end = r#"text-anchor="end""#;
+        put(text(NAMES, middle, &figures.method, end));
+        let Some(cost) = figures.cpu_ns_per_packet else {
+            let reason = figures.skipped.as_deref().unwrap_or_default();
+            let style = format!(r#"font-size="12" fill="{SOFT}""#);
+            put(text(
+                COST.0,
+                middle,
+                &format!("not measured: {reason}"),
+                &style,
+            ));
+            continue;
+        };
+        let is_behind = figures.delivered_ratio.is_some_and(|ratio| ratio < 0.99);
+        let colour = if is_behind {
+            BEHIND_COLOUR
+        } else {
+            COST_COLOUR
+        };
+        put(bar(COST, y, cost / cost_max, colour, &format!("{cost:.0}")));
+        if let Some(gap) = figures.gap_ms {
+            let label = format!("{:.1}", gap.p99);
+            put(bar(GAPS, y, gap.p99 / gap_max, GAP_COLOUR, &label));
+        }
+    }
+    let style = format!(r#"text-anchor="middle" font-size="12" fill="{SOFT}""#);
+    let note = "red: fewer than 99 % of the frames came in time";
+    put(text(WIDTH / 2.0, height - 16.0, note, &style));
+    put("</svg>\n".to_owned());
+    out
+}
+
+fn head(report: &Report) -> String {
+    let machine = &report.machine;
+    let mut about = vec![
+        format!("{} connections", report.clients),
+        format!("{} frames/s", report.fps),
+        format!(
+            "{} × {} bytes",
+            report.packets_per_frame, report.packet_bytes
+        ),
+    ];
+    about.extend(machine.cpu.clone());
+    about.extend(machine.kernel.clone());
+    about.extend(report.started.get(..10).map(str::to_owned));
+    let bold = r#"font-weight="600""#;
+    let mut out = text(
+        24.0,
+        36.0,
+        "Ways to send the same frames to many TCP connections",
+        r#"font-size="18" font-weight="600""#,
+    );
+    let style = format!(r#"font-size="12" fill="{SOFT}""#);
+    out += &text(24.0, 57.0, &about.join(" · "), &style);
+    out += &text(COST.0, 92.0, "processor time, ns per packet", bold);
+    out += &text(GAPS.0, 92.0, "p99 gap beyond the interval, ms", bold);
+    out
+}
+
+/// A bar over `share` of its place, with its figure behind it.
+fn bar(place: (f64, f64), y: f64, share: f64, colour: &str, label: &str) -> String {
+    let width = (place.1 - place.0) * share.clamp(0.0, 1.0);
+    format!(
+        r#"<line x1="{0:.1}" x2="{0:.1}" y1="{1:.1}" y2="{2:.1}" stroke="{GRID}"/><rect x="{0:.1}" y="{y:.1}" width="{width:.1}" height="{BAR}" fill="{colour}"/><text x="{3:.1}" y="{4:.1}" font-size="12">{5}</text>"#,
+        place.0,
+        y - 5.0,
+        y + BAR + 5.0,
+        place.0 + width + 6.0,
+        y + BAR - 3.0,
+        escape(label)
+    )
+}

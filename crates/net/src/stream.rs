@@ -1,0 +1,107 @@
+//! Ways to send on a connection without waiting.
+//!
+//! Each function is one system call, and returns what the kernel took: all of it,
+//! the first part, or `WouldBlock`. What reads the caller's memory after the call
+//! has returned ([`ZeroCopy`], [`Ring`]) holds that memory until the kernel is done.
+
+#![expect(
+    unsafe_code,
+    reason = "send flags, socket options and sendfile have no safe interface in std"
+)]
+
+use std::io::{self, IoSlice};
+use std::net::TcpStream;
+use std::os::fd::AsRawFd as _;
+
+mod memory_file;
+mod ring;
+mod zero_copy;
+
+pub use memory_file::{MemoryFile, Pipe};
+pub use ring::{Completion, Ring};
+pub use zero_copy::{Reaped, ZeroCopy};
+
+/// Memory that the kernel may still read when the call that named it is over.
+pub type Shared = std::sync::Arc<[u8]>;
+
+/// Never waits, and an end of the connection is an error and no signal.
+const FLAGS: libc::c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+
+/// Sends `bytes`.
+pub fn send(socket: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
+    send_with(socket, bytes, 0)
+}
+
+/// Sends `bytes` and says that more follows at once (`MSG_MORE`): a segment that is
+/// not full waits for it.
+pub fn send_more(socket: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
+    send_with(socket, bytes, libc::MSG_MORE)
+}
+
+/// Sends several pieces as one (`sendmsg`); at most 1024 of them.
+pub fn send_parts(socket: &TcpStream, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+    // SAFETY: all-zero is a valid header without name, parts and control.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    // `IoSlice` is an `iovec` on Unix, as std promises.
+    header.msg_iov = parts.as_ptr().cast_mut().cast();
+    header.msg_iovlen = parts.len();
+    // SAFETY: the header points to `parts`, which outlive the call; the kernel reads.
+    sent(unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const header, FLAGS) })
+}
+
+/// While corked, only full segments leave (`TCP_CORK`); pulling it sends the rest.
+pub fn cork(socket: &TcpStream, corked: bool) -> io::Result<()> {
+    set(socket, libc::IPPROTO_TCP, libc::TCP_CORK, corked.into())
+}
+
+/// Asks for `bytes` of send buffer; the system may give less.
+pub fn set_send_buffer(socket: &TcpStream, bytes: usize) -> io::Result<()> {
+    set_buffer(socket, libc::SO_SNDBUF, bytes)
+}
+
+/// Asks for `bytes` of receive buffer; the system gives at least about two kilobytes.
+/// Before the connection is made it bounds the window that the peer sees.
+pub fn set_receive_buffer(socket: &impl std::os::fd::AsFd, bytes: usize) -> io::Result<()> {
+    set_buffer(socket, libc::SO_RCVBUF, bytes)
+}
+
+/// Whether the kernel has no room for another send without a copy.
+pub fn is_no_buffers(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ENOBUFS)
+}
+
+fn set_buffer(socket: &impl std::os::fd::AsFd, name: libc::c_int, bytes: usize) -> io::Result<()> {
+    // Linux doubles it.
+    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX / 2);
+    set(socket, libc::SOL_SOCKET, name, bytes)
+}
+
+fn send_with(socket: &TcpStream, bytes: &[u8], flags: libc::c_int) -> io::Result<usize> {
+    let (start, len) = (bytes.as_ptr().cast(), bytes.len());
+    // SAFETY: the kernel reads `len` bytes of `bytes`.
+    sent(unsafe { libc::send(socket.as_raw_fd(), start, len, FLAGS | flags) })
+}
+
+fn set(
+    socket: &impl std::os::fd::AsFd,
+    level: libc::c_int,
+    name: libc::c_int,
+    value: libc::c_int,
+) -> io::Result<()> {
+    let fd = socket.as_fd().as_raw_fd();
+    let len = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: the kernel reads `len` bytes of `value`.
+    let result = unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast(), len) };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+fn sent(result: libc::ssize_t) -> io::Result<usize> {
+    usize::try_from(result).map_err(|_| io::Error::last_os_error())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,300 @@
+//! What the owner's word does to the session, and the response that tells it.
+
+use std::time::Instant;
+
+use super::core::Core;
+use super::gate;
+use super::pending::{Pending, Stage};
+use super::session::{Announced, Position, Session};
+use super::target::Target;
+use super::{Access, Answer, Closed, Refusal, RequestId, SetUp, Start, State, Way};
+use crate::auth::digest;
+use crate::message::{Request, Response, Status};
+use crate::range::Range;
+use crate::rtp_info::RtpInfo;
+use crate::sdp::{self, Presentation};
+use crate::transport::{Delivery, Group, Lower, Mode, Profile, Transport};
+
+/// What the owner gives a track that is set up.
+struct Given {
+    ssrc: Option<glassline_media::Ssrc>,
+    server_ports: Option<(u16, u16)>,
+    multicast: Option<Group>,
+}
+
+/// How PLAY was granted.
+struct Played {
+    range: Option<Range>,
+    scale: Option<f64>,
+    speed: Option<f64>,
+    starts: Vec<Start>,
+}
+
+impl Core {
+    /// A word about another request than the one that waits is late, and nobody's.
+    pub(super) fn answer(&mut self, now: Instant, id: RequestId, answer: Answer) {
+        let asked = self.pending.take_if(|pending| pending.id == id);
+        let Some(asked) = asked else {
+            return;
+        };
+        self.alive_at = now;
+        let Pending {
+            request,
+            target,
+            stage,
+            ..
+        } = *asked;
+        match answer {
+            Answer::Refused(refusal) => self.refuse(now, &request, &stage, refusal),
+            answer => self.grant(now, request, &target, stage, answer),
+        }
+        self.go_on(now);
+    }
+
+    fn grant(
+        &mut self,
+        now: Instant,
+        request: Request,
+        target: &Target,
+        stage: Stage,
+        answer: Answer,
+    ) {
+        match (stage, answer) {
+            (
+                Stage::Authorise {
+                    access, presented, ..
+                },
+                Answer::Authorised { user },
+            ) => {
+                self.gate.grant(access, &target.path, presented);
+                self.user = user;
+                self.dispatch(now, request, target.clone());
+            }
+            (Stage::Describe, Answer::Described(presentation)) => {
+                self.described(&request, target, &presentation);
+            }
+            (
+                Stage::SetUp {
+                    track,
+                    way,
+                    profile,
+                    access,
+                },
+                Answer::SetUp {
+                    ssrc,
+                    server_ports,
+                    multicast,
+                },
+            ) => {
+                let given = Given {
+                    ssrc,
+                    server_ports,
+                    multicast,
+                };
+                let set_up = SetUp { track, way };
+                self.was_set_up(&request, target, set_up, profile, access, &given);
+            }
+            (
+                Stage::Play,
+                Answer::Playing {
+                    range,
+                    scale,
+                    speed,
+                    starts,
+                },
+            ) => {
+                let played = Played {
+                    range,
+                    scale,
+                    speed,
+                    starts,
+                };
+                self.playing(now, &request, &played);
+            }
+            (Stage::Pause, Answer::Paused { range }) => self.paused(now, &request, range.as_ref()),
+            (Stage::Announce { description }, Answer::Announced) => {
+                let Target {
+                    path, query, base, ..
+                } = target.clone();
+                let announced = Announced::new(path, query, base, &description);
+                self.announced = Some(Box::new(announced));
+                self.respond(&request, Status::OK, |_| {});
+            }
+            (Stage::Record, Answer::Recording) => {
+                self.set_state(State::Recording);
+                self.respond(&request, Status::OK, |_| {});
+            }
+            _ => self.respond(&request, Status::INTERNAL_SERVER_ERROR, |_| {}),
+        }
+    }
+
+    fn refuse(&mut self, now: Instant, request: &Request, stage: &Stage, refusal: Refusal) {
+        let (stale, shown) = match stage {
+            Stage::Authorise { stale, shown, .. } => (*stale, *shown),
+            _ => (false, false),
+        };
+        let challenge = self.gate.challenge(now, stale, &self.config, &self.ends);
+        self.respond(request, refusal.status(), |response| match refusal {
+            Refusal::Unauthorised => {
+                for text in challenge {
+                    response.headers.push("WWW-Authenticate", &text);
+                }
+            }
+            Refusal::Unavailable {
+                retry_after: Some(after),
+            } => {
+                let seconds = after.as_secs().max(1).to_string();
+                response.headers.push("Retry-After", &seconds);
+            }
+            _ => {}
+        });
+        if refusal == Refusal::Unauthorised && shown {
+            let failures = self.gate.note_failure();
+            if failures >= gate::FAILURES_MAX {
+                self.close(Closed::WrongCredentials { failures });
+            }
+        }
+    }
+
+    fn described(&mut self, request: &Request, target: &Target, presentation: &Presentation) {
+        let base = format!("{}/", target.base);
+        self.respond(request, Status::OK, |response| {
+            response.headers.push("Content-Base", &base);
+            response.headers.push("Content-Type", "application/sdp");
+            response.body = presentation.to_string().into_bytes();
+        });
+    }
+
+    fn was_set_up(
+        &mut self,
+        request: &Request,
+        target: &Target,
+        set_up: SetUp,
+        profile: Profile,
+        access: Access,
+        given: &Given,
+    ) {
+        let session = match self.session.take() {
+            Some(session) => session,
+            None => Box::new(self.new_session(target, access)),
+        };
+        let session = self.session.insert(session);
+        session.tracks.retain(|other| other.track != set_up.track);
+        session.tracks.push(set_up);
+        let session = self.session.as_deref();
+        let name = session.map(|session| self.session_header(session));
+        let transport = self.transport(set_up.way, profile, access, given);
+        self.respond(request, Status::OK, |response| {
+            if let Some(name) = name {
+                response.headers.set("Session", &name);
+            }
+            response.headers.push("Transport", &transport.to_string());
+        });
+    }
+
+    fn new_session(&mut self, target: &Target, access: Access) -> Session {
+        self.sessions += 1;
+        let peer = self.ends.peer.to_string();
+        let count = self.sessions.to_be_bytes();
+        Session {
+            id: digest::keyed(&self.secret, &[b"session", &count, peer.as_bytes()]),
+            path: target.path.clone(),
+            base: target.base.clone(),
+            access,
+            state: State::Ready,
+            tracks: Vec::new(),
+            position: None,
+        }
+    }
+
+    /// The way as the response tells it.
+    fn transport(&self, way: Way, profile: Profile, access: Access, given: &Given) -> Transport {
+        let mut transport = Transport {
+            profile,
+            ssrc: given.ssrc,
+            delivery: Some(Delivery::Unicast),
+            mode: Some(match access {
+                Access::Read => Mode::Play,
+                Access::Publish => Mode::Record,
+            }),
+            ..Transport::new(Lower::Udp)
+        };
+        match way {
+            Way::Interleaved { channels } => {
+                transport.lower = Lower::Tcp;
+                transport.interleaved = Some(channels);
+            }
+            Way::Udp {
+                client_ports,
+                destination,
+            } => {
+                transport.client_port = Some(client_ports);
+                transport.server_port = given.server_ports;
+                transport.destination = Some(destination.to_string());
+                transport.source = Some(self.ends.local.ip().to_string());
+            }
+            Way::Multicast => {
+                transport.delivery = Some(Delivery::Multicast);
+                if let Some(group) = given.multicast {
+                    transport.destination = Some(group.address.to_string());
+                    transport.port = Some(group.ports);
+                    transport.ttl = Some(group.ttl);
+                }
+            }
+        }
+        transport
+    }
+
+    fn playing(&mut self, now: Instant, request: &Request, played: &Played) {
+        let Some(session) = self.session.as_deref_mut() else {
+            return self.respond(request, Status::SESSION_NOT_FOUND, |_| {});
+        };
+        session.state = State::Playing;
+        let scale = played.scale.unwrap_or(1.0) * played.speed.unwrap_or(1.0);
+        session.position = Position::of(played.range.as_ref(), Some(now), scale);
+        let infos = played.starts.iter().map(|start| {
+            let info = RtpInfo {
+                url: format!("{}/{}", session.base, sdp::control(start.track)),
+                sequence: start.sequence,
+                timestamp: start.timestamp,
+            };
+            info.to_string()
+        });
+        let infos = infos.collect::<Vec<_>>().join(",");
+        self.respond(request, Status::OK, |response| {
+            push_range(response, played.range.as_ref());
+            let numbers = [("Scale", played.scale), ("Speed", played.speed)];
+            for (name, number) in numbers {
+                if let Some(number) = number {
+                    response.headers.push(name, &format!("{number:.3}"));
+                }
+            }
+            if !infos.is_empty() {
+                response.headers.push("RTP-Info", &infos);
+            }
+        });
+    }
+
+    fn paused(&mut self, now: Instant, request: &Request, range: Option<&Range>) {
+        if let Some(session) = self.session.as_deref_mut() {
+            session.state = State::Ready;
+            session.position = match Position::of(range, None, 1.0) {
+                Some(position) => Some(position),
+                None => session.position.map(|position| position.rest(now)),
+            };
+        }
+        self.respond(request, Status::OK, |response| push_range(response, range));
+    }
+
+    fn set_state(&mut self, state: State) {
+        if let Some(session) = self.session.as_deref_mut() {
+            session.state = state;
+        }
+    }
+}
+
+fn push_range(response: &mut Response, range: Option<&Range>) {
+    if let Some(range) = range {
+        response.headers.push("Range", &range.to_string());
+    }
+}

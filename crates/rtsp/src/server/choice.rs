@@ -1,0 +1,192 @@
+//! Which of the ways that a client offers a track goes (RFC 2326 §12.39).
+
+use super::{Access, Config, Ends, SetUp, Way};
+use crate::transport::{Delivery, Lower, Profile, Transport};
+
+/// Channels are numbered by one byte.
+const CHANNELS: u16 = 256;
+
+/// What a choice depends on.
+pub(super) struct Circumstances<'a> {
+    pub(super) config: &'a Config,
+    pub(super) ends: &'a Ends,
+    /// What is set up, but for the track itself.
+    pub(super) others: &'a [SetUp],
+    /// The client sends or receives.
+    pub(super) access: Access,
+}
+
+impl Circumstances<'_> {
+    /// The first acceptable of the ways in a `Transport` header, and the profile to
+    /// answer with; `None` if there is none.
+    pub(super) fn choose(&self, offered: &str) -> Option<(Way, Profile)> {
+        let offered = Transport::parse_list(offered);
+        offered.iter().find_map(|transport| {
+            let way = self.accept(transport)?;
+            Some((way, transport.profile))
+        })
+    }
+
+    fn accept(&self, transport: &Transport) -> Option<Way> {
+        if !matches!(transport.profile, Profile::Avp | Profile::Avpf) {
+            return None;
+        }
+        // To many, where nothing is said (RFC 2326 §12.39); but who names ports of
+        // its own means itself.
+        let multicast = match transport.delivery {
+            Some(delivery) => delivery == Delivery::Multicast,
+            None => transport.lower == Lower::Udp && transport.client_port.is_none(),
+        };
+        match transport.lower {
+            Lower::Tcp if multicast => None,
+            Lower::Tcp => self.channels(transport.interleaved),
+            // What TLS protects does not go beside it in the clear.
+            Lower::Udp if self.ends.secure => None,
+            Lower::Udp if multicast => {
+                let may = self.config.multicast && self.access == Access::Read;
+                may.then_some(Way::Multicast)
+            }
+            Lower::Udp if !self.config.udp => None,
+            Lower::Udp => {
+                let client_ports = transport.client_port?;
+                let are_ports = client_ports.0 != 0 && client_ports.1 != 0;
+                // A destination that the client names could be anybody.
+                are_ports.then_some(Way::Udp {
+                    client_ports,
+                    destination: self.ends.peer.ip(),
+                })
+            }
+        }
+    }
+
+    /// Those that the client asks for; free ones where it asks for none, or for ones
+    /// of another track.
+    fn channels(&self, asked: Option<(u8, u8)>) -> Option<Way> {
+        let free = |channel: u8| {
+            !self.others.iter().any(|other| match other.way {
+                Way::Interleaved { channels } => channels.0 == channel || channels.1 == channel,
+                _ => false,
+            })
+        };
+        let usable = |(rtp, rtcp): &(u8, u8)| rtp != rtcp && free(*rtp) && free(*rtcp);
+        let pairs = (0..CHANNELS / 2).filter_map(|pair| {
+            let rtp = u8::try_from(pair * 2).ok()?;
+            Some((rtp, rtp + 1))
+        });
+        let channels = asked.into_iter().chain(pairs).find(usable)?;
+        Some(Way::Interleaved { channels })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choose(config: &Config, secure: bool, others: &[Way], offered: &str) -> Option<Way> {
+        let ends = Ends {
+            peer: "192.0.2.7:4000".parse().expect("an address"),
+            local: "192.0.2.1:8554".parse().expect("an address"),
+            secure,
+        };
+        let others: Vec<_> = others
+            .iter()
+            .enumerate()
+            .map(|(track, &way)| SetUp { track, way })
+            .collect();
+        let circumstances = Circumstances {
+            config,
+            ends: &ends,
+            others: &others,
+            access: Access::Read,
+        };
+        circumstances.choose(offered).map(|(way, _)| way)
+    }
+
+    const fn tcp(rtp: u8, rtcp: u8) -> Way {
+        Way::Interleaved {
+            channels: (rtp, rtcp),
+        }
+    }
+
+    fn udp(first: u16, second: u16) -> Way {
+        Way::Udp {
+            client_ports: (first, second),
+            destination: "192.0.2.7".parse().expect("an address"),
+        }
+    }
+
+    #[test]
+    fn the_first_acceptable_way_is_taken() {
+        let config = Config::default();
+        let cases = [
+            ("RTP/AVP/TCP;unicast;interleaved=0-1", Some(tcp(0, 1))),
+            ("RTP/AVP/TCP;interleaved=6-9", Some(tcp(6, 9))),
+            ("RTP/AVP/TCP;unicast", Some(tcp(0, 1))),
+            ("RTP/AVP/TCP;interleaved=5-5", Some(tcp(0, 1))),
+            // ffmpeg's and GStreamer's.
+            (
+                "RTP/AVP/UDP;unicast;client_port=5000-5001",
+                Some(udp(5000, 5001)),
+            ),
+            (
+                "RTP/AVP;unicast;client_port=5000-5001,RTP/AVP/TCP;unicast;interleaved=0-1",
+                Some(udp(5000, 5001)),
+            ),
+            (
+                "RTP/SAVP;unicast;client_port=5000-5001, RTP/AVP;multicast, RTP/AVP/TCP",
+                Some(tcp(0, 1)),
+            ),
+            ("RTP/AVP;client_port=5000", Some(udp(5000, 5001))),
+            (
+                "RTP/AVP;unicast;destination=203.0.113.5;client_port=53-54",
+                Some(udp(53, 54)),
+            ),
+            ("RTP/AVP;unicast", None),
+            ("RTP/AVP;unicast;client_port=0-1", None),
+            ("RTP/AVP;multicast", None),
+            ("RTP/AVP", None),
+            ("RAW/RAW/UDP;unicast;client_port=5000-5001", None),
+            ("", None),
+        ];
+        for (offered, expected) in cases {
+            assert_eq!(choose(&config, false, &[], offered), expected, "{offered}");
+        }
+    }
+
+    #[test]
+    fn nothing_leaves_tls_and_switches_are_heeded() {
+        let udp_or_tcp = "RTP/AVP;unicast;client_port=5000-5001,RTP/AVP/TCP";
+        let way = choose(&Config::default(), true, &[], udp_or_tcp);
+        assert_eq!(way, Some(tcp(0, 1)));
+        let config = Config {
+            udp: false,
+            multicast: true,
+            ..Config::default()
+        };
+        assert_eq!(choose(&config, false, &[], udp_or_tcp), Some(tcp(0, 1)));
+        let way = choose(&config, false, &[], "RTP/AVP;multicast;ttl=9");
+        assert_eq!(way, Some(Way::Multicast));
+        assert_eq!(choose(&config, true, &[], "RTP/AVP;multicast"), None);
+    }
+
+    #[test]
+    fn channels_are_of_one_track() {
+        let config = Config::default();
+        let others = [tcp(0, 1), tcp(3, 4)];
+        let choose_among = |others: &[Way], offered| choose(&config, false, others, offered);
+        for offered in [
+            "RTP/AVP/TCP",
+            "RTP/AVP/TCP;interleaved=0-1",
+            "RTP/AVP/TCP;interleaved=1-2",
+            "RTP/AVP/TCP;interleaved=4-9",
+        ] {
+            assert_eq!(choose_among(&others, offered), Some(tcp(6, 7)), "{offered}");
+        }
+        assert_eq!(
+            choose_among(&others, "RTP/AVP/TCP;interleaved=2-7"),
+            Some(tcp(2, 7))
+        );
+        let all: Vec<_> = (0..=127).map(|pair| tcp(pair * 2, pair * 2 + 1)).collect();
+        assert_eq!(choose_among(&all, "RTP/AVP/TCP"), None);
+    }
+}

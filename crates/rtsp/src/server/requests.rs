@@ -1,0 +1,424 @@
+//! What each request needs before the owner is asked about it (RFC 2326 §10).
+
+use std::time::Instant;
+
+use super::choice::Circumstances;
+use super::core::Core;
+use super::gate::Shown;
+use super::pending::{Pending, Stage};
+use super::target::Target;
+use super::{Access, Event, RequestId, SetUp, State};
+use crate::message::{Method, Request, Status};
+use crate::range::Range;
+use crate::sdp::Description;
+use crate::transport::{Mode, Transport};
+
+/// What OPTIONS lists.
+const PUBLIC: &str = "OPTIONS, DESCRIBE, ANNOUNCE, SETUP, PLAY, PAUSE, RECORD, TEARDOWN, \
+    GET_PARAMETER, SET_PARAMETER";
+
+/// Tracks of one session: as many as a description may have.
+const TRACKS_MAX: usize = crate::sdp::TRACKS_MAX;
+
+/// A request that is answered without the owner: the status, and a header that
+/// says more.
+struct Rejected(Status, Option<(&'static str, String)>);
+
+impl From<Status> for Rejected {
+    fn from(status: Status) -> Self {
+        Self(status, None)
+    }
+}
+
+impl Core {
+    /// Looks at the next request. It is answered at once, or the owner is asked.
+    pub(super) fn begin(&mut self, now: Instant, request: Request) {
+        if self.is_closed {
+            return;
+        }
+        match self.admit(&request) {
+            Err(Rejected(status, header)) => self.respond(&request, status, |response| {
+                if let Some((name, value)) = header {
+                    response.headers.push(name, &value);
+                }
+            }),
+            Ok(()) => self.take(now, request),
+        }
+    }
+
+    /// What holds for all methods.
+    fn admit(&self, request: &Request) -> Result<(), Rejected> {
+        let headers = &request.headers;
+        if request.version.major != 1 {
+            return Err(Status::VERSION_NOT_SUPPORTED.into());
+        }
+        if headers.cseq().is_none() {
+            return Err(Status::BAD_REQUEST.into());
+        }
+        if !PUBLIC
+            .split(", ")
+            .any(|name| name == request.method.as_str())
+        {
+            return Err(Rejected(
+                Status::NOT_IMPLEMENTED,
+                Some(("Public", PUBLIC.to_owned())),
+            ));
+        }
+        let required = headers
+            .get_all("Require")
+            .chain(headers.get_all("Proxy-Require"));
+        let required: Vec<_> = required.collect();
+        if !required.is_empty() {
+            let unsupported = Some(("Unsupported", required.join(", ")));
+            return Err(Rejected(Status::OPTION_NOT_SUPPORTED, unsupported));
+        }
+        let own = self.session.as_deref().map(|session| session.id.as_str());
+        let named = headers
+            .get("Session")
+            .and_then(crate::session::Session::parse);
+        let named = named.as_ref().map(|session| session.id.as_str());
+        let needs_one = matches!(
+            request.method,
+            Method::Play | Method::Pause | Method::Record | Method::Teardown
+        );
+        if (needs_one || headers.get("Session").is_some()) && (own.is_none() || named != own) {
+            return Err(Status::SESSION_NOT_FOUND.into());
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, now: Instant, request: Request) {
+        match request.method {
+            Method::Options => {
+                self.respond(&request, Status::OK, |response| {
+                    response.headers.push("Public", PUBLIC);
+                });
+                return;
+            }
+            // Keep-alives of a session, and of clients that ping the server.
+            Method::GetParameter | Method::SetParameter
+                if request.headers.get("Session").is_some() || request.uri == "*" =>
+            {
+                return self.parameters(now, &request);
+            }
+            _ => {}
+        }
+        match self.locate(&request) {
+            Ok(target) => self.authorise(now, request, target),
+            Err(status) => self.respond(&request, status, |_| {}),
+        }
+    }
+
+    fn locate(&self, request: &Request) -> Result<Target, Status> {
+        if let Some(announced) = self.announced.as_deref()
+            && let Some(track) = announced.track(&request.uri, self.tracks())
+        {
+            return Ok(Target {
+                path: announced.path.clone(),
+                query: announced.query.clone(),
+                track: Some(track),
+                base: announced.base.clone(),
+            });
+        }
+        let target = Target::parse(&request.uri, self.ends.local).ok_or(Status::BAD_REQUEST)?;
+        if target.path.is_empty() {
+            return Err(Status::NOT_FOUND);
+        }
+        Ok(target)
+    }
+
+    /// Asks whether this client may, unless that was answered before.
+    fn authorise(&mut self, now: Instant, request: Request, target: Target) {
+        let is_announced = |path: &str| {
+            let announced = self.announced.as_deref();
+            announced.is_some_and(|announced| announced.path == path)
+        };
+        let access = match request.method {
+            Method::Announce | Method::Record => Access::Publish,
+            _ if is_announced(&target.path) => Access::Publish,
+            _ => Access::Read,
+        };
+        // Who could set it up may end it.
+        let is_farewell = request.method == Method::Teardown;
+        if is_farewell || self.gate.is_open(access, &target.path, &request) {
+            return self.dispatch(now, request, target);
+        }
+        let shown = self
+            .gate
+            .read(now, &request, &target, &self.config, &self.ends);
+        let stage = Stage::authorise(access, &shown);
+        let id = self.new_id();
+        self.events.push_back(Event::Authorise {
+            id,
+            access,
+            path: target.path.clone(),
+            query: target.query.clone(),
+            credentials: match shown {
+                Shown::Usable(presented) => Some(*presented),
+                _ => None,
+            },
+        });
+        self.wait(id, request, target, stage);
+    }
+
+    /// The owner is asked about this request.
+    fn wait(&mut self, id: RequestId, request: Request, target: Target, stage: Stage) {
+        self.pending = Some(Box::new(Pending {
+            id,
+            request,
+            target,
+            stage,
+        }));
+    }
+
+    /// The client may: what does the method need?
+    pub(super) fn dispatch(&mut self, now: Instant, request: Request, target: Target) {
+        let id = self.new_id();
+        let result = match request.method {
+            Method::Describe => describe(id, &request, &target),
+            Method::Announce => self.announce(id, &request, &target),
+            Method::Setup => self.set_up(id, &request, &target),
+            Method::Play => self.play(id, &request, &target),
+            Method::Pause => self.pause(id, &target),
+            Method::Record => self.record(id, &target),
+            Method::Teardown => return self.tear_down(&request, &target),
+            _ => return self.parameters(now, &request),
+        };
+        match result {
+            Ok((stage, event)) => {
+                self.wait(id, request, target, stage);
+                self.events.push_back(event);
+            }
+            Err(status) => self.respond(&request, status, |_| {}),
+        }
+    }
+
+    fn announce(&self, id: RequestId, request: &Request, target: &Target) -> Asked {
+        if self.session.is_some() {
+            return Err(Status::METHOD_NOT_VALID_IN_THIS_STATE);
+        }
+        let kind = request.headers.get("Content-Type").unwrap_or_default();
+        let kind = kind.split(';').next().unwrap_or_default().trim();
+        if !kind.eq_ignore_ascii_case("application/sdp") {
+            return Err(Status::UNSUPPORTED_MEDIA_TYPE);
+        }
+        let mut description = Description::parse(&request.body).map_err(|_| Status::BAD_REQUEST)?;
+        if description.tracks.is_empty() {
+            return Err(Status::BAD_REQUEST);
+        }
+        // Publishers write their own address as an absolute aggregate; what they set
+        // up next is below the URL that they announce to.
+        description.resolve(&target.base);
+        let description = Box::new(description);
+        let stage = Stage::Announce {
+            description: description.clone(),
+        };
+        let (path, query) = (target.path.clone(), target.query.clone());
+        Ok((
+            stage,
+            Event::Announce {
+                id,
+                path,
+                query,
+                description,
+            },
+        ))
+    }
+
+    fn set_up(&self, id: RequestId, request: &Request, target: &Target) -> Asked {
+        if let Some(session) = &self.session {
+            if !matches!(session.state, State::Init | State::Ready) {
+                return Err(Status::METHOD_NOT_VALID_IN_THIS_STATE);
+            }
+            if session.path != target.path {
+                return Err(Status::AGGREGATE_NOT_ALLOWED);
+            }
+        }
+        let announced = self.announced.as_deref();
+        let announced = announced.filter(|announced| announced.path == target.path);
+        let access = match announced {
+            Some(_) => Access::Publish,
+            None => Access::Read,
+        };
+        let number = target.track.unwrap_or(0);
+        let known = announced.is_none_or(|announced| announced.has(number));
+        if !known || number >= TRACKS_MAX {
+            return Err(Status::NOT_FOUND);
+        }
+        let transport = request.headers.get("Transport");
+        let transport = transport.ok_or(Status::UNSUPPORTED_TRANSPORT)?;
+        let wants_record = Transport::parse_list(transport)
+            .iter()
+            .any(|transport| transport.mode == Some(Mode::Record));
+        if wants_record && access == Access::Read {
+            return Err(Status::METHOD_NOT_VALID_IN_THIS_STATE);
+        }
+        let others = self.tracks().iter().copied();
+        let others: Vec<SetUp> = others.filter(|other| other.track != number).collect();
+        let circumstances = Circumstances {
+            config: &self.config,
+            ends: &self.ends,
+            others: &others,
+            access,
+        };
+        let (way, profile) = circumstances
+            .choose(transport)
+            .ok_or(Status::UNSUPPORTED_TRANSPORT)?;
+        let stage = Stage::SetUp {
+            track: number,
+            way,
+            profile,
+            access,
+        };
+        let (path, query, track) = (target.path.clone(), target.query.clone(), target.track);
+        Ok((
+            stage,
+            Event::SetUp {
+                id,
+                path,
+                query,
+                track,
+                way,
+                access,
+            },
+        ))
+    }
+
+    /// A request for the session as a whole: PLAY, PAUSE, RECORD.
+    fn aggregate(&self, target: &Target, access: Access) -> Result<State, Status> {
+        let session = self.session.as_deref().ok_or(Status::SESSION_NOT_FOUND)?;
+        if session.path != target.path {
+            return Err(Status::NOT_FOUND);
+        }
+        if session.access != access {
+            return Err(Status::METHOD_NOT_VALID_IN_THIS_STATE);
+        }
+        match target.track {
+            Some(track) if !session.tracks.iter().any(|other| other.track == track) => {
+                Err(Status::NOT_FOUND)
+            }
+            Some(_) if session.tracks.len() > 1 => Err(Status::ONLY_AGGREGATE_ALLOWED),
+            _ => Ok(session.state),
+        }
+    }
+
+    fn play(&self, id: RequestId, request: &Request, target: &Target) -> Asked {
+        self.aggregate(target, Access::Read)?;
+        let headers = &request.headers;
+        let range = match headers.get("Range") {
+            None => None,
+            Some(text) => {
+                let range = Range::parse(text).and_then(Range::without_frames);
+                Some(range.ok_or(Status::INVALID_RANGE)?)
+            }
+        };
+        let number = |name| match headers.get(name).map(str::parse::<f64>) {
+            None => Ok(None),
+            Some(Ok(number)) if number.is_finite() && number != 0.0 => Ok(Some(number)),
+            Some(_) => Err(Status::BAD_REQUEST),
+        };
+        let (scale, speed) = (number("Scale")?, number("Speed")?);
+        if speed.is_some_and(|speed| speed < 0.0) {
+            return Err(Status::BAD_REQUEST);
+        }
+        Ok((
+            Stage::Play,
+            Event::Play {
+                id,
+                range,
+                scale,
+                speed,
+            },
+        ))
+    }
+
+    fn pause(&self, id: RequestId, target: &Target) -> Asked {
+        let access = self
+            .session
+            .as_deref()
+            .map_or(Access::Read, |session| session.access);
+        self.aggregate(target, access)?;
+        Ok((Stage::Pause, Event::Pause { id }))
+    }
+
+    fn record(&self, id: RequestId, target: &Target) -> Asked {
+        self.aggregate(target, Access::Publish)?;
+        Ok((Stage::Record, Event::Record { id }))
+    }
+
+    fn tear_down(&mut self, request: &Request, target: &Target) {
+        let Some(session) = self.session.as_deref_mut() else {
+            return self.respond(request, Status::SESSION_NOT_FOUND, |_| {});
+        };
+        if session.path != target.path {
+            return self.respond(request, Status::NOT_FOUND, |_| {});
+        }
+        if let Some(track) = target.track {
+            let before = session.tracks.len();
+            session.tracks.retain(|other| other.track != track);
+            if session.tracks.len() == before {
+                return self.respond(request, Status::NOT_FOUND, |_| {});
+            }
+        }
+        let track = target.track.filter(|_| !session.tracks.is_empty());
+        if track.is_none() {
+            self.session = None;
+            self.announced = None;
+        }
+        self.events.push_back(Event::TearDown { track });
+        self.respond(request, Status::OK, |_| {});
+    }
+
+    /// GET_PARAMETER and SET_PARAMETER: without a body they say that the client is
+    /// there. Of parameters, `position` is known, and cannot be set.
+    fn parameters(&mut self, now: Instant, request: &Request) {
+        let body = String::from_utf8_lossy(&request.body);
+        let names = body.lines().filter_map(|line| {
+            let name = line.split(':').next().unwrap_or_default().trim();
+            (!name.is_empty()).then_some(name)
+        });
+        let may_read = request.method == Method::GetParameter;
+        let is_known = |name: &str| may_read && name.eq_ignore_ascii_case("position");
+        let position = self.session.as_deref().map(|session| session.position(now));
+        let (known, unknown): (Vec<_>, Vec<_>) =
+            names.partition(|name| is_known(name) && position.is_some());
+        let mut text = String::new();
+        let status = if unknown.is_empty() {
+            if let (Some(name), Some(position)) = (known.first(), position) {
+                text = format!("{name}: {position}\r\n");
+            }
+            Status::OK
+        } else {
+            // The offenders, and only those (RFC 2326 §10.8).
+            for name in unknown {
+                text.push_str(name);
+                text.push_str("\r\n");
+            }
+            Status::PARAMETER_NOT_UNDERSTOOD
+        };
+        self.respond(request, status, |response| {
+            if !text.is_empty() {
+                response.headers.push("Content-Type", "text/parameters");
+                response.body = text.into_bytes();
+            }
+        });
+    }
+}
+
+fn describe(id: RequestId, request: &Request, target: &Target) -> Asked {
+    let mut accepted = request.headers.get_all("Accept").peekable();
+    let is_sdp = |range: &str| {
+        let kind = range.split(';').next().unwrap_or_default().trim();
+        ["application/sdp", "application/*", "*/*"]
+            .iter()
+            .any(|known| kind.eq_ignore_ascii_case(known))
+    };
+    if accepted.peek().is_some() && !accepted.flat_map(|list| list.split(',')).any(is_sdp) {
+        return Err(Status::NOT_ACCEPTABLE);
+    }
+    let (path, query) = (target.path.clone(), target.query.clone());
+    Ok((Stage::Describe, Event::Describe { id, path, query }))
+}
+
+/// What the owner is asked, or the status that says why it is not.
+type Asked = Result<(Stage, Event), Status>;

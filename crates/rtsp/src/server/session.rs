@@ -1,0 +1,132 @@
+use std::fmt::Write;
+use std::time::{Duration, Instant};
+
+use super::{Access, SetUp, State};
+use crate::range::{Npt, Range};
+use crate::sdp::Description;
+
+/// What is set up on a connection.
+#[derive(Debug)]
+pub(super) struct Session {
+    /// Its name on the wire.
+    pub(super) id: String,
+    pub(super) path: String,
+    /// The URL that tracks hang on.
+    pub(super) base: String,
+    pub(super) access: Access,
+    pub(super) state: State,
+    pub(super) tracks: Vec<SetUp>,
+    pub(super) position: Option<Position>,
+}
+
+/// Where playing stands, as far as it has a time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Position {
+    at: Duration,
+    /// It was there then, and went on; `None` rests.
+    since: Option<Instant>,
+    scale: f64,
+}
+
+impl Position {
+    /// Where a range that was granted begins; `None` for live and calendar ranges.
+    pub(super) fn of(range: Option<&Range>, since: Option<Instant>, scale: f64) -> Option<Self> {
+        let Some(Range::Npt {
+            start: Some(Npt::At(at)),
+            ..
+        }) = range
+        else {
+            return None;
+        };
+        let at = *at;
+        Some(Self { at, since, scale })
+    }
+
+    /// It stays where it is by now.
+    pub(super) fn rest(self, now: Instant) -> Self {
+        Self {
+            at: self.at(now),
+            since: None,
+            ..self
+        }
+    }
+
+    fn at(self, now: Instant) -> Duration {
+        let passed = self.since.map(|since| now.saturating_duration_since(since));
+        let moved = passed.unwrap_or_default().as_secs_f64() * self.scale;
+        let seconds = (self.at.as_secs_f64() + moved).max(0.0);
+        Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+    }
+}
+
+impl Session {
+    /// The value of `position`, in the form of a range; live is `now`.
+    pub(super) fn position(&self, now: Instant) -> String {
+        let mut text = "npt=".to_owned();
+        let _ = match self.position {
+            Some(position) => write!(text, "{:.3}", position.at(now).as_secs_f64()),
+            None => write!(text, "now"),
+        };
+        text
+    }
+}
+
+/// What a client has said that it will publish.
+#[derive(Debug)]
+pub(super) struct Announced {
+    pub(super) path: String,
+    pub(super) query: Option<String>,
+    pub(super) base: String,
+    /// Of each track, absolute.
+    controls: Vec<String>,
+}
+
+impl Announced {
+    /// The controls of `description` must be absolute.
+    pub(super) fn new(
+        path: String,
+        query: Option<String>,
+        base: String,
+        description: &Description,
+    ) -> Self {
+        let controls = description.tracks.iter().map(|media| {
+            let control = media.control.as_deref().unwrap_or_default();
+            without_user(control).to_owned()
+        });
+        Self {
+            path,
+            query,
+            base,
+            controls: controls.collect(),
+        }
+    }
+
+    /// The track whose control a URI is. Of tracks with the same control the first
+    /// that is not set up.
+    pub(super) fn track(&self, uri: &str, set_up: &[SetUp]) -> Option<usize> {
+        let uri = without_user(uri);
+        let mut same = Vec::new();
+        for (track, control) in self.controls.iter().enumerate() {
+            if control == uri {
+                same.push(track);
+            }
+        }
+        let is_set_up = |track: usize| set_up.iter().any(|other| other.track == track);
+        let fresh = same.iter().copied().find(|&track| !is_set_up(track));
+        fresh.or(same.first().copied())
+    }
+
+    /// It has a track of this index.
+    pub(super) fn has(&self, track: usize) -> bool {
+        track < self.controls.len()
+    }
+}
+
+/// From the host on, without a slash at the end: what two spellings of one URL
+/// share.
+fn without_user(url: &str) -> &str {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority_end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let host_at = rest[..authority_end].rfind('@').map_or(0, |at| at + 1);
+    rest[host_at..].trim_end_matches('/')
+}

@@ -1,0 +1,252 @@
+use std::net::SocketAddr;
+
+/// What a request URI names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Target {
+    /// The stream: decoded once, without slashes around it.
+    pub(super) path: String,
+    /// Behind `?`, as it came.
+    pub(super) query: Option<String>,
+    /// From `trackID=N` at the end.
+    pub(super) track: Option<usize>,
+    /// The stream's URL as the client writes it, without user, track and the slash
+    /// at its end: what controls are relative to.
+    pub(super) base: String,
+}
+
+/// Longer names than this are nobody's.
+const PATH_BYTES_MAX: usize = 1024;
+
+impl Target {
+    /// Reads an absolute URL or a path. `None` for a path that could lead elsewhere
+    /// (`..`, NUL, backslash, control characters, empty parts), is no UTF-8, or has
+    /// a `%` that begins no byte.
+    ///
+    /// Players append controls in two ways where the URL has a query:
+    /// `cam?a=b/trackID=0` (ffmpeg, live555) and `cam/trackID=0?a=b` (GStreamer).
+    /// Both are read, and a slash at the end, which `Content-Base` brings, means
+    /// nothing.
+    pub(super) fn parse(uri: &str, local: SocketAddr) -> Option<Self> {
+        let (scheme, rest) = match uri.split_once("://") {
+            Some((scheme, rest)) if is_scheme(scheme) => (scheme, rest),
+            _ if uri.starts_with('/') => ("rtsp", uri),
+            _ => return None,
+        };
+        let path_at = rest.find(['/', '?']).unwrap_or(rest.len());
+        let (authority, rest) = rest.split_at(path_at);
+        let host = match authority.rsplit_once('@') {
+            Some((_, host)) => host.to_owned(),
+            None if authority.is_empty() => local.to_string(),
+            None => authority.to_owned(),
+        };
+        let (rest, track_behind) = strip_track(trim_slash(rest));
+        let (path, query) = match rest.split_once('?') {
+            Some((path, query)) => (path, Some(trim_slash(query))),
+            None => (rest, None),
+        };
+        let (path, track_within) = strip_track(trim_slash(path));
+        let decoded = decode(path.strip_prefix('/').unwrap_or(path))?;
+        let question = query.map_or_else(String::new, |query| format!("?{query}"));
+        is_harmless(&decoded).then(|| Self {
+            path: decoded,
+            query: query.map(str::to_owned),
+            track: track_behind.or(track_within),
+            base: format!("{scheme}://{host}{path}{question}"),
+        })
+    }
+}
+
+fn is_scheme(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
+fn trim_slash(text: &str) -> &str {
+    text.strip_suffix('/').unwrap_or(text)
+}
+
+/// Takes `/trackID=N` off the end.
+fn strip_track(text: &str) -> (&str, Option<usize>) {
+    const KEY: &str = "trackID=";
+    let track = text.rsplit_once('/').and_then(|(before, last)| {
+        let key = last.get(..KEY.len())?;
+        let number = &last[KEY.len()..];
+        let digits = number.len() <= 3 && number.bytes().all(|byte| byte.is_ascii_digit());
+        let number = number.parse().ok().filter(|_| digits)?;
+        key.eq_ignore_ascii_case(KEY).then_some((before, number))
+    });
+    match track {
+        Some((before, number)) => (trim_slash(before), Some(number)),
+        None => (text, None),
+    }
+}
+
+/// Percent-decodes, once.
+fn decode(text: &str) -> Option<String> {
+    if text.len() > PATH_BYTES_MAX {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, tail)) = rest.split_first() {
+        rest = tail;
+        if first != b'%' {
+            bytes.push(first);
+            continue;
+        }
+        let (digits, tail) = rest.split_at_checked(2)?;
+        let digit = |byte: u8| char::from(byte).to_digit(16);
+        let value = digit(digits[0])? * 16 + digit(digits[1])?;
+        bytes.push(u8::try_from(value).ok()?);
+        rest = tail;
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// It names nothing but what is below where the server looks.
+fn is_harmless(path: &str) -> bool {
+    let part_is_name = |part: &str| !matches!(part, "" | "." | "..");
+    let empty = path.is_empty();
+    !path.contains(|c: char| c == '\\' || c.is_control())
+        && (empty || path.split('/').all(part_is_name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn local() -> SocketAddr {
+        "192.0.2.1:8554".parse().expect("an address")
+    }
+
+    fn target(uri: &str) -> Target {
+        Target::parse(uri, local()).unwrap_or_else(|| panic!("{uri}"))
+    }
+
+    #[test]
+    fn urls_are_read_as_players_write_them() {
+        let cases = [
+            ("rtsp://h:8554/cam", "cam", None, None, "rtsp://h:8554/cam"),
+            ("rtsp://h:8554/cam/", "cam", None, None, "rtsp://h:8554/cam"),
+            (
+                "rtsp://h/cam/trackID=1",
+                "cam",
+                None,
+                Some(1),
+                "rtsp://h/cam",
+            ),
+            (
+                "rtsp://h/a/b.mkv/trackid=0/",
+                "a/b.mkv",
+                None,
+                Some(0),
+                "rtsp://h/a/b.mkv",
+            ),
+            // ffmpeg and live555, then GStreamer.
+            (
+                "rtsp://h/cam?x=1/trackID=2",
+                "cam",
+                Some("x=1"),
+                Some(2),
+                "rtsp://h/cam?x=1",
+            ),
+            (
+                "rtsp://h/cam/trackID=2?x=1",
+                "cam",
+                Some("x=1"),
+                Some(2),
+                "rtsp://h/cam?x=1",
+            ),
+            (
+                "rtsp://h/cam?x=1/",
+                "cam",
+                Some("x=1"),
+                None,
+                "rtsp://h/cam?x=1",
+            ),
+            ("rtsps://u:p%40@h/cam", "cam", None, None, "rtsps://h/cam"),
+            ("/cam", "cam", None, None, "rtsp://192.0.2.1:8554/cam"),
+            (
+                "rtsp://h/my%20cam",
+                "my cam",
+                None,
+                None,
+                "rtsp://h/my%20cam",
+            ),
+            (
+                "rtsp://h/K%C3%BCche",
+                "Küche",
+                None,
+                None,
+                "rtsp://h/K%C3%BCche",
+            ),
+            ("rtsp://h", "", None, None, "rtsp://h"),
+            ("rtsp://h/", "", None, None, "rtsp://h"),
+            (
+                "rtsp://h/cam/trackID=9999",
+                "cam/trackID=9999",
+                None,
+                None,
+                "rtsp://h/cam/trackID=9999",
+            ),
+        ];
+        for (uri, path, query, track, base) in cases {
+            let expected = Target {
+                path: path.to_owned(),
+                query: query.map(str::to_owned),
+                track,
+                base: base.to_owned(),
+            };
+            assert_eq!(target(uri), expected, "{uri}");
+        }
+    }
+
+    #[test]
+    fn no_path_leads_elsewhere() {
+        for uri in [
+            "rtsp://h/../etc/passwd",
+            "rtsp://h/a/../../b",
+            "rtsp://h/%2e%2e/b",
+            "rtsp://h/a%2f..%2fb",
+            "rtsp://h/a/./b",
+            "rtsp://h/a//b",
+            "rtsp://h//etc/passwd",
+            "rtsp://h/a%00.mkv",
+            "rtsp://h/a\\b",
+            "rtsp://h/a%5cb",
+            "rtsp://h/%0d%0aEvil:%201",
+            "rtsp://h/%ff",
+            "rtsp://h/%4",
+            "rtsp://h/%zz",
+            "rtsp://h/%+1",
+            "cam",
+            "",
+            "*",
+            "://h/cam",
+        ] {
+            assert_eq!(Target::parse(uri, local()), None, "{uri}");
+        }
+        assert_eq!(target("rtsp://h/%252e%252e/b").path, "%2e%2e/b", "once");
+        let long = format!("rtsp://h/{}", "a".repeat(PATH_BYTES_MAX + 1));
+        assert_eq!(Target::parse(&long, local()), None);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_read_is_below_the_root(
+            uri in "(rtsp://h)?(/|\\.\\.|\\.|%2e|%2f|%|a|\\\\|\\?|trackID=|1|\\PC){0,24}",
+        ) {
+            if let Some(target) = Target::parse(&uri, local()) {
+                prop_assert!(!target.path.starts_with('/') && !target.path.ends_with('/'));
+                prop_assert!(target.path.split('/').all(|part| part != ".." && part != "."));
+                // Controls hang on the base: it must name the same stream.
+                let again = Target::parse(&format!("{}/trackID=7", target.base), local());
+                if target.track.is_none() {
+                    let again = again.expect("a target");
+                    prop_assert_eq!((&again.path, &again.query), (&target.path, &target.query));
+                    prop_assert_eq!(again.track, Some(7));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! Flags of `bench send`, and what becomes of its report.
+
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use glassline_lab::send::{self, Experiment, Method, Report, Turn, Watcher};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::files::{self, Output};
+use super::{interrupt, quantity};
+use crate::exit::{Failure, INTERRUPTED};
+use crate::{logging, output};
+
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// How many connections, all on loopback.
+    #[arg(long, default_value_t = 100, value_name = "N")]
+    clients: usize,
+    /// What each client is sent in a second.
+    #[arg(long, default_value = "3M", value_name = "BITS", value_parser = quantity::bitrate)]
+    bitrate: u64,
+    /// Frames a second.
+    #[arg(long, default_value_t = 30, value_name = "N")]
+    fps: u32,
+    /// Bytes of a packet, the four of its framing included.
+    #[arg(long, default_value_t = 1140, value_name = "BYTES")]
+    packet: usize,
+    /// How long each method is measured in each round.
+    #[arg(long, default_value = "2s", value_name = "TIME", value_parser = turn_time)]
+    duration: Duration,
+    /// How often each method has its turn; medians are shown.
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    rounds: u16,
+    /// Which ways to send, in this order [default: all].
+    #[arg(long, value_name = "A,B,…", value_delimiter = ',')]
+    methods: Vec<Method>,
+    /// Write the report as JSON; `-` for stdout.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write a row for each method; `-` for stdout.
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Draw costs and gaps; `-` for stdout.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
+
+pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
+    let experiment = options.experiment();
+    experiment.check().map_err(Failure::usage)?;
+    files::one_stdout([&options.json, &options.csv, &options.svg])?;
+    let open = |path: &Option<PathBuf>| path.as_deref().map(Output::open).transpose();
+    let mut outputs = [
+        (
+            open(&options.json)?,
+            Report::to_json as fn(&Report) -> String,
+        ),
+        (open(&options.csv)?, Report::to_csv),
+        (open(&options.svg)?, send::draw),
+    ];
+    let takes_stdout = outputs
+        .iter()
+        .any(|(file, _)| file.as_ref().is_some_and(Output::is_stdout));
+    let stop = interrupt::listen()?;
+    let mut progress = Progress::new(quiet);
+    let outcome = send::run(&experiment, &mut progress, &stop);
+    progress.end();
+    let report = outcome.map_err(Failure::runtime)?;
+    if !quiet {
+        let text = text(&report);
+        if takes_stdout {
+            eprint!("{text}");
+        } else {
+            output::print(&text)?;
+        }
+    }
+    for (file, written) in &mut outputs {
+        if let Some(file) = file {
+            file.write(&written(&report))?;
+        }
+    }
+    Ok(if interrupt::is_stopped(&stop) {
+        ExitCode::from(INTERRUPTED)
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+/// The table, and a sentence for each method.
+fn text(report: &Report) -> String {
+    let lines = report.methods.iter().map(send::line);
+    let verdicts = report.methods.iter().map(|figures| {
+        format!(
+            "{} ({}): {}",
+            figures.method, figures.description, figures.verdict
+        )
+    });
+    let lines: Vec<String> = std::iter::once(send::head(report)).chain(lines).collect();
+    let verdicts: Vec<String> = verdicts.collect();
+    format!("{}\n\n{}\n", lines.join("\n"), verdicts.join("\n"))
+}
+
+/// The shortest counts a few frames only, the longest is no benchmark.
+fn turn_time(text: &str) -> Result<Duration, String> {
+    let range = Duration::from_millis(100)..=Duration::from_secs(3600);
+    let time = quantity::time(text)?;
+    if range.contains(&time) {
+        Ok(time)
+    } else {
+        Err("a method is measured between 100ms and 1h".to_owned())
+    }
+}
+
+impl Options {
+    fn experiment(&self) -> Experiment {
+        let methods = match self.methods.as_slice() {
+            [] => Method::ALL.to_vec(),
+            some => some.to_vec(),
+        };
+        Experiment {
+            clients: self.clients,
+            bitrate_bps: self.bitrate,
+            fps: self.fps,
+            packet_bytes: self.packet,
+            duration: self.duration,
+            rounds: self.rounds.into(),
+            methods,
+        }
+    }
+}
+
+/// What is drawn again and again, on stderr where that is a terminal.
+struct Progress(Option<ProgressBar>);
+
+impl Progress {
+    fn new(quiet: bool) -> Self {
+        let stderr = std::io::stderr();
+        if quiet || !stderr.is_terminal() {
+            return Self(None);
+        }
+        let template = if logging::colour(&stderr) {
+            "{bar:46.cyan/dim} {msg}"
+        } else {
+            "{bar:46} {msg}"
+        };
+        let style = ProgressStyle::with_template(template)
+            .expect("a template of ours")
+            .progress_chars("━╸─");
+        Self(Some(ProgressBar::new(1).with_style(style)))
+    }
+
+    fn end(&mut self) {
+        if let Some(bar) = self.0.take() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl Watcher for Progress {
+    fn turn(&mut self, method: Method, turn: Turn) {
+        let Some(bar) = &self.0 else { return };
+        bar.set_length(turn.all as u64);
+        bar.set_position(turn.done as u64);
+        let left = turn.takes.as_secs() * (turn.all - turn.done) as u64;
+        bar.set_message(format!(
+            "{method}, round {}, about {}:{:02} left",
+            turn.round + 1,
+            left / 60,
+            left % 60
+        ));
+    }
+
+    fn skipped(&mut self, method: Method, reason: &str) {
+        let say = || tracing::warn!("{method} is not measured: {reason}");
+        match &self.0 {
+            Some(bar) => bar.suspend(say),
+            None => say(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn parse(flags: &[&str]) -> Result<Experiment, String> {
+        let line = Line::try_parse_from(std::iter::once(&"send").chain(flags));
+        line.map(|line| line.options.experiment())
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_defaults_are_the_stream_of_the_reference() {
+        let experiment = parse(&[]).expect("defaults");
+        experiment.check().expect("it fits every machine");
+        assert_eq!(
+            (experiment.clients, experiment.packets_per_frame()),
+            (100, 11)
+        );
+        assert_eq!(experiment.methods, Method::ALL);
+    }
+
+    #[test]
+    fn methods_are_chosen_by_name_and_quantities_have_units() {
+        let flags = [
+            "--methods",
+            "send-frame,cork",
+            "--bitrate",
+            "500k",
+            "--duration",
+            "250ms",
+        ];
+        let experiment = parse(&flags).expect("flags that clap takes");
+        assert_eq!(experiment.methods, [Method::SendFrame, Method::Cork]);
+        assert_eq!(experiment.bitrate_bps, 500_000);
+        assert_eq!(experiment.duration, Duration::from_millis(250));
+        let cases: [(&[&str], &str); 4] = [
+            (&["--methods", "x"], "no way to send is called 'x'"),
+            (&["--duration", "1ms"], "between 100ms"),
+            (&["--bitrate", "fast"], "like 3M"),
+            (&["--rounds", "0"], "rounds"),
+        ];
+        for (flags, wanted) in cases {
+            let error = parse(flags).expect_err("a usage error");
+            assert!(error.contains(wanted), "{error}");
+        }
+    }
+}
