@@ -1,0 +1,198 @@
+use std::fmt;
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+use glassline_media::Bitrate;
+
+use crate::RoundTrips;
+use crate::copa::{self, Copa};
+use crate::cubic::Cubic;
+
+/// Decides how much may be in flight and how fast it leaves.
+///
+/// Windows and sizes are bytes of packets as the transport counts them.
+pub trait Controller: fmt::Debug + Send {
+    /// A packet of `bytes` left at `now`; `in_flight` counts it.
+    fn on_sent(&mut self, _now: Instant, _bytes: u64, _in_flight: u64) {}
+
+    /// An acknowledgement came that covers something new.
+    fn on_ack(&mut self, ack: &Ack<'_>);
+
+    /// Packets were found to be lost.
+    fn on_loss(&mut self, loss: &Loss);
+
+    /// The packets of the latest [`on_loss`](Self::on_loss) had all arrived after
+    /// all: it may be undone.
+    fn on_spurious_loss(&mut self, _now: Instant) {}
+
+    /// Routers marked packets instead of dropping them (ECN-CE, RFC 3168); told at
+    /// most once a round trip.
+    fn on_marked(&mut self, now: Instant, in_flight: u64);
+
+    /// The path takes datagrams of `bytes` now.
+    fn on_mtu(&mut self, bytes: u64);
+
+    /// Most bytes that may be in flight.
+    fn window(&self) -> u64;
+
+    /// How fast packets should leave; `None` while nobody knows a round trip.
+    fn pacing_rate(&self) -> Option<Bitrate>;
+
+    /// What the path is believed to carry for long, for an encoder to follow;
+    /// `None` leaves it to the flow's own measurement. Never the window over the
+    /// round trip, which a queue makes meaningless.
+    fn deliverable_rate(&self) -> Option<Bitrate> {
+        None
+    }
+
+    /// In slow start, or what corresponds to it.
+    fn is_starting(&self) -> bool;
+}
+
+/// An acknowledgement.
+#[derive(Clone, Copy, Debug)]
+pub struct Ack<'a> {
+    /// When it came.
+    pub now: Instant,
+    /// What it covers that was not covered before, in order of sending.
+    pub packets: &'a [Acked],
+    /// Bytes of those.
+    pub bytes: u64,
+    /// Bytes still in flight, those not counted.
+    pub in_flight: u64,
+    /// Bytes that were in flight before it.
+    pub in_flight_before: u64,
+    /// The round trip of its newest packet, if that one is newly covered.
+    pub rtt: Option<Duration>,
+    /// All round trips so far, this one counted.
+    pub round_trips: &'a RoundTrips,
+    /// How fast it shows the path to deliver.
+    pub rate: RateSample,
+}
+
+/// A packet that arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Acked {
+    /// When it left.
+    pub sent: Instant,
+    /// Its size.
+    pub bytes: u64,
+    /// Bytes that were delivered before it left.
+    pub delivered_before: u64,
+}
+
+/// How fast the path delivered what the newest packet of an acknowledgement saw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateSample {
+    /// Bytes delivered in `interval` on behalf of that packet; no rate follows from
+    /// an interval shorter than the least round trip.
+    pub delivered: u64,
+    /// The longer of the time to send and the time to be acknowledged.
+    pub interval: Duration,
+    /// The rate is the application's, not the path's.
+    pub app_limited: bool,
+    /// Bytes delivered in all.
+    pub delivered_total: u64,
+    /// Bytes delivered before that packet left: rounds are counted by it.
+    pub delivered_before: u64,
+    /// Bytes lost in all.
+    pub lost_total: u64,
+    /// Bytes that were lost before that packet left.
+    pub lost_before: u64,
+}
+
+impl RateSample {
+    /// Bytes a second; `None` if the interval is too short to tell.
+    #[expect(clippy::cast_precision_loss, reason = "far below 2^52 bytes")]
+    pub fn bytes_per_second(&self, least_rtt: Duration) -> Option<f64> {
+        let reliable = self.interval >= least_rtt && !self.interval.is_zero();
+        reliable.then(|| self.delivered as f64 / self.interval.as_secs_f64())
+    }
+}
+
+/// Packets found to be lost together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Loss {
+    /// When that was found.
+    pub now: Instant,
+    /// When the newest of them left.
+    pub newest_sent: Instant,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Bytes still in flight, those not counted.
+    pub in_flight: u64,
+    /// Nothing at all arrived for so long that the path is as good as new (RFC 9002
+    /// §7.6).
+    pub persistent: bool,
+    /// Bytes delivered in all.
+    pub delivered_total: u64,
+    /// Bytes lost in all, these counted.
+    pub lost_total: u64,
+}
+
+/// The controllers by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Algorithm {
+    /// CUBIC (RFC 9438) with HyStart++ (RFC 9406).
+    Cubic,
+    /// Copa as the study of live uploads ran it, delta 0.04.
+    Copa,
+    /// Copa with the paper's competitive mode (Arun and Balakrishnan, NSDI 2018).
+    CopaCompetitive,
+}
+
+impl Algorithm {
+    /// Every one.
+    pub const ALL: [Self; 3] = [Self::Cubic, Self::Copa, Self::CopaCompetitive];
+
+    /// Its name on the command line.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Cubic => "cubic",
+            Self::Copa => "copa",
+            Self::CopaCompetitive => "copa-competitive",
+        }
+    }
+
+    /// A controller at its start, for datagrams of `mtu` bytes.
+    pub fn start(self, mtu: u64) -> Box<dyn Controller> {
+        match self {
+            Self::Cubic => Box::new(Cubic::new(mtu)),
+            Self::Copa => Box::new(Copa::new(copa::Config::default(), mtu)),
+            Self::CopaCompetitive => Box::new(Copa::new(copa::Config::competitive(), mtu)),
+        }
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Algorithm {
+    type Err = UnknownAlgorithm;
+
+    fn from_str(name: &str) -> Result<Self, UnknownAlgorithm> {
+        let found = Self::ALL.into_iter().find(|known| known.as_str() == name);
+        found.ok_or_else(|| UnknownAlgorithm(name.to_owned()))
+    }
+}
+
+/// No controller is called that. The user's fault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownAlgorithm(String);
+
+impl fmt::Display for UnknownAlgorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let known = Algorithm::ALL.map(Algorithm::as_str).join(", ");
+        write!(
+            f,
+            "no congestion control is called '{}': there are {known}",
+            self.0
+        )
+    }
+}
+
+impl std::error::Error for UnknownAlgorithm {}

@@ -1,0 +1,335 @@
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use glassline_media::Bitrate;
+
+use crate::filter::{Largest, Windowed};
+use crate::{Ack, Acked, Controller, Loss, RateSample, RoundTrips};
+
+/// How long a delivery rate counts for [`Flow::deliverable_rate`].
+const DELIVERY_WINDOW: Duration = Duration::from_secs(3);
+
+/// Between the marks that a controller is told of while no round trip is known.
+const FIRST_ROUND_TRIP: Duration = Duration::from_millis(100);
+
+/// Lost packets that are remembered in case they were late only.
+const LOST_KEPT: usize = 1024;
+
+/// The packets of one path, and the controller that they steer.
+///
+/// Packet numbers rise by one from any start, as QUIC's and TWCC's do; a
+/// transport that numbers otherwise counts what it sends. Memory is bounded by
+/// what is in flight.
+#[derive(Debug)]
+pub struct Flow {
+    controller: Box<dyn Controller>,
+    round_trips: RoundTrips,
+    /// Packets from number `first` on; `None` for those settled already.
+    packets: VecDeque<Option<Packet>>,
+    first: u64,
+    in_flight: u64,
+    totals: Totals,
+    /// When `totals.delivered` last rose.
+    delivered_at: Option<Instant>,
+    /// When the newest packet that was delivered had left: a flight begins there.
+    flight_began: Option<Instant>,
+    /// Until so many bytes are delivered, rates are the application's.
+    app_limited_until: Option<u64>,
+    delivery: Windowed<f64, Largest>,
+    /// Numbers of the packets of the latest loss that may yet arrive.
+    doubtful: VecDeque<u64>,
+    marked_at: Option<Instant>,
+    /// Kept for its room.
+    acked: Vec<Acked>,
+}
+
+/// What became of a flow's packets, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Sent.
+    pub sent: u64,
+    /// Acknowledged.
+    pub delivered: u64,
+    /// Declared lost, those counted that came after all.
+    pub lost: u64,
+    /// Declared lost and yet arrived.
+    pub spurious: u64,
+}
+
+/// A packet on its way.
+#[derive(Clone, Copy, Debug)]
+struct Packet {
+    sent: Instant,
+    bytes: u64,
+    delivered: u64,
+    delivered_at: Instant,
+    flight_began: Instant,
+    lost: u64,
+    app_limited: bool,
+}
+
+/// The newest packet of an acknowledgement.
+#[derive(Clone, Copy, Debug)]
+struct Newest {
+    number: u64,
+    packet: Packet,
+}
+
+impl Flow {
+    /// A flow at its start.
+    pub fn new(controller: Box<dyn Controller>) -> Self {
+        Self {
+            controller,
+            round_trips: RoundTrips::new(),
+            packets: VecDeque::new(),
+            first: 0,
+            in_flight: 0,
+            totals: Totals::default(),
+            delivered_at: None,
+            flight_began: None,
+            app_limited_until: None,
+            delivery: Windowed::new(DELIVERY_WINDOW),
+            doubtful: VecDeque::new(),
+            marked_at: None,
+            acked: Vec::new(),
+        }
+    }
+
+    /// Packet `number` of `bytes` left at `now`. Numbers that were left out count
+    /// for nothing; one not above the last is ignored.
+    pub fn on_sent(&mut self, now: Instant, number: u64, bytes: u64) {
+        if self.packets.is_empty() {
+            self.first = self.first.max(number);
+        }
+        let next = self.first + self.packets.len() as u64;
+        if number < next {
+            return;
+        }
+        self.packets.extend((next..number).map(|_| None));
+        if self.in_flight == 0 {
+            // Nothing was on the way: the time since then is nobody's.
+            self.flight_began = Some(now);
+            self.delivered_at = Some(now);
+        }
+        self.in_flight += bytes;
+        self.totals.sent += bytes;
+        self.packets.push_back(Some(Packet {
+            sent: now,
+            bytes,
+            delivered: self.totals.delivered,
+            delivered_at: self.delivered_at.unwrap_or(now),
+            flight_began: self.flight_began.unwrap_or(now),
+            lost: self.totals.lost,
+            app_limited: self.app_limited_until.is_some(),
+        }));
+        self.controller.on_sent(now, bytes, self.in_flight);
+    }
+
+    /// The application has nothing to send although window and pacing allow it.
+    pub fn on_app_limited(&mut self) {
+        let until = self.totals.delivered + self.in_flight;
+        self.app_limited_until = Some(until.max(1));
+    }
+
+    /// These packets arrived, as an acknowledgement that came at `now` says; in any
+    /// order, also such as it said before. `peer_delay`: what the peer waited before
+    /// it sent it, taken off the round trip as far as that stays above the least.
+    pub fn on_acked(
+        &mut self,
+        now: Instant,
+        numbers: impl IntoIterator<Item = u64>,
+        peer_delay: Duration,
+    ) {
+        let in_flight_before = self.in_flight;
+        let mut newest: Option<Newest> = None;
+        let mut late = false;
+        self.acked.clear();
+        for number in numbers {
+            if let Some(packet) = self.settle(number) {
+                self.totals.delivered += packet.bytes;
+                self.acked.push(Acked {
+                    sent: packet.sent,
+                    bytes: packet.bytes,
+                    delivered_before: packet.delivered,
+                });
+                if newest.is_none_or(|newest| newest.number < number) {
+                    newest = Some(Newest { number, packet });
+                }
+            } else if let Some(place) = self.doubtful.iter().position(|it| *it == number) {
+                self.doubtful.remove(place);
+                late = true;
+            }
+        }
+        if late && self.doubtful.is_empty() {
+            self.controller.on_spurious_loss(now);
+        }
+        let Some(Newest { packet, .. }) = newest else {
+            return;
+        };
+        self.acked.sort_unstable_by_key(|acked| acked.sent);
+        self.delivered_at = Some(now);
+        self.flight_began = Some(packet.sent);
+        let until = self.app_limited_until;
+        if until.is_some_and(|until| self.totals.delivered > until) {
+            self.app_limited_until = None;
+        }
+        let rtt = now.saturating_duration_since(packet.sent);
+        let least = self.round_trips.least().unwrap_or(Duration::ZERO);
+        let rtt = rtt.saturating_sub(peer_delay).max(least.min(rtt));
+        self.round_trips.record(rtt, now);
+        let rate = self.sample(&packet, now);
+        let bytes = self.acked.iter().map(|acked| acked.bytes).sum();
+        self.controller.on_ack(&Ack {
+            now,
+            packets: &self.acked,
+            bytes,
+            in_flight: self.in_flight,
+            in_flight_before,
+            rtt: Some(rtt),
+            round_trips: &self.round_trips,
+            rate,
+        });
+    }
+
+    /// What the delivery of `packet` shows of the path (draft-cheng §3.3).
+    fn sample(&mut self, packet: &Packet, now: Instant) -> RateSample {
+        let sending = packet.sent.saturating_duration_since(packet.flight_began);
+        let acknowledging = now.saturating_duration_since(packet.delivered_at);
+        let rate = RateSample {
+            delivered: self.totals.delivered - packet.delivered,
+            interval: sending.max(acknowledging),
+            app_limited: packet.app_limited,
+            delivered_total: self.totals.delivered,
+            delivered_before: packet.delivered,
+            lost_total: self.totals.lost,
+            lost_before: packet.lost,
+        };
+        let least = self.round_trips.least().unwrap_or(Duration::ZERO);
+        if let Some(found) = rate.bytes_per_second(least)
+            && (!rate.app_limited || self.delivery.get().is_none_or(|known| found > known))
+        {
+            self.delivery.record(found, now);
+        }
+        rate
+    }
+
+    /// These packets are lost, the transport has found. `persistent`: nothing came
+    /// through for as long as RFC 9002 §7.6 says.
+    pub fn on_lost(
+        &mut self,
+        now: Instant,
+        numbers: impl IntoIterator<Item = u64>,
+        persistent: bool,
+    ) {
+        let mut bytes = 0;
+        let mut newest_sent = None;
+        let mut found = Vec::new();
+        for number in numbers {
+            if let Some(packet) = self.settle(number) {
+                bytes += packet.bytes;
+                newest_sent = newest_sent.max(Some(packet.sent));
+                found.push(number);
+            }
+        }
+        let Some(newest_sent) = newest_sent else {
+            return;
+        };
+        self.totals.lost += bytes;
+        self.doubtful.extend(found);
+        while self.doubtful.len() > LOST_KEPT {
+            self.doubtful.pop_front();
+        }
+        self.controller.on_loss(&Loss {
+            now,
+            newest_sent,
+            bytes,
+            in_flight: self.in_flight,
+            persistent,
+            delivered_total: self.totals.delivered,
+            lost_total: self.totals.lost,
+        });
+    }
+
+    /// These packets will not be heard of again and are no loss: their keys are
+    /// gone, or the path they were on is.
+    pub fn on_discarded(&mut self, numbers: impl IntoIterator<Item = u64>) {
+        for number in numbers {
+            self.settle(number);
+        }
+    }
+
+    /// Packets arrived with the mark of congestion (ECN-CE).
+    pub fn on_marked(&mut self, now: Instant) {
+        let round_trip = self.round_trips.smoothed().unwrap_or(FIRST_ROUND_TRIP);
+        let soon = |at: Instant| now.saturating_duration_since(at) < round_trip;
+        if !self.marked_at.is_some_and(soon) {
+            self.marked_at = Some(now);
+            self.controller.on_marked(now, self.in_flight);
+        }
+    }
+
+    /// The path takes datagrams of `bytes` now.
+    pub fn on_mtu(&mut self, bytes: u64) {
+        self.controller.on_mtu(bytes);
+    }
+
+    /// Takes a packet out of what is in flight, once.
+    fn settle(&mut self, number: u64) -> Option<Packet> {
+        let place = usize::try_from(number.checked_sub(self.first)?).ok()?;
+        let packet = self.packets.get_mut(place)?.take()?;
+        self.in_flight -= packet.bytes;
+        while let Some(None) = self.packets.front() {
+            self.packets.pop_front();
+            self.first += 1;
+        }
+        Some(packet)
+    }
+
+    /// Bytes that may still leave now.
+    pub fn allowance(&self) -> u64 {
+        self.controller.window().saturating_sub(self.in_flight)
+    }
+
+    /// Bytes on their way.
+    pub const fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+
+    /// How fast packets should leave; `None` while nobody knows a round trip.
+    pub fn pacing_rate(&self) -> Option<Bitrate> {
+        self.controller.pacing_rate()
+    }
+
+    /// What the path is believed to carry for long, for an encoder to follow: what
+    /// the controller says, else the best that was measured in the last three
+    /// seconds. `None` before any measurement.
+    pub fn deliverable_rate(&self) -> Option<Bitrate> {
+        let measured = || self.delivery.get().map(bitrate);
+        self.controller.deliverable_rate().or_else(measured)
+    }
+
+    /// The round trips so far.
+    pub const fn round_trips(&self) -> &RoundTrips {
+        &self.round_trips
+    }
+
+    /// What became of the packets so far.
+    pub const fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    /// Who decides.
+    pub fn controller(&self) -> &dyn Controller {
+        &*self.controller
+    }
+}
+
+/// A rate from bytes a second.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "rates are positive and far below 2^52"
+)]
+pub(crate) fn bitrate(bytes_per_second: f64) -> Bitrate {
+    Bitrate::from_bps((bytes_per_second * 8.0) as u64)
+}

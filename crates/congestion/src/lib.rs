@@ -1,0 +1,40 @@
+//! Congestion control without a transport.
+//!
+//! ```text
+//! transport ── sent, acked, lost, spurious, marked ──► Flow ── Ack, Loss ──► Controller
+//!           ◄─ window, pacing rate, deliverable rate ──┘ numbers, RTT,        Cubic, Bbr,
+//!                                                        delivery rate        Copa, Glide
+//! ```
+//!
+//! A [`Flow`] keeps what every algorithm needs and every transport would count
+//! again: when each packet left, what had been delivered by then, the round trips,
+//! and the delivery rate (draft-cheng-iccrg-delivery-rate-estimation-02). What it
+//! finds goes to one [`Controller`], which only decides. QUIC, SCTP and WebRTC
+//! egress differ in how they number packets and learn of losses, not in this.
+//!
+//! No clock, no randomness: the same events give the same decisions.
+
+#![cfg_attr(
+    test,
+    expect(
+        clippy::disallowed_methods,
+        reason = "a test may anchor virtual time anywhere"
+    )
+)]
+
+mod controller;
+mod copa;
+mod cubic;
+mod filter;
+mod flow;
+mod hystart;
+mod rtt;
+
+#[cfg(test)]
+mod bottleneck;
+
+pub use controller::{Ack, Acked, Algorithm, Controller, Loss, RateSample, UnknownAlgorithm};
+pub use copa::Copa;
+pub use cubic::Cubic;
+pub use flow::{Flow, Totals};
+pub use rtt::RoundTrips;
