@@ -227,6 +227,12 @@ pub enum WarningReason {
     /// Pictures before the first keyframe.
     #[error("{0} pictures before the first keyframe are skipped")]
     BeforeKeyframe(u64),
+    /// The times that pictures say go back, or far ahead.
+    #[error("the times of the pictures jump here; they are played on without a gap")]
+    TimeJump,
+    /// A picture that would have to be shown before one that was already.
+    #[error("a picture has no time of its own between its neighbours, and is left out")]
+    PictureOutOfTime,
     /// A slice that names a parameter set the file has not given.
     #[error("a picture needs a parameter set that the file has not given; it will not decode")]
     MissingParameterSet,

@@ -5,6 +5,7 @@ use std::path::Path;
 use crate::dv::Dv;
 use crate::error::{Fault, Warnings};
 use crate::frames::{Frames, Syntax};
+use crate::mpeg4_visual::Mpeg4Visual;
 use crate::reader::Reader;
 use crate::sound::Sound;
 use crate::transport::Transport;
@@ -34,6 +35,8 @@ pub enum Format {
     Wav,
     /// Raw DV of 25 Mbit/s.
     Dv,
+    /// Bare MPEG-4 visual.
+    Mpeg4Visual,
 }
 
 /// Extensions, in lower case, and what they promise.
@@ -59,6 +62,8 @@ const EXTENSIONS: &[(&str, Format)] = &[
     ("wav", Format::Wav),
     ("dv", Format::Dv),
     ("dif", Format::Dv),
+    ("m4e", Format::Mpeg4Visual),
+    ("mp4v", Format::Mpeg4Visual),
 ];
 
 impl Format {
@@ -73,7 +78,10 @@ impl Format {
 
     /// Whether files of this format usually have pictures.
     pub const fn has_pictures(self) -> bool {
-        matches!(self, Self::H264 | Self::MpegTs | Self::Dv)
+        matches!(
+            self,
+            Self::H264 | Self::MpegTs | Self::Dv | Self::Mpeg4Visual
+        )
     }
 
     /// Every extension that is known, in lower case.
@@ -98,6 +106,7 @@ impl Format {
             Self::MpegAudio => Box::new(Frames::open(Syntax::MpegAudio, data, warnings)?),
             Self::Wav => Box::new(Wav::open(data, warnings)?),
             Self::Dv => Box::new(Dv::open(data, warnings)?),
+            Self::Mpeg4Visual => Box::new(Mpeg4Visual::open(data, warnings)?),
         })
     }
 }

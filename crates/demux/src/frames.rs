@@ -418,7 +418,12 @@ impl<'w> Indexer<'w> {
         let at_end = end == self.range.end || behind > 0 && end > self.range.end;
         // Anything ends with what looks like a frame whose header is one byte.
         let weak = self.syntax.head_bytes() == 1;
-        Ok(behind >= self.syntax.witnesses() || at_end && !weak)
+        // Less is asked of a frame that lies where the first one must.
+        let needed = match at == self.range.start {
+            true => 1,
+            false => self.syntax.witnesses(),
+        };
+        Ok(behind >= needed || at_end && !weak)
     }
 
     /// How many frames of its form follow without a gap, counted up to the witnesses.

@@ -27,6 +27,7 @@ mod error;
 mod format;
 mod frame_rate;
 mod frames;
+mod mpeg4_visual;
 mod mpeg_audio;
 mod opus;
 mod page;

@@ -1,6 +1,10 @@
+mod dv;
 mod files;
+mod frames;
 mod loops;
+mod mpeg4;
 mod pictures;
+mod samples;
 mod shipped_clip;
 mod sounds;
 
@@ -52,6 +56,63 @@ fn video(bytes: &[u8], options: &Options) -> Result<Source, Error> {
 
 fn audio(bytes: &[u8], options: &Options) -> Result<Source, Error> {
     Source::new(vec![input(Kind::Audio, bytes)], options)
+}
+
+/// A source of one file in memory.
+fn opened(format: Format, bytes: &[u8], options: &Options) -> Result<Source, Error> {
+    let input = Input {
+        name: PathBuf::from("file"),
+        format,
+        data: Box::new(Cursor::new(Bytes::copy_from_slice(bytes))),
+    };
+    Source::new(vec![input], options)
+}
+
+/// Cuts and damages a file, and sees that it fails with a reason, or plays with
+/// times that rise, once, looped, and behind a seek.
+fn play_damaged(
+    format: Format,
+    bytes: &[u8],
+    cut: usize,
+    damage: &[(usize, u8)],
+) -> Result<(), TestCaseError> {
+    let mut bytes = bytes.to_vec();
+    for &(at, with) in damage {
+        if let Some(byte) = bytes.get_mut(at) {
+            *byte = with;
+        }
+    }
+    bytes.truncate(cut);
+    for once in [true, false] {
+        let options = Options { fps: None, once };
+        let mut source = match opened(format, &bytes, &options) {
+            Ok(source) => source,
+            Err(error) => {
+                prop_assert!(!error.to_string().is_empty());
+                return Ok(());
+            }
+        };
+        let middle = source.duration() / 2;
+        for seek in [None, Some(MediaTime::ZERO + middle)] {
+            if let Some(time) = seek {
+                source.seek(time).expect("memory can be read");
+            }
+            let mut last = None::<Frame>;
+            for frame in take(&mut source, 200) {
+                prop_assert!(!frame.data.is_empty() && !frame.duration.is_zero());
+                prop_assert!(frame.time >= MediaTime::ZERO);
+                prop_assert!(frame.decode_time <= frame.time);
+                if let Some(last) = last {
+                    prop_assert!(last.decode_time <= frame.decode_time);
+                    let sound = source.tracks()[0].kind() == Kind::Audio;
+                    prop_assert!(!sound || last.time < frame.time);
+                }
+                last = Some(frame);
+            }
+            prop_assert!(last.is_some());
+        }
+    }
+    Ok(())
 }
 
 fn both(video: &[u8], audio: &[u8], options: &Options) -> Source {

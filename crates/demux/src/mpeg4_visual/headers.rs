@@ -1,0 +1,219 @@
+//! The fields of MPEG-4 visual's headers that say what pictures there are and when
+//! they are shown (ISO/IEC 14496-2 §6.2.3 to §6.2.5).
+
+use crate::error::Reason;
+
+/// Start codes: the byte behind `00 00 01` (table 6-3).
+pub(super) mod code {
+    pub(crate) const VIDEO_OBJECT_LAST: u8 = 0x1f;
+    pub(crate) const LAYER: u8 = 0x20;
+    pub(crate) const LAYER_LAST: u8 = 0x2f;
+    pub(crate) const SEQUENCE: u8 = 0xb0;
+    pub(crate) const GROUP: u8 = 0xb3;
+    pub(crate) const VISUAL_OBJECT: u8 = 0xb5;
+    pub(crate) const PICTURE: u8 = 0xb6;
+}
+
+/// A video object layer: what all pictures have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Layer {
+    /// Ticks per second of the pictures' times, above zero.
+    pub(super) resolution: u16,
+    /// Ticks of each picture, if they all last as long.
+    pub(super) fixed: Option<u16>,
+    pub(super) width: u32,
+    pub(super) height: u32,
+}
+
+/// How a picture is coded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// By itself.
+    Intra,
+    /// From those before, sprites among them.
+    Predicted,
+    /// From one before and one behind, and is needed by none.
+    Bidirectional,
+}
+
+/// The start of a video object plane, which is a picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Picture {
+    pub(super) kind: Kind,
+    /// Whole seconds since those that the pictures before came to.
+    pub(super) seconds: u16,
+    /// Ticks into the second.
+    pub(super) ticks: u16,
+    /// Anything follows; the picture before is shown on if not.
+    pub(super) coded: bool,
+}
+
+/// The bits of a header's first bytes.
+struct Bits<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Bits<'_> {
+    fn bit(&mut self) -> Option<bool> {
+        let byte = self.bytes.get(self.at / 8)?;
+        let bit = byte >> (7 - self.at % 8) & 1 == 1;
+        self.at += 1;
+        Some(bit)
+    }
+
+    /// At most 16 bits.
+    fn take(&mut self, count: u32) -> Option<u16> {
+        (0..count).try_fold(0, |sum, _| Some(sum << 1 | u16::from(self.bit()?)))
+    }
+
+    fn skip(&mut self, count: usize) {
+        self.at += count;
+    }
+
+    /// A bit that is always one, so that no start code comes about.
+    fn marker(&mut self) -> Option<()> {
+        self.bit()?.then_some(())
+    }
+}
+
+impl Layer {
+    /// `bytes`: from behind the start code.
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self, Reason> {
+        const DAMAGED: Reason = Reason::Damaged("the video object layer header makes no sense");
+        const SHAPE: Reason = Reason::Refused {
+            found: "MPEG-4 visual whose pictures are no rectangles",
+            instead: "encode it anew (ffmpeg: -c:v mpeg4)",
+        };
+        let (layer, shape) = Self::fields(&mut Bits { bytes, at: 0 }).ok_or(DAMAGED)?;
+        match (shape, layer) {
+            (0, Some(layer)) if layer.resolution > 0 && layer.width > 0 && layer.height > 0 => {
+                Ok(layer)
+            }
+            (0, _) => Err(DAMAGED),
+            _ => Err(SHAPE),
+        }
+    }
+
+    fn fields(bits: &mut Bits<'_>) -> Option<(Option<Self>, u16)> {
+        const OWN_ASPECT_RATIO: u16 = 15;
+        // Random access, type of the object.
+        bits.skip(9);
+        if bits.bit()? {
+            bits.skip(7);
+        }
+        if bits.take(4)? == OWN_ASPECT_RATIO {
+            bits.skip(16);
+        }
+        if bits.bit()? {
+            // Chroma format and low delay; then the decoder's buffer.
+            bits.skip(3);
+            if bits.bit()? {
+                bits.skip(79);
+            }
+        }
+        let shape = bits.take(2)?;
+        if shape != 0 {
+            return Some((None, shape));
+        }
+        bits.marker()?;
+        let resolution = bits.take(16)?;
+        bits.marker()?;
+        let fixed = match bits.bit()? {
+            true => Some(bits.take(tick_bits(resolution))?).filter(|&ticks| ticks > 0),
+            false => None,
+        };
+        bits.marker()?;
+        let width = bits.take(13)?.into();
+        bits.marker()?;
+        let height = bits.take(13)?.into();
+        let layer = Self {
+            resolution,
+            fixed,
+            width,
+            height,
+        };
+        Some((Some(layer), shape))
+    }
+}
+
+impl Picture {
+    /// `bytes`: from behind the start code. `None` if the header breaks off.
+    pub(super) fn parse(bytes: &[u8], layer: &Layer) -> Option<Self> {
+        let mut bits = Bits { bytes, at: 0 };
+        let kind = match bits.take(2)? {
+            0 => Kind::Intra,
+            2 => Kind::Bidirectional,
+            _ => Kind::Predicted,
+        };
+        let mut seconds = 0;
+        while bits.bit()? {
+            seconds += 1;
+        }
+        bits.marker()?;
+        let ticks = bits.take(tick_bits(layer.resolution))?;
+        bits.marker()?;
+        let coded = bits.bit()?;
+        Some(Self {
+            kind,
+            seconds,
+            ticks,
+            coded,
+        })
+    }
+}
+
+/// The seconds of a group's time code; `bytes` from behind the start code.
+pub(super) fn group_seconds(bytes: &[u8]) -> Option<u32> {
+    let mut bits = Bits { bytes, at: 0 };
+    let (hours, minutes) = (bits.take(5)?, bits.take(6)?);
+    bits.marker()?;
+    let seconds = bits.take(6)?;
+    Some((u32::from(hours) * 60 + u32::from(minutes)) * 60 + u32::from(seconds))
+}
+
+/// Bits that count up to below `resolution`, at least one.
+fn tick_bits(resolution: u16) -> u32 {
+    (u16::BITS - resolution.saturating_sub(1).leading_zeros()).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_take_as_many_bits_as_their_second_needs() {
+        let bits = [1, 2, 3, 25, 32, 33, 30_000, u16::MAX].map(tick_bits);
+        assert_eq!(bits, [1, 1, 2, 5, 5, 6, 15, 16]);
+    }
+
+    #[test]
+    fn layers_of_ffmpeg_are_read() {
+        let parse = |bytes: &[u8]| {
+            let layer = Layer::parse(bytes).expect("a layer");
+            (layer.resolution, layer.fixed, layer.width, layer.height)
+        };
+        let simple = [0x00, 0xc4, 0x8d, 0x88, 0x00, 0xcd, 0x02, 0x04, 0x06, 0x14];
+        assert_eq!(parse(&simple), (25, None, 64, 48));
+        let advanced = [
+            0x08, 0xd4, 0x8d, 0x0b, 0xa9, 0x85, 0x02, 0x04, 0x06, 0x14, 0x10,
+        ];
+        assert_eq!(parse(&advanced), (30_000, None, 64, 48));
+        assert!(matches!(
+            Layer::parse(&simple[..8]),
+            Err(Reason::Damaged(_))
+        ));
+        let mut shaped = simple;
+        shaped[3] |= 0x10;
+        assert!(matches!(Layer::parse(&shaped), Err(Reason::Refused { .. })));
+    }
+
+    #[test]
+    fn time_codes_count_seconds() {
+        // 1:02:03, a marker between minutes and seconds.
+        let bits = 1u32 << 27 | 2 << 21 | 1 << 20 | 3 << 14;
+        assert_eq!(group_seconds(&bits.to_be_bytes()), Some(3723));
+        let unmarked = bits & !(1 << 20);
+        assert_eq!(group_seconds(&unmarked.to_be_bytes()), None);
+    }
+}

@@ -1,0 +1,194 @@
+//! When MPEG-4 pictures are shown.
+//!
+//! A picture says the tick within a second, and by how many seconds it is beyond
+//! the picture before that others depend on (ISO/IEC 14496-2 §6.3.5,
+//! `modulo_time_base`). Groups may set the seconds anew; streams that were cut or
+//! joined do so wrongly, so a jump is taken for what lies between pictures usually.
+
+use super::headers::{Kind, Layer, Picture};
+
+/// Seconds between two pictures that are still believed.
+const GAP_SECONDS_MAX: i64 = 10;
+
+/// Pictures a second, where a stream says nothing.
+const RATE_ASSUMED: i64 = 25;
+
+/// Puts pictures on a timeline that begins with zero.
+pub(super) struct Timeline {
+    resolution: i64,
+    /// Seconds of the last picture that others depend on, and of the one before.
+    seconds: (i64, i64),
+    /// What is added to what pictures say.
+    shift: i64,
+    /// The last picture that others depend on.
+    anchor: Option<i64>,
+    /// Between the last two of those.
+    anchor_gap: i64,
+    /// The last picture that was shown for certain.
+    shown: Option<i64>,
+    gap: Gap,
+}
+
+/// How long pictures are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Gap {
+    Unknown,
+    /// All the same.
+    Steady(i64),
+    /// The last of several.
+    Varying(i64),
+}
+
+/// Where a picture lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Its tick, which no other picture has.
+    At(i64),
+    /// Likewise, but it says something else.
+    Mended(i64),
+    /// There is no time for it, and it is needed by none.
+    Nowhere,
+}
+
+impl Timeline {
+    pub(super) fn new(layer: &Layer) -> Self {
+        let resolution = i64::from(layer.resolution);
+        let usual = layer.fixed.map(i64::from);
+        Self {
+            resolution,
+            seconds: (0, 0),
+            shift: 0,
+            anchor: None,
+            anchor_gap: usual.unwrap_or((resolution / RATE_ASSUMED).max(1)),
+            shown: None,
+            gap: usual.map_or(Gap::Unknown, Gap::Steady),
+        }
+    }
+
+    /// The time code of a group, in seconds.
+    pub(super) fn group(&mut self, seconds: u32) {
+        self.seconds.0 = seconds.into();
+    }
+
+    /// The next picture in the order of decoding.
+    pub(super) fn place(&mut self, picture: &Picture) -> Place {
+        let ticks = |seconds: i64| {
+            (seconds + i64::from(picture.seconds)) * self.resolution + i64::from(picture.ticks)
+        };
+        if picture.kind == Kind::Bidirectional {
+            return self.place_between(ticks(self.seconds.1) + self.shift);
+        }
+        let said = ticks(self.seconds.0);
+        self.seconds = (self.seconds.0 + i64::from(picture.seconds), self.seconds.0);
+        let Some(before) = self.anchor else {
+            self.shift = -said;
+            self.anchor = Some(0);
+            return Place::At(0);
+        };
+        let time = said + self.shift;
+        let place = if time > before && time - before <= GAP_SECONDS_MAX * self.resolution {
+            self.anchor_gap = time - before;
+            Place::At(time)
+        } else if !picture.coded {
+            return Place::Nowhere;
+        } else {
+            self.shift += before + self.anchor_gap - time;
+            Place::Mended(before + self.anchor_gap)
+        };
+        // What the one before had to wait for is here.
+        self.show(before);
+        self.anchor = Some(before + self.anchor_gap);
+        place
+    }
+
+    fn place_between(&mut self, time: i64) -> Place {
+        match (self.shown, self.anchor) {
+            (Some(shown), Some(anchor)) if shown < time && time < anchor => {
+                self.show(time);
+                Place::At(time)
+            }
+            _ => Place::Nowhere,
+        }
+    }
+
+    fn show(&mut self, time: i64) {
+        if let Some(shown) = self.shown {
+            let gap = time - shown;
+            self.gap = match self.gap {
+                Gap::Unknown => Gap::Steady(gap),
+                Gap::Steady(steady) if steady == gap => self.gap,
+                Gap::Steady(_) | Gap::Varying(_) => Gap::Varying(gap),
+            };
+        }
+        self.shown = Some(time);
+    }
+
+    /// Ticks of all pictures, the last one's own among them, and of each picture if
+    /// all are shown as long.
+    pub(super) fn end(mut self) -> (i64, Option<i64>) {
+        let last = self.anchor.unwrap_or(0);
+        self.show(last);
+        match self.gap {
+            Gap::Unknown => (last + self.anchor_gap, None),
+            Gap::Steady(gap) => (last + gap, Some(gap)),
+            Gap::Varying(gap) => (last + gap, None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LAYER: Layer = Layer {
+        resolution: 25,
+        fixed: None,
+        width: 16,
+        height: 16,
+    };
+
+    fn picture(kind: Kind, seconds: u16, ticks: u16) -> Picture {
+        Picture {
+            kind,
+            seconds,
+            ticks,
+            coded: true,
+        }
+    }
+
+    #[test]
+    fn pictures_between_two_count_from_the_first_of_them() {
+        use Kind::{Bidirectional as B, Intra as I, Predicted as P};
+        let mut line = Timeline::new(&LAYER);
+        line.group(7);
+        let mut place = |kind, seconds, ticks| line.place(&picture(kind, seconds, ticks));
+        assert_eq!(place(I, 0, 22), Place::At(0));
+        assert_eq!(place(P, 1, 0), Place::At(3), "the next second");
+        assert_eq!(place(B, 0, 23), Place::At(1));
+        assert_eq!(place(B, 0, 24), Place::At(2));
+        assert_eq!(place(P, 0, 3), Place::At(6));
+        assert_eq!(place(B, 0, 1), Place::At(4));
+        assert_eq!(place(B, 0, 1), Place::Nowhere, "the time of another");
+        assert_eq!(place(B, 0, 3), Place::Nowhere, "not between them");
+        assert_eq!(place(B, 0, 2), Place::At(5));
+        assert_eq!(line.end(), (7, Some(1)));
+    }
+
+    #[test]
+    fn jumps_are_mended() {
+        let mut line = Timeline::new(&LAYER);
+        let mut place = |seconds, ticks| line.place(&picture(Kind::Predicted, seconds, ticks));
+        assert_eq!(place(0, 0), Place::At(0));
+        assert_eq!(place(0, 2), Place::At(2));
+        assert_eq!(place(0, 1), Place::Mended(4), "back");
+        assert_eq!(place(0, 3), Place::At(6));
+        assert_eq!(place(60, 3), Place::Mended(8), "far ahead");
+        assert_eq!(place(0, 5), Place::At(10));
+        let empty = Picture {
+            coded: false,
+            ..picture(Kind::Predicted, 0, 5)
+        };
+        assert_eq!(line.place(&empty), Place::Nowhere);
+        assert_eq!(line.end(), (12, Some(2)));
+    }
+}
