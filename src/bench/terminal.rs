@@ -149,6 +149,9 @@ impl Watcher for Terminal {
 
     fn step(&mut self, step: &Step) {
         self.line(&self.style.step(step));
+        if let Some(beside) = self.style.beside(step) {
+            self.line(&beside);
+        }
     }
 
     fn floor(&mut self, viewers: usize, progress: Progress) {

@@ -10,6 +10,7 @@ use glassline_lab::ramp::Ramp;
 use glassline_lab::report::{Report, svg};
 use glassline_lab::run;
 use glassline_lab::threshold::Threshold;
+use glassline_lab::trouble::Trouble;
 
 use super::files::{self, Output};
 use super::interrupt;
@@ -47,6 +48,20 @@ pub(crate) struct Options {
     /// garbage.
     #[arg(long, default_value = "0%", value_name = "PERCENT", value_parser = quantity::percentage)]
     bad_clients: f64,
+    /// Watch each step again with so many clients beside it that stop reading after
+    /// 2 s, and tell how much later the others' frames come.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    stall: usize,
+    /// The same with clients that read at a rate, like 1:100kB/s (RTSP).
+    #[arg(long, value_name = "N:RATE", value_parser = slow_clients)]
+    slow: Option<(usize, u64)>,
+    /// The same with clients whose receive buffer is 4096 bytes (RTSP over TCP).
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    tiny_window: usize,
+    /// While viewers are watched, ask the RTSP server to describe the stream ten times
+    /// a second, and tell how long it takes.
+    #[arg(long)]
+    describe_probe: bool,
     /// How RTSP media travels [default: tcp].
     #[arg(long, value_enum, value_name = "tcp|udp", hide_possible_values = true)]
     transport: Option<Transport>,
@@ -143,7 +158,9 @@ pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
 /// Whose fault: what was asked for, or what was found.
 fn failure(error: run::Error) -> Failure {
     match error {
-        run::Error::Descriptors { .. } | run::Error::Server(_) => Failure::usage(error),
+        run::Error::Descriptors { .. } | run::Error::Server(_) | run::Error::Trouble(_) => {
+            Failure::usage(error)
+        }
         error => Failure::runtime(error),
     }
 }
@@ -178,11 +195,23 @@ impl Options {
             server: self.server_pid,
             verify: self.verify,
             bad_percent: self.bad_clients,
+            trouble: self.trouble(),
+            describe_probe: self.describe_probe,
             token: self.token.clone(),
             gro: self.gro,
             floor: self.floor.as_deref().map(floor_source),
             label: self.label.clone(),
         })
+    }
+
+    fn trouble(&self) -> Trouble {
+        let (slow, slow_bytes_per_second) = self.slow.unwrap_or_default();
+        Trouble {
+            stalled: self.stall,
+            slow,
+            slow_bytes_per_second,
+            tiny_window: self.tiny_window,
+        }
     }
 
     /// The other runs, read before the load: what is no report is found early.
@@ -244,6 +273,14 @@ impl Outputs {
         }
         Ok(())
     }
+}
+
+/// `1:100kB/s`.
+fn slow_clients(text: &str) -> Result<(usize, u64), String> {
+    let shape = "give how many clients read how fast, like 1:100kB/s";
+    let (count, rate) = text.split_once(':').ok_or(shape)?;
+    let count = count.trim().parse().map_err(|_| shape)?;
+    Ok((count, quantity::byte_rate(rate)?))
 }
 
 /// How long a step is watched.
@@ -314,7 +351,21 @@ mod tests {
             "100",
             "--server-pid",
             "7",
+            "--stall",
+            "2",
+            "--slow",
+            "3:100kB/s",
+            "--tiny-window",
+            "4",
+            "--describe-probe",
         ]);
+        let trouble = Trouble {
+            stalled: 2,
+            slow: 3,
+            slow_bytes_per_second: 100_000,
+            tiny_window: 4,
+        };
+        assert_eq!((plan.trouble, plan.describe_probe), (trouble, true));
         assert_eq!(plan.protocol(), "rtsp/udp");
         assert_eq!(plan.every, Duration::from_millis(1500));
         assert_eq!(plan.hold, Duration::from_secs(120));
@@ -330,7 +381,9 @@ mod tests {
 
     #[test]
     fn what_clap_refuses_says_why() {
-        let cases: [(&[&str], &str); 9] = [
+        let cases: [(&[&str], &str); 11] = [
+            (&[WHEP, "--slow", "100kB/s"], "like 1:100kB/s"),
+            (&[WHEP, "--slow", "1:100"], "like 100kB/s"),
             (&[], "URL"),
             (&[WHEP, "--ramp", "9:1:1"], "goes up"),
             (&[WHEP, "--every", "fast"], "a time like 5s"),

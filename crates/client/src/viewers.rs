@@ -54,12 +54,36 @@ pub enum Conduct {
     /// As it should.
     #[default]
     Good,
-    /// After a second it reads and sends nothing more, and keeps its sockets.
+    /// After two seconds it reads and sends nothing more, and keeps its sockets.
     Stall,
+    /// It reads no faster than this (RTSP only).
+    Slow {
+        /// Of connection and datagrams together.
+        bytes_per_second: u64,
+    },
+    /// Its receive window is a few kilobytes from the start (RTSP over TCP only).
+    TinyWindow,
     /// After a second or two its sockets close without a word.
     Vanish,
     /// It watches, and sends fifty pieces of nonsense a second.
     Garbage,
+}
+
+impl Conduct {
+    /// Bytes of receive buffer that it asks for before it connects by TCP; of those
+    /// that let data lie, so little that the server notices soon.
+    const fn receive_buffer(self) -> Option<usize> {
+        match self {
+            Self::Good | Self::Vanish | Self::Garbage => None,
+            Self::Stall | Self::Slow { .. } => Some(64 << 10),
+            Self::TinyWindow => Some(4096),
+        }
+    }
+
+    /// Whether another one comes for one that ended.
+    const fn is_replaced(self) -> bool {
+        matches!(self, Self::Stall | Self::Vanish | Self::Garbage)
+    }
 }
 
 /// One viewer to be.
@@ -69,7 +93,8 @@ pub struct Join {
     pub endpoint: Endpoint,
     /// What it does with the media.
     pub mode: Mode,
-    /// How it behaves. One that ends is replaced if it does not behave well.
+    /// How it behaves. One that stalls, vanishes or sends garbage is replaced when it
+    /// ended.
     pub conduct: Conduct,
 }
 
@@ -331,5 +356,7 @@ impl Drop for Pool {
 
 #[cfg(test)]
 mod test_server;
+#[cfg(test)]
+mod test_waiting;
 #[cfg(test)]
 mod tests;

@@ -7,6 +7,7 @@
 //!                  │  ◄─ meter: its processes, ours, the machine ◄── /proc ─┘
 //!                  ├─► csv::Row, table::Running   as it happens
 //!                  └─► Step ─► verdict ─► Report ─► JSON, SVG, table, thresholds
+//!      Trouble: who hinders others (`hol`)
 //!                      floor: what the same packets cost at least, here
 //! send::Experiment ─► every way to send in turn, loopback ─► send::Report
 //! ```
@@ -28,6 +29,7 @@ pub mod run;
 pub mod send;
 pub mod step;
 pub mod threshold;
+pub mod trouble;
 pub mod verdict;
 
 /// How often viewers under load look for datagrams: a server must not pay for

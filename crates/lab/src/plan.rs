@@ -10,6 +10,7 @@ use url::Url;
 
 use crate::meter;
 use crate::ramp::Ramp;
+use crate::trouble::Trouble;
 use crate::{RECEIVE_BUFFER_BYTES, run};
 
 /// A load test.
@@ -32,6 +33,10 @@ pub struct Plan {
     pub verify: usize,
     /// Clients that misbehave beside the viewers, per hundred of these.
     pub bad_percent: f64,
+    /// Clients that are added to each step once it was watched without them.
+    pub trouble: Trouble,
+    /// Ask the RTSP server to describe the stream ten times a second, too.
+    pub describe_probe: bool,
     /// Goes out as `Authorization: Bearer`.
     pub token: Option<String>,
     /// Let the kernel join datagrams on arrival, which flatters the sender.
@@ -57,6 +62,9 @@ pub type Warning = String;
 /// How long a server may take to accept a connection.
 const REACH_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Until a client has stalled and the server has noticed.
+const TROUBLE_MIN: Duration = Duration::from_secs(4);
+
 /// Descriptors beside those of viewers: requests under way, the floor, files.
 const DESCRIPTORS_BESIDE: usize = 128;
 
@@ -65,6 +73,7 @@ impl Plan {
     /// server's process, that its port is open. No load yet.
     pub fn check(&self) -> Result<Vec<Warning>, run::Error> {
         let mut warnings = Vec::new();
+        self.check_trouble()?;
         self.check_descriptors(&mut warnings)?;
         if let Some(id) = self.server {
             meter::Process::of(id)?;
@@ -96,6 +105,35 @@ impl Plan {
         (viewers as f64 * self.bad_percent / 100.0).round() as usize
     }
 
+    /// Whether the clients of [`Self::trouble`] can be a trouble over this protocol,
+    /// and in this time.
+    fn check_trouble(&self) -> Result<(), run::Error> {
+        let refuse = |text: String| Err(run::Error::Trouble(text));
+        let protocol = self.protocol();
+        if self.trouble.slow > 0 && !protocol.starts_with("rtsp/") {
+            return refuse(format!(
+                "--slow is for rtsp:// only: nobody waits for a reader of {protocol}"
+            ));
+        }
+        if self.trouble.tiny_window > 0 && protocol != "rtsp/tcp" {
+            return refuse(format!(
+                "--tiny-window is for RTSP over TCP only: {protocol} sends media by UDP, which has \
+                 no window"
+            ));
+        }
+        if self.describe_probe && !protocol.starts_with("rtsp/") {
+            return refuse("--describe-probe is for rtsp:// only".to_owned());
+        }
+        if !self.trouble.is_none() && self.every.min(self.hold) < TROUBLE_MIN {
+            return refuse(format!(
+                "clients stall after two seconds: watch each step for {} s at least (--every, \
+                 --hold)",
+                TROUBLE_MIN.as_secs()
+            ));
+        }
+        Ok(())
+    }
+
     fn check_descriptors(&self, warnings: &mut Vec<Warning>) -> Result<(), run::Error> {
         let limit = match glassline_net::raise_descriptor_limit() {
             Ok(limit) => usize::try_from(limit).unwrap_or(usize::MAX),
@@ -104,7 +142,8 @@ impl Plan {
                 return Ok(());
             }
         };
-        let viewers = self.ramp.end() + self.bad_clients(self.ramp.end());
+        let bad = self.bad_clients(self.ramp.end());
+        let viewers = self.ramp.end() + bad + self.trouble.count();
         let needed = viewers * self.descriptors_per_viewer() + DESCRIPTORS_BESIDE;
         if needed > limit {
             return Err(run::Error::Descriptors {
@@ -190,6 +229,8 @@ mod tests {
             server: None,
             verify: 5,
             bad_percent: 0.0,
+            trouble: Trouble::default(),
+            describe_probe: false,
             token: None,
             gro: false,
             floor: None,
@@ -252,6 +293,56 @@ mod tests {
             // A machine with a very high limit gets as far as the dead port.
             Err(run::Error::Unreachable { .. }) => {}
             other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn trouble_that_makes_no_sense_is_refused() {
+        let whep = plan("http://127.0.0.1:1/a/whep");
+        let rtsp = plan("rtsp://127.0.0.1:1/a");
+        let mut udp = rtsp.clone();
+        udp.endpoint = Endpoint::Rtsp {
+            url: rtsp.url().clone(),
+            transport: RtspTransport::Udp,
+        };
+        let long = |mut plan: Plan, trouble| {
+            plan.trouble = trouble;
+            (plan.every, plan.hold) = (TROUBLE_MIN, TROUBLE_MIN);
+            plan
+        };
+        let none = Trouble::default();
+        let slow = Trouble { slow: 1, ..none };
+        let tiny = Trouble {
+            tiny_window: 1,
+            ..none
+        };
+        let stalled = Trouble { stalled: 1, ..none };
+        let probed = Plan {
+            describe_probe: true,
+            ..whep.clone()
+        };
+        let short = Plan {
+            trouble: stalled,
+            ..rtsp.clone()
+        };
+        for (plan, wanted) in [
+            (long(whep.clone(), slow), "--slow is for rtsp://"),
+            (long(whep.clone(), tiny), "whep sends media by UDP"),
+            (long(udp.clone(), tiny), "rtsp/udp sends media by UDP"),
+            (probed, "--describe-probe"),
+            (short, "4 s at least"),
+        ] {
+            let error = plan.check().expect_err(wanted).to_string();
+            assert!(error.contains(wanted), "{error}");
+        }
+        for (plan, trouble) in [
+            (whep, stalled),
+            (udp.clone(), stalled),
+            (udp, slow),
+            (rtsp, tiny),
+        ] {
+            let fits = long(plan, trouble).check_trouble();
+            fits.expect("it makes sense");
         }
     }
 

@@ -107,6 +107,8 @@ mod tests {
     #[test]
     fn the_names_that_tools_read_stay() {
         let mut report = example("a", vec![step::example(25)]);
+        report.steps[0].hol = Some(crate::trouble::Hol::default());
+        report.steps[0].describe_ms = Some(step::Describe::default());
         report.steps[0].delay_ms = Some(step::Delay {
             p50: 1.0,
             p95: 2.0,
@@ -138,6 +140,7 @@ mod tests {
                 "connected",
                 "delay_ms",
                 "delivered_ratio",
+                "describe_ms",
                 "duration_s",
                 "failed",
                 "first_failure",
@@ -146,6 +149,7 @@ mod tests {
                 "gap_ms",
                 "generator_busiest_thread_percent",
                 "generator_cpu_percent",
+                "hol",
                 "join_ms",
                 "loss_ratio",
                 "machine_busiest_core_percent",
@@ -174,6 +178,28 @@ mod tests {
         assert_eq!(names(&step["join_ms"]), ["all", "max", "p50", "p95"]);
         assert_eq!(names(&step["gap_ms"]), ["max", "p99"]);
         assert_eq!(names(&step["delay_ms"]), ["p50", "p95", "p99"]);
+        assert_eq!(
+            names(&step["describe_ms"]),
+            ["answered", "failed", "max", "p50", "p99"]
+        );
+        assert_eq!(
+            names(&step["hol"]),
+            [
+                "baseline_gap_ms",
+                "delivered_ratio",
+                "duration_s",
+                "extra_gap_ms",
+                "failed",
+                "gap_ms",
+                "loss_ratio",
+                "slow",
+                "slow_bytes_per_second",
+                "stalled",
+                "tiny_window",
+                "trouble_ended",
+            ]
+        );
+        assert_eq!(names(&step["hol"]["extra_gap_ms"]), ["max", "p99"]);
         assert_eq!(step["bottleneck"], "none");
         assert_eq!(
             names(&json["floor"]),

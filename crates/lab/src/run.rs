@@ -16,16 +16,19 @@ use crate::plan::{FloorSource, Plan};
 use crate::quantile;
 use crate::report::{Baseline, Report, csv, table};
 use crate::step::{self, Join, Step};
+use crate::trouble::{self, Hol};
 use crate::verdict;
 
 mod clocks;
 mod crowd;
+mod describe;
 mod mark;
 mod sampler;
 mod stages;
 
 use clocks::Clocks;
 use crowd::{Crowd, Joined};
+use describe::Probe;
 use sampler::Sampler;
 use stages::Stages;
 
@@ -81,6 +84,9 @@ pub enum Error {
         /// What the system said.
         reason: String,
     },
+    /// Clients that would be no trouble.
+    #[error("{0}")]
+    Trouble(String),
     /// The server's process.
     #[error("--server-pid: {0}")]
     Server(#[from] meter::Error),
@@ -300,7 +306,12 @@ impl<'a> Ramping<'a> {
         let begin = self.crowd.mark(mark::EDGE_READINGS);
         let clocks_before = self.clocks.look();
         self.sampler.begin_window(&self.crowd, &begin);
+        let probe = self
+            .plan
+            .describe_probe
+            .then(|| Probe::start(self.plan.url()));
         self.wait(watched, "measuring");
+        let describe = probe.map(Probe::finish);
         let end = self.crowd.mark(mark::EDGE_READINGS);
         let clocks_after = self.clocks.look();
         let took = clocks_after.at - clocks_before.at;
@@ -320,6 +331,7 @@ impl<'a> Ramping<'a> {
         };
         step.gap_ms = gaps;
         step.delay_ms = delays;
+        step.describe_ms = describe;
         let first = self.steps.first().unwrap_or(&step).delivered_ratio;
         step.rtp_clock_ratio = step::rtp_clock_ratio(first);
         self.judge(&mut step, &used);
@@ -327,9 +339,37 @@ impl<'a> Ramping<'a> {
             self.shape = Some(account.shape());
         }
         self.note_end(&step, &joined);
+        if !self.plan.trouble.is_none() && !self.is_stopped() {
+            step.hol = self.hinder(watched, &step);
+        }
         self.watcher.step(&step);
         self.steps.push(step);
         Ok(())
+    }
+
+    /// Watches the viewers of `step` for as long again with clients that do not read.
+    fn hinder(&mut self, watched: Duration, step: &Step) -> Option<Hol> {
+        let begin = self.crowd.mark(mark::EDGE_READINGS);
+        self.sampler.begin_window(&self.crowd, &begin);
+        let troubles = self.crowd.join_trouble();
+        self.wait(watched, "hindered");
+        let end = self.crowd.mark(mark::EDGE_READINGS);
+        let (gap_ms, _) = self.sampler.end_window(&self.crowd);
+        let trouble_ended = self.crowd.leave_trouble(&troubles);
+        let account = end.since(&begin);
+        let clock = step.rtp_clock_ratio.max(1.0);
+        // Interrupted: that is no comparison.
+        (!self.is_stopped()).then(|| Hol {
+            trouble: self.plan.trouble,
+            trouble_ended,
+            duration_s: account.seconds,
+            baseline_gap_ms: step.gap_ms,
+            gap_ms,
+            extra_gap_ms: trouble::extra(step.gap_ms, gap_ms),
+            delivered_ratio: account.delivered_ratio().unwrap_or(0.0) / clock,
+            loss_ratio: account.loss_ratio().unwrap_or(0.0),
+            failed: account.failed.saturating_sub(step.failed),
+        })
     }
 
     fn judge(&self, step: &mut Step, used: &clocks::Used) {
@@ -415,7 +455,12 @@ impl<'a> Ramping<'a> {
 
     fn progress(&self) -> Progress {
         let elapsed = self.began.elapsed();
-        let each = self.plan.every + SETTLE + JOIN_GUESS;
+        let again = if self.plan.trouble.is_none() {
+            Duration::ZERO
+        } else {
+            self.plan.every
+        };
+        let each = self.plan.every + again + SETTLE + JOIN_GUESS;
         let whole = each * u32::try_from(self.steps_planned).unwrap_or(u32::MAX)
             + self.plan.hold.saturating_sub(self.plan.every)
             + if self.plan.server.is_some() {

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::trouble::Hol;
 use crate::verdict::Bottleneck;
 
 /// One step: so many viewers, watched for a while.
@@ -54,6 +55,10 @@ pub struct Step {
     pub join_ms: Join,
     /// Times between frames.
     pub gap_ms: Gap,
+    /// The same viewers with clients beside them that do not read as they should.
+    pub hol: Option<Hol>,
+    /// Answers to DESCRIBE while the viewers were watched.
+    pub describe_ms: Option<Describe>,
     /// From capture to arrival, where the sender reports tell the capture time.
     pub delay_ms: Option<Delay>,
     /// The server's own stages, where it is a Glassline that tells.
@@ -142,6 +147,23 @@ pub struct Gap {
     pub max: Option<f64>,
 }
 
+/// From connecting until the whole description was there, by a client that asks ten
+/// times a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Describe {
+    /// Answered with success.
+    pub answered: usize,
+    /// Refused, or not answered within five seconds.
+    pub failed: usize,
+    /// Half took no longer; `None` where none was answered.
+    pub p50: Option<f64>,
+    /// 99 of 100 took no longer.
+    pub p99: Option<f64>,
+    /// The longest.
+    pub max: Option<f64>,
+}
+
 /// One-way delay.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Delay {
@@ -184,6 +206,8 @@ pub(crate) fn example(viewers: usize) -> Step {
             p99: Some(41.0),
             max: Some(60.0),
         },
+        hol: None,
+        describe_ms: None,
         delay_ms: None,
         stages: None,
         server_cpu_percent: Some(0.1 * viewers as f64),

@@ -267,6 +267,18 @@ const METRICS: &[Metric] = &[
         of: |step| step.gap_ms.max,
     },
     Metric {
+        name: "hol.extra_gap_ms.max",
+        short: Some("hol_extra"),
+        unit: Unit::Milliseconds,
+        of: |step| step.hol.as_ref()?.extra_gap_ms.max,
+    },
+    Metric {
+        name: "describe_ms.p99",
+        short: Some("describe_p99"),
+        unit: Unit::Milliseconds,
+        of: |step| step.describe_ms?.p99,
+    },
+    Metric {
         name: "join_ms.p50",
         short: Some("join_p50"),
         unit: Unit::Milliseconds,
@@ -447,7 +459,11 @@ mod tests {
 
     #[test]
     fn every_figure_is_called_as_in_json() {
-        let json = serde_json::to_value(example(1)).expect("plain data");
+        let step = Step {
+            hol: Some(crate::trouble::Hol::default()),
+            ..example(1)
+        };
+        let json = serde_json::to_value(step).expect("plain data");
         for metric in METRICS {
             let pointer = format!("/{}", metric.name.replace('.', "/"));
             let parent = pointer.rsplit_once('/').map_or("", |(parent, _)| parent);

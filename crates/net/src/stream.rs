@@ -10,8 +10,11 @@
 )]
 
 use std::io::{self, IoSlice};
-use std::net::TcpStream;
-use std::os::fd::AsRawFd as _;
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::time::Duration;
+
+use crate::sys::Name;
 
 mod memory_file;
 mod ring;
@@ -59,10 +62,43 @@ pub fn set_send_buffer(socket: &TcpStream, bytes: usize) -> io::Result<()> {
     set_buffer(socket, libc::SO_SNDBUF, bytes)
 }
 
-/// Asks for `bytes` of receive buffer; the system gives at least about two kilobytes.
-/// Before the connection is made it bounds the window that the peer sees.
-pub fn set_receive_buffer(socket: &impl std::os::fd::AsFd, bytes: usize) -> io::Result<()> {
-    set_buffer(socket, libc::SO_RCVBUF, bytes)
+/// Connects with a receive buffer of about `receive_buffer` bytes, of which the system
+/// gives at least about two kilobytes: asked for before the connection is made, it
+/// bounds the window that the peer sees from its first packet on.
+///
+/// Waits at most `patience`; the socket blocks, as those of std.
+pub fn connect(
+    address: SocketAddr,
+    receive_buffer: usize,
+    patience: Duration,
+) -> io::Result<TcpStream> {
+    let family = match address {
+        SocketAddr::V4(_) => libc::AF_INET,
+        SocketAddr::V6(_) => libc::AF_INET6,
+    };
+    // SAFETY: takes three integers.
+    let fd = unsafe { libc::socket(family, libc::SOCK_STREAM | libc::SOCK_CLOEXEC, 0) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: `fd` was just opened and nobody else owns it.
+    let socket = TcpStream::from(unsafe { OwnedFd::from_raw_fd(fd) });
+    set_buffer(&socket, libc::SO_RCVBUF, receive_buffer)?;
+    // On Linux it bounds the wait for the connection, too (socket(7)).
+    socket.set_write_timeout(Some(patience))?;
+    let (name, len) = Name::new(address, false);
+    // SAFETY: `name` lives across the call and `len` is the size of the variant that
+    // it holds.
+    if unsafe { libc::connect(fd, (&raw const name).cast(), len) } != 0 {
+        return Err(match io::Error::last_os_error() {
+            error if error.raw_os_error() == Some(libc::EINPROGRESS) => {
+                io::ErrorKind::TimedOut.into()
+            }
+            error => error,
+        });
+    }
+    socket.set_write_timeout(None)?;
+    Ok(socket)
 }
 
 /// Whether the kernel has no room for another send without a copy.
@@ -70,7 +106,7 @@ pub fn is_no_buffers(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ENOBUFS)
 }
 
-fn set_buffer(socket: &impl std::os::fd::AsFd, name: libc::c_int, bytes: usize) -> io::Result<()> {
+fn set_buffer(socket: &TcpStream, name: libc::c_int, bytes: usize) -> io::Result<()> {
     // Linux doubles it.
     let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX / 2);
     set(socket, libc::SOL_SOCKET, name, bytes)
@@ -83,12 +119,12 @@ fn send_with(socket: &TcpStream, bytes: &[u8], flags: libc::c_int) -> io::Result
 }
 
 fn set(
-    socket: &impl std::os::fd::AsFd,
+    socket: &TcpStream,
     level: libc::c_int,
     name: libc::c_int,
     value: libc::c_int,
 ) -> io::Result<()> {
-    let fd = socket.as_fd().as_raw_fd();
+    let fd = socket.as_raw_fd();
     let len = size_of::<libc::c_int>() as libc::socklen_t;
     // SAFETY: the kernel reads `len` bytes of `value`.
     let result = unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast(), len) };

@@ -2,7 +2,8 @@
 //! ones only. The others are refused with `Unsupported`.
 
 use std::io::{self, IoSlice, Write as _};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 
 /// Memory that the kernel may still read when the call that named it is over.
 pub type Shared = std::sync::Arc<[u8]>;
@@ -33,7 +34,7 @@ pub fn set_send_buffer(_: &TcpStream, _: usize) -> io::Result<()> {
 }
 
 /// Refused.
-pub fn set_receive_buffer<Socket>(_: &Socket, _: usize) -> io::Result<()> {
+pub fn connect(_: SocketAddr, _: usize, _: Duration) -> io::Result<TcpStream> {
     Err(io::ErrorKind::Unsupported.into())
 }
 

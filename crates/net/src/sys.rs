@@ -480,14 +480,14 @@ const fn control_space<T>() -> usize {
 /// An address as the kernel takes it.
 #[repr(C)]
 #[derive(Clone, Copy)]
-union Name {
+pub(crate) union Name {
     v4: libc::sockaddr_in,
     v6: libc::sockaddr_in6,
 }
 
 impl Name {
     /// The address and its length; IPv4 is mapped into IPv6 for an IPv6 socket.
-    fn new(address: SocketAddr, ipv6_socket: bool) -> (Self, libc::socklen_t) {
+    pub(crate) fn new(address: SocketAddr, ipv6_socket: bool) -> (Self, libc::socklen_t) {
         let (ip, scope) = match address {
             SocketAddr::V4(address) if !ipv6_socket => {
                 let v4 = libc::sockaddr_in {

@@ -1,3 +1,4 @@
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use super::Conduct;
@@ -8,6 +9,8 @@ pub(in crate::viewers) struct Misconduct {
     conduct: Conduct,
     next: Option<Instant>,
     stalled: bool,
+    /// Of a slow one that plays.
+    pace: Option<Pace>,
 }
 
 /// What is due.
@@ -20,10 +23,18 @@ pub(in crate::viewers) enum Act {
     Vanish,
     /// Send some.
     Garbage,
+    /// Look again for what may be read by now.
+    Read,
 }
 
 /// Fifty a second.
 const GARBAGE_INTERVAL: Duration = Duration::from_millis(20);
+
+/// How often a slow one reads.
+const READ_INTERVAL: Duration = Duration::from_millis(50);
+
+/// So long a viewer that will stall is a good one.
+const STALL_AFTER: Duration = Duration::from_secs(2);
 
 impl Misconduct {
     pub(in crate::viewers) const fn new(conduct: Conduct) -> Self {
@@ -31,14 +42,23 @@ impl Misconduct {
             conduct,
             next: None,
             stalled: false,
+            pace: None,
         }
     }
 
     /// The viewer plays: its time begins.
     pub(in crate::viewers) fn begin(&mut self, now: Instant) {
         let after = match self.conduct {
-            Conduct::Good => return,
-            Conduct::Stall => Duration::from_secs(1),
+            Conduct::Good | Conduct::TinyWindow => return,
+            Conduct::Stall => STALL_AFTER,
+            Conduct::Slow { bytes_per_second } => {
+                self.pace = Some(Pace {
+                    bytes_per_second,
+                    since: now,
+                    read: 0,
+                });
+                READ_INTERVAL
+            }
             Conduct::Vanish => Duration::from_secs(1).mul_f64(rand::random_range(1.0..2.0)),
             Conduct::Garbage => GARBAGE_INTERVAL,
         };
@@ -57,7 +77,11 @@ impl Misconduct {
         }
         self.next = None;
         match self.conduct {
-            Conduct::Good => Act::Nothing,
+            Conduct::Good | Conduct::TinyWindow => Act::Nothing,
+            Conduct::Slow { .. } => {
+                self.next = Some(now + READ_INTERVAL);
+                Act::Read
+            }
             Conduct::Stall => {
                 self.stalled = true;
                 Act::Stall
@@ -75,62 +99,81 @@ impl Misconduct {
         self.stalled
     }
 
-    /// A datagram for a WebRTC peer's port: noise, or the first bytes of STUN, DTLS,
-    /// RTP or RTCP and noise behind them.
-    pub(in crate::viewers) fn peer_garbage(&self) -> Vec<u8> {
-        let mut bytes = noise(rand::random_range(20..1200));
-        let starts: [&[u8]; 6] = [
-            // A STUN request with its cookie and no attributes that make sense.
-            &[0, 1, 0, 80, 0x21, 0x12, 0xa4, 0x42],
-            // DTLS 1.2: handshake of epoch 0, application data of epoch 1.
-            &[22, 0xfe, 0xfd, 0, 0],
-            &[23, 0xfe, 0xfd, 0, 1],
-            &[0x80, 0x60],
-            &[0x81, 0xcd],
-            &[],
-        ];
-        let start = starts[rand::random_range(0..starts.len())];
-        bytes[..start.len()].copy_from_slice(start);
-        bytes
+    /// How many bytes may be read at this moment.
+    pub(in crate::viewers) fn may_read(&self, now: Instant) -> usize {
+        match &self.pace {
+            _ if self.stalled => 0,
+            Some(pace) => pace.allowed(now),
+            None => usize::MAX,
+        }
     }
 
-    /// Bytes for a connection: noise, broken frames, broken requests.
-    pub(in crate::viewers) fn stream_garbage(&self) -> Vec<u8> {
-        let mut bytes = noise(rand::random_range(1..200));
-        match rand::random_range(0..4) {
-            0 => {
-                bytes.insert(0, b'$');
-            }
-            1 => {
-                let frame = [b'$', rand::random_range(0..4), 0, bytes.len() as u8];
-                bytes.splice(0..0, frame);
-            }
-            2 => {
-                let request = b"SETUP rtsp://\xff/ RTSP/1.0\r\nCSeq: -1\r\nTransport: ";
-                bytes.splice(0..0, request.iter().copied());
-                bytes.extend(b"\r\n\r\n");
-            }
-            _ => {}
+    /// So many were. A datagram is read whole; what was too much is made up for.
+    pub(in crate::viewers) fn has_read(&mut self, bytes: usize) {
+        if let Some(pace) = &mut self.pace {
+            pace.read += bytes as u64;
         }
-        bytes
-    }
-
-    /// A datagram: noise, or RTP or RTCP of random contents.
-    pub(in crate::viewers) fn datagram_garbage(&self) -> Vec<u8> {
-        let mut bytes = noise(rand::random_range(1..200));
-        let kinds = [[0x80, 96], [0x81, 201], [0x80, 200], [0xff, 205]];
-        if let (Some(kind), Some(front)) = (
-            kinds.get(rand::random_range(0..6)),
-            bytes.first_chunk_mut::<2>(),
-        ) {
-            *front = *kind;
-        }
-        bytes
     }
 }
 
-fn noise(length: usize) -> Vec<u8> {
-    (0..length).map(|_| rand::random()).collect()
+/// A bound of reading.
+#[derive(Debug)]
+struct Pace {
+    bytes_per_second: u64,
+    since: Instant,
+    read: u64,
+}
+
+impl Pace {
+    fn allowed(&self, now: Instant) -> usize {
+        let seconds = now.saturating_duration_since(self.since).as_secs_f64();
+        let allowed = (seconds * self.bytes_per_second as f64) as u64;
+        usize::try_from(allowed.saturating_sub(self.read)).unwrap_or(usize::MAX)
+    }
+}
+
+/// A datagram for a WebRTC peer's port.
+pub(in crate::viewers) fn peer_garbage() -> Vec<u8> {
+    let starts: [&[u8]; 6] = [
+        // A STUN request with its cookie and no attributes that make sense.
+        &[0, 1, 0, 80, 0x21, 0x12, 0xa4, 0x42],
+        // DTLS 1.2: handshake of epoch 0, application data of epoch 1.
+        &[22, 0xfe, 0xfd, 0, 0],
+        &[23, 0xfe, 0xfd, 0, 1],
+        // RTP, RTCP.
+        &[0x80, 0x60],
+        &[0x81, 0xcd],
+        &[],
+    ];
+    garbage(&starts, 20..1200)
+}
+
+/// Bytes for an RTSP connection: broken frames, broken requests.
+pub(in crate::viewers) fn stream_garbage() -> Vec<u8> {
+    let starts: [&[u8]; 4] = [
+        b"$",
+        // Some of them are whole.
+        &[b'$', 1, 0, 50],
+        b"SETUP rtsp://\xff/ RTSP/1.0\r\nCSeq: -1\r\nTransport: ",
+        &[],
+    ];
+    let mut bytes = garbage(&starts, 1..200);
+    bytes.extend(b"\r\n\r\n");
+    bytes
+}
+
+/// A datagram for an RTSP server's ports: RTP or RTCP in its first bytes, or not.
+pub(in crate::viewers) fn datagram_garbage() -> Vec<u8> {
+    let starts: [&[u8]; 5] = [&[0x80, 96], &[0x81, 201], &[0x80, 200], &[0xff, 205], &[]];
+    garbage(&starts, 1..200)
+}
+
+/// One of `starts`, and noise behind it.
+fn garbage(starts: &[&[u8]], noise: Range<usize>) -> Vec<u8> {
+    let mut bytes = starts[rand::random_range(0..starts.len())].to_vec();
+    let length = rand::random_range(noise);
+    bytes.extend((0..length).map(|_| rand::random::<u8>()));
+    bytes
 }
 
 #[cfg(test)]
@@ -155,16 +198,35 @@ mod tests {
         };
         assert!(matches!(run(Conduct::Good), (None, None, _)));
         let (after, act, stalled) = run(Conduct::Stall);
-        assert_eq!((after, act), (Some(SECOND), Some(Act::Stall)));
+        assert_eq!((after, act), (Some(STALL_AFTER), Some(Act::Stall)));
         assert!(stalled.is_stalled() && stalled.deadline().is_none());
+        assert_eq!(stalled.may_read(now), 0);
+        assert!(matches!(run(Conduct::TinyWindow), (None, None, _)));
         let (after, act, _) = run(Conduct::Vanish);
         assert!(after.is_some_and(|after| (SECOND..SECOND * 2).contains(&after)));
         assert_eq!(act, Some(Act::Vanish));
         let (after, act, again) = run(Conduct::Garbage);
         assert_eq!((after, act), (Some(GARBAGE_INTERVAL), Some(Act::Garbage)));
         assert!(again.deadline().is_some());
-        assert!((0..100).all(|_| !again.stream_garbage().is_empty()));
-        assert!((0..100).all(|_| !again.datagram_garbage().is_empty()));
-        assert!((0..100).all(|_| again.peer_garbage().len() >= 20));
+        assert!((0..100).all(|_| !stream_garbage().is_empty()));
+        assert!((0..100).all(|_| !datagram_garbage().is_empty()));
+        assert!((0..100).all(|_| peer_garbage().len() >= 20));
+    }
+
+    #[test]
+    fn a_slow_one_reads_at_its_rate_and_makes_up_for_what_was_too_much() {
+        let now = Instant::now();
+        let mut slow = Misconduct::new(Conduct::Slow {
+            bytes_per_second: 1000,
+        });
+        assert_eq!(slow.may_read(now), usize::MAX, "until it plays");
+        slow.begin(now);
+        assert_eq!(slow.may_read(now), 0);
+        let later = slow.deadline().expect("it looks again");
+        assert_eq!((later - now, slow.due(later)), (READ_INTERVAL, Act::Read));
+        assert_eq!(slow.may_read(later), 50);
+        slow.has_read(150);
+        assert_eq!(slow.may_read(now + SECOND / 10), 0);
+        assert_eq!(slow.may_read(now + SECOND), 850);
     }
 }

@@ -115,9 +115,7 @@ impl Peer {
             }
         };
         self.line = Some(line);
-        if self.is_over() {
-            self.line = None;
-        }
+        self.hang_up_if_over();
     }
 
     /// Descriptors to wait for that were opened since the last call.
@@ -198,9 +196,9 @@ impl Peer {
         self.counts.state == State::Ended
     }
 
-    /// Only a viewer that behaves badly is replaced when it ended.
+    /// Who comes for a viewer that ended, if anybody does.
     pub(super) fn replacement(&self) -> Option<&Join> {
-        (self.is_over() && self.join.conduct != Conduct::Good).then_some(&self.join)
+        (self.is_over() && self.join.conduct.is_replaced()).then_some(&self.join)
     }
 
     /// A good one's, to take what it recorded.

@@ -25,7 +25,7 @@ use glassline_rtsp::transport::Transport;
 use url::Url;
 
 use super::counts::Counts;
-use super::misconduct::{Act, Misconduct};
+use super::misconduct::{self, Act, Misconduct};
 use super::{Conduct, Kinds, Mode, RtspTransport};
 
 mod dial;
@@ -135,13 +135,14 @@ impl Line {
 
     /// Takes what waits in the sockets.
     pub(super) fn receive(&mut self, now: Instant, buffers: &mut Buffers<'_>, counts: &mut Counts) {
-        if self.misconduct.is_stalled() || self.client.is_closed() {
+        if self.misconduct.may_read(now) == 0 || self.client.is_closed() {
             return;
         }
         let mut read = self.read_stream(now, buffers.stream, counts);
         for (index, ports) in self.ports.iter().enumerate() {
-            let media = &mut self.media;
+            let (media, misconduct) = (&mut self.media, &mut self.misconduct);
             let received = ports.receive(false, buffers.batch, |arrived, packet| {
+                misconduct.has_read(packet.map_or(0, <[u8]>::len));
                 media.take_datagram(arrived, index, packet, counts);
             });
             match received {
@@ -180,6 +181,7 @@ impl Line {
             Act::Stall => return,
             Act::Vanish => return self.end(counts, "vanished, as it was told to".to_owned()),
             Act::Garbage => self.send_garbage(),
+            Act::Read => self.receive(now, buffers, counts),
         }
         if self.reporter.next.is_some_and(|at| at <= now) {
             self.receive_control(buffers.batch, counts);
@@ -219,20 +221,25 @@ impl Line {
     fn read_stream(&mut self, now: Instant, buffer: &mut [u8], counts: &mut Counts) -> bool {
         let mut any = false;
         loop {
-            match self.stream.read(buffer) {
+            let room = buffer.len().min(self.misconduct.may_read(now));
+            if room == 0 {
+                return any;
+            }
+            match self.stream.read(&mut buffer[..room]) {
                 Ok(0) => {
                     self.client.handle_end();
                     return true;
                 }
                 Ok(count) => {
                     any = true;
+                    self.misconduct.has_read(count);
                     let media = &mut self.media;
                     self.client.handle_data(now, &buffer[..count], |frame| {
                         media.take_frame(now, &frame, counts);
                     });
                     self.handle_events(now, counts);
                     // Less than fits: there is no more, and an end makes an event.
-                    if count < buffer.len() {
+                    if count < room {
                         return true;
                     }
                 }
@@ -363,13 +370,13 @@ impl Line {
     /// What a broken or hostile client sends, between its requests.
     fn send_garbage(&mut self) {
         if self.client.output().is_empty() {
-            let bytes = self.misconduct.stream_garbage();
+            let bytes = misconduct::stream_garbage();
             // Whatever becomes of it.
             let _ = self.stream.write(&bytes);
         }
         for ports in &self.ports {
-            ports.send_control(&self.misconduct.datagram_garbage());
-            ports.send_garbage(&self.misconduct.datagram_garbage());
+            ports.send_control(&misconduct::datagram_garbage());
+            ports.send_garbage(&misconduct::datagram_garbage());
         }
     }
 

@@ -155,7 +155,7 @@ impl Context {
                 Ok(Dialled::WebRtc(Box::new(answered)))
             }
             Endpoint::Rtsp { url, transport } => Ok(Dialled::Rtsp {
-                connection: rtsp::connect(url)?,
+                connection: rtsp::connect(url, join.conduct.receive_buffer())?,
                 url: url.clone(),
                 transport: *transport,
             }),

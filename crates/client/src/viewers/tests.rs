@@ -2,31 +2,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use super::test_server::Server;
+use super::test_waiting::{wait_for, wait_until};
 use super::*;
-
-/// Waits until `enough`, with a loose deadline: machines that test are busy.
-fn wait_for(pool: &Pool, enough: impl Fn(&[Viewer]) -> bool) -> Vec<Viewer> {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    loop {
-        let viewers = pool.snapshot();
-        if enough(&viewers) {
-            return viewers;
-        }
-        assert!(Instant::now() < deadline, "not in time: {viewers:#?}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
 
 fn good(url: &str) -> Join {
     Join::new(Endpoint::parse(url).expect("a URL"))
-}
-
-fn wait_until(what: &str, done: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !done() {
-        assert!(Instant::now() < deadline, "not in time: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 #[test]

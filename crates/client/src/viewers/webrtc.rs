@@ -11,7 +11,7 @@ use url::Url;
 
 use super::capture::{self, Clock};
 use super::counts::Counts;
-use super::misconduct::{Act, Misconduct};
+use super::misconduct::{self, Act, Misconduct};
 use super::signalling::Answered;
 use super::{Conduct, State};
 
@@ -167,7 +167,8 @@ impl Line {
         counts: &mut Counts,
     ) {
         match self.misconduct.due(now) {
-            Act::Nothing => {}
+            // Over datagrams a slow reader is one that loses, which no sender notices.
+            Act::Nothing | Act::Read => {}
             Act::Stall => return,
             Act::Vanish => return counts.end("vanished, as it was told to".to_owned()),
             Act::Garbage => self.send_garbage(),
@@ -255,7 +256,7 @@ impl Line {
     fn send_garbage(&self) {
         if let Some(server) = self.session.peer() {
             // Whatever becomes of it.
-            let _ = self.socket.send(&self.misconduct.peer_garbage(), server);
+            let _ = self.socket.send(&misconduct::peer_garbage(), server);
         }
     }
 }

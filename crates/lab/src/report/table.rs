@@ -91,6 +91,41 @@ impl Style {
         ])
     }
 
+    /// What clients that do not read did to the step's viewers, and how fast the
+    /// stream was described; nothing if neither was measured.
+    pub fn beside(self, step: &Step) -> Option<String> {
+        let gap = |gap: Option<f64>| figure(gap, 1);
+        let hol = step.hol.as_ref().map(|hol| {
+            format!(
+                "with {}: p99 gap {} -> {} ms, longest {} -> {} ms, {} ms more; delivered {}",
+                hol.trouble.named(),
+                gap(hol.baseline_gap_ms.p99),
+                gap(hol.gap_ms.p99),
+                gap(hol.baseline_gap_ms.max),
+                gap(hol.gap_ms.max),
+                gap(hol.extra_gap_ms.max),
+                ratio(Some(hol.delivered_ratio)),
+            )
+        });
+        let describe = step.describe_ms.map(|describe| {
+            format!(
+                "DESCRIBE: {} answered, {} not; p50 {} ms, p99 {} ms, longest {} ms",
+                describe.answered,
+                describe.failed,
+                figure(describe.p50, 2),
+                figure(describe.p99, 2),
+                figure(describe.max, 2),
+            )
+        });
+        let indent = " ".repeat(COLUMNS[0].1 + 2);
+        let lines: Vec<String> = [hol, describe]
+            .into_iter()
+            .flatten()
+            .map(|line| format!("{indent}{line}"))
+            .collect();
+        (!lines.is_empty()).then(|| lines.join("\n"))
+    }
+
     /// The step that is being measured.
     pub fn running(self, now: &Running) -> String {
         let line = self.line(&[
@@ -246,6 +281,32 @@ mod tests {
             .partition(|line| width(line) > width(&style.head()));
         assert_eq!((long, short.len()), (vec!["x".repeat(300).as_str()], 3));
         assert_eq!(text.replace('\n', " "), words);
+    }
+
+    #[test]
+    fn hindered_viewers_have_a_line_of_their_own() {
+        let style = Style::default();
+        let mut step = example(20);
+        assert_eq!(style.beside(&step), None);
+        step.describe_ms = Some(crate::step::Describe::default());
+        step.hol = Some(crate::trouble::Hol {
+            trouble: crate::trouble::Trouble {
+                stalled: 1,
+                ..crate::trouble::Trouble::default()
+            },
+            extra_gap_ms: crate::step::Gap {
+                p99: None,
+                max: Some(480.04),
+            },
+            ..crate::trouble::Hol::default()
+        });
+        let text = style.beside(&step).expect("two lines");
+        assert!(
+            text.contains("with 1 stalled") && text.contains("480.0 ms more"),
+            "{text}"
+        );
+        assert_eq!(text.lines().count(), 2);
+        assert!(text.lines().all(|line| width(line) <= 120));
     }
 
     #[test]

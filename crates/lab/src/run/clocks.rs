@@ -166,6 +166,8 @@ impl Used {
             frames_damaged: account.frames_damaged,
             join_ms: Default::default(),
             gap_ms: Default::default(),
+            hol: None,
+            describe_ms: None,
             delay_ms: None,
             stages: None,
             server_cpu_percent: self.server.as_ref().map(|server| server.cpu * 100.0),

@@ -165,12 +165,32 @@ impl Crowd {
         self.join_as(conduct);
     }
 
-    fn join_as(&self, conduct: Conduct) {
+    fn join_as(&self, conduct: Conduct) -> Id {
         self.pool.join(Join {
             endpoint: self.plan.endpoint.clone(),
             mode: Mode::Count,
             conduct,
-        });
+        })
+    }
+
+    /// Lets the clients in that hinder others.
+    pub(super) fn join_trouble(&self) -> Vec<Id> {
+        let conducts = self.plan.trouble.conducts();
+        conducts.map(|conduct| self.join_as(conduct)).collect()
+    }
+
+    /// They leave; how many of them had ended by themselves.
+    pub(super) fn leave_trouble(&self, troubles: &[Id]) -> usize {
+        let viewers = self.pool.progress();
+        let lives = |id: &&Id| {
+            let mut viewers = viewers.iter();
+            viewers.any(|viewer| viewer.id == **id && viewer.state != State::Ended)
+        };
+        let living = troubles.iter().filter(lives).count();
+        for id in troubles {
+            self.pool.leave(*id);
+        }
+        troubles.len() - living
     }
 
     /// Several looks at the good viewers.

@@ -7,9 +7,13 @@ use super::*;
 
 /// Both ends of a connection; the sending one does not wait.
 fn pair() -> (TcpStream, TcpStream) {
+    pair_by(TcpStream::connect::<SocketAddr>)
+}
+
+fn pair_by(connect: impl Fn(SocketAddr) -> io::Result<TcpStream>) -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("loopback has a free port");
     let address = listener.local_addr().expect("it is bound");
-    let far = TcpStream::connect(address).expect("it listens");
+    let far = connect(address).expect("it listens");
     let (near, _) = listener.accept().expect("somebody came");
     near.set_nonblocking(true).expect("a socket");
     near.set_nodelay(true).expect("a socket");
@@ -63,12 +67,10 @@ fn a_full_socket_does_not_wait() {
 
 #[test]
 fn a_small_receive_buffer_bounds_what_the_peer_takes() {
-    let taken = |receive_buffer: Option<usize>| {
-        let (near, far) = pair();
+    let patience = Duration::from_secs(20);
+    let taken = |receive_buffer: usize| {
+        let (near, _far) = pair_by(|address| connect(address, receive_buffer, patience));
         set_send_buffer(&near, 4096).expect("a socket");
-        if let Some(bytes) = receive_buffer {
-            set_receive_buffer(&far, bytes).expect("a socket");
-        }
         let bytes = [0; 4096];
         let mut taken = 0;
         while let Ok(count) = send(&near, &bytes) {
@@ -76,7 +78,13 @@ fn a_small_receive_buffer_bounds_what_the_peer_takes() {
         }
         taken
     };
-    assert!(taken(Some(4096)) < taken(Some(1 << 20)));
+    assert!(taken(4096) < taken(1 << 20));
+    // Nobody listens there any more.
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("loopback has a free port");
+    let address = listener.local_addr().expect("it is bound");
+    drop(listener);
+    let error = connect(address, 4096, patience).expect_err("nobody listens");
+    assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
 }
 
 #[test]

@@ -24,8 +24,11 @@ const PORT: u16 = 554;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Connects to the host of an `rtsp:` URL, to the first of its addresses that
-/// answers.
-pub(in crate::viewers) fn connect(url: &Url) -> Result<Connection, String> {
+/// answers; with so many bytes of receive buffer, or as many as the system likes.
+pub(in crate::viewers) fn connect(
+    url: &Url,
+    receive_buffer: Option<usize>,
+) -> Result<Connection, String> {
     let host = url.host_str().unwrap_or_default();
     let port = url.port().unwrap_or(PORT);
     let addresses = url
@@ -34,7 +37,7 @@ pub(in crate::viewers) fn connect(url: &Url) -> Result<Connection, String> {
     let started = Instant::now();
     let mut failure = format!("{host} has no address");
     for server in addresses {
-        match open(server) {
+        match open(server, receive_buffer) {
             Ok((stream, local)) => {
                 return Ok(Connection {
                     stream,
@@ -49,8 +52,14 @@ pub(in crate::viewers) fn connect(url: &Url) -> Result<Connection, String> {
     Err(failure)
 }
 
-fn open(server: SocketAddr) -> std::io::Result<(TcpStream, SocketAddr)> {
-    let stream = TcpStream::connect_timeout(&server, CONNECT_TIMEOUT)?;
+fn open(
+    server: SocketAddr,
+    receive_buffer: Option<usize>,
+) -> std::io::Result<(TcpStream, SocketAddr)> {
+    let stream = match receive_buffer {
+        Some(bytes) => glassline_net::stream::connect(server, bytes, CONNECT_TIMEOUT)?,
+        None => TcpStream::connect_timeout(&server, CONNECT_TIMEOUT)?,
+    };
     stream.set_nodelay(true)?;
     stream.set_nonblocking(true)?;
     let local = stream.local_addr()?;

@@ -1,15 +1,13 @@
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::test_server::Server;
+use crate::viewers::test_waiting::{wait_for, wait_until};
 use crate::viewers::{
     Conduct, Endpoint, Id, Join, Mode, Options, Pool, RtspTransport, State, Viewer, Wait,
 };
 
 const BOTH: [RtspTransport; 2] = [RtspTransport::Tcp, RtspTransport::Udp];
-
-/// Loose: machines that test are busy.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 fn pool() -> Pool {
     Pool::start(Options::default()).expect("threads")
@@ -26,26 +24,6 @@ fn join(pool: &Pool, url: &str, transport: RtspTransport, mode: Mode, conduct: C
 
 fn watch(pool: &Pool, url: &str, transport: RtspTransport) -> Id {
     join(pool, url, transport, Mode::Verify, Conduct::Good)
-}
-
-fn wait_for(pool: &Pool, enough: impl Fn(&[Viewer]) -> bool) -> Vec<Viewer> {
-    let deadline = Instant::now() + PATIENCE;
-    loop {
-        let viewers = pool.snapshot();
-        if enough(&viewers) {
-            return viewers;
-        }
-        assert!(Instant::now() < deadline, "not in time: {viewers:#?}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
-fn wait_until(what: &str, done: impl Fn() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !done() {
-        assert!(Instant::now() < deadline, "not in time: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 #[test]
@@ -222,13 +200,33 @@ fn those_who_stall_hold_their_connection_and_count_no_more() {
         Conduct::Stall,
     );
     watch(&pool, &server.url(), RtspTransport::Tcp);
-    wait_for(&pool, |viewers| viewers[1].frames > 250);
-    let viewers = pool.snapshot();
-    let stalled = viewers[0].frames;
-    assert!((50..200).contains(&stalled), "{stalled} frames in a second");
-    std::thread::sleep(Duration::from_millis(300));
-    assert_eq!(pool.snapshot()[0].frames, stalled);
+    let stalled = || pool.snapshot()[0].frames;
+    wait_until("a stalled one", || {
+        let before = stalled();
+        std::thread::sleep(Duration::from_millis(500));
+        before > 0 && stalled() == before
+    });
+    let (frames, others) = (stalled(), pool.snapshot()[1].frames);
+    wait_for(&pool, |viewers| viewers[1].frames > others + 50);
+    assert_eq!(stalled(), frames);
     assert_eq!(server.shared.open.load(Relaxed), 2);
+}
+
+#[test]
+fn slow_ones_fall_behind_and_small_windows_do_not() {
+    for transport in BOTH {
+        let server = Server::start();
+        let pool = pool();
+        let slow = Conduct::Slow {
+            bytes_per_second: 1_000,
+        };
+        join(&pool, &server.url(), transport, Mode::Count, slow);
+        let tiny = Conduct::TinyWindow;
+        join(&pool, &server.url(), transport, Mode::Count, tiny);
+        let viewers = wait_for(&pool, |viewers| viewers[1].frames >= 150);
+        assert!(viewers[0].frames > 0, "{viewers:?}");
+        assert!(viewers[0].frames * 2 < viewers[1].frames, "{viewers:?}");
+    }
 }
 
 #[test]
