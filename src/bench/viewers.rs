@@ -52,7 +52,7 @@ pub(crate) struct Options {
     /// 2 s, and tell how much later the others' frames come.
     #[arg(long, default_value_t = 0, value_name = "N")]
     stall: usize,
-    /// The same with clients that read at a rate, like 1:100kB/s (RTSP).
+    /// The same with clients that read at a rate, like 1:100kB/s (RTSP over TCP).
     #[arg(long, value_name = "N:RATE", value_parser = slow_clients)]
     slow: Option<(usize, u64)>,
     /// The same with clients whose receive buffer is 4096 bytes (RTSP over TCP).

@@ -56,9 +56,9 @@ pub enum Conduct {
     Good,
     /// After two seconds it reads and sends nothing more, and keeps its sockets.
     Stall,
-    /// It reads no faster than this (RTSP only).
+    /// It reads no faster than this (RTSP over TCP only).
     Slow {
-        /// Of connection and datagrams together.
+        /// Of its connection.
         bytes_per_second: u64,
     },
     /// Its receive window is a few kilobytes from the start (RTSP over TCP only).

@@ -110,15 +110,16 @@ impl Plan {
     fn check_trouble(&self) -> Result<(), run::Error> {
         let refuse = |text: String| Err(run::Error::Trouble(text));
         let protocol = self.protocol();
-        if self.trouble.slow > 0 && !protocol.starts_with("rtsp/") {
+        let by_window = [
+            (self.trouble.slow, "--slow"),
+            (self.trouble.tiny_window, "--tiny-window"),
+        ];
+        if let Some((_, flag)) = by_window.iter().find(|(count, _)| *count > 0)
+            && protocol != "rtsp/tcp"
+        {
             return refuse(format!(
-                "--slow is for rtsp:// only: nobody waits for a reader of {protocol}"
-            ));
-        }
-        if self.trouble.tiny_window > 0 && protocol != "rtsp/tcp" {
-            return refuse(format!(
-                "--tiny-window is for RTSP over TCP only: {protocol} sends media by UDP, which has \
-                 no window"
+                "{flag} is for RTSP over TCP only: {protocol} sends media by UDP, where nobody \
+                 waits for a reader; --stall makes sense there"
             ));
         }
         if self.describe_probe && !protocol.starts_with("rtsp/") {
@@ -326,8 +327,11 @@ mod tests {
             ..rtsp.clone()
         };
         for (plan, wanted) in [
-            (long(whep.clone(), slow), "--slow is for rtsp://"),
-            (long(whep.clone(), tiny), "whep sends media by UDP"),
+            (long(whep.clone(), slow), "--slow is for RTSP over TCP only"),
+            (
+                long(whep.clone(), tiny),
+                "--tiny-window is for RTSP over TCP only",
+            ),
             (long(udp.clone(), tiny), "rtsp/udp sends media by UDP"),
             (probed, "--describe-probe"),
             (short, "4 s at least"),
@@ -337,8 +341,8 @@ mod tests {
         }
         for (plan, trouble) in [
             (whep, stalled),
-            (udp.clone(), stalled),
-            (udp, slow),
+            (udp, stalled),
+            (rtsp.clone(), slow),
             (rtsp, tiny),
         ] {
             let fits = long(plan, trouble).check_trouble();

@@ -108,7 +108,7 @@ impl Misconduct {
         }
     }
 
-    /// So many were. A datagram is read whole; what was too much is made up for.
+    /// So many were.
     pub(in crate::viewers) fn has_read(&mut self, bytes: usize) {
         if let Some(pace) = &mut self.pace {
             pace.read += bytes as u64;
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_one_reads_at_its_rate_and_makes_up_for_what_was_too_much() {
+    fn a_slow_one_reads_at_its_rate() {
         let now = Instant::now();
         let mut slow = Misconduct::new(Conduct::Slow {
             bytes_per_second: 1000,

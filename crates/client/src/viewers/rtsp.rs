@@ -140,9 +140,8 @@ impl Line {
         }
         let mut read = self.read_stream(now, buffers.stream, counts);
         for (index, ports) in self.ports.iter().enumerate() {
-            let (media, misconduct) = (&mut self.media, &mut self.misconduct);
+            let media = &mut self.media;
             let received = ports.receive(false, buffers.batch, |arrived, packet| {
-                misconduct.has_read(packet.map_or(0, <[u8]>::len));
                 media.take_datagram(arrived, index, packet, counts);
             });
             match received {

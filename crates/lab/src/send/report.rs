@@ -97,8 +97,9 @@ pub struct Round {
 /// Below it, a method has not kept up.
 const DELIVERED_MIN: f64 = 0.99;
 
-/// A frame that is so late is seen: a quarter of a frame of 30 a second.
-const GAP_P99_MAX_MS: f64 = 8.0;
+/// Of a frame interval: so much later than the best way's frames is seen, and more
+/// than a busy machine's noise.
+const LATE_SHARE: f64 = 0.5;
 
 /// Differences below are noise.
 const NOISE: f64 = 1.1;
@@ -117,7 +118,7 @@ impl Report {
             .collect();
         let verdicts: Vec<String> = methods
             .iter()
-            .map(|figures| figures.verdict_among(&methods))
+            .map(|figures| figures.verdict_among(&methods, late_ms(&methods, experiment.fps)))
             .collect();
         for (figures, verdict) in methods.iter_mut().zip(verdicts) {
             figures.verdict = verdict;
@@ -208,7 +209,9 @@ impl Figures {
     }
 
     /// One sentence, from the figures alone.
-    fn verdict_among(&self, all: &[Self]) -> String {
+    ///
+    /// `late_ms`: frames that are so late count against it.
+    fn verdict_among(&self, all: &[Self], late_ms: f64) -> String {
         let (Some(cost), Some(calls)) = (self.cpu_ns_per_packet, self.system_calls_per_packet)
         else {
             let reason = self.skipped.as_deref().unwrap_or("no figures");
@@ -245,12 +248,12 @@ impl Figures {
         {
             parts.push(format!("{:.1} times {}", cost / reference, it.method));
         }
-        parts.extend(self.faults());
+        parts.extend(self.faults(late_ms));
         parts.join(", ") + "."
     }
 
     /// What speaks against it beside its cost.
-    fn faults(&self) -> Vec<String> {
+    fn faults(&self, late_ms: f64) -> Vec<String> {
         let mut faults = Vec::new();
         if let Some(copied) = self.zero_copy_copied_ratio
             && copied > 0.01
@@ -274,7 +277,7 @@ impl Figures {
                 delivered * 100.0
             ));
         } else if let Some(gap) = self.gap_ms
-            && gap.p99 > GAP_P99_MAX_MS
+            && gap.p99 > late_ms
         {
             faults.push(format!(
                 "but one frame in a hundred is {:.0} ms late",
@@ -283,6 +286,13 @@ impl Figures {
         }
         faults
     }
+}
+
+/// How late frames must be to be told, by the way with the least gaps.
+fn late_ms(all: &[Figures], fps: u32) -> f64 {
+    let gaps = all.iter().filter_map(|it| Some(it.gap_ms?.p99));
+    let least = gaps.fold(f64::INFINITY, f64::min);
+    least + LATE_SHARE * 1e3 / f64::from(fps.max(1))
 }
 
 /// Of an even number, the lower one: no figure that nobody measured.
