@@ -160,6 +160,8 @@ fn start_rtsp(
         address,
         threads: config.shards.unwrap_or(cores),
         connections_max: config.rtsp.clients,
+        udp: config.rtsp.udp,
+        udp_port: config.rtsp.udp_port,
         lag: config.rtsp.lag(),
         stall: config.rtsp.stall(),
         ring_bytes: limits.ring_bytes,

@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{loopback, parts};
 
@@ -18,6 +19,12 @@ pub struct Rtsp {
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub clients: usize,
+    /// Media may go by UDP, to the address that the client connects from.
+    pub udp: bool,
+    /// The first UDP port for that; each thread takes an even one and the next. 0
+    /// takes free ones.
+    #[serde(deserialize_with = "even")]
+    pub udp_port: u16,
     /// Milliseconds that a client may lag behind before it skips to the newest
     /// keyframe.
     #[serde(deserialize_with = "parts::positive")]
@@ -27,6 +34,15 @@ pub struct Rtsp {
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub stall_s: u64,
+}
+
+/// RTP has the even port, RTCP the next (RFC 3550 §11).
+fn even<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u16, D::Error> {
+    let port = u16::deserialize(deserializer)?;
+    if !port.is_multiple_of(2) {
+        return Err(D::Error::custom("must be an even port, or 0 for free ones"));
+    }
+    Ok(port)
 }
 
 impl Rtsp {
@@ -46,6 +62,8 @@ impl Default for Rtsp {
         Self {
             address: Some(loopback(8554)),
             clients: 10_000,
+            udp: true,
+            udp_port: 0,
             // A live picture that is later is of little use; less would punish a lost
             // packet on a long way, which takes a retransmission timeout or two.
             lag_ms: 1500,

@@ -7,11 +7,13 @@ use std::time::{Duration, Instant};
 
 use glassline_hub::{Stream, ViewerToken};
 use glassline_rtsp::server::{Connection, Ends};
+use smallvec::SmallVec;
 
 use super::counters::Counters;
 use super::outlet::{Channels, Outlet, Playing, Pumped, Sent};
 use super::place::{Budget, Place};
 use super::source::Source;
+use super::udp::Target;
 use super::view::ClientView;
 use super::wire::Wire;
 use crate::shard::Key;
@@ -45,6 +47,10 @@ pub(super) struct Session {
     pub(super) stream: Arc<Stream>,
     /// For tracks within the connection.
     pub(super) channels: Channels,
+    /// For tracks by UDP.
+    pub(super) targets: SmallVec<[Option<Target>; 2]>,
+    /// It got a chunk of datagrams, and gets the next one then.
+    pub(super) paced_until: Option<Instant>,
     /// While it plays.
     pub(super) place: Option<Place>,
     /// Its skips were logged.
@@ -72,6 +78,8 @@ impl Session {
             source,
             stream,
             channels: Channels::new(),
+            targets: SmallVec::new(),
+            paced_until: None,
             place: None,
             told: false,
             viewer: None,
@@ -80,12 +88,31 @@ impl Session {
         }
     }
 
-    /// The tracks within the connection, a bit each.
+    /// The tracks that are set up, a bit each.
     pub(super) fn tracks(&self) -> u32 {
-        let tracks = self.channels.iter().enumerate();
-        tracks
-            .filter(|(_, channels)| channels.is_some())
-            .fold(0, |set, (track, _)| set | super::place::bit(track))
+        let within = self.channels.iter().map(Option::is_some).enumerate();
+        let beside = self.targets.iter().map(Option::is_some).enumerate();
+        let set_up = within.chain(beside).filter(|(_, is_set_up)| *is_set_up);
+        set_up.fold(0, |set, (track, _)| set | super::place::bit(track))
+    }
+
+    /// Its media goes by UDP.
+    pub(super) fn is_udp(&self) -> bool {
+        self.targets.iter().any(Option::is_some)
+    }
+
+    /// Drops a track, or all.
+    pub(super) fn forget(&mut self, track: usize) {
+        if let Some(channels) = self.channels.get_mut(track) {
+            *channels = None;
+        }
+        if let Some(target) = self.targets.get_mut(track) {
+            *target = None;
+        }
+        let tracks = self.tracks();
+        if let Some(place) = &mut self.place {
+            place.keep(tracks);
+        }
     }
 
     /// Stops the stream; the session stays.
@@ -154,7 +181,7 @@ impl Client {
                     ..
                 }),
                 Some(source),
-            ) if self.closing.is_none() => Some(Playing {
+            ) if self.closing.is_none() && !channels.is_empty() => Some(Playing {
                 ring: &mut source.ring,
                 place,
                 channels,
@@ -197,7 +224,7 @@ impl Client {
 
     /// Once for each session: a client on a bad link skips again and again, and the
     /// API counts.
-    fn tell_of_skip(&mut self, sent: &Sent) {
+    pub(super) fn tell_of_skip(&mut self, sent: &Sent) {
         let name = self.name().to_string();
         if let Some(session) = &mut self.session
             && !session.told
@@ -229,7 +256,7 @@ impl Client {
             stream: session.stream.name().to_string(),
             address: self.peer,
             user: self.connection.user().map(str::to_owned),
-            transport: "tcp",
+            transport: if session.is_udp() { "udp" } else { "tcp" },
             state: match session.place {
                 Some(_) => "playing",
                 None => "ready",

@@ -1,5 +1,6 @@
 //! What a client asks for, and what it is told.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,8 +13,10 @@ use super::access::{self, Decision};
 use super::client::{Client, Session};
 use super::place::{Place, TRACKS_MAX};
 use super::source::Source;
+use super::udp::Target;
 use super::worker::Worker;
 use crate::shard::Key;
+use smallvec::SmallVec;
 
 /// When to ask again for a stream that is not there yet.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
@@ -88,6 +91,9 @@ impl Worker {
                 }
                 if plays {
                     self.push_reports(key, now);
+                    // The response first: datagrams may overtake it all the same.
+                    self.pump(key, now);
+                    self.offer_datagrams_to(key, now);
                 }
                 return;
             }
@@ -188,9 +194,6 @@ impl Worker {
             None if tracks == 1 => 0,
             None => return Err(Refusal::AggregateNotAllowed),
         };
-        let Way::Interleaved { channels } = way else {
-            return Err(Refusal::UnsupportedTransport);
-        };
         let source = self.source_of(&stream, now);
         let Some(client) = self.clients.get_mut(key) else {
             return Err(Refusal::Internal);
@@ -204,10 +207,26 @@ impl Worker {
         let session = client
             .session
             .get_or_insert_with(|| Box::new(Session::new(source, stream)));
-        if session.channels.len() <= track {
-            session.channels.resize(track + 1, None);
-        }
-        session.channels[track] = Some(channels);
+        let server_ports = match way {
+            Way::Interleaved { channels } if !session.is_udp() => {
+                put(&mut session.channels, track, channels);
+                None
+            }
+            Way::Udp {
+                client_ports: (media, control),
+                destination,
+            } if session.channels.iter().all(Option::is_none) => {
+                let udp = self.udp.as_mut().ok_or(Refusal::UnsupportedTransport)?;
+                let target = Target {
+                    media: SocketAddr::new(destination, media),
+                    control: SocketAddr::new(destination, control),
+                };
+                put(&mut session.targets, track, target);
+                udp.learn(target.control, key);
+                Some(udp.ports())
+            }
+            _ => return Err(Refusal::UnsupportedTransport),
+        };
         let channel = self.channels.get_mut(source).ok_or(Refusal::Internal)?;
         if is_new {
             channel.source.feed.viewers.push(key);
@@ -215,7 +234,7 @@ impl Worker {
         let label = channel.source.label(track).ok_or(Refusal::NotFound)?;
         Ok(Answer::SetUp {
             ssrc: Some(label.numbers.ssrc),
-            server_ports: None,
+            server_ports,
             multicast: None,
         })
     }
@@ -265,27 +284,14 @@ impl Worker {
         let Some(session) = client.session.as_deref_mut() else {
             return;
         };
-        if let Some(channels) = track.and_then(|track| session.channels.get_mut(track)) {
-            *channels = None;
+        if let Some(track) = track {
+            session.forget(track);
         }
         if track.is_none() || session.tracks() == 0 {
-            let source = session.source;
-            client.session = None;
-            self.leave_source(key, source);
-        } else if let Some(place) = &mut session.place {
-            place.keep(
-                session
-                    .channels
-                    .iter()
-                    .enumerate()
-                    .fold(0, |set, (track, it)| {
-                        if it.is_some() {
-                            set | super::place::bit(track)
-                        } else {
-                            set
-                        }
-                    }),
-            );
+            let session = client.session.take();
+            if let Some(session) = session {
+                self.leave(key, &session);
+            }
         }
     }
 
@@ -317,7 +323,21 @@ impl Worker {
                 glassline_rtsp::interleaved::write_frame(&mut frames, *control, &packet);
             }
         }
+        let mut datagrams = Vec::new();
+        for (track, target) in session.targets.iter().enumerate() {
+            if let Some(target) = target
+                && let Some(packet) = make(source, track)
+            {
+                datagrams.push((*target, packet));
+            }
+        }
+        let from = client.local.ip();
         client.outlet.push(&frames);
+        if let Some(udp) = &self.udp {
+            for (target, packet) in datagrams {
+                udp.send_report(&packet, &target, from);
+            }
+        }
     }
 
     fn client_and_source(&mut self, key: Key) -> Option<(&mut Client, &mut Source)> {
@@ -326,6 +346,14 @@ impl Worker {
         let channel = self.channels.get_mut(source)?;
         Some((client, &mut channel.source))
     }
+}
+
+/// Notes how a track goes.
+fn put<T: Copy>(tracks: &mut SmallVec<[Option<T>; 2]>, track: usize, way: T) {
+    if tracks.len() <= track {
+        tracks.resize(track + 1, None);
+    }
+    tracks[track] = Some(way);
 }
 
 /// Where a track begins for a client at `place`. Without its first frame the number of

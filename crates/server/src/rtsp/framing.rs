@@ -140,18 +140,12 @@ impl Datagrams {
         self.bytes.len()
     }
 
-    /// The runs from number `first` on: contents and segment size.
-    pub(super) fn runs_from(&self, first: usize) -> impl Iterator<Item = (&[u8], usize)> {
+    /// Each run: its bytes, and the size that they are cut to.
+    pub(super) fn runs(&self) -> impl Iterator<Item = (&[u8], usize)> {
         let ends = self.runs.iter().map(|run| run.end);
         let starts = std::iter::once(0).chain(ends);
         let runs = self.runs.iter().zip(starts);
-        runs.skip(first)
-            .map(|(run, start)| (&self.bytes[start..run.end], run.segment_size))
-    }
-
-    /// How many runs there are.
-    pub(super) fn run_count(&self) -> usize {
-        self.runs.len()
+        runs.map(|(run, start)| (&self.bytes[start..run.end], run.segment_size))
     }
 }
 
@@ -209,7 +203,7 @@ mod tests {
     fn sound_without_frames_has_no_marker() {
         let label = label(&Track::audio(Codec::Opus, 2));
         let datagrams = label.datagrams(&burst(&[80]));
-        let (bytes, _) = datagrams.runs_from(0).next().expect("one");
+        let (bytes, _) = datagrams.runs().next().expect("one");
         assert!(!Packet::parse(bytes).expect("RTP").header.marker);
     }
 
@@ -218,7 +212,7 @@ mod tests {
         let label = label(&Track::h264(VideoParameters::default()));
         let runs = |sizes: &[usize]| {
             let datagrams = label.datagrams(&burst(sizes));
-            let runs = datagrams.runs_from(0);
+            let runs = datagrams.runs();
             runs.map(|(bytes, size)| (bytes.len(), size))
                 .collect::<Vec<_>>()
         };

@@ -21,12 +21,14 @@ mod access;
 mod client;
 mod conversation;
 mod counters;
+mod fanout;
 mod framing;
 mod numbers;
 mod outlet;
 mod place;
 mod ring;
 mod source;
+mod udp;
 mod view;
 mod wire;
 mod worker;
@@ -53,6 +55,7 @@ use crate::users::{REALM, Users};
 use numbers::Keys;
 use place::Budget;
 use ring::Bounds;
+use udp::Udp;
 
 /// Commands that may wait for a thread.
 const INBOX_COMMANDS: usize = 8192;
@@ -66,6 +69,10 @@ pub struct Options {
     pub threads: usize,
     /// Connections at once, over all threads.
     pub connections_max: usize,
+    /// Media may go by UDP.
+    pub udp: bool,
+    /// The first port for that; each thread takes two. 0 takes free ones.
+    pub udp_port: u16,
     /// How far a client may lag before it skips to the newest keyframe.
     pub lag: Duration,
     /// How long a client may take nothing at all before it is closed.
@@ -108,7 +115,7 @@ impl Shared {
         let connection = glassline_rtsp::server::Config {
             server_name: concat!("glassline/", env!("CARGO_PKG_VERSION")).to_owned(),
             realm: REALM.to_owned(),
-            udp: false,
+            udp: options.udp,
             ..Default::default()
         };
         Self {
@@ -201,6 +208,16 @@ impl Handle {
     }
 }
 
+/// A thread's pair of UDP ports, at the address that it listens at.
+fn open_udp(local: SocketAddr, first: u16, thread: usize) -> io::Result<Udp> {
+    let offset = u16::try_from(thread * 2).unwrap_or(u16::MAX);
+    let port = match first {
+        0 => 0,
+        first => first.saturating_add(offset),
+    };
+    Udp::bind(local.ip(), port)
+}
+
 /// The running threads.
 #[derive(Debug)]
 pub struct Rtsp {
@@ -251,9 +268,13 @@ impl Rtsp {
                 counters: Arc::clone(&counters),
             });
             let listener = mio::net::TcpListener::from_std(listener);
+            let udp = options
+                .udp
+                .then(|| open_udp(local, options.udp_port, index));
+            let udp = udp.transpose()?;
             let shared = Arc::clone(&shared);
             workers.push(worker::Worker::new(
-                index, poll, listener, bell, commands, counters, shared,
+                index, poll, listener, udp, bell, commands, counters, shared,
             )?);
         }
         shared

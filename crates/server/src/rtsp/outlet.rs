@@ -77,11 +77,6 @@ impl Outlet {
         self.between.len() - self.between_done
     }
 
-    /// Nothing of ours waits; the stream may have more.
-    pub(super) fn is_empty(&self) -> bool {
-        self.partial.is_none() && self.between_bytes() == 0
-    }
-
     /// Writes what waits until nothing does or the kernel takes no more.
     pub(super) fn pump(
         &mut self,

@@ -7,21 +7,25 @@ use std::time::{Duration, Instant};
 
 use glassline_hub::{Stream, Wake};
 use glassline_media::Stage;
+use glassline_net::ReceiveBatch;
 use glassline_rtsp::server::{Connection, Ends};
 use mio::event::Event;
 use mio::net::TcpListener;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 
-use super::client::{Client, Served};
+use super::client::{Client, Served, Session};
 use super::counters::Counters;
 use super::source::Source;
+use super::udp::Udp;
 use super::wire::Wire;
 use super::{Command, Shared};
 use crate::shard::{Bell, Key, Slots};
 
 const LISTENER: Token = Token(usize::MAX);
 pub(super) const WAKE: Token = Token(usize::MAX - 1);
+const UDP_MEDIA: Token = Token(usize::MAX - 2);
+const UDP_CONTROL: Token = Token(usize::MAX - 3);
 
 /// The coarse clock of a thread: time-outs of clients are seconds.
 const SWEEP: Duration = Duration::from_millis(250);
@@ -67,6 +71,8 @@ pub(super) struct Worker {
     pub(super) index: usize,
     poll: Poll,
     listener: TcpListener,
+    pub(super) udp: Option<Udp>,
+    batch: ReceiveBatch,
     bell: Arc<Bell>,
     commands: Receiver<Command>,
     pub(super) counters: Arc<Counters>,
@@ -77,6 +83,8 @@ pub(super) struct Worker {
     unread: Vec<Key>,
     /// The listener had more than one turn's share.
     more_to_accept: bool,
+    /// The earliest time at which a client by UDP gets its next chunk.
+    pub(super) paced_until: Option<Instant>,
     swept: Instant,
     open: usize,
     buffer: Vec<u8>,
@@ -88,6 +96,7 @@ impl Worker {
         index: usize,
         poll: Poll,
         mut listener: TcpListener,
+        udp: Option<Udp>,
         bell: Arc<Bell>,
         commands: Receiver<Command>,
         counters: Arc<Counters>,
@@ -95,10 +104,16 @@ impl Worker {
     ) -> io::Result<Self> {
         poll.registry()
             .register(&mut listener, LISTENER, Interest::READABLE)?;
+        if let Some(udp) = &udp {
+            udp.register(poll.registry(), UDP_MEDIA, UDP_CONTROL)?;
+        }
         Ok(Self {
             index,
             poll,
             listener,
+            udp,
+            batch: ReceiveBatch::new(ReceiveBatch::CAPACITY_MAX),
+            paced_until: None,
             bell,
             commands,
             counters,
@@ -148,7 +163,9 @@ impl Worker {
             .channels
             .iter()
             .filter_map(|it| it.source.feed.deadline());
-        let until = held.fold(self.swept + SWEEP, Instant::min);
+        let until = held
+            .chain(self.paced_until)
+            .fold(self.swept + SWEEP, Instant::min);
         until.saturating_duration_since(now)
     }
 
@@ -173,6 +190,11 @@ impl Worker {
                 self.offer(key, before, picked);
             }
         }
+        let now = Instant::now();
+        if self.paced_until.is_some_and(|at| at <= now) {
+            self.paced_until = None;
+            self.offer_datagrams_to_all(now);
+        }
     }
 
     /// Writes what is new of a stream to its clients, in turn.
@@ -195,6 +217,10 @@ impl Worker {
         }
         // Nobody joined meanwhile: this thread alone lets them.
         source.feed.viewers = clients;
+        self.offer_datagrams(key, picked);
+        let Some(Channel { source, .. }) = self.channels.get_mut(key) else {
+            return;
+        };
         // The whole round counts: what the last client waited.
         let anchor = source.ring.anchor();
         let accounted = source.ring.since(before);
@@ -256,6 +282,7 @@ impl Worker {
         match event.token() {
             WAKE => {}
             LISTENER => self.accept(),
+            UDP_MEDIA | UDP_CONTROL => self.react_to_udp(event),
             Token(bits) => {
                 let key = Key::from_bits(bits as u64);
                 let now = Instant::now();
@@ -270,6 +297,24 @@ impl Worker {
                     self.read(key);
                 }
             }
+        }
+    }
+
+    fn react_to_udp(&mut self, event: &Event) {
+        let now = Instant::now();
+        let Some(udp) = &mut self.udp else {
+            return;
+        };
+        let has_room = event.is_writable() && udp.is_full();
+        let clients = &mut self.clients;
+        udp.receive(&mut self.batch, |key| {
+            if let Some(client) = clients.get_mut(key) {
+                client.connection.note_alive(now);
+            }
+        });
+        if has_room {
+            udp.unblock();
+            self.offer_datagrams_to_all(now);
         }
     }
 
@@ -504,7 +549,13 @@ impl Worker {
     }
 
     /// Takes a client off its stream; the stream goes with its last one.
-    pub(super) fn leave_source(&mut self, client: Key, source: Key) {
+    pub(super) fn leave(&mut self, client: Key, session: &Session) {
+        if let Some(udp) = &mut self.udp {
+            for target in session.targets.iter().flatten() {
+                udp.forget(target.control, client);
+            }
+        }
+        let source = session.source;
         let Some(channel) = self.channels.get_mut(source) else {
             return;
         };
@@ -521,7 +572,7 @@ impl Worker {
             return;
         };
         if let Some(session) = client.session.take() {
-            self.leave_source(key, session.source);
+            self.leave(key, &session);
         }
         // Closing would do it, too, unless the descriptor lives on elsewhere.
         let fd = client.wire.as_raw_fd();
@@ -534,5 +585,5 @@ impl Worker {
 
 fn token(key: Key) -> Token {
     // 64 bits: a server of clients by the thousand runs on nothing smaller.
-    Token(usize::try_from(key.to_bits()).unwrap_or(usize::MAX - 2))
+    Token(usize::try_from(key.to_bits()).unwrap_or(usize::MAX - 4))
 }
