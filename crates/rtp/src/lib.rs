@@ -1,8 +1,8 @@
 //! RTP and RTCP bytes, payload formats, loss repair and receive statistics.
 //!
 //! ```text
-//! access unit ─► h264::packetise ─► payloads ─► write_header ─► (seal) ─► wire
-//! wire ─► (open) ─► Packet::parse ─► SequenceExtender ─┬► h264::Depacketiser
+//! access unit ─► payload::Packetiser ─► payloads ─► write_header ─► (seal) ─► wire
+//! wire ─► (open) ─► Packet::parse ─► SequenceExtender ─┬► payload::Depacketiser ─► access unit
 //!                                                      ├► receive::ReceiveStatistics ─► report blocks
 //!                                                      ├► nack::NackGenerator ─► lost numbers to ask for
 //!                                                      └► twcc::Recorder ─► transport feedback
@@ -15,7 +15,8 @@
 //! [`SequenceExtender`] and [`TimestampExtender`], and compared only wide.
 //!
 //! Sources: RFC 3550 (RTP, RTCP), RFC 8285 (header extensions), RFC 4585 and
-//! 5104 (feedback), RFC 4588 (RTX), RFC 6184 (H.264), RFC 7587 and 6716 (Opus),
+//! 5104 (feedback), RFC 4588 (RTX), RFC 6184 (H.264), RFC 7587 and 6716 (Opus), the
+//! payload formats that `media::Codec` names with each codec,
 //! draft-holmer-rmcat-transport-wide-cc-extensions-01.
 
 #![cfg_attr(

@@ -13,10 +13,27 @@ use glassline_media::{BurstBuilder, Codec, PAYLOAD_BYTES_MAX, Track, annexb};
 
 use crate::h264;
 
+mod aac;
+mod ac3;
+mod amr;
+mod av1;
 mod depacketiser;
+mod dv;
 pub mod h265;
+mod jpeg;
+mod mpeg4_visual;
+mod mpeg_audio;
+mod mpeg_ts;
+mod mpeg_video;
+mod picture_id;
+mod vp8;
+mod vp9;
+mod xiph;
 
 pub use crate::h264::Counters;
+use picture_id::PictureId;
+use xiph::Identifier;
+
 pub use depacketiser::{Depacketiser, Unit, Unreceivable};
 
 /// Cuts the access units of one track into payloads.
@@ -25,6 +42,10 @@ pub use depacketiser::{Depacketiser, Unit, Unreceivable};
 #[derive(Clone, Debug)]
 pub struct Packetiser {
     codec: Codec,
+    /// VP8 and VP9.
+    picture_id: PictureId,
+    /// Vorbis and Theora.
+    identifier: Identifier,
 }
 
 /// An access unit that the codec's payload format cannot carry; it is to be
@@ -48,30 +69,70 @@ pub enum Unsendable {
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// No payload format is known for the codec.
-    #[error("{0} cannot be sent over RTP")]
-    NoFormat(Codec),
+    /// A sound unit that the payload format has no room for.
+    #[error("the RTP payload of {codec} has no room for {what}")]
+    Unsuited {
+        /// What it is.
+        codec: Codec,
+        /// What is too much.
+        what: &'static str,
+    },
 }
 
 impl Packetiser {
     /// For units of `track`.
     pub fn new(track: &Track) -> Self {
-        Self { codec: track.codec }
+        Self {
+            codec: track.codec,
+            picture_id: PictureId::default(),
+            identifier: Identifier::of(track),
+        }
     }
 
     /// Appends the payloads of one access unit to `out`: none if there is nothing
     /// to send of it.
     ///
-    /// H.264: Annex-B bytes. Opus: a packet. G.711: samples.
+    /// What a unit is, by codec:
+    /// - H.264, H.265: Annex-B bytes.
+    /// - VP8: a frame; VP9: a frame or superframe.
+    /// - AV1: a temporal unit, each OBU with its size.
+    /// - MPEG-4 visual, MPEG-1/2 video: a picture with the headers before it.
+    /// - JPEG: a baseline JFIF picture of 4:2:0 or 4:2:2 with the standard Huffman
+    ///   tables, up to 2040 pixels either way.
+    /// - DV: a frame of DIF blocks of 80 bytes.
+    /// - Theora, Vorbis, Opus: a packet.
+    /// - MPEG transport stream: whole packets of 188 bytes.
+    /// - AAC: an access unit without ADTS header, up to 8191 bytes.
+    /// - AC-3, MPEG audio: a frame with its header.
+    /// - AMR: a frame with its table of contents byte, as files have it.
+    /// - PCM: samples that fit a payload, L16 big-endian.
+    /// - Text: UTF-8 that fits a payload.
+    ///
+    /// Fragments of a unit are equal but for a shorter last one, so that they go out
+    /// in one segmented send; only those of MPEG-1/2 video end where slices do.
     ///
     /// # Errors
     /// [`Unsendable`]; `out` may hold a part of the unit then, and is to be dropped.
     pub fn packetise(&mut self, unit: &[u8], out: &mut BurstBuilder) -> Result<(), Unsendable> {
+        let max = PAYLOAD_BYTES_MAX;
         match self.codec {
-            Codec::H264 => h264::packetise(annexb::nals(unit), PAYLOAD_BYTES_MAX, out),
-            Codec::H265 => h265::packetise(annexb::nals(unit), PAYLOAD_BYTES_MAX, out),
-            Codec::Opus | Codec::Pcmu | Codec::Pcma | Codec::L16 | Codec::T140 => whole(unit, out)?,
-            codec => return Err(Unsendable::NoFormat(codec)),
+            Codec::H264 => h264::packetise(annexb::nals(unit), max, out),
+            Codec::H265 => h265::packetise(annexb::nals(unit), max, out),
+            Codec::Vp8 => vp8::packetise(unit, &mut self.picture_id, max, out),
+            Codec::Vp9 => vp9::packetise(unit, &mut self.picture_id, max, out),
+            Codec::Av1 => av1::packetise(unit, max, out)?,
+            Codec::Mpeg4Visual => mpeg4_visual::packetise(unit, max, out),
+            Codec::MpegVideo => mpeg_video::packetise(unit, max, out)?,
+            Codec::Jpeg => jpeg::packetise(unit, max, out)?,
+            Codec::Dv => dv::packetise(unit, max, out)?,
+            Codec::Theora | Codec::Vorbis => xiph::packetise(unit, self.identifier, max, out),
+            Codec::MpegTs => mpeg_ts::packetise(unit, max, out)?,
+            Codec::Aac => aac::packetise(unit, max, out)?,
+            Codec::Ac3 => ac3::packetise(unit, max, out)?,
+            Codec::Amr | Codec::AmrWb => amr::packetise(self.codec, unit, out)?,
+            Codec::MpegAudio => mpeg_audio::packetise(unit, max, out)?,
+            // Those that are a payload as they are; a codec to come must be put here.
+            _ => whole(unit, out)?,
         }
         Ok(())
     }
@@ -108,19 +169,4 @@ fn whole(unit: &[u8], out: &mut BurstBuilder) -> Result<(), Unsendable> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_cannot_be_cut_must_fit() {
-        let mut opus = Packetiser::new(&Track::audio(Codec::Opus, 2));
-        let mut out = BurstBuilder::default();
-        assert_eq!(opus.packetise(&[1; 1150], &mut out), Ok(()));
-        assert_eq!(out.packet_count(), 1);
-        let refused = opus.packetise(&[1; 1151], &mut out);
-        assert!(
-            matches!(refused, Err(Unsendable::TooLong { bytes: 1151, .. })),
-            "{refused:?}"
-        );
-    }
-}
+mod tests;

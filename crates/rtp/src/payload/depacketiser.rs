@@ -15,7 +15,10 @@ use std::collections::VecDeque;
 
 use glassline_media::{Codec, Track};
 
-use super::h265;
+use super::{
+    aac, ac3, amr, av1, dv, h265, jpeg, mpeg_audio, mpeg_ts, mpeg_video, mpeg4_visual, vp8, vp9,
+    xiph,
+};
 use crate::h264::{self, Counters};
 
 pub(super) use pictures::Picture;
@@ -94,11 +97,27 @@ impl Depacketiser {
     /// # Errors
     /// As [`Self::new`].
     pub fn bounded(track: &Track, unit_bytes_max: usize) -> Result<Self, Unreceivable> {
-        let pictures = |format| Way::Pictures(Box::new(Pictures::new(format, unit_bytes_max)));
-        let sounds = |format| Way::Sounds(Box::new(Sounds::new(format, unit_bytes_max)));
+        let pictures = |format: Box<dyn Picture>| {
+            Way::Pictures(Box::new(Pictures::new(format, unit_bytes_max)))
+        };
+        let sounds =
+            |format: Box<dyn Sound>| Way::Sounds(Box::new(Sounds::new(format, unit_bytes_max)));
         let way = match track.codec {
             Codec::H264 => Way::H264(Box::new(h264::Depacketiser::new(unit_bytes_max))),
             Codec::H265 => pictures(Box::new(h265::Assembly::new(track)?)),
+            Codec::Vp8 => pictures(Box::new(vp8::Assembly)),
+            Codec::Vp9 => pictures(Box::<vp9::Assembly>::default()),
+            Codec::Av1 => pictures(Box::<av1::Assembly>::default()),
+            Codec::Mpeg4Visual => pictures(Box::new(mpeg4_visual::Assembly)),
+            Codec::MpegVideo => pictures(Box::new(mpeg_video::Assembly)),
+            Codec::Jpeg => pictures(Box::<jpeg::Assembly>::default()),
+            Codec::Dv => pictures(Box::new(dv::Assembly)),
+            Codec::Theora => pictures(Box::<xiph::Assembly>::default()),
+            Codec::MpegTs => sounds(Box::new(mpeg_ts::Assembly)),
+            Codec::Aac => sounds(Box::new(aac::Assembly::new(track)?)),
+            Codec::Ac3 => sounds(Box::<ac3::Assembly>::default()),
+            Codec::Amr | Codec::AmrWb => sounds(Box::new(amr::Assembly::new(track)?)),
+            Codec::MpegAudio => sounds(Box::<mpeg_audio::Assembly>::default()),
             Codec::Opus | Codec::Pcmu | Codec::Pcma | Codec::L16 | Codec::T140 => {
                 sounds(Box::new(Whole))
             }

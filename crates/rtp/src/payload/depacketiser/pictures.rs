@@ -17,6 +17,11 @@ pub(in crate::payload) trait Picture: fmt::Debug + Send {
     /// There is no more of `picture`, which is not empty: whether a decoder can
     /// start with it. `after_gap`: packets before its first are missing.
     fn finish(&mut self, picture: &mut Vec<u8>, after_gap: bool) -> Result<bool, Fault>;
+
+    /// Bytes of the picture that are kept beside it.
+    fn pending_bytes(&self) -> usize {
+        0
+    }
 }
 
 /// Units of many packets: all that have one timestamp, up to the marker.
@@ -116,7 +121,12 @@ impl Pictures {
         };
         let taken = self.format.take(payload, data);
         // A payload, which fits a datagram, adds no more than a few times its length.
-        let bounded = taken.and_then(|()| within(self.unit_bytes_max, data));
+        let bounded = taken.and_then(|()| {
+            within(
+                self.unit_bytes_max,
+                data.len() + self.format.pending_bytes(),
+            )
+        });
         if let Err(fault) = bounded {
             self.drop_unit(fault);
         }
@@ -127,11 +137,11 @@ impl Pictures {
         let State::Building(mut unit) = std::mem::replace(&mut self.state, State::Idle) else {
             return;
         };
-        if unit.data.is_empty() {
+        if unit.data.is_empty() && self.format.pending_bytes() == 0 {
             return;
         }
         let finished = self.format.finish(&mut unit.data, unit.after_gap);
-        let bounded = within(self.unit_bytes_max, &unit.data);
+        let bounded = within(self.unit_bytes_max, unit.data.len());
         match finished.and_then(|keyframe| bounded.map(|()| keyframe)) {
             Ok(keyframe) => self.out.deliver(unit.timestamp, keyframe, unit.data),
             Err(fault) => self.out.count(fault),
@@ -147,8 +157,8 @@ impl Pictures {
     }
 }
 
-fn within(unit_bytes_max: usize, data: &[u8]) -> Result<(), Fault> {
-    if data.len() > unit_bytes_max {
+fn within(unit_bytes_max: usize, bytes: usize) -> Result<(), Fault> {
+    if bytes > unit_bytes_max {
         Err(Fault::Oversized)
     } else {
         Ok(())

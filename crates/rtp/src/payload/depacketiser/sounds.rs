@@ -14,6 +14,12 @@ pub(in crate::payload) trait Sound: fmt::Debug + Send {
         units: &mut Vec<(u32, Vec<u8>)>,
     ) -> Result<(), Fault>;
 
+    /// A decoder can start at this unit.
+    fn is_keyframe(&self, unit: &[u8]) -> bool {
+        let _ = unit;
+        true
+    }
+
     /// What is under way will not be whole, since packets are missing; whether
     /// there was anything.
     fn lose(&mut self) -> bool {
@@ -81,7 +87,8 @@ impl Sounds {
                 self.out.count(Fault::Oversized);
             } else {
                 let timestamp = timestamp.wrapping_add(distance);
-                self.out.deliver(timestamp, true, data);
+                let keyframe = self.format.is_keyframe(&data);
+                self.out.deliver(timestamp, keyframe, data);
             }
         }
         self.units = units;

@@ -1,0 +1,196 @@
+//! AAC payloads (RFC 3640): access units behind headers with their sizes. Sent in
+//! mode `AAC-hbr` (§3.3.6), one unit a packet; received in any mode that needs no
+//! more than sizes and indices.
+
+use glassline_media::{BurstBuilder, Codec, Track};
+
+use super::depacketiser::{Fault, Sound};
+use super::{Unreceivable, Unsendable, equal_pieces, parameter};
+
+/// Bits of all AU headers, then the one header: 13 bits of size, 3 of index.
+const HEADERS_BYTES: usize = 4;
+const UNIT_BYTES_MAX: usize = (1 << 13) - 1;
+
+/// Samples of an access unit, unless the description has another number.
+const UNIT_SAMPLES: u32 = 1024;
+
+/// Puts a unit into one payload, or into equal fragments, each of which has the
+/// size of the whole (§3.2.3).
+pub(super) fn packetise(
+    unit: &[u8],
+    payload_max: usize,
+    out: &mut BurstBuilder,
+) -> Result<(), Unsendable> {
+    if unit.len() > UNIT_BYTES_MAX {
+        return Err(Unsendable::TooLong {
+            bytes: unit.len(),
+            max: UNIT_BYTES_MAX,
+        });
+    }
+    let [high, low] = ((unit.len() as u16) << 3).to_be_bytes();
+    for piece in equal_pieces(unit, payload_max.saturating_sub(HEADERS_BYTES)) {
+        out.extend(&[0, 16, high, low]);
+        out.extend(piece);
+        out.end_packet();
+    }
+    Ok(())
+}
+
+/// Payloads into access units.
+#[derive(Debug)]
+pub(super) struct Assembly {
+    size_bits: u32,
+    index_bits: u32,
+    index_delta_bits: u32,
+    unit_samples: u32,
+    /// A unit that was cut, and how long it will be.
+    open: Option<Open>,
+}
+
+#[derive(Debug)]
+struct Open {
+    timestamp: u32,
+    size: usize,
+    data: Vec<u8>,
+}
+
+impl Assembly {
+    /// # Errors
+    /// If AU headers have more than size and index.
+    pub(super) fn new(track: &Track) -> Result<Self, Unreceivable> {
+        let text = &track.format_parameters;
+        let refuse = |name: &str, value: &str, advice| {
+            Err(Unreceivable::Mode {
+                codec: Codec::Aac,
+                parameter: format!("{name}={value}"),
+                advice,
+            })
+        };
+        for name in [
+            "ctsdeltalength",
+            "dtsdeltalength",
+            "randomaccessindication",
+            "streamstateindication",
+            "auxiliarydatasizelength",
+        ] {
+            if let Some(value) = parameter(text, name).filter(|value| *value != "0") {
+                return refuse(name, value, "send mode=AAC-hbr without further fields");
+            }
+        }
+        let bits = |name| parameter(text, name).and_then(|value| value.parse().ok());
+        // What nobody wrote is what everybody uses.
+        let size_bits = bits("sizelength").unwrap_or(13);
+        if !(1..=16).contains(&size_bits) {
+            let value = size_bits.to_string();
+            return refuse("sizelength", &value, "send mode=AAC-hbr, sizelength=13");
+        }
+        Ok(Self {
+            size_bits,
+            index_bits: bits("indexlength").unwrap_or(3).min(16),
+            index_delta_bits: bits("indexdeltalength").unwrap_or(3).min(16),
+            unit_samples: bits("constantduration")
+                .filter(|samples| (1..=1 << 16).contains(samples))
+                .unwrap_or(UNIT_SAMPLES),
+            open: None,
+        })
+    }
+
+    /// The sizes of the AU headers section, and what follows it (§3.2.1).
+    fn sizes<'a>(&self, payload: &'a [u8]) -> Result<(Vec<usize>, &'a [u8]), Fault> {
+        let (bits, rest) = payload.split_first_chunk().ok_or(Fault::Malformed)?;
+        let bits = u32::from(u16::from_be_bytes(*bits));
+        let (headers, rest) = rest
+            .split_at_checked(bits.div_ceil(8) as usize)
+            .ok_or(Fault::Malformed)?;
+        let mut sizes = Vec::new();
+        let mut at = 0;
+        loop {
+            let index_bits = if at == 0 {
+                self.index_bits
+            } else {
+                self.index_delta_bits
+            };
+            if at + self.size_bits + index_bits > bits {
+                break;
+            }
+            sizes.push(read_bits(headers, at, self.size_bits) as usize);
+            // Units in another order than they are played in, or serial numbers,
+            // which nobody uses.
+            if read_bits(headers, at + self.size_bits, index_bits) != 0 {
+                return Err(Fault::Unsupported);
+            }
+            at += self.size_bits + index_bits;
+        }
+        Ok((sizes, rest))
+    }
+
+    fn fragment(
+        &mut self,
+        size: usize,
+        timestamp: u32,
+        marker: bool,
+        bytes: &[u8],
+        units: &mut Vec<(u32, Vec<u8>)>,
+    ) -> Result<(), Fault> {
+        let mut open = match self.open.take() {
+            Some(open) if open.timestamp == timestamp && open.size == size => open,
+            Some(_) => return Err(Fault::Malformed),
+            None => Open {
+                timestamp,
+                size,
+                data: Vec::new(),
+            },
+        };
+        open.data.extend_from_slice(bytes);
+        match open.data.len().cmp(&size) {
+            std::cmp::Ordering::Equal => units.push((0, open.data)),
+            std::cmp::Ordering::Less if !marker => self.open = Some(open),
+            _ => return Err(Fault::Malformed),
+        }
+        Ok(())
+    }
+}
+
+impl Sound for Assembly {
+    fn take(
+        &mut self,
+        payload: &[u8],
+        timestamp: u32,
+        marker: bool,
+        units: &mut Vec<(u32, Vec<u8>)>,
+    ) -> Result<(), Fault> {
+        let (sizes, mut rest) = self.sizes(payload)?;
+        if let [size] = sizes[..]
+            && (size > rest.len() || self.open.is_some())
+        {
+            return self.fragment(size, timestamp, marker, rest, units);
+        }
+        if self.open.take().is_some() || sizes.is_empty() {
+            return Err(Fault::Malformed);
+        }
+        for (size, number) in sizes.into_iter().zip(0..) {
+            let (unit, more) = rest.split_at_checked(size).ok_or(Fault::Malformed)?;
+            rest = more;
+            if !unit.is_empty() {
+                units.push((self.unit_samples.wrapping_mul(number), unit.to_vec()));
+            }
+        }
+        Ok(())
+    }
+
+    fn lose(&mut self) -> bool {
+        self.open.take().is_some()
+    }
+
+    fn pending_bytes(&self) -> usize {
+        self.open.as_ref().map_or(0, |open| open.data.len())
+    }
+}
+
+/// `count` bits (at most 16) from bit `at` on; bits past the end are zero.
+fn read_bits(bytes: &[u8], at: u32, count: u32) -> u32 {
+    (at..at + count).fold(0, |value, at| {
+        let byte = bytes.get(at as usize / 8).copied().unwrap_or(0);
+        value << 1 | u32::from(byte >> (7 - at % 8) & 1)
+    })
+}

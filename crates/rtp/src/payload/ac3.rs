@@ -1,0 +1,148 @@
+//! AC-3 payloads (RFC 4184): frames behind a header that says how many, or of how
+//! many fragments.
+
+use glassline_media::{BurstBuilder, Codec};
+
+use super::depacketiser::{Fault, Sound};
+use super::{Unsendable, equal_pieces};
+
+/// Kinds of payload, in the header's first byte (§4.1.1): whole frames.
+const WHOLE: u8 = 0;
+/// The first fragment, with at least the first five eighths of the frame, which can
+/// be checked and decoded alone.
+const FIRST_LONG: u8 = 1;
+/// The first fragment, with less.
+const FIRST_SHORT: u8 = 2;
+/// Any other fragment.
+const OTHER: u8 = 3;
+const HEADER_BYTES: usize = 2;
+
+/// Samples of every channel in a frame (ATSC A/52 §4.1).
+const FRAME_SAMPLES: u32 = 1536;
+
+/// Puts a frame into one payload or into equal fragments.
+pub(super) fn packetise(
+    frame: &[u8],
+    payload_max: usize,
+    out: &mut BurstBuilder,
+) -> Result<(), Unsendable> {
+    let pieces = equal_pieces(frame, payload_max.saturating_sub(HEADER_BYTES));
+    let count = u8::try_from(pieces.len()).map_err(|_| Unsendable::TooLong {
+        bytes: frame.len(),
+        max: 255 * payload_max,
+    })?;
+    if frame.len() < 5 || frame[..2] != SYNC {
+        return Err(Unsendable::Malformed {
+            codec: Codec::Ac3,
+            reason: "no frame that begins with 0x0b77",
+        });
+    }
+    for (piece, number) in pieces.zip(0..) {
+        let kind = match number {
+            0 if count == 1 => WHOLE,
+            0 if piece.len() * 8 >= frame.len() * 5 => FIRST_LONG,
+            0 => FIRST_SHORT,
+            _ => OTHER,
+        };
+        out.extend(&[kind, count]);
+        out.extend(piece);
+        out.end_packet();
+    }
+    Ok(())
+}
+
+const SYNC: [u8; 2] = [0x0b, 0x77];
+
+/// kbit/s by half of `frmsizecod` (ATSC A/52 table 5.18).
+const RATES_KBPS: [u16; 19] = [
+    32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512, 576, 640,
+];
+
+/// Bytes of the frame at the start of `bytes`, by its header (ATSC A/52 §5.3.1).
+fn frame_bytes(bytes: &[u8]) -> Option<usize> {
+    let [0x0b, 0x77, _, _, code, ..] = bytes else {
+        return None;
+    };
+    let kbps = usize::from(*RATES_KBPS.get(usize::from(code & 0x3f) / 2)?);
+    let words = match code >> 6 {
+        0 => kbps * 2,
+        1 => kbps * 96_000 / 44_100 + usize::from(code & 1),
+        2 => kbps * 3,
+        _ => return None,
+    };
+    Some(2 * words)
+}
+
+/// Payloads into frames.
+#[derive(Debug, Default)]
+pub(super) struct Assembly {
+    open: Vec<u8>,
+    /// Fragments of the frame under way that are to come.
+    missing: u8,
+    timestamp: u32,
+}
+
+impl Sound for Assembly {
+    fn take(
+        &mut self,
+        payload: &[u8],
+        timestamp: u32,
+        _: bool,
+        units: &mut Vec<(u32, Vec<u8>)>,
+    ) -> Result<(), Fault> {
+        let [kind, number, bytes @ ..] = payload else {
+            return Err(Fault::Malformed);
+        };
+        let first = kind & 3 != OTHER;
+        if bytes.is_empty() || *number == 0 || first != (self.missing == 0) {
+            return Err(Fault::Malformed);
+        }
+        match kind & 3 {
+            WHOLE => split(bytes, *number, units),
+            kind => {
+                if kind == OTHER && timestamp != self.timestamp {
+                    return Err(Fault::Malformed);
+                }
+                if first {
+                    (self.missing, self.timestamp) = (*number, timestamp);
+                    self.open.clear();
+                }
+                self.open.extend_from_slice(bytes);
+                self.missing -= 1;
+                if self.missing == 0 {
+                    units.push((0, std::mem::take(&mut self.open)));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// A first fragment that was lost is told by the next, which is malformed.
+    fn lose(&mut self) -> bool {
+        self.open.clear();
+        std::mem::take(&mut self.missing) != 0
+    }
+
+    fn pending_bytes(&self) -> usize {
+        self.open.len()
+    }
+}
+
+/// Whole frames; one alone is taken as it is.
+fn split(mut bytes: &[u8], count: u8, units: &mut Vec<(u32, Vec<u8>)>) -> Result<(), Fault> {
+    for number in 0..u32::from(count) {
+        let last = number + 1 == u32::from(count);
+        let size = if last {
+            bytes.len()
+        } else {
+            frame_bytes(bytes).ok_or(Fault::Malformed)?
+        };
+        let (frame, rest) = bytes.split_at_checked(size).ok_or(Fault::Malformed)?;
+        if frame.is_empty() {
+            return Err(Fault::Malformed);
+        }
+        units.push((FRAME_SAMPLES * number, frame.to_vec()));
+        bytes = rest;
+    }
+    Ok(())
+}

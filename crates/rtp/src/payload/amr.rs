@@ -1,0 +1,130 @@
+//! AMR and AMR-WB payloads (RFC 4867 §4.4), octet-aligned: the mode that the sender
+//! wishes for itself, a table of contents, the frames. Sent with one frame a packet.
+
+use glassline_media::{BurstBuilder, Codec, Track};
+
+use super::depacketiser::{Fault, Sound};
+use super::{Unreceivable, Unsendable, parameter};
+
+/// No wish for a mode of the other direction (§4.3.1).
+const NO_REQUEST: u8 = 0xf0;
+/// Of an entry in the table of contents: another follows.
+const F: u8 = 0x80;
+/// The bits of an entry that files have, too: frame type and quality.
+const ENTRY: u8 = 0x7c;
+
+/// Bytes of a frame by its type (RFC 4867 §3.6: speech and comfort noise); 14 is
+/// speech lost (AMR-WB), 15 is nothing to send.
+const NARROW: [Option<u8>; 16] = sizes([12, 13, 15, 17, 19, 20, 26, 31, 5], [None, None]);
+const WIDE: [Option<u8>; 16] = sizes([17, 23, 32, 36, 40, 46, 50, 58, 60], [Some(5), Some(0)]);
+
+/// `first`: types 0 to 8; `further`: 9, which is comfort noise of AMR-WB, and 14.
+const fn sizes(first: [u8; 9], further: [Option<u8>; 2]) -> [Option<u8>; 16] {
+    let mut table = [None; 16];
+    let mut kind = 0;
+    while kind < first.len() {
+        table[kind] = Some(first[kind]);
+        kind += 1;
+    }
+    table[9] = further[0];
+    table[14] = further[1];
+    table[15] = Some(0);
+    table
+}
+
+const fn table(codec: Codec) -> &'static [Option<u8>; 16] {
+    match codec {
+        Codec::AmrWb => &WIDE,
+        _ => &NARROW,
+    }
+}
+
+fn frame_bytes(codec: Codec, entry: u8) -> Option<usize> {
+    table(codec)[usize::from(entry >> 3 & 0x0f)].map(usize::from)
+}
+
+/// Puts a frame, which begins with its entry of the table of contents as files have
+/// it, into one payload.
+pub(super) fn packetise(
+    codec: Codec,
+    frame: &[u8],
+    out: &mut BurstBuilder,
+) -> Result<(), Unsendable> {
+    let malformed = |reason| Err(Unsendable::Malformed { codec, reason });
+    let Some((entry, speech)) = frame.split_first() else {
+        return Ok(());
+    };
+    match frame_bytes(codec, *entry) {
+        None => return malformed("a frame of a reserved type"),
+        Some(bytes) if bytes != speech.len() => {
+            return malformed("a frame of another length than its type has");
+        }
+        Some(_) => {}
+    }
+    out.extend(&[NO_REQUEST, entry & ENTRY]);
+    out.extend(speech);
+    out.end_packet();
+    Ok(())
+}
+
+/// Payloads into frames.
+#[derive(Debug)]
+pub(super) struct Assembly {
+    codec: Codec,
+    /// Of a frame: 20 ms.
+    frame_samples: u32,
+}
+
+impl Assembly {
+    /// # Errors
+    /// If frames are not octet-aligned, interleaved, or with checksums.
+    pub(super) fn new(track: &Track) -> Result<Self, Unreceivable> {
+        let codec = track.codec;
+        let text = &track.format_parameters;
+        let advice = "send octet-align=1, without crc, robust-sorting and interleaving";
+        let refuse = |parameter: String| {
+            Err(Unreceivable::Mode {
+                codec,
+                parameter,
+                advice,
+            })
+        };
+        if parameter(text, "octet-align") != Some("1") {
+            return refuse("octet-align=0".to_owned());
+        }
+        for name in ["crc", "robust-sorting", "interleaving"] {
+            if let Some(value) = parameter(text, name).filter(|value| *value != "0") {
+                return refuse(format!("{name}={value}"));
+            }
+        }
+        if track.channels > 1 {
+            return refuse(format!("{} channels", track.channels));
+        }
+        Ok(Self {
+            codec,
+            frame_samples: track.clock_rate / 50,
+        })
+    }
+}
+
+impl Sound for Assembly {
+    fn take(
+        &mut self,
+        payload: &[u8],
+        _: u32,
+        _: bool,
+        units: &mut Vec<(u32, Vec<u8>)>,
+    ) -> Result<(), Fault> {
+        let entries = payload.get(1..).ok_or(Fault::Malformed)?;
+        let last = entries.iter().position(|entry| entry & F == 0);
+        let (entries, mut speech) = entries.split_at(last.ok_or(Fault::Malformed)? + 1);
+        for (entry, number) in entries.iter().zip(0u32..) {
+            let bytes = frame_bytes(self.codec, *entry).ok_or(Fault::Malformed)?;
+            let (frame, rest) = speech.split_at_checked(bytes).ok_or(Fault::Malformed)?;
+            speech = rest;
+            let unit = [&[entry & ENTRY], frame].concat();
+            units.push((self.frame_samples.wrapping_mul(number), unit));
+        }
+        Ok(())
+    }
+}

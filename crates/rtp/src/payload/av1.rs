@@ -1,0 +1,311 @@
+//! AV1 payloads (RTP Payload Format For AV1, version 1.0.0, of the Alliance for
+//! Open Media): OBU elements without their own size behind an aggregation header.
+//!
+//! Here a temporal unit has the low-overhead format: each OBU with its size.
+//! Temporal delimiters, tile lists and padding are not sent (§5).
+
+use glassline_media::{BurstBuilder, Codec};
+
+use super::Unsendable;
+use super::depacketiser::{Fault, Picture};
+
+/// Aggregation header (§4.4): the first element continues one of the packet before.
+const Z: u8 = 0x80;
+/// The last element goes on in the next packet.
+const Y: u8 = 0x40;
+/// Number of elements, 0 if each has its length; else the last has none.
+const W_SHIFT: u32 = 4;
+const W: u8 = 0x30;
+/// A coded video sequence begins.
+const N: u8 = 0x08;
+
+/// Elements that a packet of ours has at most: as many as `W` can count.
+const ELEMENTS_MAX: usize = 3;
+
+/// OBU header (AV1 bitstream specification §5.3.2): an extension byte follows.
+const EXTENSION: u8 = 0x04;
+/// A size follows.
+const HAS_SIZE: u8 = 0x02;
+
+const SEQUENCE_HEADER: u8 = 1;
+const TEMPORAL_DELIMITER: u8 = 2;
+const FRAME_HEADER: u8 = 3;
+const FRAME: u8 = 6;
+const TILE_LIST: u8 = 8;
+const PADDING: u8 = 15;
+
+const fn obu_type(header: u8) -> u8 {
+    header >> 3 & 0x0f
+}
+
+/// Cuts a temporal unit into payloads of at most `payload_max` bytes, as good as
+/// equal but for the last.
+pub(super) fn packetise(
+    unit: &[u8],
+    payload_max: usize,
+    out: &mut BurstBuilder,
+) -> Result<(), Unsendable> {
+    let obus = stripped(unit)?;
+    let bytes: usize = obus.iter().map(|obu| obu.len() + LENGTH_BYTES).sum();
+    let count = bytes.div_ceil(payload_max.saturating_sub(1).max(1)).max(1);
+    let limit = (bytes.div_ceil(count) + 1).clamp(MIN_BYTES, payload_max.max(MIN_BYTES));
+    let begins = |obu: &Vec<u8>| obu_type(obu[0]) == SEQUENCE_HEADER;
+    let mut n = if obus.iter().any(begins) { N } else { 0 };
+    let mut packet = Elements::default();
+    for obu in &obus {
+        let mut rest = obu.as_slice();
+        while !rest.is_empty() {
+            let room = packet.room(limit);
+            if room == 0 {
+                packet.flush(Y * u8::from(rest.len() < obu.len()), &mut n, out);
+                continue;
+            }
+            let (piece, more) = rest.split_at(rest.len().min(room));
+            packet.continues |= packet.pieces.is_empty() && rest.len() < obu.len();
+            packet.add(piece);
+            rest = more;
+        }
+    }
+    packet.flush(0, &mut n, out);
+    Ok(())
+}
+
+/// A length below 16 KiB has two bytes in LEB128.
+const LENGTH_BYTES: usize = 2;
+/// Header, a length, and something of two elements.
+const MIN_BYTES: usize = 8;
+
+/// The elements of a packet in the making.
+#[derive(Default)]
+struct Elements<'a> {
+    pieces: Vec<&'a [u8]>,
+    bytes: usize,
+    continues: bool,
+}
+
+impl<'a> Elements<'a> {
+    /// Bytes of one more element that fit.
+    fn room(&self, limit: usize) -> usize {
+        if self.pieces.len() == ELEMENTS_MAX {
+            return 0;
+        }
+        limit.saturating_sub(1 + self.bytes + self.length_bytes())
+    }
+
+    fn add(&mut self, piece: &'a [u8]) {
+        self.bytes += self.length_bytes() + piece.len();
+        self.pieces.push(piece);
+    }
+
+    /// Of the length that the last element needs once another follows.
+    fn length_bytes(&self) -> usize {
+        match self.pieces.last() {
+            Some(last) if last.len() < 0x80 => 1,
+            Some(_) => LENGTH_BYTES,
+            None => 0,
+        }
+    }
+
+    /// Writes the packet, if there is any; `y` says that its last element goes on.
+    fn flush(&mut self, y: u8, n: &mut u8, out: &mut BurstBuilder) {
+        let Some((last, others)) = self.pieces.split_last() else {
+            return;
+        };
+        let z = if self.continues { Z } else { 0 };
+        let count = (self.pieces.len() as u8) << W_SHIFT;
+        out.extend(&[z | y | count | std::mem::take(n)]);
+        for piece in others {
+            let mut length = Vec::with_capacity(LENGTH_BYTES);
+            write_leb128(piece.len(), &mut length);
+            out.extend(&length);
+            out.extend(piece);
+        }
+        out.extend(last);
+        out.end_packet();
+        *self = Self::default();
+    }
+}
+
+/// The OBUs that are sent, without their sizes.
+fn stripped(unit: &[u8]) -> Result<Vec<Vec<u8>>, Unsendable> {
+    let mut obus = Vec::new();
+    let mut rest = unit;
+    while !rest.is_empty() {
+        let (obu, more) = split_obu(rest).ok_or(Unsendable::Malformed {
+            codec: Codec::Av1,
+            reason: "an OBU's size points past the end",
+        })?;
+        rest = more;
+        if !is_left_out(obu.header) {
+            let mut bytes = Vec::with_capacity(2 + obu.body.len());
+            bytes.push(obu.header & !HAS_SIZE);
+            bytes.extend(obu.extension);
+            bytes.extend_from_slice(obu.body);
+            obus.push(bytes);
+        }
+    }
+    Ok(obus)
+}
+
+const fn is_left_out(header: u8) -> bool {
+    matches!(obu_type(header), TEMPORAL_DELIMITER | TILE_LIST | PADDING)
+}
+
+struct Obu<'a> {
+    header: u8,
+    extension: Option<u8>,
+    body: &'a [u8],
+}
+
+/// The OBU at the start of `bytes` and what follows it; without a size it takes all.
+fn split_obu(bytes: &[u8]) -> Option<(Obu<'_>, &[u8])> {
+    let (&header, mut rest) = bytes.split_first()?;
+    let mut extension = None;
+    if header & EXTENSION != 0 {
+        let (&byte, more) = rest.split_first()?;
+        extension = Some(byte);
+        rest = more;
+    }
+    let (body, rest) = if header & HAS_SIZE != 0 {
+        let (size, more) = read_leb128(rest)?;
+        more.split_at_checked(size)?
+    } else {
+        (rest, &[][..])
+    };
+    let obu = Obu {
+        header,
+        extension,
+        body,
+    };
+    Some((obu, rest))
+}
+
+/// At most eight bytes, and no more than 32 bits (AV1 §4.10.5).
+fn read_leb128(bytes: &[u8]) -> Option<(usize, &[u8])> {
+    let mut value = 0u64;
+    for (place, byte) in bytes.iter().take(8).enumerate() {
+        value |= u64::from(byte & 0x7f) << (7 * place);
+        if byte & 0x80 == 0 {
+            let value = usize::try_from(u32::try_from(value).ok()?).ok()?;
+            return Some((value, &bytes[place + 1..]));
+        }
+    }
+    None
+}
+
+fn write_leb128(mut value: usize, out: &mut Vec<u8>) {
+    while value >= 0x80 {
+        out.push((value & 0x7f) as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// The payload begins a coded video sequence.
+pub(super) fn begins_keyframe(payload: &[u8]) -> bool {
+    payload.first().is_some_and(|first| first & (Z | N) == N)
+}
+
+/// Payloads into a temporal unit without delimiter.
+#[derive(Debug, Default)]
+pub(super) struct Assembly {
+    /// The beginning of an OBU that goes on in the next packet.
+    open: Vec<u8>,
+    is_open: bool,
+}
+
+impl Assembly {
+    /// Takes an element; `more`: it goes on in the next packet.
+    fn element(&mut self, bytes: &[u8], more: bool, picture: &mut Vec<u8>) -> Result<(), Fault> {
+        self.open.extend_from_slice(bytes);
+        self.is_open = more;
+        if more {
+            return Ok(());
+        }
+        let obu = std::mem::take(&mut self.open);
+        let (obu, rest) = split_obu(&obu).ok_or(Fault::Malformed)?;
+        if !rest.is_empty() {
+            return Err(Fault::Malformed);
+        }
+        if is_left_out(obu.header) {
+            return Ok(());
+        }
+        picture.push(obu.header | HAS_SIZE);
+        picture.extend(obu.extension);
+        write_leb128(obu.body.len(), picture);
+        picture.extend_from_slice(obu.body);
+        Ok(())
+    }
+}
+
+impl Picture for Assembly {
+    /// Only a new sequence says so. An OBU that begins need not be its unit's
+    /// first, and what follows a loss cannot be decoded before a keyframe anyway.
+    fn begins(&self, payload: &[u8]) -> bool {
+        begins_keyframe(payload)
+    }
+
+    fn reset(&mut self) {
+        self.open.clear();
+        self.is_open = false;
+    }
+
+    fn take(&mut self, payload: &[u8], picture: &mut Vec<u8>) -> Result<(), Fault> {
+        let (&header, mut rest) = payload.split_first().ok_or(Fault::Malformed)?;
+        if rest.is_empty() || (header & Z != 0) != self.is_open {
+            return Err(Fault::Malformed);
+        }
+        let count = (header & W) >> W_SHIFT;
+        let mut number = 0;
+        while !rest.is_empty() {
+            number += 1;
+            let element = if count != 0 && number == count {
+                std::mem::take(&mut rest)
+            } else {
+                let (length, more) = read_leb128(rest).ok_or(Fault::Malformed)?;
+                let (element, more) = more.split_at_checked(length).ok_or(Fault::Malformed)?;
+                rest = more;
+                element
+            };
+            let more = rest.is_empty() && header & Y != 0;
+            if element.is_empty() && !self.is_open {
+                continue;
+            }
+            self.element(element, more, picture)?;
+        }
+        if number < count {
+            return Err(Fault::Malformed);
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, picture: &mut Vec<u8>, _: bool) -> Result<bool, Fault> {
+        if self.is_open {
+            return Err(Fault::Malformed);
+        }
+        Ok(is_keyframe(picture))
+    }
+
+    fn pending_bytes(&self) -> usize {
+        self.open.len()
+    }
+}
+
+/// The unit has a sequence header and its first frame is a key frame.
+fn is_keyframe(unit: &[u8]) -> bool {
+    let mut rest = unit;
+    let mut sequence = false;
+    while let Some((obu, more)) = split_obu(rest) {
+        rest = more;
+        match obu_type(obu.header) {
+            SEQUENCE_HEADER => sequence = true,
+            // `show_existing_frame` is 0 and `frame_type` is KEY_FRAME. A reduced
+            // still picture has neither, and nothing but sequences of one picture.
+            FRAME | FRAME_HEADER => {
+                return sequence && obu.body.first().is_some_and(|first| first & 0xe0 == 0);
+            }
+            _ => {}
+        }
+    }
+    false
+}

@@ -1,0 +1,54 @@
+//! DV payloads (RFC 6469): whole DIF blocks, as they are.
+
+use glassline_media::{BurstBuilder, Codec};
+
+use super::Unsendable;
+use super::depacketiser::{Fault, Picture};
+
+/// Bytes of a DIF block (IEC 61834-2).
+const BLOCK_BYTES: usize = 80;
+
+/// Cuts a frame between its DIF blocks into payloads of at most `payload_max`
+/// bytes, equal but for a shorter last.
+pub(super) fn packetise(
+    frame: &[u8],
+    payload_max: usize,
+    out: &mut BurstBuilder,
+) -> Result<(), Unsendable> {
+    if !frame.len().is_multiple_of(BLOCK_BYTES) {
+        return Err(Unsendable::Malformed {
+            codec: Codec::Dv,
+            reason: "not a whole number of DIF blocks of 80 bytes",
+        });
+    }
+    let blocks = frame.len() / BLOCK_BYTES;
+    let count = blocks.div_ceil((payload_max / BLOCK_BYTES).max(1)).max(1);
+    for piece in frame.chunks(blocks.div_ceil(count).max(1) * BLOCK_BYTES) {
+        out.push(piece);
+    }
+    Ok(())
+}
+
+/// Payloads into a frame.
+#[derive(Debug)]
+pub(super) struct Assembly;
+
+impl Picture for Assembly {
+    /// The header block of the first DIF sequence: section type 0, sequence 0, block
+    /// 0 of the first channel (IEC 61834-2, the ID of a block).
+    fn begins(&self, payload: &[u8]) -> bool {
+        matches!(payload, [kind, sequence, 0, ..] if kind >> 5 == 0 && sequence & 0xf8 == 0)
+    }
+
+    fn take(&mut self, payload: &[u8], picture: &mut Vec<u8>) -> Result<(), Fault> {
+        if !payload.len().is_multiple_of(BLOCK_BYTES) {
+            return Err(Fault::Malformed);
+        }
+        picture.extend_from_slice(payload);
+        Ok(())
+    }
+
+    fn finish(&mut self, _: &mut Vec<u8>, _: bool) -> Result<bool, Fault> {
+        Ok(true)
+    }
+}

@@ -1,0 +1,189 @@
+//! JPEG payloads (RFC 2435): the scan of a picture behind a header that stands for
+//! its size, its sampling and its restarts; quantisation tables go in band. All else
+//! of the picture is fixed: three components, baseline, the standard Huffman tables.
+
+mod huffman;
+mod jfif;
+mod quantisation;
+
+use glassline_media::BurstBuilder;
+
+use super::Unsendable;
+use super::depacketiser::{Fault, Picture};
+use jfif::Parameters;
+use quantisation::{TABLE_BYTES, Tables};
+
+/// Main header (RFC 2435 §3.1).
+const MAIN_BYTES: usize = 8;
+/// Restart marker header (§3.1.7).
+const RESTART_BYTES: usize = 4;
+/// Quantization table header (§3.1.8).
+const TABLES_HEADER_BYTES: usize = 4;
+
+/// Types from here on have restart markers.
+const RESTARTS: u8 = 64;
+/// First and last packet of a run of restart intervals, which are not counted.
+const NO_RESTART_COUNT: u16 = 0xffff;
+/// The tables are in band, and hold for this picture only.
+const IN_BAND: u8 = 255;
+/// From this on tables are in band, or were once.
+const DYNAMIC: u8 = 128;
+
+/// Cuts a picture into payloads of at most `payload_max` bytes, equal but for a
+/// shorter last.
+///
+/// # Errors
+/// [`Unsendable::Unsuited`] names what of the picture the format has no room for.
+pub(super) fn packetise(
+    picture: &[u8],
+    payload_max: usize,
+    out: &mut BurstBuilder,
+) -> Result<(), Unsendable> {
+    let picture = jfif::parse(picture)?;
+    let Parameters {
+        sampling,
+        width,
+        height,
+        restart_interval,
+        tables,
+    } = picture.parameters;
+    // Offsets have 24 bits.
+    if picture.scan.len() >= 1 << 24 {
+        return Err(Unsendable::TooLong {
+            bytes: picture.scan.len(),
+            max: (1 << 24) - 1,
+        });
+    }
+    let restarts = if restart_interval > 0 { RESTARTS } else { 0 };
+    let headers = MAIN_BYTES + if restarts > 0 { RESTART_BYTES } else { 0 };
+    let first_bytes = TABLES_HEADER_BYTES + tables.len();
+    // The tables take their room from the first piece, so that packets are equal.
+    let room = payload_max.saturating_sub(headers).max(first_bytes + 1);
+    let total = picture.scan.len() + first_bytes;
+    let size = total.div_ceil(total.div_ceil(room)).max(first_bytes + 1);
+    let mut offset = 0;
+    while offset < picture.scan.len() {
+        let [_, offset_bytes @ ..] = (offset as u32).to_be_bytes();
+        out.extend(&[0]);
+        out.extend(&offset_bytes);
+        out.extend(&[
+            sampling | restarts,
+            IN_BAND,
+            (width.div_ceil(8)) as u8,
+            (height.div_ceil(8)) as u8,
+        ]);
+        if restarts > 0 {
+            out.extend(&restart_interval.to_be_bytes());
+            out.extend(&NO_RESTART_COUNT.to_be_bytes());
+        }
+        let mut room = size;
+        if offset == 0 {
+            out.extend(&[0, 0]);
+            out.extend(&(tables.len() as u16).to_be_bytes());
+            out.extend(&tables);
+            room -= first_bytes;
+        }
+        let end = picture.scan.len().min(offset + room);
+        out.extend(&picture.scan[offset..end]);
+        out.end_packet();
+        offset = end;
+    }
+    Ok(())
+}
+
+/// Payloads into a JFIF picture.
+#[derive(Debug, Default)]
+pub(super) struct Assembly {
+    /// Bytes of the picture's own headers, in front of its scan.
+    header_bytes: usize,
+    /// Tables that were in band once and hold from then on, by their Q (128–254).
+    known: std::collections::BTreeMap<u8, Tables>,
+}
+
+impl Assembly {
+    /// The tables of a first payload with this Q, and what follows them.
+    fn tables<'a>(&mut self, q: u8, rest: &'a [u8]) -> Result<(Tables, &'a [u8]), Fault> {
+        if q < DYNAMIC {
+            let tables = quantisation::by_factor(q).ok_or(Fault::Unsupported)?;
+            return Ok((tables, rest));
+        }
+        let [_, precision, high, low, rest @ ..] = rest else {
+            return Err(Fault::Malformed);
+        };
+        let bytes = usize::from(u16::from_be_bytes([*high, *low]));
+        let (given, rest) = rest.split_at_checked(bytes).ok_or(Fault::Malformed)?;
+        // One table may stand for both.
+        let tables = match given.len() {
+            0 if q != IN_BAND => *self.known.get(&q).ok_or(Fault::Loss)?,
+            TABLE_BYTES => quantisation::join(given, given).ok_or(Fault::Malformed)?,
+            bytes if bytes == 2 * TABLE_BYTES => {
+                let (luma, chroma) = given.split_at(TABLE_BYTES);
+                quantisation::join(luma, chroma).ok_or(Fault::Malformed)?
+            }
+            _ => return Err(Fault::Malformed),
+        };
+        if precision & 3 != 0 {
+            // 16 bits an entry, which baseline pictures of 8 bits do not have.
+            return Err(Fault::Unsupported);
+        }
+        if q != IN_BAND {
+            self.known.insert(q, tables);
+        }
+        Ok((tables, rest))
+    }
+}
+
+impl Picture for Assembly {
+    fn begins(&self, payload: &[u8]) -> bool {
+        matches!(payload, [_, 0, 0, 0, _, _, _, _, ..])
+    }
+
+    fn reset(&mut self) {
+        self.header_bytes = 0;
+    }
+
+    fn take(&mut self, payload: &[u8], picture: &mut Vec<u8>) -> Result<(), Fault> {
+        let [_, a, b, c, kind, q, width, height, rest @ ..] = payload else {
+            return Err(Fault::Malformed);
+        };
+        let offset = u32::from_be_bytes([0, *a, *b, *c]) as usize;
+        let sampling = kind & !RESTARTS;
+        if sampling > 1 || *width == 0 || *height == 0 {
+            return Err(Fault::Unsupported);
+        }
+        let (restart_interval, mut rest) = match (kind & RESTARTS != 0, rest) {
+            (false, rest) => (0, rest),
+            (true, [high, low, _, _, rest @ ..]) => (u16::from_be_bytes([*high, *low]), rest),
+            (true, _) => return Err(Fault::Malformed),
+        };
+        if offset != picture.len() - self.header_bytes.min(picture.len()) {
+            return Err(Fault::Malformed);
+        }
+        if offset == 0 && picture.is_empty() {
+            let (tables, scan) = self.tables(*q, rest)?;
+            rest = scan;
+            let parameters = Parameters {
+                sampling,
+                width: u16::from(*width) * 8,
+                height: u16::from(*height) * 8,
+                restart_interval,
+                tables,
+            };
+            parameters.write_headers(picture);
+            self.header_bytes = picture.len();
+        }
+        picture.extend_from_slice(rest);
+        Ok(())
+    }
+
+    fn finish(&mut self, picture: &mut Vec<u8>, _: bool) -> Result<bool, Fault> {
+        // Some senders have sent it.
+        if !picture.ends_with(&jfif::END_OF_IMAGE) {
+            picture.extend_from_slice(&jfif::END_OF_IMAGE);
+        }
+        Ok(true)
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests;

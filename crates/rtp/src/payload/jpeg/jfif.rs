@@ -1,0 +1,319 @@
+//! Pictures as files have them (ITU-T T.81): what a payload needs of the segments,
+//! and the segments that a payload stands for.
+
+use glassline_media::Codec;
+
+use super::huffman;
+use super::quantisation::{self, TABLE_BYTES, Tables};
+use crate::payload::Unsendable;
+
+/// The marker that ends a picture.
+pub(super) const END_OF_IMAGE: [u8; 2] = [0xff, EOI];
+
+const SOI: u8 = 0xd8;
+const EOI: u8 = 0xd9;
+const SOF0: u8 = 0xc0;
+const DHT: u8 = 0xc4;
+const SOS: u8 = 0xda;
+const DQT: u8 = 0xdb;
+const DRI: u8 = 0xdd;
+/// Markers within a scan.
+const RESTARTS: std::ops::RangeInclusive<u8> = 0xd0..=0xd7;
+const ARITHMETIC_CONDITIONING: u8 = 0xcc;
+const JPEG_EXTENSIONS: u8 = 0xc8;
+
+/// Widths and heights that the header's byte of blocks of 8 has room for.
+const SIDE_PIXELS_MAX: u16 = 2040;
+
+/// What the headers say and payloads repeat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Parameters {
+    /// 0: two samples of luminance in a row to one of chrominance (4:2:2); 1: two
+    /// rows of them (4:2:0).
+    pub(super) sampling: u8,
+    /// In pixels, up to 2040.
+    pub(super) width: u16,
+    /// In pixels, up to 2040.
+    pub(super) height: u16,
+    /// Blocks between restart markers, 0 without.
+    pub(super) restart_interval: u16,
+    pub(super) tables: Tables,
+}
+
+/// A picture that payloads can carry.
+pub(super) struct Jfif<'a> {
+    pub(super) parameters: Parameters,
+    /// Coded data, without the end marker.
+    pub(super) scan: &'a [u8],
+}
+
+/// Reads a picture; errors name what payloads have no room for.
+pub(super) fn parse(bytes: &[u8]) -> Result<Jfif<'_>, Unsendable> {
+    let malformed = |reason| Unsendable::Malformed {
+        codec: Codec::Jpeg,
+        reason,
+    };
+    let mut rest = bytes
+        .strip_prefix(&[0xff, SOI])
+        .ok_or_else(|| malformed("it does not begin with a start of image"))?;
+    let mut segments = Segments::default();
+    loop {
+        let (marker, body, more) =
+            split_segment(rest).ok_or_else(|| malformed("a segment is cut short"))?;
+        rest = more;
+        match marker {
+            DQT => segments.quantisation(body)?,
+            DHT => segments.huffman(body)?,
+            SOF0 => segments.frame(body)?,
+            DRI => match body {
+                [high, low] => segments.restart_interval = u16::from_be_bytes([*high, *low]),
+                _ => return Err(malformed("a restart interval of another length than 2")),
+            },
+            SOS => {
+                return Ok(Jfif {
+                    parameters: segments.scan(body)?,
+                    scan: scan(rest)?,
+                });
+            }
+            0xc1..=0xcf if marker != ARITHMETIC_CONDITIONING && marker != JPEG_EXTENSIONS => {
+                return Err(unsuited(
+                    "progressive, extended or lossless coding, only for baseline",
+                ));
+            }
+            EOI => return Err(malformed("it ends before its scan")),
+            _ => {}
+        }
+    }
+}
+
+const fn unsuited(what: &'static str) -> Unsendable {
+    Unsendable::Unsuited {
+        codec: Codec::Jpeg,
+        what,
+    }
+}
+
+/// Marker and body of the next segment, and what follows it.
+fn split_segment(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+    // Any number of fill bytes may stand before a marker.
+    let [0xff, rest @ ..] = bytes else {
+        return None;
+    };
+    let fill = rest.iter().take_while(|byte| **byte == 0xff).count();
+    let (&marker, rest) = rest[fill..].split_first()?;
+    if marker == EOI {
+        return Some((marker, &[], rest));
+    }
+    let (length, _) = rest.split_first_chunk()?;
+    let (segment, rest) = rest.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;
+    Some((marker, segment.get(2..)?, rest))
+}
+
+/// What was read so far.
+#[derive(Default)]
+struct Segments<'a> {
+    quantisation: [Option<&'a [u8]>; 4],
+    /// By class and number: which standard table it is.
+    huffman: Vec<(u8, Option<u8>)>,
+    restart_interval: u16,
+    frame: Option<Frame>,
+}
+
+struct Frame {
+    width: u16,
+    height: u16,
+    sampling: u8,
+    /// Identifier and quantisation table of each component.
+    components: [(u8, u8); 3],
+}
+
+impl<'a> Segments<'a> {
+    fn quantisation(&mut self, mut body: &'a [u8]) -> Result<(), Unsendable> {
+        while let Some((&head, rest)) = body.split_first() {
+            if head >> 4 != 0 {
+                return Err(unsuited(
+                    "quantisation tables of 16 bits, only for those of 8",
+                ));
+            }
+            let (table, rest) = rest
+                .split_at_checked(TABLE_BYTES)
+                .ok_or(cut_short("a quantisation table is cut short"))?;
+            if let Some(place) = self.quantisation.get_mut(usize::from(head & 0x0f)) {
+                *place = Some(table);
+            }
+            body = rest;
+        }
+        Ok(())
+    }
+
+    fn huffman(&mut self, mut body: &[u8]) -> Result<(), Unsendable> {
+        let short = || cut_short("a Huffman table is cut short");
+        while let Some((&head, rest)) = body.split_first() {
+            let (lengths, rest) = rest.split_at_checked(16).ok_or_else(short)?;
+            let count = lengths.iter().map(|count| usize::from(*count)).sum();
+            let (values, rest) = rest.split_at_checked(count).ok_or_else(short)?;
+            self.huffman.retain(|(table, _)| *table != head);
+            // Two classes of four tables.
+            if self.huffman.len() < 8 {
+                self.huffman
+                    .push((head, huffman::identify(lengths, values)));
+            }
+            body = rest;
+        }
+        Ok(())
+    }
+
+    fn frame(&mut self, body: &[u8]) -> Result<(), Unsendable> {
+        let [bits, h1, h0, w1, w0, count, components @ ..] = body else {
+            return Err(cut_short("its frame header is cut short"));
+        };
+        let (height, width) = (
+            u16::from_be_bytes([*h1, *h0]),
+            u16::from_be_bytes([*w1, *w0]),
+        );
+        if *bits != 8 {
+            return Err(unsuited("samples of 12 bits, only for those of 8"));
+        }
+        let [y, ys, yt, cb, cbs, cbt, cr, crs, crt] = components else {
+            return Err(match count {
+                3 => cut_short("its frame header is cut short"),
+                _ => unsuited("grey, RGB with alpha or CMYK, only for Y, Cb, Cr"),
+            });
+        };
+        if width == 0 || height == 0 || width > SIDE_PIXELS_MAX || height > SIDE_PIXELS_MAX {
+            return Err(unsuited("a side of more than 2040 pixels or none"));
+        }
+        let sampling = match (ys, cbs, crs) {
+            (0x21, 0x11, 0x11) => 0,
+            (0x22, 0x11, 0x11) => 1,
+            _ => {
+                return Err(unsuited("other sampling than 4:2:2 (2x1) and 4:2:0 (2x2)"));
+            }
+        };
+        self.frame = Some(Frame {
+            width,
+            height,
+            sampling,
+            components: [(*y, *yt), (*cb, *cbt), (*cr, *crt)],
+        });
+        Ok(())
+    }
+
+    /// Checks the scan's header against all that came before.
+    fn scan(&self, body: &[u8]) -> Result<Parameters, Unsendable> {
+        let frame = self
+            .frame
+            .as_ref()
+            .ok_or(cut_short("its scan comes before its frame header"))?;
+        let [3, y, yt, cb, cbt, cr, crt, ..] = body else {
+            return Err(unsuited("several scans, only for one that is interleaved"));
+        };
+        if [*y, *cb, *cr] != frame.components.map(|(id, _)| id) {
+            return Err(unsuited("components in another order than Y, Cb, Cr"));
+        }
+        for (selector, dc, ac) in [
+            (yt, huffman::DC_LUMA, huffman::AC_LUMA),
+            (cbt, huffman::DC_CHROMA, huffman::AC_CHROMA),
+            (crt, huffman::DC_CHROMA, huffman::AC_CHROMA),
+        ] {
+            let tables = [(selector >> 4, dc), (0x10 | selector & 0x0f, ac)];
+            if !tables
+                .iter()
+                .all(|(table, wanted)| self.is_huffman(*table, *wanted))
+            {
+                return Err(unsuited(
+                    "Huffman tables of its own (an encoder's \"optimal\" ones), only for the standard ones",
+                ));
+            }
+        }
+        let table = |place: usize| {
+            let number = usize::from(frame.components[place].1);
+            let table = self.quantisation.get(number).copied().flatten();
+            table.ok_or(cut_short("a quantisation table is missing"))
+        };
+        let (luma, chroma) = (table(0)?, table(1)?);
+        if table(2)? != chroma {
+            return Err(unsuited("different quantisation tables for Cb and Cr"));
+        }
+        let tables = quantisation::join(luma, chroma);
+        Ok(Parameters {
+            sampling: frame.sampling,
+            width: frame.width,
+            height: frame.height,
+            restart_interval: self.restart_interval,
+            tables: tables.ok_or(cut_short("a quantisation table is cut short"))?,
+        })
+    }
+
+    /// The table of this class and number is the standard one that is wanted; where
+    /// none was sent, as in Motion JPEG, they are by number.
+    fn is_huffman(&self, table: u8, wanted: u8) -> bool {
+        let found = self.huffman.iter().find(|(it, _)| *it == table);
+        found.map_or(Some(table), |(_, standard)| *standard) == Some(wanted)
+    }
+}
+
+const fn cut_short(reason: &'static str) -> Unsendable {
+    Unsendable::Malformed {
+        codec: Codec::Jpeg,
+        reason,
+    }
+}
+
+/// The coded data up to the end marker, or to the end of all if there is none.
+fn scan(bytes: &[u8]) -> Result<&[u8], Unsendable> {
+    let mut at = 0;
+    while let Some(found) = bytes[at..].iter().position(|byte| *byte == 0xff) {
+        let marker = at + found;
+        match bytes.get(marker + 1) {
+            None => break,
+            Some(&EOI) => return non_empty(&bytes[..marker]),
+            // A zero is stuffed behind a coded 0xff; more of these fill.
+            Some(0xff) => at = marker + 1,
+            Some(0) => at = marker + 2,
+            Some(restart) if RESTARTS.contains(restart) => at = marker + 2,
+            Some(_) => return Err(unsuited("several scans, only for one that is interleaved")),
+        }
+    }
+    non_empty(bytes)
+}
+
+fn non_empty(scan: &[u8]) -> Result<&[u8], Unsendable> {
+    if scan.is_empty() {
+        return Err(cut_short("its scan is empty"));
+    }
+    Ok(scan)
+}
+
+impl Parameters {
+    /// Writes all segments in front of the coded data.
+    pub(super) fn write_headers(&self, out: &mut Vec<u8>) {
+        let mut segment = |marker: u8, parts: &[&[u8]]| {
+            let length: usize = parts.iter().map(|part| part.len()).sum();
+            out.extend_from_slice(&[0xff, marker]);
+            out.extend_from_slice(&(2 + length as u16).to_be_bytes());
+            for part in parts {
+                out.extend_from_slice(part);
+            }
+        };
+        let (luma, chroma) = self.tables.split_at(TABLE_BYTES);
+        segment(APP0, &[JFIF_1_1]);
+        segment(DQT, &[&[0], luma, &[1], chroma]);
+        let (height, width) = (self.height.to_be_bytes(), self.width.to_be_bytes());
+        let y = if self.sampling == 0 { 0x21 } else { 0x22 };
+        let components = [3, 1, y, 0, 2, 0x11, 1, 3, 0x11, 1];
+        segment(SOF0, &[&[8], &height, &width, &components]);
+        for (table, lengths, values) in huffman::TABLES {
+            segment(DHT, &[&[table], lengths, values]);
+        }
+        if self.restart_interval > 0 {
+            segment(DRI, &[&self.restart_interval.to_be_bytes()]);
+        }
+        segment(SOS, &[&[3, 1, 0x00, 2, 0x11, 3, 0x11, 0, 63, 0]]);
+        out.splice(0..0, [0xff, SOI]);
+    }
+}
+
+const APP0: u8 = 0xe0;
+/// Version 1.1, square pixels, no thumbnail.
+const JFIF_1_1: &[u8] = &[b'J', b'F', b'I', b'F', 0, 1, 1, 0, 0, 1, 0, 1, 0, 0];

@@ -1,0 +1,55 @@
+//! MPEG-4 visual payloads (RFC 6416 §5): the bytes as they are, cut anywhere.
+
+use glassline_media::{BurstBuilder, annexb};
+
+use super::depacketiser::{Fault, Picture};
+use super::equal_pieces;
+
+/// Start codes (ISO/IEC 14496-2 table 6-3): a video object plane, that is a picture.
+const VOP: u8 = 0xb6;
+/// A visual object sequence, its end, user data, a group of planes, a visual object.
+const HEADERS: std::ops::RangeInclusive<u8> = 0xb0..=0xb5;
+/// Video objects and their layers.
+const OBJECTS: std::ops::RangeInclusive<u8> = 0x00..=0x2f;
+
+/// Cuts a picture with its headers into payloads, equal but for a shorter last.
+pub(super) fn packetise(picture: &[u8], payload_max: usize, out: &mut BurstBuilder) {
+    for piece in equal_pieces(picture, payload_max) {
+        out.push(piece);
+    }
+}
+
+/// Payloads into a picture.
+#[derive(Debug)]
+pub(super) struct Assembly;
+
+impl Picture for Assembly {
+    /// No fragment begins with a start code, except one of a slice (a video packet),
+    /// whose code is no start code of these.
+    fn begins(&self, payload: &[u8]) -> bool {
+        match payload {
+            [0, 0, 1, code, ..] => *code == VOP || HEADERS.contains(code) || OBJECTS.contains(code),
+            _ => false,
+        }
+    }
+
+    fn take(&mut self, payload: &[u8], picture: &mut Vec<u8>) -> Result<(), Fault> {
+        picture.extend_from_slice(payload);
+        Ok(())
+    }
+
+    fn finish(&mut self, picture: &mut Vec<u8>, _: bool) -> Result<bool, Fault> {
+        Ok(is_keyframe(picture))
+    }
+}
+
+/// The first plane is intra coded: `vop_coding_type` is 0 (§6.2.5).
+fn is_keyframe(mut bytes: &[u8]) -> bool {
+    while let Some(at) = annexb::find_start_code(bytes) {
+        bytes = &bytes[at + annexb::START_CODE.len()..];
+        if let [VOP, plane, ..] = bytes {
+            return plane & 0xc0 == 0;
+        }
+    }
+    false
+}

@@ -1,0 +1,69 @@
+//! MPEG transport stream payloads (RFC 2250 §2): whole packets, as they are.
+
+use glassline_media::{BurstBuilder, Codec};
+
+use super::Unsendable;
+use super::depacketiser::{Fault, Sound};
+
+/// Bytes of a transport stream packet (ISO/IEC 13818-1 §2.4.3).
+const PACKET_BYTES: usize = 188;
+const SYNC: u8 = 0x47;
+
+/// Puts as many whole packets into a payload as `payload_max` bytes take.
+pub(super) fn packetise(
+    packets: &[u8],
+    payload_max: usize,
+    out: &mut BurstBuilder,
+) -> Result<(), Unsendable> {
+    if !is_whole(packets) {
+        return Err(Unsendable::Malformed {
+            codec: Codec::MpegTs,
+            reason: "not whole packets of 188 bytes that begin with 0x47",
+        });
+    }
+    for piece in packets.chunks((payload_max / PACKET_BYTES).max(1) * PACKET_BYTES) {
+        out.push(piece);
+    }
+    Ok(())
+}
+
+fn is_whole(packets: &[u8]) -> bool {
+    packets.len().is_multiple_of(PACKET_BYTES)
+        && packets
+            .iter()
+            .step_by(PACKET_BYTES)
+            .all(|first| *first == SYNC)
+}
+
+/// A program association table begins in one of the packets: what a receiver needs
+/// first (ISO/IEC 13818-1 §2.4.4.3). Multiplexers repeat it several times a second,
+/// and most in front of keyframes, while the flag for random access is often not set.
+fn has_program_table(packets: &[u8]) -> bool {
+    packets
+        .chunks(PACKET_BYTES)
+        .any(|packet| matches!(packet, [_, high, 0, ..] if high & 0x5f == 0x40))
+}
+
+/// Payloads as they are. Not pictures: their timestamps say when they were sent.
+#[derive(Debug)]
+pub(super) struct Assembly;
+
+impl Sound for Assembly {
+    fn take(
+        &mut self,
+        payload: &[u8],
+        _: u32,
+        _: bool,
+        units: &mut Vec<(u32, Vec<u8>)>,
+    ) -> Result<(), Fault> {
+        if !is_whole(payload) {
+            return Err(Fault::Malformed);
+        }
+        units.push((0, payload.to_vec()));
+        Ok(())
+    }
+
+    fn is_keyframe(&self, unit: &[u8]) -> bool {
+        has_program_table(unit)
+    }
+}

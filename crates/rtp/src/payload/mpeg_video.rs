@@ -1,0 +1,177 @@
+//! MPEG-1 and MPEG-2 video payloads (RFC 2250 §3): the video-specific header, then
+//! headers and whole slices, or a fragment of one slice.
+
+use glassline_media::{BurstBuilder, Codec, annexb};
+
+use super::depacketiser::{Fault, Picture};
+use super::{Unsendable, equal_pieces};
+
+/// Start codes (ISO/IEC 13818-2 table 6-1).
+const PICTURE: u8 = 0x00;
+const SLICES: std::ops::RangeInclusive<u8> = 0x01..=0xaf;
+const SEQUENCE: u8 = 0xb3;
+const GROUP: u8 = 0xb8;
+
+/// Of the video-specific header (RFC 2250 §3.4): an extension header follows.
+const T: u8 = 0x04;
+/// In its third byte: a sequence header is within.
+const S: u8 = 0x20;
+/// The payload begins a slice, headers apart.
+const B: u8 = 0x10;
+/// The payload ends with the end of a slice.
+const E: u8 = 0x08;
+const HEADER_BYTES: usize = 4;
+
+/// Intra coded, in the header's picture types.
+const INTRA: u8 = 1;
+
+/// Cuts a picture with the headers before it into payloads of at most
+/// `payload_max` bytes.
+pub(super) fn packetise(
+    picture: &[u8],
+    payload_max: usize,
+    out: &mut BurstBuilder,
+) -> Result<(), Unsendable> {
+    let room = payload_max.saturating_sub(HEADER_BYTES).max(1);
+    let start = annexb::find_start_code(picture).ok_or(Unsendable::Malformed {
+        codec: Codec::MpegVideo,
+        reason: "no start code",
+    })?;
+    let mut header = Header::default();
+    // What is gathered of whole parts: headers first, then slices.
+    let mut packet: &[u8] = &[];
+    let mut flags = 0;
+    let mut rest = &picture[start..];
+    while !rest.is_empty() {
+        let part = first_part(rest);
+        let slice = part.get(3).is_some_and(|code| SLICES.contains(code));
+        // Headers come first in a payload.
+        if packet.len() + part.len() > room || !slice && flags & B != 0 {
+            header.write(flags, packet, out);
+            (packet, flags) = (&[], 0);
+        }
+        header.learn(part);
+        let gathered = packet.len() + part.len();
+        if gathered > room {
+            write_fragments(&header, slice, part, room, out);
+            packet = &[];
+        } else {
+            // Parts lie one after the other, so the gathered ones are one slice of bytes.
+            let before = packet.len();
+            let from = picture.len() - rest.len() - before;
+            packet = &picture[from..from + gathered];
+            flags |= flags_of(part, slice);
+        }
+        rest = &rest[part.len()..];
+    }
+    header.write(flags, packet, out);
+    Ok(())
+}
+
+fn flags_of(part: &[u8], slice: bool) -> u8 {
+    match part.get(3) {
+        _ if slice => B | E,
+        Some(&SEQUENCE) => S,
+        _ => 0,
+    }
+}
+
+fn write_fragments(header: &Header, slice: bool, part: &[u8], room: usize, out: &mut BurstBuilder) {
+    let mut begins = B;
+    let mut pieces = equal_pieces(part, room).peekable();
+    while let Some(piece) = pieces.next() {
+        let ends = if pieces.peek().is_none() { E } else { 0 };
+        let flags = if slice { begins | ends } else { 0 };
+        header.write(flags, piece, out);
+        begins = 0;
+    }
+}
+
+/// From one start code to the next.
+fn first_part(bytes: &[u8]) -> &[u8] {
+    let code = annexb::START_CODE.len();
+    let next = annexb::find_start_code(&bytes[code.min(bytes.len())..]);
+    &bytes[..next.map_or(bytes.len(), |at| at + code)]
+}
+
+/// The video-specific header: what it repeats of the picture's header.
+#[derive(Clone, Copy, Debug, Default)]
+struct Header {
+    temporal_reference: u16,
+    /// Picture type and, in the last byte, codes of motion vectors.
+    picture_type: u8,
+    vectors: u8,
+}
+
+impl Header {
+    fn learn(&mut self, part: &[u8]) {
+        // temporal_reference 10, picture_coding_type 3, vbv_delay 16, then by type
+        // full_pel_forward_vector 1, forward_f_code 3, the same backward (§6.2.3).
+        let [0, 0, 1, PICTURE, a, b, rest @ ..] = part else {
+            return;
+        };
+        self.temporal_reference = u16::from(*a) << 2 | u16::from(b >> 6);
+        self.picture_type = b >> 3 & 7;
+        let bits = match rest {
+            [c, d, e, ..] => u32::from(*c) << 16 | u32::from(*d) << 8 | u32::from(*e),
+            _ => 0,
+        };
+        // The bits behind vbv_delay's, of which three lie in `b`: 13 in `c` and `d`.
+        let forward = (bits >> 7 & 0x0f) as u8;
+        let backward = (bits >> 3 & 0x0f) as u8;
+        self.vectors = match self.picture_type {
+            2 => forward,
+            3 => backward << 4 | forward,
+            _ => 0,
+        };
+    }
+
+    fn write(self, flags: u8, bytes: &[u8], out: &mut BurstBuilder) {
+        if bytes.is_empty() {
+            return;
+        }
+        let [high, low] = self.temporal_reference.to_be_bytes();
+        out.extend(&[high, low, flags | self.picture_type, self.vectors]);
+        out.extend(bytes);
+        out.end_packet();
+    }
+}
+
+/// Payloads into a picture.
+#[derive(Debug)]
+pub(super) struct Assembly;
+
+impl Picture for Assembly {
+    fn begins(&self, payload: &[u8]) -> bool {
+        let body = strip(payload).unwrap_or_default();
+        matches!(body, [0, 0, 1, PICTURE | SEQUENCE | GROUP, ..])
+    }
+
+    fn take(&mut self, payload: &[u8], picture: &mut Vec<u8>) -> Result<(), Fault> {
+        picture.extend_from_slice(strip(payload).ok_or(Fault::Malformed)?);
+        Ok(())
+    }
+
+    fn finish(&mut self, picture: &mut Vec<u8>, _: bool) -> Result<bool, Fault> {
+        Ok(is_keyframe(picture))
+    }
+}
+
+fn strip(payload: &[u8]) -> Option<&[u8]> {
+    let extended = payload.first()? & T != 0;
+    payload.get(if extended { 2 } else { 1 } * HEADER_BYTES..)
+}
+
+/// A sequence header, and the first picture behind it is intra coded.
+fn is_keyframe(mut bytes: &[u8]) -> bool {
+    let mut sequence = false;
+    while let Some(at) = annexb::find_start_code(bytes) {
+        bytes = &bytes[at + annexb::START_CODE.len()..];
+        match bytes {
+            [SEQUENCE, ..] => sequence = true,
+            [PICTURE, _, b, ..] => return sequence && b >> 3 & 7 == INTRA,
+            _ => {}
+        }
+    }
+    false
+}

@@ -1,0 +1,127 @@
+//! VP8 payloads (RFC 7741): a descriptor with a 15-bit picture number, then a piece
+//! of the frame. Partitions are not looked for: every piece belongs to the first.
+
+use glassline_media::BurstBuilder;
+
+use super::depacketiser::{Fault, Picture};
+use super::equal_pieces;
+use super::picture_id::{self, PictureId};
+
+/// First byte of the descriptor (RFC 7741 §4.2): extension bits follow.
+const X: u8 = 0x80;
+/// The payload begins a partition.
+const S: u8 = 0x10;
+/// Index of the partition.
+const PID: u8 = 0x07;
+/// In the extension bits: a picture number follows.
+const I: u8 = 0x80;
+/// A byte of TL0PICIDX follows.
+const L: u8 = 0x40;
+/// A byte with temporal layer, key index or both follows.
+const T_OR_K: u8 = 0x30;
+
+const DESCRIPTOR_BYTES: usize = 4;
+
+/// Cuts a frame into payloads of at most `payload_max` bytes, equal but for a
+/// shorter last.
+pub(super) fn packetise(
+    frame: &[u8],
+    id: &mut PictureId,
+    payload_max: usize,
+    out: &mut BurstBuilder,
+) {
+    if frame.is_empty() {
+        return;
+    }
+    let [high, low] = id.next();
+    let mut start = S;
+    for piece in equal_pieces(frame, payload_max.saturating_sub(DESCRIPTOR_BYTES)) {
+        out.extend(&[X | start, I, high, low]);
+        out.extend(piece);
+        out.end_packet();
+        start = 0;
+    }
+}
+
+fn begins_frame(payload: &[u8]) -> bool {
+    payload.first().is_some_and(|first| first & (S | PID) == S)
+}
+
+/// The payload without its descriptor; `None` if it is cut short.
+fn strip(payload: &[u8]) -> Option<&[u8]> {
+    let (first, rest) = payload.split_first()?;
+    if first & X == 0 {
+        return Some(rest);
+    }
+    let (extensions, mut rest) = rest.split_first()?;
+    if extensions & I != 0 {
+        rest = picture_id::skip(rest)?;
+    }
+    if extensions & L != 0 {
+        rest = rest.get(1..)?;
+    }
+    if extensions & T_OR_K != 0 {
+        rest = rest.get(1..)?;
+    }
+    Some(rest)
+}
+
+/// The inverse key frame flag of the frame tag (RFC 6386 §9.1).
+fn is_keyframe(frame: &[u8]) -> bool {
+    frame.first().is_some_and(|first| first & 1 == 0)
+}
+
+/// Payloads into a frame.
+#[derive(Debug)]
+pub(super) struct Assembly;
+
+impl Picture for Assembly {
+    fn begins(&self, payload: &[u8]) -> bool {
+        begins_frame(payload)
+    }
+
+    fn take(&mut self, payload: &[u8], picture: &mut Vec<u8>) -> Result<(), Fault> {
+        // A frame begins with its first partition, and only there.
+        if begins_frame(payload) != picture.is_empty() {
+            return Err(Fault::Malformed);
+        }
+        let piece = strip(payload).filter(|piece| !piece.is_empty());
+        picture.extend_from_slice(piece.ok_or(Fault::Malformed)?);
+        Ok(())
+    }
+
+    fn finish(&mut self, picture: &mut Vec<u8>, _: bool) -> Result<bool, Fault> {
+        Ok(is_keyframe(picture))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptors_of_every_length_are_passed_over() {
+        let strip = |bytes: &'static [u8]| strip(bytes);
+        // The examples of RFC 7741 §4.5, with one byte of payload.
+        assert_eq!(strip(&[0x10, 9]), Some(&[9][..]));
+        assert_eq!(strip(&[0x90, 0x80, 0x11, 9]), Some(&[9][..]));
+        assert_eq!(strip(&[0x80, 0x80, 0x80 | 0x12, 0x34, 9]), Some(&[9][..]));
+        assert_eq!(strip(&[0x90, 0xf0, 0x11, 1, 0x40, 9]), Some(&[9][..]));
+        assert_eq!(strip(&[0x90, 0x20, 0x40, 9]), Some(&[9][..]));
+        for cut in [
+            &[0x90][..],
+            &[0x90, 0x80],
+            &[0x90, 0x80, 0x91],
+            &[0x90, 0xc0, 1],
+        ] {
+            assert_eq!(super::strip(cut), None, "{cut:x?}");
+        }
+    }
+
+    #[test]
+    fn only_the_first_partition_begins_a_frame() {
+        assert!(begins_frame(&[0x90, 0x80, 0x80, 1, 0x10]));
+        assert!(!begins_frame(&[0x80, 0x80, 0x80, 1, 0x10]), "within");
+        assert!(!begins_frame(&[0x91, 0x80, 0x80, 1, 0x10]), "the second");
+    }
+}

@@ -1,0 +1,298 @@
+//! VP9 payloads (RFC 9628), non-flexible mode: a descriptor with a 15-bit picture
+//! number, the bits that begin and end a frame, and on keyframes the picture's size.
+
+use glassline_media::BurstBuilder;
+
+use super::depacketiser::{Fault, Picture};
+use super::picture_id::{self, PictureId};
+
+/// First byte of the descriptor (RFC 9628 §4.2): a picture number follows.
+const I: u8 = 0x80;
+/// The picture is predicted from others.
+const P: u8 = 0x40;
+/// Layer indices follow.
+const L: u8 = 0x20;
+/// Flexible mode: the pictures referred to follow.
+const F: u8 = 0x10;
+/// The payload begins a layer frame.
+const B: u8 = 0x08;
+/// The payload ends a layer frame.
+const E: u8 = 0x04;
+/// A scalability structure follows.
+const V: u8 = 0x02;
+
+const DESCRIPTOR_BYTES: usize = 3;
+/// One spatial layer, with its size, without a group of pictures (§4.2.1).
+const STRUCTURE: u8 = 0x10;
+const STRUCTURE_BYTES: usize = 5;
+
+/// Cuts a frame (a superframe is one) into payloads of at most `payload_max` bytes,
+/// equal but for a shorter last.
+pub(super) fn packetise(
+    frame: &[u8],
+    id: &mut PictureId,
+    payload_max: usize,
+    out: &mut BurstBuilder,
+) {
+    if frame.is_empty() {
+        return;
+    }
+    let id = id.next();
+    let header = FrameHeader::parse(frame);
+    let predicted = if header.intra { 0 } else { P };
+    let structure = header.size.map(|(width, height)| {
+        let ([a, b], [c, d]) = (width.to_be_bytes(), height.to_be_bytes());
+        [STRUCTURE, a, b, c, d]
+    });
+    let structure = structure.as_ref().map_or(&[][..], |bytes| &bytes[..]);
+    // The structure takes its room from the first piece, so that packets are equal.
+    let room = payload_max
+        .saturating_sub(DESCRIPTOR_BYTES)
+        .max(STRUCTURE_BYTES + 1);
+    let total = frame.len() + structure.len();
+    let size = total
+        .div_ceil(total.div_ceil(room))
+        .max(structure.len() + 1);
+    let (mut rest, mut first) = (frame, true);
+    while !rest.is_empty() {
+        let structure = if first { structure } else { &[] };
+        let (piece, more) = rest.split_at(rest.len().min(size - structure.len()));
+        rest = more;
+        let begin = if first { B } else { 0 };
+        let end = if rest.is_empty() { E } else { 0 };
+        let v = if structure.is_empty() { 0 } else { V };
+        out.extend(&[I | predicted | begin | end | v, id[0], id[1]]);
+        out.extend(structure);
+        out.extend(piece);
+        out.end_packet();
+        first = false;
+    }
+}
+
+/// What matters of the payload descriptor.
+struct Descriptor<'a> {
+    flags: u8,
+    spatial_layer: u8,
+    payload: &'a [u8],
+}
+
+impl<'a> Descriptor<'a> {
+    fn parse(payload: &'a [u8]) -> Option<Self> {
+        let (&flags, mut rest) = payload.split_first()?;
+        let mut spatial_layer = 0;
+        if flags & I != 0 {
+            rest = picture_id::skip(rest)?;
+        }
+        if flags & L != 0 {
+            spatial_layer = rest.first()? >> 1 & 7;
+            // TL0PICIDX is there in non-flexible mode only.
+            rest = rest.get(if flags & F == 0 { 2 } else { 1 }..)?;
+        }
+        if flags & (F | P) == F | P {
+            rest = skip_references(rest)?;
+        }
+        if flags & V != 0 {
+            rest = skip_structure(rest)?;
+        }
+        Some(Self {
+            flags,
+            spatial_layer,
+            payload: rest,
+        })
+    }
+
+    const fn begins_picture(&self) -> bool {
+        self.flags & B != 0 && self.spatial_layer == 0
+    }
+}
+
+/// Up to three differences of picture numbers, each but the last marked.
+fn skip_references(mut rest: &[u8]) -> Option<&[u8]> {
+    for _ in 0..3 {
+        let (reference, more) = rest.split_first()?;
+        rest = more;
+        if reference & 1 == 0 {
+            return Some(rest);
+        }
+    }
+    None
+}
+
+/// Sizes of the spatial layers and references of a group of pictures (§4.2.1).
+fn skip_structure(rest: &[u8]) -> Option<&[u8]> {
+    let (&first, mut rest) = rest.split_first()?;
+    let layers = usize::from(first >> 5) + 1;
+    if first & 0x10 != 0 {
+        rest = rest.get(4 * layers..)?;
+    }
+    if first & 0x08 != 0 {
+        let (&pictures, more) = rest.split_first()?;
+        rest = more;
+        for _ in 0..pictures {
+            let (&picture, more) = rest.split_first()?;
+            rest = more.get(usize::from(picture >> 2 & 3)..)?;
+        }
+    }
+    Some(rest)
+}
+
+/// What matters of a frame's uncompressed header (VP9 bitstream specification §6.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct FrameHeader {
+    /// A key frame, as far as can be seen.
+    key: bool,
+    /// No other picture is needed: a key frame or one with intra blocks only.
+    intra: bool,
+    /// Of a key frame, in pixels.
+    size: Option<(u16, u16)>,
+}
+
+impl FrameHeader {
+    /// Of a frame that shows another again, or is damaged, nothing is known.
+    fn parse(frame: &[u8]) -> Self {
+        Self::read(&mut Bits {
+            bytes: frame,
+            at: 0,
+        })
+        .unwrap_or_default()
+    }
+
+    fn read(bits: &mut Bits<'_>) -> Option<Self> {
+        if bits.take(2)? != 2 {
+            return None;
+        }
+        let profile = bits.take(1)? | bits.take(1)? << 1;
+        if profile == 3 {
+            bits.take(1)?;
+        }
+        if bits.take(1)? == 1 {
+            return None;
+        }
+        let inter = bits.take(1)? == 1;
+        let shown = bits.take(1)? == 1;
+        let resilient = bits.take(1)? == 1;
+        if inter {
+            let intra_only = !shown && bits.take(1)? == 1;
+            return Some(Self {
+                key: false,
+                intra: intra_only && resilient,
+                size: None,
+            });
+        }
+        if bits.take(24)? != 0x49_8342 {
+            return None;
+        }
+        Some(Self {
+            key: true,
+            intra: true,
+            size: Self::size(bits, profile),
+        })
+    }
+
+    fn size(bits: &mut Bits<'_>, profile: u32) -> Option<(u16, u16)> {
+        const SRGB: u32 = 7;
+        if profile >= 2 {
+            bits.take(1)?;
+        }
+        let with_sampling = profile & 1 == 1;
+        if bits.take(3)? != SRGB {
+            bits.take(if with_sampling { 4 } else { 1 })?;
+        } else if with_sampling {
+            bits.take(1)?;
+        }
+        // Each is one less than it means, and 65,536 has no place in the structure.
+        let width = u16::try_from(bits.take(16)? + 1).ok()?;
+        let height = u16::try_from(bits.take(16)? + 1).ok()?;
+        Some((width, height))
+    }
+}
+
+struct Bits<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Bits<'_> {
+    /// The next `count` bits, at most 32, highest first.
+    fn take(&mut self, count: u32) -> Option<u32> {
+        let mut value = 0;
+        for _ in 0..count {
+            let byte = self.bytes.get(self.at / 8)?;
+            value = value << 1 | u32::from(byte >> (7 - self.at % 8) & 1);
+            self.at += 1;
+        }
+        Some(value)
+    }
+}
+
+/// Payloads into a frame; the frames of spatial layers come one after the other.
+#[derive(Debug, Default)]
+pub(super) struct Assembly {
+    /// The last payload ended its layer frame.
+    ended: bool,
+}
+
+impl Picture for Assembly {
+    fn begins(&self, payload: &[u8]) -> bool {
+        Descriptor::parse(payload).is_some_and(|it| it.begins_picture())
+    }
+
+    fn reset(&mut self) {
+        self.ended = true;
+    }
+
+    fn take(&mut self, payload: &[u8], picture: &mut Vec<u8>) -> Result<(), Fault> {
+        let descriptor = Descriptor::parse(payload).ok_or(Fault::Malformed)?;
+        let begins = descriptor.flags & B != 0;
+        if descriptor.payload.is_empty() || begins != self.ended {
+            return Err(Fault::Malformed);
+        }
+        self.ended = descriptor.flags & E != 0;
+        picture.extend_from_slice(descriptor.payload);
+        Ok(())
+    }
+
+    fn finish(&mut self, picture: &mut Vec<u8>, _: bool) -> Result<bool, Fault> {
+        if !self.ended {
+            return Err(Fault::Malformed);
+        }
+        Ok(FrameHeader::parse(picture).key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptors_of_both_modes_are_passed_over() {
+        let payload = |bytes: &[u8]| Descriptor::parse(bytes).map(|it| it.payload.to_vec());
+        assert_eq!(payload(&[0x08, 9]), Some(vec![9]));
+        assert_eq!(payload(&[0x88, 0x11, 9]), Some(vec![9]));
+        // Layers, with TL0PICIDX only in non-flexible mode.
+        assert_eq!(payload(&[0xa8, 0x80, 1, 0x02, 7, 9]), Some(vec![9]));
+        assert_eq!(payload(&[0xb8, 0x80, 1, 0x02, 9]), Some(vec![9]));
+        // Two references in flexible mode.
+        assert_eq!(payload(&[0xd8, 0x80, 1, 0x03, 0x04, 9]), Some(vec![9]));
+        // Two layers with sizes, a group of two pictures with one reference.
+        let structure = [0x38, 0, 1, 0, 1, 0, 2, 0, 2, 2, 0x00, 0x04, 1, 9];
+        let bytes = [&[0x8a, 0x80, 1][..], &structure].concat();
+        assert_eq!(payload(&bytes), Some(vec![9]));
+        for cut in 1..bytes.len() - 1 {
+            assert_eq!(payload(&bytes[..cut]), None, "{cut}");
+        }
+        assert_eq!(
+            payload(&[0xd8, 0x80, 1, 3, 3, 3, 9]),
+            None,
+            "four references"
+        );
+    }
+
+    #[test]
+    fn only_the_lowest_layer_begins_a_picture() {
+        let begins = |bytes: &[u8]| Assembly::default().begins(bytes);
+        assert!(begins(&[0x88, 1, 9]));
+        assert!(!begins(&[0x80, 1, 9]));
+        assert!(!begins(&[0xa8, 1, 0x02, 0, 9]), "the second layer");
+    }
+}

@@ -1,0 +1,118 @@
+//! Vorbis (RFC 5215) and Theora (draft-barbato-avt-rtp-theora-01) payloads: the
+//! identifier of the packed headers, then packets or a fragment of one, each behind
+//! its length.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use glassline_media::{BurstBuilder, Track};
+
+use super::depacketiser::{Fault, Picture};
+use super::{equal_pieces, parameter};
+
+/// Identifier, then fragment type, data type and number of packets, then a length.
+const HEADER_BYTES: usize = 6;
+
+/// Fragment types (RFC 5215 §2.2): the payload holds whole packets.
+const UNCUT: u8 = 0;
+const FIRST: u8 = 1;
+const LAST: u8 = 3;
+const FRAGMENT_SHIFT: u32 = 6;
+/// Other data than sound or pictures: headers, comments.
+const DATA_TYPE: u8 = 0x30;
+
+/// What every payload of a stream begins with: which headers decode it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Identifier([u8; 3]);
+
+impl Identifier {
+    /// That of the first packed headers of the track's `configuration` (RFC 5215
+    /// §3.2.1): a count of four bytes stands before it. 0 if there is none.
+    pub(super) fn of(track: &Track) -> Self {
+        const COUNT_BYTES: usize = 4;
+        // Ten bytes of text are seven of data and a bit: no more need be decoded.
+        let text = parameter(&track.format_parameters, "configuration").unwrap_or_default();
+        let head = text.get(..12).unwrap_or_default();
+        let bytes = STANDARD_NO_PAD.decode(head).unwrap_or_default();
+        let identifier = bytes.get(COUNT_BYTES..COUNT_BYTES + 3);
+        Self(identifier.map_or([0; 3], |it| [it[0], it[1], it[2]]))
+    }
+}
+
+/// Puts a packet into one payload, or into equal fragments.
+pub(super) fn packetise(
+    packet: &[u8],
+    Identifier(identifier): Identifier,
+    payload_max: usize,
+    out: &mut BurstBuilder,
+) {
+    if packet.is_empty() {
+        return;
+    }
+    let mut pieces = equal_pieces(packet, payload_max.saturating_sub(HEADER_BYTES));
+    let count = pieces.len();
+    for (number, piece) in pieces.by_ref().enumerate() {
+        let kind = match number {
+            _ if count == 1 => UNCUT << FRAGMENT_SHIFT | 1,
+            0 => FIRST << FRAGMENT_SHIFT,
+            _ if number + 1 == count => LAST << FRAGMENT_SHIFT,
+            _ => 2 << FRAGMENT_SHIFT,
+        };
+        out.extend(&identifier);
+        out.extend(&[kind]);
+        // A datagram's worth is far below 64 KiB.
+        out.extend(&(piece.len() as u16).to_be_bytes());
+        out.extend(piece);
+        out.end_packet();
+    }
+}
+
+/// Payloads into packets of Theora. A packet of Vorbis does not say how long it
+/// plays, so several in one payload could not be given their times.
+#[derive(Debug, Default)]
+pub(super) struct Assembly {
+    fragmented: bool,
+}
+
+impl Picture for Assembly {
+    fn begins(&self, payload: &[u8]) -> bool {
+        payload
+            .get(3)
+            .is_some_and(|kind| matches!(kind >> FRAGMENT_SHIFT, UNCUT | FIRST))
+    }
+
+    fn reset(&mut self) {
+        self.fragmented = false;
+    }
+
+    fn take(&mut self, payload: &[u8], picture: &mut Vec<u8>) -> Result<(), Fault> {
+        let [_, _, _, kind, high, low, bytes @ ..] = payload else {
+            return Err(Fault::Malformed);
+        };
+        if kind & DATA_TYPE != 0 {
+            // Headers in band: those of the description hold.
+            return Ok(());
+        }
+        let fragment = kind >> FRAGMENT_SHIFT;
+        let length = usize::from(u16::from_be_bytes([*high, *low]));
+        let piece = bytes.get(..length).ok_or(Fault::Malformed)?;
+        let begins = matches!(fragment, UNCUT | FIRST);
+        if begins != picture.is_empty() || begins == self.fragmented {
+            return Err(Fault::Malformed);
+        }
+        if fragment == UNCUT && kind & 0x0f != 1 {
+            // Several pictures of one time.
+            return Err(Fault::Unsupported);
+        }
+        self.fragmented = !matches!(fragment, UNCUT | LAST);
+        picture.extend_from_slice(piece);
+        Ok(())
+    }
+
+    /// Bits of a packet (Theora specification §7.1): it is data; it is not intra.
+    fn finish(&mut self, picture: &mut Vec<u8>, _: bool) -> Result<bool, Fault> {
+        if self.fragmented {
+            return Err(Fault::Malformed);
+        }
+        Ok(picture.first().is_some_and(|first| first & 0xc0 == 0))
+    }
+}
