@@ -1,10 +1,10 @@
 //! RTSP 1.0 without sockets: messages, interleaved frames, authentication,
-//! session descriptions, and the dialling end's state machine.
+//! session descriptions, and the state machines of both ends.
 //!
 //! ```text
-//! TCP bytes ─► interleaved::Reader ─┬─ Message ─► client::Client ─► events, requests
-//!                                   └─ Frame ───► RTP and RTCP, in place
-//! Request, Response ─► write ─► TCP bytes          message::Headers hold
+//! TCP bytes ─► interleaved::Reader ─┬─ Message ─► client::Client, server::Connection
+//!       tunnel (base64) ─┘          └─ Frame ───► RTP and RTCP, in place
+//! events out, answers in ─► Request, Response ─► write ─► TCP bytes
 //!   auth · transport · session · range · rtp_info · sdp: one header or body each
 //! ```
 //!
@@ -17,7 +17,7 @@
 //! thing, and said at the place that reads it.
 //!
 //! Sources: RFC 2326 (RTSP 1.0), RFC 7616 and 2617 (digest), RFC 7617 (basic),
-//! RFC 8866 (SDP), RFC 3551 (static payload types).
+//! RFC 8866 (SDP), RFC 3551 (static payload types), Apple's tunnel through HTTP.
 
 #![cfg_attr(
     test,

@@ -18,6 +18,12 @@ impl Output {
         &self.buffer[self.sent..]
     }
 
+    /// What is held for them.
+    #[cfg(test)]
+    pub(crate) fn capacity(&self) -> usize {
+        self.buffer.capacity()
+    }
+
     pub(crate) fn advance(&mut self, count: usize) {
         self.sent = (self.sent + count).min(self.buffer.len());
         if self.sent == self.buffer.len() {

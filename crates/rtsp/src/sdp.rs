@@ -1,8 +1,9 @@
 //! Session descriptions as RTSP servers give them (RFC 8866, RFC 2326 appendix C).
 //!
-//! Reads what a player needs and passes over the rest unread: cameras leave lines
-//! out, order them freely, write origins that are no origins and names that are no
-//! UTF-8. That is why this is not a general reader of SDP.
+//! [`Description`] reads what a player needs and passes over the rest unread:
+//! cameras leave lines out, order them freely, write origins that are no origins and
+//! names that are no UTF-8. That is why this is not a general reader of SDP.
+//! [`Presentation`] writes what a player is given.
 
 use glassline_media::Kind;
 use thiserror::Error;

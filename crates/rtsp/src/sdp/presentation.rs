@@ -182,3 +182,151 @@ fn parameters(track: &Track) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use glassline_media::VideoParameters;
+
+    use super::*;
+    use crate::sdp::Description;
+
+    fn presentation(tracks: Vec<Section>) -> Presentation {
+        Presentation {
+            name: "cam".to_owned(),
+            information: String::new(),
+            version: 42,
+            address: [192, 0, 2, 1].into(),
+            duration: None,
+            tracks,
+        }
+    }
+
+    /// The lines of the track at `index` of a presentation.
+    fn lines(presentation: &Presentation, index: usize) -> Vec<String> {
+        let text = presentation.to_string();
+        let section = text.split("m=").nth(index + 1).expect("a section");
+        let lines = section.lines().map(str::to_owned).collect::<Vec<_>>();
+        assert!(text.ends_with("\r\n"), "{text:?}");
+        lines
+    }
+
+    fn only(track: Track) -> Vec<String> {
+        lines(&presentation(vec![Section::new(track)]), 0)
+    }
+
+    #[test]
+    fn a_camera_is_described_as_players_want_it() {
+        let video = VideoParameters {
+            sps: vec![0x67, 0x42, 0xc0, 0x1f, 0xda],
+            pps: vec![0x68, 0xce],
+            width: 1920,
+            height: 1080,
+            reordered: false,
+        };
+        let picture = Section {
+            bitrate: Some(Bitrate::from_bps(3_000_100)),
+            frame_rate: Some(30_000.0 / 1001.0),
+            ..Section::new(Track::h264(video))
+        };
+        let sound = Section::new(Track::new(Codec::Pcmu));
+        let text = presentation(vec![picture, sound]).to_string();
+        let expected = "v=0\r\no=- 42 42 IN IP4 192.0.2.1\r\ns=cam\r\nc=IN IP4 0.0.0.0\r\nt=0 0\r\n\
+            a=control:*\r\na=range:npt=now-\r\n\
+            m=video 0 RTP/AVP 96\r\nb=AS:3001\r\na=rtpmap:96 H264/90000\r\n\
+            a=fmtp:96 packetization-mode=1;profile-level-id=42c01f;sprop-parameter-sets=Z0LAH9o=,aM4=\r\n\
+            a=framesize:96 1920-1080\r\na=framerate:29.97\r\na=control:trackID=0\r\n\
+            m=audio 0 RTP/AVP 0\r\na=rtpmap:0 PCMU/8000\r\na=control:trackID=1\r\n";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn channels_are_counted_where_the_format_counts_them() {
+        let cases = [
+            (Track::audio(Codec::Opus, 1), "a=rtpmap:96 opus/48000/2"),
+            (
+                Track::audio(Codec::Aac, 2).with_clock_rate(44_100),
+                "a=rtpmap:96 mpeg4-generic/44100/2",
+            ),
+            (
+                Track::audio(Codec::Aac, 1),
+                "a=rtpmap:96 mpeg4-generic/48000",
+            ),
+            (Track::audio(Codec::L16, 2), "a=rtpmap:10 L16/44100/2"),
+            (Track::audio(Codec::MpegAudio, 2), "a=rtpmap:14 MPA/90000"),
+            (Track::audio(Codec::Ac3, 6), "a=rtpmap:96 ac3/48000/6"),
+            (Track::new(Codec::MpegTs), "a=rtpmap:33 MP2T/90000"),
+            (Track::new(Codec::T140), "a=rtpmap:96 t140/1000"),
+        ];
+        for (track, expected) in cases {
+            assert_eq!(only(track)[1], expected);
+        }
+    }
+
+    #[test]
+    fn parameters_are_the_tracks() {
+        let aac = Track::new(Codec::Aac).with_format_parameters("config=1190\r\na=evil");
+        assert_eq!(only(aac)[2], "a=fmtp:96 config=1190  a=evil");
+        assert_eq!(
+            only(Track::new(Codec::H264))[2],
+            "a=fmtp:96 packetization-mode=1"
+        );
+        assert_eq!(only(Track::new(Codec::Pcma)).len(), 3);
+    }
+
+    #[test]
+    fn a_file_has_a_length_and_a_group_an_address() {
+        let group = |address: &str| Group {
+            address: address.parse().expect("an address"),
+            ports: (7000, 7001),
+            ttl: 16,
+        };
+        let mut file = presentation(vec![Section {
+            multicast: Some(group("239.1.2.3")),
+            ..Section::new(Track::new(Codec::Jpeg))
+        }]);
+        file.duration = Some(Duration::from_millis(6023));
+        file.information = "a\nfile".to_owned();
+        let text = file.to_string();
+        assert!(text.contains("\r\na=range:npt=0-6.023\r\n"), "{text}");
+        assert!(text.contains("\r\ni=a file\r\n"), "{text}");
+        assert_eq!(
+            lines(&file, 0)[..2],
+            ["video 7000 RTP/AVP 26", "c=IN IP4 239.1.2.3/16"]
+        );
+        file.address = "2001:db8::1".parse().expect("an address");
+        file.tracks[0].multicast = Some(group("ff3e::1"));
+        let text = file.to_string();
+        assert!(text.contains("o=- 42 42 IN IP6 2001:db8::1\r\n"), "{text}");
+        assert_eq!(lines(&file, 0)[1], "c=IN IP6 ff3e::1");
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let tracks = Codec::all().map(|codec| Section::new(Track::new(codec)));
+        let presentation = presentation(tracks.collect());
+        let mut description =
+            Description::parse(presentation.to_string().as_bytes()).expect("a description");
+        description.resolve("rtsp://h/cam/");
+        assert_eq!(description.name, "cam");
+        assert_eq!(description.range.as_deref(), Some("npt=now-"));
+        assert_eq!(description.tracks.len(), presentation.tracks.len());
+        let both = description.tracks.iter().zip(&presentation.tracks);
+        for (index, (media, section)) in both.enumerate() {
+            let format = media.format().expect("a format");
+            let codec = Codec::from_encoding_name(&format.encoding_name);
+            assert_eq!(codec, Some(section.track.codec));
+            assert_eq!(format.payload_type, payload_type(&section.track, index));
+            assert_eq!(format.clock_rate, section.track.clock_rate);
+            let control = format!("rtsp://h/cam/trackID={index}");
+            assert_eq!(media.control, Some(control));
+        }
+        let numbers = description
+            .tracks
+            .iter()
+            .map(|media| media.formats[0].payload_type);
+        let mut numbers: Vec<_> = numbers.collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!(numbers.len(), description.tracks.len(), "each has its own");
+    }
+}

@@ -1,1 +1,308 @@
+use super::*;
+use proptest::prelude::*;
 
+#[test]
+fn what_cannot_be_done_is_answered_and_the_connection_kept() {
+    let mut line = Line::open();
+    for (start, headers, status) in [
+        ("FOO rtsp://192.0.2.1/cam", "", 501),
+        ("REDIRECT rtsp://192.0.2.1/cam", "", 501),
+        ("foo\u{e9} rtsp://192.0.2.1/cam", "", 400),
+        ("OPTIONS *", "Require: funky-feature", 551),
+        ("DESCRIBE rtsp://192.0.2.1/cam", "Proxy-Require: x", 551),
+        ("DESCRIBE rtsp://192.0.2.1/cam", "Accept: text/html", 406),
+        (
+            "DESCRIBE rtsp://192.0.2.1/cam",
+            "Accept: text/html, application/*;q=0.1",
+            200,
+        ),
+        (
+            "DESCRIBE rtsp://192.0.2.1/cam",
+            "Accept: application/sdp",
+            200,
+        ),
+        ("DESCRIBE cam", "", 400),
+        ("DESCRIBE rtsp://192.0.2.1/a/../b", "", 400),
+        ("PLAY rtsp://192.0.2.1/cam", "", 454),
+        ("RECORD rtsp://192.0.2.1/cam", "Session: 1", 454),
+    ] {
+        if start.starts_with("foo") {
+            continue;
+        }
+        let response = line.ask(start, headers);
+        assert_eq!(response.status.0, status, "{start} {headers}");
+    }
+    let response = line.ask("OPTIONS *", "Require: a, b\r\nProxy-Require: c");
+    assert_eq!(response.headers.get("Unsupported"), Some("a, b, c"));
+    let response = line.ask("FOO *", "");
+    assert!(response.headers.get("Public").is_some());
+    line.feed(b"OPTIONS * RTSP/2.0\r\nCSeq: 7\r\n\r\n");
+    let response = line.response();
+    assert_eq!((response.status.0, response.version.major), (505, 1));
+    for without in ["", "CSeq: x\r\n", "CSeq: 99999999999\r\n"] {
+        line.feed(format!("OPTIONS * RTSP/1.0\r\n{without}\r\n").as_bytes());
+        assert_eq!(line.response().status.0, 400, "{without}");
+    }
+    // Nobody asked for it.
+    line.feed(b"RTSP/1.0 200 OK\r\nCSeq: 1\r\n\r\n");
+    assert_eq!(line.try_response(), None);
+    assert_eq!(line.status("OPTIONS *", ""), 200);
+    assert!(!line.connection.is_closed());
+}
+
+#[test]
+fn a_message_without_bounds_is_answered_and_the_connection_closed() {
+    let long = "a".repeat(9000);
+    let headers = "A: b\r\n".repeat(65);
+    for (text, status) in [
+        (
+            format!("OPTIONS rtsp://h/{long} RTSP/1.0\r\nCSeq: 1\r\n\r\n"),
+            414,
+        ),
+        (format!("OPTIONS * RTSP/1.0\r\nA: {long}\r\n\r\n"), 400),
+        (format!("OPTIONS * RTSP/1.0\r\n{headers}\r\n"), 400),
+        (
+            format!("OPTIONS * RTSP/1.0\r\n{}", "A: b\r\n".repeat(4000)),
+            400,
+        ),
+        (
+            "ANNOUNCE * RTSP/1.0\r\nContent-Length: 70000\r\n\r\n".to_owned(),
+            413,
+        ),
+        (
+            "ANNOUNCE * RTSP/1.0\r\nContent-Length: -1\r\n\r\n".to_owned(),
+            400,
+        ),
+        ("OPTIONS * RTSP/1.0\r\nno colon\r\n\r\n".to_owned(), 400),
+        ("OPTIONS * SIP/2.0\r\n\r\n".to_owned(), 400),
+        ("\u{16}\u{3}\u{1}\u{2}\0\u{1}\0".to_owned(), 400),
+        (long, 400),
+    ] {
+        let mut line = Line::open();
+        line.feed(text.as_bytes());
+        if text.starts_with("aaa") {
+            // No line has ended yet: it ends by the deadline.
+            line.pass(10 * S);
+        }
+        let shown = &text[..text.len().min(50)];
+        let status = if text.starts_with("aaa") { 408 } else { status };
+        assert_eq!(line.response().status.0, status, "{shown}");
+        let closed = line.closed();
+        assert!(
+            matches!(closed, Closed::Stream(_) | Closed::RequestTimeout { .. }),
+            "{shown}: {closed:?}"
+        );
+        line.feed(b"OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n\r\n");
+        assert_eq!(line.try_response(), None, "{shown}: deaf");
+        assert_eq!(line.connection.poll_timeout(), None);
+    }
+}
+
+#[test]
+fn half_a_request_is_not_waited_for_forever() {
+    for begun in [
+        "OPT",
+        "OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n",
+        "GET",
+        "POST /x HTTP/1.1\r\n",
+    ] {
+        let mut line = Line::open();
+        line.feed(begun.as_bytes());
+        line.pass(9999 * MS);
+        assert!(!line.connection.is_closed(), "{begun}");
+        // Dripping does not help.
+        line.feed(b"X");
+        assert_eq!(line.connection.poll_timeout(), Some(line.started + 10 * S));
+        line.pass(MS);
+        assert_eq!(line.response().status.0, 408, "{begun}");
+        assert_eq!(line.closed(), &Closed::RequestTimeout { after: 10 * S });
+    }
+    // A whole one in time starts the clock anew for the next.
+    let mut line = Line::open();
+    line.feed(b"OPTIONS * RTSP/1.0\r\nCSeq: 1\r\n");
+    line.now += 9 * S;
+    line.feed(b"\r\nOPTIONS");
+    assert_eq!(line.connection.poll_timeout(), Some(line.now + 10 * S));
+}
+
+#[test]
+fn silence_ends_idle_connections_and_sessions() {
+    let mut line = Line::open();
+    line.pass(29 * S);
+    line.ask("OPTIONS *", "");
+    line.pass(29 * S);
+    assert!(!line.connection.is_closed());
+    line.pass(S);
+    assert_eq!(line.closed(), &Closed::Idle { after: 30 * S });
+
+    let mut line = Line::playing();
+    line.pass(59 * S);
+    line.feed(&[b'$', 1, 0, 1, 0]);
+    line.pass(59 * S);
+    line.connection.note_alive(line.now);
+    line.pass(59 * S);
+    line.ask_session(&format!("OPTIONS {CAM}"), "");
+    line.pass(59 * S);
+    assert_eq!(line.connection.state(), State::Playing);
+    // On a channel that nobody set up it is no sign.
+    line.feed(&[b'$', 77, 0, 1, 0]);
+    line.pass(S);
+    assert_eq!(line.closed(), &Closed::SessionTimeout { after: 60 * S });
+    assert_eq!(line.connection.state(), State::Init);
+    assert_eq!(line.connection.session(), None);
+}
+
+#[test]
+fn the_owners_thinking_is_not_the_clients_silence() {
+    let mut line = Line::open();
+    line.feed_unanswered(written(1, &format!("DESCRIBE {CAM}"), "", "").as_bytes());
+    assert_eq!(line.connection.poll_timeout(), None);
+    line.now += 1000 * S;
+    line.connection.handle_timeout(line.now);
+    line.settle();
+    assert_eq!(line.response().status.0, 200);
+    line.pass(29 * S);
+    assert!(!line.connection.is_closed());
+}
+
+#[test]
+fn pipelined_requests_wait_in_order_and_in_bounds() {
+    let describe = |cseq| written(cseq, &format!("DESCRIBE {CAM}"), "", "");
+    let options = |cseq| written(cseq, "OPTIONS *", "", "");
+    let mut line = Line::open();
+    let text = describe(1) + &options(2) + &describe(3) + &options(4);
+    line.feed_unanswered(text.as_bytes());
+    line.feed_unanswered(&[b'$', 0, 0, 1, 1]);
+    assert_eq!(line.try_response(), None, "the first is not answered");
+    line.settle();
+    for cseq in 1..=4 {
+        let response = line.response();
+        assert_eq!(
+            (response.status.0, response.headers.cseq()),
+            (200, Some(cseq))
+        );
+    }
+    // What broke the stream is told in its turn.
+    line.feed_unanswered((describe(5) + &options(6) + "\u{1}").as_bytes());
+    assert_eq!(line.try_response(), None);
+    line.settle();
+    let statuses = [(); 3].map(|()| line.response().status.0);
+    assert_eq!(statuses, [200, 200, 400]);
+    assert!(matches!(line.closed(), Closed::Stream(_)));
+
+    let mut line = Line::open();
+    let many: String = (1..=40).map(options).collect();
+    line.feed_unanswered((describe(1) + &many).as_bytes());
+    line.settle();
+    assert_eq!(line.closed(), &Closed::TooManyRequests { requests: 32 });
+
+    let mut line = Line::open();
+    let body = "x".repeat(60_000);
+    let long = written(2, "SET_PARAMETER *", "", &body).repeat(3);
+    line.feed_unanswered((describe(1) + &long).as_bytes());
+    line.settle();
+    assert!(matches!(line.closed(), Closed::TooManyRequests { .. }));
+}
+
+#[test]
+fn who_does_not_read_is_closed() {
+    let mut line = Line::open();
+    let mut asked = 0;
+    while !line.connection.is_closed() {
+        line.feed(written(asked, "OPTIONS *", "", "").as_bytes());
+        asked += 1;
+        assert!(line.connection.transmit().len() < 80_000, "{asked}");
+        assert!(asked < 10_000);
+    }
+    assert_eq!(line.closed(), &Closed::NotTaken);
+}
+
+#[test]
+fn a_client_may_ask_to_be_closed() {
+    let mut line = Line::open();
+    assert_eq!(line.status("OPTIONS *", "Connection: close"), 200);
+    assert_eq!(line.closed(), &Closed::Asked);
+}
+
+#[test]
+fn a_connection_that_plays_costs_little() {
+    let line = Line::playing();
+    let core = &line.connection.core;
+    let session = core.session.as_deref().expect("a session");
+    let strings = session.id.len() + session.path.len() + session.base.len();
+    let heap = size_of_val(session)
+        + strings
+        + session.tracks.capacity() * size_of::<SetUp>()
+        + core.events.capacity() * size_of::<Event>()
+        + core.output.capacity()
+        + line.connection.reader.pending();
+    let bytes = size_of::<Connection>() + heap;
+    println!(
+        "Connection {} + {heap} = {bytes} bytes",
+        size_of::<Connection>()
+    );
+    assert!(bytes <= 2048, "{bytes}");
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_panic(
+        bytes in prop::collection::vec(any::<u8>(), 0..200),
+        words in "(OPTIONS|SETUP|PLAY|DESCRIBE|GET|POST| |rtsp://h/cam|\\*|/|RTSP/1.0|HTTP/1.1|\r\n|\n|CSeq: 1|Transport: |RTP/AVP/TCP|:|\\$){0,60}\r\n\r\n",
+    ) {
+        for bytes in [&bytes[..], words.as_bytes()] {
+            let mut line = Line::open();
+            line.feed(bytes);
+            prop_assert!(line.connection.transmit().len() < 80_000);
+            line.pass(1000 * S);
+            prop_assert!(line.connection.is_closed());
+        }
+    }
+
+    #[test]
+    fn any_cut_gives_the_same(cut in 1usize..80) {
+        let conversation = conversation();
+        prop_assert_eq!(outcome(&conversation, cut), outcome(&conversation, usize::MAX));
+    }
+}
+
+/// A whole session with frames before its requests, some of which fail. A frame
+/// behind a request could come before the owner has answered that.
+fn conversation() -> Vec<Vec<u8>> {
+    let mut named = Line::open();
+    named.set_up(&format!("{CAM}/trackID=0"), "RTP/AVP/TCP;interleaved=0-1");
+    let session = format!("Session: {}", named.session());
+    let transport = |channels: &str| format!("Transport: RTP/AVP/TCP;interleaved={channels}");
+    let second = format!("{session}\r\n{}", transport("2-3"));
+    let frame: &[u8] = &[b'$', 1, 0, 5, b'$', b'P', 0, b'\r', b'\n'];
+    let texts = [
+        written(1, "OPTIONS *", "", ""),
+        written(2, &format!("DESCRIBE {CAM}"), "Accept: application/sdp", ""),
+        written(3, &format!("SETUP {CAM}/trackID=0"), &transport("0-1"), ""),
+        written(4, &format!("SETUP {CAM}/trackID=1"), &second, ""),
+        written(5, "FOO *", "", ""),
+        written(6, &format!("PLAY {CAM}"), &session, ""),
+        written(7, &format!("SET_PARAMETER {CAM}"), &session, "a: b\r\n"),
+        written(8, &format!("PAUSE {CAM}"), &session, ""),
+        written(9, &format!("TEARDOWN {CAM}"), &session, ""),
+    ];
+    let turns = texts.iter().map(|text| [frame, text.as_bytes()].concat());
+    turns.chain([vec![7]]).collect()
+}
+
+/// What came of it: responses and what the owner was told, and the frames.
+type Outcome = (Vec<u8>, String, Vec<(usize, bool, Vec<u8>)>);
+
+fn outcome(conversation: &[Vec<u8>], cut: usize) -> Outcome {
+    let mut line = Line::open();
+    for piece in conversation.iter().flat_map(|turn| turn.chunks(cut)) {
+        line.feed(piece);
+    }
+    assert_eq!(
+        line.frames.len(),
+        6,
+        "of nine, three when there is no session"
+    );
+    let events = format!("{:?}", line.events);
+    (line.connection.transmit().to_vec(), events, line.frames)
+}

@@ -1,1 +1,148 @@
+use super::*;
 
+const NEW: &str = "rtsp://192.0.2.1:8554/new";
+
+/// As ffmpeg 5.1 announces sound.
+const FFMPEG: &str = "v=0\r\no=- 0 0 IN IP4 127.0.0.1\r\ns=No Name\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\n\
+    a=tool:libavformat LIBAVFORMAT_VERSION\r\nm=audio 0 RTP/AVP 96\r\nb=AS:96\r\n\
+    a=rtpmap:96 opus/48000/2\r\na=fmtp:96 sprop-stereo=1\r\na=control:streamid=0\r\n";
+
+/// As GStreamer's rtspclientsink 1.22 announces picture and sound.
+const GST: &str = "v=0\r\no=- 365997576 1 IN IP4 127.0.0.1\r\ns=Session streamed with GStreamer\r\n\
+    i=rtspclientsink\r\nt=0 0\r\na=tool:GStreamer\r\nm=video 0 RTP/AVP 96\r\nc=IN IP4 0.0.0.0\r\n\
+    a=rtpmap:96 H264/90000\r\na=control:stream=0\r\nm=audio 0 RTP/AVP 97\r\nc=IN IP4 0.0.0.0\r\n\
+    a=rtpmap:97 OPUS/48000/2\r\na=control:stream=1\r\n";
+
+fn announce(line: &mut Line, body: &str) -> u16 {
+    let kind = "Content-Type: application/sdp";
+    line.ask_with(&format!("ANNOUNCE {NEW}"), kind, body)
+        .status
+        .0
+}
+
+#[test]
+fn ffmpeg_publishes_within_the_connection() {
+    let mut line = Line::open();
+    assert_eq!(announce(&mut line, FFMPEG), 200);
+    let [
+        Event::Authorise {
+            access: Access::Publish,
+            ..
+        },
+        Event::Announce {
+            path, description, ..
+        },
+    ] = &line.events[..]
+    else {
+        panic!("{:?}", line.events);
+    };
+    assert_eq!(path, "new");
+    let [sound] = &description.tracks[..] else {
+        panic!("{description:?}");
+    };
+    let control = format!("{NEW}/streamid=0");
+    assert_eq!(sound.control.as_deref(), Some(control.as_str()));
+
+    let transport = "RTP/AVP/TCP;unicast;interleaved=0-1;mode=record";
+    let response = line.set_up(&control, transport);
+    assert_eq!(
+        response.headers.get("Transport"),
+        Some("RTP/AVP/TCP;unicast;interleaved=0-1;ssrc=00001234;mode=\"RECORD\"")
+    );
+    let response = line.ask_session(&format!("RECORD {NEW}"), "Range: npt=0.000-");
+    assert_eq!(response.status.0, 200);
+    assert_eq!(line.connection.state(), State::Recording);
+    line.feed(&[b'$', 0, 0, 2, 0x80, 96, b'$', 1, 0, 1, 0x80]);
+    assert_eq!(
+        line.frames,
+        [(0, false, vec![0x80, 96]), (0, true, vec![0x80])]
+    );
+
+    let response = line.ask_session(&format!("TEARDOWN {NEW}"), "");
+    assert_eq!(response.status.0, 200);
+    assert_eq!(line.connection.state(), State::Init);
+    line.feed(&[b'$', 0, 0, 1, 0x80]);
+    assert_eq!(line.frames.len(), 2);
+    let status = line.set_up(&control, transport).status.0;
+    assert_eq!(status, 455, "what was announced went with it");
+}
+
+#[test]
+fn gstreamer_publishes_two_tracks_by_udp() {
+    let mut line = Line::open();
+    assert_eq!(announce(&mut line, GST), 200);
+    for (track, ports) in ["5000-5001", "5002-5003"].iter().enumerate() {
+        let transport = format!("RTP/AVP;unicast;client_port={ports};mode=record");
+        let response = line.set_up(&format!("{NEW}/stream={track}"), &transport);
+        let answered = response.headers.get("Transport").expect("a transport");
+        assert!(answered.contains("server_port=6000-6001"), "{answered}");
+    }
+    let tracks: Vec<_> = line
+        .connection
+        .tracks()
+        .iter()
+        .map(|set_up| set_up.track)
+        .collect();
+    assert_eq!(tracks, [0, 1]);
+    let response = line.ask_session(&format!("PLAY {NEW}"), "");
+    assert_eq!(response.status.0, 455, "it is published, not watched");
+    assert_eq!(
+        line.ask_session(&format!("RECORD {NEW}/"), "").status.0,
+        200
+    );
+    assert_eq!(line.ask_session(&format!("PAUSE {NEW}"), "").status.0, 200);
+    assert_eq!(line.connection.state(), State::Ready);
+}
+
+#[test]
+fn tracks_without_controls_are_set_up_in_order() {
+    let mut line = Line::open();
+    let body = "v=0\r\nm=video 0 RTP/AVP 96\r\nm=audio 0 RTP/AVP 0\r\n";
+    assert_eq!(announce(&mut line, body), 200);
+    for track in 0..2 {
+        let response = line.set_up(NEW, "RTP/AVP/TCP;mode=record");
+        assert_eq!(response.status.0, 200);
+        assert_eq!(line.connection.tracks()[track].track, track);
+    }
+}
+
+#[test]
+fn what_cannot_be_published_is_said() {
+    let mut line = Line::open();
+    let uri = format!("ANNOUNCE {NEW}");
+    assert_eq!(line.ask_with(&uri, "", FFMPEG).status.0, 415);
+    let other = "Content-Type: application/xml";
+    assert_eq!(line.ask_with(&uri, other, "<x/>").status.0, 415);
+    assert_eq!(announce(&mut line, "hello"), 400);
+    assert_eq!(announce(&mut line, "v=0\r\n"), 400, "no tracks");
+    line.owner.next = Some(Answer::Refused(Refusal::Busy));
+    assert_eq!(announce(&mut line, FFMPEG), 409);
+    let record = "RTP/AVP/TCP;mode=record";
+    let status = line.set_up(&format!("{NEW}/streamid=0"), record).status.0;
+    assert_eq!(status, 455, "busy, so nothing was announced");
+    let status = line.set_up(&format!("{CAM}/trackID=0"), record).status.0;
+    assert_eq!(status, 455, "nothing was announced here");
+
+    line.play();
+    assert_eq!(
+        announce(&mut line, FFMPEG),
+        455,
+        "while something is set up"
+    );
+    assert_eq!(line.ask_session(&format!("RECORD {CAM}"), "").status.0, 455);
+}
+
+#[test]
+fn a_second_announcement_takes_the_place_of_the_first() {
+    let mut line = Line::open();
+    announce(&mut line, FFMPEG);
+    announce(&mut line, GST);
+    let transport = "RTP/AVP/TCP;mode=record";
+    let status = line
+        .set_up(&format!("{NEW}/streamid=0"), transport)
+        .status
+        .0;
+    assert_eq!(status, 455);
+    let status = line.set_up(&format!("{NEW}/stream=1"), transport).status.0;
+    assert_eq!(status, 200);
+}

@@ -1,1 +1,187 @@
+use super::*;
 
+const TCP: &str = "RTP/AVP/TCP;unicast;interleaved=0-1";
+
+#[test]
+fn a_track_goes_by_udp_to_the_peer_alone() {
+    let mut line = Line::open();
+    // ffmpeg's, and an attack on somebody else.
+    for transport in [
+        "RTP/AVP/UDP;unicast;client_port=29572-29573",
+        "RTP/AVP/UDP;unicast;destination=203.0.113.9;client_port=29572-29573",
+    ] {
+        let response = line.set_up(&format!("{CAM}/trackID=0"), transport);
+        assert_eq!(
+            response.headers.get("Transport"),
+            Some(
+                "RTP/AVP;unicast;destination=192.0.2.7;source=192.0.2.1;client_port=29572-29573;\
+                 server_port=6000-6001;ssrc=00001234;mode=\"PLAY\""
+            )
+        );
+    }
+    let way = Way::Udp {
+        client_ports: (29572, 29573),
+        destination: [192, 0, 2, 7].into(),
+    };
+    assert_eq!(line.connection.tracks(), [SetUp { track: 0, way }]);
+}
+
+#[test]
+fn a_group_is_told_with_its_ports_and_hops() {
+    let mut owner = Owner::default();
+    owner.config.multicast = true;
+    let mut line = Line::of(owner);
+    let response = line.set_up(&format!("{CAM}/trackID=0"), "RTP/AVP;multicast");
+    assert_eq!(
+        response.headers.get("Transport"),
+        Some(
+            "RTP/AVP;multicast;destination=239.1.1.1;port=7000-7001;ttl=4;ssrc=00001234;mode=\"PLAY\""
+        )
+    );
+}
+
+#[test]
+fn a_transport_that_cannot_be_costs_only_the_request() {
+    let mut line = Line::open();
+    for transport in [
+        "RTP/AVP;multicast;ttl=3",
+        "RTP/SAVP;unicast;client_port=5000-5001",
+        "RAW/RAW/UDP;unicast;client_port=5000-5001",
+        "nonsense",
+        "",
+    ] {
+        let response = line.set_up(&format!("{CAM}/trackID=0"), transport);
+        assert_eq!(
+            response.status,
+            Status::UNSUPPORTED_TRANSPORT,
+            "{transport}"
+        );
+        assert_eq!(line.connection.session(), None, "{transport}");
+    }
+    assert_eq!(line.status(&format!("SETUP {CAM}/trackID=0"), ""), 461);
+    assert_eq!(line.set_up(&format!("{CAM}/trackID=0"), TCP).status.0, 200);
+}
+
+#[test]
+fn tracks_of_one_session_may_go_different_ways() {
+    let mut line = Line::open();
+    line.set_up(&format!("{CAM}/trackID=0"), "RTP/AVP/TCP");
+    line.set_up(
+        &format!("{CAM}/trackID=1"),
+        "RTP/AVP;unicast;client_port=6-7",
+    );
+    let ways: Vec<_> = line
+        .connection
+        .tracks()
+        .iter()
+        .map(|set_up| set_up.way)
+        .collect();
+    assert!(
+        matches!(
+            ways[..],
+            [Way::Interleaved { channels: (0, 1) }, Way::Udp { .. }]
+        ),
+        "{ways:?}"
+    );
+}
+
+#[test]
+fn the_stream_names_its_only_track() {
+    let one = "rtsp://192.0.2.1:8554/one";
+    let mut line = Line::open();
+    assert_eq!(line.set_up(one, TCP).status.0, 200);
+    assert_eq!(line.connection.tracks()[0].track, 0);
+    // What live555 does with one track: PLAY of the track's own URL.
+    let response = line.ask_session(&format!("PLAY {one}/trackID=0"), "");
+    assert_eq!(response.status.0, 200);
+
+    let mut line = Line::open();
+    assert_eq!(line.set_up(CAM, TCP).status.0, 459, "of two, name one");
+    for uri in [
+        "rtsp://192.0.2.1:8554/none/trackID=0",
+        "rtsp://192.0.2.1:8554/cam/trackID=2",
+        "rtsp://192.0.2.1:8554/cam/trackID=77",
+        "rtsp://192.0.2.1:8554/trackID=0",
+    ] {
+        assert_eq!(line.set_up(uri, TCP).status.0, 404, "{uri}");
+    }
+    assert_eq!(
+        line.set_up("rtsp://192.0.2.1:8554/../etc/passwd", TCP)
+            .status
+            .0,
+        400
+    );
+}
+
+/// Twice the same track made other servers free the first one's state while it was
+/// still in use.
+#[test]
+fn a_second_setup_of_a_track_replaces_the_first_unless_it_plays() {
+    let mut line = Line::open();
+    let uri = format!("{CAM}/trackID=0");
+    line.set_up(&uri, TCP);
+    let session = line.session();
+    let response = line.set_up(&uri, "RTP/AVP;unicast;client_port=6-7");
+    assert_eq!(response.status.0, 200);
+    assert_eq!(line.session(), session);
+    let [only] = line.connection.tracks() else {
+        panic!("{:?}", line.connection.tracks());
+    };
+    assert!(matches!(only.way, Way::Udp { .. }), "{only:?}");
+    // A refused one changes nothing.
+    line.owner.next = Some(Answer::Refused(Refusal::NotEnoughBandwidth));
+    assert_eq!(line.set_up(&uri, TCP).status.0, 453);
+    assert!(matches!(line.connection.tracks()[0].way, Way::Udp { .. }));
+    // On its own old channels it is no stranger.
+    line.set_up(&uri, TCP);
+    line.set_up(&uri, TCP);
+    let channels = (0, 1);
+    assert_eq!(
+        line.connection.tracks()[0].way,
+        Way::Interleaved { channels }
+    );
+
+    line.ask_session(&format!("PLAY {CAM}"), "");
+    for track in 0..2 {
+        let response = line.set_up(&format!("{CAM}/trackID={track}"), TCP);
+        assert_eq!(response.status.0, 455, "while it plays");
+    }
+    assert_eq!(line.connection.tracks().len(), 1);
+    line.ask_session(&format!("PAUSE {CAM}"), "");
+    assert_eq!(line.set_up(&uri, TCP).status.0, 200);
+}
+
+#[test]
+fn frames_on_channels_that_a_track_has_left_are_nobodys() {
+    let mut line = Line::open();
+    let uri = format!("{CAM}/trackID=0");
+    line.set_up(&uri, TCP);
+    line.set_up(&uri, "RTP/AVP/TCP;interleaved=8-9");
+    line.feed(&[b'$', 1, 0, 1, 5, b'$', 9, 0, 1, 6]);
+    assert_eq!(line.frames, [(0, true, vec![6])]);
+    assert_eq!(line.connection.stray_frames(), 1);
+}
+
+#[test]
+fn a_session_is_of_one_stream() {
+    let mut line = Line::open();
+    line.set_up(&format!("{CAM}/trackID=0"), TCP);
+    let other = "rtsp://192.0.2.1:8554/one/trackID=0";
+    assert_eq!(line.set_up(other, TCP).status.0, 459);
+    let response = line.ask_session("PLAY rtsp://192.0.2.1:8554/one", "");
+    assert_eq!(response.status.0, 404);
+}
+
+#[test]
+fn setups_that_come_ahead_of_the_session_join_it() {
+    let mut line = Line::open();
+    let transport = |channels| format!("Transport: RTP/AVP/TCP;interleaved={channels}");
+    let first = written(1, &format!("SETUP {CAM}/trackID=0"), &transport("0-1"), "");
+    let second = written(2, &format!("SETUP {CAM}/trackID=1"), &transport("2-3"), "");
+    line.feed((first + &second).as_bytes());
+    let (first, second) = (line.response(), line.response());
+    assert_eq!(first.headers.cseq(), Some(1));
+    assert_eq!(second.headers.cseq(), Some(2));
+    assert_eq!(first.headers.get("Session"), second.headers.get("Session"));
+    assert_eq!(line.connection.tracks().len(), 2);
+}

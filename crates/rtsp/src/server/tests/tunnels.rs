@@ -1,1 +1,178 @@
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 
+use super::*;
+
+/// As ffmpeg 5.1 opens both halves.
+const GET: &str = "GET /cam HTTP/1.1\r\nUser-Agent: Lavf/59.27.100\r\nConnection: close\r\n\
+    x-sessioncookie: 5bc57fab15b4f8d4\r\nAccept: application/x-rtsp-tunnelled\r\n\r\n";
+const POST: &str = "POST /cam HTTP/1.1\r\nUser-Agent: Lavf/59.27.100\r\n\
+    x-sessioncookie: 5bc57fab15b4f8d4\r\nContent-Type: application/x-rtsp-tunnelled\r\n\
+    Content-Length: 32767\r\n\r\n";
+
+fn tunnel() -> Line {
+    let mut line = Line::open();
+    line.feed(GET.as_bytes());
+    let response = line.response();
+    assert_eq!((response.status.0, response.version.http), (200, true));
+    assert_eq!(
+        response.headers.get("Content-Type"),
+        Some("application/x-rtsp-tunnelled")
+    );
+    let [Event::TunnelGet { cookie }] = &line.events[..] else {
+        panic!("{:?}", line.events);
+    };
+    assert_eq!(cookie, "5bc57fab15b4f8d4");
+    line
+}
+
+/// What the other connection brings.
+fn post(line: &mut Line, base64: &[u8]) {
+    let Line {
+        connection,
+        frames,
+        now,
+        ..
+    } = line;
+    connection.handle_tunnel_data(*now, base64, |frame| {
+        frames.push((frame.track, frame.control, frame.payload.to_vec()));
+    });
+    line.settle();
+}
+
+#[test]
+fn a_session_runs_through_a_tunnel_however_it_is_cut() {
+    let setup = "Transport: RTP/AVP/TCP;unicast;interleaved=0-1";
+    let requests = [
+        written(1, &format!("DESCRIBE {CAM}"), "", ""),
+        written(2, &format!("SETUP {CAM}/trackID=0"), setup, ""),
+    ];
+    // Each message is encoded on its own: there is padding in the middle.
+    let stream: String = requests.iter().map(|text| STANDARD.encode(text)).collect();
+    assert!(stream.trim_end_matches('=').contains('='));
+    for cut in 1..stream.len() {
+        let mut line = tunnel();
+        for piece in stream.as_bytes().chunks(cut) {
+            post(&mut line, piece);
+        }
+        for cseq in 1..=2 {
+            let response = line.response();
+            assert_eq!(
+                (response.status.0, response.headers.cseq()),
+                (200, Some(cseq))
+            );
+        }
+        let frame = STANDARD.encode([b'$', 1, 0, 3, 7, 8, 9]);
+        post(&mut line, frame.as_bytes());
+        assert_eq!(line.frames, [(0, true, vec![7, 8, 9])]);
+    }
+}
+
+#[test]
+fn the_posting_half_is_given_away_with_what_came_behind_it() {
+    for cut in [1, 50, 1000] {
+        let mut line = Line::open();
+        let text = format!("{POST}T1BU");
+        for piece in text.as_bytes().chunks(cut) {
+            line.feed(piece);
+        }
+        let Some(Event::TunnelPost { cookie, rest }) = line.events.first() else {
+            panic!("{:?}", line.events);
+        };
+        assert_eq!(cookie, "5bc57fab15b4f8d4");
+        // What comes later is the owner's to forward.
+        assert!(b"T1BU".starts_with(rest), "{rest:?}");
+        assert_eq!(line.events.len(), 1);
+        assert_eq!(line.try_response(), None, "a POST is not answered");
+    }
+}
+
+#[test]
+fn a_posting_half_without_its_other_is_refused() {
+    let mut line = Line::open();
+    line.feed(POST.as_bytes());
+    line.connection.refuse_tunnel();
+    line.settle();
+    let response = line.response();
+    assert_eq!((response.status.0, response.version.http), (400, true));
+    assert!(matches!(line.closed(), Closed::Http(_)));
+}
+
+/// Both halves on one connection made another server wait for itself.
+#[test]
+fn both_halves_on_one_connection_are_refused() {
+    for text in [format!("{GET}{POST}"), format!("{GET}x")] {
+        for cut in [1, text.len()] {
+            let mut line = Line::open();
+            for piece in text.as_bytes().chunks(cut) {
+                line.feed(piece);
+            }
+            let why = "both ways of a tunnel on one connection";
+            assert_eq!(line.closed(), &Closed::Http(why));
+            post(&mut line, b"T1BU");
+            assert_eq!(line.events.len(), 2, "nothing after that");
+        }
+    }
+    // The other way round the GET is in the stream, which is base64.
+    let mut line = tunnel();
+    post(&mut line, GET.as_bytes());
+    assert!(
+        matches!(line.closed(), Closed::Stream(_) | Closed::Tunnel(_)),
+        "{:?}",
+        line.closed()
+    );
+}
+
+#[test]
+fn what_a_browser_sends_gets_words_that_a_person_understands() {
+    for text in [
+        "GET / HTTP/1.1\r\nHost: h:8554\r\n\r\n",
+        "POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc",
+        "GET / HTTP/1.0\r\nx-sessioncookie:\r\n\r\n",
+        "HEAD / HTTP/1.1\r\n\r\n",
+        "OPTIONS * HTTP/1.1\r\n\r\n",
+        "CONNECT h:443 HTTP/1.1\r\n\r\n",
+    ] {
+        let mut line = Line::open();
+        line.feed(text.as_bytes());
+        let response = line.response();
+        assert_eq!(
+            (response.status.0, response.version.http),
+            (400, true),
+            "{text}"
+        );
+        let body = String::from_utf8(response.body).expect("text");
+        assert!(body.contains("RTSP server"), "{body}");
+        assert!(matches!(line.closed(), Closed::Http(_)), "{text}");
+    }
+    let mut line = Line::open();
+    let long = "c".repeat(257);
+    line.feed(format!("GET / HTTP/1.0\r\nx-sessioncookie: {long}\r\n\r\n").as_bytes());
+    assert_eq!(line.response().status.0, 400);
+    // In mid-stream, too; but RTSP's GET is only unknown.
+    let mut line = Line::open();
+    assert_eq!(line.status("GET rtsp://h/cam", ""), 501);
+    assert_eq!(line.status("OPTIONS *", ""), 200);
+    line.feed(GET.as_bytes());
+    assert_eq!(line.response().status.0, 400);
+    assert!(line.connection.is_closed());
+}
+
+#[test]
+fn what_is_no_base64_ends_the_tunnel_and_elsewhere_there_is_none() {
+    let mut line = tunnel();
+    post(
+        &mut line,
+        STANDARD.encode(written(1, "OPTIONS *", "", "")).as_bytes(),
+    );
+    assert_eq!(line.response().status.0, 200);
+    post(&mut line, b"T1\0");
+    assert!(matches!(line.closed(), Closed::Tunnel(_)));
+    let mut line = Line::open();
+    assert_eq!(line.status("OPTIONS *", ""), 200);
+    post(
+        &mut line,
+        STANDARD.encode(written(1, "OPTIONS *", "", "")).as_bytes(),
+    );
+    assert_eq!(line.try_response(), None);
+}
