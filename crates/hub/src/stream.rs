@@ -13,7 +13,7 @@ use crate::{Limits, StreamName};
 /// Span of the stage table and the bitrate.
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// Told once whenever a stream it subscribed to has something new.
+/// Told once whenever a stream it subscribed to has something new, or lost its source.
 ///
 /// Called on the publisher's thread with the stream locked: it must neither
 /// block nor call back into the stream.
@@ -101,6 +101,20 @@ struct Inner {
     rate: Rate,
 }
 
+impl Inner {
+    /// Tells all subscribers, and forgets those who are gone.
+    fn wake(&mut self) {
+        self.subscribers
+            .retain(|subscriber| match subscriber.upgrade() {
+                Some(subscriber) => {
+                    subscriber.wake();
+                    true
+                }
+                None => false,
+            });
+    }
+}
+
 impl Stream {
     pub(crate) fn new(name: StreamName, limits: Limits) -> Self {
         Self {
@@ -121,6 +135,11 @@ impl Stream {
             viewers: AtomicUsize::new(0),
             keyframe_wanted: AtomicBool::new(false),
         }
+    }
+
+    /// A stream that no hub lists, for those who are given it.
+    pub fn unlisted(name: StreamName, limits: Limits) -> Arc<Self> {
+        Arc::new(Self::new(name, limits))
     }
 
     /// The stream's name.
@@ -236,15 +255,7 @@ impl Stream {
         inner.totals.bytes += burst.payload_bytes() as u64;
         inner.rate.add(burst.payload_bytes() as u64, now);
         let burst = inner.rings[burst.track].push(burst, &self.limits);
-        inner
-            .subscribers
-            .retain(|subscriber| match subscriber.upgrade() {
-                Some(subscriber) => {
-                    subscriber.wake();
-                    true
-                }
-                None => false,
-            });
+        inner.wake();
         Ok(burst)
     }
 
@@ -253,6 +264,8 @@ impl Stream {
         if inner.generation == generation && inner.publishing {
             inner.publishing = false;
             inner.state = state;
+            // Nothing will come that tells them.
+            inner.wake();
         }
     }
 

@@ -18,6 +18,7 @@ pub mod config;
 mod http;
 pub mod ingest;
 pub mod latency;
+pub mod library;
 pub mod registry;
 pub mod rtsp;
 mod server;

@@ -82,6 +82,19 @@ fn a_subscriber_gets_every_burst_once_and_one_wake_each() {
 }
 
 #[test]
+fn the_end_of_a_source_wakes_who_waits_for_more() {
+    let stream = stream();
+    let publisher = stream.publish(tracks(), Instant::now()).expect("free");
+    let bell = Arc::new(Bell::default());
+    let _subscription = stream.subscribe(Arc::clone(&bell) as Arc<dyn Wake>);
+    publisher.finish(State::Ended {
+        detail: "played".into(),
+    });
+    assert_eq!(bell.0.load(Ordering::Relaxed), 1);
+    assert_eq!(stream.state().as_str(), "ended");
+}
+
+#[test]
 fn viewers_outlive_a_restart_of_the_source() {
     let (stream, start) = (stream(), Instant::now());
     let later = start + Duration::from_secs(3);

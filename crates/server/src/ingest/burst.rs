@@ -7,18 +7,18 @@ use glassline_rtp::payload::{Packetiser, Unsendable};
 
 /// Where an access unit belongs.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(crate) struct Place {
     /// Index into the source's tracks.
-    pub(super) track: usize,
+    pub(crate) track: usize,
     /// On the source's own clock.
-    pub(super) time: MediaTime,
+    pub(crate) time: MediaTime,
     /// Where its accounted delay begins.
-    pub(super) origin: Instant,
+    pub(crate) origin: Instant,
 }
 
 /// Makes bursts of one track's access units.
 #[derive(Debug)]
-pub(super) struct Cutter {
+pub(crate) struct Cutter {
     codec: Codec,
     packetiser: Packetiser,
     samples: Option<Samples>,
@@ -27,7 +27,7 @@ pub(super) struct Cutter {
 }
 
 impl Cutter {
-    pub(super) fn new(track: &Track) -> Self {
+    pub(crate) fn new(track: &Track) -> Self {
         Self {
             codec: track.codec,
             packetiser: Packetiser::new(track),
@@ -38,7 +38,7 @@ impl Cutter {
 
     /// The bursts of one access unit, appended to `out`: usually one, none if there
     /// is nothing to send or it cannot be sent, which is logged once.
-    pub(super) fn cut(&mut self, unit: &[u8], keyframe: bool, place: Place, out: &mut Vec<Burst>) {
+    pub(crate) fn cut(&mut self, unit: &[u8], keyframe: bool, place: Place, out: &mut Vec<Burst>) {
         if let Some(samples) = self.samples.filter(|it| unit.len() > it.piece_bytes()) {
             for (piece, number) in unit.chunks(samples.piece_bytes()).zip(0..) {
                 let time = place.time + samples.piece_time(number);

@@ -7,16 +7,12 @@ use std::time::{Duration, Instant};
 
 use glassline_demux::{self as demux, Frame, Source};
 use glassline_hub::{PublishError, Publisher, State, Stream};
-use glassline_media::MediaTime;
 use tokio::sync::watch;
 
 use super::backoff::Backoff;
 use super::burst::{Cutter, Place};
+use super::pace::Pace;
 use super::{FileSource, FrameCode, FrameCodes};
-
-/// A machine that stood still for longer than this goes on from where it is:
-/// a second of frames at once would only flood the viewers.
-const STALL: Duration = Duration::from_secs(1);
 
 /// From opening a source to its first frame.
 const LEAD: Duration = Duration::from_millis(5);
@@ -110,7 +106,7 @@ fn play(
     let mut publisher = stream.publish(source.tracks().to_vec(), now)?;
     let mut pace = Pace::new(now + LEAD);
     let announce = |pace: &Pace| {
-        if let Some(code) = clip.frame_code(pace.start) {
+        if let Some(code) = clip.frame_code(pace.start()) {
             codes.set(stream.name().as_str(), code);
         }
     };
@@ -175,45 +171,6 @@ fn sleep_until(due: Instant, stopped: &watch::Receiver<bool>) -> bool {
     }
 }
 
-/// When frames are due.
-#[derive(Debug)]
-struct Pace {
-    /// When the source's time zero is due.
-    start: Instant,
-    /// Time that was left out since then, because the machine stood still.
-    left_out: Duration,
-}
-
-impl Pace {
-    fn new(start: Instant) -> Self {
-        Self {
-            start,
-            left_out: Duration::ZERO,
-        }
-    }
-
-    fn due(&self, time: MediaTime) -> Instant {
-        self.start + time.saturating_since(MediaTime::ZERO)
-    }
-
-    /// The frame's time as viewers see it: a pause of the machine is a pause of
-    /// the stream, so that its clock never falls behind ours.
-    fn media_time(&self, time: MediaTime) -> MediaTime {
-        time + self.left_out
-    }
-
-    /// Makes `time` due `now` if that is long overdue; whether it did.
-    fn catch_up(&mut self, time: MediaTime, now: Instant) -> bool {
-        let late = now.saturating_duration_since(self.due(time));
-        if late <= STALL {
-            return false;
-        }
-        self.start += late;
-        self.left_out += late;
-        true
-    }
-}
-
 /// Why a source stopped for now.
 #[derive(Debug)]
 enum Failure {
@@ -246,27 +203,6 @@ impl fmt::Display for Failure {
 mod tests {
     use super::*;
     use glassline_media::Codec;
-
-    #[test]
-    fn a_stall_of_the_machine_becomes_a_pause_of_the_stream() {
-        let start = Instant::now();
-        let mut pace = Pace::new(start);
-        let second = MediaTime::from_nanos(1_000_000_000);
-        let due = pace.due(second);
-        assert_eq!(due, start + Duration::from_secs(1));
-        // A little late is caught up with.
-        assert!(!pace.catch_up(second, due + Duration::from_millis(900)));
-        assert_eq!(pace.due(second), due);
-        // Long overdue is due now.
-        let now = due + Duration::from_secs(7);
-        assert!(pace.catch_up(second, now));
-        assert_eq!(pace.due(second), now);
-        assert_eq!(pace.start, start + Duration::from_secs(7));
-        assert_eq!(
-            pace.media_time(second),
-            MediaTime::from_nanos(8_000_000_000)
-        );
-    }
 
     #[test]
     fn the_built_in_clip_is_ten_seconds_of_picture_and_sound() {

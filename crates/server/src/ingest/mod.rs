@@ -15,6 +15,7 @@ mod backoff;
 mod burst;
 mod file;
 mod frame_codes;
+mod pace;
 mod rtsp;
 mod spec;
 mod tracks;
@@ -29,6 +30,8 @@ use tokio::task::JoinHandle;
 use file::Clip;
 
 pub(crate) use assembler::{Assembler, Packet};
+pub(crate) use burst::{Cutter, Place};
+pub(crate) use pace::{Pace, Rate};
 pub(crate) use tracks::{Unusable, track_of};
 
 pub use frame_codes::{FrameCode, FrameCodes};

@@ -1,0 +1,148 @@
+use std::time::{Duration, Instant};
+
+use glassline_media::MediaTime;
+
+/// A machine that stood still for longer than this goes on from where it is:
+/// a second of frames at once would only flood the viewers.
+const STALL: Duration = Duration::from_secs(1);
+
+/// How fast a source is played.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Rate {
+    /// Seconds of the source that are presented in one (RFC 2326 §12.34), above 0.
+    pub(crate) scale: f64,
+    /// Seconds of presentation that are sent in one (RFC 2326 §12.35), above 0.
+    pub(crate) speed: f64,
+}
+
+impl Rate {
+    /// As it was recorded.
+    pub(crate) const REAL: Self = Self {
+        scale: 1.0,
+        speed: 1.0,
+    };
+}
+
+/// When a source's frames are due, and when viewers see them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    /// When the source's time `from` is due.
+    start: Instant,
+    from: MediaTime,
+    /// Where `from` lies on the stream.
+    shown: MediaTime,
+    rate: Rate,
+}
+
+impl Pace {
+    /// In real time; the source's time zero is due at `start` and is the stream's.
+    pub(crate) const fn new(start: Instant) -> Self {
+        Self::at(start, MediaTime::ZERO, MediaTime::ZERO, Rate::REAL)
+    }
+
+    /// The source's time `from` is due at `start` and is the stream's `shown`.
+    pub(crate) const fn at(start: Instant, from: MediaTime, shown: MediaTime, rate: Rate) -> Self {
+        Self {
+            start,
+            from,
+            shown,
+            rate,
+        }
+    }
+
+    /// When the source's first time is due.
+    pub(crate) const fn start(&self) -> Instant {
+        self.start
+    }
+
+    /// When `time` is due to be sent.
+    pub(crate) fn due(&self, time: MediaTime) -> Instant {
+        let factor = self.rate.scale * self.rate.speed;
+        let distance = self.distance(time, factor);
+        // What is presented before the first is sent with it.
+        self.start + Duration::from_nanos(u64::try_from(distance).unwrap_or(0))
+    }
+
+    /// The frame's time as viewers see it: a pause of the machine is a pause of
+    /// the stream, so that its clock never falls behind ours.
+    pub(crate) fn media_time(&self, time: MediaTime) -> MediaTime {
+        let distance = self.distance(time, self.rate.scale);
+        MediaTime::from_nanos(self.shown.nanos().saturating_add(distance))
+    }
+
+    /// Makes `time` due `now` if that is long overdue; whether it did.
+    pub(crate) fn catch_up(&mut self, time: MediaTime, now: Instant) -> bool {
+        let late = now.saturating_duration_since(self.due(time));
+        if late <= STALL {
+            return false;
+        }
+        self.start += late;
+        self.shown = self.shown + late;
+        true
+    }
+
+    /// Nanoseconds from the first time to `time`, at `factor` times the rate.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        reason = "a fraction of a microsecond in a month; casts saturate"
+    )]
+    fn distance(&self, time: MediaTime, factor: f64) -> i64 {
+        let distance = time.nanos().saturating_sub(self.from.nanos());
+        // Exact at the usual rate.
+        if (factor - 1.0).abs() < f64::EPSILON {
+            return distance;
+        }
+        (distance as f64 / factor) as i64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn seconds(seconds: i64) -> MediaTime {
+        MediaTime::from_nanos(seconds * 1_000_000_000)
+    }
+
+    #[test]
+    fn a_stall_of_the_machine_becomes_a_pause_of_the_stream() {
+        let start = Instant::now();
+        let mut pace = Pace::new(start);
+        let second = MediaTime::from_nanos(1_000_000_000);
+        let due = pace.due(second);
+        assert_eq!(due, start + Duration::from_secs(1));
+        // A little late is caught up with.
+        assert!(!pace.catch_up(second, due + Duration::from_millis(900)));
+        assert_eq!(pace.due(second), due);
+        // Long overdue is due now.
+        let now = due + Duration::from_secs(7);
+        assert!(pace.catch_up(second, now));
+        assert_eq!(pace.due(second), now);
+        assert_eq!(pace.start(), start + Duration::from_secs(7));
+        assert_eq!(
+            pace.media_time(second),
+            MediaTime::from_nanos(8_000_000_000)
+        );
+    }
+
+    #[test]
+    fn scale_changes_what_is_shown_and_speed_only_what_is_sent() {
+        let start = Instant::now();
+        let rate = |scale, speed| Pace::at(start, seconds(10), seconds(3), Rate { scale, speed });
+        let twice = rate(2.0, 1.0);
+        assert_eq!(twice.due(seconds(14)), start + Duration::from_secs(2));
+        assert_eq!(twice.media_time(seconds(14)), seconds(5));
+        let ahead = rate(1.0, 4.0);
+        assert_eq!(ahead.due(seconds(14)), start + Duration::from_secs(1));
+        assert_eq!(ahead.media_time(seconds(14)), seconds(7));
+        let slow = rate(0.5, 1.0);
+        assert_eq!(slow.due(seconds(11)), start + Duration::from_secs(2));
+        assert_eq!(
+            slow.media_time(seconds(9)),
+            seconds(1),
+            "shown before the first"
+        );
+        assert_eq!(slow.due(seconds(9)), start);
+    }
+}

@@ -1,0 +1,137 @@
+//! From a name to a file that may be played.
+
+use std::fs::Metadata;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+const NAME_BYTES_MAX: usize = 1024;
+
+/// A file below the folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Without links.
+    pub(super) path: PathBuf,
+    pub(super) stamp: Stamp,
+}
+
+/// Tells one content of a file from the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stamp {
+    bytes: u64,
+    modified: Option<SystemTime>,
+}
+
+/// Whether a name could be that of a file here: relative, and every part of it plain
+/// and not hidden.
+pub(super) fn is_sound(name: &str) -> bool {
+    let is_plain = |part: &str| !part.is_empty() && !part.starts_with('.');
+    name.len() <= NAME_BYTES_MAX
+        && !name.contains(['\\', '\0'])
+        && name.split('/').all(is_plain)
+        && glassline_demux::Format::of(Path::new(name)).is_some()
+}
+
+/// The file called `name` below `folder`; `None` if it is not there, lies behind a
+/// link that leads out, or is no plain file. Asks the disk.
+pub(super) fn find(folder: &Path, name: &str) -> Option<Place> {
+    if !is_sound(name) {
+        return None;
+    }
+    let folder = folder.canonicalize().ok()?;
+    // A pipe or a device would hang who opens it.
+    let path = folder.join(name).canonicalize().ok()?;
+    let inside = path.strip_prefix(&folder).ok()?;
+    let is_hidden = |part: &std::ffi::OsStr| part.as_encoded_bytes().starts_with(b".");
+    if inside.iter().any(is_hidden) {
+        return None;
+    }
+    let meta = path.metadata().ok().filter(Metadata::is_file)?;
+    let stamp = Stamp {
+        bytes: meta.len(),
+        modified: meta.modified().ok(),
+    };
+    Some(Place { path, stamp })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn names_that_trick_are_no_files() {
+        for good in ["a.ogg", "films/b c.h264", "x/y/z.OGG", "ä.ogg", "a..ogg"] {
+            assert!(is_sound(good), "{good}");
+        }
+        let long = format!("{}.ogg", "x".repeat(NAME_BYTES_MAX));
+        for bad in [
+            "",
+            "/a.ogg",
+            "../a.ogg",
+            "x/../a.ogg",
+            "x/./a.ogg",
+            "x//a.ogg",
+            ".a.ogg",
+            ".x/a.ogg",
+            "a.ogg/",
+            "x\\..\\a.ogg",
+            "a\0.ogg",
+            "a.txt",
+            "passwd",
+            &long,
+        ] {
+            assert!(!is_sound(bad), "{bad:?}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_may_lead_around_the_folder_but_not_out_of_it() {
+        use std::os::unix::fs::symlink;
+        let root = std::env::temp_dir().join(format!("glassline-place-{}", std::process::id()));
+        let folder = root.join("media");
+        fs::create_dir_all(folder.join("films/.cut")).expect("folders");
+        for file in [
+            "secret.ogg",
+            "media/a.ogg",
+            "media/films/b.ogg",
+            "media/films/.cut/c.ogg",
+        ] {
+            fs::write(root.join(file), file).expect("a file");
+        }
+        let link = |to: &Path, name: &str| symlink(to, folder.join(name)).expect("a link");
+        link(&root.join("secret.ogg"), "out.ogg");
+        link(&root, "up");
+        link(&folder.join("films/b.ogg"), "b.ogg");
+        link(&folder.join("films/.cut/c.ogg"), "c.ogg");
+        fs::create_dir(folder.join("d.ogg")).expect("a folder");
+        let found = |name: &str| find(&folder, name).map(|place| place.stamp.bytes);
+        let results = [
+            "a.ogg",
+            "films/b.ogg",
+            "b.ogg",
+            "out.ogg",
+            "up/secret.ogg",
+            "c.ogg",
+            "d.ogg",
+            "e.ogg",
+            "up/media/a.ogg",
+        ]
+        .map(found);
+        let same = find(&folder, "b.ogg") == find(&folder, "films/b.ogg");
+        fs::remove_dir_all(&root).expect("cleaned up");
+        let expected = [
+            Some(11),
+            Some(17),
+            Some(17),
+            None,
+            None,
+            None,
+            None,
+            None,
+            Some(11),
+        ];
+        assert_eq!(results, expected);
+        assert!(same);
+    }
+}

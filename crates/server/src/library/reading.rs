@@ -1,0 +1,371 @@
+//! One run through a file after the other, published into one stream.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use glassline_hub::{Hub, PublishError, Publisher, State, Stream};
+use glassline_media::{Burst, MediaTime, Track};
+
+use super::control::{Control, Order};
+use super::reel::Effective;
+use super::run::Run;
+use super::{Failure, Play, Title};
+use crate::ingest::{Cutter, Place};
+
+/// Frames read before somebody else has a turn.
+const TURN: usize = 8;
+
+/// Frames published before somebody else has a turn.
+const BURSTS: usize = 32;
+
+/// Between the newest of what was played and the oldest of what is played next.
+const STEP: Duration = Duration::from_millis(1);
+
+/// Who reads along.
+#[derive(Debug)]
+pub(super) enum Audience {
+    /// One client; without it the reading ends.
+    One,
+    /// All who want to, also those who found the stream in the hub.
+    All { hub: Arc<Hub>, linger: Duration },
+}
+
+/// When a reading wants to be asked again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    At(Instant),
+    /// When its control says something new.
+    Idle,
+    /// Never.
+    Gone,
+}
+
+/// One reading, on the thread that runs it.
+pub(super) struct Reading {
+    title: Arc<Title>,
+    stream: Arc<Stream>,
+    control: Arc<Control>,
+    audience: Audience,
+    /// The order that is carried out.
+    generation: u64,
+    run: Option<Run>,
+    cutters: Vec<Cutter>,
+    publisher: Option<Publisher>,
+    line: Line,
+    quiet_since: Option<Instant>,
+}
+
+/// The stream's timeline as far as this reading filled it.
+#[derive(Debug)]
+pub(super) struct Line {
+    /// When its zero was due.
+    epoch: Option<Instant>,
+    /// The end of what was published.
+    end: MediaTime,
+    /// What the hub adds to our times.
+    offset_ns: i64,
+    /// For each track the number of its next packet.
+    next_packets: Vec<u64>,
+}
+
+impl Reading {
+    pub(super) fn new(
+        title: Arc<Title>,
+        stream: Arc<Stream>,
+        control: Arc<Control>,
+        audience: Audience,
+    ) -> Self {
+        let tracks = title.tracks();
+        Self {
+            cutters: tracks.iter().map(Cutter::new).collect(),
+            line: Line::new(tracks.len()),
+            title,
+            stream,
+            control,
+            audience,
+            generation: 0,
+            run: None,
+            publisher: None,
+            quiet_since: None,
+        }
+    }
+
+    /// Carries out what is ordered and publishes what is due.
+    pub(super) fn advance(&mut self, now: Instant) -> Next {
+        if self.is_left(now) && self.control.go() {
+            self.leave();
+            return Next::Gone;
+        }
+        if let Some((generation, order)) = self.control.new_order(self.generation) {
+            self.generation = generation;
+            let obeyed = match order {
+                Order::Play(play) => self.play(play, now),
+                Order::Pause => {
+                    self.run.iter_mut().for_each(|run| run.paused = true);
+                    Ok(())
+                }
+            };
+            if let Err(failure) = obeyed {
+                self.fail(failure);
+            }
+        }
+        match self.publish_due(now) {
+            Ok(next) => self.quiet_next(next, now),
+            Err(failure) => {
+                self.fail(failure);
+                Next::Idle
+            }
+        }
+    }
+
+    /// It would like to read before something is due.
+    pub(super) fn is_hungry(&self) -> bool {
+        self.run.as_ref().is_some_and(Run::is_hungry)
+    }
+
+    /// Reads a little. Trouble is told when it is due.
+    pub(super) fn read_ahead(&mut self) {
+        let Some(run) = &mut self.run else { return };
+        for _ in 0..TURN {
+            if !run.is_hungry() {
+                return;
+            }
+            if let Err(failure) = run.read() {
+                self.fail(failure);
+                return;
+            }
+        }
+    }
+
+    /// Nobody needs it any more.
+    fn is_left(&mut self, now: Instant) -> bool {
+        if self.control.has_users() {
+            self.quiet_since = None;
+            return false;
+        }
+        match &self.audience {
+            Audience::One => true,
+            Audience::All { .. } if self.run.is_none() => true,
+            Audience::All { linger, .. } => {
+                if self.stream.viewers() > 0 {
+                    self.quiet_since = None;
+                    return false;
+                }
+                let since = *self.quiet_since.get_or_insert(now);
+                now.saturating_duration_since(since) >= *linger
+            }
+        }
+    }
+
+    /// A paused or slow reading is asked again when its time is up, too.
+    fn quiet_next(&self, next: Next, now: Instant) -> Next {
+        match (next, &self.audience, self.quiet_since) {
+            (Next::At(at), Audience::All { linger, .. }, Some(since)) => {
+                Next::At(at.min((since + *linger).max(now)))
+            }
+            (next, ..) => next,
+        }
+    }
+
+    fn play(&mut self, play: Play, now: Instant) -> Result<(), Failure> {
+        let effective = Effective::of(&play, self.title.has_pictures());
+        if self.publisher.is_none() {
+            let tracks: Vec<Track> = self.title.tracks().to_vec();
+            self.publisher = Some(self.stream.publish(tracks, now)?);
+        }
+        let goes_on = self.run.take().filter(|run| run.is_same(&play, effective));
+        let mut run = match goes_on {
+            Some(run) => run,
+            None => {
+                let from = play.from.unwrap_or_else(|| self.control.position());
+                let source = self.title.source(play.once);
+                Run::begin(source, from, play, effective)?
+            }
+        };
+        run.go(&mut self.line, now);
+        self.run = Some(run);
+        Ok(())
+    }
+
+    fn publish_due(&mut self, now: Instant) -> Result<Next, Failure> {
+        for _ in 0..BURSTS {
+            let Some(run) = self.run.as_mut().filter(|run| !run.paused) else {
+                return Ok(Next::Idle);
+            };
+            match run.next_due()? {
+                None => return Ok(self.end(now)),
+                Some(due) if due > now => return Ok(Next::At(due)),
+                Some(_) => {}
+            }
+            if !self.publish_next(now)? {
+                break;
+            }
+        }
+        Ok(Next::At(now))
+    }
+
+    /// Publishes the frame that is due; false if there is a new order.
+    fn publish_next(&mut self, now: Instant) -> Result<bool, Failure> {
+        let (Some(run), Some(publisher)) = (&mut self.run, &mut self.publisher) else {
+            return Ok(false);
+        };
+        let Some(shot) = run.ahead.pop_front() else {
+            return Ok(false);
+        };
+        if run.pace.catch_up(shot.due, now) {
+            let file = self.title.name();
+            tracing::warn!(file, "disk or machine stood still; going on from here");
+        }
+        let (frame, pace, line) = (&shot.frame, run.pace, &mut self.line);
+        let place = Place {
+            track: frame.track,
+            time: pace.media_time(shot.shown),
+            origin: line.instant(pace.media_time(shot.due), now),
+        };
+        let mut bursts = Vec::new();
+        self.cutters[frame.track].cut(&frame.data, frame.keyframe, place, &mut bursts);
+        let published = self.control.publish(self.generation, |told| {
+            let first_packets = line.next_packets.clone();
+            for burst in bursts {
+                line.push(publisher, burst, now)?;
+            }
+            line.end = line.end.max(pace.media_time(shot.end()));
+            told.position = shot.place;
+            if let Some(from) = run.begins.take() {
+                told.started = Some(Ok(run.started(from, line, first_packets)));
+            }
+            Ok::<_, PublishError>(())
+        });
+        match published {
+            None => run.ahead.push_front(shot),
+            Some(result) => {
+                run.ahead_bytes -= shot.frame.data.len();
+                result?;
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// All is published: the end comes with that of the last frame.
+    fn end(&mut self, now: Instant) -> Next {
+        let Some(run) = &mut self.run else {
+            return Next::Idle;
+        };
+        let due = run.pace.due(run.end);
+        if due > now {
+            return Next::At(due);
+        }
+        let backwards = run.effective.scale < 0.0;
+        let line = &self.line;
+        let ended = self.control.publish(self.generation, |told| {
+            if let Some(from) = run.begins.take() {
+                // Asked for where nothing is left: it began and ended.
+                told.started = Some(Ok(run.started(from, line, line.next_packets.clone())));
+            }
+            told.position = if backwards {
+                self.title.duration()
+            } else {
+                Duration::ZERO
+            };
+            if let Some(publisher) = self.publisher.take() {
+                publisher.finish(State::Ended {
+                    detail: "played to its end".to_owned(),
+                });
+            }
+        });
+        if ended.is_none() {
+            return Next::At(now);
+        }
+        self.run = None;
+        Next::Idle
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        tracing::warn!(file = self.title.name(), %failure, "cannot be played on");
+        self.run = None;
+        let detail = failure.to_string();
+        self.control.fail(failure);
+        if let Some(publisher) = self.publisher.take() {
+            publisher.finish(State::Down { detail });
+        }
+    }
+
+    fn leave(&mut self) {
+        self.run = None;
+        if let Some(publisher) = self.publisher.take() {
+            publisher.finish(State::Ended {
+                detail: "nobody watches any more".to_owned(),
+            });
+        }
+        if let Audience::All { hub, .. } = &self.audience {
+            let name = self.stream.name().as_str();
+            // Another one's may have this name.
+            let ours = |it: Arc<Stream>| Arc::ptr_eq(&it, &self.stream);
+            if hub.stream(name).is_some_and(ours) {
+                hub.remove(name);
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Reading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reading")
+            .field("title", &self.title.name())
+            .field("audience", &self.audience)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Line {
+    fn new(tracks: usize) -> Self {
+        Self {
+            epoch: None,
+            end: MediaTime::ZERO,
+            offset_ns: 0,
+            next_packets: vec![0; tracks],
+        }
+    }
+
+    /// When `time` is due if everything is sent as fast as it is shown. So a client
+    /// that wants it sent faster sees one steady clock in the reports all the same.
+    fn instant(&self, time: MediaTime, now: Instant) -> Instant {
+        let epoch = self.epoch.unwrap_or(now);
+        let distance = Duration::from_nanos(time.nanos().unsigned_abs());
+        if time < MediaTime::ZERO {
+            epoch.checked_sub(distance).unwrap_or(epoch)
+        } else {
+            epoch + distance
+        }
+    }
+
+    /// Where on it something can begin `now` that is shown from `reach` earlier on.
+    pub(super) fn begin(&mut self, reach: Duration, now: Instant) -> MediaTime {
+        let Some(epoch) = self.epoch else {
+            self.epoch = Some(now);
+            return MediaTime::ZERO;
+        };
+        let wall = MediaTime::ZERO + now.saturating_duration_since(epoch);
+        wall.max(self.end + STEP + reach)
+    }
+
+    fn push(
+        &mut self,
+        publisher: &mut Publisher,
+        burst: Burst,
+        now: Instant,
+    ) -> Result<(), PublishError> {
+        let (track, time) = (burst.track, burst.time);
+        let burst = publisher.push(burst, now)?;
+        self.offset_ns = burst.time.nanos() - time.nanos();
+        self.next_packets[track] = burst.first_packet + burst.packet_count() as u64;
+        Ok(())
+    }
+
+    /// As the hub has placed it.
+    pub(super) fn placed(&self, time: MediaTime) -> MediaTime {
+        MediaTime::from_nanos(time.nanos().saturating_add(self.offset_ns))
+    }
+}

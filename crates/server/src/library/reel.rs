@@ -1,0 +1,344 @@
+//! Which frames are played, and in what order.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use glassline_demux::{Error, Frame, Source};
+use glassline_media::{Codec, Kind, MediaTime};
+
+use super::Play;
+
+/// From this scale on keyframes alone are played: what lies between would be more
+/// than a decoder or a network takes.
+const KEYS_FROM: f64 = 2.0;
+
+/// Bounds of scale and speed; what is asked for beyond is brought back to them.
+const SCALE_MIN: f64 = 0.125;
+const SCALE_MAX: f64 = 64.0;
+const SPEED_MIN: f64 = 0.25;
+const SPEED_MAX: f64 = 8.0;
+
+/// Keyframes alone follow each other no closer than this, presented: a tenth of a
+/// second is quick enough to find a place by eye.
+const KEY_GAP: Duration = Duration::from_millis(100);
+
+/// Frames that are looked at for the keyframe of a place.
+const SEARCH_MAX: usize = 1_000;
+
+/// Bytes of a keyframe in a transport stream.
+const KEY_BYTES_MAX: usize = 4 << 20;
+
+/// A frame, and when it is played.
+#[derive(Clone, Debug)]
+pub(super) struct Shot {
+    pub(super) frame: Frame,
+    /// When it is due on the reel, which always runs forward.
+    pub(super) due: MediaTime,
+    /// When it is presented, likewise.
+    pub(super) shown: MediaTime,
+    /// Where in the file.
+    pub(super) place: Duration,
+}
+
+impl Shot {
+    /// When its presentation ends.
+    pub(super) fn end(&self) -> MediaTime {
+        self.shown + self.frame.duration
+    }
+}
+
+/// The frames of one run through a file.
+pub(super) struct Reel {
+    source: Source,
+    way: Way,
+    length_ns: i64,
+    until_ns: Option<i64>,
+    once: bool,
+    ended: bool,
+}
+
+enum Way {
+    /// All of them; of pictures only, if they are not shown as fast as recorded.
+    All {
+        pictures_only: bool,
+    },
+    Keys(Keys),
+}
+
+/// A walk over keyframes.
+struct Keys {
+    /// The next one's place in the file; `None` if there is none.
+    next_ns: Option<i64>,
+    backwards: bool,
+    /// The least distance in the file.
+    step_ns: i64,
+    /// How far the walk has come.
+    run_ns: i64,
+}
+
+/// What was asked for, within what can be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Effective {
+    pub(super) scale: f64,
+    pub(super) speed: f64,
+}
+
+impl Effective {
+    pub(super) fn of(play: &Play, has_pictures: bool) -> Self {
+        let bounded = |value: f64, min: f64, max: f64| {
+            if value.is_finite() && value.abs() > 0.0 {
+                value.abs().clamp(min, max)
+            } else {
+                1.0
+            }
+        };
+        let scale = bounded(play.scale, SCALE_MIN, SCALE_MAX).copysign(play.scale);
+        Self {
+            scale: if has_pictures { scale } else { 1.0 },
+            speed: bounded(play.speed, SPEED_MIN, SPEED_MAX),
+        }
+    }
+
+    fn keys_only(self) -> bool {
+        self.scale < 0.0 || self.scale >= KEYS_FROM
+    }
+}
+
+impl Reel {
+    /// Runs through `source`, just forked, from `from` as `play` says. Returns where
+    /// in the file it begins, too. Reads the file.
+    pub(super) fn new(
+        mut source: Source,
+        from: Duration,
+        play: &Play,
+        effective: Effective,
+    ) -> Result<(Self, Duration), Error> {
+        let length_ns = nanos(source.duration());
+        let asked = MediaTime::from_nanos(nanos(from).min(length_ns));
+        let key = source.keyframe_at_or_before(asked);
+        let begin = key.map_or(asked, |key| key.max(MediaTime::ZERO));
+        let way = if effective.keys_only() {
+            Way::Keys(Keys {
+                next_ns: key.map(MediaTime::nanos),
+                backwards: effective.scale < 0.0,
+                step_ns: step(effective.scale),
+                run_ns: 0,
+            })
+        } else {
+            // At the start all that lies before time zero belongs to it.
+            if begin > MediaTime::ZERO {
+                source.seek(begin)?;
+            }
+            let pictures_only = (effective.scale - 1.0).abs() > f64::EPSILON;
+            Way::All { pictures_only }
+        };
+        let reel = Self {
+            source,
+            way,
+            length_ns,
+            until_ns: play.until.map(nanos),
+            once: play.once,
+            ended: false,
+        };
+        Ok((reel, duration(begin.nanos())))
+    }
+
+    /// Where on the reel the place lies at which it begins.
+    pub(super) fn zero(&self, begin: Duration) -> MediaTime {
+        match self.way {
+            Way::All { .. } => MediaTime::from_nanos(nanos(begin)),
+            Way::Keys(_) => MediaTime::ZERO,
+        }
+    }
+
+    /// Appends what comes next to `out`; false after the end.
+    ///
+    /// # Errors
+    /// Those of reading the file; the reel has ended then.
+    pub(super) fn read(&mut self, out: &mut VecDeque<Shot>) -> Result<bool, Error> {
+        if self.ended {
+            return Ok(false);
+        }
+        let read = match self.way {
+            Way::All { pictures_only } => self.read_frame(pictures_only, out),
+            Way::Keys(_) => self.read_key(out),
+        };
+        self.ended = !matches!(read, Ok(true));
+        read
+    }
+
+    fn read_frame(&mut self, pictures_only: bool, out: &mut VecDeque<Shot>) -> Result<bool, Error> {
+        loop {
+            let Some(frame) = self.source.next_frame()? else {
+                return Ok(false);
+            };
+            if self
+                .until_ns
+                .is_some_and(|until| frame.decode_time.nanos() >= until)
+            {
+                return Ok(false);
+            }
+            if pictures_only && self.source.tracks()[frame.track].kind() != Kind::Video {
+                continue;
+            }
+            let place = frame.time.nanos().rem_euclid(self.length_ns.max(1));
+            out.push_back(Shot {
+                due: frame.decode_time,
+                shown: frame.time,
+                // With one pass the last frame may lie at its very end.
+                place: duration(if self.once { frame.time.nanos() } else { place }),
+                frame,
+            });
+            return Ok(true);
+        }
+    }
+
+    fn read_key(&mut self, out: &mut VecDeque<Shot>) -> Result<bool, Error> {
+        let Way::Keys(keys) = &self.way else {
+            return Ok(false);
+        };
+        let (run_ns, backwards, step_ns) = (keys.run_ns, keys.backwards, keys.step_ns);
+        let Some(key_ns) = keys.next_ns else {
+            return Ok(false);
+        };
+        let is_over = |until: i64| {
+            if backwards {
+                key_ns < until
+            } else {
+                key_ns >= until
+            }
+        };
+        if self.until_ns.is_some_and(is_over) {
+            return Ok(false);
+        }
+        self.source.seek(MediaTime::from_nanos(key_ns))?;
+        for frame in self.key_frames()? {
+            out.push_back(Shot {
+                due: MediaTime::from_nanos(run_ns),
+                shown: MediaTime::from_nanos(run_ns),
+                place: duration(key_ns),
+                frame,
+            });
+        }
+        let (next_ns, distance) = if backwards {
+            self.key_before(key_ns, step_ns)
+        } else {
+            self.key_after(key_ns, step_ns)
+        };
+        if let Way::Keys(keys) = &mut self.way {
+            keys.next_ns = next_ns;
+            keys.run_ns = run_ns.saturating_add(distance.max(1));
+        }
+        Ok(true)
+    }
+
+    /// The place of the next keyframe, and how far it is.
+    fn key_after(&self, key_ns: i64, step_ns: i64) -> (Option<i64>, i64) {
+        let after = |ns| self.source.keyframe_after(MediaTime::from_nanos(ns));
+        let before = |ns| self.source.keyframe_at_or_before(MediaTime::from_nanos(ns));
+        let nearest = after(key_ns).map(MediaTime::nanos);
+        let farther = before(key_ns.saturating_add(step_ns)).map(MediaTime::nanos);
+        if let Some(next) =
+            nearest.max(farther.filter(|farther| *farther > key_ns && nearest.is_some()))
+        {
+            return (Some(next), next - key_ns);
+        }
+        // Around the end, where that is asked for.
+        let first = after(-1).filter(|_| !self.once).map(MediaTime::nanos);
+        let rest = self.length_ns.saturating_sub(key_ns);
+        (first, rest.saturating_add(first.unwrap_or(0)))
+    }
+
+    fn key_before(&self, key_ns: i64, step_ns: i64) -> (Option<i64>, i64) {
+        let before = |ns: i64| {
+            let at = MediaTime::from_nanos(ns);
+            self.source.keyframe_at_or_before(at).map(MediaTime::nanos)
+        };
+        // Without a keyframe that early the one right before will do.
+        let farther = before(key_ns.saturating_sub(step_ns)).or_else(|| before(key_ns - 1));
+        if let Some(next) = farther.filter(|next| *next < key_ns) {
+            return (Some(next), key_ns - next);
+        }
+        let last = before(self.length_ns).filter(|_| !self.once);
+        let rest = last.map_or(0, |last| self.length_ns - last);
+        (last, key_ns.saturating_add(rest))
+    }
+
+    /// The frames of the keyframe that was just sought: one, or those packets of a
+    /// transport stream that carry it.
+    fn key_frames(&mut self) -> Result<Vec<Frame>, Error> {
+        let mut frames = Vec::new();
+        let mut picture = TransportPicture::default();
+        let mut bytes = 0;
+        for _ in 0..SEARCH_MAX.max(KEY_BYTES_MAX / 188) {
+            let Some(frame) = self.source.next_frame()? else {
+                break;
+            };
+            let track = &self.source.tracks()[frame.track];
+            if track.kind() != Kind::Video || frames.is_empty() && !frame.keyframe {
+                continue;
+            }
+            if track.codec != Codec::MpegTs {
+                return Ok(vec![frame]);
+            }
+            bytes += frame.data.len();
+            if picture.ends_in(&frame.data) || bytes > KEY_BYTES_MAX {
+                break;
+            }
+            frames.push(frame);
+        }
+        Ok(frames)
+    }
+}
+
+/// Finds the end of the picture that a run of transport stream packets begins with
+/// (ISO/IEC 13818-1 §2.4.3.2: `payload_unit_start_indicator`).
+#[derive(Debug, Default)]
+struct TransportPicture {
+    /// Of the packets that carry it.
+    pid: Option<u16>,
+}
+
+impl TransportPicture {
+    /// Whether the next picture begins in these packets.
+    fn ends_in(&mut self, packets: &[u8]) -> bool {
+        let mut starts = packets.chunks_exact(188).filter_map(pes_start);
+        starts.any(|pid| match self.pid {
+            None => {
+                self.pid = Some(pid);
+                false
+            }
+            Some(picture) => pid == picture,
+        })
+    }
+}
+
+/// The PID of a packet in which an elementary stream's unit begins.
+fn pes_start(packet: &[u8]) -> Option<u16> {
+    let starts = packet[1] & 0x40 != 0;
+    let pid = u16::from(packet[1] & 0x1f) << 8 | u16::from(packet[2]);
+    let has_adaptation = packet[3] & 0x20 != 0;
+    let payload = if has_adaptation {
+        5 + usize::from(packet[4])
+    } else {
+        4
+    };
+    let is_pes = packet.get(payload..)?.starts_with(&[0, 0, 1]);
+    (starts && is_pes).then_some(pid)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "scales are bounded, and so are six seconds in nanoseconds"
+)]
+fn step(scale: f64) -> i64 {
+    (scale.abs() * KEY_GAP.as_nanos() as f64) as i64
+}
+
+fn nanos(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
+}
+
+fn duration(nanos: i64) -> Duration {
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(0))
+}

@@ -1,0 +1,227 @@
+//! The files that are open: found by name, opened once, put back after a while.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use glassline_demux as demux;
+use tokio::sync::Semaphore;
+
+use super::place::{self, Place, Stamp};
+use super::{Error, Office, Title};
+
+/// How long a broken file is believed to be broken though it did not change: disks
+/// and networks heal.
+const ERROR_SPAN: Duration = Duration::from_secs(10);
+
+/// Within this a file is not looked at again.
+const LOOK_SPAN: Duration = Duration::from_millis(500);
+
+/// Files read through at once, whatever is asked for.
+const OPENING_MAX: usize = 4;
+
+#[derive(Debug)]
+pub(super) struct Shelf {
+    folder: PathBuf,
+    office: Arc<Office>,
+    slots: Mutex<HashMap<String, Arc<Slot>>>,
+    opening: Semaphore,
+    opened: AtomicU64,
+    /// Somebody will look for what is idle.
+    sweeping: AtomicBool,
+}
+
+/// One name. Who asks for it holds the lock until it is settled.
+type Slot = tokio::sync::Mutex<Option<Known>>;
+
+/// What is known of a file.
+#[derive(Debug)]
+struct Known {
+    stamp: Stamp,
+    opened: Result<Arc<Title>, Error>,
+    opened_at: Instant,
+    looked_at: Instant,
+    used_at: Instant,
+}
+
+impl Known {
+    fn is_current(&self, stamp: Stamp, now: Instant) -> bool {
+        let believed = self.opened.is_ok() || now.duration_since(self.opened_at) < ERROR_SPAN;
+        self.stamp == stamp && believed
+    }
+
+    /// Somebody reads it or is about to.
+    fn is_used(&self) -> bool {
+        self.opened
+            .as_ref()
+            .is_ok_and(|it| Arc::strong_count(it) > 1)
+    }
+
+    fn index_bytes(&self) -> usize {
+        self.opened.as_ref().map_or(0, |title| title.index_bytes())
+    }
+}
+
+impl Shelf {
+    pub(super) fn new(folder: PathBuf, office: Arc<Office>) -> Self {
+        Self {
+            folder,
+            office,
+            slots: Mutex::default(),
+            opening: Semaphore::new(OPENING_MAX),
+            opened: AtomicU64::new(0),
+            sweeping: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) const fn office(&self) -> &Arc<Office> {
+        &self.office
+    }
+
+    /// Names that are settled or asked for.
+    pub(super) fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    pub(super) fn opened(&self) -> u64 {
+        self.opened.load(Ordering::Relaxed)
+    }
+
+    pub(super) async fn find(self: &Arc<Self>, name: &str) -> Result<Option<Arc<Title>>, Error> {
+        // Before anything is allocated for it.
+        if !place::is_sound(name) {
+            return Ok(None);
+        }
+        let slot = Arc::clone(self.lock().entry(name.to_owned()).or_default());
+        let mut known = slot.lock().await;
+        let found = self.settle(name, &mut known).await;
+        if known.is_none() {
+            // A name that leads nowhere leaves nothing behind. Who waits for this
+            // slot finds the same; who comes later gets a new one.
+            let mut slots = self.lock();
+            if slots.get(name).is_some_and(|it| Arc::ptr_eq(it, &slot)) {
+                slots.remove(name);
+            }
+        } else {
+            self.sweep_later();
+        }
+        found
+    }
+
+    async fn settle(
+        self: &Arc<Self>,
+        name: &str,
+        known: &mut Option<Known>,
+    ) -> Result<Option<Arc<Title>>, Error> {
+        let now = Instant::now();
+        if let Some(known) = known {
+            known.used_at = now;
+            if now.duration_since(known.looked_at) < LOOK_SPAN {
+                return known.opened.clone().map(Some);
+            }
+        }
+        let (folder, wanted) = (self.folder.clone(), name.to_owned());
+        let look = tokio::task::spawn_blocking(move || place::find(&folder, &wanted)).await;
+        let Some(place) = look.ok().flatten() else {
+            *known = None;
+            return Ok(None);
+        };
+        if let Some(known) = known.as_mut().filter(|it| it.is_current(place.stamp, now)) {
+            known.looked_at = now;
+            return known.opened.clone().map(Some);
+        }
+        let stamp = place.stamp;
+        let opened = self.open(name, place).await;
+        let now = Instant::now();
+        let settled = Known {
+            stamp,
+            opened,
+            opened_at: now,
+            looked_at: now,
+            used_at: now,
+        };
+        known.insert(settled).opened.clone().map(Some)
+    }
+
+    async fn open(&self, name: &str, place: Place) -> Result<Arc<Title>, Error> {
+        let permit = self.opening.acquire().await;
+        let _permit = permit.expect("nobody closes the semaphore");
+        self.opened.fetch_add(1, Ordering::Relaxed);
+        let open = move || demux::open(&[place.path], &demux::Options::default());
+        let opened = tokio::task::spawn_blocking(open).await;
+        let source = opened.expect("opening a file does not panic");
+        match source {
+            Ok(source) => {
+                for warning in source.warnings() {
+                    tracing::warn!(file = name, "{warning}");
+                }
+                let office = Arc::clone(&self.office);
+                Ok(Arc::new(Title::new(name.to_owned(), source, office)))
+            }
+            Err(reason) => {
+                tracing::warn!(file = name, %reason, "cannot be played");
+                Err(Error {
+                    name: name.to_owned(),
+                    reason: Arc::new(reason),
+                })
+            }
+        }
+    }
+
+    /// Looks for idle titles after a while, and again while there are any.
+    fn sweep_later(self: &Arc<Self>) {
+        if self.sweeping.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let shelf = Arc::downgrade(self);
+        let pause = (self.office.limits.idle_span / 4).max(Duration::from_millis(10));
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(pause).await;
+                let Some(shelf) = shelf.upgrade() else { return };
+                // Cleared first: who settles a name after this starts the next one.
+                shelf.sweeping.store(false, Ordering::Relaxed);
+                let left = shelf.sweep(Instant::now());
+                if left == 0 || shelf.sweeping.swap(true, Ordering::Relaxed) {
+                    return;
+                }
+            }
+        });
+    }
+
+    /// Forgets what nobody used for long, and the longest unused if there is too
+    /// much; how many names are left.
+    fn sweep(&self, now: Instant) -> usize {
+        let limits = &self.office.limits;
+        let mut slots = self.lock();
+        let mut idle = Vec::new();
+        for (name, slot) in slots.iter() {
+            // Somebody settles it right now.
+            let Ok(mut known) = slot.try_lock() else {
+                continue;
+            };
+            match &mut *known {
+                Some(known) if known.is_used() => known.used_at = now,
+                Some(known) => idle.push((known.used_at, known.index_bytes(), name.clone())),
+                None => {}
+            }
+        }
+        idle.sort_by(|(a, ..), (b, ..)| b.cmp(a));
+        let (mut count, mut bytes) = (0, 0);
+        for (used_at, index_bytes, name) in idle {
+            count += 1;
+            bytes += index_bytes;
+            let is_old = now.saturating_duration_since(used_at) >= limits.idle_span;
+            if is_old || count > limits.idle || bytes > limits.idle_bytes {
+                slots.remove(&name);
+            }
+        }
+        slots.len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<Slot>>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
