@@ -259,6 +259,9 @@ pub enum WarningReason {
     /// of its kind.
     #[error("a track is not played: {0}")]
     OtherTrack(String),
+    /// An edit list with more than one stretch of media.
+    #[error("the file's edit list has several parts, of which only the first is followed")]
+    Edits,
     /// The file ends earlier than it says.
     #[error("the file is truncated; what lies behind its end is left out")]
     Truncated,

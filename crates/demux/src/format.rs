@@ -11,7 +11,7 @@ use crate::sound::Sound;
 use crate::transport::Transport;
 use crate::video::Video;
 use crate::wav::Wav;
-use crate::{Data, Options};
+use crate::{Data, Options, matroska, mp4};
 
 /// What a file's bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -37,6 +37,10 @@ pub enum Format {
     Dv,
     /// Bare MPEG-4 visual.
     Mpeg4Visual,
+    /// Matroska or WebM.
+    Matroska,
+    /// MP4 or QuickTime.
+    Mp4,
 }
 
 /// Extensions, in lower case, and what they promise.
@@ -64,6 +68,12 @@ const EXTENSIONS: &[(&str, Format)] = &[
     ("dif", Format::Dv),
     ("m4e", Format::Mpeg4Visual),
     ("mp4v", Format::Mpeg4Visual),
+    ("mkv", Format::Matroska),
+    ("webm", Format::Matroska),
+    ("mp4", Format::Mp4),
+    ("m4v", Format::Mp4),
+    ("m4a", Format::Mp4),
+    ("mov", Format::Mp4),
 ];
 
 impl Format {
@@ -80,7 +90,7 @@ impl Format {
     pub const fn has_pictures(self) -> bool {
         matches!(
             self,
-            Self::H264 | Self::MpegTs | Self::Dv | Self::Mpeg4Visual
+            Self::H264 | Self::MpegTs | Self::Dv | Self::Mpeg4Visual | Self::Matroska | Self::Mp4
         )
     }
 
@@ -107,6 +117,8 @@ impl Format {
             Self::Wav => Box::new(Wav::open(data, warnings)?),
             Self::Dv => Box::new(Dv::open(data, warnings)?),
             Self::Mpeg4Visual => Box::new(Mpeg4Visual::open(data, warnings)?),
+            Self::Matroska => Box::new(matroska::open(data, warnings)?),
+            Self::Mp4 => Box::new(mp4::open(data, warnings)?),
         })
     }
 }

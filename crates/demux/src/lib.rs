@@ -15,18 +15,22 @@
 //! Sources: ITU-T H.264 (clauses 7.3, 7.4.1.2, 8.2.1, annexes B and E), RFC 3533
 //! (Ogg), RFC 7845 (Ogg/Opus), RFC 6716 §3.1 (Opus packets).
 
+mod aac;
 mod ac3;
 mod access_unit;
 mod adts;
 mod amr;
 pub mod annexb;
 mod clock;
+mod container;
 mod data;
 mod dv;
 mod error;
 mod format;
 mod frame_rate;
 mod frames;
+mod matroska;
+mod mp4;
 mod mpeg4_visual;
 mod mpeg_audio;
 mod opus;
@@ -40,8 +44,10 @@ mod sound;
 mod source;
 mod stamp;
 mod tags;
+mod theora;
 mod transport;
 mod video;
+mod vorbis;
 mod wav;
 mod window;
 

@@ -27,6 +27,11 @@ pub(crate) const DV: &str = "DV video";
 /// What [`looks_like`] says of MPEG-4 visual.
 pub(crate) const MPEG4_VISUAL: &str = "MPEG-4 visual video";
 
+/// What [`looks_like`] says of Matroska.
+pub(crate) const MATROSKA: &str = "a Matroska or WebM file";
+/// What [`looks_like`] says of MP4.
+pub(crate) const MP4: &str = "an MP4 file";
+
 /// Bytes to look at.
 pub(crate) const SNIFF_BYTES: usize = 4096;
 
@@ -76,10 +81,10 @@ fn looks_like(start: &[u8]) -> Option<&'static str> {
     let boxes: [&[u8]; 5] = [b"ftyp", b"moov", b"mdat", b"styp", b"moof"];
     Some(match start {
         _ if at(0, b"OggS") => OGG,
-        _ if boxes.iter().any(|name| at(4, name)) => "an MP4 file",
-        _ if at(0, &[0x1a, 0x45, 0xdf, 0xa3]) => "a Matroska or WebM file",
         _ if (at(0, b"RIFF") || at(0, b"RF64") || at(0, b"BW64")) && at(8, b"WAVE") => WAV,
         _ if at(0, b"RIFX") && at(8, b"WAVE") => "a big-endian WAV file (RIFX)",
+        _ if boxes.iter().any(|name| at(4, name)) => MP4,
+        _ if at(0, &[0x1a, 0x45, 0xdf, 0xa3]) => MATROSKA,
         _ if at(0, b"RIFF") && at(8, b"AVI ") => "an AVI file",
         _ if at(0, b"FLV\x01") => "an FLV file",
         _ if at(0, b"DKIF") => "an IVF file",

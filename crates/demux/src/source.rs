@@ -249,7 +249,8 @@ impl Lane {
         self.fresh = false;
         self.next = Some(Frame {
             track: self.first_track + unit.track,
-            time: MediaTime::from_nanos(start),
+            // Rounding may have left it a little below.
+            time: MediaTime::from_nanos(start.max(0)),
             decode_time: MediaTime::from_nanos(decode_ns.unwrap_or(start)),
             duration: duration(unit.end_ns.saturating_sub(unit.start_ns)),
             keyframe: unit.keyframe,

@@ -1,3 +1,4 @@
+mod containers;
 mod dv;
 mod files;
 mod frames;

@@ -57,6 +57,14 @@ impl Window {
         Ok(&seen[..seen.len().min(length)])
     }
 
+    /// `length` bytes at `at`, of which the caller knows that memory has room for
+    /// them; fewer at the end of the file.
+    pub(crate) fn load(&mut self, at: u64, length: usize) -> Result<Vec<u8>, Fault> {
+        let left = self.file_bytes.saturating_sub(at);
+        let length = usize::try_from(left).map_or(length, |left| left.min(length));
+        read_unit(self.data.as_mut(), at, length)
+    }
+
     pub(crate) fn into_data(self) -> Box<dyn Data> {
         self.data
     }

@@ -1,0 +1,124 @@
+//! What an AudioSpecificConfig says (ISO/IEC 14496-3 §1.6.2.1).
+
+/// The parts of it that time and label a track.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Config {
+    /// Samples a second as they are played: with spectral band replication twice
+    /// those that are coded, if the configuration says so.
+    pub(crate) rate: u32,
+    /// Samples a second as they are coded.
+    pub(crate) coded_rate: u32,
+    /// `None` if another part of the configuration lists them.
+    pub(crate) channels: Option<u8>,
+    /// Coded samples of an access unit.
+    pub(crate) samples: u32,
+}
+
+const RATES: [u32; 13] = [
+    96_000, 88_200, 64_000, 48_000, 44_100, 32_000, 24_000, 22_050, 16_000, 12_000, 11_025, 8_000,
+    7_350,
+];
+
+/// Spectral band replication, and the same with parametric stereo.
+const SBR: u32 = 5;
+const PS: u32 = 29;
+
+impl Config {
+    /// `None` if it is cut off, or says nothing that makes sense.
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
+        let mut bits = Bits { bytes, at: 0 };
+        let mut object = bits.object()?;
+        let coded_rate = bits.rate()?;
+        let channels = bits.take(4)?;
+        let mut rate = coded_rate;
+        if object == SBR || object == PS {
+            rate = bits.rate()?;
+            object = bits.object()?;
+        }
+        // Only these begin with the flag of short frames.
+        let short = matches!(object, 1..=4 | 6 | 7 | 17 | 19..=23) && bits.take(1)? == 1;
+        Some(Self {
+            rate,
+            coded_rate,
+            channels: match channels {
+                0 => None,
+                7 => Some(8),
+                channels => u8::try_from(channels).ok(),
+            },
+            samples: match (object, short) {
+                (23 | 39, true) => 480,
+                (23 | 39, false) => 512,
+                (_, true) => 960,
+                (_, false) => 1024,
+            },
+        })
+    }
+}
+
+struct Bits<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Bits<'_> {
+    fn take(&mut self, count: usize) -> Option<u32> {
+        let mut value = 0;
+        for _ in 0..count {
+            let byte = self.bytes.get(self.at / 8)?;
+            value = value << 1 | u32::from(byte >> (7 - self.at % 8) & 1);
+            self.at += 1;
+        }
+        Some(value)
+    }
+
+    fn object(&mut self) -> Option<u32> {
+        match self.take(5)? {
+            31 => Some(32 + self.take(6)?),
+            object => Some(object),
+        }
+    }
+
+    fn rate(&mut self) -> Option<u32> {
+        match self.take(4)? {
+            15 => self.take(24).filter(|&rate| rate > 0),
+            index => RATES.get(index as usize).copied(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_and_extended_configurations() {
+        let config = |rate, coded_rate, channels, samples| {
+            Some(Config {
+                rate,
+                coded_rate,
+                channels,
+                samples,
+            })
+        };
+        assert_eq!(
+            Config::parse(&[0x12, 0x10]),
+            config(44_100, 44_100, Some(2), 1024)
+        );
+        // Explicit SBR: 24 kHz coded, 48 kHz played, stereo.
+        assert_eq!(
+            Config::parse(&[0x2b, 0x11, 0x88, 0]),
+            config(48_000, 24_000, Some(2), 1024)
+        );
+        assert_eq!(
+            Config::parse(&[0x12, 0x04]),
+            config(44_100, 44_100, None, 960)
+        );
+        assert_eq!(Config::parse(&[0x12]), None);
+        assert_eq!(Config::parse(&[]), None);
+        assert_eq!(
+            Config::parse(&[0x17, 0x80, 0, 0, 0]),
+            None,
+            "a rate of zero"
+        );
+    }
+}

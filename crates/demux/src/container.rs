@@ -1,0 +1,208 @@
+//! What the readers of containers share: an index of 24 bytes a unit, made while
+//! the file is read through, and units fetched from where it says they lie.
+//!
+//! ```text
+//! matroska ─┐                     ┌─ Lane: Track, Coding, [Entry] ─┐
+//! mp4      ─┼─ Sample ─► LaneBuilder                               ├─ Container (Reader)
+//! ogg      ─┘                     └─ Lane …                        ┘
+//! ```
+
+pub(crate) mod coding;
+pub(crate) mod describe;
+pub(crate) mod lane;
+pub(crate) mod pcm;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use glassline_media::{Kind, Track};
+
+use crate::error::{Fault, Reason};
+use crate::reader::{Reader, Unit};
+use crate::window::read_unit;
+use crate::{Data, FrameRate};
+use lane::{Entry, Lane};
+
+/// Fetches the bytes that an entry stands for.
+pub(crate) trait Fetch: Send {
+    /// As they lie in the file; [`Coding`](coding::Coding) makes a unit of them.
+    fn fetch(&mut self, entry: &Entry) -> Result<Vec<u8>, Fault>;
+
+    /// Another that reads the same file.
+    fn fork(&self) -> Box<dyn Fetch>;
+}
+
+/// Bytes that lie in one piece.
+pub(crate) struct InOnePiece(pub(crate) Box<dyn Data>);
+
+impl Fetch for InOnePiece {
+    fn fetch(&mut self, entry: &Entry) -> Result<Vec<u8>, Fault> {
+        read_unit(self.0.as_mut(), entry.offset, entry.length())
+    }
+
+    fn fork(&self) -> Box<dyn Fetch> {
+        Box::new(Self(self.0.fork()))
+    }
+}
+
+/// A file of several tracks, read in the order of decoding.
+pub(crate) struct Container {
+    fetch: Box<dyn Fetch>,
+    index: Arc<Index>,
+    /// For each lane the place of its next unit.
+    next: Vec<usize>,
+}
+
+struct Index {
+    lanes: Vec<Lane>,
+    tracks: Vec<Track>,
+    length_ns: i64,
+    rate: Option<FrameRate>,
+}
+
+/// A lane, and how much of its start only warms a decoder up.
+pub(crate) struct Primed {
+    pub(crate) lane: Lane,
+    pub(crate) priming_ns: i64,
+}
+
+impl Container {
+    /// Puts lanes together, pictures in front.
+    pub(crate) fn new(fetch: Box<dyn Fetch>, lanes: Vec<Primed>) -> Result<Self, Fault> {
+        let zero = time_zero(&lanes);
+        let Some(zero) = zero else {
+            let reason = Reason::NothingToPlay("it has no pictures and no sound".to_owned());
+            return Err(Fault::whole(reason));
+        };
+        let mut lanes: Vec<Lane> = lanes.into_iter().map(|primed| primed.lane).collect();
+        lanes.sort_by_key(|lane| match lane.track.kind() {
+            Kind::Video => 0,
+            Kind::Audio => 1,
+            Kind::Text => 2,
+        });
+        for lane in &mut lanes {
+            lane.shift(zero);
+            lane.drop_unheard();
+        }
+        lanes.retain(|lane| !lane.entries.is_empty());
+        let Some(first) = lanes.first() else {
+            let reason = Reason::NothingToPlay("all of it lies before its start".to_owned());
+            return Err(Fault::whole(reason));
+        };
+        let index = Index {
+            length_ns: first.length_ns().max(1),
+            rate: first
+                .frame_rate
+                .filter(|_| first.track.kind() == Kind::Video),
+            tracks: lanes.iter().map(|lane| lane.track.clone()).collect(),
+            lanes,
+        };
+        Ok(Self {
+            fetch,
+            next: vec![0; index.lanes.len()],
+            index: Arc::new(index),
+        })
+    }
+
+    /// The lane of pictures, if there is one.
+    fn pictures(&self) -> Option<&Lane> {
+        let first = self.index.lanes.first()?;
+        (first.track.kind() == Kind::Video).then_some(first)
+    }
+}
+
+/// Sound that begins before the pictures by no more than this is cut there, so that
+/// pictures follow each other without a jump where loops join.
+const AHEAD_NS_MAX: i64 = 100_000_000;
+
+/// Where the first of pictures and sound begins to be seen or heard; `None` of
+/// nothing.
+fn time_zero(lanes: &[Primed]) -> Option<i64> {
+    let begins = |kind| {
+        let lanes = lanes.iter().filter(move |it| it.lane.track.kind() == kind);
+        let starts = lanes.map(|it| it.lane.first_ns().saturating_add(it.priming_ns));
+        starts.min()
+    };
+    match (begins(Kind::Video), begins(Kind::Audio)) {
+        (Some(pictures), Some(sound)) if sound < pictures - AHEAD_NS_MAX => Some(sound),
+        (Some(pictures), _) => Some(pictures),
+        (None, sound) => sound.or_else(|| begins(Kind::Text)),
+    }
+}
+
+impl Reader for Container {
+    fn tracks(&self) -> &[Track] {
+        &self.index.tracks
+    }
+
+    fn length_ns(&self) -> i64 {
+        self.index.length_ns
+    }
+
+    fn frame_rate(&self) -> Option<FrameRate> {
+        self.index.rate
+    }
+
+    fn next_unit(&mut self) -> Result<Option<Unit>, Fault> {
+        let waiting = self.index.lanes.iter().zip(&self.next).enumerate();
+        let waiting = waiting.filter_map(|(track, (lane, &place))| {
+            let entry = lane.entries.get(place)?;
+            Some((lane.decode_ns(entry), track, place, *entry))
+        });
+        let first = waiting.min_by_key(|(decode_ns, track, ..)| (*decode_ns, *track));
+        let Some((decode_ns, track, place, entry)) = first else {
+            return Ok(None);
+        };
+        let lane = &self.index.lanes[track];
+        let bytes = self.fetch.fetch(&entry)?;
+        let data: Bytes = lane.coding.unit(bytes, entry.bare());
+        let (end_ns, busy_ns) = lane.ends_ns(place);
+        self.next[track] += 1;
+        Ok(Some(Unit {
+            track,
+            start_ns: entry.start_ns,
+            end_ns,
+            busy_ns,
+            decode_ns,
+            keyframe: entry.keyframe() || lane.track.kind() != Kind::Video,
+            data,
+        }))
+    }
+
+    fn seek(&mut self, to_ns: i64) -> Result<(), Fault> {
+        if to_ns <= 0 {
+            self.next.fill(0);
+            return Ok(());
+        }
+        let keyframe = self
+            .pictures()
+            .map(|lane| lane.keyframe_at_or_before(to_ns).unwrap_or(0));
+        for (lane, next) in self.index.lanes.iter().zip(&mut self.next) {
+            *next = match (lane.track.kind(), keyframe) {
+                (Kind::Video, Some(place)) => place,
+                _ => lane.presented_at(to_ns),
+            };
+        }
+        Ok(())
+    }
+
+    fn keyframe_at_or_before(&self, at_ns: i64) -> Option<i64> {
+        let lane = self.pictures()?;
+        let place = lane.keyframe_at_or_before(at_ns)?;
+        Some(lane.entries[place].start_ns)
+    }
+
+    fn keyframe_after(&self, at_ns: i64) -> Option<i64> {
+        let lane = self.pictures()?;
+        let place = lane.keyframe_after(at_ns)?;
+        Some(lane.entries[place].start_ns)
+    }
+
+    fn fork(&self) -> Box<dyn Reader> {
+        Box::new(Self {
+            fetch: self.fetch.fork(),
+            index: Arc::clone(&self.index),
+            next: vec![0; self.next.len()],
+        })
+    }
+}

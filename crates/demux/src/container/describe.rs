@@ -1,0 +1,333 @@
+//! Tracks from what containers keep beside the pictures and the sound: the
+//! configuration records of ISO/IEC 14496-15 and their like, which Matroska and
+//! MP4 share.
+
+use glassline_media::{Codec, Track};
+
+use super::coding::{Coding, Described, Nals, Timing, push_nal};
+use super::pcm::{Form, Pcm};
+use crate::error::{Reason, WarningReason, Warnings};
+use crate::parameter_sets::{ParameterSets, is_common_format};
+use crate::{aac, opus, parameters, theora, vorbis};
+
+/// Width and height in pixels.
+pub(crate) type Size = (u32, u32);
+
+/// Samples a second that a container may say; more is damage.
+pub(crate) const SAMPLE_RATE_MAX: u32 = 768_000;
+
+/// Bytes of parameter sets of one kind; real ones have fewer than a thousand.
+const SETS_BYTES_MAX: usize = 1 << 20;
+
+fn pictures(codec: Codec, (width, height): Size, coding: Coding) -> Described {
+    let mut track = Track::new(codec);
+    (track.video.width, track.video.height) = (width, height);
+    Described {
+        track,
+        coding,
+        sample_rate: 0,
+        timing: Timing::Container,
+    }
+}
+
+fn sound(codec: Codec, channels: u8, rate: u32, timing: Timing) -> Described {
+    let track = Track::audio(codec, channels);
+    let own_rate = matches!(
+        codec,
+        Codec::L16 | Codec::Aac | Codec::Ac3 | Codec::Vorbis | Codec::Pcmu | Codec::Pcma
+    );
+    Described {
+        track: match own_rate {
+            true => track.with_clock_rate(rate),
+            false => track,
+        },
+        coding: Coding::Plain(Vec::new()),
+        sample_rate: rate,
+        timing,
+    }
+}
+
+/// Pictures that containers keep as they are sent.
+pub(crate) fn plain_pictures(codec: Codec, size: Size) -> Described {
+    pictures(codec, size, Coding::Plain(Vec::new()))
+}
+
+/// H.264 with its AVCDecoderConfigurationRecord (ISO/IEC 14496-15 §5.3.3.1).
+pub(crate) fn h264(
+    config: &[u8],
+    size: Size,
+    at: u64,
+    warnings: &mut Warnings,
+) -> Result<Described, Reason> {
+    let damaged = || Reason::Damaged("the H.264 configuration is no avcC record");
+    let mut fields = Fields(config);
+    let [version, _, _, _, lengths] = *fields.array().ok_or_else(damaged)?;
+    if version != 1 {
+        return Err(damaged());
+    }
+    let mut lists = ParameterLists::default();
+    let sequences = fields.byte().ok_or_else(damaged)? & 0x1f;
+    for _ in 0..sequences {
+        lists.add(7, fields.sized().ok_or_else(damaged)?, false);
+    }
+    // A record that ends here has no picture parameter set.
+    for _ in 0..fields.byte().unwrap_or(0) {
+        lists.add(8, fields.sized().ok_or_else(damaged)?, false);
+    }
+    let mut nals = Nals {
+        h265: false,
+        length_bytes: usize::from(lengths & 3) + 1,
+        sets: Vec::new(),
+    };
+    let mut track = Track::new(Codec::H264);
+    (track.video.width, track.video.height) = size;
+    lists.check(&mut track, at, warnings)?;
+    lists.fill(&mut nals, &mut track);
+    Ok(Described {
+        track,
+        coding: Coding::Nals(nals),
+        sample_rate: 0,
+        timing: Timing::Container,
+    })
+}
+
+/// H.265 with its HEVCDecoderConfigurationRecord (ISO/IEC 14496-15 §8.3.3.1).
+pub(crate) fn h265(config: &[u8], size: Size) -> Result<Described, Reason> {
+    let damaged = || Reason::Damaged("the H.265 configuration is no hvcC record");
+    let mut fields = Fields(config);
+    let head: [u8; 22] = *fields.array().ok_or_else(damaged)?;
+    // Drafts of the record had version 0.
+    if head[0] > 1 {
+        return Err(damaged());
+    }
+    let mut lists = ParameterLists::default();
+    for _ in 0..fields.byte().ok_or_else(damaged)? {
+        let kind = fields.byte().ok_or_else(damaged)? & 0x3f;
+        let count = fields.short().ok_or_else(damaged)?;
+        for _ in 0..count {
+            lists.add(kind, fields.sized().ok_or_else(damaged)?, true);
+        }
+    }
+    let mut nals = Nals {
+        h265: true,
+        length_bytes: usize::from(head[21] & 3) + 1,
+        sets: Vec::new(),
+    };
+    let mut described = pictures(Codec::H265, size, Coding::Plain(Vec::new()));
+    lists.fill(&mut nals, &mut described.track);
+    described.coding = Coding::Nals(nals);
+    Ok(described)
+}
+
+/// VP9, whose first keyframe says its profile.
+pub(crate) fn vp9(size: Size) -> Described {
+    plain_pictures(Codec::Vp9, size)
+}
+
+/// AV1 with its AV1CodecConfigurationRecord (AV1 in ISO-BMFF, §2.3).
+pub(crate) fn av1(config: &[u8], size: Size) -> Result<Described, Reason> {
+    let Some(([marker, first, second, _], headers)) = config.split_first_chunk::<4>() else {
+        return Err(Reason::Damaged("the AV1 configuration is no av1C record"));
+    };
+    if *marker != 0x81 {
+        return Err(Reason::Damaged("the AV1 configuration is no av1C record"));
+    }
+    let (profile, level, tier) = (first >> 5, first & 0x1f, second >> 7);
+    let mut described = pictures(Codec::Av1, size, Coding::Av1(headers.to_vec()));
+    described.track.format_parameters = format!("profile={profile};level-idx={level};tier={tier}");
+    Ok(described)
+}
+
+/// MPEG-4 visual; `headers` from the visual object sequence on.
+pub(crate) fn mpeg4_visual(headers: &[u8], size: Size) -> Described {
+    let coding = Coding::Visual(headers.to_vec());
+    let mut described = pictures(Codec::Mpeg4Visual, size, coding);
+    described.track.format_parameters = parameters::mpeg4_visual(headers);
+    described
+}
+
+/// Theora with its three headers, laced as for Vorbis.
+pub(crate) fn theora(laced: &[u8]) -> Result<Described, Reason> {
+    let damaged = Reason::Damaged("the Theora headers are damaged");
+    let [identification, _, setup] = vorbis::split_headers(laced).ok_or(damaged)?;
+    let head = theora::Head::parse(identification).map_err(Reason::Damaged)?;
+    theora_of(&head, identification, setup)
+}
+
+/// Theora with its headers apart.
+pub(crate) fn theora_of(
+    head: &theora::Head,
+    identification: &[u8],
+    setup: &[u8],
+) -> Result<Described, Reason> {
+    let size = (head.width, head.height);
+    let mut described = plain_pictures(Codec::Theora, size);
+    described.track.format_parameters =
+        parameters::theora(identification, setup, size, head.sampling)
+            .ok_or(Reason::Damaged("the Theora headers are too long"))?;
+    Ok(described)
+}
+
+/// Vorbis with its three headers (Matroska and MP4 lace them alike).
+pub(crate) fn vorbis(laced: &[u8]) -> Result<Described, Reason> {
+    let damaged = Reason::Damaged("the Vorbis headers are damaged");
+    let [identification, _, setup] = vorbis::split_headers(laced).ok_or(damaged)?;
+    vorbis_of(identification, setup)
+}
+
+/// Vorbis with its headers apart.
+pub(crate) fn vorbis_of(identification: &[u8], setup: &[u8]) -> Result<Described, Reason> {
+    let headers = vorbis::Headers::parse(identification, setup).map_err(Reason::Damaged)?;
+    let (channels, rate) = (headers.channels, headers.rate);
+    let timing = Timing::Vorbis(headers, vorbis::Counter::default());
+    let mut described = sound(Codec::Vorbis, channels, rate, timing);
+    described.track.format_parameters = parameters::vorbis(identification, setup)
+        .ok_or(Reason::Damaged("the Vorbis headers are too long"))?;
+    Ok(described)
+}
+
+/// Opus of so many channels.
+pub(crate) fn opus(channels: u8) -> Result<Described, Reason> {
+    match channels {
+        1 | 2 => Ok(sound(Codec::Opus, channels, opus::RATE, Timing::Opus)),
+        channels => Err(Reason::Channels(channels)),
+    }
+}
+
+/// AAC with its AudioSpecificConfig; `channels` as the container says.
+pub(crate) fn aac(config: &[u8], channels: u8) -> Result<Described, Reason> {
+    let parsed = aac::Config::parse(config);
+    let parsed = parsed.ok_or(Reason::Damaged("the AAC configuration is damaged"))?;
+    let channels = parsed.channels.unwrap_or(channels.max(1));
+    let timing = Timing::Fixed(parsed.samples);
+    let mut described = sound(Codec::Aac, channels, parsed.coded_rate, timing);
+    described.track.clock_rate = parsed.rate;
+    described.track.format_parameters = parameters::aac(config);
+    Ok(described)
+}
+
+/// AC-3.
+pub(crate) fn ac3(rate: u32, channels: u8) -> Described {
+    sound(Codec::Ac3, channels, rate, Timing::Ac3)
+}
+
+/// MPEG-1 or MPEG-2 audio, any layer.
+pub(crate) fn mpeg_audio(rate: u32, channels: u8) -> Described {
+    sound(Codec::MpegAudio, channels, rate, Timing::MpegAudio)
+}
+
+/// AMR, or with `wideband` AMR-WB: one frame of 20 ms a unit.
+pub(crate) fn amr(wideband: bool) -> Described {
+    let (codec, rate) = match wideband {
+        true => (Codec::AmrWb, 16_000),
+        false => (Codec::Amr, 8_000),
+    };
+    let mut described = sound(codec, 1, rate, Timing::Container);
+    described.track.format_parameters = parameters::AMR.to_owned();
+    described
+}
+
+/// Samples; `codec` is L16 or one of G.711's laws.
+pub(crate) fn pcm(codec: Codec, form: Form, rate: u32, channels: u8) -> Described {
+    let mut described = sound(codec, channels, rate, Timing::Container);
+    described.coding = Coding::Pcm(Pcm { form, channels });
+    described
+}
+
+/// Lines of text.
+pub(crate) fn text() -> Described {
+    Described {
+        track: Track::new(Codec::T140),
+        coding: Coding::Text,
+        sample_rate: 0,
+        timing: Timing::Container,
+    }
+}
+
+/// The parameter sets of H.264 or H.265, by kind: video, sequence, picture.
+#[derive(Default)]
+pub(crate) struct ParameterLists([Vec<Vec<u8>>; 3]);
+
+impl ParameterLists {
+    /// Takes a NAL unit of type `kind`, if it is a parameter set.
+    pub(crate) fn add(&mut self, kind: u8, nal: &[u8], h265: bool) {
+        let place = match (kind, h265) {
+            (32, true) => 0,
+            (33, true) | (7, false) => 1,
+            (34, true) | (8, false) => 2,
+            _ => return,
+        };
+        let held: usize = self.0[place].iter().map(Vec::len).sum();
+        if !nal.is_empty() && held + nal.len() <= SETS_BYTES_MAX {
+            self.0[place].push(nal.to_vec());
+        }
+    }
+
+    /// Reads H.264's sets, for the true size and for what most browsers show.
+    fn check(&self, track: &mut Track, at: u64, warnings: &mut Warnings) -> Result<(), Reason> {
+        let [_, sequences, pictures] = &self.0;
+        let mut sets = ParameterSets::default();
+        for set in sequences.iter().chain(pictures) {
+            sets.put(set)?;
+        }
+        let Some((sequence, _)) = (0..=255).find_map(|id| sets.of_picture(id)) else {
+            return Ok(());
+        };
+        if let Ok((width, height)) = sequence.pixel_dimensions() {
+            (track.video.width, track.video.height) = (width, height);
+        }
+        if !is_common_format(sequence) {
+            warnings.add(Some(at), WarningReason::PictureFormat);
+        }
+        Ok(())
+    }
+
+    /// Hands the sets to the pictures that lack them, and to SDP.
+    pub(crate) fn fill(&self, nals: &mut Nals, track: &mut Track) {
+        let [video, sequence, picture] = &self.0;
+        let whole = !sequence.is_empty() && !picture.is_empty();
+        if !whole || (nals.h265 && video.is_empty()) {
+            return;
+        }
+        nals.sets.clear();
+        for set in video.iter().chain(sequence).chain(picture) {
+            push_nal(&mut nals.sets, set);
+        }
+        track.video.sps.clone_from(&sequence[0]);
+        track.video.pps.clone_from(&picture[0]);
+        if nals.h265 {
+            track.format_parameters = parameters::h265(
+                video.iter().map(Vec::as_slice),
+                sequence.iter().map(Vec::as_slice),
+                picture.iter().map(Vec::as_slice),
+            );
+        }
+    }
+}
+
+/// Reads a record from its start.
+struct Fields<'a>(&'a [u8]);
+
+impl<'a> Fields<'a> {
+    fn array<const N: usize>(&mut self) -> Option<&'a [u8; N]> {
+        let (array, rest) = self.0.split_first_chunk()?;
+        self.0 = rest;
+        Some(array)
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        self.array().map(|[byte]| *byte)
+    }
+
+    fn short(&mut self) -> Option<u16> {
+        self.array().copied().map(u16::from_be_bytes)
+    }
+
+    /// Bytes behind their number in 16 bits.
+    fn sized(&mut self) -> Option<&'a [u8]> {
+        let length = self.short()?;
+        let (bytes, rest) = self.0.split_at_checked(length.into())?;
+        self.0 = rest;
+        Some(bytes)
+    }
+}

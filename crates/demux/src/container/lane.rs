@@ -1,0 +1,526 @@
+//! One track of a container: where its units lie and when they are due.
+
+use glassline_media::{Kind, MediaTime, Track};
+
+use super::coding::{Coding, Described, Timing};
+use super::pcm::Pcm;
+use crate::FrameRate;
+use crate::error::{Fault, Reason, WarningReason, Warnings};
+use crate::window::Window;
+
+/// Bytes of one unit. H.264 at level 6.2 and its highest rate stays below 7 MB.
+pub(crate) const UNIT_BYTES_MAX: u32 = 16 << 20;
+
+/// Units of one track: 6 days at 30 a second; their index has 400 MB.
+const UNITS_MAX: usize = 1 << 24;
+
+/// Pictures are not decoded earlier than this before they are shown; a larger
+/// distance is a damaged time.
+const LEAD_NS_MAX: i64 = 2_000_000_000;
+
+/// What is taken for the length of a last picture that nothing tells.
+const PICTURE_NS: i64 = 40_000_000;
+
+/// Sound or text that nothing follows for so long has ended by itself.
+const UNIT_NS_MAX: i64 = 4_000_000_000;
+
+/// Times that make no sense are cut to 292 years of nanoseconds divided by four,
+/// so that sums of two of them still fit.
+pub(crate) const TIME_NS_MAX: i64 = i64::MAX / 4;
+
+/// Where a unit lies: 24 bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    /// Of its first byte, from the start of the file.
+    pub(crate) offset: u64,
+    /// When it is presented.
+    pub(crate) start_ns: i64,
+    /// Of a picture, how much earlier it is decoded; else how long a decoder is
+    /// busy with it. Nanoseconds.
+    span_ns: u32,
+    /// Bytes, and above them the flags.
+    length: u32,
+}
+
+const KEYFRAME: u32 = 1 << 31;
+const BARE: u32 = 1 << 30;
+const LENGTH: u32 = BARE - 1;
+
+impl Entry {
+    pub(crate) fn length(&self) -> usize {
+        (self.length & LENGTH) as usize
+    }
+
+    pub(crate) fn keyframe(&self) -> bool {
+        self.length & KEYFRAME != 0
+    }
+
+    /// A keyframe without the headers that a decoder needs to start.
+    pub(crate) fn bare(&self) -> bool {
+        self.length & BARE != 0
+    }
+}
+
+/// A unit as a container's parser finds it; samples of sound may be many at once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sample {
+    pub(crate) offset: u64,
+    pub(crate) length: u64,
+    pub(crate) start_ns: i64,
+    /// As the container says, on any scale that rises; `None` if it says nothing.
+    pub(crate) decode_ns: Option<i64>,
+    /// How long it lasts, if the container says.
+    pub(crate) duration_ns: Option<i64>,
+    /// The container says that a decoder can start here.
+    pub(crate) keyframe: bool,
+}
+
+/// A track and the index of its units, in the order of decoding.
+pub(crate) struct Lane {
+    pub(crate) track: Track,
+    pub(crate) coding: Coding,
+    pub(crate) entries: Vec<Entry>,
+    /// Places of keyframes among the entries, of pictures.
+    keyframes: Vec<u32>,
+    /// When the last unit's presentation ends, and a decoder's work with it.
+    last_ns: (i64, i64),
+    pub(crate) frame_rate: Option<FrameRate>,
+}
+
+impl Lane {
+    fn is_video(&self) -> bool {
+        self.track.kind() == Kind::Video
+    }
+
+    /// When the unit must be decoded.
+    pub(crate) fn decode_ns(&self, entry: &Entry) -> i64 {
+        match self.is_video() {
+            true => entry.start_ns - i64::from(entry.span_ns),
+            false => entry.start_ns,
+        }
+    }
+
+    /// When the presentation of the unit at `place` ends, and when its decoder is
+    /// done with it.
+    pub(crate) fn ends_ns(&self, place: usize) -> (i64, i64) {
+        let Some(entry) = self.entries.get(place) else {
+            return self.last_ns;
+        };
+        if self.is_video() {
+            let end = self.shown_until(place, entry.start_ns);
+            return (end, end);
+        }
+        if place + 1 == self.entries.len() {
+            return self.last_ns;
+        }
+        let busy = entry.start_ns + i64::from(entry.span_ns);
+        (busy, busy)
+    }
+
+    /// When the next picture is shown: with pictures out of order it lies near.
+    fn shown_until(&self, place: usize, start_ns: i64) -> i64 {
+        const REACH: usize = 32;
+        let near = place.saturating_sub(REACH)..(place + REACH).min(self.entries.len());
+        let after = self.entries[near].iter().map(|entry| entry.start_ns);
+        let next = after.filter(|&start| start > start_ns).min();
+        next.unwrap_or(self.last_ns.0.max(start_ns + 1))
+    }
+
+    /// The end of all.
+    pub(crate) fn length_ns(&self) -> i64 {
+        self.last_ns.0
+    }
+
+    /// Place of the last keyframe that is presented at `at_ns` or before.
+    pub(crate) fn keyframe_at_or_before(&self, at_ns: i64) -> Option<usize> {
+        let after = self.first_keyframe_after(at_ns);
+        let place = after.checked_sub(1)?;
+        self.keyframes.get(place).map(|&place| place as usize)
+    }
+
+    /// Place of the first keyframe after that.
+    pub(crate) fn keyframe_after(&self, at_ns: i64) -> Option<usize> {
+        let place = self.keyframes.get(self.first_keyframe_after(at_ns))?;
+        Some(*place as usize)
+    }
+
+    fn first_keyframe_after(&self, at_ns: i64) -> usize {
+        let start = |&place: &u32| self.entries[place as usize].start_ns;
+        self.keyframes
+            .partition_point(|place| start(place) <= at_ns)
+    }
+
+    /// Place of the unit that is presented at `at_ns`, or of the first after it.
+    pub(crate) fn presented_at(&self, at_ns: i64) -> usize {
+        let after = self
+            .entries
+            .partition_point(|entry| entry.start_ns <= at_ns);
+        let Some(place) = after.checked_sub(1) else {
+            return 0;
+        };
+        let (end, _) = self.ends_ns(place);
+        if end > at_ns { place } else { after }
+    }
+
+    /// The earliest presentation of any unit.
+    pub(crate) fn first_ns(&self) -> i64 {
+        let starts = self.entries.iter().map(|entry| entry.start_ns);
+        starts.min().unwrap_or(0)
+    }
+
+    /// Leaves out the sound that only warms a decoder up.
+    pub(crate) fn drop_unheard(&mut self) {
+        if self.track.kind() == Kind::Audio {
+            let busy = |entry: &Entry| entry.start_ns + i64::from(entry.span_ns);
+            let unheard = self.entries.partition_point(|entry| busy(entry) <= 0);
+            self.entries.drain(..unheard);
+        }
+    }
+
+    /// Presents everything earlier by `by_ns`.
+    pub(crate) fn shift(&mut self, by_ns: i64) {
+        for entry in &mut self.entries {
+            entry.start_ns -= by_ns;
+        }
+        self.last_ns.0 -= by_ns;
+        self.last_ns.1 -= by_ns;
+    }
+}
+
+/// Collects the index of a track.
+pub(crate) struct LaneBuilder {
+    pub(crate) track: Track,
+    pub(crate) coding: Coding,
+    /// Of sound: what its times are counted in.
+    sample_rate: u32,
+    timing: Timing,
+    /// How exact the container's times are.
+    tick_ns: i64,
+    entries: Vec<Entry>,
+    decodes: Vec<i64>,
+    clock: Clock,
+    /// Of the last unit.
+    duration_ns: Option<i64>,
+    /// Nanoseconds at the end that are not to be heard.
+    pub(crate) trimmed_ns: i64,
+    before_keyframe: u64,
+    first_skipped: u64,
+}
+
+impl LaneBuilder {
+    /// `tick_ns`: how far the container's times may be from the true ones. `rate`:
+    /// of pictures, if the container says.
+    pub(crate) fn new(described: Described, tick_ns: i64, rate: Option<FrameRate>) -> Self {
+        Self {
+            track: described.track,
+            coding: described.coding,
+            sample_rate: described.sample_rate.max(1),
+            timing: described.timing,
+            tick_ns,
+            entries: Vec::new(),
+            decodes: Vec::new(),
+            clock: Clock {
+                rate,
+                ..Clock::default()
+            },
+            duration_ns: None,
+            trimmed_ns: 0,
+            before_keyframe: 0,
+            first_skipped: 0,
+        }
+    }
+
+    /// Takes the next unit in the order of decoding, having looked at it. Returns
+    /// its end, for containers that time only the first of several.
+    pub(crate) fn push(&mut self, sample: Sample, window: &mut Window) -> Result<i64, Fault> {
+        let sample = Sample {
+            start_ns: sample.start_ns.clamp(-TIME_NS_MAX, TIME_NS_MAX),
+            ..sample
+        };
+        if sample.length == 0 {
+            return Ok(sample.start_ns);
+        }
+        if let Coding::Pcm(pcm) = self.coding {
+            return self.push_samples(pcm, sample);
+        }
+        let too_large = || self.too_large("a unit", UNIT_BYTES_MAX.into(), "bytes", sample.offset);
+        let length = u32::try_from(sample.length).ok();
+        let length = length.filter(|&length| length <= UNIT_BYTES_MAX);
+        let length = length.ok_or_else(too_large)?;
+        let seen = Described::look(
+            &mut self.coding,
+            &mut self.timing,
+            &mut self.track,
+            window,
+            sample.offset,
+            length,
+        )?;
+        let counted = seen.samples.map(|samples| self.samples_ns(samples.into()));
+        let duration_ns = counted.or(sample.duration_ns);
+        let keyframe = sample.keyframe && seen.keyframe;
+        let start_ns = match self.track.kind() {
+            Kind::Video if self.entries.is_empty() && !keyframe => {
+                if self.before_keyframe == 0 {
+                    self.first_skipped = sample.offset;
+                }
+                self.before_keyframe += 1;
+                return Ok(sample.start_ns);
+            }
+            Kind::Video => {
+                let decode = sample.decode_ns.unwrap_or(sample.start_ns);
+                self.decodes.push(decode.clamp(-TIME_NS_MAX, TIME_NS_MAX));
+                self.clock.picture(sample.start_ns, self.tick_ns)
+            }
+            Kind::Audio => {
+                self.clock
+                    .sound(sample.start_ns, duration_ns, self.sample_rate, self.tick_ns)
+            }
+            Kind::Text => sample.start_ns,
+        };
+        let flags = if keyframe { KEYFRAME } else { 0 };
+        let bare = if keyframe && seen.bare { BARE } else { 0 };
+        self.add(sample.offset, length | flags | bare, start_ns, duration_ns)?;
+        Ok(start_ns + duration_ns.unwrap_or(0).clamp(0, TIME_NS_MAX))
+    }
+
+    /// Leaves out what begins at `end_ns` or later; what goes on behind it is trimmed
+    /// when the track is finished.
+    pub(crate) fn end_at(&mut self, end_ns: i64) {
+        let before = |entry: &&Entry| entry.start_ns < end_ns;
+        let kept = self.entries.iter().take_while(before).count();
+        self.entries.truncate(kept);
+        let last = self.entries.last();
+        let end = last.map(|entry| entry.start_ns + i64::from(entry.span_ns));
+        self.trimmed_ns = end.map_or(0, |end| end.saturating_sub(end_ns).max(0));
+    }
+
+    /// Cuts samples into units that fit a packet.
+    fn push_samples(&mut self, pcm: Pcm, sample: Sample) -> Result<i64, Fault> {
+        let frame_bytes = u64::from(pcm.frame_bytes());
+        let (mut offset, mut left) = (sample.offset, sample.length / frame_bytes);
+        let mut start_ns = sample.start_ns;
+        while left > 0 {
+            let frames = left.min(pcm.frames_max().into());
+            let duration_ns = self.samples_ns(frames);
+            start_ns =
+                self.clock
+                    .sound(start_ns, Some(duration_ns), self.sample_rate, self.tick_ns);
+            let bytes = frames * frame_bytes;
+            let length = u32::try_from(bytes).unwrap_or(0) & LENGTH;
+            self.add(offset, length | KEYFRAME, start_ns, Some(duration_ns))?;
+            start_ns += duration_ns;
+            offset += bytes;
+            left -= frames;
+        }
+        Ok(start_ns)
+    }
+
+    fn add(
+        &mut self,
+        offset: u64,
+        length: u32,
+        start_ns: i64,
+        duration_ns: Option<i64>,
+    ) -> Result<(), Fault> {
+        if self.entries.len() == UNITS_MAX {
+            return Err(self.too_large("a track", UNITS_MAX as u64, "units", offset));
+        }
+        self.duration_ns = duration_ns;
+        let span = match self.track.kind() {
+            Kind::Video => 0,
+            _ => duration_ns.unwrap_or(0).clamp(0, UNIT_NS_MAX),
+        };
+        self.entries.push(Entry {
+            offset,
+            start_ns,
+            span_ns: u32::try_from(span).unwrap_or(u32::MAX),
+            length,
+        });
+        Ok(())
+    }
+
+    fn samples_ns(&self, samples: u64) -> i64 {
+        let samples = i64::try_from(samples).unwrap_or(i64::MAX);
+        MediaTime::from_ticks(samples, self.sample_rate.max(1)).nanos()
+    }
+
+    fn too_large(&self, what: &'static str, limit: u64, unit: &'static str, at: u64) -> Fault {
+        let reason = Reason::TooLarge {
+            what,
+            limit,
+            unit,
+            expected: "a file to be played",
+        };
+        Fault::at(at, reason)
+    }
+
+    /// The finished lane; `None` if it has no unit. `decodes`: the container says
+    /// when pictures are decoded.
+    pub(crate) fn finish(mut self, decodes: bool, warnings: &mut Warnings) -> Option<Lane> {
+        if self.before_keyframe > 0 {
+            let reason = WarningReason::BeforeKeyframe(self.before_keyframe);
+            warnings.add(Some(self.first_skipped), reason);
+        }
+        let last_start = self.entries.iter().map(|entry| entry.start_ns).max()?;
+        let mut keyframes = Vec::new();
+        let length_ns;
+        if self.track.kind() == Kind::Video {
+            self.order_pictures(decodes);
+            let keys = self.entries.iter().enumerate();
+            let keys = keys.filter(|(_, entry)| entry.keyframe());
+            keyframes.extend(keys.map(|(place, _)| u32::try_from(place).unwrap_or(u32::MAX)));
+            // A search by time needs them in its order.
+            let mut highest = i64::MIN;
+            keyframes.retain(|&place| {
+                let start = self.entries[place as usize].start_ns;
+                let rises = start > highest;
+                highest = highest.max(start);
+                rises
+            });
+            length_ns = self.picture_ns();
+        } else {
+            self.entries.sort_by_key(|entry| entry.start_ns);
+            length_ns = self.duration_ns.unwrap_or(0);
+            self.close_spans();
+        }
+        let end = last_start + length_ns.clamp(1, TIME_NS_MAX);
+        let heard = end
+            .saturating_sub(self.trimmed_ns.max(0))
+            .max(last_start + 1);
+        if let Some(last) = self.entries.last_mut().filter(|_| keyframes.is_empty()) {
+            last.span_ns = u32::try_from(length_ns.clamp(1, UNIT_NS_MAX)).unwrap_or(u32::MAX);
+        }
+        Some(Lane {
+            track: self.track,
+            coding: self.coding,
+            entries: self.entries,
+            keyframes,
+            last_ns: (heard, end),
+            frame_rate: self.clock.rate,
+        })
+    }
+
+    /// Says when pictures are decoded: never falling, and never after they are
+    /// shown. A container's own decoding times are moved as close to that as they
+    /// go; without them, pictures are decoded one by one at the times at which
+    /// pictures are shown.
+    fn order_pictures(&mut self, decodes: bool) {
+        let mut decodes_ns = std::mem::take(&mut self.decodes);
+        if !decodes {
+            decodes_ns.sort_unstable();
+        }
+        let rises = decodes_ns.is_sorted();
+        let pairs = || self.entries.iter().zip(&decodes_ns);
+        let lead = |(entry, decode): (&Entry, &i64)| entry.start_ns - decode;
+        let shift = pairs().map(lead).min().unwrap_or(0);
+        let most = pairs().map(lead).max().unwrap_or(0) - shift;
+        self.track.video.reordered = !self.entries.is_sorted_by_key(|entry| entry.start_ns);
+        let sensible = rises && most <= LEAD_NS_MAX;
+        let mut earliest = i64::MAX;
+        for (entry, decode) in self.entries.iter_mut().zip(&decodes_ns).rev() {
+            // The latest time that suffices is when the first of this picture and
+            // all that follow it is shown.
+            earliest = earliest.min(entry.start_ns);
+            let decode = if sensible { decode + shift } else { earliest };
+            // A picture that is shown far too late has a damaged time.
+            entry.start_ns = entry.start_ns.min(decode + i64::from(u32::MAX));
+            entry.span_ns = u32::try_from(entry.start_ns - decode).unwrap_or(u32::MAX);
+        }
+    }
+
+    /// How long the picture that is shown last lasts.
+    fn picture_ns(&self) -> i64 {
+        if let Some(rate) = self.clock.rate {
+            return rate.nanos(2);
+        }
+        let said = self.duration_ns.filter(|&ns| ns > 0);
+        said.unwrap_or_else(|| {
+            let mut last: Vec<i64> = self
+                .entries
+                .iter()
+                .rev()
+                .take(32)
+                .map(|entry| entry.start_ns)
+                .collect();
+            last.sort_unstable();
+            match last[..] {
+                [.., before, end] if end > before => end - before,
+                _ => PICTURE_NS,
+            }
+        })
+    }
+
+    /// Units whose length nothing says last until the next.
+    fn close_spans(&mut self) {
+        for place in 1..self.entries.len() {
+            let next = self.entries[place].start_ns;
+            let before = &mut self.entries[place - 1];
+            if before.span_ns == 0 {
+                let gap = (next - before.start_ns).clamp(1, UNIT_NS_MAX);
+                before.span_ns = u32::try_from(gap).unwrap_or(u32::MAX);
+            }
+        }
+    }
+}
+
+/// Makes times exact that a container rounds: Matroska has whole milliseconds.
+#[derive(Default)]
+struct Clock {
+    /// Pictures keep this rate, as far as the container says.
+    rate: Option<FrameRate>,
+    first_ns: Option<i64>,
+    /// Of sound: where counting began, and samples since then.
+    counted: Option<(i64, i64)>,
+}
+
+impl Clock {
+    /// The time on the grid of the frame rate, if `said` may be a rounded form of it.
+    fn picture(&mut self, said: i64, tick_ns: i64) -> i64 {
+        let first = *self.first_ns.get_or_insert(said);
+        let Some(rate) = self.rate else {
+            return said;
+        };
+        let after = (said - first).unsigned_abs();
+        let seconds = after as f64 / 1e9;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "not below zero; a number out of range ends as the largest"
+        )]
+        let count = (seconds * rate.fps()).round() as u64;
+        let exact = rate.nanos(count.saturating_mul(2));
+        let exact = if said < first { -exact } else { exact };
+        match (said - first).abs_diff(exact) <= tick_ns.unsigned_abs() {
+            true => first + exact,
+            false => {
+                // It keeps no steady rate; what it says counts from here.
+                self.rate = None;
+                said
+            }
+        }
+    }
+
+    /// The end of the sound before, if `said` may be a rounded form of it.
+    fn sound(
+        &mut self,
+        said: i64,
+        duration_ns: Option<i64>,
+        sample_rate: u32,
+        tick_ns: i64,
+    ) -> i64 {
+        let Some(duration_ns) = duration_ns else {
+            self.counted = None;
+            return said;
+        };
+        let (anchor, samples) = self.counted.unwrap_or((said, 0));
+        let expected = anchor + MediaTime::from_ticks(samples, sample_rate).nanos();
+        let close = expected.abs_diff(said) <= tick_ns.unsigned_abs();
+        let (anchor, samples, start) = match close {
+            true => (anchor, samples, expected),
+            false => (said, 0, said),
+        };
+        let more = MediaTime::from_nanos(duration_ns).ticks(sample_rate);
+        self.counted = Some((anchor, samples.saturating_add(more)));
+        start
+    }
+}

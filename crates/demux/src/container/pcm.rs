@@ -1,0 +1,96 @@
+//! Samples of sound in the forms that containers know, as RTP wants them.
+
+use glassline_media::PAYLOAD_BYTES_MAX;
+
+use crate::pcm::Sample;
+
+/// How a sample is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// 8 bits around zero.
+    Signed8,
+    /// Lowest byte first.
+    Little(Sample),
+    /// Highest byte first.
+    Big(Sample),
+    /// G.711, either law, which is sent as it is.
+    Companded,
+}
+
+/// Samples of one track.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pcm {
+    pub(crate) form: Form,
+    pub(crate) channels: u8,
+}
+
+impl Form {
+    /// Bytes of a sample.
+    const fn bytes(self) -> usize {
+        match self {
+            Self::Signed8 | Self::Companded => 1,
+            Self::Little(sample) | Self::Big(sample) => sample.bytes(),
+        }
+    }
+}
+
+impl Pcm {
+    /// Bytes of one sample of each channel, as the file has them; above zero.
+    pub(crate) fn frame_bytes(self) -> u32 {
+        self.form.bytes() as u32 * u32::from(self.channels.max(1))
+    }
+
+    /// As many of those as fit a packet, at least one.
+    pub(crate) fn frames_max(self) -> u32 {
+        let sent = if self.form == Form::Companded { 1 } else { 2 };
+        let frame = sent * u32::from(self.channels.max(1));
+        (PAYLOAD_BYTES_MAX as u32 / frame).max(1)
+    }
+
+    /// What is sent: 16 bits, highest byte first, or G.711.
+    pub(crate) fn unit(self, mut bytes: Vec<u8>) -> Vec<u8> {
+        match self.form {
+            Form::Companded => bytes,
+            Form::Signed8 => bytes.iter().flat_map(|&byte| [byte, 0]).collect(),
+            Form::Little(sample) => sample.to_l16(&bytes),
+            Form::Big(Sample::Signed16) => bytes,
+            Form::Big(sample) => {
+                for sample in bytes.chunks_exact_mut(sample.bytes()) {
+                    sample.reverse();
+                }
+                sample.to_l16(&bytes)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_forms_become_16_bits_big_endian() {
+        let made = |form, bytes: &[u8]| Pcm { form, channels: 1 }.unit(bytes.to_vec());
+        assert_eq!(
+            made(Form::Little(Sample::Signed16), &[1, 2, 3, 4]),
+            [2, 1, 4, 3]
+        );
+        assert_eq!(made(Form::Big(Sample::Signed16), &[1, 2]), [1, 2]);
+        assert_eq!(made(Form::Big(Sample::Signed24), &[1, 2, 3]), [1, 2]);
+        assert_eq!(made(Form::Signed8, &[0x7f]), [0x7f, 0]);
+        let half = 0.5f32.to_be_bytes();
+        assert_eq!(made(Form::Big(Sample::Float32), &half), [0x40, 0]);
+        assert_eq!(made(Form::Companded, &[5]), [5]);
+    }
+
+    #[test]
+    fn units_fit_a_packet() {
+        for (form, channels, frames) in [
+            (Form::Little(Sample::Signed24), 2, 287),
+            (Form::Companded, 1, 1150),
+            (Form::Signed8, 255, 2),
+        ] {
+            assert_eq!(Pcm { form, channels }.frames_max(), frames);
+        }
+    }
+}
