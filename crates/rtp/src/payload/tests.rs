@@ -16,7 +16,7 @@ fn track(codec: Codec) -> Track {
     let parameters = match codec {
         Codec::Aac => "mode=AAC-hbr;sizelength=13;indexlength=3;indexdeltalength=3",
         Codec::Amr | Codec::AmrWb => "octet-align=1",
-        Codec::Theora => "configuration=AAAAAavN7w",
+        Codec::Theora => "configuration=AAAAAavN7wAA",
         _ => "",
     };
     Track::new(codec).with_format_parameters(parameters)

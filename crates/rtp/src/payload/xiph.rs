@@ -29,7 +29,7 @@ impl Identifier {
     /// §3.2.1): a count of four bytes stands before it. 0 if there is none.
     pub(super) fn of(track: &Track) -> Self {
         const COUNT_BYTES: usize = 4;
-        // Ten bytes of text are seven of data and a bit: no more need be decoded.
+        // Twelve characters are nine bytes: no more need be decoded.
         let text = parameter(&track.format_parameters, "configuration").unwrap_or_default();
         let head = text.get(..12).unwrap_or_default();
         let bytes = STANDARD_NO_PAD.decode(head).unwrap_or_default();
