@@ -155,6 +155,22 @@ impl Codec {
         Self::all().find(|codec| codec.encoding_name().eq_ignore_ascii_case(name))
     }
 
+    /// Whether browsers play it over WebRTC, some of them at least (RFC 7742 and
+    /// 7874 name what all must; VP9, AV1 and H.265 came later).
+    pub const fn is_played_by_browsers(self) -> bool {
+        matches!(
+            self,
+            Self::H264
+                | Self::H265
+                | Self::Vp8
+                | Self::Vp9
+                | Self::Av1
+                | Self::Opus
+                | Self::Pcmu
+                | Self::Pcma
+        )
+    }
+
     /// Whether the RTP marker says where a frame ends. Elsewhere it says where
     /// speech or a discontinuity begins, and a steady stream never sets it.
     pub const fn marks_frames(self) -> bool {

@@ -1,6 +1,8 @@
 //! H.265 payloads (RFC 7798): single NAL unit packets, aggregation packets and
 //! fragmentation units, in decoding order, without DONL fields.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
 use glassline_media::{BurstBuilder, Codec, Track, annexb};
 
 use super::depacketiser::{Fault, Picture};
@@ -37,6 +39,17 @@ pub mod nal {
 /// The type in the first byte of a NAL unit or RTP payload, 0–63.
 pub const fn nal_type(first: u8) -> u8 {
     first >> 1 & 0x3f
+}
+
+/// `general_profile_idc` of the track's first `sprop-sps` (H.265 §7.3.3), 1 for Main,
+/// 2 for Main 10; `None` if its description has no parameter sets.
+pub fn profile(track: &Track) -> Option<u8> {
+    // Header, then a byte of other numbers; profile space and tier share its byte.
+    const PLACE: usize = HEADER_BYTES + 1;
+    let sets = parameter(&track.format_parameters, "sprop-sps")?;
+    // Twelve characters are nine bytes.
+    let head = STANDARD_NO_PAD.decode(sets.get(..12)?).ok()?;
+    head.get(PLACE).map(|byte| byte & 0x1f)
 }
 
 /// Bytes of a NAL unit header, which every payload begins with (RFC 7798 §1.1.4).
@@ -259,5 +272,20 @@ impl Picture for Assembly {
             return Err(Fault::Loss);
         }
         Ok(keyframe)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_profile_is_that_of_the_parameter_sets() {
+        // libx265 of FFmpeg, Main.
+        let sets = "sprop-sps=QgEBAWAAAAMAkAAAAwAAAwAeoDCBBZZKkkyvAWgIAAADAAgAAAMAyEA=";
+        let track = |text: &str| Track::new(Codec::H265).with_format_parameters(text);
+        assert_eq!(profile(&track(sets)), Some(1));
+        assert_eq!(profile(&track("sprop-sps=QgEB")), None, "cut short");
+        assert_eq!(profile(&track("")), None);
     }
 }

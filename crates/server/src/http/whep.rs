@@ -420,6 +420,13 @@ fn refused(error: AcceptError) -> Problem {
                 .with("wanted", wanted)
                 .with("offered", offered)
         }
+        AcceptError::Negotiation(
+            why @ (NegotiationError::NothingPlayable { .. } | NegotiationError::Reordered { .. }),
+        ) => Problem::new(
+            StatusCode::NOT_ACCEPTABLE,
+            "Not for browsers",
+            why.to_string(),
+        ),
         AcceptError::Malformed(error) => malformed(&error),
         other => Problem::bad_request(other.to_string()),
     }

@@ -1,6 +1,7 @@
 //! Which payload type of an `m=` line carries a track.
 
 use glassline_media::{Codec, Kind, Track};
+use glassline_rtp::payload;
 
 use super::attribute::{FormatParameters, RtpMap};
 use super::description::MediaDescription;
@@ -33,7 +34,15 @@ pub(super) fn choose(media: &MediaDescription, track: &Track) -> Option<Format> 
             let pt = suited.into_iter().next()?;
             (pt, opus_answer(parameters(pt), track.channels))
         }
-        _ => (suited.into_iter().next()?, None),
+        Codec::Vp8 | Codec::Pcmu | Codec::Pcma => (suited.into_iter().next()?, None),
+        Codec::Vp9 | Codec::Av1 | Codec::H265 => {
+            let pt = suited
+                .into_iter()
+                .find(|&pt| profile_offered(parameters(pt), codec) == profile(track))?;
+            // The profile is the offered one; the rest is the peer's limits.
+            (pt, parameters(pt).map(|it| it.parameters.clone()))
+        }
+        _ => return None,
     };
     Some(Format {
         codec,
@@ -41,6 +50,38 @@ pub(super) fn choose(media: &MediaDescription, track: &Track) -> Option<Format> 
         rtx_payload_type: rtx_of(media, payload_type),
         fmtp: fmtp.filter(|fmtp| !fmtp.is_empty()),
     })
+}
+
+/// The parameter that names the profile, and what it is where it is left out: VP9
+/// (RFC 9628 §6), AV1 (its RTP specification §7.2.1), H.265 (RFC 7798 §7.1).
+const fn profile_parameter(codec: Codec) -> (&'static str, u8) {
+    match codec {
+        Codec::Av1 => ("profile", 0),
+        Codec::H265 => ("profile-id", 1),
+        _ => ("profile-id", 0),
+    }
+}
+
+/// `None` for what is no number, which fits nothing.
+fn profile_offered(offered: Option<&FormatParameters>, codec: Codec) -> Option<u8> {
+    let (name, default) = profile_parameter(codec);
+    match offered.and_then(|it| it.get(name)) {
+        Some(text) => text.trim().parse().ok(),
+        None => Some(default),
+    }
+}
+
+/// The profile of what we send, from its description. H.265 whose description does
+/// not say it has it in its parameter sets.
+fn profile(track: &Track) -> Option<u8> {
+    let (name, default) = profile_parameter(track.codec);
+    let told = payload::parameter(&track.format_parameters, name);
+    let told = told.and_then(|text| text.parse().ok());
+    let in_sets = || match track.codec {
+        Codec::H265 => payload::h265::profile(track),
+        _ => None,
+    };
+    Some(told.or_else(in_sets).unwrap_or(default))
 }
 
 /// The payload types that may be used where RTCP shares the transport: 64..=95
@@ -89,6 +130,11 @@ pub(super) fn wanted(track: &Track) -> String {
             ),
             None => "H264 with packetization-mode=1".to_owned(),
         },
+        codec @ (Codec::Vp9 | Codec::Av1 | Codec::H265) => {
+            let (name, _) = profile_parameter(codec);
+            let profile = profile(track).unwrap_or_default();
+            format!("{} ({name}={profile})", codec.encoding_name())
+        }
         codec => codec.encoding_name().to_owned(),
     }
 }
@@ -134,10 +180,17 @@ fn offered_name(media: &MediaDescription, payload_type: u8) -> Option<String> {
     if AUXILIARY.contains(&name.as_str()) {
         return None;
     }
+    let parameters = media.attributes.fmtp(payload_type);
+    if let Some(codec @ (Codec::Vp9 | Codec::Av1 | Codec::H265)) = codec_of(media, payload_type) {
+        let (parameter, _) = profile_parameter(codec);
+        return Some(match profile_offered(parameters, codec) {
+            Some(profile) => format!("{} ({parameter}={profile})", map.encoding),
+            None => map.encoding.clone(),
+        });
+    }
     if name != "h264" {
         return Some(map.encoding.clone());
     }
-    let parameters = media.attributes.fmtp(payload_type);
     let get = |name| parameters.and_then(|it| it.get(name));
     let mode = get("packetization-mode").unwrap_or("0");
     let profile = get("profile-level-id").unwrap_or("absent");

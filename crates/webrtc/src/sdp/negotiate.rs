@@ -90,6 +90,21 @@ pub enum NegotiationError {
         /// What the offer decodes, most wanted first, at most 32.
         offered: Vec<String>,
     },
+    /// No track of ours is for WebRTC at all: the stream's fault.
+    #[error("the stream has {has}, which browsers do not play; they take {BROWSERS_PLAY}")]
+    NothingPlayable {
+        /// Its tracks.
+        has: String,
+    },
+    /// The picture is wanted, but browsers show pictures in the order they come in.
+    #[error(
+        "the stream's {codec} has B-frames, which browsers show in the wrong order; encode it \
+         without (x264, x265: bframes=0) or watch it over RTSP"
+    )]
+    Reordered {
+        /// Of the picture.
+        codec: Codec,
+    },
     /// No `m=` line takes any of our tracks.
     #[error("no m= line wants to receive {wanted}; offered is {}", list(.offered))]
     NoMedia {
@@ -143,6 +158,9 @@ pub enum NegotiationError {
     },
 }
 
+/// [`Codec::is_played_by_browsers`] in words.
+const BROWSERS_PLAY: &str = "H.264, VP8, VP9, AV1, H.265, Opus and G.711";
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct AnswerLine {
     pub(super) kind: String,
@@ -160,11 +178,14 @@ pub(super) struct AnswerLine {
 /// Each track goes to the first `m=` line of its kind that wants to receive, is
 /// not yet taken and has an acceptable codec; all other lines are rejected. Sound
 /// or picture may be left out by the offer, but video that is wanted and has no
-/// codec in common is an error, and so is having nothing to send at all.
+/// codec in common is an error, and so is having nothing to send at all. Tracks that
+/// no browser plays are left out. Pictures out of order are refused where they are
+/// wanted, rather than left out: sound alone would look like a fault of the viewer's.
 pub fn negotiate(
     offer: &SessionDescription,
     tracks: &[Track],
 ) -> Result<Negotiated, NegotiationError> {
+    check_playable(offer, tracks)?;
     let choices = choose(offer, tracks);
     check_choices(offer, tracks, &choices)?;
     let mut accepted: Vec<usize> = choices.iter().map(|choice| choice.line).collect();
@@ -195,6 +216,26 @@ pub fn negotiate(
     })
 }
 
+fn is_playable(track: &Track) -> bool {
+    track.codec.is_played_by_browsers() && !track.video.reordered
+}
+
+fn check_playable(offer: &SessionDescription, tracks: &[Track]) -> Result<(), NegotiationError> {
+    let mut pictures = tracks.iter().filter(|track| track.kind() == Kind::Video);
+    let wanted = (0..offer.media.len()).any(|line| wants(offer, line, Kind::Video));
+    let shown = pictures.clone().any(is_playable);
+    let reordered = pictures.find(|it| it.video.reordered && it.codec.is_played_by_browsers());
+    let sound = tracks.iter().any(is_playable);
+    match reordered.filter(|_| !shown && (wanted || !sound)) {
+        Some(track) => Err(NegotiationError::Reordered { codec: track.codec }),
+        None if !sound && !shown => {
+            let codecs: Vec<String> = tracks.iter().map(|it| it.codec.to_string()).collect();
+            Err(NegotiationError::NothingPlayable { has: list(&codecs) })
+        }
+        None => Ok(()),
+    }
+}
+
 /// A track's place in the offer.
 struct Choice {
     track: usize,
@@ -204,7 +245,8 @@ struct Choice {
 
 fn choose(offer: &SessionDescription, tracks: &[Track]) -> Vec<Choice> {
     let mut choices: Vec<Choice> = Vec::new();
-    for (index, track) in tracks.iter().enumerate() {
+    let playable = tracks.iter().enumerate().filter(|(_, it)| is_playable(it));
+    for (index, track) in playable {
         let found = offer.media.iter().enumerate().find_map(|(line, media)| {
             let free = choices.iter().all(|choice| choice.line != line);
             let format = (free && wants(offer, line, track.kind()) && media.is_secure_rtp())
@@ -237,7 +279,8 @@ fn check_choices(
         chosen.any(|track| track.kind() == kind)
     };
     for kind in [Kind::Video, Kind::Audio] {
-        let Some(track) = tracks.iter().find(|track| track.kind() == kind) else {
+        let mut ours = tracks.iter().filter(|track| is_playable(track));
+        let Some(track) = ours.find(|track| track.kind() == kind) else {
             continue;
         };
         let mut wanting = (0..offer.media.len()).filter(|&line| wants(offer, line, kind));
@@ -258,7 +301,8 @@ fn check_choices(
         });
     }
     if choices.is_empty() {
-        let mut kinds: Vec<&str> = tracks.iter().map(|track| track.kind().as_str()).collect();
+        let playable = tracks.iter().filter(|track| is_playable(track));
+        let mut kinds: Vec<&str> = playable.map(|track| track.kind().as_str()).collect();
         kinds.dedup();
         return Err(NegotiationError::NoMedia {
             wanted: kinds.join(" or "),

@@ -59,10 +59,10 @@ struct Offered {
     parameters: &'static str,
 }
 
-/// The profiles that senders are known to match by, all at the level that every
-/// decoder has: the level bounds no sender in practice, but a higher one fails
-/// against ends that compare the text.
-const VIDEO: [Offered; 5] = [
+/// H.264 in the profiles that senders are known to match by, all at the level that
+/// every decoder has: the level bounds no sender in practice, but a higher one fails
+/// against ends that compare the text. Then the others, as Chromium writes them.
+const VIDEO: [Offered; 11] = [
     h264(
         102,
         103,
@@ -88,6 +88,22 @@ const VIDEO: [Offered; 5] = [
         113,
         "level-asymmetry-allowed=1;packetization-mode=1;profile-level-id=640c1f",
     ),
+    video(114, 115, Codec::Vp8, ""),
+    video(116, 117, Codec::Vp9, "profile-id=0"),
+    video(118, 119, Codec::Vp9, "profile-id=2"),
+    video(120, 121, Codec::Av1, ""),
+    video(
+        122,
+        123,
+        Codec::H265,
+        "level-id=180;profile-id=1;tier-flag=0;tx-mode=SRST",
+    ),
+    video(
+        124,
+        125,
+        Codec::H265,
+        "level-id=180;profile-id=2;tier-flag=0;tx-mode=SRST",
+    ),
 ];
 
 const AUDIO: [Offered; 3] = [
@@ -103,10 +119,14 @@ const AUDIO: [Offered; 3] = [
 const EXTENSIONS: [(u16, &str); 2] = [(1, MID_URI), (2, TRANSPORT_CC_URI)];
 
 const fn h264(payload_type: u8, rtx: u8, parameters: &'static str) -> Offered {
+    video(payload_type, rtx, Codec::H264, parameters)
+}
+
+const fn video(payload_type: u8, rtx: u8, codec: Codec, parameters: &'static str) -> Offered {
     Offered {
         payload_type,
         rtx: Some(rtx),
-        codec: Codec::H264,
+        codec,
         parameters,
     }
 }

@@ -1,4 +1,5 @@
 mod answering;
+mod codecs;
 mod offering;
 mod parsing;
 mod properties;

@@ -1,5 +1,6 @@
 //! Two sessions joined by simulated links, in virtual time.
 
+mod codecs;
 mod handshake;
 mod hostile;
 mod media;
@@ -72,6 +73,8 @@ pub(super) struct Setup {
     pub(super) conditions: Conditions,
     pub(super) seed: u64,
     pub(super) mode: ReceiveMode,
+    /// What the server sends.
+    pub(super) tracks: Vec<Track>,
     pub(super) server: Arc<Certificate>,
     /// Edits the offer and the answer on their way.
     pub(super) edit_offer: fn(&str) -> String,
@@ -86,6 +89,7 @@ impl Default for Setup {
             conditions: Conditions::delayed(ms(25)),
             seed: 1,
             mode: ReceiveMode::Open,
+            tracks: tracks(),
             server: SERVER.clone(),
             edit_offer: str::to_owned,
             edit_answer: str::to_owned,
@@ -120,7 +124,6 @@ impl Pair {
             },
             now,
         );
-        let tracks = tracks();
         let mut drawn = secrets();
         (setup.edit_secrets)(&mut drawn);
         let (server, answer) = Session::accept(
@@ -129,7 +132,7 @@ impl Pair {
                 local: vec![addresses[0]],
                 secrets: drawn,
                 wall,
-                tracks: &tracks,
+                tracks: &setup.tracks,
             },
             &(setup.edit_offer)(&offer),
             now,
