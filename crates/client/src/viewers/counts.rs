@@ -2,9 +2,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use glassline_media::{Codec, Histogram, Kind, Ssrc};
+use glassline_media::{Codec, Histogram, Kind, Ssrc, Track};
 use glassline_rtp::Header;
-use glassline_rtp::h264::Depacketiser;
+use glassline_rtp::payload::Depacketiser;
 use glassline_webrtc::Received;
 
 use super::order::{InOrder, Part};
@@ -57,7 +57,8 @@ struct Receiver {
     damaged_before: u64,
     tally: Tally,
     order: InOrder,
-    depacketiser: Depacketiser,
+    /// For pictures that can be put together; others are counted by their markers.
+    depacketiser: Option<Depacketiser>,
 }
 
 impl Counts {
@@ -102,7 +103,7 @@ impl Counts {
             damaged_before: 0,
             tally: Tally::new(clock_rate),
             order: InOrder::new(),
-            depacketiser: Depacketiser::default(),
+            depacketiser: depacketiser(codec),
         });
     }
 
@@ -132,15 +133,14 @@ impl Counts {
         }
         receiver.follow(header.ssrc);
         receiver.tally.count(sequence, repaired, header, bytes);
-        match received {
-            Received::Rtp { packet, .. } if receiver.codec == Some(Codec::H264) => {
+        match (received, &mut receiver.depacketiser) {
+            (Received::Rtp { packet, .. }, Some(depacketiser)) => {
                 let part = Part {
                     sequence,
                     timestamp: header.timestamp,
                     marker: header.marker,
                     payload: packet.payload,
                 };
-                let depacketiser = &mut receiver.depacketiser;
                 receiver
                     .order
                     .push(now, part, |part| part.hand_to(depacketiser));
@@ -154,11 +154,12 @@ impl Counts {
     pub(super) fn expire(&mut self, now: Instant) {
         for index in 0..self.receivers.len() {
             let receiver = &mut self.receivers[index];
-            let depacketiser = &mut receiver.depacketiser;
-            receiver
-                .order
-                .expire(now, |part| part.hand_to(depacketiser));
-            self.collect(index, now);
+            if let Some(depacketiser) = &mut receiver.depacketiser {
+                receiver
+                    .order
+                    .expire(now, |part| part.hand_to(depacketiser));
+                self.collect(index, now);
+            }
         }
     }
 
@@ -195,7 +196,11 @@ impl Counts {
     /// Counts the frames that the depacketiser has finished.
     fn collect(&mut self, index: usize, now: Instant) {
         let receiver = &mut self.receivers[index];
-        while let Some(unit) = receiver.depacketiser.poll() {
+        let units = receiver.depacketiser.as_mut();
+        for unit in units
+            .into_iter()
+            .flat_map(|it| std::iter::from_fn(|| it.poll()))
+        {
             self.frames.whole += 1;
             self.rhythm.beat(now);
             if unit.keyframe {
@@ -279,7 +284,7 @@ impl Receiver {
             self.damaged_before = self.damaged();
             self.tally = Tally::new(self.clock_rate);
             self.order = InOrder::new();
-            self.depacketiser = Depacketiser::default();
+            self.depacketiser = depacketiser(self.codec);
         }
     }
 
@@ -288,9 +293,17 @@ impl Receiver {
     }
 
     fn damaged(&self) -> u64 {
-        let counters = self.depacketiser.counters();
+        let counters = self.depacketiser.as_ref().map(Depacketiser::counters);
+        let counters = counters.unwrap_or_default();
         self.damaged_before + counters.damaged + counters.malformed + counters.oversized
     }
+}
+
+/// For pictures whose format marks where they end: a transport stream, of which
+/// every packet stands for itself, has no frames to be counted.
+fn depacketiser(codec: Option<Codec>) -> Option<Depacketiser> {
+    let codec = codec.filter(|codec| codec.kind() == Kind::Video && codec.marks_frames())?;
+    Depacketiser::new(&Track::new(codec)).ok()
 }
 
 impl Part<'_> {
@@ -312,6 +325,37 @@ mod tests {
     ];
     /// A picture of one slice that refers to others.
     const PICTURE: &[u8] = &[0x41, 0x9a, 0x01];
+
+    #[test]
+    fn pictures_of_other_codecs_are_counted_with_their_keyframes() {
+        let start = Instant::now();
+        let mut counts = Counts::default();
+        counts.expect(Kind::Video, Some(Codec::Vp8), 90_000);
+        // A keyframe and a picture that refers to it, in one packet each.
+        for (sequence, tag) in [(1, 0x10), (2, 0x11)] {
+            let payload = [0x90, 0x80, 0x80, sequence as u8, tag, 2, 0];
+            let packet = Packet {
+                header: Header {
+                    marker: true,
+                    payload_type: 96,
+                    sequence,
+                    timestamp: u32::from(sequence) * 3000,
+                    ssrc: Ssrc(1),
+                },
+                extensions: Extensions::default(),
+                payload: &payload,
+            };
+            let received = Received::Rtp {
+                receiver: 0,
+                sequence: u64::from(sequence),
+                repaired: false,
+                packet,
+            };
+            counts.take(start, &received, 60);
+        }
+        assert_eq!((counts.frames.whole, counts.frames.keyframes), (2, 1));
+        assert_eq!(counts.frames.damaged, 0);
+    }
 
     struct Bench {
         counts: Counts,
