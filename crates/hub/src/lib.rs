@@ -115,6 +115,35 @@ impl Hub {
         Ok(stream)
     }
 
+    /// A stream that is not listed, for those who are given it.
+    pub fn unlisted(&self, name: StreamName) -> Arc<Stream> {
+        Stream::unlisted(name, self.limits)
+    }
+
+    /// Lists `stream` under its name.
+    ///
+    /// # Errors
+    /// [`CreateError::Taken`] if another one has that name, [`CreateError::TooMany`]
+    /// at [`Limits::streams`].
+    pub fn list(&self, stream: &Arc<Stream>) -> Result<(), CreateError> {
+        let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(present) = streams.get(stream.name()) {
+            return if Arc::ptr_eq(present, stream) {
+                Ok(())
+            } else {
+                let name = stream.name().clone();
+                Err(CreateError::Taken { name })
+            };
+        }
+        if streams.len() >= self.limits.streams {
+            return Err(CreateError::TooMany {
+                limit: self.limits.streams,
+            });
+        }
+        streams.insert(stream.name().clone(), Arc::clone(stream));
+        Ok(())
+    }
+
     /// Forgets the stream called `name`; those who hold it keep it until they let go.
     pub fn remove(&self, name: &str) -> Option<Arc<Stream>> {
         self.streams
@@ -139,6 +168,12 @@ pub enum CreateError {
     TooMany {
         /// The bound that was reached.
         limit: usize,
+    },
+    /// Another stream has the name.
+    #[error("there is another stream called '{name}'")]
+    Taken {
+        /// The name.
+        name: StreamName,
     },
 }
 
@@ -165,5 +200,25 @@ mod tests {
         assert!(hub.stream("cam").is_some());
         assert!(hub.remove("cam").is_some());
         assert!(hub.stream("cam").is_none());
+    }
+
+    #[test]
+    fn an_unlisted_stream_is_listed_where_its_name_is_free() {
+        let hub = Hub::new(Limits {
+            streams: 1,
+            ..Limits::default()
+        });
+        let unlisted = |text: &str| hub.unlisted(StreamName::parse(text).expect("good"));
+        let (film, other, full) = (unlisted("film"), unlisted("film"), unlisted("more"));
+        assert!(hub.stream("film").is_none());
+        hub.list(&film).expect("the name is free");
+        hub.list(&film).expect("it has it");
+        let taken = hub.list(&other);
+        assert!(matches!(taken, Err(CreateError::Taken { .. })));
+        assert!(matches!(
+            hub.list(&full),
+            Err(CreateError::TooMany { limit: 1 })
+        ));
+        assert!(Arc::ptr_eq(&hub.stream("film").expect("listed"), &film));
     }
 }

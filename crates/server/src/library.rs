@@ -38,7 +38,7 @@ use driver::Driver;
 use shelf::Shelf;
 
 pub use control::{Failure, Started};
-pub use live::{Live, LiveError};
+pub use live::Live;
 pub use private::{Full, Play, Private};
 pub use title::Title;
 

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use glassline_hub::{CreateError, Hub, Stream, StreamName};
+use glassline_hub::{Hub, Stream, StreamName};
 
 use super::control::Control;
 use super::driver::Handle;
@@ -28,16 +28,20 @@ pub struct Live {
 pub(super) struct Running {
     control: Arc<Control>,
     stream: Arc<Stream>,
+    hub: Arc<Hub>,
     handle: Handle,
 }
 
-pub(super) fn join(title: &Arc<Title>, slot: &mut Option<Running>) -> Result<Live, LiveError> {
+pub(super) fn join(title: &Arc<Title>, slot: &mut Option<Running>) -> Live {
     if let Some(running) = slot.as_ref().filter(|running| running.control.join()) {
         let running = running.clone();
-        return Ok(Live { running });
+        return Live { running };
     }
     let office = title.office();
-    let stream = stream(title, &office.hub)?;
+    let name = StreamName::parse(title.name());
+    let stream = office
+        .hub
+        .unlisted(name.unwrap_or_else(|_| title.unlisted_name()));
     let control = Arc::new(Control::new());
     let audience = Audience::All {
         hub: Arc::clone(&office.hub),
@@ -52,35 +56,38 @@ pub(super) fn join(title: &Arc<Title>, slot: &mut Option<Running>) -> Result<Liv
     let running = Running {
         control,
         stream,
+        hub: Arc::clone(&office.hub),
         handle: office.driver.add(reading),
     };
     *slot = Some(running.clone());
-    Ok(Live { running })
-}
-
-/// Listed if the file's name can be a stream's and no stream has it.
-fn stream(title: &Title, hub: &Hub) -> Result<Arc<Stream>, CreateError> {
-    match StreamName::parse(title.name()) {
-        Ok(name) if hub.stream(name.as_str()).is_none() => hub.create(name),
-        _ => Ok(Stream::unlisted(
-            title.unlisted_name(),
-            glassline_hub::Limits::default(),
-        )),
-    }
+    Live { running }
 }
 
 impl Live {
-    /// Where it is published. Its tracks are [`Title::tracks`], also before it plays.
+    /// Where it is published; its tracks are known before it plays.
     pub fn stream(&self) -> &Arc<Stream> {
         &self.running.stream
     }
 
     /// Begins at the file's start, unless it plays already. Who subscribed to the
-    /// stream before misses nothing.
+    /// stream before misses nothing. From now on the hub lists it, if it takes it.
     pub fn play(&self) {
-        if self.running.control.order_first(PLAY) {
-            self.running.handle.poke();
+        let Running {
+            control,
+            stream,
+            hub,
+            handle,
+        } = &self.running;
+        if !control.order_first(PLAY) {
+            return;
         }
+        // Names that are no stream's were changed to begin with a `~`.
+        if !stream.name().as_str().starts_with('~')
+            && let Err(error) = hub.list(stream)
+        {
+            tracing::debug!(stream = %stream.name(), %error, "played without being listed");
+        }
+        handle.poke();
     }
 }
 
@@ -90,8 +97,3 @@ impl Drop for Live {
         self.running.handle.poke();
     }
 }
-
-/// Why a file cannot be watched together.
-#[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-pub struct LiveError(#[from] CreateError);

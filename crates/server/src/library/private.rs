@@ -84,7 +84,7 @@ pub(super) fn open(title: &Arc<Title>, play: Option<Play>) -> Result<Private, Fu
 
 impl Private {
     /// Where it is published. No hub lists it; its timeline goes on over seeks and
-    /// pauses. Its tracks are [`Title::tracks`], also before the first burst.
+    /// pauses, and its tracks are known before the first burst.
     pub fn stream(&self) -> &Arc<Stream> {
         &self.stream
     }

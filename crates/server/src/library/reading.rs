@@ -76,17 +76,18 @@ impl Reading {
         control: Arc<Control>,
         audience: Audience,
     ) -> Self {
-        let tracks = title.tracks();
+        let tracks = title.tracks().to_vec();
         Self {
             cutters: tracks.iter().map(Cutter::new).collect(),
             line: Line::new(tracks.len()),
+            // So that who is to describe the stream knows its tracks.
+            publisher: stream.publish(tracks, Instant::now()).ok(),
             title,
             stream,
             control,
             audience,
             generation: 0,
             run: None,
-            publisher: None,
             quiet_since: None,
         }
     }

@@ -150,16 +150,15 @@ async fn a_file_is_read_through_once_for_fifty_who_ask_together() {
     }
     assert_eq!(library.counts().opened, 1);
     assert_eq!(titles[0].duration(), Duration::from_secs(10));
-    let lives: Vec<_> = titles
-        .iter()
-        .map(|title| title.live().expect("room"))
-        .collect();
+    let lives: Vec<_> = titles.iter().map(|title| title.live()).collect();
     let mut clients: Vec<_> = lives.iter().map(|live| Client::of(live.stream())).collect();
-    assert_eq!(hub.streams().len(), 1, "listed once");
     assert_eq!(library.counts().readings, 1);
+    assert_eq!(lives[0].stream().tracks().len(), 1);
+    assert!(hub.streams().is_empty(), "nothing plays yet");
     for live in &lives {
         live.play();
     }
+    assert_eq!(hub.streams().len(), 1, "listed once");
     for client in &mut clients {
         client.count(3);
         assert_eq!(client.bursts[0].index, 0);
@@ -177,10 +176,10 @@ async fn who_comes_alone_gets_the_file_from_its_start_each_time() {
     let (library, hub) = folder.library(limits);
     let title = found(&library, "clip.ogg").await;
     for round in 0..2 {
-        let live = title.live().expect("room");
-        assert!(hub.stream("clip.ogg").is_some(), "WHEP finds it");
+        let live = title.live();
         let mut client = Client::of(live.stream());
         live.play();
+        assert!(hub.stream("clip.ogg").is_some(), "WHEP finds it");
         client.count(5);
         assert_eq!(client.bursts[0].index, 0, "round {round}");
         let spacing = client.bursts[4]
@@ -210,9 +209,10 @@ async fn a_name_that_a_stream_has_stays_that_stream() {
     let (library, hub) = folder.library(Limits::default());
     let name = glassline_hub::StreamName::parse("clip.ogg").expect("a good name");
     let camera = hub.create(name).expect("room");
-    let live = found(&library, "clip.ogg").await.live().expect("room");
+    let live = found(&library, "clip.ogg").await.live();
+    live.play();
     assert!(!Arc::ptr_eq(live.stream(), &camera));
-    let nested = found(&library, "films/a b.ogg").await.live().expect("room");
+    let nested = found(&library, "films/a b.ogg").await.live();
     assert_eq!(nested.stream().name().as_str(), "~films_a_b.ogg");
     assert_eq!(hub.streams().len(), 1, "neither is listed");
     nested.play();

@@ -6,7 +6,7 @@ use glassline_demux::Source;
 use glassline_hub::StreamName;
 use glassline_media::{Kind, Track};
 
-use super::live::{Live, LiveError, Running};
+use super::live::{Live, Running};
 use super::private::{Full, Play, Private};
 use super::{Office, live, private};
 
@@ -62,12 +62,9 @@ impl Title {
     /// start when the first of them calls [`Live::play`], and ends a while after the
     /// last one left.
     ///
-    /// The stream is listed in the hub if the file's name can be a stream's and no
-    /// other stream has it; then those who watch it by that name count too.
-    ///
-    /// # Errors
-    /// [`LiveError`] if the hub takes no more streams.
-    pub fn live(self: &Arc<Self>) -> Result<Live, LiveError> {
+    /// While it plays the hub lists the stream, if the file's name can be a stream's
+    /// and no other stream has it; those who watch it by that name count too.
+    pub fn live(self: &Arc<Self>) -> Live {
         live::join(self, &mut self.lock(&self.running))
     }
 
