@@ -120,8 +120,8 @@ pub enum Reason {
     /// The file ends inside an Ogg page.
     #[error("the file is truncated: it ends inside the Ogg page that begins here")]
     TruncatedPage,
-    /// The file ends before the first packet of sound.
-    #[error("the file ends before the first Opus packet")]
+    /// The file ends before the first packet of sound or pictures.
+    #[error("the file ends before the first packet of sound or pictures")]
     NoSound,
     /// An Ogg page whose checksum does not fit its bytes.
     #[error("this Ogg page is damaged: its checksum is {found:08x}, but should be {computed:08x}")]
@@ -137,9 +137,11 @@ pub enum Reason {
     /// Bytes between Ogg pages.
     #[error("no Ogg page begins here, nor in the {0} bytes after")]
     NoPage(u64),
-    /// Ogg without Opus.
-    #[error("this Ogg file holds {0}, not Opus; encode with Opus (ffmpeg: -c:a libopus)")]
-    NotOpus(&'static str),
+    /// Ogg with none of the codings that are played.
+    #[error(
+        "this Ogg file holds {0}, which is not played; encode with Opus (ffmpeg: -c:a libopus)"
+    )]
+    OggCoding(&'static str),
     /// An identification or comment header that RFC 7845 does not allow.
     #[error("the Opus header is damaged: {0}")]
     OpusHeader(&'static str),

@@ -7,11 +7,10 @@ use crate::error::{Fault, Warnings};
 use crate::frames::{Frames, Syntax};
 use crate::mpeg4_visual::Mpeg4Visual;
 use crate::reader::Reader;
-use crate::sound::Sound;
 use crate::transport::Transport;
 use crate::video::Video;
 use crate::wav::Wav;
-use crate::{Data, Options, matroska, mp4};
+use crate::{Data, Options, matroska, mp4, ogg};
 
 /// What a file's bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,6 +50,7 @@ const EXTENSIONS: &[(&str, Format)] = &[
     ("avc", Format::H264),
     ("ogg", Format::Ogg),
     ("opus", Format::Ogg),
+    ("ogv", Format::Ogg),
     ("ts", Format::MpegTs),
     ("mts", Format::MpegTs),
     ("m2ts", Format::MpegTs),
@@ -108,7 +108,7 @@ impl Format {
     ) -> Result<Box<dyn Reader>, Fault> {
         Ok(match self {
             Self::H264 => Box::new(Video::open(data, options.fps, warnings)?),
-            Self::Ogg => Box::new(Sound::open(data, warnings)?),
+            Self::Ogg => Box::new(ogg::open(data, warnings)?),
             Self::MpegTs => Box::new(Transport::open(data, warnings)?),
             Self::Aac => Box::new(Frames::open(Syntax::Adts, data, warnings)?),
             Self::Ac3 => Box::new(Frames::open(Syntax::Ac3, data, warnings)?),

@@ -4,7 +4,7 @@
 //! its page begins, and a packet that runs over ever more pages must not grow
 //! without bound; the tests write pages with the `ogg` crate.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 
 use crate::error::{Fault, Reason, WarningReason, Warnings};
 
@@ -55,6 +55,19 @@ pub(crate) struct Pages<R> {
     /// Of the next byte to read.
     offset: u64,
     page: Page,
+    /// `page` is the one that was read last.
+    whole: bool,
+}
+
+impl<R: Read + Seek> Pages<R> {
+    /// Goes on with the page that begins at `offset`.
+    pub(crate) fn seek(&mut self, offset: u64) -> Result<(), Fault> {
+        self.whole = false;
+        self.offset = offset;
+        let sought = self.input.seek(SeekFrom::Start(offset));
+        sought.map_err(|error| Fault::at(offset, Reason::Read(error)))?;
+        Ok(())
+    }
 }
 
 impl<R: Read> Pages<R> {
@@ -64,7 +77,13 @@ impl<R: Read> Pages<R> {
             input,
             offset: 0,
             page: Page::default(),
+            whole: false,
         }
+    }
+
+    /// The page that was read last, if it was one.
+    pub(crate) fn page(&self) -> Option<&Page> {
+        self.whole.then_some(&self.page)
     }
 
     /// What it reads from.
@@ -84,6 +103,7 @@ impl<R: Read> Pages<R> {
 
     /// The next page, `None` at the end of the file.
     pub(crate) fn next_page(&mut self, warnings: &mut Warnings) -> Result<Option<&Page>, Fault> {
+        self.whole = false;
         let mut header = [0; HEADER_BYTES];
         let Some(offset) = self.find_header(&mut header, warnings)? else {
             return Ok(None);
@@ -132,6 +152,7 @@ impl<R: Read> Pages<R> {
         if found != computed {
             return Err(Fault::at(offset, Reason::PageChecksum { found, computed }));
         }
+        self.whole = true;
         Ok(Some(&self.page))
     }
 

@@ -18,6 +18,7 @@ pub(crate) struct Head {
 }
 
 pub(crate) const IDENTIFICATION: &[u8] = b"\x80theora";
+pub(crate) const COMMENTS: &[u8] = b"\x81theora";
 pub(crate) const SETUP: &[u8] = b"\x82theora";
 
 impl Head {
@@ -61,7 +62,7 @@ impl Head {
     pub(crate) fn picture(&self, granule: i64) -> i64 {
         let keyframe = granule >> self.shift;
         let since = granule & ((1 << self.shift) - 1);
-        keyframe + since - i64::from(self.from_one)
+        keyframe.saturating_add(since) - i64::from(self.from_one)
     }
 }
 

@@ -260,10 +260,7 @@ impl LaneBuilder {
         let keyframe = sample.keyframe && seen.keyframe;
         let start_ns = match self.track.kind() {
             Kind::Video if self.entries.is_empty() && !keyframe => {
-                if self.before_keyframe == 0 {
-                    self.first_skipped = sample.offset;
-                }
-                self.before_keyframe += 1;
+                self.skip_before_keyframe(sample.offset);
                 return Ok(sample.start_ns);
             }
             Kind::Video => {
@@ -292,6 +289,49 @@ impl LaneBuilder {
         let last = self.entries.last();
         let end = last.map(|entry| entry.start_ns + i64::from(entry.span_ns));
         self.trimmed_ns = end.map_or(0, |end| end.saturating_sub(end_ns).max(0));
+    }
+
+    /// Takes the next unit as it is, for a container that times every one exactly.
+    pub(crate) fn push_timed(
+        &mut self,
+        offset: u64,
+        length: u32,
+        start_ns: i64,
+        duration_ns: i64,
+        keyframe: bool,
+    ) -> Result<(), Fault> {
+        let start_ns = start_ns.clamp(-TIME_NS_MAX, TIME_NS_MAX);
+        if self.track.kind() == Kind::Video {
+            if self.entries.is_empty() && !keyframe {
+                self.skip_before_keyframe(offset);
+                return Ok(());
+            }
+            self.decodes.push(start_ns);
+        }
+        let flag = if keyframe { KEYFRAME } else { 0 };
+        self.add(offset, length & LENGTH | flag, start_ns, Some(duration_ns))
+    }
+
+    fn skip_before_keyframe(&mut self, offset: u64) {
+        if self.before_keyframe == 0 {
+            self.first_skipped = offset;
+        }
+        self.before_keyframe += 1;
+    }
+
+    /// Units so far.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Presents the units from `place` on later by `by_ns`.
+    pub(crate) fn delay_from(&mut self, place: usize, by_ns: i64) {
+        for entry in self.entries.iter_mut().skip(place) {
+            entry.start_ns = entry.start_ns.saturating_add(by_ns).min(TIME_NS_MAX);
+        }
+        for decode in self.decodes.iter_mut().skip(place) {
+            *decode = decode.saturating_add(by_ns).min(TIME_NS_MAX);
+        }
     }
 
     /// Cuts samples into units that fit a packet.
