@@ -1,70 +1,50 @@
 //! Which NAL units make one picture (H.264 clauses 7.4.1.2.3 and 7.4.1.2.4), and
 //! whether pictures are shown in the order they are sent (8.2.1).
 
+mod picture_order;
+
+use glassline_media::{Track, VideoParameters};
+use h264_reader::nal::NalHeader;
 use h264_reader::nal::pps::PicParameterSet;
+use h264_reader::nal::slice::{DecRefPicMarking, MemoryManagementControlOperation, SliceHeader};
 use h264_reader::nal::sps::{FrameMbsFlags, PicOrderCntType, SeqParameterSet};
 use h264_reader::rbsp::{BitRead, BitReader, BitReaderError, ByteReader};
 
-use crate::annexb::nal_type;
+use crate::annexb::{self, nal_type};
 use crate::error::Reason;
-use crate::parameter_sets::{ParameterSets, promises_order};
+use crate::grammar::{Content, Grammar, Leading, Opening, PictureFacts, Place, Role, Set};
+use crate::parameter_sets::{ParameterSets, is_common_format, promises_order, timing};
+use crate::sniff;
 
-/// What a NAL unit means for the access unit it is in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Role {
-    /// It begins a new access unit.
-    pub(crate) begins_unit: bool,
-    /// What it is.
-    pub(crate) content: Content,
-}
+use picture_order::PictureOrder;
 
-/// What a NAL unit is, as far as a demuxer cares.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Content {
-    /// Slice of a primary picture.
-    Picture(PictureFacts),
-    /// A slice whose parameter sets are missing.
-    OrphanSlice,
-    /// A slice whose header is damaged or cut.
-    DamagedSlice,
-    /// Sequence parameter set.
-    Sps,
-    /// Picture parameter set.
-    Pps,
-    /// Anything else.
-    Other,
-}
-
-/// What a slice tells of its picture.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PictureFacts {
-    /// A decoder can start here.
-    pub(crate) idr: bool,
-    /// Number of its picture parameter set.
-    pub(crate) pps: u32,
-    /// One field of an interlaced picture.
-    pub(crate) field: bool,
-    /// It is shown before a picture that was sent earlier.
-    pub(crate) reordered: bool,
-}
-
-/// Follows a stream of NAL units and says where access units begin.
+/// Follows a stream of H.264 and says where access units begin.
 #[derive(Default)]
-pub(crate) struct Splitter {
+pub(crate) struct H264 {
     sets: ParameterSets,
-    /// First slice of the current primary picture.
-    picture: Option<Slice>,
+    /// First slice of the current primary picture, and where it is shown.
+    picture: Option<(Slice, Place)>,
     /// A picture's slice was seen in the current access unit.
     has_slice: bool,
     order: Order,
 }
 
-impl Splitter {
-    /// Takes the next NAL unit: its first bytes, all of a parameter set.
-    ///
-    /// Errors on a damaged parameter set; the unit then counts as [`Content::Other`].
-    pub(crate) fn push(&mut self, nal: &[u8]) -> Result<Role, (Role, Reason)> {
-        let kind = nal_type(nal);
+impl Grammar for H264 {
+    const NAME: &'static str = "H.264";
+    const EXPECTED: &'static str = "bare H.264 video (Annex B)";
+    const LOOKS: &'static str = sniff::H264;
+    const SETS: &'static [Set] = &[Set::Sequence, Set::Picture];
+
+    fn is_parameter_set(first: u8) -> bool {
+        matches!(first & 0x1f, nal_type::SPS | nal_type::PPS)
+    }
+
+    fn is_delimiter(first: u8) -> bool {
+        first & 0x1f == nal_type::AUD
+    }
+
+    fn push(&mut self, nal: &[u8]) -> Result<Role, (Role, Reason)> {
+        let kind = annexb::nal_type(nal);
         match kind {
             nal_type::SLICE | nal_type::PARTITION_A | nal_type::IDR => Ok(self.push_slice(nal)),
             nal_type::SEI..=nal_type::AUD | 14..=18 => {
@@ -74,8 +54,8 @@ impl Splitter {
                     content,
                 };
                 let content = match kind {
-                    nal_type::SPS => Content::Sps,
-                    nal_type::PPS => Content::Pps,
+                    nal_type::SPS => Content::ParameterSet(Set::Sequence),
+                    nal_type::PPS => Content::ParameterSet(Set::Picture),
                     _ => return Ok(role(Content::Other)),
                 };
                 match self.sets.put(nal) {
@@ -90,6 +70,31 @@ impl Splitter {
         }
     }
 
+    fn sets_for(&self, pps: u32) -> Option<Vec<u8>> {
+        let needed = self.sets.needed_by(pps)?;
+        let nals = std::iter::once(needed.sps).chain(needed.all_pps);
+        Some(annexb::join(nals))
+    }
+
+    fn opening(&self, pps: u32) -> Option<Opening> {
+        let needed = self.sets.needed_by(pps)?;
+        let (sequence, _) = self.sets.of_picture(pps)?;
+        let (width, height) = sequence.pixel_dimensions().ok()?;
+        Some(Opening {
+            track: Track::h264(VideoParameters {
+                sps: needed.sps.to_vec(),
+                pps: needed.pps.to_vec(),
+                width,
+                height,
+                reordered: false,
+            }),
+            timing: timing(sequence),
+            common_format: is_common_format(sequence),
+        })
+    }
+}
+
+impl H264 {
     fn push_unreadable(&mut self, slice: &Unreadable) -> Role {
         // Without its fields, the first macroblock is the best hint there is.
         let begins_unit = self.has_slice && slice.first_macroblock == Some(0);
@@ -106,11 +111,6 @@ impl Splitter {
         }
     }
 
-    /// The parameter sets given so far.
-    pub(crate) fn sets(&self) -> &ParameterSets {
-        &self.sets
-    }
-
     fn push_slice(&mut self, nal: &[u8]) -> Role {
         let slice = match Slice::parse(nal, &self.sets) {
             Ok(slice) => slice,
@@ -123,29 +123,60 @@ impl Splitter {
                 content: Content::Other,
             };
         }
-        let continues = self
-            .picture
-            .is_some_and(|picture| picture.continues_in(&slice));
-        let begins_unit = self.has_slice && !continues;
-        let sequence = self
-            .sets
-            .of_picture(slice.pps)
-            .map(|(sequence, _)| sequence);
-        let reordered = sequence.is_some_and(|sps| self.order.push(&slice, !continues, sps));
-        if !continues {
-            self.picture = Some(slice);
-        }
+        let current = self.picture.filter(|(first, _)| first.continues_in(&slice));
+        let begins_unit = self.has_slice && current.is_none();
+        let place = match current {
+            Some((_, place)) => place,
+            None => self.place(&slice, nal),
+        };
+        self.picture = current.or(Some((slice, place)));
         self.has_slice = true;
         Role {
             begins_unit,
             content: Content::Picture(PictureFacts {
-                idr: slice.idr,
+                keyframe: slice.idr,
                 pps: slice.pps,
                 field: slice.bottom_field.is_some(),
-                reordered,
+                place,
+                reordered: slice.bidirectional && self.order.is_late,
+                leading: Leading::No,
             }),
         }
     }
+
+    /// Where the picture of this first slice is shown.
+    fn place(&mut self, slice: &Slice, nal: &[u8]) -> Place {
+        let Some((sequence, _)) = self.sets.of_picture(slice.pps) else {
+            return self.order.next_in_turn(slice.idr);
+        };
+        if promises_order(sequence) {
+            return self.order.next_in_turn(slice.idr);
+        }
+        let resets = slice.reference && !slice.idr && forgets_all(nal, &self.sets);
+        self.order.push(slice, sequence, resets)
+    }
+}
+
+/// Whether the picture marks all before it as unused and counts from zero
+/// (`memory_management_control_operation` 5, 7.4.3.3).
+fn forgets_all(nal: &[u8], sets: &ParameterSets) -> bool {
+    let Some(Ok(header)) = nal.first().map(|&first| NalHeader::new(first)) else {
+        return false;
+    };
+    let mut bits = BitReader::new(ByteReader::skipping_h264_header(nal));
+    let Ok((slice, ..)) = SliceHeader::from_bits(sets.context(), &mut bits, header) else {
+        return false;
+    };
+    let Some(DecRefPicMarking::Adaptive(operations)) = slice.dec_ref_pic_marking else {
+        return false;
+    };
+    let all = |operation: &_| {
+        matches!(
+            operation,
+            MemoryManagementControlOperation::AllRefPicturesUnused
+        )
+    };
+    operations.iter().any(all)
 }
 
 /// The fields of a slice header that tell pictures apart (7.3.3).
@@ -281,55 +312,42 @@ impl Slice {
     }
 }
 
-/// Follows picture order counts to see B-frames that are shown before a picture
-/// sent earlier (8.2.1.1). B slices alone do no harm.
-#[derive(Default)]
+/// Follows where pictures are shown, and sees B-frames that come before a picture
+/// sent earlier. B slices alone do no harm.
+#[derive(Debug, Default)]
 struct Order {
-    /// Of the last reference picture.
-    reference_msb: i64,
-    reference_lsb: i64,
-    /// Of the current picture.
+    counts: PictureOrder,
+    /// Of the picture before, and the highest since the sequence began.
     current: i64,
-    /// Highest of the pictures before the current one, since the last IDR.
     highest: Option<i64>,
+    /// The current picture is shown before one that was sent earlier.
+    is_late: bool,
 }
 
 impl Order {
-    /// True if `slice` belongs to a picture that is shown out of turn.
-    fn push(&mut self, slice: &Slice, first: bool, sequence: &SeqParameterSet) -> bool {
-        let PicOrderCntType::TypeZero {
-            log2_max_pic_order_cnt_lsb_minus4,
-        } = sequence.pic_order_cnt
-        else {
-            // Type 2 is in order by definition; type 1 is too rare to compute.
-            let may_reorder = matches!(sequence.pic_order_cnt, PicOrderCntType::TypeOne { .. });
-            return may_reorder && slice.bidirectional && !promises_order(sequence);
-        };
-        if first {
-            self.begin_picture(slice, 16 << log2_max_pic_order_cnt_lsb_minus4);
-        }
-        let late = self.highest.is_some_and(|highest| self.current < highest);
-        late && slice.bidirectional && !promises_order(sequence)
-    }
-
-    fn begin_picture(&mut self, slice: &Slice, modulus: i64) {
+    fn push(&mut self, slice: &Slice, sequence: &SeqParameterSet, resets: bool) -> Place {
+        let order = self.counts.push(slice, sequence, resets);
+        let begins_sequence = slice.idr || resets;
         self.highest = self.highest.max(Some(self.current));
-        if slice.idr {
-            (self.reference_msb, self.reference_lsb) = (0, 0);
+        if begins_sequence {
             self.highest = None;
         }
-        let lsb = i64::from(slice.order_lsb);
-        let ahead = lsb - self.reference_lsb;
-        let msb = if ahead <= -modulus / 2 {
-            self.reference_msb + modulus
-        } else if ahead > modulus / 2 {
-            self.reference_msb - modulus
-        } else {
-            self.reference_msb
-        };
-        self.current = msb + lsb;
-        if slice.reference {
-            (self.reference_msb, self.reference_lsb) = (msb, lsb);
+        self.current = order;
+        self.is_late = self.highest.is_some_and(|highest| order < highest);
+        Place {
+            begins_sequence,
+            order,
+        }
+    }
+
+    /// A picture of a stream that promises to keep the order.
+    fn next_in_turn(&mut self, begins_sequence: bool) -> Place {
+        self.is_late = false;
+        self.current += 1;
+        self.highest = None;
+        Place {
+            begins_sequence,
+            order: self.current,
         }
     }
 }

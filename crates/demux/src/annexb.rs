@@ -32,6 +32,17 @@ pub fn nal_type(nal: &[u8]) -> u8 {
     nal.first().map_or(0, |header| header & 0x1f)
 }
 
+/// NAL units behind start codes of four bytes, as parameter sets should have them.
+pub(crate) fn join<'a>(nals: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for nal in nals {
+        bytes.push(0);
+        bytes.extend(START_CODE);
+        bytes.extend_from_slice(nal);
+    }
+    bytes
+}
+
 /// Bytes kept of a parameter set. Real ones have fewer than 1,000.
 pub(crate) const PARAMETER_SET_BYTES_MAX: usize = 4096;
 
@@ -55,6 +66,8 @@ pub(crate) struct Span {
 /// Finds the NAL units of a byte stream in one pass with bounded memory.
 pub(crate) struct Scanner<R> {
     input: R,
+    /// Whether a NAL unit is a parameter set, by its first byte.
+    is_parameter_set: fn(u8) -> bool,
     window: Vec<u8>,
     window_bytes: usize,
     /// The window's first byte, from the start of the file.
@@ -78,13 +91,14 @@ struct Open {
 }
 
 impl<R: Read> Scanner<R> {
-    pub(crate) fn new(input: R) -> Self {
-        Self::with_window(input, WINDOW_BYTES)
+    pub(crate) fn new(input: R, is_parameter_set: fn(u8) -> bool) -> Self {
+        Self::with_window(input, is_parameter_set, WINDOW_BYTES)
     }
 
-    fn with_window(input: R, window_bytes: usize) -> Self {
+    fn with_window(input: R, is_parameter_set: fn(u8) -> bool, window_bytes: usize) -> Self {
         Self {
             input,
+            is_parameter_set,
             window: Vec::with_capacity(window_bytes),
             window_bytes,
             base: 0,
@@ -164,9 +178,9 @@ impl<R: Read> Scanner<R> {
         }
         if self.open.is_some() {
             let header = self.head.first().or(bytes.first());
-            let cap = match header.map(|byte| byte & 0x1f) {
-                Some(nal_type::SPS | nal_type::PPS) => PARAMETER_SET_BYTES_MAX,
-                _ => HEAD_BYTES,
+            let cap = match header.copied().is_some_and(self.is_parameter_set) {
+                true => PARAMETER_SET_BYTES_MAX,
+                false => HEAD_BYTES,
             };
             let room = cap.saturating_sub(self.head.len()).min(bytes.len());
             self.head.extend_from_slice(&bytes[..room]);
@@ -216,7 +230,8 @@ mod tests {
     }
 
     fn scan(bytes: &[u8], step: usize) -> Vec<(Span, Vec<u8>)> {
-        let mut scanner = Scanner::with_window(Slow { bytes, step }, 16);
+        let slow = Slow { bytes, step };
+        let mut scanner = Scanner::with_window(slow, |first| first & 0x1f == nal_type::SPS, 16);
         let mut found = Vec::new();
         while let Some((span, head)) = scanner.next_nal().expect("memory can be read") {
             found.push((span, head.to_vec()));

@@ -81,8 +81,10 @@ pub enum Reason {
         found: &'static str,
     },
     /// No start code where there should be one.
-    #[error("no H.264 start code (00 00 01) in the first {searched} bytes")]
+    #[error("no {coding} start code (00 00 01) in the first {searched} bytes")]
     NoStartCode {
+        /// What the file should be.
+        coding: &'static str,
         /// Bytes that were searched.
         searched: u64,
     },
@@ -97,11 +99,6 @@ pub enum Reason {
     /// No picture that a decoder could start with.
     #[error("no keyframe: {0}")]
     NoKeyframe(&'static str),
-    /// Pictures are sent in another order than they are shown.
-    #[error(
-        "uses B-frames, which WebRTC viewers cannot put in order; encode without them (ffmpeg: -bf 0)"
-    )]
-    Reordered,
     /// Something is larger than any real stream has it.
     #[error("{what} is larger than {limit} {unit}; is this really {expected}?")]
     TooLarge {
@@ -270,6 +267,12 @@ pub enum WarningReason {
     /// Pages are missing, so that sound is.
     #[error("Ogg pages are missing before this one; there will be silence")]
     MissingPages,
+    /// Pictures are sent in another order than they are shown.
+    #[error(
+        "uses B-frames, which players of RTSP put in order and browsers (WebRTC) cannot; \
+         for those encode without them (ffmpeg: -bf 0)"
+    )]
+    Reordered,
     /// Clock references that do not follow from those before.
     #[error("the file's clock jumps here, as if two recordings were joined; it is made to run on")]
     ClockJump,

@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
+use crate::access_unit::H264;
 use crate::dv::Dv;
 use crate::error::{Fault, Warnings};
 use crate::frames::{Frames, Syntax};
+use crate::h265::H265;
 use crate::mpeg4_visual::Mpeg4Visual;
 use crate::reader::Reader;
 use crate::transport::Transport;
@@ -18,6 +20,8 @@ use crate::{Data, Options, matroska, mp4, ogg};
 pub enum Format {
     /// H.264 in Annex-B form.
     H264,
+    /// H.265 in Annex-B form.
+    H265,
     /// Ogg.
     Ogg,
     /// An MPEG transport stream, packets of 188, 192 or 204 bytes.
@@ -48,6 +52,9 @@ const EXTENSIONS: &[(&str, Format)] = &[
     ("264", Format::H264),
     ("h26l", Format::H264),
     ("avc", Format::H264),
+    ("265", Format::H265),
+    ("h265", Format::H265),
+    ("hevc", Format::H265),
     ("ogg", Format::Ogg),
     ("opus", Format::Ogg),
     ("ogv", Format::Ogg),
@@ -90,7 +97,13 @@ impl Format {
     pub const fn has_pictures(self) -> bool {
         matches!(
             self,
-            Self::H264 | Self::MpegTs | Self::Dv | Self::Mpeg4Visual | Self::Matroska | Self::Mp4
+            Self::H264
+                | Self::H265
+                | Self::MpegTs
+                | Self::Dv
+                | Self::Mpeg4Visual
+                | Self::Matroska
+                | Self::Mp4
         )
     }
 
@@ -107,7 +120,8 @@ impl Format {
         warnings: &mut Warnings,
     ) -> Result<Box<dyn Reader>, Fault> {
         Ok(match self {
-            Self::H264 => Box::new(Video::open(data, options.fps, warnings)?),
+            Self::H264 => Box::new(Video::open::<H264>(data, options.fps, warnings)?),
+            Self::H265 => Box::new(Video::open::<H265>(data, options.fps, warnings)?),
             Self::Ogg => Box::new(ogg::open(data, warnings)?),
             Self::MpegTs => Box::new(Transport::open(data, warnings)?),
             Self::Aac => Box::new(Frames::open(Syntax::Adts, data, warnings)?),

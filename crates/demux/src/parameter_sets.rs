@@ -40,6 +40,11 @@ impl ParameterSets {
         }
     }
 
+    /// The sets, parsed.
+    pub(crate) fn context(&self) -> &Context {
+        &self.parsed
+    }
+
     /// The sets that the picture parameter set of this number refers to.
     pub(crate) fn of_picture(&self, id: u32) -> Option<(&SeqParameterSet, &PicParameterSet)> {
         let picture = self.parsed.pps_by_id(PicParamSetId::from_u32(id).ok()?)?;

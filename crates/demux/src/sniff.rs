@@ -7,6 +7,8 @@ use crate::{Data, ac3, adts, amr, dv, mpeg_audio};
 
 /// What [`looks_like`] says of H.264 in Annex-B form.
 pub(crate) const H264: &str = "bare H.264 video";
+/// What [`looks_like`] says of H.265 in Annex-B form.
+pub(crate) const H265: &str = "H.265 video";
 /// What [`looks_like`] says of Ogg.
 pub(crate) const OGG: &str = "an Ogg file";
 /// What [`looks_like`] says of a transport stream.
@@ -122,14 +124,16 @@ fn elementary(start: &[u8]) -> Option<&'static str> {
         [1, header, second, ..] if zeros >= 2 => (*header, *second),
         _ => return length_prefixed(start),
     };
-    // H.265 begins with a video parameter set, type 32 in bits 1..=6, layer 0.
     let rest = &start[zeros + 2..];
+    // H.265 begins with a delimiter, a parameter set or a message, types 32 to 35
+    // and 39 in bits 1..=6, of layer 0. As H.264 the same bytes would be what no
+    // file begins with, such as the second half of a slice.
     match header {
         (0xb0 | 0xb5 | 0xb6, _) => Some(MPEG4_VISUAL),
         // A video object, and at once its layer, or the layer alone.
         (0x00..=0x1f, 0) if matches!(rest, [0, 0, 1, 0x20..=0x2f, ..]) => Some(MPEG4_VISUAL),
         (0x20, _) => Some(MPEG4_VISUAL),
-        (0x40, 0x01) => Some("H.265 video"),
+        (0x40 | 0x42 | 0x44 | 0x46 | 0x4e, 0x01) => Some(H265),
         (header, _) if header & 0x80 == 0 => Some(H264),
         _ => None,
     }

@@ -52,6 +52,9 @@ pub(crate) struct Sequence {
     /// `max_num_reorder_frames`.
     pub(crate) reorder: Option<u32>,
     pub(crate) width_in_macroblocks: u32,
+    /// Pictures are counted by their frame numbers: 4 from one to the next, 2 less
+    /// for those that nothing refers to (order type 1), not in their slices.
+    pub(crate) order_by_number: bool,
 }
 
 impl Default for Sequence {
@@ -61,6 +64,7 @@ impl Default for Sequence {
             interlaced: false,
             reorder: None,
             width_in_macroblocks: 4,
+            order_by_number: false,
         }
     }
 }
@@ -69,7 +73,13 @@ impl Default for Sequence {
 pub(crate) fn sps(sequence: Sequence) -> Vec<u8> {
     let mut bits = Bits::default();
     bits.u(8, 77).u(8, 0).u(8, 30).ue(0);
-    bits.ue(0).ue(0).ue(2).ue(1).u(1, 0);
+    bits.ue(0);
+    match sequence.order_by_number {
+        // Types 1 and 0. An Exp-Golomb code of 4 is the number -2, one of 7 is 4.
+        true => bits.ue(1).u(1, 1).ue(4).ue(0).ue(1).ue(7),
+        false => bits.ue(0).ue(2),
+    };
+    bits.ue(1).u(1, 0);
     bits.ue(sequence.width_in_macroblocks - 1).ue(2);
     bits.u(1, u64::from(!sequence.interlaced));
     if sequence.interlaced {
@@ -121,6 +131,8 @@ pub(crate) struct Slice {
     pub(crate) order: u32,
     pub(crate) idr: Option<u32>,
     pub(crate) disposable: bool,
+    /// As the sequence's `order_by_number`.
+    pub(crate) order_by_number: bool,
 }
 
 pub(crate) fn slice(slice: Slice) -> Vec<u8> {
@@ -136,7 +148,9 @@ pub(crate) fn slice(slice: Slice) -> Vec<u8> {
     if let Some(number) = slice.idr {
         bits.ue(number);
     }
-    bits.u(6, u64::from(slice.order % 64));
+    if !slice.order_by_number {
+        bits.u(6, u64::from(slice.order % 64));
+    }
     let kind = slice.idr.map_or(nal_type::SLICE, |_| nal_type::IDR);
     let importance = if slice.disposable { 0 } else { 0x60 };
     bits.nal(importance | kind, 40)

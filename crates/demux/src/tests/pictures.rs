@@ -207,26 +207,87 @@ fn the_rate_comes_from_the_bitstream_then_the_user_then_is_30() {
     assert!(matches!(error.reason, Reason::FrameRate(_)), "{error}");
 }
 
+/// 0 P, 1 B, 2 I; frame number, count, whether nothing refers to it.
+fn shown((kind, frame_number, order, disposable): (u32, u32, u32, bool)) -> Slice {
+    Slice {
+        kind,
+        frame_number,
+        order,
+        disposable,
+        ..Slice::default()
+    }
+}
+
 #[test]
-fn b_frames_that_change_the_order_are_refused() {
+fn b_frames_are_shown_in_their_turn_and_sent_before() {
     let [s, p] = sets();
-    let shown = |kind, frame_number, order, disposable| {
+    let gop = [
+        slice(idr(0)),
+        slice(shown((0, 1, 6, false))),
+        slice(shown((1, 2, 2, true))),
+        slice(shown((1, 2, 4, true))),
+    ];
+    let next = slice(idr(1));
+    let bytes = stream(&[&[s, p], &gop[..], &[next]].concat());
+    let source = video(&bytes, &ONCE).expect("a good stream");
+    assert_eq!(reasons(&source), [WarningReason::Reordered]);
+    assert!(source.tracks()[0].video.reordered);
+    let frames = all(source);
+    let thirtieths = |ms: Vec<f64>| -> Vec<i64> {
+        let number = |ms: f64| (ms * 0.03).round() as i64;
+        ms.into_iter().map(number).collect()
+    };
+    assert_eq!(thirtieths(times_ms(&frames)), [0, 3, 1, 2, 4]);
+    let sent = frames
+        .iter()
+        .map(|frame| frame.decode_time.nanos() as f64 / 1e6);
+    assert_eq!(thirtieths(sent.collect()), [-1, 0, 1, 2, 3]);
+}
+
+#[test]
+fn b_frames_are_ordered_by_frame_numbers_too() {
+    let sequence = Sequence {
+        order_by_number: true,
+        ..Sequence::default()
+    };
+    let picture = |fields: Slice| {
         slice(Slice {
-            kind,
-            frame_number,
-            order,
-            disposable,
-            ..Slice::default()
+            order_by_number: true,
+            ..fields
         })
     };
-    let start = stream(&[s, p, slice(idr(0)), shown(0, 1, 4, false)]);
-    let b_frame = stream(&[shown(1, 2, 2, true)]);
-    let error = failure(video(&[start.clone(), b_frame].concat(), &ONCE));
-    assert!(matches!(error.reason, Reason::Reordered), "{error}");
-    assert_eq!(error.offset, Some(start.len() as u64));
-    // B slices that keep the order are fine.
-    let in_order = stream(&[shown(1, 2, 6, true)]);
-    assert!(video(&[start, in_order].concat(), &ONCE).is_ok());
+    let bytes = stream(&[
+        sps(sequence),
+        pps(0),
+        picture(idr(0)),
+        picture(shown((0, 1, 0, false))),
+        picture(shown((1, 2, 0, true))),
+        picture(shown((0, 2, 0, false))),
+        picture(shown((1, 3, 0, true))),
+    ]);
+    let frames = all(video(&bytes, &ONCE).expect("a good stream"));
+    let numbers = times_ms(&frames).into_iter().map(|ms| (ms * 0.03).round());
+    assert!(numbers.eq([0.0, 2.0, 1.0, 4.0, 3.0]));
+}
+
+#[test]
+fn b_slices_that_keep_the_order_change_nothing() {
+    let [s, p] = sets();
+    let start = [s, p, slice(idr(0)), slice(shown((0, 1, 4, false)))];
+    let in_order = slice(shown((1, 2, 6, true)));
+    let source = video(&stream(&[&start[..], &[in_order]].concat()), &ONCE);
+    let source = source.expect("a good stream");
+    assert!(!source.tracks()[0].video.reordered);
+    assert!(
+        all(source)
+            .iter()
+            .all(|frame| frame.time == frame.decode_time)
+    );
+    // Counts that make no sense are passed over where no picture is a B-frame.
+    let odd = slice(shown((0, 2, 2, false)));
+    let source = video(&stream(&[&start[..], &[odd]].concat()), &ONCE);
+    let frames = all(source.expect("a good stream"));
+    assert!(frames.iter().all(|frame| frame.time == frame.decode_time));
 }
 
 #[test]
