@@ -44,7 +44,7 @@ impl Grammar for H264 {
     }
 
     fn push(&mut self, nal: &[u8]) -> Result<Role, (Role, Reason)> {
-        let kind = annexb::nal_type(nal);
+        let kind = nal_type(nal);
         match kind {
             nal_type::SLICE | nal_type::PARTITION_A | nal_type::IDR => Ok(self.push_slice(nal)),
             nal_type::SEI..=nal_type::AUD | 14..=18 => {

@@ -22,7 +22,6 @@ mod nal_type {
     /// The last of those that are numbered in turn, one a reference, one not.
     pub(super) const SUB_LAYER_LAST: u8 = 15;
     pub(super) const BLA_W_LP: u8 = 16;
-    pub(super) const BLA_N_LP: u8 = 18;
     pub(super) const IDR_W_RADL: u8 = 19;
     pub(super) const IDR_N_LP: u8 = 20;
     pub(super) const CRA: u8 = 21;
@@ -297,6 +296,3 @@ impl Slice {
         Ok(())
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -48,7 +48,8 @@ pub(crate) fn mpeg4_visual(headers: &[u8]) -> String {
     text
 }
 
-/// H.265 parameter sets, NAL units without start codes (RFC 7798 §7.1).
+/// H.265 parameter sets, NAL units without start codes (RFC 7798 §7.1), and the
+/// profile and level that the first sequence parameter set says.
 pub(crate) fn h265<'a>(
     vps: impl IntoIterator<Item = &'a [u8]>,
     sps: impl IntoIterator<Item = &'a [u8]>,
@@ -58,12 +59,37 @@ pub(crate) fn h265<'a>(
         true => None,
         false => Some(format!("sprop-{name}={}", sets.join(","))),
     };
+    let sps: Vec<&[u8]> = sps.into_iter().collect();
     let lists = [
+        sps.first().and_then(|sps| h265_profile(sps)),
         list("vps", vps.into_iter().map(base64).collect()),
         list("sps", sps.into_iter().map(base64).collect()),
         list("pps", pps.into_iter().map(base64).collect()),
     ];
     lists.into_iter().flatten().collect::<Vec<_>>().join(";")
+}
+
+/// `profile_tier_level` of a sequence parameter set (ITU-T H.265 7.3.3).
+fn h265_profile(sps: &[u8]) -> Option<String> {
+    // Behind two bytes of header and one of numbers; bytes that prevent the
+    // emulation of start codes stand between.
+    let (mut fields, mut zeros) = (Vec::new(), 0);
+    for &byte in sps.get(3..)?.iter().take(20) {
+        if zeros < 2 || byte != 3 {
+            fields.push(byte);
+        }
+        zeros = if byte == 0 { zeros + 1 } else { 0 };
+    }
+    let &[profile, _, _, _, _, ref constraints @ .., level] = fields.get(..12)? else {
+        return None;
+    };
+    Some(format!(
+        "profile-space={};profile-id={};tier-flag={};level-id={level};interop-constraints={}",
+        profile >> 6,
+        profile & 0x1f,
+        profile >> 5 & 1,
+        hex(constraints)
+    ))
 }
 
 /// Vorbis (RFC 5215 §6): the identification and the setup header. `None` if they

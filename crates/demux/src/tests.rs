@@ -5,6 +5,7 @@ mod frames;
 mod loops;
 mod mpeg4;
 mod pictures;
+mod reordered;
 mod samples;
 mod shipped_clip;
 mod sounds;
