@@ -297,7 +297,7 @@ impl<'w> Indexer<'w> {
 
     fn run(mut self, data: &mut dyn Data) -> Result<Indexed, Fault> {
         data.rewind().map_err(|e| Fault::at(0, Reason::Read(e)))?;
-        let mut scanner = Scanner::new(data);
+        let mut scanner = Scanner::new(data, |_| false);
         loop {
             let at = scanner.read_bytes();
             let failed = |error| Fault::at(at, Reason::Read(error));
