@@ -77,6 +77,7 @@ impl Server {
             users,
             hub: Arc::clone(&hub),
             shared: Arc::clone(&shared),
+            rtsp: rtsp.as_ref().map(|rtsp| Arc::clone(rtsp.shared())),
             board,
             codes,
             certificate: Arc::new(Certificate::generate()?),

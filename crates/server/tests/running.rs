@@ -67,6 +67,11 @@ impl Running {
         found.expect("a listener of this name").1
     }
 
+    /// Where RTSP clients connect.
+    pub(crate) fn rtsp(&self) -> SocketAddr {
+        self.listener("rtsp")
+    }
+
     pub(crate) fn request(
         &self,
         method: &str,

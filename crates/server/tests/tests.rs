@@ -23,6 +23,7 @@ mod loss;
 mod peer;
 mod restart;
 mod roaming;
+mod rtsp;
 mod running;
 mod shards;
 mod source;

@@ -1,5 +1,6 @@
 //! `GET /metrics`: Prometheus text format 0.0.4.
 
+use std::collections::HashMap;
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
@@ -8,7 +9,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use glassline_hub::State as StreamState;
 
-use super::App;
+use super::{App, rtsp};
 use crate::shard::{Counter, Counters};
 
 /// Upper bounds of the stage histograms, in microseconds: a healthy server's
@@ -20,20 +21,22 @@ const BUCKETS_US: [u64; 14] = [
 
 pub(super) async fn prometheus(State(app): State<App>) -> Response {
     let mut text = String::with_capacity(8 << 10);
-    streams(&app, &mut text);
+    let rtsp_viewers = rtsp::viewers(&app).await;
+    streams(&app, &rtsp_viewers, &mut text);
     shards(&app, &mut text);
+    rtsp::metrics(&app, &mut text);
     process(&app, &mut text);
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
 }
 
-fn family(text: &mut String, name: &str, kind: &str, help: &str) {
+pub(super) fn family(text: &mut String, name: &str, kind: &str, help: &str) {
     let _ = writeln!(
         text,
         "# HELP glassline_{name} {help}\n# TYPE glassline_{name} {kind}"
     );
 }
 
-fn streams(app: &App, text: &mut String) {
+fn streams(app: &App, rtsp_viewers: &HashMap<String, usize>, text: &mut String) {
     let now = Instant::now();
     let streams = app.hub.streams();
     family(
@@ -52,12 +55,16 @@ fn streams(app: &App, text: &mut String) {
     }
     family(text, "viewers", "gauge", "Viewers whose media flows.");
     for stream in &streams {
-        let _ = writeln!(
-            text,
-            "glassline_viewers{{stream=\"{}\",protocol=\"whep\"}} {}",
-            stream.name(),
-            stream.viewers()
-        );
+        let name = stream.name();
+        let rtsp = rtsp_viewers.get(name.as_str()).copied().unwrap_or(0);
+        // Counted one after the other: somebody may have left in between.
+        let whep = stream.viewers().saturating_sub(rtsp);
+        for (protocol, viewers) in [("whep", whep), ("rtsp", rtsp)] {
+            let _ = writeln!(
+                text,
+                "glassline_viewers{{stream=\"{name}\",protocol=\"{protocol}\"}} {viewers}"
+            );
+        }
     }
     family(
         text,

@@ -13,6 +13,7 @@ mod auth;
 mod metrics;
 mod pages;
 mod problem;
+mod rtsp;
 mod signaling;
 mod whep;
 
@@ -49,6 +50,8 @@ pub(crate) struct App {
     pub(crate) users: Arc<Users>,
     pub(crate) hub: Arc<Hub>,
     pub(crate) shared: Arc<Shared>,
+    /// `None` where RTSP is off.
+    pub(crate) rtsp: Option<Arc<crate::rtsp::Shared>>,
     pub(crate) board: Arc<Board>,
     pub(crate) codes: FrameCodes,
     pub(crate) certificate: Arc<Certificate>,
@@ -109,6 +112,7 @@ pub(crate) fn admin(app: App) -> Router {
         .route("/metrics", get(metrics::prometheus))
         .route("/healthz", get(async || "ok\n"))
         .route("/readyz", get(api::ready))
+        .route("/api/v1/rtsp/clients", get(rtsp::clients))
         .merge(api::router())
         .fallback(not_found)
         .with_state(app)

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::outlet::Sent;
+use super::udp::Recipient;
 use super::worker::{Channel, Worker};
 use crate::shard::Key;
 

@@ -267,14 +267,16 @@ impl Rtsp {
                 bell: Arc::clone(&bell),
                 counters: Arc::clone(&counters),
             });
-            let listener = mio::net::TcpListener::from_std(listener);
             let udp = options
                 .udp
                 .then(|| open_udp(local, options.udp_port, index));
-            let udp = udp.transpose()?;
+            let sockets = worker::Sockets {
+                listener: mio::net::TcpListener::from_std(listener),
+                udp: udp.transpose()?,
+            };
             let shared = Arc::clone(&shared);
             workers.push(worker::Worker::new(
-                index, poll, listener, udp, bell, commands, counters, shared,
+                index, poll, sockets, bell, commands, counters, shared,
             )?);
         }
         shared

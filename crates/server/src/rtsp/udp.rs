@@ -21,6 +21,7 @@ use mio::{Interest, Registry, Token};
 
 use super::client::Session;
 use super::counters::Counters;
+use super::framing::Datagrams;
 use super::outlet::Sent;
 use super::place::{Budget, Verdict};
 use super::ring::Ring;
@@ -76,6 +77,15 @@ struct Message {
 pub(super) struct Target {
     pub(super) media: SocketAddr,
     pub(super) control: SocketAddr,
+}
+
+/// Whose turn it is.
+#[derive(Debug)]
+pub(super) struct Recipient<'a> {
+    pub(super) client: Key,
+    /// Which of our addresses it connected to.
+    pub(super) from: IpAddr,
+    pub(super) session: &'a mut Session,
 }
 
 impl Udp {
@@ -183,14 +193,17 @@ impl Udp {
     /// catch up.
     pub(super) fn plan(
         &mut self,
-        client: Key,
-        from: IpAddr,
-        session: &mut Session,
+        recipient: Recipient<'_>,
         ring: &mut Ring,
         budget: &Budget,
         now: Instant,
         sent: &mut Sent,
     ) -> bool {
+        let Recipient {
+            client,
+            from,
+            session,
+        } = recipient;
         let Some(place) = &mut session.place else {
             return true;
         };
@@ -216,7 +229,7 @@ impl Udp {
                 let is_report = entry.is_report();
                 ring.prepare_datagrams(number);
                 let made = ring.get(number).and_then(|entry| entry.datagrams());
-                bytes += made.map_or(0, |datagrams| datagrams.len());
+                bytes += made.map_or(0, Datagrams::len);
                 self.messages.push(Message {
                     client,
                     entry: number,

@@ -42,6 +42,13 @@ const ACCEPTS_PER_TURN: usize = 64;
 /// How long a client may take to read our last words.
 const FAREWELL: Duration = Duration::from_secs(2);
 
+/// What a thread listens at.
+#[derive(Debug)]
+pub(super) struct Sockets {
+    pub(super) listener: TcpListener,
+    pub(super) udp: Option<Udp>,
+}
+
 /// One stream on this thread, and whether the hub rang for it.
 #[derive(Debug)]
 pub(super) struct Channel {
@@ -95,8 +102,7 @@ impl Worker {
     pub(super) fn new(
         index: usize,
         poll: Poll,
-        mut listener: TcpListener,
-        udp: Option<Udp>,
+        Sockets { mut listener, udp }: Sockets,
         bell: Arc<Bell>,
         commands: Receiver<Command>,
         counters: Arc<Counters>,

@@ -1,0 +1,127 @@
+//! What operators see of RTSP: its clients and its counts.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+
+use super::App;
+use super::metrics::family;
+use crate::rtsp::{ClientView, Counters};
+use crate::shard::Counter;
+
+/// Every client that has a session.
+#[derive(Debug, Serialize)]
+pub(super) struct Clients {
+    clients: Vec<ClientView>,
+}
+
+/// `GET /api/v1/rtsp/clients`
+pub(super) async fn clients(State(app): State<App>) -> Json<Clients> {
+    Json(Clients {
+        clients: all(&app).await,
+    })
+}
+
+async fn all(app: &App) -> Vec<ClientView> {
+    let mut clients = Vec::new();
+    for thread in app.rtsp.iter().flat_map(|rtsp| rtsp.threads()) {
+        clients.extend(thread.clients().await.unwrap_or_default());
+    }
+    clients
+}
+
+/// Clients that are sent media, by stream.
+pub(super) async fn viewers(app: &App) -> HashMap<String, usize> {
+    let mut viewers = HashMap::new();
+    for client in all(app).await {
+        if client.state == "playing" {
+            *viewers.entry(client.stream).or_default() += 1;
+        }
+    }
+    viewers
+}
+
+type Read = fn(&Counters) -> &Counter;
+
+/// Counts of the threads.
+pub(super) fn metrics(app: &App, text: &mut String) {
+    let Some(rtsp) = &app.rtsp else { return };
+    let each = |name: &str, labels: &str, read: &dyn Fn(&Counters) -> u64, text: &mut String| {
+        for (index, thread) in rtsp.threads().iter().enumerate() {
+            let count = read(thread.counters());
+            let _ = writeln!(
+                text,
+                "glassline_{name}{{{labels}thread=\"{index}\"}} {count}"
+            );
+        }
+    };
+    let name = "rtsp_connections";
+    family(text, name, "gauge", "RTSP connections.");
+    each(name, "", &|c| c.open.get(), text);
+    let plain: [(&str, &str, Read); 6] = [
+        ("rtsp_accepted_total", "RTSP connections accepted.", |c| {
+            &c.accepted
+        }),
+        (
+            "rtsp_turned_away_total",
+            "RTSP connections beyond the limit.",
+            |c| &c.turned_away,
+        ),
+        (
+            "rtsp_packets_total",
+            "Media and report packets handed to the kernel for RTSP clients.",
+            |c| &c.packets,
+        ),
+        (
+            "rtsp_bytes_total",
+            "Bytes handed to the kernel for RTSP clients, responses included.",
+            |c| &c.bytes,
+        ),
+        ("rtsp_sends_total", "System calls that sent them.", |c| {
+            &c.sends
+        }),
+        (
+            "rtsp_skips_total",
+            "Times that a client who lagged skipped to a keyframe.",
+            |c| &c.skips,
+        ),
+    ];
+    for (name, help, read) in plain {
+        family(text, name, "counter", help);
+        each(name, "", &|c| read(c).get(), text);
+    }
+    let by_reason: [(&str, &str, &[(&str, Read)]); 3] = [
+        (
+            "rtsp_frames_skipped_total",
+            "Frames and packets of sound that an RTSP client did not get.",
+            &[("lagging", |c| &c.skipped_lagging)],
+        ),
+        (
+            "rtsp_clients_closed_total",
+            "RTSP clients closed because they took too little.",
+            &[
+                ("stalled", |c| &c.closed_stalled),
+                ("hopeless", |c| &c.closed_hopeless),
+            ],
+        ),
+        (
+            "rtsp_send_errors_total",
+            "Times that the kernel did not take datagrams for RTSP clients.",
+            &[
+                ("socket_full", |c| &c.socket_full),
+                ("peer_refused", |c| &c.peer_refused),
+                ("other", |c| &c.unsendable),
+            ],
+        ),
+    ];
+    for (name, help, reasons) in by_reason {
+        family(text, name, "counter", help);
+        for (reason, read) in reasons {
+            let labels = format!("reason=\"{reason}\",");
+            each(name, &labels, &|c| read(c).get(), text);
+        }
+    }
+}
