@@ -353,3 +353,66 @@ fn the_server_says_goodbye_when_it_ends() {
     }
     assert!(farewell, "a BYE, and then the end");
 }
+
+/// A client that publishes by hand, within its connection.
+fn announce(running: &Running, name: &str) -> (Hand, String) {
+    let mut hand = Hand::new(running.rtsp());
+    let url = format!("rtsp://{}/{name}", running.rtsp());
+    let sdp = "v=0\r\no=- 0 0 IN IP4 127.0.0.1\r\ns=-\r\nt=0 0\r\n\
+               m=audio 0 RTP/AVP 0\r\na=control:streamid=0\r\n";
+    let length = sdp.len();
+    let headers = format!("Content-Type: application/sdp\r\nContent-Length: {length}\r\n");
+    hand.send("ANNOUNCE", &url, &headers);
+    hand.stream.write_all(sdp.as_bytes()).expect("sent");
+    let answer = hand.response();
+    (hand, answer)
+}
+
+#[test]
+fn what_is_announced_and_recorded_is_played() {
+    let running = Running::start(2);
+    let (mut hand, answer) = announce(&running, "mic");
+    assert!(answer.contains("200 OK"), "{answer}");
+    let url = format!("rtsp://{}/mic", running.rtsp());
+    let set_up = hand.ask(
+        "SETUP",
+        &format!("{url}/streamid=0"),
+        "Transport: RTP/AVP/TCP;unicast;mode=record;interleaved=0-1\r\n",
+    );
+    assert!(set_up.contains("200 OK"), "{set_up}");
+    let answer = hand.ask("RECORD", &url, "");
+    assert!(answer.contains("200 OK"), "{answer}");
+    let mut sequence = 0u16;
+    let mut send = |hand: &mut Hand| {
+        let mut frame = vec![b'$', 0, 0, 172, 0x80, 0];
+        frame.extend(sequence.to_be_bytes());
+        frame.extend((u32::from(sequence) * 160).to_be_bytes());
+        frame.extend([1, 2, 3, 4]);
+        frame.resize(4 + 172, 0x55);
+        hand.stream.write_all(&frame).expect("sent");
+        sequence += 1;
+    };
+    send(&mut hand);
+    let end = Instant::now() + SOON;
+    let live = || running.hub().stream("mic").expect("made").totals().bursts > 0;
+    while !live() {
+        assert!(Instant::now() < end, "nothing published");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let (_, answer) = announce(&running, "mic");
+    assert!(answer.starts_with("RTSP/1.0 409"), "{answer}");
+    let pool = pool();
+    pool.join(Join::new(Endpoint::Rtsp {
+        url: url.parse().expect("a URL"),
+        transport: RtspTransport::Udp,
+    }));
+    while pool.snapshot()[0].audio.received < 20 {
+        assert!(Instant::now() < end, "{:?}", pool.snapshot());
+        send(&mut hand);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let answer = hand.ask("TEARDOWN", &url, "");
+    assert!(answer.contains("200 OK"), "{answer}");
+    let state = running.hub().stream("mic").expect("there").state();
+    assert_eq!(state.as_str(), "down");
+}

@@ -46,6 +46,9 @@ pub(super) async fn viewers(app: &App) -> HashMap<String, usize> {
 
 type Read = fn(&Counters) -> &Counter;
 
+/// Name, explanation, and the counter of each reason.
+type ByReason = (&'static str, &'static str, &'static [(&'static str, Read)]);
+
 /// Counts of the threads.
 pub(super) fn metrics(app: &App, text: &mut String) {
     let Some(rtsp) = &app.rtsp else { return };
@@ -93,7 +96,7 @@ pub(super) fn metrics(app: &App, text: &mut String) {
         family(text, name, "counter", help);
         each(name, "", &|c| read(c).get(), text);
     }
-    let by_reason: [(&str, &str, &[(&str, Read)]); 3] = [
+    let by_reason: [ByReason; 3] = [
         (
             "rtsp_frames_skipped_total",
             "Frames and packets of sound that an RTSP client did not get.",

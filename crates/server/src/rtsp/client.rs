@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 use super::counters::Counters;
 use super::outlet::{Channels, Outlet, Playing, Pumped, Sent};
 use super::place::{Budget, Place};
+use super::record::Recording;
 use super::source::Source;
 use super::udp::Target;
 use super::view::ClientView;
@@ -31,6 +32,8 @@ pub(super) struct Client {
     pub(super) peer: SocketAddr,
     pub(super) local: SocketAddr,
     pub(super) session: Option<Box<Session>>,
+    /// What it publishes; then it has no session.
+    pub(super) recording: Option<Box<Recording>>,
     /// The kernel takes no more for now.
     pub(super) is_full: bool,
     /// When the kernel took something, or nothing was to be taken.
@@ -143,6 +146,7 @@ impl Client {
             peer: ends.peer,
             local: ends.local,
             session: None,
+            recording: None,
             is_full: false,
             progressed: now,
             closing: None,
@@ -246,6 +250,9 @@ impl Client {
 
     /// What the API says of it; `None` before it set anything up.
     pub(super) fn view(&self, source: Option<&Source>, now: Instant) -> Option<ClientView> {
+        if let Some(recording) = &self.recording {
+            return Some(self.publisher_view(recording));
+        }
         let session = self.session.as_deref()?;
         let lag = match (&session.place, source) {
             (Some(place), Some(source)) => place.lag(&source.ring, now),
@@ -266,6 +273,30 @@ impl Client {
             skipped_frames: skipped,
             bytes: session.bytes,
         })
+    }
+}
+
+impl Client {
+    fn publisher_view(&self, recording: &Recording) -> ClientView {
+        ClientView {
+            stream: recording.stream().name().to_string(),
+            address: self.peer,
+            user: self.connection.user().map(str::to_owned),
+            transport: if recording.targets.is_empty() {
+                "tcp"
+            } else {
+                "udp"
+            },
+            state: if recording.is_on {
+                "recording"
+            } else {
+                "ready"
+            },
+            lag_ms: 0,
+            skips: 0,
+            skipped_frames: 0,
+            bytes: recording.bytes,
+        }
     }
 }
 

@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 
 use glassline_hub::Stream;
 use glassline_rtsp::range::Range;
-use glassline_rtsp::sdp::{Presentation, Section};
+use glassline_rtsp::sdp::{Description, Presentation, Section};
 use glassline_rtsp::server::{Access, Answer, Event, Refusal, RequestId, Start, Way};
 
 use super::access::{self, Decision};
 use super::client::{Client, Session};
 use super::place::{Place, TRACKS_MAX};
+use super::record::Recording;
 use super::source::Source;
 use super::udp::Target;
 use super::worker::Worker;
@@ -77,6 +78,13 @@ impl Worker {
             Event::Describe { id, path, .. } => (id, self.describe(key, &path)),
             Event::SetUp {
                 id,
+                track,
+                way,
+                access: Access::Publish,
+                ..
+            } => (id, self.set_up_recording(key, track, way)),
+            Event::SetUp {
+                id,
                 path,
                 track,
                 way,
@@ -98,8 +106,13 @@ impl Worker {
                 return;
             }
             Event::Pause { id } => (id, self.pause(key)),
-            Event::Announce { id, .. } => (id, Answer::Refused(Refusal::UnsupportedMedia)),
-            Event::Record { id } => (id, Answer::Refused(Refusal::NotInThisState)),
+            Event::Announce {
+                id,
+                path,
+                description,
+                ..
+            } => (id, self.announce(key, &path, &description, now)),
+            Event::Record { id } => (id, self.record(key, now)),
             Event::TearDown { track } => return self.tear_down(key, track),
             Event::TunnelGet { .. } | Event::TunnelPost { .. } => {
                 if let Some(client) = self.clients.get_mut(key) {
@@ -222,7 +235,7 @@ impl Worker {
                     control: SocketAddr::new(destination, control),
                 };
                 put(&mut session.targets, track, target);
-                udp.learn(target.control, key);
+                udp.learn(&target, key, track);
                 Some(udp.ports())
             }
             _ => return Err(Refusal::UnsupportedTransport),
@@ -277,10 +290,86 @@ impl Worker {
         }
     }
 
+    fn announce(
+        &mut self,
+        key: Key,
+        path: &str,
+        description: &Description,
+        now: Instant,
+    ) -> Answer {
+        let recording = Recording::announce(&self.shared.hub, path, description, now);
+        match (recording, self.clients.get_mut(key)) {
+            (Ok(recording), Some(client)) => {
+                client.recording = Some(Box::new(recording));
+                Answer::Announced
+            }
+            (Ok(_), None) => Answer::Refused(Refusal::Internal),
+            (Err(refusal), _) => Answer::Refused(refusal),
+        }
+    }
+
+    fn set_up_recording(&mut self, key: Key, track: Option<usize>, way: Way) -> Answer {
+        let client = self.clients.get_mut(key);
+        let Some(recording) = client.and_then(|client| client.recording.as_deref_mut()) else {
+            return Answer::Refused(Refusal::NotInThisState);
+        };
+        let tracks = recording.tracks();
+        let track = match track {
+            Some(track) if track < tracks => track,
+            Some(_) => return Answer::Refused(Refusal::NotFound),
+            None if tracks == 1 => 0,
+            None => return Answer::Refused(Refusal::AggregateNotAllowed),
+        };
+        let server_ports = match way {
+            Way::Interleaved { .. } => None,
+            Way::Udp {
+                client_ports: (media, control),
+                destination,
+            } => {
+                let Some(udp) = &mut self.udp else {
+                    return Answer::Refused(Refusal::UnsupportedTransport);
+                };
+                let target = Target {
+                    media: SocketAddr::new(destination, media),
+                    control: SocketAddr::new(destination, control),
+                };
+                put(&mut recording.targets, track, target);
+                udp.learn(&target, key, track);
+                Some(udp.ports())
+            }
+            Way::Multicast => return Answer::Refused(Refusal::UnsupportedTransport),
+        };
+        Answer::SetUp {
+            ssrc: None,
+            server_ports,
+            multicast: None,
+        }
+    }
+
+    fn record(&mut self, key: Key, now: Instant) -> Answer {
+        let client = self.clients.get_mut(key);
+        match client.and_then(|client| client.recording.as_deref_mut()) {
+            Some(recording) => {
+                recording.start(now);
+                Answer::Recording
+            }
+            None => Answer::Refused(Refusal::NotInThisState),
+        }
+    }
+
     fn tear_down(&mut self, key: Key, track: Option<usize>) {
         let Some(client) = self.clients.get_mut(key) else {
             return;
         };
+        if track.is_none()
+            && let Some(recording) = client.recording.take()
+        {
+            self.unlearn(key, &recording.targets);
+            recording.leave(glassline_hub::State::Down {
+                detail: "the publisher left".to_owned(),
+            });
+            return;
+        }
         let Some(session) = client.session.as_deref_mut() else {
             return;
         };

@@ -39,15 +39,12 @@ impl Worker {
             }
             session.paced_until = None;
             let before = sent.skips;
-            if !udp.plan(
-                *client,
+            let recipient = Recipient {
+                client: *client,
                 from,
-                session,
-                &mut source.ring,
-                budget,
-                now,
-                &mut sent,
-            ) {
+                session: &mut *session,
+            };
+            if !udp.plan(recipient, &mut source.ring, budget, now, &mut sent) {
                 hopeless.push(*client);
             }
             self.paced_until = [self.paced_until, session.paced_until]

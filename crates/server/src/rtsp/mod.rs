@@ -26,6 +26,7 @@ mod framing;
 mod numbers;
 mod outlet;
 mod place;
+mod record;
 mod ring;
 mod source;
 mod udp;

@@ -57,7 +57,7 @@ pub(super) struct Udp {
     /// The kernel takes no more for now.
     is_full: bool,
     /// Where reports come from.
-    by_address: HashMap<SocketAddr, Key>,
+    by_address: HashMap<SocketAddr, (Key, usize)>,
     /// Empty between calls, kept for its room.
     messages: Vec<Message>,
 }
@@ -77,6 +77,16 @@ struct Message {
 pub(super) struct Target {
     pub(super) media: SocketAddr,
     pub(super) control: SocketAddr,
+}
+
+/// A datagram from a client.
+#[derive(Debug)]
+pub(super) struct Arrived<'a> {
+    pub(super) client: Key,
+    pub(super) track: usize,
+    /// It came to the port for RTCP.
+    pub(super) is_control: bool,
+    pub(super) bytes: &'a [u8],
 }
 
 /// Whose turn it is.
@@ -145,25 +155,35 @@ impl Udp {
         (port(&self.media), port(&self.control))
     }
 
-    /// Reports from `address` are of this client from now on.
-    pub(super) fn learn(&mut self, address: SocketAddr, client: Key) {
-        self.by_address.insert(address, client);
-    }
-
-    pub(super) fn forget(&mut self, address: SocketAddr, client: Key) {
-        if self.by_address.get(&address) == Some(&client) {
-            self.by_address.remove(&address);
+    /// What comes from `target` is of this client's track from now on.
+    pub(super) fn learn(&mut self, target: &Target, client: Key, track: usize) {
+        for address in [target.media, target.control] {
+            self.by_address.insert(address, (client, track));
         }
     }
 
-    /// Drains both sockets; `alive` gets each client that reported something.
-    pub(super) fn receive(&mut self, batch: &mut ReceiveBatch, mut alive: impl FnMut(Key)) {
-        for socket in [&self.control, &self.media] {
+    pub(super) fn forget(&mut self, target: &Target, client: Key) {
+        for address in [target.media, target.control] {
+            let owner = self.by_address.get(&address);
+            if owner.is_some_and(|(owner, _)| *owner == client) {
+                self.by_address.remove(&address);
+            }
+        }
+    }
+
+    /// Drains both sockets; `take` gets what came from clients.
+    pub(super) fn receive(&mut self, batch: &mut ReceiveBatch, mut take: impl FnMut(Arrived<'_>)) {
+        for (socket, is_control) in [(&self.control, true), (&self.media, false)] {
             // An error is an ICMP answer to an earlier datagram.
             while let Ok(count @ 1..) = socket.receive_batch(batch) {
                 for datagram in batch.iter_mut() {
-                    if let Some(client) = self.by_address.get(&datagram.source) {
-                        alive(*client);
+                    if let Some((client, track)) = self.by_address.get(&datagram.source) {
+                        take(Arrived {
+                            client: *client,
+                            track: *track,
+                            is_control,
+                            bytes: datagram.bytes,
+                        });
                     }
                 }
                 if count < batch.capacity() {

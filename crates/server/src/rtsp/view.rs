@@ -23,6 +23,6 @@ pub struct ClientView {
     pub skips: u32,
     /// Frames and packets of sound that it did not get.
     pub skipped_frames: u64,
-    /// Bytes sent to it.
+    /// Bytes sent to it, or that it published.
     pub bytes: u64,
 }

@@ -16,8 +16,9 @@ use mio::{Events, Interest, Poll, Token};
 
 use super::client::{Client, Served, Session};
 use super::counters::Counters;
+use super::record::Ended;
 use super::source::Source;
-use super::udp::Udp;
+use super::udp::{Target, Udp};
 use super::wire::Wire;
 use super::{Command, Shared};
 use crate::shard::{Bell, Key, Slots};
@@ -254,8 +255,8 @@ impl Worker {
                 }
                 Command::List(reply) => {
                     let views = self.clients.iter().filter_map(|client| {
-                        let session = client.session.as_deref()?;
-                        let channel = self.channels.get(session.source);
+                        let session = client.session.as_deref();
+                        let channel = session.and_then(|it| self.channels.get(it.source));
                         client.view(channel.map(|it| &it.source), now)
                     });
                     // Whoever asked may have gone; then nobody wants to know.
@@ -313,14 +314,24 @@ impl Worker {
         };
         let has_room = event.is_writable() && udp.is_full();
         let clients = &mut self.clients;
-        udp.receive(&mut self.batch, |key| {
-            if let Some(client) = clients.get_mut(key) {
-                client.connection.note_alive(now);
+        let mut publishers = Vec::new();
+        udp.receive(&mut self.batch, |arrived| {
+            let Some(client) = clients.get_mut(arrived.client) else {
+                return;
+            };
+            client.connection.note_alive(now);
+            if let Some(recording) = &mut client.recording {
+                recording.take(arrived.track, arrived.is_control, arrived.bytes, now);
+                publishers.push(arrived.client);
             }
         });
         if has_room {
             udp.unblock();
             self.offer_datagrams_to_all(now);
+        }
+        publishers.dedup();
+        for key in publishers {
+            self.publish_recorded(key, now);
         }
     }
 
@@ -416,9 +427,15 @@ impl Worker {
                 }
                 Ok(count) => {
                     let now = Instant::now();
+                    let recording = &mut client.recording;
                     client
                         .connection
-                        .handle_data(now, &buffer[..count], |_frame| {});
+                        .handle_data(now, &buffer[..count], |frame| {
+                            if let Some(recording) = recording {
+                                recording.take(frame.track, frame.control, frame.payload, now);
+                            }
+                        });
+                    self.publish_recorded(key, now);
                     self.serve(key, now);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
@@ -432,6 +449,47 @@ impl Worker {
         self.buffer = buffer;
         if ended {
             self.release(key);
+        }
+    }
+
+    /// Hands the hub what a publisher sent.
+    fn publish_recorded(&mut self, key: Key, now: Instant) {
+        let Some(client) = self.clients.get_mut(key) else {
+            return;
+        };
+        let Some(recording) = &mut client.recording else {
+            return;
+        };
+        if let Err(reason) = recording.publish(now) {
+            self.dismiss(key, &reason, now);
+        }
+    }
+
+    /// Sends a publisher away.
+    fn dismiss(&mut self, key: Key, reason: &Ended, now: Instant) {
+        let Some(client) = self.clients.get_mut(key) else {
+            return;
+        };
+        if let Some(recording) = client.recording.take() {
+            let stream = Arc::clone(recording.stream());
+            tracing::warn!(client = %client.name(), stream = %stream.name(), %reason, "publisher sent away");
+            self.unlearn(key, &recording.targets);
+            recording.leave(glassline_hub::State::Down {
+                detail: reason.to_string(),
+            });
+        }
+        if let Some(client) = self.clients.get_mut(key) {
+            client.closing.get_or_insert(now + FAREWELL);
+        }
+        self.pump(key, now);
+    }
+
+    /// Datagrams from there are nobody's any more.
+    pub(super) fn unlearn(&mut self, key: Key, targets: &[Option<Target>]) {
+        if let Some(udp) = &mut self.udp {
+            for target in targets.iter().flatten() {
+                udp.forget(target, key);
+            }
         }
     }
 
@@ -482,6 +540,11 @@ impl Worker {
                 self.counters.closed_stalled.add(1);
                 tracing::warn!(client = %client.name(), idle_s = idle.as_secs(), "closed: it takes nothing any more");
                 self.release(key);
+                continue;
+            }
+            let recording = client.recording.as_ref();
+            if let Some(Err(reason)) = recording.map(|recording| recording.check(now)) {
+                self.dismiss(key, &reason, now);
                 continue;
             }
             if client.closing.is_some_and(|at| at <= now) {
@@ -556,11 +619,7 @@ impl Worker {
 
     /// Takes a client off its stream; the stream goes with its last one.
     pub(super) fn leave(&mut self, client: Key, session: &Session) {
-        if let Some(udp) = &mut self.udp {
-            for target in session.targets.iter().flatten() {
-                udp.forget(target.control, client);
-            }
-        }
+        self.unlearn(client, &session.targets);
         let source = session.source;
         let Some(channel) = self.channels.get_mut(source) else {
             return;
@@ -579,6 +638,9 @@ impl Worker {
         };
         if let Some(session) = client.session.take() {
             self.leave(key, &session);
+        }
+        if let Some(recording) = client.recording.take() {
+            self.unlearn(key, &recording.targets);
         }
         // Closing would do it, too, unless the descriptor lives on elsewhere.
         let fd = client.wire.as_raw_fd();
