@@ -103,6 +103,8 @@ fn looks_like(start: &[u8]) -> Option<&'static str> {
         _ if at(0, b"YUV4MPEG2") => "uncompressed video (Y4M)",
         _ if is_transport_stream(start) => TRANSPORT_STREAM,
         _ if at(0, &[0, 0, 1, 0xba]) => "an MPEG program stream",
+        // A group of MPEG-4 has the same code, but a picture follows at once.
+        _ if at(0, &[0, 0, 1, 0xb3]) && at(7, &[0, 0, 1, 0xb6]) => MPEG4_VISUAL,
         _ if at(0, &[0, 0, 1, 0xb3]) => "MPEG-2 video",
         _ if dv::begins(start) => DV,
         _ => return elementary(start).or_else(|| sound(start)),

@@ -5,16 +5,13 @@
 //! of its own for, G.711 at 8 kHz, stays as it is; all else becomes L16.
 
 use bytes::Bytes;
-use glassline_media::{Codec, MediaTime, Track};
+use glassline_media::{Codec, MediaTime, PAYLOAD_BYTES_MAX, Track};
 
 use crate::error::{Fault, Reason, WarningReason, Warnings};
 use crate::pcm::Sample;
 use crate::reader::{Reader, Unit};
 use crate::window::{Window, read_unit};
 use crate::{Data, sniff};
-
-/// Bytes of a unit: what a packet has room for.
-const UNIT_BYTES_MAX: u32 = 1150;
 
 /// Units in a second: 20 ms each, or less.
 const UNITS_PER_SECOND: u32 = 50;
@@ -145,14 +142,14 @@ impl Form {
             && (self.rate, self.channels) == (8_000, 1)
     }
 
-    /// Samples of each channel in one unit, at least one.
+    /// Samples of each channel in one unit, which is what a packet has room for: at
+    /// least one.
     fn unit_samples(self) -> u64 {
-        let bytes = if self.stays() {
-            1
-        } else {
-            2 * u32::from(self.channels)
+        let bytes = match self.stays() {
+            true => 1,
+            false => 2 * u64::from(self.channels),
         };
-        u64::from((UNIT_BYTES_MAX / bytes).min(self.rate / UNITS_PER_SECOND))
+        (PAYLOAD_BYTES_MAX as u64 / bytes).min(u64::from(self.rate / UNITS_PER_SECOND))
     }
 
     fn track(self) -> Track {

@@ -138,6 +138,8 @@ impl Timeline {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const LAYER: Layer = Layer {
@@ -172,6 +174,49 @@ mod tests {
         assert_eq!(place(B, 0, 3), Place::Nowhere, "not between them");
         assert_eq!(place(B, 0, 2), Place::At(5));
         assert_eq!(line.end(), (7, Some(1)));
+    }
+
+    proptest! {
+        /// Pictures with some between each two, that say their times as an encoder
+        /// does; a group's time code is that of what is shown first in it.
+        #[test]
+        fn times_that_are_written_are_read(
+            between in prop::collection::vec(0i64..4, 1..80),
+            resolution in prop::sample::select(vec![1u16, 15, 24, 25, 1000, 30_000]),
+            step in 1i64..100,
+            first in 0i64..100_000,
+            grouped in any::<bool>(),
+        ) {
+            let second = i64::from(resolution);
+            let step = step.min(second * 2);
+            let tick = |place: i64| first + place * step;
+            let code = |place: i64| u32::try_from(tick(place) / second).expect("few");
+            let written = |kind, from: u32, place: i64| Picture {
+                kind,
+                seconds: u16::try_from(code(place) - from).expect("few"),
+                ticks: u16::try_from(tick(place) % second).expect("below a second"),
+                coded: true,
+            };
+            let mut line = Timeline::new(&Layer { resolution, ..LAYER });
+            let (mut seconds, mut shown) = (code(0), 0);
+            line.group(seconds);
+            prop_assert_eq!(line.place(&written(Kind::Intra, seconds, 0)), Place::At(0));
+            for count in between {
+                if grouped {
+                    seconds = code(shown + 1);
+                    line.group(seconds);
+                }
+                let next = shown + 1 + count;
+                let order = std::iter::once((Kind::Predicted, next));
+                let order = order.chain((shown + 1..next).map(|it| (Kind::Bidirectional, it)));
+                for (kind, place) in order {
+                    let picture = written(kind, seconds, place);
+                    prop_assert_eq!(line.place(&picture), Place::At(place * step));
+                }
+                (seconds, shown) = (code(next), next);
+            }
+            prop_assert_eq!(line.end(), ((shown + 1) * step, Some(step)));
+        }
     }
 
     #[test]

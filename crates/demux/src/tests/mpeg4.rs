@@ -188,6 +188,7 @@ fn what_cannot_be_decoded_is_said() {
     };
     fails(&SIMPLE[..SIMPLE_CONFIG], "it holds no picture");
     fails(&SIMPLE[54..503], "no video object layer header");
+    fails(&SIMPLE[47..503], "no video object layer header");
     fails(&[7; 4000], "no MPEG-4 visual start code");
     fails(DEMO_VIDEO, "looks like bare H.264 video");
     let error = failure(opened(Format::H264, SIMPLE, &ONCE));
