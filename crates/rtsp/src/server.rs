@@ -14,7 +14,8 @@
 //! them costs the connection unless what follows it cannot be told.
 //!
 //! A session belongs to its connection: one at a time, unknown to all others, and
-//! gone with it.
+//! gone with it. A tunnel's session belongs to the connection of its GET; the owner
+//! brings it what the other one carries, and closes both.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -100,7 +101,7 @@ impl Connection {
     }
 
     /// Takes what came over the connection; `sink` gets the frames in it of tracks
-    /// that are set up, in place.
+    /// that are set up, in place, whether they play, record or rest.
     pub fn handle_data(&mut self, now: Instant, bytes: &[u8], sink: impl FnMut(Frame<'_>)) {
         if self.core.is_deaf {
             return;

@@ -230,8 +230,10 @@ impl Core {
             } => {
                 transport.client_port = Some(client_ports);
                 transport.server_port = given.server_ports;
-                transport.destination = Some(destination.to_string());
-                transport.source = Some(self.ends.local.ip().to_string());
+                // A listener for both families has IPv4 in IPv6's clothes.
+                let source = self.ends.local.ip().to_canonical();
+                transport.destination = Some(destination.to_canonical().to_string());
+                transport.source = Some(source.to_string());
             }
             Way::Multicast => {
                 transport.delivery = Some(Delivery::Multicast);

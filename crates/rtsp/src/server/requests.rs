@@ -67,7 +67,7 @@ impl Core {
         let required = headers
             .get_all("Require")
             .chain(headers.get_all("Proxy-Require"));
-        let required: Vec<_> = required.collect();
+        let required: Vec<_> = required.filter(|tag| !tag.is_empty()).collect();
         if !required.is_empty() {
             let unsupported = Some(("Unsupported", required.join(", ")));
             return Err(Rejected(Status::OPTION_NOT_SUPPORTED, unsupported));

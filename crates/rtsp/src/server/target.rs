@@ -24,7 +24,7 @@ impl Target {
     ///
     /// Players append controls in two ways where the URL has a query:
     /// `cam?a=b/trackID=0` (ffmpeg, live555) and `cam/trackID=0?a=b` (GStreamer).
-    /// Both are read, and a slash at the end, which `Content-Base` brings, means
+    /// Both are read, and slashes at the end, which `Content-Base` brings, mean
     /// nothing.
     pub(super) fn parse(uri: &str, local: SocketAddr) -> Option<Self> {
         let (scheme, rest) = match uri.split_once("://") {
@@ -39,12 +39,12 @@ impl Target {
             None if authority.is_empty() => local.to_string(),
             None => authority.to_owned(),
         };
-        let (rest, track_behind) = strip_track(trim_slash(rest));
+        let (rest, track_behind) = strip_track(trim_slashes(rest));
         let (path, query) = match rest.split_once('?') {
-            Some((path, query)) => (path, Some(trim_slash(query))),
+            Some((path, query)) => (path, Some(trim_slashes(query))),
             None => (rest, None),
         };
-        let (path, track_within) = strip_track(trim_slash(path));
+        let (path, track_within) = strip_track(trim_slashes(path));
         let decoded = decode(path.strip_prefix('/').unwrap_or(path))?;
         let question = query.map_or_else(String::new, |query| format!("?{query}"));
         is_harmless(&decoded).then(|| Self {
@@ -60,8 +60,8 @@ fn is_scheme(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
-fn trim_slash(text: &str) -> &str {
-    text.strip_suffix('/').unwrap_or(text)
+fn trim_slashes(text: &str) -> &str {
+    text.trim_end_matches('/')
 }
 
 /// Takes `/trackID=N` off the end.
@@ -75,7 +75,7 @@ fn strip_track(text: &str) -> (&str, Option<usize>) {
         key.eq_ignore_ascii_case(KEY).then_some((before, number))
     });
     match track {
-        Some((before, number)) => (trim_slash(before), Some(number)),
+        Some((before, number)) => (trim_slashes(before), Some(number)),
         None => (text, None),
     }
 }
@@ -180,6 +180,7 @@ mod tests {
                 None,
                 "rtsp://h/K%C3%BCche",
             ),
+            ("rtsp://h?///", "", Some(""), None, "rtsp://h?"),
             ("rtsp://h", "", None, None, "rtsp://h"),
             ("rtsp://h/", "", None, None, "rtsp://h"),
             (

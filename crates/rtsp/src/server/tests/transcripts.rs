@@ -69,3 +69,119 @@ fn ffmpeg_plays_within_the_connection() {
     ));
     assert_eq!(line.connection.state(), State::Init);
 }
+
+/// What GStreamer's rtspsrc 1.22 sends; digest as RFC 2069 has it.
+#[test]
+fn gstreamer_plays_with_a_password() {
+    let mut line = Line::of(Owner {
+        users: vec![("ann", "secret")],
+        ..Owner::default()
+    });
+    let agent = "User-Agent: GStreamer/1.22.0\r\nUser-Agent: RealMedia Player Version 6.0.9.1235\r\n\
+        ClientChallenge: 9e26d33f2984236010ef6253fb1887f7\r\nPlayerStarttime: [28/03/2003:22:50:23 00:00]\r\n\
+        Date: Sat, 21 Nov 2026 06:42:43 GMT";
+    assert_eq!(line.status(&format!("OPTIONS {CAM}"), agent), 200);
+    let response = line.ask(&format!("DESCRIBE {CAM}"), "Accept: application/sdp");
+    let digests = response.headers.get_all("WWW-Authenticate");
+    let last = digests.last().expect("a challenge");
+    assert!(
+        last.contains("algorithm=MD5"),
+        "the one that it takes: {last}"
+    );
+    let Some(crate::auth::Challenge::Digest(mut challenge)) =
+        crate::auth::Challenge::parse_all(&response.headers).pop()
+    else {
+        panic!("{last}");
+    };
+    challenge.qop = None;
+    let user = User {
+        name: "ann".to_owned(),
+        password: "secret".to_owned(),
+    };
+    let authorised = |method: &str, uri: &str| {
+        let asked = digest::Asked {
+            method,
+            uri,
+            body: b"",
+        };
+        let credentials = challenge.answer(&user, &asked, "", 0);
+        format!("Authorization: {credentials}")
+    };
+    let shown = authorised("DESCRIBE", CAM);
+    let headers = format!("Accept: application/sdp\r\n{shown}");
+    assert_eq!(line.status(&format!("DESCRIBE {CAM}"), &headers), 200);
+    for track in 0..2 {
+        let uri = format!("{CAM}/trackID={track}");
+        let session = line.connection.session();
+        let session = session.map_or_else(String::new, |id| format!("\r\nSession: {id}"));
+        let headers = format!(
+            "Transport: RTP/AVP/TCP;unicast;interleaved={}-{}{session}\r\n{}",
+            track * 2,
+            track * 2 + 1,
+            authorised("SETUP", &uri)
+        );
+        assert_eq!(line.status(&format!("SETUP {uri}"), &headers), 200);
+    }
+    let headers = format!("Range: npt=now-\r\n{}", authorised("PLAY", CAM));
+    let response = line.ask_session(&format!("PLAY {CAM}/"), &headers);
+    assert_eq!(response.headers.get("Range"), Some("npt=now-"));
+    assert_eq!(line.connection.user(), Some("ann"));
+}
+
+/// What live555's client, and so VLC, sends: all digests over the stream's URL,
+/// keep-alives by an empty GET_PARAMETER, no count.
+#[test]
+fn live555_plays_by_udp_with_a_password() {
+    let mut line = Line::of(Owner {
+        users: vec![("ann", "secret")],
+        ..Owner::default()
+    });
+    let agent = "User-Agent: LibVLC/3.0.18 (LIVE555 Streaming Media v2016.11.28)";
+    let response = line.ask(&format!("DESCRIBE {CAM}"), agent);
+    let text = response.headers.get_all("WWW-Authenticate").last();
+    let text = text.expect("a challenge");
+    // It reads these two, in this order, and nothing else.
+    let start = "Digest realm=\"glassline\", nonce=\"";
+    let nonce = text.strip_prefix(start).expect(text).split('"').next();
+    let nonce = nonce.expect("a nonce");
+    let hash = |text: String| {
+        use md5::Digest;
+        format!("{:x}", md5::Md5::digest(text))
+    };
+    let base = format!("{CAM}/");
+    let secret = hash("ann:glassline:secret".to_owned());
+    let shown = |method: &str, base: &str| {
+        let asked = hash(format!("{method}:{base}"));
+        let response = hash(format!("{secret}:{nonce}:{asked}"));
+        format!(
+            "Authorization: Digest username=\"ann\", realm=\"glassline\", nonce=\"{nonce}\", \
+             uri=\"{base}\", response=\"{response}\"\r\n{agent}"
+        )
+    };
+    let headers = format!("{}\r\nAccept: application/sdp", shown("DESCRIBE", CAM));
+    assert_eq!(line.status(&format!("DESCRIBE {CAM}"), &headers), 200);
+    for track in 0..2 {
+        let session = line.connection.session();
+        let session = session.map_or_else(String::new, |id| format!("\r\nSession: {id}"));
+        let headers = format!(
+            "{}\r\nTransport: RTP/AVP;unicast;client_port={}-{}{session}",
+            shown("SETUP", &base),
+            54_320 + track * 2,
+            54_321 + track * 2
+        );
+        let uri = format!("SETUP {base}trackID={track}");
+        assert_eq!(line.status(&uri, &headers), 200);
+    }
+    let play = format!("{}\r\nRange: npt=0.000-", shown("PLAY", &base));
+    assert_eq!(
+        line.ask_session(&format!("PLAY {base}"), &play).status.0,
+        200
+    );
+    let alive = shown("GET_PARAMETER", &base);
+    let response = line.ask_session(&format!("GET_PARAMETER {base}"), &alive);
+    assert_eq!(response.status.0, 200);
+    let farewell = shown("TEARDOWN", &base);
+    let response = line.ask_session(&format!("TEARDOWN {base}"), &farewell);
+    assert_eq!(response.status.0, 200);
+    assert_eq!(line.connection.state(), State::Init);
+}
