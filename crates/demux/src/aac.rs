@@ -14,7 +14,8 @@ pub(crate) struct Config {
     pub(crate) samples: u32,
 }
 
-const RATES: [u32; 13] = [
+/// Sampling rates by their index (table 1.18).
+pub(crate) const RATES: [u32; 13] = [
     96_000, 88_200, 64_000, 48_000, 44_100, 32_000, 24_000, 22_050, 16_000, 12_000, 11_025, 8_000,
     7_350,
 ];

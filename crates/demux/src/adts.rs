@@ -1,16 +1,12 @@
 //! The header before each AAC frame of a bare file (ADTS, ISO/IEC 13818-7 §6.2).
 
+use crate::aac;
+
 /// Samples of a raw data block.
 pub(crate) const SAMPLES: u32 = 1024;
 
 /// Bytes of a header that [`Header::parse`] needs.
 pub(crate) const HEADER_BYTES: usize = 7;
-
-/// Sampling rates by their index (ISO/IEC 14496-3 table 1.18).
-const RATES: [u32; 13] = [
-    96_000, 88_200, 64_000, 48_000, 44_100, 32_000, 24_000, 22_050, 16_000, 12_000, 11_025, 8_000,
-    7_350,
-];
 
 /// What a header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +39,7 @@ impl Header {
         let rate_index = (b2 >> 2) & 0xf;
         let header = Self {
             object_type: (b2 >> 6) + 1,
-            rate: *RATES.get(usize::from(rate_index))?,
+            rate: *aac::RATES.get(usize::from(rate_index))?,
             rate_index,
             channel_configuration: (b2 & 1) << 2 | b3 >> 6,
             header_bytes: if b1 & 1 == 1 { 7 } else { 9 },

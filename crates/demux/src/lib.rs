@@ -1,19 +1,25 @@
 //! Files into timed access units.
 //!
 //! ```text
-//! video.h264 ─ annexb ─► access units ─ index ─► Video ─┐
-//!                                                       ├─ Source ─► Frame, in time order,
-//! audio.ogg ─ page ─► OpusHead, packets ──────► Sound ──┘            over and over
+//! .h264 .265 .m4e .dv        start codes, DIF blocks ──────► pictures ─┐
+//! .ogg .mkv .webm .mp4 .ts   pages, blocks, packets ──────► tracks ───┼─ Reader
+//! .aac .ac3 .amr .mp3 .wav   headers ─────────────► frames, samples ──┘    │
+//!                                                                          ▼
+//! Frame, in the order of decoding, over and over ◄───────────────────── Source
 //! ```
 //!
-//! [`open`] reads each file through once: it checks every page or start code,
-//! and remembers where the pictures lie (16 bytes each; sound needs no index).
+//! [`open`] reads each file through once: it checks every page, header or start code,
+//! and remembers where units lie: 8 bytes for a frame of sound, 16 to 24 for a picture,
+//! nothing where all have one size (WAV, DV) or a seek goes through the pages (Ogg).
 //! [`Source::next_frame`] then reads one unit at a time, so that a file of any
 //! size needs little memory. Nothing here knows when a frame is due: frames carry
 //! [`MediaTime`]s, and a shell with a clock sends them.
 //!
 //! Sources: ITU-T H.264 (clauses 7.3, 7.4.1.2, 8.2.1, annexes B and E), RFC 3533
-//! (Ogg), RFC 7845 (Ogg/Opus), RFC 6716 §3.1 (Opus packets).
+//! (Ogg), RFC 7845 (Ogg/Opus), RFC 6716 §3.1 (Opus packets), ISO/IEC 14496-2 (MPEG-4
+//! visual), IEC 61834-2 and SMPTE 314M (DV), ISO/IEC 13818-7 §6.2 (ADTS), ATSC A/52
+//! (AC-3), ISO/IEC 11172-3 and 13818-3 (MPEG audio), RFC 4867 §5 (AMR), EBU Tech 3306
+//! (WAV); each reader names its own.
 
 mod aac;
 mod ac3;

@@ -2,8 +2,8 @@
 
 use super::*;
 
-const NTSC: &[u8] = include_bytes!("../../testdata/ntsc.dif");
-const PAL: &[u8] = include_bytes!("../../testdata/pal.dif");
+const NTSC: &[u8] = include_bytes!("../../samples/ntsc.dif");
+const PAL: &[u8] = include_bytes!("../../samples/pal.dif");
 
 /// Frames that begin with `head` and end with their number.
 fn file(head: &[u8], bytes: usize, frames: u8) -> Vec<u8> {

@@ -3,11 +3,11 @@
 
 use super::*;
 
-const AAC: &[u8] = include_bytes!("../../testdata/sine.aac");
-const AC3: &[u8] = include_bytes!("../../testdata/sine.ac3");
-const MP3: &[u8] = include_bytes!("../../testdata/sine.mp3");
-const VBR: &[u8] = include_bytes!("../../testdata/vbr.mp3");
-const MP2: &[u8] = include_bytes!("../../testdata/sine.mp2");
+const AAC: &[u8] = include_bytes!("../../samples/sine.aac");
+const AC3: &[u8] = include_bytes!("../../samples/sine.ac3");
+const MP3: &[u8] = include_bytes!("../../samples/sine.mp3");
+const VBR: &[u8] = include_bytes!("../../samples/vbr.mp3");
+const MP2: &[u8] = include_bytes!("../../samples/sine.mp2");
 
 /// Sizes with their ADTS headers of 7 bytes.
 const AAC_SIZES: [usize; 21] = [

@@ -3,8 +3,8 @@
 
 use super::*;
 
-const SIMPLE: &[u8] = include_bytes!("../../testdata/simple.m4e");
-const BETWEEN: &[u8] = include_bytes!("../../testdata/between.m4e");
+const SIMPLE: &[u8] = include_bytes!("../../samples/simple.m4e");
+const BETWEEN: &[u8] = include_bytes!("../../samples/between.m4e");
 
 /// Bytes of the headers that MP4 keeps apart, from sequence to group.
 const SIMPLE_CONFIG: usize = 47;
