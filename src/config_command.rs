@@ -67,6 +67,17 @@ fn summary(config: &Config) -> String {
         Some(address) => line("rtsp", &address),
         None => line("rtsp", &"off"),
     }
+    if let Some(folder) = &config.rtsp.media_folder {
+        let note = if folder.is_dir() {
+            ""
+        } else {
+            " (note: no such folder)"
+        };
+        line(
+            "media",
+            &format_args!("files of {}{note}", folder.display()),
+        );
+    }
     line("admin", &config.admin.address);
     match config.shards {
         Some(shards) => line("shards", &shards),

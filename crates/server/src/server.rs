@@ -15,6 +15,7 @@ use crate::config::Config;
 use crate::http::{self, App, Ends};
 use crate::ingest::{self, FrameCodes, SourceSpec};
 use crate::latency::Board;
+use crate::library::{self, Library};
 use crate::registry::{Bounds, Registry};
 use crate::rtsp::{self, Rtsp};
 use crate::shard::{self, Command, Shards, Shared};
@@ -68,6 +69,7 @@ impl Server {
         let (stop, stopped) = watch::channel(false);
         let sources = ingest::spawn(&hub, specs, &codes, stopped.clone()).await?;
         let users = Arc::new(Users::new(&config.auth));
+        let library = library(&config, &hub)?;
         let rtsp = start_rtsp(&config, cores, &hub, &board, &users, clock)?;
         let mut listeners = vec![("http", http.local_addr()?), ("media", shards.local_addr())];
         listeners.extend(rtsp.as_ref().map(|rtsp| ("rtsp", rtsp.local_addr())));
@@ -75,6 +77,7 @@ impl Server {
         let app = App {
             config: Arc::new(config),
             users,
+            library,
             hub: Arc::clone(&hub),
             shared: Arc::clone(&shared),
             rtsp: rtsp.as_ref().map(|rtsp| Arc::clone(rtsp.shared())),
@@ -143,6 +146,18 @@ impl Server {
             );
         }
     }
+}
+
+/// The files of the media folder, if there is one.
+fn library(config: &Config, hub: &Arc<Hub>) -> std::io::Result<Option<Arc<Library>>> {
+    let Some(folder) = config.rtsp.media_folder.clone() else {
+        return Ok(None);
+    };
+    let limits = library::Limits {
+        private: config.rtsp.media_clients,
+        ..library::Limits::default()
+    };
+    Library::new(folder, Arc::clone(hub), limits).map(|library| Some(Arc::new(library)))
 }
 
 fn start_rtsp(

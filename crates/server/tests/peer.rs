@@ -86,6 +86,20 @@ impl<'a> Peer<'a> {
         socket: UdpSocket,
         edit: impl FnOnce(&str) -> String,
     ) -> Result<Self, Response> {
+        Self::offering_to(running, STREAM, socket, edit)
+    }
+
+    /// A viewer of another stream.
+    pub(crate) fn of_stream(running: &'a Running, stream: &str) -> Result<Self, Response> {
+        Self::offering_to(running, stream, socket(), str::to_owned)
+    }
+
+    fn offering_to(
+        running: &'a Running,
+        stream: &str,
+        socket: UdpSocket,
+        edit: impl FnOnce(&str) -> String,
+    ) -> Result<Self, Response> {
         let now = Instant::now();
         let believed = socket.local_addr().expect("bound");
         let config = DialConfig {
@@ -97,7 +111,7 @@ impl<'a> Peer<'a> {
             mode: ReceiveMode::Open,
         };
         let (mut session, offer) = Session::dial(config, now);
-        let path = format!("/{STREAM}/whep");
+        let path = format!("/{stream}/whep");
         let response = running.request("POST", &path, &[SDP], &edit(&offer));
         if response.status != 201 {
             return Err(response);

@@ -149,13 +149,20 @@ impl Running {
         let stream = self.connect(Ipv4Addr::LOCALHOST.into(), self.listener("admin"));
         let request = "GET /metrics HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n";
         let metrics = exchange(stream, request).expect("metrics").body;
-        let prefix = format!("glassline_{name}{{");
+        let prefix = format!("glassline_{name}");
         let lines = metrics
             .lines()
             .filter_map(|line| line.strip_prefix(&prefix));
+        let split = |line: &'_ str| -> Option<(String, String)> {
+            let (labels, value) = match line.strip_prefix('{') {
+                Some(labelled) => labelled.split_once("} ")?,
+                None => ("", line.strip_prefix(' ')?),
+            };
+            Some((labels.to_owned(), value.to_owned()))
+        };
         lines
-            .filter_map(|line| line.split_once("} "))
-            .map(|(labels, value)| (labels.to_owned(), value.parse().expect("a count")))
+            .filter_map(split)
+            .map(|(labels, value)| (labels, value.parse().expect("a count")))
             .collect()
     }
 

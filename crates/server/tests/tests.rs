@@ -20,6 +20,7 @@ mod isolation;
 mod kernel;
 mod latency;
 mod loss;
+mod media;
 mod peer;
 mod restart;
 mod roaming;

@@ -25,8 +25,9 @@ impl Config {
             for input in config.sources.values_mut() {
                 input.resolve_in(folder);
             }
-            if let Some(file) = &mut config.auth.users_file {
-                *file = folder.join(&*file);
+            let (users, media) = (&mut config.auth.users_file, &mut config.rtsp.media_folder);
+            for path in [users, media].into_iter().flatten() {
+                *path = folder.join(&*path);
             }
         }
         config.auth.load_users_file()?;

@@ -1,6 +1,7 @@
 //! The section `rtsp`.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -34,6 +35,14 @@ pub struct Rtsp {
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub stall_s: u64,
+    /// Every file below this folder is a stream, too, named by its path in it. By WHEP
+    /// those of the folder itself are watched whose codecs a browser has. Null for none.
+    pub media_folder: Option<PathBuf>,
+    /// Clients at once that play a file of their own: those who seek, pause or change
+    /// its speed.
+    #[serde(deserialize_with = "parts::positive")]
+    #[schemars(range(min = 1))]
+    pub media_clients: usize,
 }
 
 /// RTP has the even port, RTCP the next (RFC 3550 §11).
@@ -68,6 +77,9 @@ impl Default for Rtsp {
             // packet on a long way, which takes a retransmission timeout or two.
             lag_ms: 1500,
             stall_s: 10,
+            media_folder: None,
+            // Half a MiB each, most of it what a client has not taken yet.
+            media_clients: 1_000,
         }
     }
 }

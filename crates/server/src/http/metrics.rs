@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 use glassline_hub::State as StreamState;
 
 use super::{App, rtsp};
+use crate::library;
 use crate::shard::{Counter, Counters};
 
 /// Upper bounds of the stage histograms, in microseconds: a healthy server's
@@ -25,8 +26,50 @@ pub(super) async fn prometheus(State(app): State<App>) -> Response {
     streams(&app, &rtsp_viewers, &mut text);
     shards(&app, &mut text);
     rtsp::metrics(&app, &mut text);
+    if let Some(library) = &app.library {
+        files(library.counts(), &mut text);
+    }
     process(&app, &mut text);
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
+}
+
+fn files(counts: library::Counts, text: &mut String) {
+    let library::Counts {
+        titles,
+        opened,
+        private,
+        readings,
+    } = counts;
+    let families = [
+        (
+            "media_files",
+            "gauge",
+            "Files that are open.",
+            titles as u64,
+        ),
+        (
+            "media_files_opened_total",
+            "counter",
+            "Files opened and read through.",
+            opened,
+        ),
+        (
+            "media_readings",
+            "gauge",
+            "Files being played, shared or not.",
+            readings as u64,
+        ),
+        (
+            "media_clients",
+            "gauge",
+            "Clients that play a file of their own.",
+            private as u64,
+        ),
+    ];
+    for (name, kind, help, value) in families {
+        family(text, name, kind, help);
+        let _ = writeln!(text, "glassline_{name} {value}");
+    }
 }
 
 pub(super) fn family(text: &mut String, name: &str, kind: &str, help: &str) {

@@ -37,6 +37,7 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::ingest::FrameCodes;
 use crate::latency::Board;
+use crate::library::Library;
 use crate::shard::Shared;
 use crate::users::Users;
 
@@ -48,6 +49,8 @@ const BODY_BYTES_MAX: usize = 256 << 10;
 pub(crate) struct App {
     pub(crate) config: Arc<Config>,
     pub(crate) users: Arc<Users>,
+    /// Files that are streams when they are asked for.
+    pub(crate) library: Option<Arc<Library>>,
     pub(crate) hub: Arc<Hub>,
     pub(crate) shared: Arc<Shared>,
     /// `None` where RTSP is off.

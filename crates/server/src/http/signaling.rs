@@ -52,7 +52,7 @@ pub(super) async fn exchange(
         Some(name) => name,
         None => only_stream(&api::visible(&app, reader.as_deref()))?,
     };
-    let answered = whep::answer(&app, &name, ends, &offer.sdp)?;
+    let answered = whep::answer(&app, &name, ends, &offer.sdp).await?;
     let answer = Description {
         kind: "answer".to_owned(),
         sdp: answered.answer,

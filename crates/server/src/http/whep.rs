@@ -18,6 +18,7 @@ use rand::RngCore;
 
 use super::problem::Problem;
 use super::{App, Ends};
+use crate::library::Live;
 use crate::registry::{Entry, Full, Home, IceTag, SessionId};
 use crate::shard::{Command, Viewer};
 
@@ -41,7 +42,7 @@ pub(super) async fn offer(
 ) -> Result<Response, Problem> {
     expect_type(&headers, SDP)?;
     let offer = text(&body)?;
-    let answered = answer(&app, &name, ends, offer)?;
+    let answered = answer(&app, &name, ends, offer).await?;
     let location = format!("/{name}/whep/{}", answered.entry.id);
     let tag = answered.entry.ice().etag.clone();
     let headers = [
@@ -57,12 +58,55 @@ pub(super) async fn offer(
     Ok((StatusCode::CREATED, headers, answered.answer).into_response())
 }
 
-/// Makes a viewer of stream `name` out of its offer.
-pub(super) fn answer(app: &App, name: &str, ends: Ends, offer: &str) -> Result<Answered, Problem> {
-    let stream = app
-        .hub
-        .stream(name)
-        .ok_or_else(|| Problem::no_stream(name))?;
+/// Makes a viewer of stream `name` out of its offer. A file of the media folder
+/// begins to play for it.
+pub(super) async fn answer(
+    app: &App,
+    name: &str,
+    ends: Ends,
+    offer: &str,
+) -> Result<Answered, Problem> {
+    if let Some(stream) = app.hub.stream(name) {
+        return answer_with(app, stream, ends, offer);
+    }
+    let Some(live) = file(app, name).await? else {
+        return Err(Problem::no_stream(name));
+    };
+    let answered = answer_with(app, Arc::clone(live.stream()), ends, offer)?;
+    live.play();
+    // Connected, the viewer itself keeps the file going; until then this does.
+    let handshake = app.config.limits.handshake();
+    tokio::spawn(async move {
+        tokio::time::sleep(handshake).await;
+        drop(live);
+    });
+    Ok(answered)
+}
+
+/// The shared reading of a file.
+async fn file(app: &App, name: &str) -> Result<Option<Live>, Problem> {
+    let Some(library) = &app.library else {
+        return Ok(None);
+    };
+    match library.find(name).await {
+        Ok(title) => Ok(title.map(|title| title.live())),
+        // Why stands in the log: the reason names paths of this machine.
+        Err(_) => Err(Problem::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "File cannot be played",
+            format!(
+                "'{name}' is broken, or of a kind that is not known; the server's log says why"
+            ),
+        )),
+    }
+}
+
+fn answer_with(
+    app: &App,
+    stream: Arc<Stream>,
+    ends: Ends,
+    offer: &str,
+) -> Result<Answered, Problem> {
     let tracks = stream.tracks();
     if tracks.is_empty() {
         return Err(not_live(&stream));

@@ -1,0 +1,67 @@
+//! Files of the media folder, watched by WHEP.
+
+use std::path::{Path, PathBuf};
+
+use glassline_media::Kind;
+
+use crate::peer::{Peer, SDP, SOON};
+use crate::running::Running;
+
+/// A folder with the shipped clip, gone with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        let name = format!("glassline-media-{}", std::process::id());
+        let folder = Self(std::env::temp_dir().join(name));
+        std::fs::create_dir_all(&folder.0).expect("a folder");
+        let assets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets");
+        let clip = std::fs::read(assets.join("demo.h264")).expect("the clip");
+        std::fs::write(folder.0.join("clip.h264"), &clip).expect("a file");
+        std::fs::write(folder.0.join("broken.h264"), "no clip").expect("a file");
+        folder
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn a_file_plays_while_somebody_watches_it() {
+    let folder = Folder::new();
+    let running = Running::with(1, |config| {
+        config.rtsp.media_folder = Some(folder.0.clone());
+        config.limits.handshake_s = 3;
+    });
+    let offer = |path: &str| running.request("POST", path, &[SDP], "v=0\r\n");
+    offer("/none.h264/whep").problem(404);
+    let broken = offer("/broken.h264/whep").problem(500);
+    let detail = broken["detail"].as_str().expect("words").to_owned();
+    assert!(
+        !detail.contains(folder.0.to_str().expect("a plain path")),
+        "{detail}"
+    );
+    offer("/clip.h264/whep").problem(400);
+    assert!(running.hub().streams().is_empty(), "only asked for");
+    let mut peer = Peer::of_stream(&running, "clip.h264").expect("an answer");
+    let begun = |peer: &Peer<'_>| peer.of(Kind::Video).count() > 50;
+    assert!(peer.run_until(SOON, begun), "pictures of the file");
+    let stream = running.hub().stream("clip.h264").expect("listed");
+    // Longer than what holds it until the viewer is connected.
+    peer.run_for(std::time::Duration::from_secs(4));
+    assert_eq!(stream.state().as_str(), "live");
+    assert_eq!(running.total("media_files_opened_total"), 2);
+    peer.delete();
+    let end = std::time::Instant::now() + SOON;
+    while running.hub().stream("clip.h264").is_some() {
+        assert!(
+            std::time::Instant::now() < end,
+            "it ends with its last viewer"
+        );
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    assert_eq!(stream.state().as_str(), "ended");
+}
