@@ -92,6 +92,14 @@ impl Clock {
         self.last.map(|last| (last.raw, last.time))
     }
 
+    /// Moves the time since the last jump by `ticks`: what it led to is known better.
+    pub(crate) fn shift_last_segment(&mut self, ticks: i64) {
+        if let (Some(segment), Some(last)) = (self.segments.last_mut(), &mut self.last) {
+            segment.correction += ticks;
+            last.time += ticks;
+        }
+    }
+
     pub(crate) fn segments(&self) -> &[Segment] {
         &self.segments
     }

@@ -325,6 +325,13 @@ impl Warnings {
         }
     }
 
+    /// Adds what another has collected.
+    pub(crate) fn append(&mut self, other: &mut Self) {
+        for (offset, reason) in other.0.drain(..) {
+            self.add(offset, reason);
+        }
+    }
+
     pub(crate) fn of(self, path: &Path) -> impl Iterator<Item = Warning> + use<'_> {
         self.0.into_iter().map(|(offset, reason)| Warning {
             path: path.to_owned(),

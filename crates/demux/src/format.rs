@@ -8,6 +8,7 @@ use crate::error::{Fault, Warnings};
 use crate::frames::{Frames, Syntax};
 use crate::h265::H265;
 use crate::mpeg4_visual::Mpeg4Visual;
+use crate::program::Program;
 use crate::reader::Reader;
 use crate::transport::Transport;
 use crate::video::Video;
@@ -24,6 +25,10 @@ pub enum Format {
     H265,
     /// Ogg.
     Ogg,
+    /// An MPEG program stream, as of DVDs.
+    MpegPs,
+    /// Bare MPEG-1 or MPEG-2 video.
+    MpegVideo,
     /// An MPEG transport stream, packets of 188, 192 or 204 bytes.
     MpegTs,
     /// AAC with ADTS headers.
@@ -58,6 +63,12 @@ const EXTENSIONS: &[(&str, Format)] = &[
     ("ogg", Format::Ogg),
     ("opus", Format::Ogg),
     ("ogv", Format::Ogg),
+    ("mpg", Format::MpegPs),
+    ("mpeg", Format::MpegPs),
+    ("vob", Format::MpegPs),
+    ("m2v", Format::MpegVideo),
+    ("mpv", Format::MpegVideo),
+    ("m1v", Format::MpegVideo),
     ("ts", Format::MpegTs),
     ("mts", Format::MpegTs),
     ("m2ts", Format::MpegTs),
@@ -100,6 +111,8 @@ impl Format {
             Self::H264
                 | Self::H265
                 | Self::MpegTs
+                | Self::MpegPs
+                | Self::MpegVideo
                 | Self::Dv
                 | Self::Mpeg4Visual
                 | Self::Matroska
@@ -123,6 +136,8 @@ impl Format {
             Self::H264 => Box::new(Video::open::<H264>(data, options.fps, warnings)?),
             Self::H265 => Box::new(Video::open::<H265>(data, options.fps, warnings)?),
             Self::Ogg => Box::new(ogg::open(data, warnings)?),
+            Self::MpegPs => Box::new(Program::open(data, warnings)?),
+            Self::MpegVideo => Box::new(Program::open_bare(data, warnings)?),
             Self::MpegTs => Box::new(Transport::open(data, warnings)?),
             Self::Aac => Box::new(Frames::open(Syntax::Adts, data, warnings)?),
             Self::Ac3 => Box::new(Frames::open(Syntax::Ac3, data, warnings)?),

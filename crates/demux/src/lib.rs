@@ -48,6 +48,7 @@ mod page;
 mod parameter_sets;
 mod parameters;
 mod pcm;
+mod program;
 mod reader;
 mod sniff;
 mod source;

@@ -11,6 +11,10 @@ pub(crate) const H264: &str = "bare H.264 video";
 pub(crate) const H265: &str = "H.265 video";
 /// What [`looks_like`] says of Ogg.
 pub(crate) const OGG: &str = "an Ogg file";
+/// What [`looks_like`] says of a program stream.
+pub(crate) const PROGRAM_STREAM: &str = "an MPEG program stream";
+/// What [`looks_like`] says of bare MPEG video.
+pub(crate) const MPEG_VIDEO: &str = "MPEG-2 video";
 /// What [`looks_like`] says of a transport stream.
 pub(crate) const TRANSPORT_STREAM: &str = "an MPEG transport stream";
 
@@ -102,10 +106,10 @@ fn looks_like(start: &[u8]) -> Option<&'static str> {
         _ if at(0, b"ID3") => MPEG_AUDIO,
         _ if at(0, b"YUV4MPEG2") => "uncompressed video (Y4M)",
         _ if is_transport_stream(start) => TRANSPORT_STREAM,
-        _ if at(0, &[0, 0, 1, 0xba]) => "an MPEG program stream",
+        _ if at(0, &[0, 0, 1, 0xba]) => PROGRAM_STREAM,
         // A group of MPEG-4 has the same code, but a picture follows at once.
         _ if at(0, &[0, 0, 1, 0xb3]) && at(7, &[0, 0, 1, 0xb6]) => MPEG4_VISUAL,
-        _ if at(0, &[0, 0, 1, 0xb3]) => "MPEG-2 video",
+        _ if at(0, &[0, 0, 1, 0xb3]) => MPEG_VIDEO,
         _ if dv::begins(start) => DV,
         _ => return elementary(start).or_else(|| sound(start)),
     })

@@ -38,6 +38,16 @@ impl Window {
         })
     }
 
+    /// The same file for another reader.
+    pub(crate) fn fork(&self) -> Self {
+        Self {
+            data: self.data.fork(),
+            file_bytes: self.file_bytes,
+            base: 0,
+            bytes: Vec::new(),
+        }
+    }
+
     pub(crate) fn file_bytes(&self) -> u64 {
         self.file_bytes
     }
