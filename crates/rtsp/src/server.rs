@@ -241,8 +241,12 @@ impl Connection {
 
     fn read(&mut self, now: Instant, bytes: &[u8], mut sink: impl FnMut(Frame<'_>)) {
         let Self { reader, core, .. } = self;
+        let mut was_spoken = false;
         let read = reader.push(bytes, |item| match item {
-            Item::Message(message) => core.handle_message(now, message),
+            Item::Message(message) => {
+                was_spoken = true;
+                core.handle_message(now, message);
+            }
             Item::Frame { channel, payload } => {
                 if let Some((track, control)) = core.handle_frame(now, channel) {
                     sink(Frame {
@@ -253,6 +257,10 @@ impl Connection {
                 }
             }
         });
+        if was_spoken {
+            // A request is longer than most frames of a client, and rare.
+            reader.release();
+        }
         match read {
             Err(error) if !core.is_deaf => core.handle_broken(error),
             _ => core.note_half(now, reader.is_within_message()),

@@ -55,6 +55,20 @@ impl Reader {
         self.tail.first().is_some_and(|&first| first != MARK)
     }
 
+    /// Gives back the memory of items that were cut, if none is at the moment: for
+    /// thousands of readers that rest.
+    pub fn release(&mut self) {
+        if self.tail.is_empty() {
+            self.tail = Vec::new();
+        }
+    }
+
+    /// Bytes held for items that are cut.
+    #[cfg(test)]
+    pub(crate) const fn capacity(&self) -> usize {
+        self.tail.capacity()
+    }
+
     /// Takes the next bytes of the stream; `sink` gets each item that they
     /// complete. After an error, the stream is lost.
     pub fn push(&mut self, data: &[u8], mut sink: impl FnMut(Item<'_>)) -> Result<(), Error> {

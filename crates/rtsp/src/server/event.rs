@@ -142,7 +142,8 @@ pub enum Event {
     },
     /// The connection is the way from client to server of a tunnel: `rest` and all
     /// bytes that follow are for the connection of this cookie and the same
-    /// address. If there is none, [`Connection::refuse_tunnel`].
+    /// address; a later POST with the same cookie takes its place. This connection's
+    /// state has no more to do. If there is no other, [`Connection::refuse_tunnel`].
     ///
     /// [`Connection::refuse_tunnel`]: super::Connection::refuse_tunnel
     TunnelPost {

@@ -245,9 +245,9 @@ impl Core {
         if !known || number >= TRACKS_MAX {
             return Err(Status::NOT_FOUND);
         }
-        let transport = request.headers.get("Transport");
-        let transport = transport.ok_or(Status::UNSUPPORTED_TRANSPORT)?;
-        let wants_record = Transport::parse_list(transport)
+        let transports: Vec<_> = request.headers.get_all("Transport").collect();
+        let transport = transports.join(",");
+        let wants_record = Transport::parse_list(&transport)
             .iter()
             .any(|transport| transport.mode == Some(Mode::Record));
         if wants_record && access == Access::Read {
@@ -262,7 +262,7 @@ impl Core {
             access,
         };
         let (way, profile) = circumstances
-            .choose(transport)
+            .choose(&transport)
             .ok_or(Status::UNSUPPORTED_TRANSPORT)?;
         let stage = Stage::SetUp {
             track: number,

@@ -59,6 +59,9 @@ fn a_transport_that_cannot_be_costs_only_the_request() {
         assert_eq!(line.connection.session(), None, "{transport}");
     }
     assert_eq!(line.status(&format!("SETUP {CAM}/trackID=0"), ""), 461);
+    // The list may be on lines of its own.
+    let headers = "Transport: RTP/AVP;multicast\r\nTransport: RTP/AVP/TCP";
+    assert_eq!(line.status(&format!("SETUP {CAM}/trackID=0"), headers), 200);
     assert_eq!(line.set_up(&format!("{CAM}/trackID=0"), TCP).status.0, 200);
 }
 
