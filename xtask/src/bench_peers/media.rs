@@ -12,8 +12,7 @@ use crate::process;
 const SECONDS: u64 = 10;
 
 /// A constant 3 Mbit/s in constrained baseline, a keyframe every two seconds, one
-/// slice a picture: noise makes every picture fill its share. The same recipe as
-/// that of `cargo xtask bench`.
+/// slice a picture: noise makes every picture fill its share.
 const VIDEO: &str = "-f lavfi -i testsrc2=s=1920x1080:r=30,noise=alls=18:allf=t -t 10 -an \
      -c:v libx264 -profile:v baseline -preset veryfast -tune zerolatency \
      -b:v 3M -minrate 3M -maxrate 3M -bufsize 1.5M -nal-hrd cbr -g 60 -sc_threshold 0 \
