@@ -191,11 +191,6 @@ fn measure(
     let ended = running::run_in_view(&generator, &place.generator, options.patience());
     let has_crashed = serving.has_crashed();
     drop(serving);
-    if let Some(error) = server.clock_error()
-        && report.is_file()
-    {
-        results::correct_clock(&report, error)?;
-    }
     match (Run::read(&report), ended) {
         (Ok(run), ended) => {
             if let Err(reason) = ended {

@@ -104,12 +104,6 @@ impl Server {
         }
     }
 
-    /// Seconds of RTP time per second of media, where that is not 1. The published
-    /// file-bench stamps the NAL units of 33 ms ticks a second apart.
-    pub(super) fn clock_error(self) -> Option<f64> {
-        (self == Server::PionReference).then_some(1_000.0 / 33.0)
-    }
-
     /// Whether it sends pictures and sound, so that its cost compares.
     pub(super) fn has_whole_load(self) -> bool {
         !matches!(self, Server::PionReference | Server::Live555)
