@@ -163,10 +163,14 @@ pub(super) fn run_in_view(
 
 /// `command`, bound to `cores` and with as many open files as the system allows
 /// (a viewer takes up to five). The shell and `taskset` become the program, so that
-/// its process is the one that was started.
+/// its process is the one that was started. It is told to end when we do, however we
+/// end: a server that is left over would be in the next comparison's way.
 fn on(command: &Command, cores: &Cores) -> Command {
     let mut bound = Command::new("sh");
     bound.args(["-c", "ulimit -n \"$(ulimit -H -n)\"; exec \"$@\"", "sh"]);
+    if process::find("setpriv").is_some() {
+        bound.args(["setpriv", "--pdeathsig", "TERM"]);
+    }
     if let Some(list) = cores.list() {
         bound.args(["taskset", "-c", list]);
     }
@@ -235,6 +239,42 @@ mod tests {
             .wait_for("ready ", Duration::from_secs(20))
             .expect_err("it never was ready");
         assert!(error.contains("no such port"), "{error}");
+    }
+
+    #[test]
+    fn a_program_does_not_outlive_who_started_it() {
+        if process::find("setpriv").is_none() {
+            // Without util-linux there is nobody to tell it.
+            return;
+        }
+        let bound = on(&shell("exec sleep 60"), &Cores::any());
+        let mut starter = Command::new("sh");
+        starter.args(["-c", "\"$@\" & echo $!; wait", "sh"]);
+        starter.arg(bound.get_program()).args(bound.get_args());
+        let mut starter = starter
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("there is a shell");
+        let mut line = String::new();
+        let output = starter.stdout.take().expect("piped");
+        BufReader::new(output)
+            .read_line(&mut line)
+            .expect("it says its number");
+        // One that has ended and waits to be buried has no command line.
+        let commands = format!("/proc/{}/cmdline", line.trim());
+        let sleeps = || fs::read(&commands).is_ok_and(|text| text.starts_with(b"sleep"));
+        let wait_until = |is_so: &dyn Fn() -> bool| {
+            let deadline = Instant::now() + Duration::from_secs(20);
+            while !is_so() {
+                assert!(Instant::now() < deadline, "{commands}");
+                thread::sleep(Duration::from_millis(20));
+            }
+        };
+        wait_until(&sleeps);
+        // The way that leaves no time for farewells.
+        starter.kill().expect("it waits");
+        starter.wait().expect("it is ours");
+        wait_until(&|| !sleeps());
     }
 
     #[test]
