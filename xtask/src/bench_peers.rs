@@ -142,6 +142,7 @@ fn compare(
         }
         runs.push(Entry {
             name: server.name().to_owned(),
+            ours: server.ours().name(),
             has_whole_load: server.has_whole_load(),
             run,
         });
@@ -166,7 +167,7 @@ fn measure(
     let mut generator = Command::new(&lab.glassline);
     generator.args(["bench", "viewers", &serving.url]);
     if let Some(transport) = serving.transport {
-        generator.args(["--transport", transport]);
+        generator.args(["--transport", transport, "--describe-probe"]);
     }
     let Ramp { start, end, step } = options.ramp;
     generator.args(["--ramp", &format!("{start}:{end}:{step}")]);

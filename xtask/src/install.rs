@@ -5,11 +5,15 @@
 //! person to run. Python peers go into environments of their own under
 //! `target/peers/`, at the versions that `lab/peers/versions.toml` pins.
 
+mod source;
+
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::{process, versions};
+
+pub(crate) use source::{live555, mediamtx};
 
 /// A program, or a set of programs, that some test plays against.
 struct Peer {

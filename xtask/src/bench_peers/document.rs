@@ -6,10 +6,10 @@ use super::results::{COMPARABLE, Run, Step};
 const BEGIN: &str = "<!-- written by `cargo xtask bench-peers`: begin -->";
 const END: &str = "<!-- written by `cargo xtask bench-peers`: end -->";
 
-/// Whose cost the others are compared with.
+/// Whose floor it is.
 const OURS: &str = "glassline";
 
-const HEADS: [&str; 11] = [
+const HEADS: [&str; 12] = [
     "server",
     "delivered",
     "CPU ms per viewer-second",
@@ -20,6 +20,7 @@ const HEADS: [&str; 11] = [
     "RSS per viewer",
     "join p50 / p95",
     "gap p99",
+    "DESCRIBE p50 / p99",
     "first limit",
 ];
 
@@ -33,6 +34,8 @@ pub(super) struct Comparison {
 /// One server's part.
 pub(super) struct Entry {
     pub(super) name: String,
+    /// The server of ours whose cost it is compared with.
+    pub(super) ours: &'static str,
     /// Whether it sent what Glassline sends, so that costs compare.
     pub(super) has_whole_load: bool,
     /// How it went, or why it did not.
@@ -48,16 +51,19 @@ impl Comparison {
 
     /// Heads and rows, the same for a terminal and for a document.
     pub(super) fn rows(&self) -> Vec<Vec<String>> {
-        let ours = self.runs.iter().find(|entry| entry.name == OURS);
-        let ours = ours.and_then(|entry| entry.run.as_ref().ok());
+        let run_of = |name: &str| {
+            let entry = self.runs.iter().find(|entry| entry.name == name);
+            entry.and_then(|entry| entry.run.as_ref().ok())
+        };
         let mut rows = vec![HEADS.map(str::to_owned).to_vec()];
         for entry in &self.runs {
-            let ours = ours.filter(|_| entry.has_whole_load);
+            let ours = run_of(entry.ours).filter(|_| entry.has_whole_load);
             rows.push(match &entry.run {
                 Ok(run) => self.row(&entry.name, run, ours),
                 Err(reason) => absent(&entry.name, reason),
             });
         }
+        let ours = run_of(OURS);
         if let Some(floor) = ours.and_then(|run| run.floor_at(self.at)) {
             let mut row = vec!["–".to_owned(); HEADS.len()];
             row[0] = "this machine's floor".to_owned();
@@ -102,6 +108,10 @@ impl Comparison {
             match step.and_then(|step| step.gap_ms_p99) {
                 Some(ms) => format!("{ms:.0} ms"),
                 None => "–".to_owned(),
+            },
+            match step.map(|step| step.describe_ms) {
+                Some((Some(p50), Some(p99))) => format!("{p50:.1} / {p99:.1} ms"),
+                _ => "–".to_owned(),
             },
             limit,
         ]
@@ -211,6 +221,7 @@ mod tests {
             rss_bytes_per_viewer: Some(85_000.0),
             join_ms: (Some(9.6), Some(21.2)),
             gap_ms_p99: Some(39.0),
+            describe_ms: (Some(1.25), Some(9.0)),
             server_cpu_percent: Some(40.0),
             bottleneck: "none".to_owned(),
         };
@@ -227,6 +238,11 @@ mod tests {
             runs: runs
                 .map(|(name, run)| Entry {
                     name: name.to_owned(),
+                    ours: if name == "by tcp" {
+                        "ours by tcp"
+                    } else {
+                        OURS
+                    },
                     has_whole_load: name != "half",
                     run,
                 })
@@ -241,11 +257,13 @@ mod tests {
             ("fine", Ok(run(100, 0.995, 4.0))),
             ("behind", Ok(run(100, 0.9, 2.0))),
             ("half", Ok(run(100, 1.0, 2.0))),
+            ("by tcp", Ok(run(100, 1.0, 3.0))),
+            ("ours by tcp", Ok(run(100, 1.0, 0.3))),
             (OURS, Ok(run(100, 1.0, 0.8))),
         ])
         .rows();
         let ratios: Vec<&str> = rows[1..].iter().map(|row| row[3].as_str()).collect();
-        assert_eq!(ratios, ["5.00", "–", "–", "1.00"]);
+        assert_eq!(ratios, ["5.00", "–", "–", "10.00", "0.37", "1.00"]);
         assert_eq!(
             rows[1][4..],
             [
@@ -255,6 +273,7 @@ mod tests {
                 "85 kB",
                 "10 / 21 ms",
                 "39 ms",
+                "1.2 / 9.0 ms",
                 "none"
             ]
         );

@@ -36,6 +36,8 @@ pub(super) struct Step {
     pub(super) rss_bytes_per_viewer: Option<f64>,
     pub(super) join_ms: (Option<f64>, Option<f64>),
     pub(super) gap_ms_p99: Option<f64>,
+    /// Answers to DESCRIBE, p50 and p99.
+    pub(super) describe_ms: (Option<f64>, Option<f64>),
     pub(super) server_cpu_percent: Option<f64>,
     pub(super) bottleneck: String,
 }
@@ -142,6 +144,10 @@ impl Step {
                 step["join_ms"]["p95"].as_f64(),
             ),
             gap_ms_p99: step["gap_ms"]["p99"].as_f64(),
+            describe_ms: (
+                step["describe_ms"]["p50"].as_f64(),
+                step["describe_ms"]["p99"].as_f64(),
+            ),
             server_cpu_percent: step["server_cpu_percent"].as_f64(),
             bottleneck: bottleneck.to_owned(),
         })
@@ -161,6 +167,7 @@ mod tests {
             "server_cpu_percent": 44.0, "server_cpu_us_per_packet": 10.7,
             "server_cpu_ms_per_viewer_second": 4.4, "server_rss_bytes": 3_000_000,
             "server_rss_bytes_per_viewer": 2_600_000, "bottleneck": bottleneck,
+            "describe_ms": {"answered": 50, "failed": 0, "p50": 1.5, "p99": 9.0, "max": 9.5},
         })
     }
 
@@ -178,6 +185,7 @@ mod tests {
         assert_eq!(step.rss_bytes_per_viewer, Some(2.6e6));
         assert_eq!(step.join_ms, (Some(10.5), Some(20.0)));
         assert_eq!(step.gap_ms_p99, Some(40.0));
+        assert_eq!(step.describe_ms, (Some(1.5), Some(9.0)));
         assert!(run.at(50).is_none());
     }
 

@@ -31,6 +31,8 @@ pub(super) enum Server {
     Live555,
     MediaMtx,
     MediaMtxRtsp,
+    GlasslineRtsp,
+    GlasslineRtspUdp,
     Glassline,
 }
 
@@ -58,7 +60,7 @@ pub(super) struct Serving {
 
 impl Server {
     /// In order of measuring; ours is the last, so that its picture shows all.
-    pub(super) const ALL: [Server; 10] = [
+    pub(super) const ALL: [Server; 12] = [
         Server::Pion,
         Server::PionBare,
         Server::PionReference,
@@ -68,6 +70,8 @@ impl Server {
         Server::Live555,
         Server::MediaMtx,
         Server::MediaMtxRtsp,
+        Server::GlasslineRtsp,
+        Server::GlasslineRtspUdp,
         Server::Glassline,
     ];
 
@@ -82,6 +86,8 @@ impl Server {
             Server::Live555 => "live555",
             Server::MediaMtx => "mediamtx",
             Server::MediaMtxRtsp => "mediamtx-rtsp",
+            Server::GlasslineRtsp => "glassline-rtsp",
+            Server::GlasslineRtspUdp => "glassline-rtsp-udp",
             Server::Glassline => "glassline",
         }
     }
@@ -100,6 +106,8 @@ impl Server {
             Server::Live555 => "RTSP over TCP, not encrypted, no sound",
             Server::MediaMtx => "WebRTC, published to by ffmpeg",
             Server::MediaMtxRtsp => "RTSP over TCP, not encrypted, published to by ffmpeg",
+            Server::GlasslineRtsp => "RTSP over TCP, not encrypted",
+            Server::GlasslineRtspUdp => "the same with media over UDP",
             Server::Glassline => "WebRTC, RTCP and NACK on",
         }
     }
@@ -111,7 +119,24 @@ impl Server {
 
     /// Whether it is in Glassline's picture, which has room for seven others.
     pub(super) fn is_drawn(self) -> bool {
-        !matches!(self, Server::GstRtspUdp | Server::MediaMtxRtsp)
+        !matches!(
+            self,
+            Server::GstRtspUdp
+                | Server::MediaMtxRtsp
+                | Server::GlasslineRtsp
+                | Server::GlasslineRtspUdp
+        )
+    }
+
+    /// Which of ours serves in the same way, so that their costs compare.
+    pub(super) fn ours(self) -> Server {
+        match self {
+            Server::GstRtsp | Server::Live555 | Server::MediaMtxRtsp | Server::GlasslineRtsp => {
+                Server::GlasslineRtsp
+            }
+            Server::GstRtspUdp | Server::GlasslineRtspUdp => Server::GlasslineRtspUdp,
+            _ => Server::Glassline,
+        }
     }
 
     /// Installs or builds it.
@@ -127,9 +152,9 @@ impl Server {
                 own_address().map(drop)
             }
             Server::GstRtsp | Server::GstRtspUdp => install::peer("GStreamer's RTSP server"),
-            Server::Live555 => on_path("live555MediaServer"),
-            Server::MediaMtx | Server::MediaMtxRtsp => on_path("mediamtx"),
-            Server::Glassline => Ok(()),
+            Server::Live555 => install::live555().map(drop),
+            Server::MediaMtx | Server::MediaMtxRtsp => install::mediamtx().map(drop),
+            Server::GlasslineRtsp | Server::GlasslineRtspUdp | Server::Glassline => Ok(()),
         }
     }
 
@@ -143,8 +168,13 @@ impl Server {
             Server::GstRtsp | Server::GstRtspUdp => (rtsp_script(), "gst-rtsp-server"),
             // It prints its version only when it serves.
             Server::Live555 => (Command::new("false"), "live555"),
-            Server::MediaMtx | Server::MediaMtxRtsp => (Command::new("mediamtx"), "mediamtx"),
-            Server::Glassline => (Command::new(&lab.glassline), "glassline"),
+            Server::MediaMtx | Server::MediaMtxRtsp => {
+                let program = install::mediamtx().unwrap_or_default();
+                (Command::new(program), "mediamtx")
+            }
+            Server::GlasslineRtsp | Server::GlasslineRtspUdp | Server::Glassline => {
+                (Command::new(&lab.glassline), "glassline")
+            }
         };
         let said = process::output_of(command.arg("--version"));
         let first = said.as_deref().and_then(|text| text.trim().lines().next());
@@ -166,7 +196,9 @@ impl Server {
             Server::Live555 => live555(lab, place),
             Server::MediaMtx => mediamtx(self, lab, place),
             Server::MediaMtxRtsp => mediamtx(self, lab, place),
-            Server::Glassline => glassline(lab, place),
+            Server::GlasslineRtsp => glassline(self, lab, place, Some("tcp")),
+            Server::GlasslineRtspUdp => glassline(self, lab, place, Some("udp")),
+            Server::Glassline => glassline(self, lab, place, None),
         }
     }
 }
@@ -302,7 +334,7 @@ fn rtsp_script() -> Command {
 fn live555(lab: &Lab, place: &Placement) -> Result<Serving, String> {
     let file = lab.media.repeated(lab.duration)?;
     let name = file.file_name().unwrap_or_default().to_string_lossy();
-    let mut command = Command::new("live555MediaServer");
+    let mut command = Command::new(install::live555()?);
     if let Some(folder) = file.parent() {
         command.current_dir(folder);
     }
@@ -333,7 +365,7 @@ fn mediamtx(server: Server, lab: &Lab, place: &Placement) -> Result<Serving, Str
          paths:\n  reference:\n"
     );
     fs::write(&path, configuration).map_err(|error| format!("{}: {error}", path.display()))?;
-    let mut command = Command::new("mediamtx");
+    let mut command = Command::new(install::mediamtx()?);
     // It leaves certificates where it runs.
     command.arg(&path).current_dir(&lab.folder);
     let mut running = Running::start(&command, &place.server, &lab.log(server.name(), place))?;
@@ -359,10 +391,16 @@ fn mediamtx(server: Server, lab: &Lab, place: &Placement) -> Result<Serving, Str
     })
 }
 
-fn glassline(lab: &Lab, place: &Placement) -> Result<Serving, String> {
+/// By WebRTC, or by RTSP over `transport`.
+fn glassline(
+    server: Server,
+    lab: &Lab,
+    place: &Placement,
+    transport: Option<&'static str>,
+) -> Result<Serving, String> {
     let path = lab.folder.join("glassline.yml");
     fs::write(&path, LIMITS).map_err(|error| format!("{}: {error}", path.display()))?;
-    let [http, media, admin] = free_ports()?;
+    let [http, media, rtsp, admin] = free_ports()?;
     let files = (lab.media.video.display(), lab.media.audio.display());
     let mut command = Command::new(&lab.glassline);
     command.arg("serve").arg(&path);
@@ -370,19 +408,23 @@ fn glassline(lab: &Lab, place: &Placement) -> Result<Serving, String> {
     for (flag, port) in [
         ("--http", http),
         ("--media", media),
+        ("--rtsp", rtsp),
         ("--admin", admin),
-        ("--rtsp", 0),
     ] {
         command.args([flag, &port.to_string()]);
     }
     if place.server.is_single() {
         command.args(["--shards", "1"]);
     }
-    let mut running = Running::start(&command, &place.server, &lab.log("glassline", place))?;
+    let log = lab.log(server.name(), place);
+    let mut running = Running::start(&command, &place.server, &log)?;
     running.wait_until(PATIENCE, || is_live(admin))?;
     Ok(Serving {
-        url: format!("http://127.0.0.1:{http}/reference/whep"),
-        transport: None,
+        url: match transport {
+            Some(_) => format!("rtsp://127.0.0.1:{rtsp}/reference"),
+            None => format!("http://127.0.0.1:{http}/reference/whep"),
+        },
+        transport,
         process: running.id(),
         running: vec![running],
     })
@@ -428,13 +470,6 @@ fn ask(port: u16, request: &str) -> Option<String> {
     // An RTSP server keeps the connection open: the timeout ends the reading.
     let _ = stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer);
     Some(String::from_utf8_lossy(&answer).into_owned())
-}
-
-fn on_path(program: &str) -> Result<(), String> {
-    match process::find(program) {
-        Some(_) => Ok(()),
-        None => Err(format!("`{program}` is not on the PATH")),
-    }
 }
 
 /// Some that nobody holds at this moment, for TCP and most probably for UDP.

@@ -1,0 +1,113 @@
+//! Peers that no package brings: built from their own source, at the revision that
+//! `lab/peers/versions.toml` pins, under `target/peers/`.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::go;
+use crate::{process, versions};
+
+/// live555's media server: the one on the PATH, else ours.
+///
+/// # Errors
+/// It is not there and could not be built; the text names the step.
+pub(crate) fn live555() -> Result<PathBuf, String> {
+    program("live555", "live555MediaServer", |folder| {
+        super::build_tools()?;
+        super::compiler("c++", "CXX")?;
+        let revision = versions::of("live555", "commit")?;
+        check_out("live555", &revision, folder)?;
+        let in_folder = |program: &str, arguments: &[&str]| {
+            let mut command = Command::new(program);
+            process::run_quietly(command.current_dir(folder).args(arguments))
+        };
+        in_folder("sh", &["genMakefiles", "linux-no-openssl"])?;
+        let parts = [
+            "groupsock",
+            "UsageEnvironment",
+            "BasicUsageEnvironment",
+            "liveMedia",
+            "mediaServer",
+        ];
+        for part in parts {
+            in_folder("make", &["-C", part])?;
+        }
+        Ok(folder.join("mediaServer/live555MediaServer"))
+    })
+}
+
+/// MediaMTX: the one on the PATH, else ours.
+///
+/// # Errors
+/// As [`live555`].
+pub(crate) fn mediamtx() -> Result<PathBuf, String> {
+    program("mediamtx", "mediamtx", |folder| {
+        let go = go()?;
+        let version = versions::of("mediamtx", "version")?;
+        check_out("mediamtx", &version, folder)?;
+        // What its `go generate` would fetch: its version, and a player for browsers
+        // that no comparison serves.
+        for (path, text) in [
+            ("internal/core/VERSION", version.as_str()),
+            ("internal/servers/hls/hls.min.js", "// left out\n"),
+        ] {
+            let path = folder.join(path);
+            fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        let mut build = Command::new(go);
+        build.current_dir(folder).env("CGO_ENABLED", "0");
+        build.args([
+            "build",
+            "-trimpath",
+            "-buildvcs=false",
+            "-o",
+            "mediamtx",
+            ".",
+        ]);
+        process::run_quietly(&mut build)?;
+        Ok(folder.join("mediamtx"))
+    })
+}
+
+/// `program` of `peer`: on the PATH, built earlier, or built now in a folder.
+fn program(
+    peer: &str,
+    program: &str,
+    build: impl Fn(&Path) -> Result<PathBuf, String>,
+) -> Result<PathBuf, String> {
+    if let Some(path) = process::find(program) {
+        return Ok(path);
+    }
+    let folder = process::target_directory().join("peers").join(peer);
+    // Named by its revision: another one is built anew.
+    let revision = versions::of(peer, "commit").or_else(|_| versions::of(peer, "version"))?;
+    let built = folder.join(format!("{program}-{revision}"));
+    if built.is_file() {
+        return Ok(built);
+    }
+    let path = build(&folder.join("source")).map_err(|error| {
+        format!("`{program}` is not on the PATH and could not be built: {error}")
+    })?;
+    fs::copy(&path, &built).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(built)
+}
+
+/// Brings `revision` of the peer's repository into `folder`, which is emptied before.
+fn check_out(peer: &str, revision: &str, folder: &Path) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
+    if folder.exists() {
+        fs::remove_dir_all(folder).map_err(failed)?;
+    }
+    fs::create_dir_all(folder).map_err(failed)?;
+    let source = versions::of(peer, "source")?;
+    let git = |arguments: &[&str]| {
+        let mut command = Command::new("git");
+        // Nobody is there to be asked for a password.
+        command.env("GIT_TERMINAL_PROMPT", "0").current_dir(folder);
+        process::run_quietly(command.args(arguments))
+    };
+    git(&["init", "--quiet"])?;
+    git(&["fetch", "--quiet", "--depth", "1", &source, revision])?;
+    git(&["checkout", "--quiet", "FETCH_HEAD"])
+}
