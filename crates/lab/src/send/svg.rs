@@ -96,7 +96,7 @@ fn head(report: &Report) -> String {
     let style = format!(r#"font-size="12" fill="{SOFT}""#);
     out += &text(24.0, 57.0, &about.join(" · "), &style);
     out += &text(COST.0, 92.0, "processor time, ns per packet", bold);
-    out += &text(GAPS.0, 92.0, "p99 gap beyond the interval, ms", bold);
+    out += &text(GAPS.0, 92.0, "frames late at p99, ms", bold);
     out
 }
 
