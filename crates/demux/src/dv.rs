@@ -6,7 +6,7 @@ use bytes::Bytes;
 use glassline_media::{Codec, Track, VideoParameters};
 
 use crate::error::{Fault, Reason, WarningReason, Warnings};
-use crate::reader::{Reader, Unit};
+use crate::reader::{Length, Reader, Unit};
 use crate::window::{Window, read_unit};
 use crate::{Data, FrameRate, parameters, sniff};
 
@@ -193,6 +193,10 @@ impl Reader for Dv {
 
     fn length_ns(&self) -> i64 {
         self.start_ns(self.frames)
+    }
+
+    fn length(&self) -> Length {
+        self.profile.rate().length(self.frames * 2)
     }
 
     fn frame_rate(&self) -> Option<FrameRate> {

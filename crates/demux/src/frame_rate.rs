@@ -1,5 +1,7 @@
 use std::fmt;
 
+use crate::reader::Length;
+
 /// Pictures per second as an exact ratio, so that an hour of 29.97 does not drift.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameRate {
@@ -54,6 +56,15 @@ impl FrameRate {
     /// Pictures per second.
     pub fn fps(self) -> f64 {
         f64::from(self.numerator) / f64::from(self.denominator)
+    }
+
+    /// How long so many half-pictures last, exactly.
+    pub(crate) fn length(self, halves: u64) -> Length {
+        let ticks = u128::from(halves) * u128::from(self.denominator);
+        match (i64::try_from(ticks), self.numerator.checked_mul(2)) {
+            (Ok(ticks), Some(rate)) => Length::from_ticks(ticks, rate),
+            _ => Length::from_nanos(self.nanos(halves)),
+        }
     }
 
     /// Nanoseconds from the start to half-picture `index`, rounded.

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use glassline_media::{Codec, MediaTime, Track};
 
 use crate::error::{Fault, Reason, WarningReason, Warnings};
-use crate::reader::{Reader, Unit};
+use crate::reader::{Length, Reader, Unit};
 use crate::window::{Window, read_unit};
 use crate::{Data, ac3, adts, amr, mpeg_audio, parameters, sniff, tags};
 
@@ -102,10 +102,14 @@ impl Frames {
         })
     }
 
-    fn start_ns(&self, frame: usize) -> i64 {
+    /// Samples before a frame.
+    fn samples(&self, frame: usize) -> i64 {
         let samples = frame as u64 * u64::from(self.form.samples);
-        let samples = i64::try_from(samples).unwrap_or(i64::MAX);
-        MediaTime::from_ticks(samples, self.form.rate).nanos()
+        i64::try_from(samples).unwrap_or(i64::MAX)
+    }
+
+    fn start_ns(&self, frame: usize) -> i64 {
+        MediaTime::from_ticks(self.samples(frame), self.form.rate).nanos()
     }
 }
 
@@ -116,6 +120,10 @@ impl Reader for Frames {
 
     fn length_ns(&self) -> i64 {
         self.start_ns(self.index.len())
+    }
+
+    fn length(&self) -> Length {
+        Length::from_ticks(self.samples(self.index.len()), self.form.rate)
     }
 
     fn next_unit(&mut self) -> Result<Option<Unit>, Fault> {

@@ -13,7 +13,7 @@ use glassline_media::{Codec, MediaTime, Track, VideoParameters};
 
 use crate::annexb::{Scanner, Span};
 use crate::error::{Fault, Reason, WarningReason, Warnings};
-use crate::reader::{Reader, Unit};
+use crate::reader::{Length, Reader, Unit};
 use crate::window::read_unit;
 use crate::{Data, FrameRate, parameters, sniff};
 
@@ -105,6 +105,10 @@ impl Reader for Mpeg4Visual {
 
     fn length_ns(&self) -> i64 {
         self.index.nanos(self.index.length)
+    }
+
+    fn length(&self) -> Length {
+        Length::from_ticks(self.index.length, self.index.layer.resolution.into())
     }
 
     fn frame_rate(&self) -> Option<FrameRate> {

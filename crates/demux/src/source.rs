@@ -4,7 +4,7 @@ use std::time::Duration;
 use glassline_media::{Kind, MediaTime, Track};
 
 use crate::error::{Fault, Reason, Warnings};
-use crate::reader::{Reader, Unit};
+use crate::reader::{Length, Reader, Unit};
 use crate::{Error, Frame, FrameRate, Input, Options, Warning};
 
 /// The frames of one or more files in the order of decoding, over and over.
@@ -18,8 +18,8 @@ pub struct Source {
     lanes: Vec<Lane>,
     warnings: Vec<Warning>,
     once: bool,
-    /// Nanoseconds of one loop.
-    length_ns: i64,
+    /// Of one loop.
+    length: Length,
 }
 
 impl Source {
@@ -33,7 +33,7 @@ impl Source {
             lanes: Vec::new(),
             warnings: Vec::new(),
             once: options.once,
-            length_ns: 0,
+            length: Length::from_nanos(0),
         };
         for Input { name, format, data } in inputs {
             let mut warnings = Warnings::default();
@@ -50,7 +50,7 @@ impl Source {
             source.warnings.extend(warnings.of(&name));
             source.lanes.push(Lane::new(name, reader, first));
         }
-        source.length_ns = source.ruling_length();
+        source.length = source.ruling_length();
         Ok(source)
     }
 
@@ -62,9 +62,9 @@ impl Source {
             lanes: self.lanes.iter().map(Lane::fork).collect(),
             warnings: Vec::new(),
             once,
-            length_ns: 0,
+            length: Length::from_nanos(0),
         };
-        fork.length_ns = fork.ruling_length();
+        fork.length = fork.ruling_length();
         fork
     }
 
@@ -75,7 +75,7 @@ impl Source {
 
     /// Length of one loop; with [`Options::once`], of all.
     pub fn duration(&self) -> Duration {
-        duration(self.length_ns)
+        duration(self.length.nanos_of(1))
     }
 
     /// Pictures per second; `None` without video, or if they keep no steady rate.
@@ -95,7 +95,7 @@ impl Source {
     /// # Errors
     /// Those of reading a file; the source has ended then.
     pub fn seek(&mut self, time: MediaTime) -> Result<(), Error> {
-        let wanted = time.nanos().clamp(0, self.length_ns.max(0));
+        let wanted = time.nanos().clamp(0, self.length.nanos_of(1).max(0));
         let start = self.keyframe_at_or_before(MediaTime::from_nanos(wanted));
         let start = start.map_or(wanted, MediaTime::nanos);
         self.lanes.iter_mut().try_for_each(|lane| lane.seek(start))
@@ -120,7 +120,7 @@ impl Source {
     ///
     /// Reads from the file, so it may block. After an error the source has ended.
     pub fn next_frame(&mut self) -> Result<Option<Frame>, Error> {
-        let limit = (!self.once).then_some(self.length_ns);
+        let limit = (!self.once).then_some(self.length);
         for lane in &mut self.lanes {
             lane.fill(limit)?;
         }
@@ -129,20 +129,22 @@ impl Source {
         Ok(earliest.and_then(|lane| lane.next.take()))
     }
 
-    fn ruling_length(&self) -> i64 {
+    fn ruling_length(&self) -> Length {
         let longest = |pictures: bool| {
             let readers = self.lanes.iter().map(|lane| &lane.reader);
             readers
                 .filter(|reader| has_pictures(reader.as_ref()) == pictures)
-                .map(|reader| reader.length_ns())
-                .max()
+                .map(|reader| reader.length())
+                .max_by_key(|length| length.nanos_of(1))
         };
         let (video, sound) = (longest(true), longest(false));
-        if self.once {
-            video.max(sound).unwrap_or(0)
-        } else {
-            video.or(sound).unwrap_or(0)
-        }
+        let ruling = match (video, sound) {
+            (Some(video), Some(sound)) if self.once && sound.nanos_of(1) > video.nanos_of(1) => {
+                Some(sound)
+            }
+            _ => video.or(sound),
+        };
+        ruling.unwrap_or(Length::from_nanos(0))
     }
 }
 
@@ -158,7 +160,8 @@ struct Lane {
     /// Place of its first track among the source's.
     first_track: usize,
     next: Option<Frame>,
-    /// When the current pass began.
+    /// Passes before the current one, and when that began.
+    passes: i64,
     base_ns: i64,
     ways: Vec<Way>,
     /// Nothing of this pass was handed out yet.
@@ -187,6 +190,7 @@ impl Lane {
             reader,
             first_track,
             next: None,
+            passes: 0,
             base_ns: 0,
             ways,
             fresh: true,
@@ -200,7 +204,7 @@ impl Lane {
 
     fn seek(&mut self, to_ns: i64) -> Result<(), Error> {
         self.next = None;
-        self.base_ns = 0;
+        (self.passes, self.base_ns) = (0, 0);
         self.ways.fill(Way::default());
         self.fresh = true;
         let sought = self.reader.seek(to_ns);
@@ -209,12 +213,12 @@ impl Lane {
     }
 
     /// Reads on until a frame waits. `limit` is the length of a loop.
-    fn fill(&mut self, limit: Option<i64>) -> Result<(), Error> {
+    fn fill(&mut self, limit: Option<Length>) -> Result<(), Error> {
         while self.next.is_none() && !self.ended {
             let read = self.reader.next_unit();
             let read = read.inspect_err(|_| self.ended = true);
             match (read.map_err(|fault: Fault| fault.of(&self.name))?, limit) {
-                (Some(unit), Some(limit)) if unit.busy_ns > limit + ROUNDING_NS => {
+                (Some(unit), Some(limit)) if unit.busy_ns > limit.nanos_of(1) + ROUNDING_NS => {
                     self.ways[unit.track].over = true;
                     if self.ways.iter().all(|way| way.over) {
                         self.restart(limit)?;
@@ -258,11 +262,12 @@ impl Lane {
         });
     }
 
-    fn restart(&mut self, limit: i64) -> Result<(), Error> {
+    fn restart(&mut self, limit: Length) -> Result<(), Error> {
         // A pass that gives nothing would be repeated for ever.
         self.ended = self.fresh;
         self.fresh = true;
-        self.base_ns = self.base_ns.saturating_add(limit);
+        self.passes += 1;
+        self.base_ns = limit.nanos_of(self.passes);
         for way in &mut self.ways {
             way.floor_ns = way.busy_ns;
             way.over = false;

@@ -16,7 +16,7 @@ use glassline_media::Track;
 use crate::annexb;
 use crate::error::{Fault, Reason, Warnings};
 use crate::grammar::Grammar;
-use crate::reader::{Reader, Unit};
+use crate::reader::{Length, Reader, Unit};
 use crate::{Data, FrameRate, sniff};
 
 use index::{Entry, Index, Indexer, Placed};
@@ -122,6 +122,10 @@ impl Reader for Video {
 
     fn length_ns(&self) -> i64 {
         self.index.rate.nanos(self.index.halves)
+    }
+
+    fn length(&self) -> Length {
+        self.index.rate.length(self.index.halves)
     }
 
     fn frame_rate(&self) -> Option<FrameRate> {

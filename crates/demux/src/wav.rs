@@ -9,7 +9,7 @@ use glassline_media::{Codec, MediaTime, PAYLOAD_BYTES_MAX, Track};
 
 use crate::error::{Fault, Reason, WarningReason, Warnings};
 use crate::pcm::Sample;
-use crate::reader::{Reader, Unit};
+use crate::reader::{Length, Reader, Unit};
 use crate::window::{Window, read_unit};
 use crate::{Data, sniff};
 
@@ -78,6 +78,11 @@ impl Reader for Wav {
 
     fn length_ns(&self) -> i64 {
         self.start_ns(self.layout.samples)
+    }
+
+    fn length(&self) -> Length {
+        let samples = i64::try_from(self.layout.samples).unwrap_or(i64::MAX);
+        Length::from_ticks(samples, self.layout.form.rate)
     }
 
     fn next_unit(&mut self) -> Result<Option<Unit>, Fault> {

@@ -120,6 +120,13 @@ fn a_thousand_loops_at_44100_hz_neither_jump_nor_drift() {
 }
 
 #[test]
+fn loops_that_end_between_two_nanoseconds_do_not_add_up_what_is_rounded() {
+    let one = &AAC[..97];
+    let mut source = opened(Format::Aac, one, &Options::default()).expect("a good file");
+    assert_gapless(&take(&mut source, 40_000), 1024, 44_100);
+}
+
+#[test]
 fn a_seek_finds_the_frame_that_is_heard_then() {
     let mut source = opened(Format::Ac3, AC3, &ONCE).expect("a good file");
     let every = all(source.fork(true));
