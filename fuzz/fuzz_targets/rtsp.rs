@@ -6,10 +6,12 @@
 
 use std::time::{Duration, Instant};
 
+use glassline_media::NtpTime;
 use glassline_rtsp::auth::{Authorization, Challenge};
 use glassline_rtsp::client::{Client, Config, Event, Way};
 use glassline_rtsp::interleaved::{Demultiplexer, Item, Reader};
 use glassline_rtsp::message::{Limits, Message, Parsed, parse};
+use glassline_rtsp::mikey::Keys;
 use glassline_rtsp::range::Range;
 use glassline_rtsp::sdp::Description;
 use glassline_rtsp::session::Session;
@@ -48,6 +50,7 @@ fuzz_target!(|bytes: &[u8]| {
             "RTP-Info",
             "Session",
             "WWW-Authenticate",
+            "KeyMgmt",
         ] {
             headers.push(name, text);
         }
@@ -114,6 +117,12 @@ fn read_headers(headers: &Headers) {
         let mut again = Headers::new();
         again.push("WWW-Authenticate", &challenge.to_string());
         assert_eq!(Challenge::parse_all(&again).len(), 1);
+    }
+    for text in headers.get_all("KeyMgmt") {
+        if let Some(Ok(keys)) = Keys::from_header(text) {
+            let again = keys.to_base64(NtpTime(0), &[0; 16]);
+            assert_eq!(Keys::from_base64(&again), Ok(keys));
+        }
     }
     for text in headers.get_all("Authorization") {
         if let Some(authorization) = Authorization::parse(text) {

@@ -23,6 +23,7 @@ fuzz_target!(|bytes: &[u8]| {
         udp: kind & 1 == 0,
         multicast: kind & 2 != 0,
         basic_over_plain: kind & 4 != 0,
+        srtp: kind & 64 != 0,
         ..Config::default()
     };
     let ends = Ends {

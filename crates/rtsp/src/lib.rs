@@ -17,7 +17,8 @@
 //! thing, and said at the place that reads it.
 //!
 //! Sources: RFC 2326 (RTSP 1.0), RFC 7616 and 2617 (digest), RFC 7617 (basic),
-//! RFC 8866 (SDP), RFC 3551 (static payload types), Apple's tunnel through HTTP.
+//! RFC 8866 (SDP), RFC 3551 (static payload types), Apple's tunnel through HTTP,
+//! RFC 4567 and 3830 (keys of SRTP).
 
 #![cfg_attr(
     test,
@@ -31,6 +32,7 @@ pub mod auth;
 pub mod client;
 pub mod interleaved;
 pub mod message;
+pub mod mikey;
 mod output;
 pub mod range;
 pub mod rtp_info;

@@ -42,6 +42,8 @@ pub struct Media {
     pub control: Option<String>,
     /// Frames a second from `a=framerate:`.
     pub frame_rate: Option<f64>,
+    /// A MIKEY message from `a=key-mgmt:`: what the packets are sealed with.
+    pub key_management: Option<String>,
     /// `a=sendonly` of ONVIF's back channel, which a player does not set up.
     pub back_channel: bool,
 }
@@ -171,6 +173,11 @@ impl Media {
         match name {
             "control" => self.control = Some(value.to_owned()),
             "sendonly" => self.back_channel = true,
+            "key-mgmt" => {
+                let (protocol, keys) = value.split_once(' ').unwrap_or((value, ""));
+                let is_mikey = protocol.eq_ignore_ascii_case("mikey");
+                self.key_management = is_mikey.then(|| keys.trim().to_owned());
+            }
             "framerate" => {
                 let rate = value.parse().ok();
                 self.frame_rate = rate.filter(|rate: &f64| rate.is_finite() && *rate > 0.0);

@@ -41,7 +41,7 @@ mod target;
 
 pub use closed::Closed;
 pub use config::{Config, Ends};
-pub use event::{Access, Answer, Event, Refusal, RequestId, Start, Way};
+pub use event::{Access, Answer, Event, Refusal, RequestId, Srtp, Start, Way};
 pub use presented::{Digest, Presented};
 
 use self::core::Core;

@@ -7,7 +7,7 @@ pub struct Status(pub u16);
 /// Defines constants and their words once.
 macro_rules! statuses {
     ($($name:ident $code:literal $reason:literal)*) => {
-        #[expect(missing_docs, reason = "they say what RFC 2326 §11 says of them")]
+        #[expect(missing_docs, reason = "they say what RFC 2326 §11 and RFC 4567 say of them")]
         impl Status {
             $(pub const $name: Self = Self($code);)*
 
@@ -50,6 +50,7 @@ statuses! {
     AGGREGATE_NOT_ALLOWED 459 "Aggregate operation not allowed"
     ONLY_AGGREGATE_ALLOWED 460 "Only aggregate operation allowed"
     UNSUPPORTED_TRANSPORT 461 "Unsupported transport"
+    KEY_MANAGEMENT_FAILURE 463 "Key Management Failure"
     INTERNAL_SERVER_ERROR 500 "Internal Server Error"
     NOT_IMPLEMENTED 501 "Not Implemented"
     SERVICE_UNAVAILABLE 503 "Service Unavailable"

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use glassline_media::{Bitrate, Codec, Kind, Track};
 
 use super::TRACKS_MAX;
-use crate::transport::Group;
+use crate::transport::{Group, Profile};
 
 /// What a server says of a stream (RFC 8866, RFC 2326 appendix C.1): the writing
 /// counterpart of [`Description`](super::Description).
@@ -40,6 +40,11 @@ pub struct Section {
     pub frame_rate: Option<f64>,
     /// The group that it can be had from.
     pub multicast: Option<Group>,
+    /// The keys that it is sealed with, a MIKEY message ([`Keys::to_base64`]): it is
+    /// SRTP.
+    ///
+    /// [`Keys::to_base64`]: crate::mikey::Keys::to_base64
+    pub key_management: Option<String>,
 }
 
 impl Section {
@@ -50,6 +55,7 @@ impl Section {
             bitrate: None,
             frame_rate: None,
             multicast: None,
+            key_management: None,
         }
     }
 }
@@ -100,7 +106,11 @@ impl Section {
         let track = &self.track;
         let number = payload_type(track, index);
         let port = self.multicast.map_or(0, |group| group.ports.0);
-        write!(f, "m={} {port} RTP/AVP {number}\r\n", track.kind())?;
+        let profile = match self.key_management {
+            Some(_) => Profile::Savp,
+            None => Profile::Avp,
+        };
+        write!(f, "m={} {port} {profile} {number}\r\n", track.kind())?;
         if let Some(Group { address, ttl, .. }) = self.multicast {
             write!(f, "c=IN {} {address}", family(address))?;
             // IPv6 has no TTL here (RFC 8866 §5.7).
@@ -124,6 +134,9 @@ impl Section {
         if let Some(rate) = self.frame_rate.filter(|rate| rate.is_finite()) {
             // Whole rates without a fraction, 29.97 with what it has.
             write!(f, "a=framerate:{}\r\n", (rate * 1000.0).round() / 1000.0)?;
+        }
+        if let Some(keys) = &self.key_management {
+            write!(f, "a=key-mgmt:mikey {}\r\n", line(keys, ""))?;
         }
         write!(f, "a=control:{}\r\n", control(index))
     }
@@ -298,6 +311,21 @@ mod tests {
         let text = file.to_string();
         assert!(text.contains("o=- 42 42 IN IP6 2001:db8::1\r\n"), "{text}");
         assert_eq!(lines(&file, 0)[1], "c=IN IP6 ff3e::1");
+    }
+
+    #[test]
+    fn a_sealed_track_tells_its_keys() {
+        let sealed = presentation(vec![Section {
+            key_management: Some("AQAF".to_owned()),
+            ..Section::new(Track::new(Codec::Pcmu))
+        }]);
+        let lines = lines(&sealed, 0);
+        assert_eq!(lines[0], "audio 0 RTP/SAVP 0");
+        assert_eq!(lines[2], "a=key-mgmt:mikey AQAF");
+        let text = sealed.to_string();
+        let description = Description::parse(text.as_bytes()).expect("a description");
+        let keys = description.tracks[0].key_management.as_deref();
+        assert_eq!(keys, Some("AQAF"));
     }
 
     #[test]

@@ -28,7 +28,9 @@ impl Circumstances<'_> {
     }
 
     fn accept(&self, transport: &Transport) -> Option<Way> {
-        if !matches!(transport.profile, Profile::Avp | Profile::Avpf) {
+        let is_sealed = matches!(transport.profile, Profile::Savp | Profile::Savpf);
+        // Outside of TLS its keys would be anybody's.
+        if is_sealed && !(self.config.srtp && self.ends.secure) {
             return None;
         }
         // To many, where nothing is said (RFC 2326 §12.39); but who names ports of
@@ -41,7 +43,7 @@ impl Circumstances<'_> {
             Lower::Tcp if multicast => None,
             Lower::Tcp => self.channels(transport.interleaved),
             // What TLS protects does not go beside it in the clear.
-            Lower::Udp if self.ends.secure => None,
+            Lower::Udp if self.ends.secure && !is_sealed => None,
             Lower::Udp if multicast => {
                 let may = self.config.multicast && self.access == Access::Read;
                 may.then_some(Way::Multicast)
@@ -81,6 +83,27 @@ impl Circumstances<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_sealed_may_go_beside_tls() {
+        let udp = "RTP/SAVP;unicast;client_port=6-7";
+        let tcp = "RTP/SAVP/TCP;unicast;interleaved=0-1";
+        let config = Config {
+            srtp: true,
+            ..Config::default()
+        };
+        let udp_way = Some(self::udp(6, 7));
+        assert_eq!(choose(&config, true, &[], udp), udp_way);
+        assert_eq!(choose(&config, true, &[], tcp), Some(self::tcp(0, 1)));
+        for offered in [udp, tcp] {
+            assert_eq!(
+                choose(&config, false, &[], offered),
+                None,
+                "keys in the clear"
+            );
+            assert_eq!(choose(&Config::default(), true, &[], offered), None);
+        }
+    }
 
     fn choose(config: &Config, secure: bool, others: &[Way], offered: &str) -> Option<Way> {
         let ends = Ends {

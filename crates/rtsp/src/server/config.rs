@@ -22,13 +22,18 @@ pub struct Config {
     pub udp: bool,
     /// Tracks may go to a multicast group where a client asks for it.
     pub multicast: bool,
+    /// Within TLS, tracks may go as SRTP where a client asks for it, also by UDP. Their
+    /// keys stand in the description ([`Section::key_management`]).
+    ///
+    /// [`Section::key_management`]: crate::sdp::Section::key_management
+    pub srtp: bool,
     /// Basic authentication is offered outside of TLS too: the password passes in
     /// the clear.
     pub basic_over_plain: bool,
 }
 
 impl Default for Config {
-    /// Sessions of 60 s, 10 s for a request, 30 s without anything; no multicast.
+    /// Sessions of 60 s, 10 s for a request, 30 s without anything; no multicast, no SRTP.
     fn default() -> Self {
         Self {
             server_name: String::new(),
@@ -39,6 +44,7 @@ impl Default for Config {
             limits: Limits::default(),
             udp: true,
             multicast: false,
+            srtp: false,
             basic_over_plain: false,
         }
     }

@@ -5,6 +5,7 @@ use glassline_media::Ssrc;
 
 use super::{Closed, Presented};
 use crate::message::Status;
+use crate::mikey::Keys;
 use crate::range::Range;
 use crate::sdp::{Description, Presentation};
 use crate::transport::Group;
@@ -88,6 +89,9 @@ pub enum Event {
         way: Way,
         /// Watch or publish.
         access: Access,
+        /// As SRTP, and what the client seals its packets with if it says so: its
+        /// RTCP, or what it publishes. `None` is plain RTP.
+        srtp: Option<Box<Srtp>>,
     },
     /// Send what is set up: [`Answer::Playing`]. While playing, it is a seek.
     Play {
@@ -157,6 +161,13 @@ pub enum Event {
     ///
     /// [`Connection::transmit`]: super::Connection::transmit
     Closed(Closed),
+}
+
+/// A track that is to be sealed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Srtp {
+    /// The client's own, of `KeyMgmt`.
+    pub keys: Option<Keys>,
 }
 
 /// What the owner says to an event with an `id`.

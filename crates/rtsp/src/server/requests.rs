@@ -7,11 +7,12 @@ use super::core::Core;
 use super::gate::Shown;
 use super::pending::{Pending, Stage};
 use super::target::Target;
-use super::{Access, Event, RequestId, SetUp, State};
+use super::{Access, Event, RequestId, SetUp, Srtp, State};
 use crate::message::{Method, Request, Status};
+use crate::mikey::Keys;
 use crate::range::Range;
 use crate::sdp::Description;
-use crate::transport::{Mode, Transport};
+use crate::transport::{Mode, Profile, Transport};
 
 /// What OPTIONS lists.
 const PUBLIC: &str = "OPTIONS, DESCRIBE, ANNOUNCE, SETUP, PLAY, PAUSE, RECORD, TEARDOWN, \
@@ -264,6 +265,8 @@ impl Core {
         let (way, profile) = circumstances
             .choose(&transport)
             .ok_or(Status::UNSUPPORTED_TRANSPORT)?;
+        let is_sealed = matches!(profile, Profile::Savp | Profile::Savpf);
+        let srtp = is_sealed.then(|| keys(request)).transpose()?;
         let stage = Stage::SetUp {
             track: number,
             way,
@@ -280,6 +283,7 @@ impl Core {
                 track,
                 way,
                 access,
+                srtp: srtp.map(Box::new),
             },
         ))
     }
@@ -418,6 +422,14 @@ fn describe(id: RequestId, request: &Request, target: &Target) -> Asked {
     }
     let (path, query) = (target.path.clone(), target.query.clone());
     Ok((Stage::Describe, Event::Describe { id, path, query }))
+}
+
+/// What the client seals its packets with (RFC 4567 §4.2).
+fn keys(request: &Request) -> Result<Srtp, Status> {
+    let mut fields = request.headers.get_all("KeyMgmt");
+    let keys = fields.find_map(Keys::from_header).transpose();
+    let keys = keys.map_err(|_| Status::KEY_MANAGEMENT_FAILURE)?;
+    Ok(Srtp { keys })
 }
 
 /// What the owner is asked, or the status that says why it is not.

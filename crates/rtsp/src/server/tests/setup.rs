@@ -188,3 +188,45 @@ fn setups_that_come_ahead_of_the_session_join_it() {
     assert_eq!(first.headers.get("Session"), second.headers.get("Session"));
     assert_eq!(line.connection.tracks().len(), 2);
 }
+
+#[test]
+fn a_track_is_sealed_where_the_client_asks_for_it_within_tls() {
+    let keys = crate::mikey::Keys {
+        bundle: 1,
+        streams: vec![(Ssrc(5), 0)],
+        master: [6; crate::mikey::MASTER_BYTES],
+    };
+    let data = keys.to_base64(glassline_media::NtpTime(0), &[7; 16]);
+    let mut owner = Owner {
+        secure: true,
+        ..Owner::default()
+    };
+    owner.config.srtp = true;
+    let mut line = Line::of(owner);
+    let uri = format!("{CAM}/trackID=0");
+    let transport = "Transport: RTP/SAVP;unicast;client_port=6-7";
+    let headers = format!("KeyMgmt: prot=mikey;uri=\"{uri}\";data=\"{data}\"\r\n{transport}");
+    let response = line.ask(&format!("SETUP {uri}"), &headers);
+    let answered = response.headers.get("Transport").expect("a transport");
+    assert!(answered.starts_with("RTP/SAVP;unicast;"), "{answered}");
+    let Some(Event::SetUp {
+        srtp: Some(srtp), ..
+    }) = line.events.last()
+    else {
+        panic!("{:?}", line.events.last());
+    };
+    assert_eq!(srtp.keys, Some(keys));
+    // Without keys it seals nothing itself; with others than we know it is refused.
+    let uri = format!("SETUP {CAM}/trackID=1");
+    let session = format!("Session: {}\r\n{transport}", line.session());
+    assert_eq!(line.status(&uri, &session), 200);
+    let headers = format!("KeyMgmt: prot=mikey;data=\"AQQ=\"\r\n{session}");
+    assert_eq!(line.status(&uri, &headers), 463);
+    // Plain RTP stays within.
+    line.set_up(
+        &format!("{CAM}/trackID=1"),
+        "RTP/AVP;unicast;client_port=6-7,RTP/AVP/TCP",
+    );
+    let plain = line.connection.tracks()[1].way;
+    assert!(matches!(plain, Way::Interleaved { .. }), "{plain:?}");
+}

@@ -1,0 +1,355 @@
+//! Keys of SRTP as RTSP carries them (RFC 4567): MIKEY messages (RFC 3830) whose
+//! keys stand in the clear, since TLS is around them.
+//!
+//! Reads and writes what GStreamer, gortsplib and cameras send: one message with a
+//! pre-shared key that is none (null encryption, null MAC), one policy, and one
+//! traffic key with its salt.
+//!
+//! ```text
+//! HDR, CS ID map ─► T (time) ─► RAND ─► SP (policy) ─► KEMAC (key)
+//! ```
+
+use std::fmt;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use glassline_media::{NtpTime, Ssrc};
+use thiserror::Error;
+
+/// A key of 128 bits and the salt of 112 behind it (RFC 3711 §4.3).
+pub const MASTER_BYTES: usize = 30;
+
+/// Streams that a message may be for.
+const STREAMS_MAX: usize = 64;
+
+/// Longest message that is looked at.
+const BYTES_MAX: usize = 4096;
+
+/// Payload types (RFC 3830 §6.1).
+const LAST: u8 = 0;
+const KEMAC: u8 = 1;
+const TIME: u8 = 5;
+const POLICY: u8 = 10;
+const RANDOM: u8 = 11;
+
+/// How one end's SRTP and SRTCP packets are sealed: `AES_CM_128_HMAC_SHA1_80`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Keys {
+    /// Names the exchange.
+    pub bundle: u32,
+    /// Of each stream its SSRC and the count of its sequence numbers' turns.
+    pub streams: Vec<(Ssrc, u32)>,
+    /// Master key and master salt.
+    pub master: [u8; MASTER_BYTES],
+}
+
+impl fmt::Debug for Keys {
+    /// Without the key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Keys({:08x}, {:?})", self.bundle, self.streams)
+    }
+}
+
+/// Keys that cannot be used. The peer's: refuse its transport.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Not base64.
+    #[error("the key management data is no base64")]
+    Base64,
+    /// Shorter than what it says, or longer than is read.
+    #[error("the MIKEY message ends within its {0}, or is longer than 4096 bytes")]
+    Length(&'static str),
+    /// Another way to exchange keys, or to seal.
+    #[error("the MIKEY message has a {what} of {value}, which is not known")]
+    Unknown {
+        /// The field.
+        what: &'static str,
+        /// What it has.
+        value: u8,
+    },
+    /// No key in it.
+    #[error("the MIKEY message holds no key")]
+    NoKey,
+}
+
+impl Keys {
+    /// The message, for `a=key-mgmt:mikey ` and `data=`. `random`: 16 bytes that
+    /// nobody guesses.
+    pub fn to_base64(&self, time: NtpTime, random: &[u8; 16]) -> String {
+        let count = self.streams.len().min(STREAMS_MAX);
+        let mut out = vec![1, 0, TIME, 0];
+        out.extend_from_slice(&self.bundle.to_be_bytes());
+        out.extend_from_slice(&[u8::try_from(count).unwrap_or(u8::MAX), 0]);
+        for (ssrc, turns) in self.streams.iter().take(count) {
+            out.push(0);
+            out.extend_from_slice(&ssrc.0.to_be_bytes());
+            out.extend_from_slice(&turns.to_be_bytes());
+        }
+        out.extend_from_slice(&[RANDOM, 0]);
+        out.extend_from_slice(&time.0.to_be_bytes());
+        out.extend_from_slice(&[POLICY, 16]);
+        out.extend_from_slice(random);
+        // AES-CM with 16 bytes of key, HMAC-SHA1, both on, for SRTCP too; a tag of 10.
+        let policy = [
+            [0, 1, 1],
+            [1, 1, 16],
+            [2, 1, 1],
+            [3, 1, 20],
+            [7, 1, 1],
+            [8, 1, 1],
+            [10, 1, 1],
+            [11, 1, 10],
+        ];
+        out.extend_from_slice(&[KEMAC, 0, 0, 0, 24]);
+        out.extend_from_slice(policy.as_flattened());
+        // A traffic key without a lifetime, unencrypted, and no MAC.
+        out.extend_from_slice(&[LAST, 0, 0, 34, 0, 0x20, 0, 30]);
+        out.extend_from_slice(&self.master);
+        out.push(0);
+        STANDARD.encode(out)
+    }
+
+    /// Reads a message.
+    pub fn from_base64(text: &str) -> Result<Self, Error> {
+        if text.len() > BYTES_MAX {
+            return Err(Error::Length("text"));
+        }
+        let bytes = STANDARD.decode(text.trim()).map_err(|_| Error::Base64)?;
+        Self::read(&bytes)
+    }
+
+    /// Reads `KeyMgmt: prot=mikey;uri="…";data="…"` (RFC 4567 §4.2); `None` if it is
+    /// of another protocol.
+    pub fn from_header(text: &str) -> Option<Result<Self, Error>> {
+        let value = |key: &str| {
+            text.split(';').find_map(|part| {
+                let (name, value) = part.split_once('=')?;
+                let found = name.trim().eq_ignore_ascii_case(key);
+                found.then(|| value.trim().trim_matches('"'))
+            })
+        };
+        let is_mikey = value("prot").is_some_and(|name| name.eq_ignore_ascii_case("mikey"));
+        is_mikey.then(|| Self::from_base64(value("data").unwrap_or_default()))
+    }
+
+    fn read(bytes: &[u8]) -> Result<Self, Error> {
+        let mut rest = Rest { bytes };
+        let [version, kind, mut next, _] = rest.array("head")?;
+        expect("version", version, 1)?;
+        expect("data type", kind, 0)?;
+        let bundle = u32::from_be_bytes(rest.array("head")?);
+        let [count, map] = rest.array("head")?;
+        expect("CS ID map type", map, 0)?;
+        if usize::from(count) > STREAMS_MAX {
+            let (what, value) = ("number of streams", count);
+            return Err(Error::Unknown { what, value });
+        }
+        let mut streams = Vec::new();
+        for _ in 0..count {
+            let [_policy] = rest.array("streams")?;
+            let ssrc = Ssrc(u32::from_be_bytes(rest.array("streams")?));
+            streams.push((ssrc, u32::from_be_bytes(rest.array("streams")?)));
+        }
+        let mut master = None;
+        while next != LAST {
+            let [following] = rest.array("payload")?;
+            match next {
+                TIME => rest.skip_time()?,
+                RANDOM => {
+                    let [length] = rest.array("RAND")?;
+                    rest.take(usize::from(length), "RAND")?;
+                }
+                POLICY => rest.check_policy()?,
+                KEMAC => master = Some(rest.key()?),
+                value => {
+                    let what = "payload";
+                    return Err(Error::Unknown { what, value });
+                }
+            }
+            next = following;
+        }
+        let master = master.ok_or(Error::NoKey)?;
+        Ok(Self {
+            bundle,
+            streams,
+            master,
+        })
+    }
+}
+
+const fn expect(what: &'static str, value: u8, wanted: u8) -> Result<(), Error> {
+    if value == wanted {
+        return Ok(());
+    }
+    Err(Error::Unknown { what, value })
+}
+
+/// What is left of a message.
+struct Rest<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Rest<'a> {
+    fn take(&mut self, count: usize, what: &'static str) -> Result<&'a [u8], Error> {
+        let (taken, rest) = self
+            .bytes
+            .split_at_checked(count)
+            .ok_or(Error::Length(what))?;
+        self.bytes = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], Error> {
+        let (taken, rest) = self.bytes.split_first_chunk().ok_or(Error::Length(what))?;
+        self.bytes = rest;
+        Ok(*taken)
+    }
+
+    /// NTP times have 8 bytes, counters 4 (RFC 3830 §6.6).
+    fn skip_time(&mut self) -> Result<(), Error> {
+        let [kind] = self.array("T")?;
+        let length = match kind {
+            0 | 1 => 8,
+            2 => 4,
+            value => {
+                let what = "time stamp type";
+                return Err(Error::Unknown { what, value });
+            }
+        };
+        self.take(length, "T").map(|_| ())
+    }
+
+    /// Values that are absent have the defaults of RFC 3830 §6.10.1, which are ours.
+    /// The length of the authentication key is passed over: GStreamer writes that of
+    /// the tag there.
+    fn check_policy(&mut self) -> Result<(), Error> {
+        let [_number, protocol, high, low] = self.array("SP")?;
+        expect("security protocol", protocol, 0)?;
+        let length = usize::from(u16::from_be_bytes([high, low]));
+        let bytes = self.take(length, "SP")?;
+        let mut parameters = Rest { bytes };
+        while !parameters.bytes.is_empty() {
+            let [kind, length] = parameters.array("SP")?;
+            let value = parameters.take(usize::from(length), "SP")?;
+            let value = *value.first().unwrap_or(&0);
+            match kind {
+                0 => expect("encryption algorithm", value, 1)?,
+                1 => expect("encryption key length", value, 16)?,
+                2 => expect("authentication algorithm", value, 1)?,
+                7 => expect("encryption of SRTP", value, 1)?,
+                8 => expect("encryption of SRTCP", value, 1)?,
+                10 => expect("authentication of SRTP", value, 1)?,
+                11 => expect("tag length", value, 10)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// One traffic key: with its salt behind it as one (GStreamer, gortsplib), or
+    /// with a salt of its own (RFC 3830 §6.13).
+    fn key(&mut self) -> Result<[u8; MASTER_BYTES], Error> {
+        let [encryption, high, low] = self.array("KEMAC")?;
+        expect("key encryption", encryption, 0)?;
+        let length = usize::from(u16::from_be_bytes([high, low]));
+        let bytes = self.take(length, "KEMAC")?;
+        let [mac] = self.array("KEMAC")?;
+        expect("MAC algorithm", mac, 0)?;
+        let mut data = Rest { bytes };
+        let [_next, kind, high, low] = data.array("key data")?;
+        let length = usize::from(u16::from_be_bytes([high, low]));
+        let mut key = data.take(length, "key data")?.to_vec();
+        match kind >> 4 {
+            2 => {}
+            3 => {
+                let [high, low] = data.array("salt")?;
+                let length = usize::from(u16::from_be_bytes([high, low]));
+                key.extend_from_slice(data.take(length, "salt")?);
+            }
+            value => {
+                let what = "key type";
+                return Err(Error::Unknown { what, value });
+            }
+        }
+        expect("key validity", kind & 15, 0)?;
+        key.try_into().map_err(|_| Error::NoKey)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// GStreamer's rtspclientsink 1.22, in SETUP.
+    const GST: &str = "prot=mikey;uri=\"rtsp://127.0.0.1:28557/gst/stream=0\";data=\"AQAFAKcQgNMCAABFLolAAAAAAADnqew3AAAAAAsA7qvF+g0iY9gKEAYrJiRzY5K/5YdhrZA9ljMBAAAAFQABAQEBEAIBAQMBCgcBAQgBAQoBAQAAACIAIAAeZbn9JIXzz4Dymzu+83XpiYZN7mfdvo1ypJT5T4qRAA==\"";
+
+    fn keys(streams: Vec<(Ssrc, u32)>) -> Keys {
+        Keys {
+            bundle: 7,
+            streams,
+            master: std::array::from_fn(|index| u8::try_from(index).unwrap_or(0)),
+        }
+    }
+
+    #[test]
+    fn keys_of_gstreamer_are_read() {
+        let keys = Keys::from_header(GST).expect("MIKEY").expect("keys");
+        assert_eq!(keys.bundle, 0xa710_80d3);
+        let streams = [(Ssrc(0x452e_8940), 0), (Ssrc(0xe7a9_ec37), 0)];
+        assert_eq!(keys.streams, streams);
+        assert_eq!(keys.master[..4], [0x65, 0xb9, 0xfd, 0x24]);
+        assert_eq!(keys.master[29], 0x91);
+        assert!(!format!("{keys:?}").contains("65"), "the key stays within");
+        assert_eq!(Keys::from_header("prot=sdp;data=\"AQ==\""), None);
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_named() {
+        let text = keys(Vec::new()).to_base64(NtpTime(0), &[0; 16]);
+        let bytes = STANDARD.decode(text).expect("base64");
+        let with = |at: usize, value: u8| {
+            let mut changed = bytes.clone();
+            changed[at] = value;
+            Keys::read(&changed)
+        };
+        let unknown = |what, value| Err(Error::Unknown { what, value });
+        assert_eq!(with(0, 2), unknown("version", 2));
+        assert_eq!(with(1, 4), unknown("data type", 4));
+        assert_eq!(with(2, 7), unknown("payload", 7));
+        assert_eq!(with(2, 0), Err(Error::NoKey));
+        assert_eq!(with(45, 5), unknown("encryption algorithm", 5));
+        assert_eq!(with(68, 1), unknown("key encryption", 1));
+        assert_eq!(with(72, 0), unknown("key type", 0));
+        assert_eq!(Keys::from_base64("$"), Err(Error::Base64));
+        assert_eq!(Keys::from_base64(""), Err(Error::Length("head")));
+        let long = "A".repeat(5000);
+        assert_eq!(Keys::from_base64(&long), Err(Error::Length("text")));
+        for end in 0..bytes.len() {
+            assert!(Keys::read(&bytes[..end]).is_err(), "{end} bytes");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read_back(streams in prop::collection::vec(any::<(u32, u32)>(), 0..5), time: u64) {
+            let streams = streams.into_iter().map(|(ssrc, turns)| (Ssrc(ssrc), turns));
+            let keys = keys(streams.collect());
+            let text = keys.to_base64(NtpTime(time), &[9; 16]);
+            prop_assert_eq!(Keys::from_base64(&text), Ok(keys));
+        }
+
+        #[test]
+        fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..80), at in 0usize..120, value: u8) {
+            let _ = Keys::read(&bytes);
+            let text = keys(vec![(Ssrc(1), 2)]).to_base64(NtpTime(0), &[0; 16]);
+            let mut changed = STANDARD.decode(text).expect("base64");
+            if let Some(byte) = changed.get_mut(at) {
+                *byte = value;
+            }
+            let _ = Keys::read(&changed);
+        }
+    }
+}
