@@ -164,4 +164,6 @@ pub struct Error {
 }
 
 #[cfg(test)]
+mod operations;
+#[cfg(test)]
 mod tests;

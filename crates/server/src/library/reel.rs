@@ -234,17 +234,21 @@ impl Reel {
 
     /// The place of the next keyframe, and how far it is.
     fn key_after(&self, key_ns: i64, step_ns: i64) -> (Option<i64>, i64) {
-        let after = |ns| self.source.keyframe_after(MediaTime::from_nanos(ns));
-        let before = |ns| self.source.keyframe_at_or_before(MediaTime::from_nanos(ns));
-        let nearest = after(key_ns).map(MediaTime::nanos);
-        let farther = before(key_ns.saturating_add(step_ns)).map(MediaTime::nanos);
-        if let Some(next) =
-            nearest.max(farther.filter(|farther| *farther > key_ns && nearest.is_some()))
-        {
+        let after = |ns: i64| {
+            let at = MediaTime::from_nanos(ns);
+            self.source.keyframe_after(at).map(MediaTime::nanos)
+        };
+        // Without a keyframe that late the file's last one will do.
+        let last = || {
+            let end = MediaTime::from_nanos(self.length_ns);
+            let last = self.source.keyframe_at_or_before(end);
+            last.map(MediaTime::nanos).filter(|last| *last > key_ns)
+        };
+        if let Some(next) = after(key_ns.saturating_add(step_ns - 1)).or_else(last) {
             return (Some(next), next - key_ns);
         }
         // Around the end, where that is asked for.
-        let first = after(-1).filter(|_| !self.once).map(MediaTime::nanos);
+        let first = after(-1).filter(|_| !self.once);
         let rest = self.length_ns.saturating_sub(key_ns);
         (first, rest.saturating_add(first.unwrap_or(0)))
     }
@@ -341,4 +345,63 @@ fn nanos(duration: Duration) -> i64 {
 
 fn duration(nanos: i64) -> Duration {
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A packet of `pid`; with `head` an elementary stream's unit begins in it.
+    fn packet(pid: u16, begins: bool, adaptation: usize) -> [u8; 188] {
+        let mut packet = [0xff; 188];
+        let [high, low] = pid.to_be_bytes();
+        packet[..3].copy_from_slice(&[0x47, high | u8::from(begins) << 6, low]);
+        packet[3] = if adaptation > 0 { 0x30 } else { 0x10 };
+        let mut at = 4;
+        if adaptation > 0 {
+            packet[4] = u8::try_from(adaptation - 1).expect("short");
+            at += adaptation;
+        }
+        if begins {
+            packet[at..at + 3].copy_from_slice(&[0, 0, 1]);
+        }
+        packet
+    }
+
+    #[test]
+    fn the_picture_of_a_transport_stream_ends_where_the_next_begins() {
+        let mut picture = TransportPicture::default();
+        let first = [packet(0, false, 0), packet(0x100, true, 8)].concat();
+        assert!(!picture.ends_in(&first), "its own beginning");
+        let rest = [packet(0x100, false, 0), packet(0x101, true, 0)].concat();
+        assert!(!picture.ends_in(&rest), "sound begins");
+        assert!(picture.ends_in(&packet(0x100, true, 0)));
+    }
+
+    #[test]
+    fn packets_of_nonsense_begin_nothing() {
+        let mut all_adaptation = packet(0x100, true, 0);
+        all_adaptation[3] = 0x30;
+        all_adaptation[4] = 255;
+        assert_eq!(pes_start(&all_adaptation), None);
+        assert_eq!(pes_start(&[0xff; 188]), None);
+    }
+
+    #[test]
+    fn what_is_asked_for_is_brought_within_bounds() {
+        let effective = |scale, speed| {
+            let play = Play {
+                scale,
+                speed,
+                ..Play::default()
+            };
+            let Effective { scale, speed } = Effective::of(&play, true);
+            (scale, speed)
+        };
+        assert_eq!(effective(-4.0, 2.0), (-4.0, 2.0));
+        assert_eq!(effective(1e9, 1e9), (SCALE_MAX, SPEED_MAX));
+        assert_eq!(effective(-1e-9, 1e-9), (-SCALE_MIN, SPEED_MIN));
+        assert_eq!(effective(f64::NAN, f64::INFINITY), (1.0, 1.0));
+        assert_eq!(effective(0.0, -2.0), (1.0, 2.0));
+    }
 }
