@@ -1,6 +1,7 @@
 //! All parts joined: hub, sources, shards, HTTP.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -172,6 +173,10 @@ fn start_rtsp(
         return Ok(None);
     };
     let limits = config.limits.hub();
+    let open = |folder: PathBuf| {
+        Library::new(folder, Arc::clone(hub), library::Limits::default()).map(Arc::new)
+    };
+    let library = config.rtsp.folder.clone().map(open).transpose()?;
     let options = rtsp::Options {
         address,
         threads: config.shards.unwrap_or(cores),
@@ -183,7 +188,7 @@ fn start_rtsp(
         ring_bytes: limits.ring_bytes,
         ring_span: limits.ring_span,
     };
-    let rtsp = Rtsp::start(&options, hub, board, users, clock.wall());
+    let rtsp = Rtsp::start(&options, hub, board, users, library, clock.wall());
     let rtsp = rtsp.map_err(|source| StartError::Listen {
         name: "rtsp",
         setting: "rtsp.address or --rtsp (`off` for none)",

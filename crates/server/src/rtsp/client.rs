@@ -10,6 +10,7 @@ use glassline_rtsp::server::{Connection, Ends};
 use smallvec::SmallVec;
 
 use super::counters::Counters;
+use super::files::File;
 use super::outlet::{Channels, Outlet, Playing, Pumped, Sent};
 use super::place::{Budget, Place};
 use super::record::Recording;
@@ -54,6 +55,8 @@ pub(super) struct Session {
     pub(super) targets: SmallVec<[Option<Target>; 2]>,
     /// It got a chunk of datagrams, and gets the next one then.
     pub(super) paced_until: Option<Instant>,
+    /// If it is a file of the media folder.
+    pub(super) file: Option<File>,
     /// While it plays.
     pub(super) place: Option<Place>,
     /// Its skips were logged.
@@ -83,6 +86,7 @@ impl Session {
             channels: Channels::new(),
             targets: SmallVec::new(),
             paced_until: None,
+            file: None,
             place: None,
             told: false,
             viewer: None,

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_hub::Stream;
+use glassline_media::Track;
 use glassline_rtsp::range::Range;
 use glassline_rtsp::sdp::{Description, Presentation, Section};
 use glassline_rtsp::server::{Access, Answer, Event, Refusal, RequestId, Start, Way};
 
 use super::access::{self, Decision};
 use super::client::{Client, Session};
+use super::files::{self, Asked, Wish};
 use super::place::{Place, TRACKS_MAX};
 use super::record::Recording;
 use super::source::Source;
@@ -75,7 +77,15 @@ impl Worker {
                     }
                 }
             }
-            Event::Describe { id, path, .. } => (id, self.describe(key, &path)),
+            Event::Describe { id, path, .. } => {
+                let answer = self.describe(key, &path);
+                if answer == Answer::Refused(Refusal::NotFound)
+                    && self.look_up(key, id, &path, Wish::Describe)
+                {
+                    return;
+                }
+                (id, answer)
+            }
             Event::SetUp {
                 id,
                 track,
@@ -89,19 +99,47 @@ impl Worker {
                 track,
                 way,
                 ..
-            } => (id, self.set_up(key, &path, track, way, now)),
-            Event::Play { id, .. } => {
-                let answer = self.play(key, now);
-                let plays = matches!(answer, Answer::Playing { .. });
-                if let Some(client) = self.clients.get_mut(key) {
-                    client.connection.answer(now, id, answer);
-                    client.take_responses();
+            } => {
+                // A file that somebody plays is listed under its name, too; a session
+                // that began with it goes on with it.
+                let session = self.clients.get(key).and_then(|it| it.session.as_deref());
+                let is_file = session.is_some_and(|session| session.file.is_some());
+                let stream = if is_file {
+                    Err(Refusal::NotFound)
+                } else {
+                    self.stream(&path)
+                };
+                let answer = match stream {
+                    Ok(stream) => self.set_up_stream(key, &stream, track, way, now),
+                    Err(refusal) => Answer::Refused(refusal),
+                };
+                if answer == Answer::Refused(Refusal::NotFound)
+                    && self.look_up(key, id, &path, Wish::SetUp { track, way })
+                {
+                    return;
                 }
-                if plays {
-                    self.push_reports(key, now);
-                    // The response first: datagrams may overtake it all the same.
-                    self.pump(key, now);
-                    self.offer_datagrams_to(key, now);
+                (id, answer)
+            }
+            Event::Play {
+                id,
+                range,
+                scale,
+                speed,
+            } => {
+                let asked = Asked {
+                    range,
+                    scale,
+                    speed,
+                };
+                let session = self.clients.get(key).and_then(|it| it.session.as_deref());
+                let is_file = session.is_some_and(|session| session.file.is_some());
+                let answer = if is_file {
+                    self.play_file(key, id, &asked, now)
+                } else {
+                    Some(self.play(key, now))
+                };
+                if let Some(answer) = answer {
+                    self.answer_play(key, id, answer, now);
                 }
                 return;
             }
@@ -162,30 +200,41 @@ impl Worker {
             Ok(stream) => stream,
             Err(refusal) => return Answer::Refused(refusal),
         };
+        let (name, tracks) = (stream.name().as_str(), stream.tracks());
+        self.description(key, name, &tracks, stream.totals().sources, None)
+    }
+
+    pub(super) fn description(
+        &self,
+        key: Key,
+        name: &str,
+        tracks: &[Track],
+        version: u64,
+        duration: Option<Duration>,
+    ) -> Answer {
         let Some(client) = self.clients.get(key) else {
             return Answer::Refused(Refusal::Internal);
         };
-        let tracks = stream.tracks();
         let sections = tracks.iter().take(TRACKS_MAX).cloned().map(Section::new);
         Answer::Described(Box::new(Presentation {
-            name: stream.name().to_string(),
+            name: name.to_owned(),
             information: String::new(),
-            version: stream.totals().sources,
+            version,
             address: client.local.ip().to_canonical(),
-            duration: None,
+            duration,
             tracks: sections.collect(),
         }))
     }
 
-    fn set_up(
+    pub(super) fn set_up_stream(
         &mut self,
         key: Key,
-        path: &str,
+        stream: &Arc<Stream>,
         track: Option<usize>,
         way: Way,
         now: Instant,
     ) -> Answer {
-        match self.try_set_up(key, path, track, way, now) {
+        match self.try_set_up(key, stream, track, way, now) {
             Ok(answer) => answer,
             Err(refusal) => Answer::Refused(refusal),
         }
@@ -194,12 +243,11 @@ impl Worker {
     fn try_set_up(
         &mut self,
         key: Key,
-        path: &str,
+        stream: &Arc<Stream>,
         track: Option<usize>,
         way: Way,
         now: Instant,
     ) -> Result<Answer, Refusal> {
-        let stream = self.stream(path)?;
         let tracks = stream.tracks().len().min(TRACKS_MAX);
         let track = match track {
             Some(track) if track < tracks => track,
@@ -207,7 +255,7 @@ impl Worker {
             None if tracks == 1 => 0,
             None => return Err(Refusal::AggregateNotAllowed),
         };
-        let source = self.source_of(&stream, now);
+        let source = self.source_of(stream, now);
         let Some(client) = self.clients.get_mut(key) else {
             return Err(Refusal::Internal);
         };
@@ -219,7 +267,7 @@ impl Worker {
         let is_new = client.session.is_none();
         let session = client
             .session
-            .get_or_insert_with(|| Box::new(Session::new(source, stream)));
+            .get_or_insert_with(|| Box::new(Session::new(source, Arc::clone(stream))));
         let server_ports = match way {
             Way::Interleaved { channels } if !session.is_udp() => {
                 put(&mut session.channels, track, channels);
@@ -252,7 +300,22 @@ impl Worker {
         })
     }
 
-    fn play(&mut self, key: Key, now: Instant) -> Answer {
+    /// Answers PLAY, with reports behind the answer, and begins to send.
+    pub(super) fn answer_play(&mut self, key: Key, id: RequestId, answer: Answer, now: Instant) {
+        let plays = matches!(answer, Answer::Playing { .. });
+        if let Some(client) = self.clients.get_mut(key) {
+            client.connection.answer(now, id, answer);
+            client.take_responses();
+        }
+        if plays {
+            self.push_reports(key, now);
+            // The response first: datagrams may overtake it all the same.
+            self.pump(key, now);
+            self.offer_datagrams_to(key, now);
+        }
+    }
+
+    pub(super) fn play(&mut self, key: Key, now: Instant) -> Answer {
         let Some((client, source)) = self.client_and_source(key) else {
             return Answer::Refused(Refusal::NotInThisState);
         };
@@ -284,7 +347,8 @@ impl Worker {
         match client.and_then(|client| client.session.as_deref_mut()) {
             Some(session) => {
                 session.rest();
-                Answer::Paused { range: None }
+                let range = files::pause(session);
+                Answer::Paused { range }
             }
             None => Answer::Refused(Refusal::NotInThisState),
         }
@@ -429,7 +493,7 @@ impl Worker {
         }
     }
 
-    fn client_and_source(&mut self, key: Key) -> Option<(&mut Client, &mut Source)> {
+    pub(super) fn client_and_source(&mut self, key: Key) -> Option<(&mut Client, &mut Source)> {
         let client = self.clients.get_mut(key)?;
         let source = client.session.as_ref()?.source;
         let channel = self.channels.get_mut(source)?;

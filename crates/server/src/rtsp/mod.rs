@@ -22,6 +22,7 @@ mod client;
 mod conversation;
 mod counters;
 mod fanout;
+mod files;
 mod framing;
 mod numbers;
 mod outlet;
@@ -51,6 +52,7 @@ pub use counters::{Counters, Gauge};
 pub use view::ClientView;
 
 use crate::latency::Board;
+use crate::library::Library;
 use crate::shard::{Bell, Key};
 use crate::users::{REALM, Users};
 use numbers::Keys;
@@ -92,6 +94,7 @@ pub struct Shared {
     wall: WallClock,
     keys: Keys,
     users: Arc<Users>,
+    library: Option<Arc<Library>>,
     /// For what takes time.
     runtime: tokio::runtime::Handle,
     budget: Budget,
@@ -111,6 +114,7 @@ impl Shared {
         hub: Arc<Hub>,
         board: Arc<Board>,
         users: Arc<Users>,
+        library: Option<Arc<Library>>,
         wall: WallClock,
     ) -> Self {
         let connection = glassline_rtsp::server::Config {
@@ -125,6 +129,7 @@ impl Shared {
             wall,
             keys: Keys::default(),
             users,
+            library,
             runtime: tokio::runtime::Handle::current(),
             budget: Budget {
                 lag: options.lag,
@@ -146,9 +151,14 @@ impl Shared {
     /// Gives a client of thread `thread` the answer that took time. A thread that is too
     /// busy for it leaves the request to its time-out.
     fn tell(&self, thread: usize, client: Key, id: RequestId, answer: Answer) {
+        let answer = Box::new(answer);
+        self.send(thread, Command::Answer { client, id, answer });
+    }
+
+    fn send(&self, thread: usize, command: Command) {
         if let Some(thread) = self.threads().get(thread) {
-            let answer = Box::new(answer);
-            let _ = thread.send(Command::Answer { client, id, answer });
+            // A full inbox counts it.
+            let _ = thread.send(command);
         }
     }
 
@@ -169,6 +179,8 @@ enum Command {
     },
     /// Who is there?
     List(oneshot::Sender<Vec<ClientView>>),
+    /// A name was looked up in the media folder.
+    Found(Box<files::Found>),
     /// Say goodbye to everyone and end.
     Stop,
 }
@@ -238,6 +250,7 @@ impl Rtsp {
         hub: &Arc<Hub>,
         board: &Arc<Board>,
         users: &Arc<Users>,
+        library: Option<Arc<Library>>,
         wall: WallClock,
     ) -> io::Result<Self> {
         // Listeners that share a port would silently join those of another process,
@@ -254,6 +267,7 @@ impl Rtsp {
             Arc::clone(hub),
             Arc::clone(board),
             Arc::clone(users),
+            library,
             wall,
         ));
         let mut workers = Vec::with_capacity(listeners.len());

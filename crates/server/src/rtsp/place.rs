@@ -50,8 +50,13 @@ impl Place {
     /// them), else at the end: what comes next.
     pub(super) fn begin(ring: &Ring, tracks: u32, anchored: bool, now: Instant) -> Self {
         let keyframe = anchored.then(|| ring.keyframe()).flatten();
+        Self::begin_at(keyframe.unwrap_or(ring.end()), tracks, now)
+    }
+
+    /// At `cursor`, with whatever starts a track there.
+    pub(super) fn begin_at(cursor: u64, tracks: u32, now: Instant) -> Self {
         Self {
-            cursor: keyframe.unwrap_or(ring.end()),
+            cursor,
             tracks,
             waiting: tracks,
             since: now,

@@ -206,6 +206,7 @@ impl Worker {
 
     /// Writes what is new of a stream to its clients, in turn.
     fn offer(&mut self, key: Key, before: u64, picked: Instant) {
+        self.answer_starts(key, picked);
         let Some(Channel { source, .. }) = self.channels.get_mut(key) else {
             return;
         };
@@ -262,6 +263,7 @@ impl Worker {
                     // Whoever asked may have gone; then nobody wants to know.
                     let _ = reply.send(views.collect());
                 }
+                Command::Found(found) => self.found(*found, now),
                 Command::Stop => self.begin_to_stop(now),
             }
         }
@@ -542,6 +544,12 @@ impl Worker {
                 self.release(key);
                 continue;
             }
+            if client.session.as_ref().is_some_and(|it| it.file.is_some()) {
+                self.answer_start(key, now);
+            }
+            let Some(client) = self.clients.get_mut(key) else {
+                continue;
+            };
             let recording = client.recording.as_ref();
             if let Some(Err(reason)) = recording.map(|recording| recording.check(now)) {
                 self.dismiss(key, &reason, now);
@@ -620,7 +628,10 @@ impl Worker {
     /// Takes a client off its stream; the stream goes with its last one.
     pub(super) fn leave(&mut self, client: Key, session: &Session) {
         self.unlearn(client, &session.targets);
-        let source = session.source;
+        self.leave_source(client, session.source);
+    }
+
+    pub(super) fn leave_source(&mut self, client: Key, source: Key) {
         let Some(channel) = self.channels.get_mut(source) else {
             return;
         };
