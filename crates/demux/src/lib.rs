@@ -1,11 +1,11 @@
 //! Files into timed access units.
 //!
 //! ```text
-//! .h264 .265 .m4e .dv        start codes, DIF blocks ──────► pictures ─┐
-//! .ogg .mkv .webm .mp4 .ts   pages, blocks, packets ──────► tracks ───┼─ Reader
-//! .aac .ac3 .amr .mp3 .wav   headers ─────────────► frames, samples ──┘    │
-//!                                                                          ▼
-//! Frame, in the order of decoding, over and over ◄───────────────────── Source
+//! .h264 .265 .m4e .dv        start codes, DIF blocks ► pictures ─┐
+//! .ogg .mkv .webm .mp4 .ts   pages, blocks, packets ─► tracks ───┼─► Reader
+//! .aac .ac3 .amr .mp3 .wav   headers ► frames, samples ──────────┘     │
+//!                                                                      ▼
+//! Frame, in the order of decoding, over and over ◄───────────────── Source
 //! ```
 //!
 //! [`open`] reads each file through once: it checks every page, header or start code,

@@ -321,6 +321,47 @@ proptest! {
     }
 
     #[test]
+    fn frames_of_every_bit_rate_follow_one_another(
+        // Version and layer; index of the sampling rate; bit rate and padding of each.
+        second in prop::sample::select(vec![0xffu8, 0xfd, 0xfb, 0xf7, 0xf5, 0xf3, 0xe3]),
+        rate in 0u8..3,
+        frames in prop::collection::vec((1u8..15, any::<bool>(), any::<u8>()), 3..40),
+    ) {
+        let frame = |&(bit_rate, padded, fill): &(u8, bool, u8)| {
+            let third = bit_rate << 4 | rate << 2 | u8::from(padded) << 1;
+            let header = [0xff, second, third, 0];
+            let parsed = crate::mpeg_audio::Header::parse(&header).expect("a header");
+            let mut frame = header.to_vec();
+            frame.resize(parsed.frame_bytes.into(), fill);
+            frame
+        };
+        let frames: Vec<_> = frames.iter().map(frame).collect();
+        let source = opened(Format::MpegAudio, &frames.concat(), &ONCE).expect("a good file");
+        prop_assert_eq!(reasons(&source), []);
+        let read: Vec<_> = all(source).iter().map(|frame| frame.data.to_vec()).collect();
+        prop_assert_eq!(read, frames);
+    }
+
+    #[test]
+    fn speech_of_every_rate_follows_one_another(
+        kinds in prop::collection::vec(prop::sample::select(vec![
+            (0u8, 12usize), (1, 13), (2, 15), (3, 17), (4, 19), (5, 20), (6, 26), (7, 31), (8, 5), (15, 0),
+        ]), 1..80),
+    ) {
+        let frame = |&(kind, bytes): &(u8, usize)| {
+            let mut frame = vec![kind << 3 | 4];
+            frame.resize(1 + bytes, 0xff);
+            frame
+        };
+        let frames: Vec<_> = kinds.iter().map(frame).collect();
+        let file = [b"#!AMR\n".to_vec(), frames.concat()].concat();
+        let source = opened(Format::Amr, &file, &ONCE).expect("a good file");
+        prop_assert_eq!(reasons(&source), []);
+        let read: Vec<_> = all(source).iter().map(|frame| frame.data.to_vec()).collect();
+        prop_assert_eq!(read, frames);
+    }
+
+    #[test]
     fn damage_never_panics(
         file in 0usize..6,
         cut in 0usize..3000,
