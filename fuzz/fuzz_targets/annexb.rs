@@ -1,5 +1,6 @@
-//! H.264 files: any bytes either fail with a reason or play, once and looped,
-//! with times that rise and keyframes that a decoder can start at.
+//! H.264 files: any bytes either fail with a reason or play, once and looped, are
+//! sent in an order of rising times, none after it is shown, and have keyframes
+//! that a decoder can start at.
 
 #![no_main]
 
@@ -37,12 +38,13 @@ fn play(mut source: Source, once: bool) {
             return;
         };
         assert!(frame.keyframe || index > 0);
-        assert!(frame.time >= MediaTime::ZERO && last.is_none_or(|last| last < frame.time));
+        assert!(frame.time >= MediaTime::ZERO && frame.decode_time <= frame.time);
+        assert!(last.is_none_or(|last| last < frame.decode_time));
         if frame.keyframe {
             for needed in [nal_type::SPS, nal_type::PPS, nal_type::IDR] {
                 assert!(nals(&frame.data).any(|unit| unit[0] & 0x1f == needed));
             }
         }
-        last = Some(frame.time);
+        last = Some(frame.decode_time);
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! .h264 .265 .m4e .dv        start codes, DIF blocks ► pictures ─┐
-//! .ogg .mkv .webm .mp4 .ts   pages, blocks, packets ─► tracks ───┼─► Reader
+//! .ogg .mkv .webm .mp4 .mpg  pages, blocks, packets ─► tracks ───┤
+//! .ts                        packets, as they are ───────────────┼─► Reader
 //! .aac .ac3 .amr .mp3 .wav   headers ► frames, samples ──────────┘     │
 //!                                                                      ▼
 //! Frame, in the order of decoding, over and over ◄───────────────── Source
@@ -15,10 +16,12 @@
 //! size needs little memory. Nothing here knows when a frame is due: frames carry
 //! [`MediaTime`]s, and a shell with a clock sends them.
 //!
-//! Sources: ITU-T H.264 (clauses 7.3, 7.4.1.2, 8.2.1, annexes B and E), RFC 3533
-//! (Ogg), RFC 7845 (Ogg/Opus), RFC 6716 §3.1 (Opus packets), ISO/IEC 14496-2 (MPEG-4
-//! visual), IEC 61834-2 and SMPTE 314M (DV), ISO/IEC 13818-7 §6.2 (ADTS), ATSC A/52
-//! (AC-3), ISO/IEC 11172-3 and 13818-3 (MPEG audio), RFC 4867 §5 (AMR), EBU Tech 3306
+//! Sources: ITU-T H.264 (clauses 7.3, 7.4.1.2, 8.2.1, annexes B and E), ITU-T H.265
+//! (7.3, 7.4.2.4.4, 8.3.1, annex E), ISO/IEC 13818-1 and 11172-1 (transport and
+//! program streams), 13818-2 and 11172-2 (MPEG video), RFC 3533 (Ogg), RFC 7845
+//! (Ogg/Opus), RFC 6716 §3.1 (Opus packets), ISO/IEC 14496-2 (MPEG-4 visual), IEC
+//! 61834-2 and SMPTE 314M (DV), ISO/IEC 13818-7 §6.2 (ADTS), ATSC A/52 (AC-3),
+//! ISO/IEC 11172-3 and 13818-3 (MPEG audio), RFC 4867 §5 (AMR), EBU Tech 3306
 //! (WAV); each reader names its own.
 
 mod aac;

@@ -11,6 +11,9 @@ use crate::stamp::CLOCK_RATE;
 /// Bytes of a picture with its headers. The largest buffer of any level is 6 MB.
 pub(super) const PICTURE_BYTES_MAX: usize = 16 << 20;
 
+/// Packets that a picture may lie in: a thousand times what any needs.
+const PICTURE_PACKETS_MAX: usize = 1 << 16;
+
 const PICTURE: u8 = 0x00;
 const SLICE_FIRST: u8 = 0x01;
 const SLICE_LAST: u8 = 0xaf;
@@ -171,7 +174,7 @@ impl Pictures {
 
     /// More bytes lie here than any picture has.
     pub(super) fn is_overfull(&self) -> bool {
-        self.bytes.len() > PICTURE_BYTES_MAX
+        self.bytes.len() > PICTURE_BYTES_MAX || self.marks.len() > PICTURE_PACKETS_MAX
     }
 
     /// The next picture that is whole; at the `last`, what is left as well.

@@ -132,6 +132,17 @@ impl Frames {
         if self.bytes.len() > PENDING_BYTES_MAX {
             self.drop_bytes(self.bytes.len() - PENDING_BYTES_MAX);
         }
+        self.drop_marks();
+    }
+
+    fn drop_marks(&mut self) {
+        while self
+            .marks
+            .get(1)
+            .is_some_and(|(from, _)| *from <= self.base)
+        {
+            self.marks.pop_front();
+        }
     }
 
     fn drop_bytes(&mut self, count: usize) {
@@ -201,13 +212,7 @@ impl Frames {
 
     /// That of the frame at the front, the first to begin in its packet.
     fn stamp(&mut self) -> Option<i64> {
-        while self
-            .marks
-            .get(1)
-            .is_some_and(|(from, _)| *from <= self.base)
-        {
-            self.marks.pop_front();
-        }
+        self.drop_marks();
         let (_, stamp) = self.marks.front_mut()?;
         stamp.take()
     }

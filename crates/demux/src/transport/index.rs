@@ -31,6 +31,9 @@ const BLIND_DISTANCE: i64 = CLOCK_RATE;
 /// How far stamps may be ahead of the clock (§2.4.2.6 says 10 s for still pictures).
 const STAMP_AHEAD_MAX: i64 = 10 * CLOCK_RATE;
 
+/// How long a frame of sound may be: of AAC at 22.05 kHz it is 46 ms.
+const FRAME_OF_SOUND_MAX: i64 = CLOCK_RATE / 20;
+
 /// Packets of tables before a keyframe: two tables of 1024 bytes.
 const TABLE_PACKETS_MAX: usize = 12;
 
@@ -129,10 +132,10 @@ struct Span {
 }
 
 impl Span {
-    /// When the last unit ends. Pictures are as long as those before them; of
-    /// sound a PES packet holds several frames, and the last one fewer.
+    /// When the last unit ends. It is as long as those before it, except of sound
+    /// where PES packets hold several frames, and the last one fewer.
     fn end(&self) -> i64 {
-        if self.coding.is_video() {
+        if self.coding.is_video() || self.step <= FRAME_OF_SOUND_MAX {
             return self.last + self.step;
         }
         let part = i128::from(self.bytes.min(self.bytes_before));

@@ -1,0 +1,44 @@
+//! Program streams and bare MPEG video: any bytes either fail with a reason or
+//! play, and pictures are sent in an order of times that never fall.
+
+#![no_main]
+
+use std::io::Cursor;
+
+use glassline_demux::{Format, Input, Options, Source};
+use glassline_media::{Codec, MediaTime};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    for format in [Format::MpegPs, Format::MpegVideo] {
+        let input = Input {
+            name: "fuzz.mpg".into(),
+            format,
+            data: Box::new(Cursor::new(bytes.to_vec())),
+        };
+        match Source::new(vec![input], &Options::default()) {
+            Ok(source) => play(source),
+            Err(error) => assert!(!error.to_string().is_empty()),
+        }
+    }
+});
+
+fn play(mut source: Source) {
+    for seek_ms in [None, Some(100), Some(0)] {
+        if let Some(ms) = seek_ms {
+            let to = MediaTime::from_nanos(ms * 1_000_000);
+            source.seek(to).expect("memory can be read");
+        }
+        let mut last = None::<MediaTime>;
+        for _ in 0..200 {
+            let Some(frame) = source.next_frame().expect("memory can be read") else {
+                break;
+            };
+            assert!(!frame.data.is_empty());
+            if source.tracks()[frame.track].codec == Codec::MpegVideo {
+                assert!(last.is_none_or(|last| last <= frame.decode_time));
+                last = Some(frame.decode_time);
+            }
+        }
+    }
+}

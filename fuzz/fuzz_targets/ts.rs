@@ -1,0 +1,55 @@
+//! Transport streams: any bytes, as they are and as packets put in step, either
+//! fail with a reason or play as whole packets whose times never fall.
+
+#![no_main]
+
+use std::io::Cursor;
+
+use glassline_demux::{Format, Input, Options, Source};
+use glassline_media::MediaTime;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    open(bytes.to_vec());
+    let mut packets = bytes.to_vec();
+    for packet in packets.chunks_mut(188) {
+        packet[0] = 0x47;
+    }
+    open(packets);
+});
+
+fn open(bytes: Vec<u8>) {
+    let input = Input {
+        name: "fuzz.ts".into(),
+        format: Format::MpegTs,
+        data: Box::new(Cursor::new(bytes)),
+    };
+    match Source::new(vec![input], &Options::default()) {
+        Ok(source) => play(source),
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+}
+
+fn play(mut source: Source) {
+    for seek_ms in [None, Some(100), Some(0)] {
+        if let Some(ms) = seek_ms {
+            let to = MediaTime::from_nanos(ms * 1_000_000);
+            source.seek(to).expect("memory can be read");
+        }
+        let mut last = None::<MediaTime>;
+        for _ in 0..200 {
+            let Some(frame) = source.next_frame().expect("memory can be read") else {
+                break;
+            };
+            assert!(!frame.data.is_empty() && frame.data.len() <= 1128);
+            assert!(
+                frame
+                    .data
+                    .chunks(188)
+                    .all(|packet| packet.len() == 188 && packet[0] == 0x47)
+            );
+            assert!(last.is_none_or(|last| last <= frame.time));
+            last = Some(frame.time);
+        }
+    }
+}
