@@ -212,7 +212,13 @@ impl Reel {
             return Ok(false);
         }
         self.source.seek(MediaTime::from_nanos(key_ns))?;
-        for frame in self.key_frames()? {
+        let frames = self.key_frames()?;
+        if frames.is_empty() {
+            // An index that names pictures which are not there: around and around
+            // there would be nothing to wait for.
+            return Ok(false);
+        }
+        for frame in frames {
             out.push_back(Shot {
                 due: MediaTime::from_nanos(run_ns),
                 shown: MediaTime::from_nanos(run_ns),
