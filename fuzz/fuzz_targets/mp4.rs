@@ -1,0 +1,10 @@
+//! MP4 and QuickTime files of any bytes.
+
+#![no_main]
+
+mod playing;
+
+use glassline_demux::Format;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| playing::open(Format::Mp4, bytes));

@@ -1,0 +1,48 @@
+//! What the targets of containers share: a file either fails with a reason or
+//! plays, with times that do not fall, whole and from the middle, once and looped.
+
+use std::io::Cursor;
+
+use glassline_demux::{Format, Input, Options, Source};
+use glassline_media::MediaTime;
+
+/// More units than any input that fits has where it is played once.
+const UNITS_MAX: usize = 400;
+
+pub fn open(format: Format, bytes: &[u8]) {
+    for once in [true, false] {
+        let input = Input {
+            name: "fuzz".into(),
+            format,
+            data: Box::new(Cursor::new(bytes.to_vec())),
+        };
+        let options = Options { fps: None, once };
+        match Source::new(vec![input], &options) {
+            Ok(mut source) => {
+                play(&mut source);
+                let middle = MediaTime::ZERO + source.duration() / 2;
+                let keyframe = source.keyframe_at_or_before(middle);
+                assert!(keyframe.is_none_or(|keyframe| keyframe <= middle));
+                source.seek(middle).expect("memory can be read");
+                play(&mut source);
+                play(&mut source.fork(true));
+            }
+            Err(error) => assert!(!error.to_string().is_empty()),
+        }
+    }
+}
+
+fn play(source: &mut Source) {
+    assert!(source.tracks().iter().all(|track| track.channels > 0));
+    assert!(source.tracks().iter().all(|track| track.clock_rate > 0));
+    let mut decoded = vec![None::<MediaTime>; source.tracks().len()];
+    for _ in 0..UNITS_MAX {
+        let Some(frame) = source.next_frame().expect("memory can be read") else {
+            return;
+        };
+        assert!(!frame.data.is_empty() && !frame.duration.is_zero());
+        assert!(frame.time >= MediaTime::ZERO && frame.decode_time <= frame.time);
+        let last = decoded[frame.track].replace(frame.decode_time);
+        assert!(last.is_none_or(|last| last <= frame.decode_time));
+    }
+}
