@@ -11,7 +11,7 @@
 //!
 //! [`open`] reads each file through once: it checks every page, header or start code,
 //! and remembers where units lie: 8 bytes for a frame of sound, 16 to 24 for a picture,
-//! nothing where all have one size (WAV, DV) or a seek goes through the pages (Ogg).
+//! nothing where all have one size (WAV, DV).
 //! [`Source::next_frame`] then reads one unit at a time, so that a file of any
 //! size needs little memory. Nothing here knows when a frame is due: frames carry
 //! [`MediaTime`]s, and a shell with a clock sends them.
@@ -22,7 +22,8 @@
 //! (Ogg/Opus), RFC 6716 §3.1 (Opus packets), ISO/IEC 14496-2 (MPEG-4 visual), IEC
 //! 61834-2 and SMPTE 314M (DV), ISO/IEC 13818-7 §6.2 (ADTS), ATSC A/52 (AC-3),
 //! ISO/IEC 11172-3 and 13818-3 (MPEG audio), RFC 4867 §5 (AMR), EBU Tech 3306
-//! (WAV); each reader names its own.
+//! (WAV), RFC 9559 (Matroska), ISO/IEC 14496-12 to -15 (MP4); each reader names its
+//! own.
 
 mod aac;
 mod ac3;

@@ -2,7 +2,6 @@
 
 use super::boxes::{Fields, Head, InMemory, find};
 use super::movie::{Lane, Movie};
-use super::samples::{SAMPLES_MAX, too_many};
 use crate::container::lane::Sample;
 use crate::error::{Fault, WarningReason, Warnings};
 use crate::window::Window;
@@ -129,9 +128,6 @@ fn add_run(
     let mut fields = run.fields();
     let (_, flags) = fields.version()?;
     let count = fields.u32()?;
-    if count > SAMPLES_MAX {
-        return Err(too_many(run.offset));
-    }
     let mut offset = data_end;
     if flags & 1 != 0 {
         let by = fields.array().map(i32::from_be_bytes)?;
@@ -142,17 +138,15 @@ fn add_run(
         true => Some(fields.u32()?),
         false => None,
     };
-    // What lies over each other could be more than memory has room for.
-    let mut left = window.file_bytes();
     for place in 0..count {
         let unit = Unit::read(&mut fields, flags, header.defaults)?;
         let unit_flags = first_flags.filter(|_| place == 0).unwrap_or(unit.flags);
         let end = offset.saturating_add(unit.size.into());
-        if end > window.file_bytes() || u64::from(unit.size) > left {
+        if end > window.file_bytes() {
             warnings.add(Some(window.file_bytes()), WarningReason::Truncated);
             break;
         }
-        left -= u64::from(unit.size);
+        lane.budget.take(unit.size.into(), offset)?;
         let start = lane.next_decode.saturating_add(unit.composition.into());
         let sample = Sample {
             offset,

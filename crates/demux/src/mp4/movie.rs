@@ -21,7 +21,45 @@ pub(super) struct Lane {
     pub(super) defaults: Defaults,
     /// When the next fragment begins that does not say, in ticks.
     pub(super) next_decode: i64,
+    pub(super) budget: Budget,
 }
+
+/// What a track may still hold: tables of a few bytes can list any number of
+/// units, that lie over each other or have no bytes.
+pub(super) struct Budget {
+    units: u32,
+    bytes: u64,
+}
+
+impl Budget {
+    pub(super) fn of(file_bytes: u64) -> Self {
+        Self {
+            units: SAMPLES_MAX,
+            bytes: file_bytes,
+        }
+    }
+
+    /// Takes a unit of so many bytes, which lies at `offset`.
+    pub(super) fn take(&mut self, bytes: u64, offset: u64) -> Result<(), Fault> {
+        self.units = self.units.checked_sub(1).ok_or_else(|| {
+            let reason = Reason::TooLarge {
+                what: "a track",
+                limit: SAMPLES_MAX.into(),
+                unit: "units",
+                expected: "an MP4 file",
+            };
+            Fault::at(offset, reason)
+        })?;
+        self.bytes = self.bytes.checked_sub(bytes).ok_or_else(|| {
+            let reason = "the units of a track are longer than the file";
+            Fault::at(offset, Reason::Damaged(reason))
+        })?;
+        Ok(())
+    }
+}
+
+/// Units of one track; more is damage.
+const SAMPLES_MAX: u32 = 1 << 24;
 
 /// From a track's ticks to nanoseconds of the movie.
 #[derive(Clone, Copy, Debug)]
@@ -109,6 +147,7 @@ impl Movie {
                 scale: parts.scale,
                 defaults: defaults.iter().find(of_track).copied().unwrap_or_default(),
                 next_decode: 0,
+                budget: Budget::of(window.file_bytes()),
             };
             samples::read(&mut lane, &parts.table, window, warnings)?;
             lanes.push(lane);

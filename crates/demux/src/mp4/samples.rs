@@ -9,11 +9,8 @@ use super::movie::Lane;
 use crate::FrameRate;
 use crate::container::coding::Coding;
 use crate::container::lane::Sample;
-use crate::error::{Fault, Reason, WarningReason, Warnings};
+use crate::error::{Fault, WarningReason, Warnings};
 use crate::window::Window;
-
-/// Units of one track; more is damage.
-pub(super) const SAMPLES_MAX: u32 = 1 << 24;
 
 /// Pictures a second, if each lasts as long as the next.
 pub(super) fn steady_rate(
@@ -53,7 +50,6 @@ pub(super) fn read(
         keyframes: Keyframes::find(table)?,
         per_chunk: PerChunk::find(table)?,
         taken: 0,
-        taken_bytes: 0,
         decode: 0,
     };
     let wide = find(table, b"co64");
@@ -91,9 +87,8 @@ struct Tables<'a> {
     compositions: Runs<'a>,
     keyframes: Keyframes<'a>,
     per_chunk: PerChunk<'a>,
-    /// Units so far, and their bytes.
+    /// Units so far.
     taken: u32,
-    taken_bytes: u64,
     /// Of the next unit, in ticks.
     decode: i64,
 }
@@ -112,15 +107,12 @@ impl Tables<'_> {
             let Some(length) = self.sizes.of(self.taken) else {
                 return Ok(false);
             };
-            if self.taken == SAMPLES_MAX {
-                return Err(too_many(offset));
-            }
             let end = offset.saturating_add(length.into());
             if end > window.file_bytes() {
                 warnings.add(Some(window.file_bytes()), WarningReason::Truncated);
                 return Ok(false);
             }
-            self.count_bytes(length.into(), offset, window)?;
+            lane.budget.take(length.into(), offset)?;
             let keyframe = self.keyframes.has(self.taken + 1);
             self.taken += 1;
             let duration = i64::from(self.durations.next().unwrap_or(0));
@@ -154,7 +146,7 @@ impl Tables<'_> {
     ) -> Result<bool, Fault> {
         let wanted = u64::from(count) * u64::from(frame_bytes);
         let length = wanted.min(window.file_bytes().saturating_sub(offset));
-        self.count_bytes(length, offset, window)?;
+        lane.budget.take(length, offset)?;
         let start_ns = lane.scale.ns(self.decode);
         let sample = Sample {
             offset,
@@ -172,16 +164,6 @@ impl Tables<'_> {
         Ok(length == wanted)
     }
 
-    /// Units that lie over each other could be more than memory has room for.
-    fn count_bytes(&mut self, bytes: u64, offset: u64, window: &Window) -> Result<(), Fault> {
-        self.taken_bytes = self.taken_bytes.saturating_add(bytes);
-        if self.taken_bytes > window.file_bytes() {
-            let reason = "the units of a track are longer than the file";
-            return Err(Fault::at(offset, Reason::Damaged(reason)));
-        }
-        Ok(())
-    }
-
     /// Leaves out sound behind the end of the edit list.
     fn trim(&self, lane: &mut Lane) {
         let is_sound = lane.builder.track.kind() == Kind::Audio;
@@ -189,16 +171,6 @@ impl Tables<'_> {
             lane.builder.end_at(end_ns);
         }
     }
-}
-
-pub(super) fn too_many(offset: u64) -> Fault {
-    let reason = Reason::TooLarge {
-        what: "a track",
-        limit: SAMPLES_MAX.into(),
-        unit: "units",
-        expected: "an MP4 file",
-    };
-    Fault::at(offset, reason)
 }
 
 /// Bytes of each unit.
