@@ -1,9 +1,9 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use glassline_demux::{self as demux, annexb};
-use glassline_media::{BurstBuilder, Kind, MediaTime, PAYLOAD_BYTES_MAX, Stamps};
-use glassline_rtp::h264;
+use glassline_demux as demux;
+use glassline_media::{BurstBuilder, MediaTime, PAYLOAD_BYTES_MAX, Stamps};
+use glassline_rtp::payload::Packetiser;
 
 use super::{Error, HEADER_BYTES, TAG_BYTES};
 
@@ -70,18 +70,18 @@ impl Traffic {
             ..demux::Options::default()
         };
         let mut source = demux::open(files, &options)?;
-        let kinds: Vec<Kind> = source.tracks().iter().map(|t| t.codec.kind()).collect();
+        let mut packetisers: Vec<_> = source.tracks().iter().map(Packetiser::new).collect();
         let mut units = Vec::new();
         let mut end = Duration::ZERO;
         while let Some(frame) = source.next_frame()? {
             let at = frame.time.saturating_since(MediaTime::ZERO);
             end = end.max(at + frame.duration);
             let mut builder = BurstBuilder::default();
-            match kinds.get(frame.track) {
-                Some(Kind::Video) => {
-                    h264::packetise(annexb::nals(&frame.data), PAYLOAD_BYTES_MAX, &mut builder);
-                }
-                _ => builder.push(&frame.data),
+            // What has no room in packets is left out, as the server does.
+            if let Some(packetiser) = packetisers.get_mut(frame.track)
+                && packetiser.packetise(&frame.data, &mut builder).is_err()
+            {
+                continue;
             }
             let stamps = Stamps::arrived(Instant::now());
             if let Some(burst) = builder.build(0, frame.time, frame.keyframe, stamps) {

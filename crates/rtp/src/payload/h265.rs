@@ -162,7 +162,8 @@ const START_CODE: [u8; 4] = [0, 0, 0, 1];
 pub(super) struct Assembly {
     /// Within a fragmented NAL unit, its end yet to come.
     fragmented: bool,
-    /// This source sends parameter sets in band, so a keyframe has them.
+    /// This source sends parameter sets in band, if only in units that were lost,
+    /// so a keyframe has them.
     sets_in_band: bool,
 }
 
@@ -191,6 +192,7 @@ impl Assembly {
             return Err(Fault::Malformed);
         }
         if starts {
+            self.sets_in_band |= kind == nal::SPS;
             picture.extend_from_slice(&START_CODE);
             picture.extend_from_slice(&[first & 0x81 | kind << 1, *second]);
         }
@@ -233,6 +235,7 @@ impl Picture for Assembly {
         }
         match kind {
             0..nal::AP => {
+                self.sets_in_band |= kind == nal::SPS;
                 picture.extend_from_slice(&START_CODE);
                 picture.extend_from_slice(payload);
                 Ok(())
@@ -243,6 +246,7 @@ impl Picture for Assembly {
                     if nal_type(unit[0]) >= nal::AP {
                         return Err(Fault::Malformed);
                     }
+                    self.sets_in_band |= nal_type(unit[0]) == nal::SPS;
                     picture.extend_from_slice(&START_CODE);
                     picture.extend_from_slice(unit);
                 }
@@ -267,7 +271,6 @@ impl Picture for Assembly {
                 _ => {}
             }
         }
-        self.sets_in_band |= sets;
         if after_gap && keyframe && self.sets_in_band && !sets {
             return Err(Fault::Loss);
         }

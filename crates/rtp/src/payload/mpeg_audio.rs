@@ -15,10 +15,11 @@ pub(super) fn packetise(
     payload_max: usize,
     out: &mut BurstBuilder,
 ) -> Result<(), Unsendable> {
-    if Frame::parse(frame).is_none() {
+    // A receiver finds the end of a frame by its header only.
+    if Frame::parse(frame).is_none_or(|header| header.bytes != frame.len()) {
         return Err(Unsendable::Malformed {
             codec: Codec::MpegAudio,
-            reason: "no frame of MPEG audio with a known bit rate",
+            reason: "no frame with a known bit rate and the length that follows from it",
         });
     }
     let mut place = 0usize;

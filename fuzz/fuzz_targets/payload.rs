@@ -1,0 +1,78 @@
+//! Payload formats of every codec: any sequence of packets into the depacketiser,
+//! whose units stay bounded; then the input as a unit through packets and back, which
+//! makes the same packets again.
+
+#![no_main]
+
+use std::time::Instant;
+
+use glassline_media::{BurstBuilder, Codec, MediaTime, PAYLOAD_BYTES_MAX, Stamps, Track};
+use glassline_rtp::payload::{Depacketiser, Packetiser};
+use libfuzzer_sys::fuzz_target;
+
+const UNIT_BYTES_MAX: usize = 4096;
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((&number, bytes)) = bytes.split_first() else {
+        return;
+    };
+    let codecs: Vec<Codec> = Codec::all().collect();
+    let codec = codecs[usize::from(number) % codecs.len()];
+    let parameters = match codec {
+        Codec::Amr | Codec::AmrWb => "octet-align=1",
+        _ => "",
+    };
+    let track = Track::new(codec).with_format_parameters(parameters);
+    any_packets(&track, bytes);
+    // H.264 has a target of its own.
+    if codec != Codec::H264 {
+        there_and_back(&track, bytes);
+    }
+});
+
+/// Each packet: a byte of control (marker, new timestamp, numbers skipped), a
+/// byte of length, the payload.
+fn any_packets(track: &Track, mut bytes: &[u8]) {
+    let Ok(mut depacketiser) = Depacketiser::bounded(track, UNIT_BYTES_MAX) else {
+        return;
+    };
+    let (mut sequence, mut timestamp) = (0, 0u32);
+    while let [control, len, rest @ ..] = bytes {
+        let (payload, rest) = rest.split_at(rest.len().min(usize::from(*len)));
+        bytes = rest;
+        timestamp = timestamp.wrapping_add(u32::from(control >> 1 & 1));
+        sequence += u64::from(control >> 2 & 3);
+        depacketiser.push(sequence, timestamp, control & 1 == 1, payload);
+        while let Some(unit) = depacketiser.poll() {
+            assert!(!unit.data.is_empty() && unit.data.len() <= UNIT_BYTES_MAX);
+        }
+    }
+}
+
+fn there_and_back(track: &Track, unit: &[u8]) {
+    let Some(packets) = packets(track, unit) else {
+        return;
+    };
+    let Ok(mut depacketiser) = Depacketiser::new(track) else {
+        return;
+    };
+    for (index, payload) in packets.iter().enumerate() {
+        assert!(payload.len() <= PAYLOAD_BYTES_MAX);
+        let marker = track.codec.marks_frames() && index + 1 == packets.len();
+        depacketiser.push(index as u64, 0, marker, payload);
+    }
+    let units = std::iter::from_fn(|| depacketiser.poll());
+    let back: Vec<u8> = units.flat_map(|unit| unit.data).collect();
+    // A unit that does not begin as its codec has it cannot be told from a part.
+    if !back.is_empty() {
+        assert_eq!(self::packets(track, &back), Some(packets));
+    }
+}
+
+fn packets(track: &Track, unit: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let mut builder = BurstBuilder::default();
+    Packetiser::new(track).packetise(unit, &mut builder).ok()?;
+    let stamps = Stamps::arrived(Instant::now());
+    let burst = builder.build(0, MediaTime::ZERO, false, stamps)?;
+    Some(burst.payloads().map(<[u8]>::to_vec).collect())
+}
