@@ -170,3 +170,87 @@ fn decode(text: &str) -> Option<Vec<u8>> {
         .ok()
         .filter(|set| !set.is_empty())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use glassline_rtsp::sdp::Description;
+
+    /// The first format of a description with these lines for its one track.
+    fn track(lines: &str) -> Result<Track, Unusable> {
+        let text = format!("v=0\r\ns=-\r\n{lines}\r\n");
+        let description = Description::parse(text.as_bytes()).expect("a description");
+        track_of(description.tracks[0].format().expect("a format"))
+    }
+
+    #[test]
+    fn format_parameters_of_a_camera_are_kept_as_they_are() {
+        let aac = track(
+            "m=audio 0 RTP/AVP 97\r\na=rtpmap:97 MPEG4-GENERIC/16000/1\r\na=fmtp:97 \
+             streamtype=5; profile-level-id=15; mode=AAC-hbr; config=1408; SizeLength=13; \
+             IndexLength=3; IndexDeltaLength=3",
+        );
+        let aac = aac.expect("AAC");
+        assert_eq!(
+            (aac.codec, aac.clock_rate, aac.channels),
+            (Codec::Aac, 16_000, 1)
+        );
+        let told = "streamtype=5; profile-level-id=15; mode=AAC-hbr; config=1408; \
+                    SizeLength=13; IndexLength=3; IndexDeltaLength=3";
+        assert_eq!(aac.format_parameters, told);
+        assert_eq!(
+            as_sent(aac).format_parameters,
+            told,
+            "it is what we send, too"
+        );
+        let jpeg = track("m=video 0 RTP/AVP 26").expect("a static payload type");
+        assert_eq!(jpeg, Track::new(Codec::Jpeg));
+    }
+
+    #[test]
+    fn packets_of_another_mode_are_described_as_they_are_sent_on() {
+        let low = track(
+            "m=audio 0 RTP/AVP 97\r\na=rtpmap:97 mpeg4-generic/8000\r\na=fmtp:97 \
+             mode=AAC-lbr; config=1588; sizeLength=6; indexLength=2; indexDeltaLength=2",
+        );
+        let sent = as_sent(low.expect("AAC")).format_parameters;
+        let hbr = "config=1588;mode=AAC-hbr;sizelength=13;indexlength=3;indexdeltalength=3";
+        assert_eq!(sent, hbr);
+    }
+
+    #[test]
+    fn parameter_sets_of_h264_are_read_with_and_without_padding() {
+        for sets in ["Z0LAH9o=,aM48gA==", "Z0LAH9o,aM48gA"] {
+            let lines = format!(
+                "m=video 0 RTP/AVP 96\r\na=rtpmap:96 H264/90000\r\na=fmtp:96 \
+                 packetization-mode=1;sprop-parameter-sets={sets}"
+            );
+            let video = track(&lines).expect("H.264").video;
+            assert_eq!(video.sps, [0x67, 0x42, 0xc0, 0x1f, 0xda]);
+            assert_eq!(video.pps, [0x68, 0xce, 0x3c, 0x80]);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_taken_is_named() {
+        for (lines, text) in [
+            (
+                "m=audio 0 RTP/AVP 98\r\na=rtpmap:98 G726-32/8000",
+                "G726-32 (payload type 98)",
+            ),
+            ("m=audio 0 RTP/AVP 99", "without name (payload type 99)"),
+            ("m=video 0 RTP/AVP 96\r\na=rtpmap:96 H264/8000", "8000 Hz"),
+            (
+                "m=audio 0 RTP/AVP 97\r\na=rtpmap:97 AMR/8000",
+                "octet-align=1",
+            ),
+            (
+                "m=audio 0 RTP/AVP 96\r\na=rtpmap:96 PCMU/8000/2",
+                "2 channels",
+            ),
+        ] {
+            let refused = track(lines).expect_err(lines).to_string();
+            assert!(refused.contains(text), "{refused}");
+        }
+    }
+}

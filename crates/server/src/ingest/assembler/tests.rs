@@ -197,3 +197,104 @@ fn garbage_never_panics() {
             .sender_report((number % 3) as usize, u64::from(noise) << 20, noise);
     }
 }
+
+/// One packet of `track` with this payload, at `ms`.
+fn push(
+    assembler: &mut Assembler,
+    start: Instant,
+    numbers: (u16, u32),
+    payload: &[u8],
+) -> Vec<Burst> {
+    let (sequence, ms) = numbers;
+    let mut out = Vec::new();
+    let packet = Packet {
+        track: 0,
+        sequence,
+        timestamp: ms * 90,
+        marker: true,
+        payload,
+        received: start + Duration::from_millis(u64::from(ms)),
+    };
+    assembler.push(&packet, &mut out);
+    out
+}
+
+#[test]
+fn keyframes_of_h265_get_their_parameter_sets_and_the_description_learns_them() {
+    let start = Instant::now();
+    let mut assembler = Assembler::new(vec![Track::new(Codec::H265)]).expect("known");
+    let idr = [0x26, 1, 0xaf, 7, 7];
+    let bursts = push(&mut assembler, start, (1, 0), &idr);
+    assert!(!bursts[0].keyframe, "nobody could decode it");
+    assert!(!assembler.starts(&bursts[0]));
+    // VPS, SPS and PPS in front of it, in an aggregation packet.
+    let sets: [&[u8]; 3] = [&[0x40, 1, 0x0c], &[0x42, 1, 1], &[0x44, 1, 0xc1]];
+    let mut packet = vec![0x60, 1];
+    for unit in sets.iter().chain([&&idr[..]]) {
+        packet.extend((unit.len() as u16).to_be_bytes());
+        packet.extend_from_slice(unit);
+    }
+    let bursts = push(&mut assembler, start, (2, 40), &packet);
+    assert!(bursts[0].keyframe && assembler.starts(&bursts[0]));
+    let bursts = push(&mut assembler, start, (3, 80), &idr);
+    assert!(bursts[0].keyframe);
+    assert_eq!(bursts[0].payload(0), Some(&packet[..]), "those last seen");
+    let told = &assembler.tracks()[0].format_parameters;
+    assert_eq!(told, "sprop-vps=QAEM;sprop-sps=QgEB;sprop-pps=RAHB");
+}
+
+#[test]
+fn sound_alone_is_live_at_once_and_a_stream_of_pictures_is_not() {
+    let burst = |track| {
+        let mut builder = BurstBuilder::default();
+        builder.push(&[1]);
+        let stamps = glassline_media::Stamps::arrived(Instant::now());
+        let time = glassline_media::MediaTime::ZERO;
+        builder.build(track, time, true, stamps).expect("a packet")
+    };
+    let sound = vec![Track::audio(Codec::Opus, 2)];
+    assert!(Assembler::new(sound).expect("known").starts(&burst(0)));
+    let both = vec![Track::audio(Codec::Opus, 2), Track::new(Codec::Vp8)];
+    let both = Assembler::new(both).expect("known");
+    assert!(!both.starts(&burst(0)) && both.starts(&burst(1)));
+}
+
+#[test]
+fn fragments_of_other_codecs_come_out_whole_and_cut_to_our_size() {
+    let start = Instant::now();
+    let mut assembler = Assembler::new(vec![Track::new(Codec::Vp8)]).expect("known");
+    let first = [&[0x90, 0x80, 0x80, 9, 0x10, 2, 0][..], &[7; 1390]].concat();
+    let mut out = Vec::new();
+    for (payload, sequence) in [first, [&[0x80, 0x80, 0x80, 9][..], &[8; 500]].concat()]
+        .iter()
+        .zip(1..)
+    {
+        let packet = Packet {
+            track: 0,
+            sequence,
+            timestamp: 0,
+            marker: sequence == 2,
+            payload,
+            received: start,
+        };
+        assembler.push(&packet, &mut out);
+    }
+    let [burst] = &out[..] else {
+        panic!("{out:?}");
+    };
+    assert!(burst.keyframe);
+    let sizes: Vec<usize> = burst.payloads().map(<[u8]>::len).collect();
+    assert_eq!(sizes, [951, 950], "1893 bytes and two descriptors");
+}
+
+#[test]
+fn a_packet_of_several_access_units_gives_each_its_time() {
+    let start = Instant::now();
+    let parameters = "mode=AAC-hbr;sizelength=13;indexlength=3;indexdeltalength=3";
+    let track = Track::audio(Codec::Aac, 2).with_format_parameters(parameters);
+    let mut assembler = Assembler::new(vec![track]).expect("known");
+    let payload = [0, 32, 0, 1 << 3, 0, 1 << 3, 5, 6];
+    let bursts = push(&mut assembler, start, (1, 0), &payload);
+    let times: Vec<_> = bursts.iter().map(|burst| burst.time.nanos()).collect();
+    assert_eq!(times, [0, 21_333_333]);
+}
