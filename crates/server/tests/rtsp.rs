@@ -416,3 +416,55 @@ fn what_is_announced_and_recorded_is_played() {
     let state = running.hub().stream("mic").expect("there").state();
     assert_eq!(state.as_str(), "down");
 }
+
+#[test]
+fn a_file_is_played_from_where_a_client_asks_and_held_when_it_says_so() {
+    let assets = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets");
+    let running = Running::with(2, |config| config.rtsp.folder = Some(assets));
+    let url = format!("rtsp://{}/demo.ogg", running.rtsp());
+    let mut hand = Hand::new(running.rtsp());
+    let described = hand.ask("DESCRIBE", &url, "");
+    assert!(described.contains("a=range:npt=0-"), "{described}");
+    let set_up = hand.ask(
+        "SETUP",
+        &format!("{url}/trackID=0"),
+        "Transport: RTP/AVP/TCP;unicast;interleaved=0-1\r\n",
+    );
+    assert!(set_up.contains("200 OK"), "{set_up}");
+    let playing = hand.ask("PLAY", &url, "Range: npt=2-\r\n");
+    assert!(playing.contains("200 OK"), "{playing}");
+    let start = |answer: &str| -> f64 {
+        let range = answer
+            .lines()
+            .find_map(|line| line.strip_prefix("Range: npt="));
+        let range = range.unwrap_or_else(|| panic!("{answer}"));
+        let from = range.split('-').next().unwrap_or("");
+        from.parse().unwrap_or_else(|_| panic!("{answer}"))
+    };
+    assert!((start(&playing) - 2.0).abs() < 0.1, "{playing}");
+    for _ in 0..20 {
+        assert_eq!(hand.byte(), b'$');
+        hand.frame();
+    }
+    let held = hand.ask("PAUSE", &url, "");
+    assert!(start(&held) > 2.0, "{held}");
+    let on = hand.ask("PLAY", &url, "");
+    assert!((start(&on) - start(&held)).abs() < 0.1, "{held}\n{on}");
+    let elsewhere = hand.ask("PLAY", &url, "Range: npt=1-1.5\r\n");
+    assert!((start(&elsewhere) - 1.0).abs() < 0.1, "{elsewhere}");
+    // It ends by itself, and says so.
+    loop {
+        assert_eq!(hand.byte(), b'$');
+        let (channel, payload) = hand.frame();
+        let mut packets = glassline_rtp::rtcp::parse(&payload).flatten();
+        if channel == 1
+            && packets.any(|packet| matches!(packet, glassline_rtp::rtcp::Packet::Bye(_)))
+        {
+            break;
+        }
+    }
+    let beyond = hand.ask("PLAY", &url, "Range: npt=9999-\r\n");
+    assert!(beyond.starts_with("RTSP/1.0 457"), "{beyond}");
+    let none = hand.ask("DESCRIBE", &format!("{url}x"), "");
+    assert!(none.starts_with("RTSP/1.0 404"), "{none}");
+}

@@ -35,6 +35,8 @@ pub(super) struct Client {
     pub(super) session: Option<Box<Session>>,
     /// What it publishes; then it has no session.
     pub(super) recording: Option<Box<Recording>>,
+    /// It is the way from server to client of the tunnel with this cookie.
+    pub(super) cookie: Option<Box<str>>,
     /// The kernel takes no more for now.
     pub(super) is_full: bool,
     /// When the kernel took something, or nothing was to be taken.
@@ -151,6 +153,7 @@ impl Client {
             local: ends.local,
             session: None,
             recording: None,
+            cookie: None,
             is_full: false,
             progressed: now,
             closing: None,
@@ -267,7 +270,11 @@ impl Client {
             stream: session.stream.name().to_string(),
             address: self.peer,
             user: self.connection.user().map(str::to_owned),
-            transport: if session.is_udp() { "udp" } else { "tcp" },
+            transport: match &self.cookie {
+                _ if session.is_udp() => "udp",
+                Some(_) => "http",
+                None => "tcp",
+            },
             state: match session.place {
                 Some(_) => "playing",
                 None => "ready",

@@ -152,12 +152,8 @@ impl Worker {
             } => (id, self.announce(key, &path, &description, now)),
             Event::Record { id } => (id, self.record(key, now)),
             Event::TearDown { track } => return self.tear_down(key, track),
-            Event::TunnelGet { .. } | Event::TunnelPost { .. } => {
-                if let Some(client) = self.clients.get_mut(key) {
-                    client.connection.refuse_tunnel();
-                }
-                return;
-            }
+            Event::TunnelGet { cookie } => return self.open_tunnel(key, cookie),
+            Event::TunnelPost { cookie, rest } => return self.join_tunnel(key, &cookie, rest),
             Event::Closed(reason) => {
                 self.tear_down(key, None);
                 if let Some(client) = self.clients.get_mut(key) {

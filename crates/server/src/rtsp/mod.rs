@@ -30,6 +30,7 @@ mod place;
 mod record;
 mod ring;
 mod source;
+mod tunnel;
 mod udp;
 mod view;
 mod wire;
@@ -100,6 +101,7 @@ pub struct Shared {
     budget: Budget,
     bounds: Bounds,
     connection: Arc<glassline_rtsp::server::Config>,
+    tunnels: tunnel::Tunnels,
     connections: AtomicUsize,
     connections_max: usize,
     handles: OnceLock<Vec<Handle>>,
@@ -142,6 +144,7 @@ impl Shared {
                 lag: options.lag + Duration::from_secs(1),
             },
             connection: Arc::new(connection),
+            tunnels: tunnel::Tunnels::default(),
             connections: AtomicUsize::new(0),
             connections_max: options.connections_max,
             handles: OnceLock::new(),
@@ -181,6 +184,8 @@ enum Command {
     List(oneshot::Sender<Vec<ClientView>>),
     /// A name was looked up in the media folder.
     Found(Box<files::Found>),
+    /// The other half of a client's tunnel came to another thread.
+    Tunnel(Box<tunnel::Handover>),
     /// Say goodbye to everyone and end.
     Stop,
 }

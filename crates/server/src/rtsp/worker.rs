@@ -18,6 +18,7 @@ use super::client::{Client, Served, Session};
 use super::counters::Counters;
 use super::record::Ended;
 use super::source::Source;
+use super::tunnel::Post;
 use super::udp::{Target, Udp};
 use super::wire::Wire;
 use super::{Command, Shared};
@@ -35,7 +36,7 @@ const SWEEP: Duration = Duration::from_millis(250);
 const READ_BYTES: usize = 64 << 10;
 
 /// Reads of one client before it is the others' turn.
-const READS_PER_TURN: usize = 8;
+pub(super) const READS_PER_TURN: usize = 8;
 
 /// Connections accepted before it is the clients' turn.
 const ACCEPTS_PER_TURN: usize = 64;
@@ -77,15 +78,18 @@ impl Wake for Alarm {
 #[derive(Debug)]
 pub(super) struct Worker {
     pub(super) index: usize,
-    poll: Poll,
+    pub(super) poll: Poll,
     listener: TcpListener,
     pub(super) udp: Option<Udp>,
     batch: ReceiveBatch,
-    bell: Arc<Bell>,
+    pub(super) bell: Arc<Bell>,
     commands: Receiver<Command>,
     pub(super) counters: Arc<Counters>,
     pub(super) shared: Arc<Shared>,
     pub(super) clients: Slots<Client>,
+    /// Other halves of tunnels.
+    pub(super) posts: Slots<Post>,
+    pub(super) unread_posts: Vec<Key>,
     pub(super) channels: Slots<Channel>,
     /// Clients with more to read than one turn's share.
     unread: Vec<Key>,
@@ -95,7 +99,7 @@ pub(super) struct Worker {
     pub(super) paced_until: Option<Instant>,
     swept: Instant,
     open: usize,
-    buffer: Vec<u8>,
+    pub(super) buffer: Vec<u8>,
     stopping: Option<Instant>,
 }
 
@@ -126,6 +130,8 @@ impl Worker {
             counters,
             shared,
             clients: Slots::default(),
+            posts: Slots::default(),
+            unread_posts: Vec::new(),
             channels: Slots::default(),
             unread: Vec::new(),
             more_to_accept: false,
@@ -263,6 +269,7 @@ impl Worker {
                     // Whoever asked may have gone; then nobody wants to know.
                     let _ = reply.send(views.collect());
                 }
+                Command::Tunnel(handover) => self.adopt_post(*handover, now),
                 Command::Found(found) => self.found(*found, now),
                 Command::Stop => self.begin_to_stop(now),
             }
@@ -292,6 +299,11 @@ impl Worker {
             WAKE => {}
             LISTENER => self.accept(),
             UDP_MEDIA | UDP_CONTROL => self.react_to_udp(event),
+            token if Self::post_of(token).is_some() => {
+                if let Some(post) = Self::post_of(token) {
+                    self.read_post(post);
+                }
+            }
             Token(bits) => {
                 let key = Key::from_bits(bits as u64);
                 let now = Instant::now();
@@ -455,7 +467,7 @@ impl Worker {
     }
 
     /// Hands the hub what a publisher sent.
-    fn publish_recorded(&mut self, key: Key, now: Instant) {
+    pub(super) fn publish_recorded(&mut self, key: Key, now: Instant) {
         let Some(client) = self.clients.get_mut(key) else {
             return;
         };
@@ -499,6 +511,9 @@ impl Worker {
     fn go_on(&mut self) {
         for key in std::mem::take(&mut self.unread) {
             self.read(key);
+        }
+        for post in std::mem::take(&mut self.unread_posts) {
+            self.read_post(post);
         }
     }
 
@@ -644,9 +659,15 @@ impl Worker {
 
     /// Forgets a client and closes its connection.
     pub(super) fn release(&mut self, key: Key) {
-        let Some(mut client) = self.clients.remove(key) else {
-            return;
-        };
+        drop(self.take_client(key));
+    }
+
+    /// The same, but the connection is the caller's.
+    pub(super) fn take_client(&mut self, key: Key) -> Option<Client> {
+        let mut client = self.clients.remove(key)?;
+        if let Some(cookie) = client.cookie.take() {
+            self.close_tunnel(key, client.peer.ip(), &cookie);
+        }
         if let Some(session) = client.session.take() {
             self.leave(key, &session);
         }
@@ -659,10 +680,11 @@ impl Worker {
         self.open -= 1;
         self.counters.open.set(self.open);
         self.shared.connections.fetch_sub(1, Ordering::Relaxed);
+        Some(client)
     }
 }
 
-fn token(key: Key) -> Token {
+pub(super) fn token(key: Key) -> Token {
     // 64 bits: a server of clients by the thousand runs on nothing smaller.
     Token(usize::try_from(key.to_bits()).unwrap_or(usize::MAX - 4))
 }
