@@ -21,6 +21,7 @@ mod peers;
 mod pion;
 mod process;
 mod rtsp;
+mod rtsp_players;
 mod rtsp_viewers;
 mod server;
 mod signalling;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         pion::TESTS,
         rtsp::TESTS,
         rtsp_viewers::TESTS,
+        rtsp_players::TESTS,
         browser::TESTS,
         files::TESTS,
         bench::TESTS,

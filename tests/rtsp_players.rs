@@ -1,0 +1,438 @@
+//! Our RTSP server and the players of others: every type of file, every transport,
+//! and publishers.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use libtest_mimic::Failed;
+use serde_json::Value;
+
+use crate::peers::{Peer, Test};
+use crate::process::{Running, output_folder};
+use crate::server::Server;
+use crate::webdriver::Browser;
+
+const FFMPEG: &[Peer] = &[Peer::Ffmpeg];
+
+pub(crate) const TESTS: &[Test] = &[
+    Test {
+        name: "rtsp_players::ffmpeg_plays_every_type_of_file",
+        needs: FFMPEG,
+        run: ffmpeg_plays_every_type_of_file,
+    },
+    Test {
+        name: "rtsp_players::gstreamer_plays_every_type_of_file",
+        needs: &[Peer::Ffmpeg, Peer::RtspServer],
+        run: gstreamer_plays_every_type_of_file,
+    },
+    Test {
+        name: "rtsp_players::a_live_stream_comes_by_every_transport",
+        needs: &[Peer::Ffmpeg, Peer::RtspServer],
+        run: a_live_stream_comes_by_every_transport,
+    },
+    Test {
+        name: "rtsp_players::a_file_is_sought_in",
+        needs: FFMPEG,
+        run: a_file_is_sought_in,
+    },
+    Test {
+        name: "rtsp_players::retina_pulls_from_us_by_digest",
+        needs: &[],
+        run: retina_pulls_from_us_by_digest,
+    },
+    Test {
+        name: "rtsp_players::ffmpeg_publishes_and_chromium_watches",
+        needs: &[Peer::Ffmpeg, Peer::Chromium],
+        run: ffmpeg_publishes_and_chromium_watches,
+    },
+    Test {
+        name: "rtsp_players::gstreamer_publishes_and_chromium_watches",
+        needs: &[Peer::RtspServer, Peer::Chromium],
+        run: gstreamer_publishes_and_chromium_watches,
+    },
+];
+
+/// Loose: a debug build, two cores.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+const PICTURE: &[&str] = &["-f", "lavfi", "-i", "testsrc2=size=320x240:rate=25"];
+const SOUND: &[&str] = &["-f", "lavfi", "-i", "sine=frequency=440:sample_rate=48000"];
+const SECONDS: u32 = 4;
+
+/// A type of file: its name, how ffmpeg makes it, what a player finds in it.
+struct Kind {
+    file: &'static str,
+    inputs: &'static [&'static [&'static str]],
+    encode: &'static str,
+    /// As ffprobe calls them.
+    codecs: &'static [&'static str],
+    gstreamer: bool,
+}
+
+const KINDS: &[Kind] = &[
+    kind("t.264", &[PICTURE], "-c:v libx264 -g 25 -bf 0", &["h264"]),
+    kind("b.264", &[PICTURE], "-c:v libx264 -g 25 -bf 2", &["h264"]),
+    kind(
+        "t.265",
+        &[PICTURE],
+        "-c:v libx265 -x265-params log-level=none:keyint=25",
+        &["hevc"],
+    ),
+    kind("t.aac", &[SOUND], "-c:a aac", &["aac"]),
+    kind("t.ac3", &[SOUND], "-c:a ac3", &["ac3"]),
+    kind(
+        "t.dv",
+        &[PICTURE],
+        "-vf scale=720:576 -c:v dvvideo -pix_fmt yuv420p",
+        &["dvvideo"],
+    ),
+    kind("t.m4e", &[PICTURE], "-c:v mpeg4 -g 25 -f m4v", &["mpeg4"]),
+    kind(
+        "t.mkv",
+        &[PICTURE, SOUND],
+        "-c:v libx264 -g 25 -c:a aac",
+        &["h264", "aac"],
+    ),
+    kind("t.mp3", &[SOUND], "-c:a libmp3lame", &["mp3"]),
+    kind(
+        "t.mp4",
+        &[PICTURE, SOUND],
+        "-c:v libx264 -g 25 -c:a aac",
+        &["h264", "aac"],
+    ),
+    kind(
+        "t.mpg",
+        &[PICTURE, SOUND],
+        "-c:v mpeg1video -c:a mp2 -f mpeg",
+        &["mpeg1video", "mp2"],
+    ),
+    kind(
+        "t.vob",
+        &[PICTURE, SOUND],
+        "-c:v mpeg2video -c:a ac3 -f vob",
+        &["mpeg2video", "ac3"],
+    ),
+    kind("t.ogg", &[SOUND], "-c:a libvorbis", &["vorbis"]),
+    kind(
+        "t.ogv",
+        &[PICTURE, SOUND],
+        "-c:v libtheora -c:a libvorbis",
+        &["theora", "vorbis"],
+    ),
+    kind("t.opus", &[SOUND], "-c:a libopus", &["opus"]),
+    kind(
+        "t.ts",
+        &[PICTURE, SOUND],
+        "-c:v libx264 -g 25 -bf 0 -c:a aac",
+        &["h264", "aac"],
+    ),
+    kind("t.wav", &[SOUND], "-c:a pcm_s16le", &["pcm_s16be"]),
+    kind(
+        "t.webm",
+        &[PICTURE, SOUND],
+        "-c:v libvpx -g 25 -c:a libvorbis",
+        &["vp8", "vorbis"],
+    ),
+];
+
+const fn kind(
+    file: &'static str,
+    inputs: &'static [&'static [&'static str]],
+    encode: &'static str,
+    codecs: &'static [&'static str],
+) -> Kind {
+    Kind {
+        file,
+        inputs,
+        encode,
+        codecs,
+        gstreamer: true,
+    }
+}
+
+/// A folder with a file of each type.
+fn media_folder() -> Result<PathBuf, String> {
+    let folder = output_folder().join("media");
+    fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    for kind in KINDS {
+        let path = folder.join(kind.file);
+        if path.is_file() {
+            continue;
+        }
+        let mut command = Command::new("ffmpeg");
+        command.args(["-hide_banner", "-loglevel", "error", "-y"]);
+        command.args(kind.inputs.iter().copied().flatten());
+        command.args(["-t", &SECONDS.to_string()]);
+        command.args(kind.encode.split(' ')).arg(&path);
+        finish(kind.file, &mut command)?;
+    }
+    // No encoder for it in Debian: frames of 12.2 kbit/s whose bits are all zero.
+    let mut amr = b"#!AMR\n".to_vec();
+    for _ in 0..SECONDS * 50 {
+        amr.push(0x3c);
+        amr.extend([0; 31]);
+    }
+    let path = folder.join("t.amr");
+    fs::write(&path, amr).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(folder)
+}
+
+/// Runs a program to its end; what it printed on its standard output.
+fn finish(what: &str, command: &mut Command) -> Result<String, String> {
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("{what}: cannot start {command:?}: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.success() {
+        Ok(text)
+    } else {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        Err(format!("{what}: {command:?} failed:\n{text}\n{errors}"))
+    }
+}
+
+fn serve_folder(folder: &Path) -> Result<Server, String> {
+    let yaml = format!("rtsp:\n  media_folder: {}\n", folder.display());
+    Server::configured(&yaml, &["demo"])
+}
+
+/// What ffprobe finds within two seconds: codec names, and packets of each track.
+fn probe(url: &str, transport: &str) -> Result<Vec<(String, u64)>, String> {
+    let mut command = Command::new("timeout");
+    command.args(["25", "ffprobe", "-hide_banner", "-loglevel", "error"]);
+    command.args(["-rtsp_transport", transport, "-analyzeduration", "2000000"]);
+    command.args(["-show_streams", "-count_packets", "-read_intervals", "%+2"]);
+    command.args(["-of", "json", url]);
+    let text = finish(url, &mut command)?;
+    let json: Value = serde_json::from_str(&text).map_err(|error| format!("{error}: {text}"))?;
+    // A transport stream shows its programme's streams twice.
+    let mut found: Vec<(String, u64)> = Vec::new();
+    for stream in json["streams"].as_array().into_iter().flatten() {
+        let codec = stream["codec_name"].as_str().unwrap_or("unknown");
+        let packets = stream["nb_read_packets"].as_str();
+        let packets = packets.and_then(|text| text.parse().ok()).unwrap_or(0);
+        match found.iter_mut().find(|(known, _)| known == codec) {
+            Some((_, known)) => *known = packets.max(*known),
+            None => found.push((codec.to_owned(), packets)),
+        }
+    }
+    Ok(found)
+}
+
+fn ffmpeg_plays_every_type_of_file() -> Result<(), Failed> {
+    let folder = media_folder()?;
+    let server = serve_folder(&folder)?;
+    let mut failures = Vec::new();
+    let amr = [("t.amr", &["amrnb"] as &[&str])];
+    let kinds = KINDS.iter().map(|kind| (kind.file, kind.codecs));
+    for (file, codecs) in kinds.chain(amr) {
+        let url = server.rtsp_url(file);
+        match probe(&url, "tcp") {
+            Err(reason) => failures.push(reason),
+            Ok(found) => {
+                println!("{file}: {found:?}");
+                // Alternative names of one decoder.
+                let is = |name: &str, codec: &str| {
+                    name == codec
+                        || matches!(
+                            (name, codec),
+                            ("amr_nb", "amrnb")
+                                | ("mp2", "mp3")
+                                | ("mp3", "mp2")
+                                | ("mpeg2video", "mpeg1video")
+                        )
+                };
+                let missing = codecs.iter().find(|codec| {
+                    !found
+                        .iter()
+                        .any(|(name, packets)| is(name, codec) && *packets > 10)
+                });
+                if let Some(codec) = missing {
+                    failures.push(format!("{file}: no {codec} in {found:?}"));
+                }
+            }
+        }
+        // Beyond the end of the file: the loop must decode as well.
+        if let Err(reason) = decodes(&url, "tcp", SECONDS + 2) {
+            failures.push(reason);
+        }
+    }
+    report(failures, &server)
+}
+
+/// Decodes for some seconds; what the decoder complains of is an error.
+fn decodes(url: &str, transport: &str, seconds: u32) -> Result<(), String> {
+    let mut command = Command::new("timeout");
+    command.args(["40", "ffmpeg", "-hide_banner", "-loglevel", "error"]);
+    command.args(["-rtsp_transport", transport, "-i", url]);
+    command.args(["-t", &seconds.to_string(), "-f", "null", "-"]);
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("ffmpeg: {error}"))?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    // The null muxer wants rising times where a looped B-frame stream has none.
+    let complaints: Vec<&str> = errors
+        .lines()
+        .filter(|line| !line.contains("non monotonically increasing"))
+        .collect();
+    if output.status.success() && complaints.is_empty() {
+        Ok(())
+    } else {
+        let complaints = complaints.join("\n");
+        Err(format!(
+            "{url} by {transport}: {}\n{complaints}",
+            output.status
+        ))
+    }
+}
+
+fn gstreamer_plays_every_type_of_file() -> Result<(), Failed> {
+    let folder = media_folder()?;
+    let server = serve_folder(&folder)?;
+    let mut failures = Vec::new();
+    for kind in KINDS.iter().filter(|kind| kind.gstreamer) {
+        if let Err(reason) = gstreamer(&server.rtsp_url(kind.file), "tcp", 30) {
+            failures.push(reason);
+        }
+    }
+    report(failures, &server)
+}
+
+/// Receives and parses `buffers` frames of the first track that comes.
+fn gstreamer(url: &str, protocols: &str, buffers: u32) -> Result<(), String> {
+    let mut command = Command::new("timeout");
+    command.args(["25", "gst-launch-1.0", "-q", "rtspsrc"]);
+    command.arg(format!("location={url}"));
+    command.args([&format!("protocols={protocols}"), "latency=100", "!"]);
+    command.args(["decodebin", "!", "fakesink"]);
+    command.arg(format!("num-buffers={buffers}"));
+    finish(url, &mut command).map(drop)
+}
+
+fn a_live_stream_comes_by_every_transport() -> Result<(), Failed> {
+    let server = Server::serve(&["demo"])?;
+    server.wait_for_state("demo", "live")?;
+    let url = server.rtsp_url("demo");
+    let mut failures = Vec::new();
+    for transport in ["tcp", "udp", "http"] {
+        match probe(&url, transport) {
+            Ok(found) if found.len() == 2 && found.iter().all(|(_, packets)| *packets > 10) => {}
+            Ok(found) => failures.push(format!("{transport}: {found:?}")),
+            Err(reason) => failures.push(reason),
+        }
+        failures.extend(decodes(&url, transport, 3).err());
+    }
+    for protocols in ["tcp", "udp", "http"] {
+        failures.extend(gstreamer(&url, protocols, 30).err());
+    }
+    report(failures, &server)
+}
+
+fn a_file_is_sought_in() -> Result<(), Failed> {
+    let folder = media_folder()?;
+    let server = serve_folder(&folder)?;
+    let url = server.rtsp_url("t.mkv");
+    let mut command = Command::new("timeout");
+    command.args(["25", "ffprobe", "-hide_banner", "-loglevel", "error"]);
+    command.args(["-rtsp_transport", "tcp", "-read_intervals", "2.5%+1"]);
+    command.args(["-select_streams", "v", "-show_entries", "packet=pts_time"]);
+    command.args(["-of", "csv=p=0", &url]);
+    let text = finish("seek", &mut command)?;
+    let times: Vec<f64> = text
+        .lines()
+        .filter_map(|line| line.trim_end_matches(',').parse().ok())
+        .collect();
+    // The keyframe before 2.5 s is at 2 s.
+    match times.first() {
+        Some(first) if (1.9..=2.6).contains(first) => Ok(()),
+        _ => Err(format!("{times:?}\n{}", server.printed()).into()),
+    }
+}
+
+fn retina_pulls_from_us_by_digest() -> Result<(), Failed> {
+    let yaml = "auth:\n  read_token: a-password-of-some-length\n";
+    let origin = Server::configured(yaml, &["demo"])?;
+    let address = origin.rtsp_url("demo");
+    let with_password = address.replace("rtsp://", "rtsp://viewer:a-password-of-some-length@");
+    let mut failures = Vec::new();
+    for transport in ["tcp", "udp"] {
+        let edge = Server::serve(&[&format!("copy={with_password}?transport={transport}")])?;
+        match edge.wait_for_state("copy", "live") {
+            Ok(entry) if entry["tracks"].as_array().map(Vec::len) == Some(2) => {}
+            Ok(entry) => failures.push(format!("{transport}: {entry}")),
+            Err(reason) => failures.push(format!("{transport}: {reason}")),
+        }
+    }
+    let wrong = address.replace("rtsp://", "rtsp://viewer:another-password@");
+    let edge = Server::serve(&[&format!("copy={wrong}")])?;
+    let refused = edge.wait_for_state("copy", "down")?;
+    let told = refused["detail"].as_str().unwrap_or_default();
+    if !told.contains("refuses") {
+        failures.push(format!("a wrong password gave {refused}"));
+    }
+    report(failures, &origin)
+}
+
+fn ffmpeg_publishes_and_chromium_watches() -> Result<(), Failed> {
+    let server = Server::serve(&["demo"])?;
+    let mut failures = Vec::new();
+    for transport in ["tcp", "udp"] {
+        let name = format!("camera-{transport}");
+        let mut command = Command::new("ffmpeg");
+        command.args(["-hide_banner", "-loglevel", "warning", "-re"]);
+        command.args(PICTURE).args(["-re"]).args(SOUND);
+        command.args([
+            "-c:v",
+            "libx264",
+            "-preset",
+            "ultrafast",
+            "-tune",
+            "zerolatency",
+        ]);
+        command.args(["-pix_fmt", "yuv420p", "-g", "25"]);
+        command.args(["-c:a", "libopus", "-b:a", "48k", "-ac", "2"]);
+        command.args(["-rtsp_transport", transport, "-f", "rtsp"]);
+        command.arg(server.rtsp_url(&name));
+        let publisher = Running::start("ffmpeg", command)?;
+        if let Err(reason) = watched(&server, &name) {
+            failures.push(format!("{reason}\n{}", publisher.printed()));
+        }
+    }
+    report(failures, &server)
+}
+
+fn gstreamer_publishes_and_chromium_watches() -> Result<(), Failed> {
+    let server = Server::serve(&["demo"])?;
+    let mut command = Command::new("gst-launch-1.0");
+    let location = format!("location={}", server.rtsp_url("studio"));
+    command.args(["-q", "videotestsrc", "is-live=true", "!"]);
+    command.args(["video/x-raw,width=320,height=240,framerate=25/1", "!"]);
+    command.args(["x264enc", "tune=zerolatency", "key-int-max=25", "!"]);
+    command.args(["video/x-h264,profile=baseline", "!", "rtspclientsink"]);
+    command.args([&location, "protocols=tcp"]);
+    let publisher = Running::start("gst-launch", command)?;
+    watched(&server, "studio")
+        .map_err(|reason| format!("{reason}\n{}\n{}", publisher.printed(), server.printed()))?;
+    Ok(())
+}
+
+/// A browser shows moving pictures of stream `name`.
+fn watched(server: &Server, name: &str) -> Result<(), String> {
+    server.wait_for_state(name, "live")?;
+    let browser = Browser::start()?;
+    browser.open(&server.url(&format!("/{name}")))?;
+    let moving = "return glassline.state === 'live' && glassline.framesDecoded > 30";
+    browser.wait_until(PATIENCE, moving)?;
+    Ok(())
+}
+
+fn report(failures: Vec<String>, server: &Server) -> Result<(), Failed> {
+    if failures.is_empty() {
+        return Ok(());
+    }
+    Err(format!("{}\n{}", failures.join("\n"), server.printed()).into())
+}
