@@ -2,6 +2,7 @@
 //! and publishers.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -11,7 +12,7 @@ use serde_json::Value;
 
 use crate::peers::{Peer, Test};
 use crate::process::{Running, output_folder};
-use crate::server::Server;
+use crate::server::{Server, glassline};
 use crate::webdriver::Browser;
 
 const FFMPEG: &[Peer] = &[Peer::Ffmpeg];
@@ -354,8 +355,26 @@ fn a_file_is_sought_in() -> Result<(), Failed> {
 }
 
 fn retina_pulls_from_us_by_digest() -> Result<(), Failed> {
-    let yaml = "auth:\n  read_token: a-password-of-some-length\n";
-    let origin = Server::configured(yaml, &["demo"])?;
+    let users = output_folder().join("users.yml");
+    // A run before this one may have left it.
+    let _ = fs::remove_file(&users);
+    let arguments = ["user", "add", "viewer", "--read", "demo", "--file"];
+    let mut adding = glassline(&arguments)
+        .arg(&users)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .map_err(|error| format!("glassline user add: {error}"))?;
+    if let Some(mut stdin) = adding.stdin.take() {
+        let told = stdin.write_all(b"a-password-of-some-length\n");
+        told.map_err(|error| format!("glassline user add: {error}"))?;
+    }
+    let added = adding.wait().map_err(|error| error.to_string())?;
+    if !added.success() {
+        return Err(format!("glassline user add: {added}").into());
+    }
+    let yaml = format!("auth:\n  users_file: {}\n", users.display());
+    let origin = Server::configured(&yaml, &["demo"])?;
     let address = origin.rtsp_url("demo");
     let with_password = address.replace("rtsp://", "rtsp://viewer:a-password-of-some-length@");
     let mut failures = Vec::new();
