@@ -1,7 +1,6 @@
 //! All parts joined: hub, sources, shards, HTTP.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -71,7 +70,15 @@ impl Server {
         let sources = ingest::spawn(&hub, specs, &codes, stopped.clone()).await?;
         let users = Arc::new(Users::new(&config.auth));
         let library = library(&config, &hub)?;
-        let rtsp = start_rtsp(&config, cores, &hub, &board, &users, clock)?;
+        let rtsp = start_rtsp(
+            &config,
+            cores,
+            &hub,
+            &board,
+            &users,
+            library.as_ref(),
+            clock,
+        )?;
         let mut listeners = vec![("http", http.local_addr()?), ("media", shards.local_addr())];
         listeners.extend(rtsp.as_ref().map(|rtsp| ("rtsp", rtsp.local_addr())));
         listeners.push(("admin", admin.local_addr()?));
@@ -167,16 +174,13 @@ fn start_rtsp(
     hub: &Arc<Hub>,
     board: &Arc<Board>,
     users: &Arc<Users>,
+    library: Option<&Arc<Library>>,
     clock: Clock,
 ) -> Result<Option<Rtsp>, StartError> {
     let Some(address) = config.rtsp.address else {
         return Ok(None);
     };
     let limits = config.limits.hub();
-    let open = |folder: PathBuf| {
-        Library::new(folder, Arc::clone(hub), library::Limits::default()).map(Arc::new)
-    };
-    let library = config.rtsp.folder.clone().map(open).transpose()?;
     let options = rtsp::Options {
         address,
         threads: config.shards.unwrap_or(cores),
@@ -188,7 +192,7 @@ fn start_rtsp(
         ring_bytes: limits.ring_bytes,
         ring_span: limits.ring_span,
     };
-    let rtsp = Rtsp::start(&options, hub, board, users, library, clock.wall());
+    let rtsp = Rtsp::start(&options, hub, board, users, library.cloned(), clock.wall());
     let rtsp = rtsp.map_err(|source| StartError::Listen {
         name: "rtsp",
         setting: "rtsp.address or --rtsp (`off` for none)",

@@ -29,9 +29,6 @@ impl Config {
             for path in [users, media].into_iter().flatten() {
                 *path = folder.join(&*path);
             }
-            if let Some(media) = &mut config.rtsp.folder {
-                *media = folder.join(&*media);
-            }
         }
         config.auth.load_users_file()?;
         Ok(config)

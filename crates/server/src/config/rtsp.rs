@@ -16,8 +16,6 @@ use super::{loopback, parts};
 pub struct Rtsp {
     /// Where to listen, `IP:PORT`; port 0 takes a free one, null does not listen.
     pub address: Option<SocketAddr>,
-    /// A folder whose files are played by their path below it; null for none.
-    pub folder: Option<PathBuf>,
     /// Connections at once.
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
@@ -72,7 +70,6 @@ impl Default for Rtsp {
     fn default() -> Self {
         Self {
             address: Some(loopback(8554)),
-            folder: None,
             clients: 10_000,
             udp: true,
             udp_port: 0,
