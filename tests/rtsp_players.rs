@@ -5,6 +5,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread;
 use std::time::Duration;
 
 use libtest_mimic::Failed;
@@ -61,6 +62,9 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const PICTURE: &[&str] = &["-f", "lavfi", "-i", "testsrc2=size=320x240:rate=25"];
 const SOUND: &[&str] = &["-f", "lavfi", "-i", "sine=frequency=440:sample_rate=48000"];
 const SECONDS: u32 = 4;
+
+/// Players at once: most of the time they wait.
+const AT_ONCE: usize = 5;
 
 /// A type of file: its name, how ffmpeg makes it, what a player finds in it.
 struct Kind {
@@ -226,42 +230,60 @@ fn probe(url: &str, transport: &str) -> Result<Vec<(String, u64)>, String> {
 fn ffmpeg_plays_every_type_of_file() -> Result<(), Failed> {
     let folder = media_folder()?;
     let server = serve_folder(&folder)?;
-    let mut failures = Vec::new();
     let amr = [("t.amr", &["amrnb"] as &[&str])];
     let kinds = KINDS.iter().map(|kind| (kind.file, kind.codecs));
-    for (file, codecs) in kinds.chain(amr) {
+    let failures = several(kinds.chain(amr).collect(), |(file, codecs)| {
         let url = server.rtsp_url(file);
-        match probe(&url, "tcp") {
-            Err(reason) => failures.push(reason),
-            Ok(found) => {
-                println!("{file}: {found:?}");
-                // Alternative names of one decoder.
-                let is = |name: &str, codec: &str| {
-                    name == codec
-                        || matches!(
-                            (name, codec),
-                            ("amr_nb", "amrnb")
-                                | ("mp2", "mp3")
-                                | ("mp3", "mp2")
-                                | ("mpeg2video", "mpeg1video")
-                        )
-                };
-                let missing = codecs.iter().find(|codec| {
-                    !found
-                        .iter()
-                        .any(|(name, packets)| is(name, codec) && *packets > 10)
-                });
-                if let Some(codec) = missing {
-                    failures.push(format!("{file}: no {codec} in {found:?}"));
-                }
-            }
-        }
+        has_all(file, codecs, &probe(&url, "tcp")?)?;
         // Beyond the end of the file: the loop must decode as well.
-        if let Err(reason) = decodes(&url, "tcp", SECONDS + 2) {
-            failures.push(reason);
-        }
-    }
+        decodes(&url, "tcp", SECONDS + 2)
+    });
     report(failures, &server)
+}
+
+/// Does the same with several files at a time, since each plays in real time; what
+/// failed.
+fn several<T: Copy + Sync>(
+    items: Vec<T>,
+    test: impl Fn(T) -> Result<(), String> + Sync,
+) -> Vec<String> {
+    let test = &test;
+    let mut failures = Vec::new();
+    for group in items.chunks(AT_ONCE) {
+        thread::scope(|scope| {
+            let running: Vec<_> = group
+                .iter()
+                .map(|item| scope.spawn(move || test(*item)))
+                .collect();
+            for test in running {
+                let result = test.join().unwrap_or_else(|_| Err("panicked".to_owned()));
+                failures.extend(result.err());
+            }
+        });
+    }
+    failures
+}
+
+/// What was found has some packets of each of `codecs`.
+fn has_all(file: &str, codecs: &[&str], found: &[(String, u64)]) -> Result<(), String> {
+    println!("{file}: {found:?}");
+    // Names of what one decoder takes.
+    let is = |name: &str, codec: &str| {
+        name == codec
+            || matches!(
+                (name, codec),
+                ("amr_nb", "amrnb") | ("mp2", "mp3") | ("mp3", "mp2")
+            )
+            || (name, codec) == ("mpeg2video", "mpeg1video")
+    };
+    let came = |codec: &str| {
+        let mut found = found.iter();
+        found.any(|(name, packets)| is(name, codec) && *packets > 10)
+    };
+    match codecs.iter().find(|codec| !came(codec)) {
+        Some(codec) => Err(format!("{file}: no {codec} in {found:?}")),
+        None => Ok(()),
+    }
 }
 
 /// Decodes for some seconds; what the decoder complains of is an error.
@@ -294,12 +316,10 @@ fn decodes(url: &str, transport: &str, seconds: u32) -> Result<(), String> {
 fn gstreamer_plays_every_type_of_file() -> Result<(), Failed> {
     let folder = media_folder()?;
     let server = serve_folder(&folder)?;
-    let mut failures = Vec::new();
-    for kind in KINDS.iter().filter(|kind| kind.gstreamer) {
-        if let Err(reason) = gstreamer(&server.rtsp_url(kind.file), "tcp", 30) {
-            failures.push(reason);
-        }
-    }
+    let files = KINDS.iter().filter(|kind| kind.gstreamer);
+    let failures = several(files.map(|kind| kind.file).collect(), |file| {
+        gstreamer(&server.rtsp_url(file), "tcp", 30)
+    });
     report(failures, &server)
 }
 
@@ -309,7 +329,7 @@ fn gstreamer(url: &str, protocols: &str, buffers: u32) -> Result<(), String> {
     command.args(["25", "gst-launch-1.0", "-q", "rtspsrc"]);
     command.arg(format!("location={url}"));
     command.args([&format!("protocols={protocols}"), "latency=100", "!"]);
-    command.args(["decodebin", "!", "fakesink"]);
+    command.args(["parsebin", "!", "fakesink"]);
     command.arg(format!("num-buffers={buffers}"));
     finish(url, &mut command).map(drop)
 }
