@@ -244,6 +244,17 @@ impl Worker {
             return;
         };
         let before = std::mem::replace(&mut session.source, source);
+        let numbers = self.channels.get(before).map(|it| it.source.going_on());
+        if let (Some(channel), Some(numbers)) = (self.channels.get_mut(source), numbers) {
+            channel.source.inherit(numbers);
+        }
+        let Some(session) = self
+            .clients
+            .get_mut(key)
+            .and_then(|client| client.session.as_deref_mut())
+        else {
+            return;
+        };
         session.stream = Arc::clone(private.stream());
         self.leave_source(key, before);
         if let Some(channel) = self.channels.get_mut(source) {

@@ -38,6 +38,15 @@ pub(super) struct Numbers {
 }
 
 impl Numbers {
+    /// Numbers for another stream whose packets go on, for one client, behind this
+    /// one's: what was packet `next` here is packet 0 there.
+    pub(super) const fn going_on(self, next: u64) -> Self {
+        Self {
+            sequence: self.sequence(next),
+            ..self
+        }
+    }
+
     /// The sequence number of the track's packet `number`.
     #[expect(
         clippy::cast_possible_truncation,
@@ -88,5 +97,8 @@ mod tests {
         let numbers = keys.track(&name, 0);
         let start = numbers.sequence(0);
         assert_eq!(numbers.sequence(65_537), start.wrapping_add(1));
+        let other = numbers.going_on(70_000);
+        assert_eq!(other.sequence(3), numbers.sequence(70_003));
+        assert_eq!(other.ssrc, numbers.ssrc);
     }
 }

@@ -8,7 +8,7 @@ use glassline_media::{Burst, Stage, StageTable, Track, WallClock};
 use glassline_rtp::rtcp::{Bye, SenderReport, SourceDescription};
 
 use super::framing::Label;
-use super::numbers::Keys;
+use super::numbers::{Keys, Numbers};
 use super::ring::{Bounds, Ring};
 use crate::shard::Feed;
 
@@ -25,6 +25,8 @@ pub(super) struct Source {
     labels: Vec<Label>,
     sums: Vec<Sums>,
     keys: Keys,
+    /// Of the first tracks, instead of what the keys give.
+    inherited: Vec<Numbers>,
     cname: String,
     report_at: Instant,
     /// Empty between calls, kept for its room.
@@ -58,6 +60,7 @@ impl Source {
             labels: Vec::new(),
             sums: Vec::new(),
             keys: keys.clone(),
+            inherited: Vec::new(),
             cname: keys.cname(stream.name()),
             report_at: now + REPORT_INTERVAL,
             arrived: Vec::new(),
@@ -146,11 +149,32 @@ impl Source {
         self.labels = tracks
             .iter()
             .enumerate()
-            .map(|(index, track)| Label::new(track, index, self.keys.track(&name, index)))
+            .map(|(index, track)| {
+                let inherited = self.inherited.get(index).copied();
+                let numbers = inherited.unwrap_or_else(|| self.keys.track(&name, index));
+                Label::new(track, index, numbers)
+            })
             .collect();
         self.sums.resize_with(tracks.len(), Sums::default);
         self.ring.set_anchor(self.stream().accounted_track());
         self.tracks = tracks;
+    }
+
+    /// Numbers for a stream that goes on, for one client, behind this one: players
+    /// take a packet out of the row for a stray and drop it (RFC 3550 §A.1).
+    pub(super) fn going_on(&self) -> Vec<Numbers> {
+        let labels = self.labels.iter().enumerate();
+        let next = |track| self.next_packet(track).unwrap_or(0);
+        labels
+            .map(|(track, label)| label.numbers.going_on(next(track)))
+            .collect()
+    }
+
+    /// Takes such numbers, before anything was sent.
+    pub(super) fn inherit(&mut self, numbers: Vec<Numbers>) {
+        self.inherited = numbers;
+        self.tracks = Arc::new([]);
+        self.refresh();
     }
 
     pub(super) fn label(&self, track: usize) -> Option<&Label> {
