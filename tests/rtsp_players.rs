@@ -232,19 +232,19 @@ fn ffmpeg_plays_every_type_of_file() -> Result<(), Failed> {
     let server = serve_folder(&folder)?;
     let amr = [("t.amr", &["amrnb"] as &[&str])];
     let kinds = KINDS.iter().map(|kind| (kind.file, kind.codecs));
-    let failures = several(kinds.chain(amr).collect(), |(file, codecs)| {
+    let failures = several(&kinds.chain(amr).collect::<Vec<_>>(), |(file, codecs)| {
         let url = server.rtsp_url(file);
         has_all(file, codecs, &probe(&url, "tcp")?)?;
         // Beyond the end of the file: the loop must decode as well.
         decodes(&url, "tcp", SECONDS + 2)
     });
-    report(failures, &server)
+    report(&failures, &server)
 }
 
 /// Does the same with several files at a time, since each plays in real time; what
 /// failed.
 fn several<T: Copy + Sync>(
-    items: Vec<T>,
+    items: &[T],
     test: impl Fn(T) -> Result<(), String> + Sync,
 ) -> Vec<String> {
     let test = &test;
@@ -317,10 +317,10 @@ fn gstreamer_plays_every_type_of_file() -> Result<(), Failed> {
     let folder = media_folder()?;
     let server = serve_folder(&folder)?;
     let files = KINDS.iter().filter(|kind| kind.gstreamer);
-    let failures = several(files.map(|kind| kind.file).collect(), |file| {
+    let failures = several(&files.map(|kind| kind.file).collect::<Vec<_>>(), |file| {
         gstreamer(&server.rtsp_url(file), "tcp", 30)
     });
-    report(failures, &server)
+    report(&failures, &server)
 }
 
 /// Receives and parses `buffers` frames of the first track that comes.
@@ -350,7 +350,7 @@ fn a_live_stream_comes_by_every_transport() -> Result<(), Failed> {
     for protocols in ["tcp", "udp", "http"] {
         failures.extend(gstreamer(&url, protocols, 30).err());
     }
-    report(failures, &server)
+    report(&failures, &server)
 }
 
 fn a_file_is_sought_in() -> Result<(), Failed> {
@@ -413,7 +413,7 @@ fn retina_pulls_from_us_by_digest() -> Result<(), Failed> {
     if !told.contains("refuses") {
         failures.push(format!("a wrong password gave {refused}"));
     }
-    report(failures, &origin)
+    report(&failures, &origin)
 }
 
 fn ffmpeg_publishes_and_chromium_watches() -> Result<(), Failed> {
@@ -441,7 +441,7 @@ fn ffmpeg_publishes_and_chromium_watches() -> Result<(), Failed> {
             failures.push(format!("{reason}\n{}", publisher.printed()));
         }
     }
-    report(failures, &server)
+    report(&failures, &server)
 }
 
 fn gstreamer_publishes_and_chromium_watches() -> Result<(), Failed> {
@@ -469,7 +469,7 @@ fn watched(server: &Server, name: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn report(failures: Vec<String>, server: &Server) -> Result<(), Failed> {
+fn report(failures: &[String], server: &Server) -> Result<(), Failed> {
     if failures.is_empty() {
         return Ok(());
     }

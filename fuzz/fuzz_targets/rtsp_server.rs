@@ -42,10 +42,9 @@ fuzz_target!(|bytes: &[u8]| {
             connection.handle_timeout(now);
         }
         // Sometimes the owner takes its time.
-        if kind & 16 == 0 || turn % 3 == 2 {
-            if let Some((id, answer)) = waiting.take() {
-                connection.answer(now, id, answer);
-            }
+        let answers = kind & 16 == 0 || turn % 3 == 2;
+        if answers && let Some((id, answer)) = waiting.take() {
+            connection.answer(now, id, answer);
         }
         while let Some(event) = connection.poll_event() {
             assert_eq!(ends, 0, "{event:?} after the end");

@@ -420,7 +420,7 @@ fn what_is_announced_and_recorded_is_played() {
 #[test]
 fn a_file_is_played_from_where_a_client_asks_and_held_when_it_says_so() {
     let assets = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets");
-    let running = Running::with(2, |config| config.rtsp.folder = Some(assets));
+    let running = Running::with(2, |config| config.rtsp.media_folder = Some(assets));
     let url = format!("rtsp://{}/demo.ogg", running.rtsp());
     let mut hand = Hand::new(running.rtsp());
     let described = hand.ask("DESCRIBE", &url, "");
