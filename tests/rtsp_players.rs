@@ -50,6 +50,11 @@ pub(crate) const TESTS: &[Test] = &[
         run: ffmpeg_publishes_and_chromium_watches,
     },
     Test {
+        name: "rtsp_players::chromium_watches_files_of_the_folder",
+        needs: &[Peer::Ffmpeg, Peer::Chromium],
+        run: chromium_watches_files_of_the_folder,
+    },
+    Test {
         name: "rtsp_players::gstreamer_publishes_and_chromium_watches",
         needs: &[Peer::RtspServer, Peer::Chromium],
         run: gstreamer_publishes_and_chromium_watches,
@@ -471,9 +476,26 @@ fn gstreamer_publishes_and_chromium_watches() -> Result<(), Failed> {
     Ok(())
 }
 
+/// Nobody plays them before: the page itself has them started.
+fn chromium_watches_files_of_the_folder() -> Result<(), Failed> {
+    let folder = media_folder()?;
+    let server = serve_folder(&folder)?;
+    let mut failures = Vec::new();
+    // H.264, and VP8 beside sound that no browser takes.
+    for file in ["t.264", "t.webm"] {
+        failures.extend(seen(&server, file).err());
+    }
+    report(failures, &server)
+}
+
 /// A browser shows moving pictures of stream `name`.
 fn watched(server: &Server, name: &str) -> Result<(), String> {
     server.wait_for_state(name, "live")?;
+    seen(server, name)
+}
+
+/// The same, of what may begin only then.
+fn seen(server: &Server, name: &str) -> Result<(), String> {
     let browser = Browser::start()?;
     browser.open(&server.url(&format!("/{name}")))?;
     let moving = "return glassline.state === 'live' && glassline.framesDecoded > 30";
