@@ -26,8 +26,8 @@ pub(crate) struct Serve {
     /// Configuration file (YAML); flags override it.
     #[arg(value_name = "CONFIG.yml")]
     config: Option<PathBuf>,
-    /// A stream and where it comes from: NAME=rtsp://…, NAME=FILE[,FILE…][?fps=30&once]
-    /// or demo. Repeatable; replaces the file's source of that name.
+    /// A stream and where it comes from: NAME=rtsp://…, NAME=demo or NAME=FILE,FILE…,
+    /// with ?fps=30&once behind it. Repeatable; replaces the file's source of that name.
     #[arg(long = "source", value_name = "NAME=SOURCE")]
     sources: Vec<String>,
     #[command(flatten)]
