@@ -34,6 +34,7 @@ pub(crate) fn run(action: &Action, quiet: bool) -> Result<ExitCode, Failure> {
     match action {
         Action::Check { file } => {
             let config = Config::load(file).map_err(Failure::usage)?;
+            config.rtsp.tls.identity().map_err(Failure::usage)?;
             if !quiet {
                 output::print(&format!("{}: ok\n{}", file.display(), summary(&config)))?;
             }
@@ -66,6 +67,9 @@ fn summary(config: &Config) -> String {
     match config.rtsp.address {
         Some(address) => line("rtsp", &address),
         None => line("rtsp", &"off"),
+    }
+    if let Some(address) = config.rtsp.tls.address {
+        line("rtsps", &address);
     }
     if let Some(folder) = &config.rtsp.media_folder {
         let note = if folder.is_dir() {

@@ -32,6 +32,10 @@ pub(crate) struct Serve {
     sources: Vec<String>,
     #[command(flatten)]
     listen: Listen,
+    /// Streams over RTSP inside TLS: PORT, IP:PORT, or off. The file names certificate
+    /// and key.
+    #[arg(long, value_name = "PORT|IP:PORT|off")]
+    rtsps: Option<Switch>,
     #[command(flatten)]
     tokens: Tokens,
 }
@@ -105,6 +109,7 @@ impl Serve {
 
     fn apply(&self, config: &mut Config) -> Result<(), Failure> {
         self.listen.apply(config);
+        self.apply_rtsps(config);
         self.tokens.apply(config)?;
         let mut given = std::collections::BTreeSet::new();
         for text in &self.sources {
@@ -120,13 +125,35 @@ impl Serve {
     }
 }
 
+impl Serve {
+    fn apply_rtsps(&self, config: &mut Config) {
+        let rtsp = &mut config.rtsp;
+        match self.rtsps {
+            Some(Switch::Off) => rtsp.tls.address = None,
+            Some(Switch::On(place)) => {
+                // Where the file has none, beside the plain one.
+                let default = glassline_server::config::Rtsp::default().address;
+                let beside = rtsp.tls.address.or(rtsp.address).or(default);
+                rtsp.tls.address = beside.map(|mut address| {
+                    place.apply(&mut address);
+                    address
+                });
+            }
+            None => {}
+        }
+    }
+}
+
 impl Listen {
     fn apply(&self, config: &mut Config) {
         if let Some(ip) = self.listen {
             config.http.address.set_ip(ip);
             config.media.address.set_ip(ip);
-            if let Some(address) = &mut config.rtsp.address {
-                address.set_ip(ip);
+            let rtsp = &mut config.rtsp;
+            for address in [&mut rtsp.address, &mut rtsp.tls.address] {
+                if let Some(address) = address {
+                    address.set_ip(ip);
+                }
             }
         }
         let places = [
@@ -247,7 +274,7 @@ mod tests {
     const FILE: &str = "\
 http: {address: '10.0.0.1:1001'}
 media: {address: '10.0.0.2:1002'}
-rtsp: {address: '10.0.0.4:1004'}
+rtsp: {address: '10.0.0.4:1004', tls: {address: '10.0.0.5:1005'}}
 admin: {address: '10.0.0.3:1003'}
 shards: 7
 auth: {read_token: file-read, publish_token: file-publish}
@@ -273,7 +300,7 @@ sources: {cam: file.h264, other: other.h264}
     #[test]
     fn each_flag_changes_its_own_and_nothing_else() {
         type Change = fn(&mut Config);
-        let cases: [(&[&str], Change); 13] = [
+        let cases: [(&[&str], Change); 15] = [
             (&["--http", "80"], |c| c.http.address.set_port(80)),
             (&["--http", "1.2.3.4:80"], |c| {
                 c.http.address = SocketAddr::from(([1, 2, 3, 4], 80));
@@ -286,16 +313,22 @@ sources: {cam: file.h264, other: other.h264}
             (&["--rtsp", "83"], |c| {
                 c.rtsp.address = "10.0.0.4:83".parse().ok();
             }),
+            (&["--rtsps", "off"], |c| c.rtsp.tls.address = None),
+            (&["--rtsps", "84"], |c| {
+                c.rtsp.tls.address = "10.0.0.5:84".parse().ok();
+            }),
             (&["--listen", "0.0.0.0"], |c| {
                 c.http.address.set_ip([0, 0, 0, 0].into());
                 c.media.address.set_ip([0, 0, 0, 0].into());
                 c.rtsp.address = "0.0.0.0:1004".parse().ok();
+                c.rtsp.tls.address = "0.0.0.0:1005".parse().ok();
             }),
             // The more exact flag wins, whatever the order.
             (&["--http", "1.2.3.4:80", "--listen", "9.9.9.9"], |c| {
                 c.http.address = SocketAddr::from(([1, 2, 3, 4], 80));
                 c.media.address.set_ip([9, 9, 9, 9].into());
                 c.rtsp.address = "9.9.9.9:1004".parse().ok();
+                c.rtsp.tls.address = "9.9.9.9:1005".parse().ok();
             }),
             (&["--shards", "2"], |c| c.shards = Some(2)),
             (&["--read-token", "flag"], |c| {

@@ -62,6 +62,7 @@ fn announcement(listeners: &[(&'static str, SocketAddr)], page: &str) -> String 
             "http" => ("http://", "player pages, WHEP, API"),
             "media" => ("udp ", "WebRTC media"),
             "rtsp" => ("rtsp://", "streams for players and recorders"),
+            "rtsps" => ("rtsps://", "the same inside TLS"),
             "admin" => ("http://", "metrics, health"),
             _ => ("", ""),
         };

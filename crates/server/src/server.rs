@@ -17,7 +17,7 @@ use crate::ingest::{self, FrameCodes, SourceSpec};
 use crate::latency::Board;
 use crate::library::{self, Library};
 use crate::registry::{Bounds, Registry};
-use crate::rtsp::{self, Rtsp};
+use crate::rtsp::{self, Entrance, Rtsp};
 use crate::shard::{self, Command, Shards, Shared};
 use crate::users::Users;
 
@@ -70,9 +70,14 @@ impl Server {
         let sources = ingest::spawn(&hub, specs, &codes, stopped.clone()).await?;
         let users = Arc::new(Users::new(&config.auth));
         let library = library(&config, &hub)?;
+        let entrances = rtsp_entrances(&config, cores)?;
+        let rtsp_listeners = entrances
+            .iter()
+            .map(|entrance| (entrance.name(), entrance.local_addr()))
+            .collect::<Vec<_>>();
         let rtsp = start_rtsp(
             &config,
-            cores,
+            entrances,
             &hub,
             &board,
             &users,
@@ -80,7 +85,7 @@ impl Server {
             clock,
         )?;
         let mut listeners = vec![("http", http.local_addr()?), ("media", shards.local_addr())];
-        listeners.extend(rtsp.as_ref().map(|rtsp| ("rtsp", rtsp.local_addr())));
+        listeners.extend(rtsp_listeners);
         listeners.push(("admin", admin.local_addr()?));
         let app = App {
             config: Arc::new(config),
@@ -112,7 +117,7 @@ impl Server {
         })
     }
 
-    /// What listens where: `http`, `media`, `rtsp` if it is on, and `admin`.
+    /// What listens where: `http`, `media`, `rtsp` and `rtsps` if they are on, and `admin`.
     pub fn listeners(&self) -> &[(&'static str, SocketAddr)] {
         &self.listeners
     }
@@ -168,22 +173,44 @@ fn library(config: &Config, hub: &Arc<Hub>) -> std::io::Result<Option<Arc<Librar
     Library::new(folder, Arc::clone(hub), limits).map(|library| Some(Arc::new(library)))
 }
 
+/// The ports of RTSP, plain and inside TLS, of which either may be off.
+fn rtsp_entrances(config: &Config, cores: usize) -> Result<Vec<Entrance>, StartError> {
+    let threads = config.shards.unwrap_or(cores);
+    let open = |name, setting, address, identity| {
+        Entrance::open(address, threads, identity).map_err(|source| StartError::Listen {
+            name,
+            setting,
+            address,
+            source,
+        })
+    };
+    let mut entrances = Vec::new();
+    if let Some(address) = config.rtsp.address {
+        let setting = "rtsp.address or --rtsp (`off` for none)";
+        entrances.push(open("rtsp", setting, address, None)?);
+    }
+    if let Some(address) = config.rtsp.tls.address {
+        let identity = config.rtsp.tls.identity()?;
+        let setting = "rtsp.tls.address or --rtsps (`off` for none)";
+        entrances.push(open("rtsps", setting, address, identity)?);
+    }
+    Ok(entrances)
+}
+
 fn start_rtsp(
     config: &Config,
-    cores: usize,
+    entrances: Vec<Entrance>,
     hub: &Arc<Hub>,
     board: &Arc<Board>,
     users: &Arc<Users>,
     library: Option<&Arc<Library>>,
     clock: Clock,
 ) -> Result<Option<Rtsp>, StartError> {
-    let Some(address) = config.rtsp.address else {
+    if entrances.is_empty() {
         return Ok(None);
-    };
+    }
     let limits = config.limits.hub();
     let options = rtsp::Options {
-        address,
-        threads: config.shards.unwrap_or(cores),
         connections_max: config.rtsp.clients,
         udp: config.rtsp.udp,
         udp_port: config.rtsp.udp_port,
@@ -192,14 +219,9 @@ fn start_rtsp(
         ring_bytes: limits.ring_bytes,
         ring_span: limits.ring_span,
     };
-    let rtsp = Rtsp::start(&options, hub, board, users, library.cloned(), clock.wall());
-    let rtsp = rtsp.map_err(|source| StartError::Listen {
-        name: "rtsp",
-        setting: "rtsp.address or --rtsp (`off` for none)",
-        address,
-        source,
-    })?;
-    Ok(Some(rtsp))
+    let (library, wall) = (library.cloned(), clock.wall());
+    let rtsp = Rtsp::start(&options, entrances, hub, board, users, library, wall);
+    Ok(Some(rtsp?))
 }
 
 async fn listen(
@@ -274,6 +296,9 @@ pub enum StartError {
     /// No certificate.
     #[error("cannot make a DTLS certificate: {0}")]
     Certificate(#[from] glassline_webrtc::dtls::GenerateError),
+    /// The certificate for RTSP inside TLS.
+    #[error(transparent)]
+    Identity(#[from] rtsp::IdentityError),
     /// Anything else that the system said.
     #[error("cannot start: {0}")]
     System(#[from] std::io::Error),

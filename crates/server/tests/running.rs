@@ -72,6 +72,11 @@ impl Running {
         self.listener("rtsp")
     }
 
+    /// Where they do inside TLS.
+    pub(crate) fn rtsps(&self) -> SocketAddr {
+        self.listener("rtsps")
+    }
+
     pub(crate) fn request(
         &self,
         method: &str,

@@ -25,6 +25,7 @@ mod peer;
 mod restart;
 mod roaming;
 mod rtsp;
+mod rtsps;
 mod running;
 mod shards;
 mod source;

@@ -26,7 +26,9 @@ impl Config {
                 input.resolve_in(folder);
             }
             let (users, media) = (&mut config.auth.users_file, &mut config.rtsp.media_folder);
-            for path in [users, media].into_iter().flatten() {
+            let tls = &mut config.rtsp.tls;
+            let named = [users, media, &mut tls.certificate, &mut tls.key];
+            for path in named.into_iter().flatten() {
                 *path = folder.join(&*path);
             }
         }

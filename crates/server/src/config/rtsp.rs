@@ -9,6 +9,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{loopback, parts};
+use crate::rtsp::{Identity, IdentityError};
 
 /// Streams at `rtsp://HOST:PORT/NAME`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -43,6 +44,36 @@ pub struct Rtsp {
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub media_clients: usize,
+    /// The same inside TLS.
+    pub tls: RtspTls,
+}
+
+/// Streams at `rtsps://HOST:PORT/NAME`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct RtspTls {
+    /// Where to listen, `IP:PORT`; port 0 takes a free one, null does not listen.
+    pub address: Option<SocketAddr>,
+    /// A PEM file with the certificate and those that vouch for it, its own first.
+    pub certificate: Option<PathBuf>,
+    /// A PEM file with its private key, without a passphrase.
+    pub key: Option<PathBuf>,
+}
+
+impl RtspTls {
+    /// What clients are shown; `None` if nothing is said of it.
+    ///
+    /// # Errors
+    /// [`IdentityError`] names the file and what to do.
+    pub fn identity(&self) -> Result<Option<Identity>, IdentityError> {
+        let missing = |key| IdentityError::Missing { key };
+        match (&self.certificate, &self.key) {
+            (None, None) if self.address.is_none() => Ok(None),
+            (Some(certificate), Some(key)) => Identity::load(certificate, key).map(Some),
+            (None, _) => Err(missing("certificate")),
+            (_, None) => Err(missing("key")),
+        }
+    }
 }
 
 /// RTP has the even port, RTCP the next (RFC 3550 §11).
@@ -80,6 +111,7 @@ impl Default for Rtsp {
             media_folder: None,
             // Half a MiB each, most of it what a client has not taken yet.
             media_clients: 1_000,
+            tls: RtspTls::default(),
         }
     }
 }

@@ -17,6 +17,7 @@ fn nothing_said_means_loopback_and_no_tokens() {
     assert_eq!(config.media.address.to_string(), "127.0.0.1:8189");
     assert_eq!(config.admin.address.to_string(), "127.0.0.1:9997");
     assert_eq!(config.rtsp.address, "127.0.0.1:8554".parse().ok());
+    assert_eq!(config.rtsp.tls.address, None);
     assert_eq!(config.shards, None);
     assert_eq!(config.limits.handshake(), Duration::from_secs(10));
     assert!(config.auth.read_token.is_none());
@@ -292,4 +293,51 @@ fn a_missing_file_is_named() {
         .expect_err("no such file")
         .to_string();
     assert!(shown.starts_with("/nowhere/g.yml: "), "{shown}");
+}
+
+#[test]
+fn a_certificate_is_looked_for_beside_the_file_and_its_faults_are_named() {
+    let folder = std::env::temp_dir().join(format!("glassline-tls-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let file = folder.join("glassline.yml");
+    let fault = |keys: &str| {
+        let yaml = format!("rtsp: {{tls: {{address: '127.0.0.1:0'{keys}}}}}\n");
+        std::fs::write(&file, yaml).expect("a file");
+        let config = Config::load(&file).expect("the keys are right");
+        let fault = config.rtsp.tls.identity().expect_err("nothing to show");
+        fault.to_string()
+    };
+    let shown = fault("");
+    assert!(shown.contains("rtsp.tls.certificate is missing"), "{shown}");
+    let shown = fault(", certificate: chain.pem");
+    assert!(shown.contains("rtsp.tls.key is missing"), "{shown}");
+    let both = ", certificate: chain.pem, key: key.pem";
+    let shown = fault(both);
+    let path = folder.join("chain.pem").display().to_string();
+    assert!(
+        shown.contains(&path) && shown.contains("may read"),
+        "{shown}"
+    );
+    std::fs::write(folder.join("chain.pem"), "no PEM").expect("a file");
+    let shown = fault(both);
+    assert!(
+        shown.contains(&path) && shown.contains("`CERTIFICATE`"),
+        "{shown}"
+    );
+    let data = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+    for name in ["chain.pem", "key.pem"] {
+        std::fs::copy(data.join("localhost.pem"), folder.join(name)).expect("copied");
+    }
+    let shown = fault(both);
+    assert!(
+        shown.contains("key.pem") && shown.contains("`PRIVATE KEY`"),
+        "{shown}"
+    );
+    std::fs::copy(data.join("other.key.pem"), folder.join("key.pem")).expect("copied");
+    let shown = fault(both);
+    assert!(shown.contains("cannot be used together"), "{shown}");
+    std::fs::copy(data.join("localhost.key.pem"), folder.join("key.pem")).expect("copied");
+    let config = Config::load(&file).expect("a good file");
+    assert!(config.rtsp.tls.identity().expect("they fit").is_some());
+    std::fs::remove_dir_all(&folder).expect("removed");
 }

@@ -104,10 +104,11 @@ pub(super) fn metrics(app: &App, text: &mut String) {
         ),
         (
             "rtsp_clients_closed_total",
-            "RTSP clients closed because they took too little.",
+            "RTSP clients closed because they took too little, or broke TLS.",
             &[
                 ("stalled", |c| &c.closed_stalled),
                 ("hopeless", |c| &c.closed_hopeless),
+                ("tls", |c| &c.closed_tls),
             ],
         ),
         (

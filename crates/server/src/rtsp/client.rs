@@ -182,6 +182,14 @@ impl Client {
         if self.is_full {
             return Served::Stays;
         }
+        match self.wire.send_held_back() {
+            Ok(true) => self.progressed = now,
+            Ok(false) => {}
+            Err(error) => {
+                tracing::debug!(client = %self.name(), %error, "connection lost");
+                return Served::Ends;
+            }
+        }
         self.take_responses();
         let mut sent = Sent::default();
         let playing = match (self.session.as_deref_mut(), source) {
@@ -212,6 +220,7 @@ impl Client {
             self.tell_of_skip(&sent);
         }
         match pumped {
+            Pumped::Empty if self.wire.holds_back() => self.is_full = true,
             Pumped::Empty => {
                 self.progressed = now;
                 if self.closing.is_some() && self.connection.transmit().is_empty() {
@@ -273,6 +282,7 @@ impl Client {
             transport: match &self.cookie {
                 _ if session.is_udp() => "udp",
                 Some(_) => "http",
+                None if self.wire.is_secure() => "tls",
                 None => "tcp",
             },
             state: match session.place {
@@ -293,10 +303,10 @@ impl Client {
             stream: recording.stream().name().to_string(),
             address: self.peer,
             user: self.connection.user().map(str::to_owned),
-            transport: if recording.targets.is_empty() {
-                "tcp"
-            } else {
-                "udp"
+            transport: match recording.targets.is_empty() {
+                false => "udp",
+                true if self.wire.is_secure() => "tls",
+                true => "tcp",
             },
             state: if recording.is_on {
                 "recording"

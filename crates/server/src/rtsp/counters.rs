@@ -28,6 +28,9 @@ pub struct Counters {
     pub closed_stalled: Counter,
     /// Clients closed because they skipped time and again.
     pub closed_hopeless: Counter,
+    /// Clients closed because they spoke no TLS where it is spoken, broke it, or were
+    /// not done with its handshake in time.
+    pub closed_tls: Counter,
     /// Datagrams that the kernel refused: the peer closed its port.
     pub peer_refused: Counter,
     /// Times that the UDP socket or the interface's queue was full; what was left waited.

@@ -21,15 +21,18 @@ mod access;
 mod client;
 mod conversation;
 mod counters;
+mod entrance;
 mod fanout;
 mod files;
 mod framing;
+mod identity;
 mod numbers;
 mod outlet;
 mod place;
 mod record;
 mod ring;
 mod source;
+mod tls;
 mod tunnel;
 mod udp;
 mod view;
@@ -50,6 +53,8 @@ use glassline_rtsp::server::{Answer, RequestId};
 use tokio::sync::oneshot;
 
 pub use counters::{Counters, Gauge};
+pub use entrance::Entrance;
+pub use identity::{Identity, IdentityError};
 pub use view::ClientView;
 
 use crate::latency::Board;
@@ -67,10 +72,6 @@ const INBOX_COMMANDS: usize = 8192;
 /// How the threads behave.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where to listen.
-    pub address: SocketAddr,
-    /// How many threads.
-    pub threads: usize,
     /// Connections at once, over all threads.
     pub connections_max: usize,
     /// Media may go by UDP.
@@ -226,6 +227,19 @@ impl Handle {
     }
 }
 
+/// Where the entrances are, and what each thread has of them.
+fn doors(entrances: Vec<Entrance>) -> (Vec<SocketAddr>, Vec<Vec<worker::Door>>) {
+    let locals = entrances.iter().map(Entrance::local_addr).collect();
+    let mut doors: Vec<Vec<worker::Door>> = Vec::new();
+    for entrance in entrances {
+        doors.resize_with(doors.len().max(entrance.listeners.len()), Vec::new);
+        for (listener, doors) in entrance.listeners.into_iter().zip(&mut doors) {
+            doors.push(worker::Door::new(listener, entrance.identity.clone()));
+        }
+    }
+    (locals, doors)
+}
+
 /// A thread's pair of UDP ports, at the address that it listens at.
 fn open_udp(local: SocketAddr, first: u16, thread: usize) -> io::Result<Udp> {
     let offset = u16::try_from(thread * 2).unwrap_or(u16::MAX);
@@ -233,40 +247,37 @@ fn open_udp(local: SocketAddr, first: u16, thread: usize) -> io::Result<Udp> {
         0 => 0,
         first => first.saturating_add(offset),
     };
-    Udp::bind(local.ip(), port)
+    Udp::bind(local.ip(), port).map_err(|error| {
+        let text = format!(
+            "RTSP has no two UDP ports (from {port}; 0 for any): {error}; \
+             change rtsp.udp_port or set rtsp.udp to false"
+        );
+        io::Error::new(error.kind(), text)
+    })
 }
 
 /// The running threads.
 #[derive(Debug)]
 pub struct Rtsp {
-    local: SocketAddr,
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Rtsp {
-    /// Opens a listener for each thread and starts them; called within a tokio runtime,
-    /// which does what takes time.
+    /// Starts a thread for each listener of the entrances, all of which were opened for
+    /// as many; called within a tokio runtime, which does what takes time.
     ///
     /// # Errors
-    /// If the port is taken or the system has no thread to give.
+    /// If a port for UDP is taken or the system has no thread to give.
     pub fn start(
         options: &Options,
+        entrances: Vec<Entrance>,
         hub: &Arc<Hub>,
         board: &Arc<Board>,
         users: &Arc<Users>,
         library: Option<Arc<Library>>,
         wall: WallClock,
     ) -> io::Result<Self> {
-        // Listeners that share a port would silently join those of another process,
-        // and each would get half of the clients.
-        glassline_net::tcp_port_is_free(options.address)?;
-        let first = glassline_net::listen(options.address, true)?;
-        let local = first.local_addr()?;
-        let mut listeners = vec![first];
-        for _ in 1..options.threads {
-            listeners.push(glassline_net::listen(local, true)?);
-        }
         let shared = Arc::new(Shared::new(
             options,
             Arc::clone(hub),
@@ -275,9 +286,10 @@ impl Rtsp {
             library,
             wall,
         ));
-        let mut workers = Vec::with_capacity(listeners.len());
-        let mut handles = Vec::with_capacity(listeners.len());
-        for (index, listener) in listeners.into_iter().enumerate() {
+        let (locals, doors) = doors(entrances);
+        let mut workers = Vec::with_capacity(doors.len());
+        let mut handles = Vec::with_capacity(doors.len());
+        for (index, doors) in doors.into_iter().enumerate() {
             let poll = mio::Poll::new()?;
             let bell = Arc::new(Bell::new(&poll, worker::WAKE)?);
             let (inbox, commands) = sync_channel(INBOX_COMMANDS);
@@ -287,11 +299,10 @@ impl Rtsp {
                 bell: Arc::clone(&bell),
                 counters: Arc::clone(&counters),
             });
-            let udp = options
-                .udp
-                .then(|| open_udp(local, options.udp_port, index));
+            let local = locals.first().filter(|_| options.udp);
+            let udp = local.map(|local| open_udp(*local, options.udp_port, index));
             let sockets = worker::Sockets {
-                listener: mio::net::TcpListener::from_std(listener),
+                doors,
                 udp: udp.transpose()?,
             };
             let shared = Arc::clone(&shared);
@@ -308,16 +319,7 @@ impl Rtsp {
             let builder = std::thread::Builder::new().name(format!("rtsp-{index}"));
             threads.push(builder.spawn(move || worker.run())?);
         }
-        Ok(Self {
-            local,
-            shared,
-            threads,
-        })
-    }
-
-    /// Where clients connect.
-    pub fn local_addr(&self) -> SocketAddr {
-        self.local
+        Ok(Self { shared, threads })
     }
 
     /// What the threads share.

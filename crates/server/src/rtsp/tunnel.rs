@@ -127,6 +127,8 @@ impl Worker {
             self.drop_post(post);
             return;
         }
+        // TLS may hold what its socket will not tell of again.
+        self.unread_posts.push(post);
         self.take_tunnelled(client, &rest, now);
     }
 

@@ -16,6 +16,7 @@ use mio::{Events, Interest, Poll, Token};
 
 use super::client::{Client, Served, Session};
 use super::counters::Counters;
+use super::identity::Identity;
 use super::record::Ended;
 use super::source::Source;
 use super::tunnel::Post;
@@ -24,10 +25,12 @@ use super::wire::Wire;
 use super::{Command, Shared};
 use crate::shard::{Bell, Key, Slots};
 
-const LISTENER: Token = Token(usize::MAX);
 pub(super) const WAKE: Token = Token(usize::MAX - 1);
 const UDP_MEDIA: Token = Token(usize::MAX - 2);
 const UDP_CONTROL: Token = Token(usize::MAX - 3);
+/// The first of the listeners; further ones go down from here.
+const DOORS: Token = Token(usize::MAX - 16);
+const DOORS_MAX: usize = 4;
 
 /// The coarse clock of a thread: time-outs of clients are seconds.
 const SWEEP: Duration = Duration::from_millis(250);
@@ -47,8 +50,38 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// What a thread listens at.
 #[derive(Debug)]
 pub(super) struct Sockets {
-    pub(super) listener: TcpListener,
+    pub(super) doors: Vec<Door>,
     pub(super) udp: Option<Udp>,
+}
+
+/// A thread's share of an entrance.
+#[derive(Debug)]
+pub(super) struct Door {
+    listener: TcpListener,
+    identity: Option<Identity>,
+    /// There was more than one turn's share.
+    more: bool,
+}
+
+impl Door {
+    pub(super) fn new(listener: std::net::TcpListener, identity: Option<Identity>) -> Self {
+        Self {
+            listener: TcpListener::from_std(listener),
+            identity,
+            more: false,
+        }
+    }
+}
+
+fn door_token(index: usize) -> Token {
+    debug_assert!(index < DOORS_MAX, "an entrance for each way to come");
+    Token(DOORS.0 - index)
+}
+
+/// The door that an event is of, if it is of one.
+fn door_of(Token(bits): Token) -> Option<usize> {
+    let index = DOORS.0.checked_sub(bits)?;
+    (index < DOORS_MAX).then_some(index)
 }
 
 /// One stream on this thread, and whether the hub rang for it.
@@ -79,7 +112,7 @@ impl Wake for Alarm {
 pub(super) struct Worker {
     pub(super) index: usize,
     pub(super) poll: Poll,
-    listener: TcpListener,
+    doors: Vec<Door>,
     pub(super) udp: Option<Udp>,
     batch: ReceiveBatch,
     pub(super) bell: Arc<Bell>,
@@ -93,8 +126,6 @@ pub(super) struct Worker {
     pub(super) channels: Slots<Channel>,
     /// Clients with more to read than one turn's share.
     unread: Vec<Key>,
-    /// The listener had more than one turn's share.
-    more_to_accept: bool,
     /// The earliest time at which a client by UDP gets its next chunk.
     pub(super) paced_until: Option<Instant>,
     swept: Instant,
@@ -107,21 +138,24 @@ impl Worker {
     pub(super) fn new(
         index: usize,
         poll: Poll,
-        Sockets { mut listener, udp }: Sockets,
+        Sockets { mut doors, udp }: Sockets,
         bell: Arc<Bell>,
         commands: Receiver<Command>,
         counters: Arc<Counters>,
         shared: Arc<Shared>,
     ) -> io::Result<Self> {
-        poll.registry()
-            .register(&mut listener, LISTENER, Interest::READABLE)?;
+        for (index, door) in doors.iter_mut().enumerate() {
+            let token = door_token(index);
+            poll.registry()
+                .register(&mut door.listener, token, Interest::READABLE)?;
+        }
         if let Some(udp) = &udp {
             udp.register(poll.registry(), UDP_MEDIA, UDP_CONTROL)?;
         }
         Ok(Self {
             index,
             poll,
-            listener,
+            doors,
             udp,
             batch: ReceiveBatch::new(ReceiveBatch::CAPACITY_MAX),
             paced_until: None,
@@ -134,7 +168,6 @@ impl Worker {
             unread_posts: Vec::new(),
             channels: Slots::default(),
             unread: Vec::new(),
-            more_to_accept: false,
             swept: Instant::now(),
             open: 0,
             buffer: vec![0; READ_BYTES],
@@ -278,8 +311,10 @@ impl Worker {
 
     fn begin_to_stop(&mut self, now: Instant) {
         self.stopping = Some(now + FAREWELL);
-        // It may be gone from the poll already.
-        let _ = self.poll.registry().deregister(&mut self.listener);
+        for door in &mut self.doors {
+            // It may be gone from the poll already.
+            let _ = self.poll.registry().deregister(&mut door.listener);
+        }
         for key in self.clients.keys() {
             self.say_goodbye(key, now);
         }
@@ -297,8 +332,12 @@ impl Worker {
     fn react(&mut self, event: &Event) {
         match event.token() {
             WAKE => {}
-            LISTENER => self.accept(),
             UDP_MEDIA | UDP_CONTROL => self.react_to_udp(event),
+            token if door_of(token).is_some() => {
+                if let Some(door) = door_of(token) {
+                    self.accept(door);
+                }
+            }
             token if Self::post_of(token).is_some() => {
                 if let Some(post) = Self::post_of(token) {
                     self.read_post(post);
@@ -309,7 +348,7 @@ impl Worker {
                 let now = Instant::now();
                 if event.is_writable()
                     && let Some(client) = self.clients.get_mut(key)
-                    && client.is_full
+                    && (client.is_full || client.wire.holds_back())
                 {
                     client.is_full = false;
                     self.pump(key, now);
@@ -349,13 +388,17 @@ impl Worker {
         }
     }
 
-    fn accept(&mut self) {
-        self.more_to_accept = false;
+    fn accept(&mut self, index: usize) {
         for _ in 0..ACCEPTS_PER_TURN {
-            match self.listener.accept() {
+            let Some(door) = self.doors.get_mut(index) else {
+                return;
+            };
+            door.more = false;
+            match door.listener.accept() {
                 Ok((stream, peer)) => {
                     self.counters.accepted.add(1);
-                    if let Err(error) = self.adopt(stream, peer) {
+                    let identity = door.identity.clone();
+                    if let Err(error) = self.adopt(stream, peer, identity.as_ref()) {
                         tracing::debug!(%peer, %error, "connection lost at once");
                     }
                 }
@@ -364,23 +407,30 @@ impl Worker {
                 Err(error) => {
                     // Most likely no descriptor is left: tried again with the next sweep.
                     tracing::warn!(%error, "cannot accept RTSP connections");
-                    self.more_to_accept = true;
+                    door.more = true;
                     return;
                 }
             }
         }
-        self.more_to_accept = true;
+        if let Some(door) = self.doors.get_mut(index) {
+            door.more = true;
+        }
         self.bell.ring();
     }
 
-    fn adopt(&mut self, stream: mio::net::TcpStream, peer: std::net::SocketAddr) -> io::Result<()> {
+    fn adopt(
+        &mut self,
+        stream: mio::net::TcpStream,
+        peer: std::net::SocketAddr,
+        identity: Option<&Identity>,
+    ) -> io::Result<()> {
         let taken = self.shared.connections.fetch_add(1, Ordering::Relaxed);
         if taken >= self.shared.connections_max || self.stopping.is_some() {
             self.shared.connections.fetch_sub(1, Ordering::Relaxed);
             self.counters.turned_away.add(1);
             return Ok(());
         }
-        let result = self.try_adopt(stream, peer);
+        let result = self.try_adopt(stream, peer, identity);
         if result.is_err() {
             self.shared.connections.fetch_sub(1, Ordering::Relaxed);
         }
@@ -391,14 +441,15 @@ impl Worker {
         &mut self,
         stream: mio::net::TcpStream,
         peer: std::net::SocketAddr,
+        identity: Option<&Identity>,
     ) -> io::Result<()> {
         let now = Instant::now();
         let ends = Ends {
             peer,
             local: stream.local_addr()?,
-            secure: false,
+            secure: identity.is_some(),
         };
-        let wire = Wire::plain(stream)?;
+        let wire = Wire::new(stream, identity, now)?;
         let config = Arc::clone(&self.shared.connection);
         let connection = Connection::new(config, ends, rand::random(), now);
         let fd = wire.as_raw_fd();
@@ -454,7 +505,11 @@ impl Worker {
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => {
+                Err(error) => {
+                    if client.wire.is_secure() && error.kind() == io::ErrorKind::InvalidData {
+                        self.counters.closed_tls.add(1);
+                        tracing::debug!(client = %client.name(), %error, "closed: TLS went wrong");
+                    }
                     ended = true;
                     break;
                 }
@@ -542,8 +597,10 @@ impl Worker {
             return;
         }
         self.swept = now;
-        if self.more_to_accept {
-            self.accept();
+        for index in 0..self.doors.len() {
+            if self.doors[index].more {
+                self.accept(index);
+            }
         }
         let mut playing = 0;
         for key in self.clients.keys() {
@@ -556,6 +613,12 @@ impl Worker {
             if client.is_full && idle > self.shared.budget.stall {
                 self.counters.closed_stalled.add(1);
                 tracing::warn!(client = %client.name(), idle_s = idle.as_secs(), "closed: it takes nothing any more");
+                self.release(key);
+                continue;
+            }
+            if client.wire.is_overdue(now) {
+                self.counters.closed_tls.add(1);
+                tracing::debug!(client = %client.name(), "closed: no TLS handshake in time");
                 self.release(key);
                 continue;
             }

@@ -1,0 +1,143 @@
+//! Who this server is inside TLS: a certificate chain and its key.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::NoServerSessionStorage;
+use thiserror::Error;
+
+/// Chains and keys are a few kB; more is a mistake.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// A certificate and its key, ready to be shown to every client.
+#[derive(Clone, Debug)]
+pub struct Identity(pub(super) Arc<rustls::ServerConfig>);
+
+/// What is wrong with the files, which the operator mends.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum IdentityError {
+    /// The address is there, a file is not.
+    #[error(
+        "rtsp.tls.{key} is missing: rtsp.tls needs a certificate chain and its private key, \
+         both PEM; set rtsp.tls.{key} to the file"
+    )]
+    Missing {
+        /// The key of the configuration.
+        key: &'static str,
+    },
+    /// The file cannot be read.
+    #[error(
+        "rtsp.tls.{key}: cannot read {file}: {source}; name a PEM file that this user may read",
+        file = file.display()
+    )]
+    Unreadable {
+        /// The key of the configuration.
+        key: &'static str,
+        /// The file.
+        file: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Nothing of use is in it.
+    #[error(
+        "rtsp.tls.{key}: {file}: {reason}; it must be PEM with a section `{section}`",
+        file = file.display()
+    )]
+    NoPem {
+        /// The key of the configuration.
+        key: &'static str,
+        /// The file.
+        file: PathBuf,
+        /// What the reader said.
+        reason: rustls::pki_types::pem::Error,
+        /// What is looked for.
+        section: &'static str,
+    },
+    /// They are whole, but of no use together.
+    #[error(
+        "rtsp.tls: {certificate} and {key} cannot be used together: {source}; \
+         give the chain and the key that it was made for",
+        certificate = certificate.display(),
+        key = key.display()
+    )]
+    Unfit {
+        /// The chain's file.
+        certificate: PathBuf,
+        /// The key's file.
+        key: PathBuf,
+        /// What is wrong.
+        source: rustls::Error,
+    },
+}
+
+impl Identity {
+    /// Reads both files (PEM). The key may be PKCS #8, SEC 1 or PKCS #1, without a
+    /// passphrase.
+    ///
+    /// # Errors
+    /// [`IdentityError`] names the file and what to do.
+    pub fn load(certificate: &Path, key: &Path) -> Result<Self, IdentityError> {
+        let read = |name, file: &Path| {
+            read(file).map_err(|source| IdentityError::Unreadable {
+                key: name,
+                file: file.to_owned(),
+                source,
+            })
+        };
+        let no_pem = |name, file: &Path, section| {
+            let file = file.to_owned();
+            move |reason| IdentityError::NoPem {
+                key: name,
+                file,
+                reason,
+                section,
+            }
+        };
+        let text = read("certificate", certificate)?;
+        let chain = CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>();
+        let chain = chain.and_then(|chain| match chain.is_empty() {
+            true => Err(rustls::pki_types::pem::Error::NoItemsFound),
+            false => Ok(chain),
+        });
+        let chain = chain.map_err(no_pem("certificate", certificate, "CERTIFICATE"))?;
+        let private = PrivateKeyDer::from_pem_slice(&read("key", key)?);
+        let private = private.map_err(no_pem("key", key, "PRIVATE KEY"))?;
+        let config = server_config(chain, private).map_err(|source| IdentityError::Unfit {
+            certificate: certificate.to_owned(),
+            key: key.to_owned(),
+            source,
+        })?;
+        Ok(Self(Arc::new(config)))
+    }
+}
+
+fn server_config(
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+) -> Result<rustls::ServerConfig, rustls::Error> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let mut config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_no_client_auth()
+        .with_single_cert(chain, key)?;
+    // A player stays for hours: nothing is gained by resuming, and tickets would be
+    // written to clients that never come again.
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+    Ok(config)
+}
+
+fn read(file: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut file = File::open(file)?.take(FILE_BYTES_MAX + 1);
+    file.read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(io::Error::other("it is larger than 1 MiB"));
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,265 @@
+//! RTSP inside TLS: what is played, who is slow, and what is no TLS at all.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use glassline_client::viewers::{Endpoint, Join, Options, Pool, RtspTransport};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+use crate::running::{Running, STREAM};
+use crate::source::{Film, Source};
+
+/// For what happens at once on an idle machine.
+const SOON: Duration = Duration::from_secs(20);
+
+/// Made once with `openssl req -x509 -newkey ec -days 36500 -nodes`, for localhost;
+/// it vouches for nothing but these tests.
+fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/data")
+        .join(name)
+}
+
+fn running(change: impl FnOnce(&mut glassline_server::config::Config)) -> Running {
+    Running::with(2, |config| {
+        config.rtsp.tls = glassline_server::config::RtspTls {
+            address: "127.0.0.1:0".parse().ok(),
+            certificate: Some(data("localhost.pem")),
+            key: Some(data("localhost.key.pem")),
+        };
+        change(config);
+    })
+}
+
+/// A client that trusts the test's certificate and speaks RTSP by hand.
+struct Sealed {
+    stream: StreamOwned<ClientConnection, TcpStream>,
+    url: String,
+    cseq: u32,
+    session: String,
+}
+
+impl Sealed {
+    fn new(running: &Running) -> Self {
+        let mut roots = RootCertStore::empty();
+        let certificate = CertificateDer::from_pem_file(data("localhost.pem")).expect("PEM");
+        roots.add(certificate).expect("a certificate");
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("versions")
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let name = ServerName::try_from("localhost").expect("a name");
+        let session = ClientConnection::new(Arc::new(config), name).expect("a session");
+        let socket = TcpStream::connect(running.rtsps()).expect("it listens");
+        socket.set_read_timeout(Some(SOON)).expect("a timeout");
+        Self {
+            stream: StreamOwned::new(session, socket),
+            url: format!("rtsps://{}/{STREAM}", running.rtsps()),
+            cseq: 0,
+            session: String::new(),
+        }
+    }
+
+    fn ask(&mut self, method: &str, path: &str, headers: &str) -> String {
+        self.cseq += 1;
+        let (url, cseq) = (&self.url, self.cseq);
+        let mut text = format!("{method} {url}{path} RTSP/1.0\r\nCSeq: {cseq}\r\n{headers}");
+        if !self.session.is_empty() {
+            text += &format!("Session: {}\r\n", self.session);
+        }
+        text += "\r\n";
+        self.stream.write_all(text.as_bytes()).expect("sent");
+        self.response()
+    }
+
+    /// The next response with its body; frames before it are dropped.
+    fn response(&mut self) -> String {
+        let mut text = Vec::new();
+        while !text.ends_with(b"\r\n\r\n") {
+            match self.byte() {
+                b'$' if text.is_empty() => drop(self.frame()),
+                byte => text.push(byte),
+            }
+        }
+        let head = String::from_utf8(text).expect("text");
+        let field = |name: &str| {
+            let mut lines = head.lines();
+            lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+        };
+        if let Some(session) = field("Session") {
+            self.session = session.split(';').next().unwrap_or("").to_owned();
+        }
+        let length = field("Content-Length").map_or(0, |it| it.parse().expect("a length"));
+        let mut body = vec![0; length];
+        self.stream.read_exact(&mut body).expect("a body");
+        head + &String::from_utf8(body).expect("text")
+    }
+
+    fn byte(&mut self) -> u8 {
+        let mut byte = [0];
+        self.stream.read_exact(&mut byte).expect("a byte");
+        byte[0]
+    }
+
+    /// Channel and payload of a frame, behind its `$`.
+    fn frame(&mut self) -> (u8, Vec<u8>) {
+        let mut head = [0; 3];
+        self.stream.read_exact(&mut head).expect("a frame's head");
+        let mut payload = vec![0; usize::from(u16::from_be_bytes([head[1], head[2]]))];
+        self.stream.read_exact(&mut payload).expect("a frame");
+        (head[0], payload)
+    }
+
+    fn play(&mut self) {
+        let transport = "Transport: RTP/AVP/TCP;unicast;interleaved=6-7\r\n";
+        let set_up = self.ask("SETUP", "/trackID=0", transport);
+        assert!(set_up.contains("200 OK"), "{set_up}");
+        let playing = self.ask("PLAY", "", "");
+        assert!(playing.contains("200 OK"), "{playing}");
+    }
+
+    /// The next media packet.
+    fn packet(&mut self) -> (u16, Vec<u8>) {
+        loop {
+            assert_eq!(self.byte(), b'$', "frames are never torn");
+            let (channel, payload) = self.frame();
+            if channel == 6 {
+                let packet = glassline_rtp::Packet::parse(&payload).expect("RTP");
+                return (packet.header.sequence, packet.payload.to_vec());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_stream_is_played_inside_tls_without_a_gap() {
+    let running = running(|_| {});
+    let film = Film {
+        picture_bytes: 40_000,
+        ..Film::default()
+    };
+    let _source = Source::start(&running.stream(), film);
+    let mut sealed = Sealed::new(&running);
+    let described = sealed.ask("DESCRIBE", "", "");
+    assert!(described.contains("H264/90000"), "{described}");
+    sealed.play();
+    let (mut last, first) = sealed.packet();
+    assert_eq!(first[0] & 0x1f, 24, "parameter sets of the keyframe");
+    for _ in 0..1500 {
+        let (sequence, _) = sealed.packet();
+        assert_eq!(sequence, last.wrapping_add(1));
+        last = sequence;
+    }
+    let left = sealed.ask("TEARDOWN", "", "");
+    assert!(left.contains("200 OK"), "{left}");
+}
+
+#[test]
+fn udp_in_the_clear_is_not_offered_inside_tls() {
+    let running = running(|_| {});
+    let source = Source::start(&running.stream(), Film::default());
+    source.await_published(|bursts| bursts.len() > 10);
+    let transport = "Transport: RTP/AVP;unicast;client_port=5000-5001\r\n";
+    let answer = Sealed::new(&running).ask("SETUP", "/trackID=0", transport);
+    assert!(answer.starts_with("RTSP/1.0 461"), "{answer}");
+}
+
+#[test]
+fn a_slow_reader_inside_tls_skips_whole_frames_and_nobody_else_notices() {
+    let running = running(|config| config.rtsp.lag_ms = 300);
+    let film = Film {
+        picture_bytes: 60_000,
+        gop: 15,
+    };
+    let _source = Source::start(&running.stream(), film);
+    let pool = Pool::start(Options::default()).expect("a thread");
+    for _ in 0..4 {
+        let url = format!("rtsp://{}/{STREAM}", running.rtsp());
+        pool.join(Join::new(Endpoint::Rtsp {
+            url: url.parse().expect("a URL"),
+            transport: RtspTransport::Tcp,
+        }));
+    }
+    let mut sealed = Sealed::new(&running);
+    sealed.play();
+    std::thread::sleep(Duration::from_secs(5));
+    // All frames are whole, and after the gap comes a keyframe.
+    let (mut last, _) = sealed.packet();
+    let end = Instant::now() + SOON;
+    loop {
+        assert!(Instant::now() < end, "no gap in what it got");
+        let (sequence, payload) = sealed.packet();
+        if last.wrapping_add(1) != sequence {
+            assert_eq!(payload[0] & 0x1f, 24, "it goes on at a keyframe");
+            break;
+        }
+        last = sequence;
+    }
+    for viewer in pool.snapshot() {
+        assert_eq!((viewer.damaged, viewer.video.lost()), (0, 0), "{viewer:?}");
+        assert!(viewer.frames > 60, "{viewer:?}");
+    }
+}
+
+#[test]
+fn who_speaks_no_tls_or_nothing_is_closed_and_counted() {
+    let running = running(|_| {});
+    let closed = || {
+        let reasons = running.metric("rtsp_clients_closed_total");
+        let tls = reasons
+            .iter()
+            .filter(|(labels, _)| labels.contains("\"tls\""));
+        tls.map(|(_, count)| count).sum::<u64>()
+    };
+    let mut plain = TcpStream::connect(running.rtsps()).expect("it listens");
+    plain.set_read_timeout(Some(SOON)).expect("a timeout");
+    plain
+        .write_all(b"OPTIONS rtsp://h/ RTSP/1.0\r\nCSeq: 1\r\n\r\n")
+        .expect("sent");
+    let mut rest = Vec::new();
+    // Perhaps an alert, then the end.
+    match plain.read_to_end(&mut rest) {
+        Ok(_) => {}
+        Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
+    }
+    assert_eq!(closed(), 1);
+    let began = Instant::now();
+    let mut silent = TcpStream::connect(running.rtsps()).expect("it listens");
+    silent.set_read_timeout(Some(SOON)).expect("a timeout");
+    assert_eq!(silent.read(&mut [0; 16]).expect("closed"), 0);
+    assert!(began.elapsed() >= Duration::from_secs(9));
+    assert_eq!(closed(), 2);
+}
+
+#[test]
+fn a_certificate_that_is_not_there_is_named_at_start() {
+    let mut config = glassline_server::config::Config::default();
+    for address in [
+        &mut config.http.address,
+        &mut config.media.address,
+        &mut config.admin.address,
+    ] {
+        address.set_port(0);
+    }
+    config.rtsp.address = None;
+    config.rtsp.tls.address = "127.0.0.1:0".parse().ok();
+    config.rtsp.tls.certificate = Some(data("nowhere.pem"));
+    config.rtsp.tls.key = Some(data("localhost.key.pem"));
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let start = glassline_server::Server::start(config, Vec::new());
+    let error = runtime.block_on(start).expect_err("no certificate");
+    let shown = error.to_string();
+    assert!(shown.contains("nowhere.pem"), "{shown}");
+    assert!(shown.contains("rtsp.tls.certificate"), "{shown}");
+}
