@@ -150,10 +150,9 @@ impl Listen {
             config.http.address.set_ip(ip);
             config.media.address.set_ip(ip);
             let rtsp = &mut config.rtsp;
-            for address in [&mut rtsp.address, &mut rtsp.tls.address] {
-                if let Some(address) = address {
-                    address.set_ip(ip);
-                }
+            let addresses = [&mut rtsp.address, &mut rtsp.tls.address];
+            for address in addresses.into_iter().flatten() {
+                address.set_ip(ip);
             }
         }
         let places = [

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use base64::Engine;
 use glassline_client::viewers::{Endpoint, Join, Options, Pool, RtspTransport};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -159,6 +160,46 @@ fn a_stream_is_played_inside_tls_without_a_gap() {
     }
     let left = sealed.ask("TEARDOWN", "", "");
     assert!(left.contains("200 OK"), "{left}");
+}
+
+#[test]
+fn both_ways_of_a_tunnel_go_inside_tls() {
+    let running = running(|_| {});
+    let source = Source::start(&running.stream(), Film::default());
+    source.await_published(|bursts| bursts.len() > 10);
+    for round in 0..8 {
+        let mut get = Sealed::new(&running);
+        let cookie = format!("x-sessioncookie: cookie{round}\r\n");
+        let accept = "Accept: application/x-rtsp-tunnelled\r\n\r\n";
+        let head = format!("GET /{STREAM} HTTP/1.0\r\n{cookie}{accept}");
+        get.stream.write_all(head.as_bytes()).expect("sent");
+        let answer = get.response();
+        assert!(answer.starts_with("HTTP/1.0 200"), "{answer}");
+        // The request stands in the same record as the head of the POST, or in the next
+        // one: TLS has read both before the connection comes to its other half.
+        let mut post = Sealed::new(&running);
+        let request = format!("DESCRIBE {} RTSP/1.0\r\nCSeq: 1\r\n\r\n", get.url);
+        let request = base64::engine::general_purpose::STANDARD.encode(request);
+        let kind = "Content-Type: application/x-rtsp-tunnelled\r\nContent-Length: 32767\r\n\r\n";
+        let head = format!("POST /{STREAM} HTTP/1.0\r\n{cookie}{kind}");
+        match round % 2 {
+            0 => {
+                let whole = head + &request;
+                post.stream.write_all(whole.as_bytes()).expect("sent");
+            }
+            _ => {
+                let mut write = |text: &str| {
+                    let mut writer = post.stream.conn.writer();
+                    writer.write_all(text.as_bytes()).expect("room");
+                };
+                write(&head);
+                write(&request);
+                post.stream.flush().expect("sent");
+            }
+        }
+        let described = get.response();
+        assert!(described.contains("H264/90000"), "{described}");
+    }
 }
 
 #[test]
