@@ -203,6 +203,29 @@ fn both_ways_of_a_tunnel_go_inside_tls() {
 }
 
 #[test]
+fn a_token_is_taken_as_a_password_inside_tls() {
+    let running = running(|config| {
+        let token = glassline_server::config::Secret::new("swordfish");
+        config.auth.read_token = Some(token.expect("a token"));
+    });
+    let source = Source::start(&running.stream(), Film::default());
+    source.await_published(|bursts| bursts.len() > 10);
+    let mut sealed = Sealed::new(&running);
+    let asked = sealed.ask("DESCRIBE", "", "");
+    assert!(asked.starts_with("RTSP/1.0 401"), "{asked}");
+    assert!(asked.contains("WWW-Authenticate: Basic"), "{asked}");
+    for (password, status) in [("goldfish", "401"), ("swordfish", "200")] {
+        let shown = base64::engine::general_purpose::STANDARD.encode(format!("u:{password}"));
+        let header = format!("Authorization: Basic {shown}\r\n");
+        let answer = sealed.ask("DESCRIBE", "", &header);
+        assert!(
+            answer.starts_with(&format!("RTSP/1.0 {status}")),
+            "{answer}"
+        );
+    }
+}
+
+#[test]
 fn udp_in_the_clear_is_not_offered_inside_tls() {
     let running = running(|_| {});
     let source = Source::start(&running.stream(), Film::default());
