@@ -105,14 +105,22 @@ impl Hub {
         if let Some(stream) = streams.get(&name) {
             return Ok(Arc::clone(stream));
         }
-        if streams.len() >= self.limits.streams {
-            return Err(CreateError::TooMany {
-                limit: self.limits.streams,
-            });
-        }
+        self.has_room(streams.len())?;
         let stream = Arc::new(Stream::new(name.clone(), self.limits));
         streams.insert(name, Arc::clone(&stream));
         Ok(stream)
+    }
+
+    /// The stream called `name`, if there is one; nothing is made.
+    ///
+    /// # Errors
+    /// What [`create`](Self::create) would fail with now.
+    pub fn look_ahead(&self, name: &StreamName) -> Result<Option<Arc<Stream>>, CreateError> {
+        let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
+        match streams.get(name) {
+            Some(stream) => Ok(Some(Arc::clone(stream))),
+            None => self.has_room(streams.len()).map(|()| None),
+        }
     }
 
     /// A stream that is not listed, for those who are given it.
@@ -135,11 +143,7 @@ impl Hub {
                 Err(CreateError::Taken { name })
             };
         }
-        if streams.len() >= self.limits.streams {
-            return Err(CreateError::TooMany {
-                limit: self.limits.streams,
-            });
-        }
+        self.has_room(streams.len())?;
         streams.insert(stream.name().clone(), Arc::clone(stream));
         Ok(())
     }
@@ -150,6 +154,14 @@ impl Hub {
             .write()
             .unwrap_or_else(PoisonError::into_inner)
             .remove(name)
+    }
+
+    fn has_room(&self, streams: usize) -> Result<(), CreateError> {
+        let limit = self.limits.streams;
+        if streams >= limit {
+            return Err(CreateError::TooMany { limit });
+        }
+        Ok(())
     }
 }
 
@@ -188,6 +200,8 @@ mod tests {
             ..Limits::default()
         });
         let name = |text: &str| StreamName::parse(text).expect("a good name");
+        assert!(hub.look_ahead(&name("cam")).expect("room").is_none());
+        assert!(hub.stream("cam").is_none(), "looking makes nothing");
         let first = hub.create(name("cam")).expect("room for one");
         assert!(Arc::ptr_eq(
             &first,
@@ -197,6 +211,8 @@ mod tests {
             hub.create(name("other")),
             Err(CreateError::TooMany { limit: 1 })
         ));
+        assert!(hub.look_ahead(&name("cam")).expect("there").is_some());
+        assert!(hub.look_ahead(&name("other")).is_err());
         assert!(hub.stream("cam").is_some());
         assert!(hub.remove("cam").is_some());
         assert!(hub.stream("cam").is_none());

@@ -374,6 +374,7 @@ fn what_is_announced_and_recorded_is_played() {
     let (mut hand, answer) = announce(&running, "mic");
     assert!(answer.contains("200 OK"), "{answer}");
     let url = format!("rtsp://{}/mic", running.rtsp());
+    assert!(running.hub().stream("mic").is_none(), "nothing was sent");
     let set_up = hand.ask(
         "SETUP",
         &format!("{url}/streamid=0"),
@@ -394,7 +395,12 @@ fn what_is_announced_and_recorded_is_played() {
     };
     send(&mut hand);
     let end = Instant::now() + SOON;
-    let live = || running.hub().stream("mic").expect("made").totals().bursts > 0;
+    let live = || {
+        running
+            .hub()
+            .stream("mic")
+            .is_some_and(|it| it.totals().bursts > 0)
+    };
     while !live() {
         assert!(Instant::now() < end, "nothing published");
         std::thread::sleep(Duration::from_millis(5));
@@ -446,6 +452,11 @@ fn a_file_is_played_from_where_a_client_asks_and_held_when_it_says_so() {
         assert_eq!(hand.byte(), b'$');
         hand.frame();
     }
+    let viewers = running.metric("viewers");
+    let row = |(labels, count): &(String, u64)| {
+        *count == 1 && labels.contains("demo.ogg") && labels.contains("rtsp")
+    };
+    assert!(viewers.iter().any(row), "{viewers:?}");
     let held = hand.ask("PAUSE", &url, "");
     assert!(start(&held) > 2.0, "{held}");
     let on = hand.ask("PLAY", &url, "");

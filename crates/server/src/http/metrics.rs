@@ -1,6 +1,6 @@
 //! `GET /metrics`: Prometheus text format 0.0.4.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,8 @@ const BUCKETS_US: [u64; 14] = [
 pub(super) async fn prometheus(State(app): State<App>) -> Response {
     let mut text = String::with_capacity(8 << 10);
     let rtsp_viewers = rtsp::viewers(&app).await;
-    streams(&app, &rtsp_viewers, &mut text);
+    streams(&app, &mut text);
+    viewers(&app, rtsp_viewers, &mut text);
     shards(&app, &mut text);
     rtsp::metrics(&app, &mut text);
     if let Some(library) = &app.library {
@@ -79,7 +80,7 @@ pub(super) fn family(text: &mut String, name: &str, kind: &str, help: &str) {
     );
 }
 
-fn streams(app: &App, rtsp_viewers: &HashMap<String, usize>, text: &mut String) {
+fn streams(app: &App, text: &mut String) {
     let now = Instant::now();
     let streams = app.hub.streams();
     family(
@@ -95,19 +96,6 @@ fn streams(app: &App, rtsp_viewers: &HashMap<String, usize>, text: &mut String) 
             "glassline_stream_live{{stream=\"{}\"}} {live}",
             stream.name()
         );
-    }
-    family(text, "viewers", "gauge", "Viewers whose media flows.");
-    for stream in &streams {
-        let name = stream.name();
-        let rtsp = rtsp_viewers.get(name.as_str()).copied().unwrap_or(0);
-        // Counted one after the other: somebody may have left in between.
-        let whep = stream.viewers().saturating_sub(rtsp);
-        for (protocol, viewers) in [("whep", whep), ("rtsp", rtsp)] {
-            let _ = writeln!(
-                text,
-                "glassline_viewers{{stream=\"{name}\",protocol=\"{protocol}\"}} {viewers}"
-            );
-        }
     }
     family(
         text,
@@ -172,6 +160,33 @@ fn streams(app: &App, rtsp_viewers: &HashMap<String, usize>, text: &mut String) 
             );
         }
     }
+}
+
+fn viewers(app: &App, mut by_rtsp: BTreeMap<String, rtsp::Viewers>, text: &mut String) {
+    family(text, "viewers", "gauge", "Viewers whose media flows.");
+    let mut row = |name: &str, protocol, viewers: usize| {
+        let _ = writeln!(
+            text,
+            "glassline_viewers{{stream=\"{name}\",protocol=\"{protocol}\"}} {viewers}"
+        );
+    };
+    for stream in app.hub.streams() {
+        let name = stream.name().as_str();
+        let rtsp = by_rtsp.remove(name).unwrap_or_default();
+        // Counted one after the other: somebody may have left in between.
+        row(name, "whep", stream.viewers().saturating_sub(rtsp.shared));
+        row(name, "rtsp", rtsp.shared + rtsp.private);
+    }
+    // Files that no stream of the hub's stands for.
+    for (name, rtsp) in by_rtsp {
+        row(&label_value(&name), "rtsp", rtsp.shared + rtsp.private);
+    }
+}
+
+/// A text of any letters as the value of a label.
+fn label_value(text: &str) -> String {
+    let escaped = text.replace('\\', "\\\\").replace('"', "\\\"");
+    escaped.replace('\n', "\\n")
 }
 
 type Read = fn(&Counters) -> &Counter;

@@ -1,6 +1,6 @@
 //! What operators see of RTSP: its clients and its counts.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use axum::Json;
@@ -33,12 +33,26 @@ async fn all(app: &App) -> Vec<ClientView> {
     clients
 }
 
-/// Clients that are sent media, by stream.
-pub(super) async fn viewers(app: &App) -> HashMap<String, usize> {
-    let mut viewers = HashMap::new();
+/// Clients that are sent media.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Viewers {
+    /// The same as everybody who watches.
+    pub(super) shared: usize,
+    /// A file of their own.
+    pub(super) private: usize,
+}
+
+/// Clients that are sent media, by stream or file.
+pub(super) async fn viewers(app: &App) -> BTreeMap<String, Viewers> {
+    let mut viewers = BTreeMap::<_, Viewers>::new();
     for client in all(app).await {
         if client.state == "playing" {
-            *viewers.entry(client.stream).or_default() += 1;
+            let viewers = viewers.entry(client.stream).or_default();
+            if client.private {
+                viewers.private += 1;
+            } else {
+                viewers.shared += 1;
+            }
         }
     }
     viewers

@@ -276,7 +276,11 @@ impl Client {
         };
         let (skips, skipped) = session.skips();
         Some(ClientView {
-            stream: session.stream.name().to_string(),
+            stream: match &session.file {
+                Some(file) => file.title.name().to_owned(),
+                None => session.stream.name().to_string(),
+            },
+            private: session.file.as_ref().is_some_and(File::is_private),
             address: self.peer,
             user: self.connection.user().map(str::to_owned),
             transport: match &self.cookie {
@@ -300,7 +304,8 @@ impl Client {
 impl Client {
     fn publisher_view(&self, recording: &Recording) -> ClientView {
         ClientView {
-            stream: recording.stream().name().to_string(),
+            stream: recording.name().to_string(),
+            private: false,
             address: self.peer,
             user: self.connection.user().map(str::to_owned),
             transport: match recording.targets.is_empty() {

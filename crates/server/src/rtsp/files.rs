@@ -58,6 +58,11 @@ impl File {
             starting: None,
         }
     }
+
+    /// Nobody else plays what it plays.
+    pub(super) fn is_private(&self) -> bool {
+        self.private.is_some()
+    }
 }
 
 /// What a client asks PLAY for.

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use glassline_hub::{Hub, PublishError, Publisher, State, Stream, StreamName};
+use glassline_hub::{CreateError, Hub, PublishError, Publisher, State, StreamName};
 use glassline_media::{Burst, Kind};
 use glassline_rtp::rtcp;
 use glassline_rtp::{Packet as Rtp, SequenceExtender};
@@ -31,7 +31,10 @@ const EARLY_MAX: u64 = 64;
 /// What a client publishes, from its ANNOUNCE on.
 #[derive(Debug)]
 pub(super) struct Recording {
-    stream: Arc<Stream>,
+    hub: Arc<Hub>,
+    /// Of the stream, which is made with the first burst: a client that only announces
+    /// takes nobody's name or place.
+    name: StreamName,
     /// Where each announced track is among those that are taken.
     places: Vec<Option<usize>>,
     /// The highest sequence number of each of these so far.
@@ -67,6 +70,9 @@ pub(super) enum Ended {
     /// Somebody was faster, or the tracks changed.
     #[error(transparent)]
     Publish(#[from] PublishError),
+    /// The hub became full since it was announced.
+    #[error(transparent)]
+    Create(#[from] CreateError),
 }
 
 impl Recording {
@@ -75,7 +81,7 @@ impl Recording {
     /// # Errors
     /// What to answer.
     pub(super) fn announce(
-        hub: &Hub,
+        hub: &Arc<Hub>,
         path: &str,
         description: &Description,
         now: Instant,
@@ -111,15 +117,16 @@ impl Recording {
         let lanes = taken.iter().map(|_| lane()).collect();
         let tracks = taken.into_iter().map(|(_, track)| track).collect();
         let assembler = Assembler::new(tracks).map_err(|_| Refusal::UnsupportedMedia)?;
-        let stream = hub.create(name).map_err(|error| {
+        let present = hub.look_ahead(&name).map_err(|error| {
             tracing::warn!(path, %error, "cannot be published");
             Refusal::NotEnoughBandwidth
         })?;
-        if matches!(stream.state(), State::Live { .. }) {
+        if present.is_some_and(|stream| matches!(stream.state(), State::Live { .. })) {
             return Err(Refusal::Busy);
         }
         Ok(Self {
-            stream,
+            hub: Arc::clone(hub),
+            name,
             places,
             lanes,
             assembler,
@@ -133,8 +140,9 @@ impl Recording {
         })
     }
 
-    pub(super) fn stream(&self) -> &Arc<Stream> {
-        &self.stream
+    /// The name of the stream.
+    pub(super) fn name(&self) -> &StreamName {
+        &self.name
     }
 
     /// Tracks announced.
@@ -209,8 +217,9 @@ impl Recording {
                 // Nobody can watch before the first keyframe.
                 None if self.assembler.starts(&burst) => {
                     let tracks = self.assembler.tracks().to_vec();
-                    tracing::info!(stream = %self.stream.name(), tracks = tracks.len(), "publisher live");
-                    self.publisher.insert(self.stream.publish(tracks, now)?)
+                    let stream = self.hub.create(self.name.clone())?;
+                    tracing::info!(stream = %self.name, tracks = tracks.len(), "publisher live");
+                    self.publisher.insert(stream.publish(tracks, now)?)
                 }
                 None => continue,
             };

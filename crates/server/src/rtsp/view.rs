@@ -7,8 +7,10 @@ use serde::Serialize;
 /// A client with a session, at the time of the question.
 #[derive(Clone, Debug, Serialize)]
 pub struct ClientView {
-    /// What it watches.
+    /// What it watches: a stream's name, or a file's path in the media folder.
     pub stream: String,
+    /// It plays that file on its own, since it sought in it or changed its speed.
+    pub private: bool,
     /// Where it is.
     pub address: SocketAddr,
     /// Who it is, where it had to say so.

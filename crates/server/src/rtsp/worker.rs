@@ -540,8 +540,8 @@ impl Worker {
             return;
         };
         if let Some(recording) = client.recording.take() {
-            let stream = Arc::clone(recording.stream());
-            tracing::warn!(client = %client.name(), stream = %stream.name(), %reason, "publisher sent away");
+            let stream = recording.name();
+            tracing::warn!(client = %client.name(), %stream, %reason, "publisher sent away");
             self.unlearn(key, &recording.targets);
             recording.leave(glassline_hub::State::Down {
                 detail: reason.to_string(),
