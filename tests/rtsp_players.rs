@@ -242,19 +242,19 @@ fn ffmpeg_plays_every_type_of_file() -> Result<(), Failed> {
     let server = serve_folder(&folder)?;
     let amr = [("t.amr", &["amrnb"] as &[&str])];
     let kinds = KINDS.iter().map(|kind| (kind.file, kind.codecs));
-    let failures = several(kinds.chain(amr).collect(), |(file, codecs)| {
+    let failures = several(&kinds.chain(amr).collect::<Vec<_>>(), |(file, codecs)| {
         let url = server.rtsp_url(file);
         has_all(file, codecs, &probe(&url, "tcp")?)?;
         // Beyond the end of the file: the loop must decode as well.
         decodes(&url, "tcp", SECONDS + 2)
     });
-    report(failures, &server)
+    report(&failures, &server)
 }
 
 /// Does the same with several files at a time, since each plays in real time; what
 /// failed.
 fn several<T: Copy + Sync>(
-    items: Vec<T>,
+    items: &[T],
     test: impl Fn(T) -> Result<(), String> + Sync,
 ) -> Vec<String> {
     let test = &test;
@@ -326,10 +326,10 @@ fn decodes(url: &str, transport: &str, seconds: u32) -> Result<(), String> {
 fn gstreamer_plays_every_type_of_file() -> Result<(), Failed> {
     let folder = media_folder()?;
     let server = serve_folder(&folder)?;
-    let failures = several(KINDS.iter().collect(), |kind: &Kind| {
+    let failures = several(&KINDS.iter().collect::<Vec<_>>(), |kind: &Kind| {
         gstreamer(&server.rtsp_url(kind.file), "tcp", kind.gstreamer)
     });
-    report(failures, &server)
+    report(&failures, &server)
 }
 
 /// Receives frames of the first track that comes and takes them apart by `element`.
@@ -361,7 +361,7 @@ fn a_live_stream_comes_by_every_transport() -> Result<(), Failed> {
     // How it is told to tunnel.
     let tunnelled = url.replace("rtsp://", "rtsph://");
     failures.extend(gstreamer(&tunnelled, "tcp", "parsebin").err());
-    report(failures, &server)
+    report(&failures, &server)
 }
 
 fn a_file_is_sought_in() -> Result<(), Failed> {
@@ -430,7 +430,7 @@ fn retina_pulls_from_us_by_digest() -> Result<(), Failed> {
     if !told.contains("refuses") {
         failures.push(format!("a wrong password gave {refused}"));
     }
-    report(failures, &origin)
+    report(&failures, &origin)
 }
 
 fn ffmpeg_publishes_and_chromium_watches() -> Result<(), Failed> {
@@ -458,7 +458,7 @@ fn ffmpeg_publishes_and_chromium_watches() -> Result<(), Failed> {
             failures.push(format!("{reason}\n{}", publisher.printed()));
         }
     }
-    report(failures, &server)
+    report(&failures, &server)
 }
 
 fn gstreamer_publishes_and_chromium_watches() -> Result<(), Failed> {
@@ -485,7 +485,7 @@ fn chromium_watches_files_of_the_folder() -> Result<(), Failed> {
     for file in ["t.264", "t.webm"] {
         failures.extend(seen(&server, file).err());
     }
-    report(failures, &server)
+    report(&failures, &server)
 }
 
 /// A browser shows moving pictures of stream `name`.
@@ -503,7 +503,7 @@ fn seen(server: &Server, name: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn report(failures: Vec<String>, server: &Server) -> Result<(), Failed> {
+fn report(failures: &[String], server: &Server) -> Result<(), Failed> {
     if failures.is_empty() {
         return Ok(());
     }
