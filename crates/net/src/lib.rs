@@ -40,5 +40,5 @@ pub use receive::{DATAGRAM_BYTES_MAX, Datagram, ReceiveBatch};
 pub use send::{
     PathError, PathErrorKind, SEGMENTED_BYTES_MAX, SEGMENTS_MAX, SendError, Sent, Transmit,
 };
-pub use socket::{Options, UdpSocket, gso_supported};
+pub use socket::{Multicast, Options, UdpSocket, gso_supported};
 pub use tcp::{listen, set_unsent_limit, tcp_port_is_free};

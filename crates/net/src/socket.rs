@@ -1,5 +1,5 @@
 use std::io;
-use std::net::{SocketAddr, UdpSocket as StdSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket as StdSocket};
 #[cfg(unix)]
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::sync::OnceLock;
@@ -40,6 +40,19 @@ pub struct Options {
     /// unreachable" and the like are read with [`UdpSocket::take_path_error`].
     /// Without it an unconnected socket never hears of them.
     pub path_errors: bool,
+    /// How datagrams to multicast groups of IPv4 go; the system's way without it.
+    pub multicast: Option<Multicast>,
+}
+
+/// How datagrams to groups leave a socket of IPv4.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Multicast {
+    /// Routers that may pass them on, plus one: 1 keeps them in the local network.
+    pub ttl: u8,
+    /// The interface with this address sends them; without one the routes choose.
+    pub interface: Option<Ipv4Addr>,
+    /// Receivers on this machine get them, too.
+    pub is_looped: bool,
 }
 
 impl Default for Options {
@@ -52,6 +65,7 @@ impl Default for Options {
             receive_timestamps: false,
             coalescing: false,
             path_errors: false,
+            multicast: None,
         }
     }
 }
@@ -230,9 +244,9 @@ pub fn gso_supported(socket: &UdpSocket) -> bool {
 fn offload_works() -> bool {
     static WORKS: OnceLock<bool> = OnceLock::new();
     fn attempt() -> io::Result<bool> {
-        let receiver = StdSocket::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;
+        let receiver = StdSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
         receiver.set_read_timeout(Some(Duration::from_millis(200)))?;
-        let sender = StdSocket::bind((std::net::Ipv4Addr::LOCALHOST, 0))?;
+        let sender = StdSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
         let message = Message {
             contents: b"aabbc",
             segment_size: 2,

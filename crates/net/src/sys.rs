@@ -14,10 +14,10 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 use std::time::Duration;
 
-use crate::Options;
 use crate::receive::{ReceiveBatch, Slot};
 use crate::send::{Message, PathError, PathErrorKind};
 use crate::socket::MESSAGES_MAX;
+use crate::{Multicast, Options};
 
 /// Opens a non-blocking socket, sets its options and binds it.
 pub(crate) fn bind(address: SocketAddr, options: &Options) -> io::Result<UdpSocket> {
@@ -70,11 +70,31 @@ pub(crate) fn bind(address: SocketAddr, options: &Options) -> io::Result<UdpSock
                 .or_else(|_| set(fd, libc::SOL_SOCKET, name, bytes))?;
         }
     }
+    if let Some(multicast) = &options.multicast {
+        set_multicast(fd, multicast)?;
+    }
     let (name, len) = Name::new(address, false);
     // SAFETY: `name` lives across the call and `len` is the size of the variant
     // it holds.
     check(unsafe { libc::bind(fd, (&raw const name).cast(), len) })?;
     Ok(socket)
+}
+
+fn set_multicast(fd: RawFd, multicast: &Multicast) -> io::Result<()> {
+    let ttl = multicast.ttl.into();
+    set(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_TTL, ttl)?;
+    let is_looped = multicast.is_looped.into();
+    set(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP, is_looped)?;
+    let Some(interface) = multicast.interface else {
+        return Ok(());
+    };
+    let address = libc::in_addr {
+        s_addr: u32::from_ne_bytes(interface.octets()),
+    };
+    let len = socklen::<libc::in_addr>();
+    let (level, name) = (libc::IPPROTO_IP, libc::IP_MULTICAST_IF);
+    // SAFETY: the kernel reads `len` bytes of `address`.
+    check(unsafe { libc::setsockopt(fd, level, name, (&raw const address).cast(), len) }).map(drop)
 }
 
 /// Opens a non-blocking listener.

@@ -18,6 +18,16 @@ pub(crate) fn bind(address: SocketAddr, options: &Options) -> io::Result<UdpSock
     }
     let socket = UdpSocket::bind(address)?;
     socket.set_nonblocking(true)?;
+    if let Some(multicast) = &options.multicast {
+        if multicast.interface.is_some() {
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "the interface of multicast can be chosen on Linux only; leave it to the routes",
+            ));
+        }
+        socket.set_multicast_ttl_v4(multicast.ttl.into())?;
+        socket.set_multicast_loop_v4(multicast.is_looped)?;
+    }
     Ok(socket)
 }
 

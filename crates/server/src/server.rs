@@ -214,6 +214,13 @@ fn start_rtsp(
         connections_max: config.rtsp.clients,
         udp: config.rtsp.udp,
         udp_port: config.rtsp.udp_port,
+        multicast: config.rtsp.multicast.as_ref().map(|it| rtsp::Plan {
+            first: it.group.first,
+            count: it.group.count,
+            port: it.port,
+            ttl: it.ttl,
+            interface: it.interface,
+        }),
         lag: config.rtsp.lag(),
         stall: config.rtsp.stall(),
         ring_bytes: limits.ring_bytes,

@@ -96,14 +96,14 @@ fn two_hundred_who_join_at_once_all_play() {
 }
 
 /// A client that speaks RTSP by hand.
-struct Hand {
+pub(crate) struct Hand {
     stream: TcpStream,
     cseq: u32,
     session: String,
 }
 
 impl Hand {
-    fn new(address: SocketAddr) -> Self {
+    pub(crate) fn new(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).expect("it listens");
         stream.set_read_timeout(Some(SOON)).expect("a timeout");
         Self {
@@ -115,7 +115,7 @@ impl Hand {
 
     /// Sends a request and reads to the end of the response's head and body; frames in
     /// between are dropped.
-    fn ask(&mut self, method: &str, url: &str, headers: &str) -> String {
+    pub(crate) fn ask(&mut self, method: &str, url: &str, headers: &str) -> String {
         self.send(method, url, headers);
         self.response()
     }

@@ -21,6 +21,7 @@ mod kernel;
 mod latency;
 mod loss;
 mod media;
+mod multicast;
 mod peer;
 mod restart;
 mod roaming;

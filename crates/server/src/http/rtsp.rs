@@ -74,6 +74,13 @@ pub(super) fn metrics(app: &App, text: &mut String) {
                 "glassline_{name}{{{labels}thread=\"{index}\"}} {count}"
             );
         }
+        if let Some(counters) = rtsp.multicast() {
+            let count = read(counters);
+            let _ = writeln!(
+                text,
+                "glassline_{name}{{{labels}thread=\"multicast\"}} {count}"
+            );
+        }
     };
     let name = "rtsp_connections";
     family(text, name, "gauge", "RTSP connections.");

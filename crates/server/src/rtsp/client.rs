@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 
 use super::counters::Counters;
 use super::files::File;
+use super::groups::Seat;
 use super::outlet::{Channels, Outlet, Playing, Pumped, Sent};
 use super::place::{Budget, Place};
 use super::record::Recording;
@@ -55,6 +56,8 @@ pub(super) struct Session {
     pub(super) channels: Channels,
     /// For tracks by UDP.
     pub(super) targets: SmallVec<[Option<Target>; 2]>,
+    /// For tracks by multicast.
+    pub(super) seats: SmallVec<[Option<Seat>; 2]>,
     /// It got a chunk of datagrams, and gets the next one then.
     pub(super) paced_until: Option<Instant>,
     /// If it is a file of the media folder.
@@ -87,6 +90,7 @@ impl Session {
             stream,
             channels: Channels::new(),
             targets: SmallVec::new(),
+            seats: SmallVec::new(),
             paced_until: None,
             file: None,
             place: None,
@@ -101,13 +105,25 @@ impl Session {
     pub(super) fn tracks(&self) -> u32 {
         let within = self.channels.iter().map(Option::is_some).enumerate();
         let beside = self.targets.iter().map(Option::is_some).enumerate();
-        let set_up = within.chain(beside).filter(|(_, is_set_up)| *is_set_up);
+        let shared = self.seats.iter().map(Option::is_some).enumerate();
+        let all = within.chain(beside).chain(shared);
+        let set_up = all.filter(|(_, is_set_up)| *is_set_up);
         set_up.fold(0, |set, (track, _)| set | super::place::bit(track))
     }
 
     /// Its media goes by UDP.
     pub(super) fn is_udp(&self) -> bool {
         self.targets.iter().any(Option::is_some)
+    }
+
+    /// Its media goes to groups.
+    pub(super) fn is_multicast(&self) -> bool {
+        self.seats.iter().any(Option::is_some)
+    }
+
+    /// Its media goes within the connection.
+    pub(super) fn is_interleaved(&self) -> bool {
+        self.channels.iter().any(Option::is_some)
     }
 
     /// Drops a track, or all.
@@ -117,6 +133,9 @@ impl Session {
         }
         if let Some(target) = self.targets.get_mut(track) {
             *target = None;
+        }
+        if let Some(seat) = self.seats.get_mut(track) {
+            *seat = None;
         }
         let tracks = self.tracks();
         if let Some(place) = &mut self.place {
@@ -131,6 +150,14 @@ impl Session {
             self.skips_before.1 += place.skipped();
         }
         self.viewer = None;
+        self.set_seats_playing(false);
+    }
+
+    /// Has what it set up by multicast sent, or no longer.
+    pub(super) fn set_seats_playing(&mut self, plays: bool) {
+        for seat in self.seats.iter_mut().flatten() {
+            seat.set_playing(plays);
+        }
     }
 
     fn skips(&self) -> (u32, u64) {
@@ -271,7 +298,7 @@ impl Client {
         }
         let session = self.session.as_deref()?;
         let lag = match (&session.place, source) {
-            (Some(place), Some(source)) => place.lag(&source.ring, now),
+            (Some(place), Some(source)) if !session.is_multicast() => place.lag(&source.ring, now),
             _ => Duration::ZERO,
         };
         let (skips, skipped) = session.skips();
@@ -285,6 +312,7 @@ impl Client {
             user: self.connection.user().map(str::to_owned),
             transport: match &self.cookie {
                 _ if session.is_udp() => "udp",
+                _ if session.is_multicast() => "multicast",
                 Some(_) => "http",
                 None if self.wire.is_secure() => "tls",
                 None => "tcp",

@@ -13,6 +13,7 @@ use glassline_rtsp::server::{Access, Answer, Event, Refusal, RequestId, Start, W
 use super::access::{self, Decision};
 use super::client::{Client, Session};
 use super::files::{self, Asked, Wish};
+use super::groups::Seat;
 use super::place::{Place, TRACKS_MAX};
 use super::record::Recording;
 use super::source::Source;
@@ -251,6 +252,14 @@ impl Worker {
             None if tracks == 1 => 0,
             None => return Err(Refusal::AggregateNotAllowed),
         };
+        let seat = match (way, &self.shared.groups) {
+            (Way::Multicast, Some(groups)) => {
+                let seat = groups.seat(stream, track);
+                Some(seat.ok_or(Refusal::NotEnoughBandwidth)?)
+            }
+            _ => None,
+        };
+        let multicast = seat.as_ref().map(Seat::group);
         let source = self.source_of(stream, now);
         let Some(client) = self.clients.get_mut(key) else {
             return Err(Refusal::Internal);
@@ -265,14 +274,22 @@ impl Worker {
             .session
             .get_or_insert_with(|| Box::new(Session::new(source, Arc::clone(stream))));
         let server_ports = match way {
-            Way::Interleaved { channels } if !session.is_udp() => {
+            Way::Multicast if !session.is_udp() && !session.is_interleaved() => {
+                let seat = seat.ok_or(Refusal::UnsupportedTransport)?;
+                if session.seats.len() <= track {
+                    session.seats.resize_with(track + 1, || None);
+                }
+                session.seats[track] = Some(seat);
+                None
+            }
+            Way::Interleaved { channels } if !session.is_udp() && !session.is_multicast() => {
                 put(&mut session.channels, track, channels);
                 None
             }
             Way::Udp {
                 client_ports: (media, control),
                 destination,
-            } if session.channels.iter().all(Option::is_none) => {
+            } if !session.is_interleaved() && !session.is_multicast() => {
                 let udp = self.udp.as_mut().ok_or(Refusal::UnsupportedTransport)?;
                 let target = Target {
                     media: SocketAddr::new(destination, media),
@@ -292,7 +309,7 @@ impl Worker {
         Ok(Answer::SetUp {
             ssrc: Some(label.numbers.ssrc),
             server_ports,
-            multicast: None,
+            multicast,
         })
     }
 
@@ -319,17 +336,21 @@ impl Worker {
             return Answer::Refused(Refusal::NotInThisState);
         };
         let tracks = session.tracks();
+        let is_multicast = session.is_multicast();
         let anchored = tracks & super::place::bit(source.ring.anchor()) != 0;
-        let place = session
-            .place
-            .get_or_insert_with(|| Place::begin(&source.ring, tracks, anchored, now));
+        let place = session.place.get_or_insert_with(|| match is_multicast {
+            // What the group gets next; nobody gets the past.
+            true => Place::begin_at(source.ring.end(), tracks, now),
+            false => Place::begin(&source.ring, tracks, anchored, now),
+        });
         let set = (0..TRACKS_MAX).filter(|track| tracks & super::place::bit(*track) != 0);
         let starts = set.map(|track| start(source, place, track)).collect();
-        if place.is_waiting() && source.ring.keyframe().is_none() {
+        if place.is_waiting() && (is_multicast || source.ring.keyframe().is_none()) {
             source.stream().request_keyframe();
         }
         let stream = Arc::clone(&session.stream);
         session.viewer.get_or_insert_with(|| stream.viewer());
+        session.set_seats_playing(true);
         Answer::Playing {
             range: Some(Range::LIVE),
             scale: None,
@@ -484,7 +505,7 @@ impl Worker {
         client.outlet.push(&frames);
         if let Some(udp) = &self.udp {
             for (target, packet) in datagrams {
-                udp.send_report(&packet, &target, from);
+                udp.send_report(&packet, &target, Some(from));
             }
         }
     }

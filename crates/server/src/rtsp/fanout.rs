@@ -31,18 +31,24 @@ impl Worker {
             let Some(session) = it.session.as_deref_mut() else {
                 continue;
             };
-            if session.place.is_none() || !session.is_udp() {
+            if !session.is_udp() {
                 continue;
             }
             if session.paced_until.is_some_and(|at| at > now) {
                 continue;
             }
             session.paced_until = None;
+            let Some(place) = &mut session.place else {
+                continue;
+            };
             let before = sent.skips;
             let recipient = Recipient {
                 client: *client,
-                from,
-                session: &mut *session,
+                from: Some(from),
+                targets: &session.targets,
+                place,
+                paced_until: &mut session.paced_until,
+                bytes: &mut session.bytes,
             };
             if !udp.plan(recipient, &mut source.ring, budget, now, &mut sent) {
                 hopeless.push(*client);

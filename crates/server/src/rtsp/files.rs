@@ -206,8 +206,10 @@ impl Worker {
     ) -> Option<Answer> {
         let client = self.clients.get_mut(key)?;
         let session = client.session.as_deref_mut()?;
+        let is_multicast = session.is_multicast();
         let file = session.file.as_mut()?;
-        if file.private.is_none() && asked.is_plain() {
+        // What a group gets is nobody's own.
+        if file.private.is_none() && (asked.is_plain() || is_multicast) {
             file.live.play();
             return Some(self.play(key, now));
         }

@@ -25,7 +25,9 @@ mod entrance;
 mod fanout;
 mod files;
 mod framing;
+mod groups;
 mod identity;
+mod multicast;
 mod numbers;
 mod outlet;
 mod place;
@@ -54,6 +56,7 @@ use tokio::sync::oneshot;
 
 pub use counters::{Counters, Gauge};
 pub use entrance::Entrance;
+pub use groups::Plan;
 pub use identity::{Identity, IdentityError};
 pub use view::ClientView;
 
@@ -61,6 +64,8 @@ use crate::latency::Board;
 use crate::library::Library;
 use crate::shard::{Bell, Key};
 use crate::users::{REALM, Users};
+use groups::Groups;
+use multicast::Sender;
 use numbers::Keys;
 use place::Budget;
 use ring::Bounds;
@@ -78,6 +83,8 @@ pub struct Options {
     pub udp: bool,
     /// The first port for that; each thread takes two. 0 takes free ones.
     pub udp_port: u16,
+    /// Media may go to these multicast groups.
+    pub multicast: Option<Plan>,
     /// How far a client may lag before it skips to the newest keyframe.
     pub lag: Duration,
     /// How long a client may take nothing at all before it is closed.
@@ -103,6 +110,7 @@ pub struct Shared {
     bounds: Bounds,
     connection: Arc<glassline_rtsp::server::Config>,
     tunnels: tunnel::Tunnels,
+    groups: Option<Arc<Groups>>,
     connections: AtomicUsize,
     connections_max: usize,
     handles: OnceLock<Vec<Handle>>,
@@ -119,11 +127,13 @@ impl Shared {
         users: Arc<Users>,
         library: Option<Arc<Library>>,
         wall: WallClock,
+        groups: Option<Arc<Groups>>,
     ) -> Self {
         let connection = glassline_rtsp::server::Config {
             server_name: concat!("glassline/", env!("CARGO_PKG_VERSION")).to_owned(),
             realm: REALM.to_owned(),
             udp: options.udp,
+            multicast: groups.is_some(),
             ..Default::default()
         };
         Self {
@@ -146,6 +156,7 @@ impl Shared {
             },
             connection: Arc::new(connection),
             tunnels: tunnel::Tunnels::default(),
+            groups,
             connections: AtomicUsize::new(0),
             connections_max: options.connections_max,
             handles: OnceLock::new(),
@@ -164,6 +175,11 @@ impl Shared {
             // A full inbox counts it.
             let _ = thread.send(command);
         }
+    }
+
+    /// What was sent to multicast groups, if there are any.
+    pub fn multicast(&self) -> Option<&Counters> {
+        self.groups.as_ref().map(|groups| &groups.counters)
     }
 
     /// Every thread.
@@ -247,7 +263,7 @@ fn open_udp(local: SocketAddr, first: u16, thread: usize) -> io::Result<Udp> {
         0 => 0,
         first => first.saturating_add(offset),
     };
-    Udp::bind(local.ip(), port).map_err(|error| {
+    Udp::bind(local.ip(), port, None).map_err(|error| {
         let text = format!(
             "RTSP has no two UDP ports (from {port}; 0 for any): {error}; \
              change rtsp.udp_port or set rtsp.udp to false"
@@ -278,6 +294,11 @@ impl Rtsp {
         library: Option<Arc<Library>>,
         wall: WallClock,
     ) -> io::Result<Self> {
+        let multicast = options.multicast.map(multicast::open).transpose()?;
+        let (groups, waiting) = match multicast {
+            Some((groups, poll, bell)) => (Some(Arc::new(groups)), Some((poll, bell))),
+            None => (None, None),
+        };
         let shared = Arc::new(Shared::new(
             options,
             Arc::clone(hub),
@@ -285,8 +306,18 @@ impl Rtsp {
             Arc::clone(users),
             library,
             wall,
+            groups.clone(),
         ));
         let (locals, doors) = doors(entrances);
+        let sender = match groups.zip(waiting) {
+            Some((groups, (poll, bell))) => {
+                let shared = Arc::clone(&shared);
+                // Behind the threads, whose numbers are counted down.
+                let index = usize::MAX - doors.len();
+                Some(Sender::new(groups, poll, bell, shared, index)?)
+            }
+            None => None,
+        };
         let mut workers = Vec::with_capacity(doors.len());
         let mut handles = Vec::with_capacity(doors.len());
         for (index, doors) in doors.into_iter().enumerate() {
@@ -319,6 +350,10 @@ impl Rtsp {
             let builder = std::thread::Builder::new().name(format!("rtsp-{index}"));
             threads.push(builder.spawn(move || worker.run())?);
         }
+        if let Some(sender) = sender {
+            let builder = std::thread::Builder::new().name("rtsp-multicast".to_owned());
+            threads.push(builder.spawn(move || sender.run())?);
+        }
         Ok(Self { shared, threads })
     }
 
@@ -329,6 +364,9 @@ impl Rtsp {
 
     /// Takes no new clients and says goodbye to all there are.
     pub fn stop(&self) {
+        if let Some(groups) = &self.shared.groups {
+            groups.stop();
+        }
         for thread in self.shared.threads() {
             if thread.send(Command::Stop).is_err() {
                 tracing::warn!("an RTSP thread was too busy to say goodbye");

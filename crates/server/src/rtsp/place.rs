@@ -79,6 +79,12 @@ impl Place {
         self.waiting &= tracks;
     }
 
+    /// Goes on with these tracks, too; new ones begin at their next start.
+    pub(super) fn add(&mut self, tracks: u32) {
+        self.waiting |= tracks & !self.tracks;
+        self.tracks |= tracks;
+    }
+
     pub(super) fn cursor(&self) -> u64 {
         self.cursor
     }

@@ -15,15 +15,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
-use glassline_net::{Options, ReceiveBatch, SendError, Transmit, UdpSocket};
+use glassline_net::{Multicast, Options, ReceiveBatch, SendError, Transmit, UdpSocket};
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 
-use super::client::Session;
 use super::counters::Counters;
 use super::framing::Datagrams;
 use super::outlet::Sent;
-use super::place::{Budget, Verdict};
+use super::place::{Budget, Place, Verdict};
 use super::ring::Ring;
 use crate::shard::Key;
 
@@ -68,7 +67,7 @@ struct Message {
     client: Key,
     entry: u64,
     to: SocketAddr,
-    from: IpAddr,
+    from: Option<IpAddr>,
     is_report: bool,
 }
 
@@ -93,18 +92,24 @@ pub(super) struct Arrived<'a> {
 #[derive(Debug)]
 pub(super) struct Recipient<'a> {
     pub(super) client: Key,
-    /// Which of our addresses it connected to.
-    pub(super) from: IpAddr,
-    pub(super) session: &'a mut Session,
+    /// Which of our addresses it connected to; `None` leaves it to the routes.
+    pub(super) from: Option<IpAddr>,
+    pub(super) targets: &'a [Option<Target>],
+    pub(super) place: &'a mut Place,
+    /// Set to when it gets the next chunk, if this one was not all.
+    pub(super) paced_until: &'a mut Option<Instant>,
+    /// Sent to it so far.
+    pub(super) bytes: &'a mut u64,
 }
 
 impl Udp {
     /// Opens an even port and the one above it (RFC 3550 §11): `first` and the next,
     /// or any if it is 0.
-    pub(super) fn bind(ip: IpAddr, first: u16) -> io::Result<Self> {
+    pub(super) fn bind(ip: IpAddr, first: u16, multicast: Option<Multicast>) -> io::Result<Self> {
         let options = Options {
             send_buffer: Some(SEND_BUFFER_BYTES),
             receive_buffer: Some(RECEIVE_BUFFER_BYTES),
+            multicast,
             ..Options::default()
         };
         let open = |port| {
@@ -194,8 +199,8 @@ impl Udp {
     }
 
     /// Sends one report, if the kernel takes it now.
-    pub(super) fn send_report(&self, packet: &[u8], target: &Target, from: IpAddr) {
-        let transmit = Transmit::new(packet, target.control).from(Some(from));
+    pub(super) fn send_report(&self, packet: &[u8], target: &Target, from: Option<IpAddr>) {
+        let transmit = Transmit::new(packet, target.control).from(from);
         // The next one is two seconds away.
         let _ = self.control.send_batch(&[transmit]);
     }
@@ -222,11 +227,11 @@ impl Udp {
         let Recipient {
             client,
             from,
-            session,
+            targets,
+            place,
+            paced_until,
+            bytes: total,
         } = recipient;
-        let Some(place) = &mut session.place else {
-            return true;
-        };
         match place.judge(ring, budget, now) {
             Verdict::Steady => {}
             Verdict::Skipped(entries) => {
@@ -239,10 +244,10 @@ impl Udp {
         let mut number = place.cursor().max(ring.first());
         while let Some(entry) = ring.get(number) {
             if bytes >= BYTES_PER_CHUNK {
-                session.paced_until = Some(now + CHUNK_INTERVAL);
+                *paced_until = Some(now + CHUNK_INTERVAL);
                 break;
             }
-            let target = session.targets.get(entry.track()).copied().flatten();
+            let target = targets.get(entry.track()).copied().flatten();
             if let Some(target) = target
                 && place.takes(entry)
             {
@@ -265,7 +270,7 @@ impl Udp {
             number += 1;
         }
         place.advance(number, ring);
-        session.bytes += bytes as u64;
+        *total += bytes as u64;
         true
     }
 
@@ -316,7 +321,7 @@ impl Udp {
             };
             sent.packets += entry.burst().map_or(1, |burst| burst.packet_count() as u64);
             for (bytes, segment_size) in datagrams.runs() {
-                let transmit = Transmit::new(bytes, message.to).from(Some(message.from));
+                let transmit = Transmit::new(bytes, message.to).from(message.from);
                 transmits.push(transmit.segmented(segment_size));
                 owners.push(message);
             }

@@ -93,11 +93,24 @@ pub(super) struct Channel {
 
 /// Rings the thread's bell for one stream.
 #[derive(Debug)]
-struct Alarm {
+pub(super) struct Alarm {
     bell: Arc<Bell>,
     /// Something new is there. Without it every stream would be looked at whenever
     /// any of them has a frame.
     rung: AtomicBool,
+}
+
+impl Alarm {
+    /// Rung, since there may be something already.
+    pub(super) fn new(bell: Arc<Bell>) -> Self {
+        let rung = AtomicBool::new(true);
+        Self { bell, rung }
+    }
+
+    /// Whether it was rung since the last call.
+    pub(super) fn take(&self) -> bool {
+        self.rung.swap(false, Ordering::AcqRel)
+    }
 }
 
 impl Wake for Alarm {
@@ -222,7 +235,7 @@ impl Worker {
                 continue;
             };
             let picked = Instant::now();
-            let rung = channel.alarm.rung.swap(false, Ordering::AcqRel);
+            let rung = channel.alarm.take();
             let is_due = channel
                 .source
                 .feed
@@ -637,7 +650,12 @@ impl Worker {
                 self.release(key);
                 continue;
             }
-            if plays && idle < SWEEP * 2 {
+            // Those who get datagrams say so in reports or requests.
+            let takes = client
+                .session
+                .as_ref()
+                .is_some_and(|it| it.is_interleaved());
+            if plays && takes && idle < SWEEP * 2 {
                 client.connection.note_alive(now);
             }
             if client.connection.poll_timeout().is_some_and(|at| at <= now) {
@@ -665,18 +683,23 @@ impl Worker {
                 else {
                     continue;
                 };
-                let Some(place) = &session.place else {
+                let is_multicast = session.is_multicast();
+                let Some(place) = &mut session.place else {
                     continue;
                 };
                 let Some(Channel { source, .. }) = self.channels.get(key) else {
                     break;
                 };
+                if is_multicast {
+                    // Another thread sends.
+                    place.advance(source.ring.end(), &source.ring);
+                }
                 if has_ended && place.cursor() >= source.ring.end() {
                     // The session stays: it may be asked to play again.
                     session.rest();
                     self.push_farewell(client, now);
                     self.pump(client, now);
-                } else if place.is_waiting() {
+                } else if place.is_waiting() && !is_multicast {
                     source.stream().request_keyframe();
                 }
             }
@@ -690,10 +713,7 @@ impl Worker {
             return key;
         }
         drop(known);
-        let alarm = Arc::new(Alarm {
-            bell: Arc::clone(&self.bell),
-            rung: AtomicBool::new(true),
-        });
+        let alarm = Arc::new(Alarm::new(Arc::clone(&self.bell)));
         // Beside those of the shards, whose numbers begin at 0.
         let table = usize::MAX - self.index;
         let stages = self.shared.board.stages(stream.name(), table);

@@ -1,0 +1,295 @@
+//! Who plays what by multicast: one table for all RTSP threads.
+//!
+//! ```text
+//! SETUP ─► Seat: the track has a group ──┐
+//! PLAY  ─► the seat plays ───────────────┴─► Groups ─► Sender: what is played, once
+//! ```
+//!
+//! A track has a group and a pair of ports of its own from the first client that sets
+//! it up to the last one that lets go. Ports differ, too, since a receiver hears every
+//! group that anyone on its machine joined.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use glassline_hub::Stream;
+use glassline_rtsp::transport::Group;
+
+use super::counters::Counters;
+use crate::shard::Bell;
+
+/// Which groups and ports may be used.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// The first group.
+    pub first: Ipv4Addr,
+    /// Groups from it on, at least one.
+    pub count: u32,
+    /// The even port of the first group; the next group has the next pair.
+    pub port: u16,
+    /// Hops that packets may take.
+    pub ttl: u8,
+    /// The interface that sends; `None` leaves it to the routes.
+    pub interface: Option<Ipv4Addr>,
+}
+
+impl Plan {
+    /// The group of place `place`; `None` behind the last.
+    fn group(&self, place: u32) -> Option<Group> {
+        if place >= self.count {
+            return None;
+        }
+        let media = u32::from(self.port).checked_add(place.checked_mul(2)?)?;
+        let control = u16::try_from(media + 1).ok()?;
+        let address = u32::from(self.first).checked_add(place)?;
+        Some(Group {
+            address: IpAddr::V4(address.into()),
+            ports: (control - 1, control),
+            ttl: self.ttl,
+        })
+    }
+}
+
+/// The table.
+#[derive(Debug)]
+pub(super) struct Groups {
+    pub(super) plan: Plan,
+    pub(super) counters: Counters,
+    /// Of the thread that sends.
+    bell: Arc<Bell>,
+    held: Mutex<BTreeMap<u32, Held>>,
+    /// Counts changes of what is played.
+    changes: AtomicU64,
+    is_stopping: AtomicBool,
+}
+
+/// A track that has a group.
+#[derive(Debug)]
+struct Held {
+    stream: Arc<Stream>,
+    track: usize,
+    group: Group,
+    seats: usize,
+    /// Seats that play.
+    players: usize,
+}
+
+/// A track that somebody plays.
+#[derive(Debug)]
+pub(super) struct Played {
+    pub(super) stream: Arc<Stream>,
+    pub(super) track: usize,
+    pub(super) group: Group,
+}
+
+impl Groups {
+    pub(super) fn new(plan: Plan, bell: Arc<Bell>) -> Self {
+        Self {
+            plan,
+            counters: Counters::default(),
+            bell,
+            held: Mutex::default(),
+            changes: AtomicU64::new(0),
+            is_stopping: AtomicBool::new(false),
+        }
+    }
+
+    /// A client's part in the group of a track; `None` if no group is free.
+    pub(super) fn seat(self: &Arc<Self>, stream: &Arc<Stream>, track: usize) -> Option<Seat> {
+        let mut held = self.lock();
+        let known = held
+            .iter_mut()
+            .find(|(_, it)| it.track == track && Arc::ptr_eq(&it.stream, stream));
+        let (place, group) = if let Some((place, it)) = known {
+            it.seats += 1;
+            (*place, it.group)
+        } else {
+            // The lowest free one: few ports to open in a firewall.
+            let taken = held.keys().copied();
+            let place = (0..).zip(taken).take_while(|(free, it)| free == it).count();
+            let place = u32::try_from(place).ok()?;
+            let group = self.plan.group(place)?;
+            let new = Held {
+                stream: Arc::clone(stream),
+                track,
+                group,
+                seats: 1,
+                players: 0,
+            };
+            held.insert(place, new);
+            (place, group)
+        };
+        Some(Seat {
+            groups: Arc::clone(self),
+            place,
+            group,
+            plays: false,
+        })
+    }
+
+    /// Changes with what [`Groups::played`] says.
+    pub(super) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+
+    /// What somebody plays.
+    pub(super) fn played(&self) -> Vec<Played> {
+        let held = self.lock();
+        let played = held.values().filter(|it| it.players > 0);
+        let played = played.map(|it| Played {
+            stream: Arc::clone(&it.stream),
+            track: it.track,
+            group: it.group,
+        });
+        played.collect()
+    }
+
+    /// The server says goodbye.
+    pub(super) fn stop(&self) {
+        self.is_stopping.store(true, Ordering::Release);
+        self.bell.ring();
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::Acquire)
+    }
+
+    /// One more player of a place, or one less.
+    fn count(&self, place: u32, plays: bool) {
+        let mut held = self.lock();
+        let Some(it) = held.get_mut(&place) else {
+            return;
+        };
+        let before = it.players;
+        it.players = if plays { before + 1 } else { before - 1 };
+        if (before == 0) != (it.players == 0) {
+            self.changes.fetch_add(1, Ordering::AcqRel);
+            self.bell.ring();
+        }
+    }
+
+    fn leave(&self, place: u32) {
+        let mut held = self.lock();
+        if let Some(it) = held.get_mut(&place) {
+            it.seats -= 1;
+            if it.seats == 0 {
+                held.remove(&place);
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, Held>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A client's part in a group; given back when dropped.
+#[derive(Debug)]
+pub(super) struct Seat {
+    groups: Arc<Groups>,
+    place: u32,
+    group: Group,
+    plays: bool,
+}
+
+impl Seat {
+    pub(super) fn group(&self) -> Group {
+        self.group
+    }
+
+    /// Its client plays, or rests.
+    pub(super) fn set_playing(&mut self, plays: bool) {
+        if self.plays != plays {
+            self.plays = plays;
+            self.groups.count(self.place, plays);
+        }
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.set_playing(false);
+        self.groups.leave(self.place);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use glassline_hub::{Hub, StreamName};
+
+    fn plan(count: u32, port: u16) -> Plan {
+        Plan {
+            first: Ipv4Addr::new(239, 255, 42, 0),
+            count,
+            port,
+            ttl: 1,
+            interface: None,
+        }
+    }
+
+    fn groups(plan: Plan) -> Arc<Groups> {
+        let poll = mio::Poll::new().expect("a poll");
+        let bell = Bell::new(&poll, mio::Token(0)).expect("a bell");
+        Arc::new(Groups::new(plan, Arc::new(bell)))
+    }
+
+    fn stream(hub: &Hub, name: &str) -> Arc<Stream> {
+        let name = StreamName::parse(name).expect("a good name");
+        hub.create(name).expect("room")
+    }
+
+    #[test]
+    fn each_track_has_a_group_and_ports_of_its_own_while_someone_has_it() {
+        let hub = Hub::default();
+        let (cam, door) = (stream(&hub, "cam"), stream(&hub, "door"));
+        let groups = groups(plan(3, 5000));
+        let picture = groups.seat(&cam, 0).expect("free");
+        let sound = groups.seat(&cam, 1).expect("free");
+        let other = groups.seat(&door, 0).expect("free");
+        let again = groups.seat(&cam, 0).expect("shared");
+        let of = |seat: &Seat| (seat.group().address.to_string(), seat.group().ports);
+        assert_eq!(of(&picture), ("239.255.42.0".to_owned(), (5000, 5001)));
+        assert_eq!(of(&sound), ("239.255.42.1".to_owned(), (5002, 5003)));
+        assert_eq!(of(&other), ("239.255.42.2".to_owned(), (5004, 5005)));
+        assert_eq!(again.group(), picture.group());
+        assert!(groups.seat(&door, 1).is_none(), "no fourth");
+        drop(picture);
+        assert!(groups.seat(&door, 1).is_none(), "one client still has it");
+        drop(again);
+        let next = groups.seat(&door, 1).expect("freed");
+        assert_eq!(of(&next), ("239.255.42.0".to_owned(), (5000, 5001)));
+    }
+
+    #[test]
+    fn a_track_is_played_while_any_client_plays_it() {
+        let hub = Hub::default();
+        let cam = stream(&hub, "cam");
+        let groups = groups(plan(3, 5000));
+        let mut one = groups.seat(&cam, 0).expect("free");
+        let mut two = groups.seat(&cam, 0).expect("shared");
+        assert!(groups.played().is_empty());
+        one.set_playing(true);
+        let changes = groups.changes();
+        two.set_playing(true);
+        two.set_playing(true);
+        assert_eq!(groups.played().len(), 1, "once for both");
+        assert_eq!(groups.changes(), changes);
+        drop(one);
+        assert_eq!(groups.played().len(), 1);
+        two.set_playing(false);
+        assert!(groups.played().is_empty());
+        assert_ne!(groups.changes(), changes);
+    }
+
+    #[test]
+    fn ports_end_where_they_end() {
+        let plan = plan(256, 65_532);
+        let ports = |place| plan.group(place).map(|group| group.ports);
+        assert_eq!(ports(0), Some((65_532, 65_533)));
+        assert_eq!(ports(1), Some((65_534, 65_535)));
+        assert_eq!(ports(2), None);
+    }
+}
