@@ -1,5 +1,7 @@
 //! What an AudioSpecificConfig says (ISO/IEC 14496-3 §1.6.2.1).
 
+use glassline_media::Bits;
+
 /// The parts of it that time and label a track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Config {
@@ -27,14 +29,14 @@ const PS: u32 = 29;
 impl Config {
     /// `None` if it is cut off, or says nothing that makes sense.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
-        let mut bits = Bits { bytes, at: 0 };
-        let mut object = bits.object()?;
-        let coded_rate = bits.rate()?;
+        let mut bits = Bits::new(bytes);
+        let mut object = object_type(&mut bits)?;
+        let coded_rate = rate_of(&mut bits)?;
         let channels = bits.take(4)?;
         let mut rate = coded_rate;
         if object == SBR || object == PS {
-            rate = bits.rate()?;
-            object = bits.object()?;
+            rate = rate_of(&mut bits)?;
+            object = object_type(&mut bits)?;
         }
         // Only these begin with the flag of short frames.
         let short = matches!(object, 1..=4 | 6 | 7 | 17 | 19..=23) && bits.take(1)? == 1;
@@ -56,34 +58,17 @@ impl Config {
     }
 }
 
-struct Bits<'a> {
-    bytes: &'a [u8],
-    at: usize,
+fn object_type(bits: &mut Bits<'_>) -> Option<u32> {
+    match bits.take(5)? {
+        31 => Some(32 + bits.take(6)?),
+        object => Some(object),
+    }
 }
 
-impl Bits<'_> {
-    fn take(&mut self, count: usize) -> Option<u32> {
-        let mut value = 0;
-        for _ in 0..count {
-            let byte = self.bytes.get(self.at / 8)?;
-            value = value << 1 | u32::from(byte >> (7 - self.at % 8) & 1);
-            self.at += 1;
-        }
-        Some(value)
-    }
-
-    fn object(&mut self) -> Option<u32> {
-        match self.take(5)? {
-            31 => Some(32 + self.take(6)?),
-            object => Some(object),
-        }
-    }
-
-    fn rate(&mut self) -> Option<u32> {
-        match self.take(4)? {
-            15 => self.take(24).filter(|&rate| rate > 0),
-            index => RATES.get(index as usize).copied(),
-        }
+fn rate_of(bits: &mut Bits<'_>) -> Option<u32> {
+    match bits.take(4)? {
+        15 => bits.take(24).filter(|&rate| rate > 0),
+        index => RATES.get(index as usize).copied(),
     }
 }
 

@@ -17,6 +17,7 @@
 )]
 
 pub mod annexb;
+mod bits;
 mod burst;
 mod codec;
 mod histogram;
@@ -24,6 +25,7 @@ mod stage;
 mod time;
 mod units;
 
+pub use bits::Bits;
 pub use burst::{Burst, BurstBuilder, PAYLOAD_BYTES_MAX, Packets};
 pub use codec::{Codec, Kind, Track, VideoParameters};
 pub use histogram::{Histogram, Summary, Windowed};

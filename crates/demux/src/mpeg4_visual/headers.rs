@@ -1,6 +1,8 @@
 //! The fields of MPEG-4 visual's headers that say what pictures there are and when
 //! they are shown (ISO/IEC 14496-2 §6.2.3 to §6.2.5).
 
+use glassline_media::Bits;
+
 use crate::error::Reason;
 
 /// Start codes: the byte behind `00 00 01` (table 6-3).
@@ -48,35 +50,6 @@ pub(super) struct Picture {
     pub(super) coded: bool,
 }
 
-/// The bits of a header's first bytes.
-struct Bits<'a> {
-    bytes: &'a [u8],
-    at: usize,
-}
-
-impl Bits<'_> {
-    fn bit(&mut self) -> Option<bool> {
-        let byte = self.bytes.get(self.at / 8)?;
-        let bit = byte >> (7 - self.at % 8) & 1 == 1;
-        self.at += 1;
-        Some(bit)
-    }
-
-    /// At most 16 bits.
-    fn take(&mut self, count: u32) -> Option<u16> {
-        (0..count).try_fold(0, |sum, _| Some(sum << 1 | u16::from(self.bit()?)))
-    }
-
-    fn skip(&mut self, count: usize) {
-        self.at += count;
-    }
-
-    /// A bit that is always one, so that no start code comes about.
-    fn marker(&mut self) -> Option<()> {
-        self.bit()?.then_some(())
-    }
-}
-
 impl Layer {
     /// `bytes`: from behind the start code.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, Reason> {
@@ -85,7 +58,7 @@ impl Layer {
             found: "MPEG-4 visual whose pictures are no rectangles",
             instead: "encode it anew (ffmpeg: -c:v mpeg4)",
         };
-        let (layer, shape) = Self::fields(&mut Bits { bytes, at: 0 }).ok_or(DAMAGED)?;
+        let (layer, shape) = Self::fields(&mut Bits::new(bytes)).ok_or(DAMAGED)?;
         match (shape, layer) {
             (0, Some(layer)) if layer.resolution > 0 && layer.width > 0 && layer.height > 0 => {
                 Ok(layer)
@@ -95,8 +68,8 @@ impl Layer {
         }
     }
 
-    fn fields(bits: &mut Bits<'_>) -> Option<(Option<Self>, u16)> {
-        const OWN_ASPECT_RATIO: u16 = 15;
+    fn fields(bits: &mut Bits<'_>) -> Option<(Option<Self>, u32)> {
+        const OWN_ASPECT_RATIO: u32 = 15;
         // Random access, type of the object.
         bits.skip(9);
         if bits.bit()? {
@@ -116,17 +89,17 @@ impl Layer {
         if shape != 0 {
             return Some((None, shape));
         }
-        bits.marker()?;
-        let resolution = bits.take(16)?;
-        bits.marker()?;
+        marker(bits)?;
+        let resolution = number(bits, 16)?;
+        marker(bits)?;
         let fixed = match bits.bit()? {
-            true => Some(bits.take(tick_bits(resolution))?).filter(|&ticks| ticks > 0),
+            true => Some(number(bits, tick_bits(resolution))?).filter(|&ticks| ticks > 0),
             false => None,
         };
-        bits.marker()?;
-        let width = bits.take(13)?.into();
-        bits.marker()?;
-        let height = bits.take(13)?.into();
+        marker(bits)?;
+        let width = bits.take(13)?;
+        marker(bits)?;
+        let height = bits.take(13)?;
         let layer = Self {
             resolution,
             fixed,
@@ -140,7 +113,7 @@ impl Layer {
 impl Picture {
     /// `bytes`: from behind the start code. `None` if the header breaks off.
     pub(super) fn parse(bytes: &[u8], layer: &Layer) -> Option<Self> {
-        let mut bits = Bits { bytes, at: 0 };
+        let mut bits = Bits::new(bytes);
         let kind = match bits.take(2)? {
             0 => Kind::Intra,
             2 => Kind::Bidirectional,
@@ -150,9 +123,9 @@ impl Picture {
         while bits.bit()? {
             seconds += 1;
         }
-        bits.marker()?;
-        let ticks = bits.take(tick_bits(layer.resolution))?;
-        bits.marker()?;
+        marker(&mut bits)?;
+        let ticks = number(&mut bits, tick_bits(layer.resolution))?;
+        marker(&mut bits)?;
         let coded = bits.bit()?;
         Some(Self {
             kind,
@@ -165,11 +138,21 @@ impl Picture {
 
 /// The seconds of a group's time code; `bytes` from behind the start code.
 pub(super) fn group_seconds(bytes: &[u8]) -> Option<u32> {
-    let mut bits = Bits { bytes, at: 0 };
+    let mut bits = Bits::new(bytes);
     let (hours, minutes) = (bits.take(5)?, bits.take(6)?);
-    bits.marker()?;
+    marker(&mut bits)?;
     let seconds = bits.take(6)?;
-    Some((u32::from(hours) * 60 + u32::from(minutes)) * 60 + u32::from(seconds))
+    Some((hours * 60 + minutes) * 60 + seconds)
+}
+
+/// A bit that is always one, so that no start code comes about.
+fn marker(bits: &mut Bits<'_>) -> Option<()> {
+    bits.bit()?.then_some(())
+}
+
+/// At most 16 bits.
+fn number(bits: &mut Bits<'_>, count: u32) -> Option<u16> {
+    u16::try_from(bits.take(count)?).ok()
 }
 
 /// Bits that count up to below `resolution`, at least one.

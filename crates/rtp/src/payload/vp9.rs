@@ -1,7 +1,7 @@
 //! VP9 payloads (RFC 9628), non-flexible mode: a descriptor with a 15-bit picture
 //! number, the bits that begin and end a frame, and on keyframes the picture's size.
 
-use glassline_media::BurstBuilder;
+use glassline_media::{Bits, BurstBuilder};
 
 use super::depacketiser::{Fault, Picture};
 use super::picture_id::{self, PictureId};
@@ -150,11 +150,7 @@ struct FrameHeader {
 impl FrameHeader {
     /// Of a frame that shows another again, or is damaged, nothing is known.
     fn parse(frame: &[u8]) -> Self {
-        Self::read(&mut Bits {
-            bytes: frame,
-            at: 0,
-        })
-        .unwrap_or_default()
+        Self::read(&mut Bits::new(frame)).unwrap_or_default()
     }
 
     fn read(bits: &mut Bits<'_>) -> Option<Self> {
@@ -204,24 +200,6 @@ impl FrameHeader {
         let width = u16::try_from(bits.take(16)? + 1).ok()?;
         let height = u16::try_from(bits.take(16)? + 1).ok()?;
         Some((width, height))
-    }
-}
-
-struct Bits<'a> {
-    bytes: &'a [u8],
-    at: usize,
-}
-
-impl Bits<'_> {
-    /// The next `count` bits, at most 32, highest first.
-    fn take(&mut self, count: u32) -> Option<u32> {
-        let mut value = 0;
-        for _ in 0..count {
-            let byte = self.bytes.get(self.at / 8)?;
-            value = value << 1 | u32::from(byte >> (7 - self.at % 8) & 1);
-            self.at += 1;
-        }
-        Some(value)
     }
 }
 
