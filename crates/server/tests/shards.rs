@@ -33,7 +33,7 @@ fn everything_works_with(shards: usize) {
         peer.loss = 0.1;
         peers.push(peer);
     }
-    live(&mut peers, Duration::from_millis(1500));
+    live(&mut peers, Duration::from_millis(3000));
     for peer in &mut peers {
         peer.loss = 0.0;
     }
