@@ -11,7 +11,7 @@ use crate::cubic::Cubic;
 /// Decides how much may be in flight and how fast it leaves.
 ///
 /// Windows and sizes are bytes of packets as the transport counts them.
-pub trait Controller: fmt::Debug + Send {
+pub trait Controller: fmt::Debug + Send + Sync {
     /// A packet of `bytes` left at `now`; `in_flight` counts it.
     fn on_sent(&mut self, _now: Instant, _bytes: u64, _in_flight: u64) {}
 
@@ -47,6 +47,16 @@ pub trait Controller: fmt::Debug + Send {
 
     /// In slow start, or what corresponds to it.
     fn is_starting(&self) -> bool;
+
+    /// Another one in the same state: a transport whose peer took a new port goes on
+    /// from it (RFC 9000 §9.4).
+    fn clone_box(&self) -> Box<dyn Controller>;
+}
+
+impl Clone for Box<dyn Controller> {
+    fn clone(&self) -> Self {
+        self.as_ref().clone_box()
+    }
 }
 
 /// An acknowledgement.

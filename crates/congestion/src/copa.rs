@@ -252,6 +252,10 @@ impl Controller for Copa {
     fn is_starting(&self) -> bool {
         self.starting
     }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
 }
 
 impl Velocity {

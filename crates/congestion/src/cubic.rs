@@ -269,4 +269,8 @@ impl Controller for Cubic {
     fn is_starting(&self) -> bool {
         self.window < self.threshold
     }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
 }

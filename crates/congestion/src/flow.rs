@@ -20,7 +20,7 @@ const LOST_KEPT: usize = 1024;
 /// Packet numbers rise by one from any start, as QUIC's and TWCC's do; a
 /// transport that numbers otherwise counts what it sends. Memory is bounded by
 /// what is in flight.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Flow {
     controller: Box<dyn Controller>,
     round_trips: RoundTrips,
@@ -248,6 +248,13 @@ impl Flow {
             delivered_total: self.totals.delivered,
             lost_total: self.totals.lost,
         });
+    }
+
+    /// The transport found that all packets of its latest loss had arrived after all,
+    /// and does not say which: for those that forget the numbers of lost packets.
+    pub fn on_spurious_loss(&mut self, now: Instant) {
+        self.doubtful.clear();
+        self.controller.on_spurious_loss(now);
     }
 
     /// These packets will not be heard of again and are no loss: their keys are

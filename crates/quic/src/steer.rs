@@ -1,0 +1,353 @@
+//! A congestion controller of ours in the place of noq's own.
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use glassline_congestion::{Algorithm, Controller, Flow, Totals};
+use glassline_media::Bitrate;
+use noq_proto::RttEstimator;
+use noq_proto::congestion::{self as noq, ControllerFactory, ControllerMetrics};
+
+/// Before a packet was sent nobody knows the path's datagrams; QUIC's least (RFC 9000
+/// §14).
+const LEAST_DATAGRAM: u64 = 1200;
+
+type Start = dyn Fn(u64) -> Box<dyn Controller> + Send + Sync;
+
+/// Puts a controller under one QUIC connection.
+///
+/// Made for each connection anew, since what it shows through [`Observed`] is that
+/// connection's. A new path of it (RFC 9000 §9.4) starts a new controller and goes on
+/// with the same totals.
+#[derive(Clone)]
+pub struct Steering {
+    start: Arc<Start>,
+    observed: Observed,
+}
+
+impl Steering {
+    /// By name, with its usual settings.
+    pub fn new(algorithm: Algorithm) -> Self {
+        Self::with(move |mtu| algorithm.start(mtu))
+    }
+
+    /// With whatever `start` makes for datagrams of so many bytes.
+    pub fn with(start: impl Fn(u64) -> Box<dyn Controller> + Send + Sync + 'static) -> Self {
+        Self {
+            start: Arc::new(start),
+            observed: Observed::default(),
+        }
+    }
+
+    /// Where the connection can be watched.
+    pub fn observed(&self) -> Observed {
+        self.observed.clone()
+    }
+}
+
+impl fmt::Debug for Steering {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Steering")
+            .field("observed", &self.observed)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ControllerFactory for Steering {
+    fn build(self: Arc<Self>, _: Instant, mtu: u16) -> Box<dyn noq::Controller> {
+        let mtu = u64::from(mtu).max(LEAST_DATAGRAM);
+        let steered = Steered {
+            flow: Flow::new((self.start)(mtu)),
+            initial_window: (self.start)(mtu).window(),
+            sent: VecDeque::new(),
+            next: 0,
+            acked: Vec::new(),
+            acked_at: None,
+            lost: Vec::new(),
+            spurious: false,
+            before: self.observed.get(),
+            observed: self.observed.clone(),
+        };
+        steered.show();
+        Box::new(steered)
+    }
+}
+
+/// What a connection's congestion control is seen to do, from any thread.
+#[derive(Clone, Debug, Default)]
+pub struct Observed(Arc<Mutex<Observation>>);
+
+impl Observed {
+    /// How it stands now.
+    pub fn get(&self) -> Observation {
+        *self.lock()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Observation> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// How the congestion control of a connection stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Observation {
+    /// Bytes of QUIC packets so far.
+    pub totals: Totals,
+    /// Bytes on their way.
+    pub in_flight: u64,
+    /// Most bytes that may be.
+    pub window: u64,
+    /// How fast packets leave; `None` while no round trip is known.
+    pub pacing_rate: Option<Bitrate>,
+    /// What the path is believed to carry; `None` before any measurement.
+    pub deliverable_rate: Option<Bitrate>,
+    /// The round trip of the newest packet of the latest acknowledgement, what the
+    /// peer waited counted in.
+    pub rtt: Option<Duration>,
+    /// The smoothed one.
+    pub smoothed_rtt: Option<Duration>,
+    /// The least of the last ten seconds.
+    pub least_rtt: Option<Duration>,
+    /// How many acknowledgements were measured.
+    pub rtts: u64,
+    /// All of their round trips together: divided by `rtts`, the mean.
+    pub rtt_sum: Duration,
+    /// In slow start.
+    pub starting: bool,
+}
+
+/// A packet in flight, or one that is settled and waits for those before it.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    /// Its number in its packet number space, which another one may also have while
+    /// the handshake lasts.
+    packet: u64,
+    at: Instant,
+    open: bool,
+}
+
+/// A flow as noq's controller.
+///
+/// noq tells packets by numbers that three spaces share, and does not tell when keys
+/// or paths are dropped with packets in flight. So packets are numbered anew in order
+/// of sending, and what noq no longer counts as in flight is discarded, oldest first.
+#[derive(Clone, Debug)]
+struct Steered {
+    flow: Flow,
+    initial_window: u64,
+    /// In order of sending; the first has number `next - sent.len()`.
+    sent: VecDeque<Sent>,
+    next: u64,
+    /// Of the acknowledgement that is being read.
+    acked: Vec<u64>,
+    acked_at: Option<Instant>,
+    /// Of the loss that is being told.
+    lost: Vec<u64>,
+    spurious: bool,
+    /// What earlier paths of the connection had seen.
+    before: Observation,
+    observed: Observed,
+}
+
+impl Steered {
+    fn number(&self, place: usize) -> u64 {
+        self.next - self.sent.len() as u64 + place as u64
+    }
+
+    /// Settles the packet at `place`: its number, once.
+    fn settle(&mut self, place: usize) -> Option<u64> {
+        let number = self.number(place);
+        let sent = self.sent.get_mut(place)?;
+        std::mem::take(&mut sent.open).then_some(number)
+    }
+
+    fn forget_settled(&mut self) {
+        while self.sent.front().is_some_and(|sent| !sent.open) {
+            self.sent.pop_front();
+        }
+    }
+
+    /// Several packets leave at one instant; `packet` tells them apart.
+    fn find_by_time(&self, at: Instant, packet: u64) -> Option<usize> {
+        let first = self.sent.partition_point(|sent| sent.at < at);
+        let same_time = self.sent.range(first..).take_while(|sent| sent.at == at);
+        let mut places = (first..).zip(same_time);
+        let found = places.find(|(_, sent)| sent.open && sent.packet == packet);
+        found.map(|(place, _)| place)
+    }
+
+    /// Lost packets are among the oldest.
+    fn find_oldest(&self, packet: u64) -> Option<usize> {
+        let is_it = |sent: &Sent| sent.open && sent.packet == packet;
+        self.sent.iter().position(is_it)
+    }
+
+    fn settle_spurious(&mut self, now: Instant) {
+        if std::mem::take(&mut self.spurious) {
+            self.flow.on_spurious_loss(now);
+        }
+    }
+
+    fn flush_acked(&mut self) {
+        if let Some(now) = self.acked_at.take() {
+            let acked = std::mem::take(&mut self.acked);
+            self.flow
+                .on_acked(now, acked.iter().copied(), Duration::ZERO);
+            self.acked = acked;
+            self.acked.clear();
+        }
+    }
+
+    /// Discards what is in flight here and not in noq.
+    fn reconcile(&mut self, in_flight: u64) {
+        while self.flow.in_flight() > in_flight {
+            let Some(place) = self.sent.iter().position(|sent| sent.open) else {
+                break;
+            };
+            let number = self.settle(place);
+            self.flow.on_discarded(number);
+            self.forget_settled();
+        }
+    }
+
+    fn show(&self) {
+        let trips = self.flow.round_trips();
+        let (totals, before) = (self.flow.totals(), self.before.totals);
+        let mut seen = self.observed.lock();
+        let latest = trips.latest();
+        *seen = Observation {
+            totals: Totals {
+                sent: before.sent + totals.sent,
+                delivered: before.delivered + totals.delivered,
+                lost: before.lost + totals.lost,
+                spurious: before.spurious + totals.spurious,
+            },
+            in_flight: self.flow.in_flight(),
+            window: self.flow.controller().window(),
+            pacing_rate: self.flow.pacing_rate(),
+            deliverable_rate: self.flow.deliverable_rate(),
+            rtt: latest.or(seen.rtt),
+            smoothed_rtt: trips.smoothed().or(seen.smoothed_rtt),
+            least_rtt: trips.least().or(seen.least_rtt),
+            starting: self.flow.controller().is_starting(),
+            ..*seen
+        };
+    }
+
+    fn show_round_trip(&self) {
+        if let Some(latest) = self.flow.round_trips().latest() {
+            let mut seen = self.observed.lock();
+            seen.rtts += 1;
+            seen.rtt_sum += latest;
+        }
+    }
+}
+
+impl noq::Controller for Steered {
+    fn on_packet_sent(&mut self, now: Instant, bytes: u16, packet: u64) {
+        self.settle_spurious(now);
+        let bytes = u64::from(bytes);
+        self.flow.on_sent(now, self.next, bytes);
+        self.next += 1;
+        self.sent.push_back(Sent {
+            packet,
+            at: now,
+            open: true,
+        });
+    }
+
+    fn on_ack(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        _: u64,
+        packet: u64,
+        _: bool,
+        _: &RttEstimator,
+    ) {
+        self.settle_spurious(now);
+        self.acked_at = Some(now);
+        if let Some(place) = self.find_by_time(sent, packet)
+            && let Some(number) = self.settle(place)
+        {
+            self.acked.push(number);
+        }
+    }
+
+    fn on_end_acks(&mut self, _: Instant, in_flight: u64, app_limited: bool, _: Option<u64>) {
+        let measured = !self.acked.is_empty();
+        self.flush_acked();
+        if app_limited {
+            self.flow.on_app_limited();
+        }
+        self.forget_settled();
+        self.reconcile(in_flight);
+        self.show();
+        if measured {
+            self.show_round_trip();
+        }
+    }
+
+    fn on_packet_lost(&mut self, _: u16, packet: u64, _: Instant) {
+        if let Some(place) = self.find_oldest(packet)
+            && let Some(number) = self.settle(place)
+        {
+            self.lost.push(number);
+        }
+    }
+
+    fn on_congestion_event(
+        &mut self,
+        now: Instant,
+        _: Instant,
+        is_persistent: bool,
+        is_ecn: bool,
+        _: u64,
+        _: u64,
+    ) {
+        if is_ecn {
+            self.flow.on_marked(now);
+        } else {
+            self.flow.on_lost(now, self.lost.drain(..), is_persistent);
+            self.forget_settled();
+        }
+        self.show();
+    }
+
+    fn on_spurious_congestion_event(&mut self) {
+        // No time is told here; the acknowledgement that follows has one.
+        self.spurious = true;
+    }
+
+    fn on_mtu_update(&mut self, bytes: u16) {
+        self.flow.on_mtu(u64::from(bytes));
+    }
+
+    fn window(&self) -> u64 {
+        self.flow.controller().window().max(1)
+    }
+
+    fn metrics(&self) -> ControllerMetrics {
+        let mut metrics = ControllerMetrics::default();
+        metrics.congestion_window = self.window();
+        metrics.pacing_rate = self.flow.pacing_rate().map(|rate| (rate.bps() / 8).max(1));
+        metrics.bandwidth_estimate = self.flow.deliverable_rate().map(Bitrate::bps);
+        metrics
+    }
+
+    fn clone_box(&self) -> Box<dyn noq::Controller> {
+        Box::new(self.clone())
+    }
+
+    fn initial_window(&self) -> u64 {
+        self.initial_window
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
