@@ -315,6 +315,12 @@ impl Flow {
         self.controller.deliverable_rate().or_else(measured)
     }
 
+    /// What was sent lately is what the application had, not what the path would
+    /// have carried: [`deliverable_rate`](Self::deliverable_rate) may be too low.
+    pub const fn is_app_limited(&self) -> bool {
+        self.app_limited_until.is_some()
+    }
+
     /// The round trips so far.
     pub const fn round_trips(&self) -> &RoundTrips {
         &self.round_trips

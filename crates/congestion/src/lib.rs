@@ -12,6 +12,9 @@
 //! finds goes to one [`Controller`], which only decides. QUIC, SCTP and WebRTC
 //! egress differ in how they number packets and learn of losses, not in this.
 //!
+//! What the flow says that the path carries, [`Adaptation`] turns into the bitrate
+//! of an encoder.
+//!
 //! No clock, no randomness: the same events give the same decisions.
 
 #![cfg_attr(
@@ -22,6 +25,7 @@
     )
 )]
 
+pub mod adaptation;
 mod controller;
 mod copa;
 mod cubic;
@@ -33,6 +37,7 @@ mod rtt;
 #[cfg(test)]
 mod bottleneck;
 
+pub use adaptation::Adaptation;
 pub use controller::{Ack, Acked, Algorithm, Controller, Loss, RateSample, UnknownAlgorithm};
 pub use copa::Copa;
 pub use cubic::Cubic;
