@@ -351,3 +351,6 @@ impl noq::Controller for Steered {
         self
     }
 }
+
+#[cfg(test)]
+mod tests;
