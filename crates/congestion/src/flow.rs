@@ -36,8 +36,8 @@ pub struct Flow {
     /// Until so many bytes are delivered, rates are the application's.
     app_limited_until: Option<u64>,
     delivery: Windowed<f64, Largest>,
-    /// Numbers of the packets of the latest loss that may yet arrive.
-    doubtful: VecDeque<u64>,
+    /// Lost packets that may yet arrive.
+    doubtful: VecDeque<Doubtful>,
     marked_at: Option<Instant>,
     /// Kept for its room.
     acked: Vec<Acked>,
@@ -66,6 +66,14 @@ struct Packet {
     flight_began: Instant,
     lost: u64,
     app_limited: bool,
+}
+
+/// A packet that was declared lost.
+#[derive(Clone, Copy, Debug)]
+struct Doubtful {
+    number: u64,
+    sent: Instant,
+    bytes: u64,
 }
 
 /// The newest packet of an acknowledgement.
@@ -140,6 +148,7 @@ impl Flow {
         numbers: impl IntoIterator<Item = u64>,
         peer_delay: Duration,
     ) {
+        self.give_up_doubtful(now);
         let in_flight_before = self.in_flight;
         let mut newest: Option<Newest> = None;
         let mut late = false;
@@ -155,8 +164,9 @@ impl Flow {
                 if newest.is_none_or(|newest| newest.number < number) {
                     newest = Some(Newest { number, packet });
                 }
-            } else if let Some(place) = self.doubtful.iter().position(|it| *it == number) {
-                self.doubtful.remove(place);
+            } else if let Some(place) = self.doubtful.iter().position(|it| it.number == number) {
+                let arrived = self.doubtful.remove(place);
+                self.totals.spurious += arrived.map_or(0, |it| it.bytes);
                 late = true;
             }
         }
@@ -228,7 +238,11 @@ impl Flow {
             if let Some(packet) = self.settle(number) {
                 bytes += packet.bytes;
                 newest_sent = newest_sent.max(Some(packet.sent));
-                found.push(number);
+                found.push(Doubtful {
+                    number,
+                    sent: packet.sent,
+                    bytes: packet.bytes,
+                });
             }
         }
         let Some(newest_sent) = newest_sent else {
@@ -253,8 +267,21 @@ impl Flow {
     /// The transport found that all packets of its latest loss had arrived after all,
     /// and does not say which: for those that forget the numbers of lost packets.
     pub fn on_spurious_loss(&mut self, now: Instant) {
-        self.doubtful.clear();
+        self.give_up_doubtful(now);
+        let arrived: u64 = self.doubtful.drain(..).map(|it| it.bytes).sum();
+        self.totals.spurious += arrived;
         self.controller.on_spurious_loss(now);
+    }
+
+    /// What left two probe time-outs (RFC 9002 §6.2.1) ago will not come any more.
+    fn give_up_doubtful(&mut self, now: Instant) {
+        let trips = &self.round_trips;
+        let smoothed = trips.smoothed().unwrap_or(FIRST_ROUND_TRIP);
+        let patience = (smoothed + trips.variation().unwrap_or(smoothed) * 4) * 2;
+        let is_over = |it: &Doubtful| now.saturating_duration_since(it.sent) > patience;
+        while self.doubtful.front().is_some_and(is_over) {
+            self.doubtful.pop_front();
+        }
     }
 
     /// These packets will not be heard of again and are no loss: their keys are

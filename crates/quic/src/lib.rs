@@ -9,14 +9,6 @@
 //! [`Steering`] is what a connection is configured with; [`Observed`] is what everybody
 //! else sees of it. The same `noq-proto` runs over sockets and in virtual time.
 
-#![cfg_attr(
-    test,
-    expect(
-        clippy::disallowed_methods,
-        reason = "a test may anchor virtual time anywhere"
-    )
-)]
-
 mod steer;
 
 pub use steer::{Observation, Observed, Steering};

@@ -316,6 +316,7 @@ fn a_loss_that_was_a_delay_is_taken_back() {
     let stats = transfer.connection().path_stats(noq_proto::PathId::ZERO);
     let spurious = stats.expect("the path").spurious_congestion_events;
     assert!(spurious > 0, "nothing was put to the test");
+    assert!(observed.get().totals.spurious > 0);
     let mbps = Bitrate::over(transfer.received, Duration::from_secs(20)).mbps();
     // Without taking back, each of these would cost 30 % of the window.
     assert!(mbps > 6.5, "{mbps} Mbit/s, {:?}", observed.get());
