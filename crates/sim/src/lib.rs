@@ -10,8 +10,9 @@
 //!
 //! A test loop hands datagrams to [`Path::send`], takes them from [`Path::poll`]
 //! and lets [`Clock::advance_to_earliest`] jump to whatever comes next. Every
-//! decision is drawn from an [`Rng`]: print the seed, and the same seed gives
-//! the same [`Trace`]. Knows no protocol.
+//! decision follows from a seed: print it, and the same seed gives the same
+//! [`Trace`]. A [`Link`] takes its capacity from a rate or from a [`Schedule`].
+//! Knows no protocol.
 
 #![cfg_attr(
     test,
@@ -25,10 +26,12 @@ mod clock;
 mod link;
 mod path;
 mod rng;
+mod schedule;
 mod trace;
 
 pub use clock::Clock;
-pub use link::{Conditions, Counts, Link, Loss};
+pub use link::{Arrival, Capacity, Conditions, Counts, Fate, Link, Loss, Policer};
 pub use path::{End, Path};
 pub use rng::Rng;
+pub use schedule::{Fading, Schedule, ScheduleError, State};
 pub use trace::Trace;

@@ -25,8 +25,8 @@ impl End {
 /// Two links that join two ends.
 #[derive(Debug)]
 pub struct Path {
-    a_to_b: Link,
-    b_to_a: Link,
+    a_to_b: Link<Vec<u8>>,
+    b_to_a: Link<Vec<u8>>,
 }
 
 impl Path {
@@ -47,7 +47,8 @@ impl Path {
 
     /// `from` sends a datagram to the other end.
     pub fn send(&mut self, from: End, now: Instant, datagram: Vec<u8>) {
-        self.link_mut(from).send(now, datagram);
+        let bytes = datagram.len();
+        self.link_mut(from).send(now, bytes, datagram);
     }
 
     /// The next datagram that has arrived by `now`, and at which end; in order
@@ -60,8 +61,8 @@ impl Path {
             (Some(_), _) => End::B,
             (None, _) => End::A,
         };
-        let datagram = self.link_mut(first.other()).poll(now)?;
-        Some((first, datagram))
+        let arrival = self.link_mut(first.other()).poll(now)?;
+        Some((first, arrival.datagram))
     }
 
     /// When [`Self::poll`] will have something; `None` while both ways are empty.
@@ -71,7 +72,7 @@ impl Path {
     }
 
     /// The link on which `from` sends.
-    pub const fn link(&self, from: End) -> &Link {
+    pub const fn link(&self, from: End) -> &Link<Vec<u8>> {
         match from {
             End::A => &self.a_to_b,
             End::B => &self.b_to_a,
@@ -79,7 +80,7 @@ impl Path {
     }
 
     /// The link on which `from` sends, to change its conditions.
-    pub const fn link_mut(&mut self, from: End) -> &mut Link {
+    pub const fn link_mut(&mut self, from: End) -> &mut Link<Vec<u8>> {
         match from {
             End::A => &mut self.a_to_b,
             End::B => &mut self.b_to_a,

@@ -49,9 +49,8 @@ impl Rng {
     }
 
     /// A number in 0.0..1.0, in steps of 2⁻⁵³.
-    #[expect(clippy::cast_precision_loss, reason = "53 bits fit an f64 exactly")]
     pub fn unit(&mut self) -> f64 {
-        (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+        unit(self.next_u64())
     }
 
     /// True with `probability`; never for 0 or less, always for 1 or more. Draws
@@ -69,8 +68,14 @@ impl Rng {
     }
 }
 
+/// A number in 0.0..1.0 from the upper 53 of random bits.
+#[expect(clippy::cast_precision_loss, reason = "53 bits fit an f64 exactly")]
+pub(crate) fn unit(random: u64) -> f64 {
+    (random >> 11) as f64 / (1u64 << 53) as f64
+}
+
 /// SplitMix64's output function (Steele, Lea and Flood, 2014).
-const fn mix(mut x: u64) -> u64 {
+pub(crate) const fn mix(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ (x >> 31)

@@ -1,3 +1,4 @@
+use glassline_media::Bitrate;
 use proptest::prelude::*;
 
 use super::*;
@@ -5,16 +6,20 @@ use crate::{Clock, Trace};
 
 const MS: Duration = Duration::from_millis(1);
 
+fn send(link: &mut Link<Vec<u8>>, now: Instant, datagram: Vec<u8>) -> Fate {
+    link.send(now, datagram.len(), datagram)
+}
+
 fn numbered(number: u32) -> Vec<u8> {
     number.to_be_bytes().to_vec()
 }
 
 /// Everything that arrives until the link is empty: when, and which.
-fn drain(link: &mut Link, clock: &mut Clock) -> Vec<(Duration, u32)> {
+fn drain(link: &mut Link<Vec<u8>>, clock: &mut Clock) -> Vec<(Duration, u32)> {
     let mut arrived = Vec::new();
     while clock.advance_to_earliest([link.next_arrival()]) {
-        while let Some(datagram) = link.poll(clock.now()) {
-            let number = datagram[..4].try_into().expect("four bytes");
+        while let Some(arrival) = link.poll(clock.now()) {
+            let number = arrival.datagram[..4].try_into().expect("four bytes");
             arrived.push((clock.elapsed(), u32::from_be_bytes(number)));
         }
     }
@@ -28,7 +33,7 @@ fn run(conditions: Conditions, seed: u64, count: u32) -> (Vec<(Duration, u32)>, 
     let mut arrived = Vec::new();
     let start = clock.now();
     for number in 0..count {
-        link.send(start + MS * number, numbered(number));
+        send(&mut link, start + MS * number, numbered(number));
     }
     arrived.extend(drain(&mut link, &mut clock));
     (arrived, link.counts())
@@ -38,7 +43,7 @@ fn run(conditions: Conditions, seed: u64, count: u32) -> (Vec<(Duration, u32)>, 
 fn delay_is_exact_and_early_polls_find_nothing() {
     let mut clock = Clock::new();
     let mut link = Link::new(Conditions::delayed(20 * MS), 0);
-    link.send(clock.now(), numbered(7));
+    send(&mut link, clock.now(), numbered(7));
     assert_eq!(
         link.poll(clock.now() + 20 * MS - Duration::from_nanos(1)),
         None
@@ -51,7 +56,7 @@ fn delay_is_exact_and_early_polls_find_nothing() {
 fn datagrams_leave_one_after_the_other_at_the_rate() {
     // 1000 bytes at 8 Mbit/s take 1 ms.
     let conditions = Conditions {
-        rate: Some(Bitrate::from_bps(8_000_000)),
+        capacity: Capacity::Rate(Bitrate::from_bps(8_000_000)),
         ..Conditions::delayed(10 * MS)
     };
     let mut clock = Clock::new();
@@ -59,7 +64,7 @@ fn datagrams_leave_one_after_the_other_at_the_rate() {
     for number in 0..3u32 {
         let mut datagram = numbered(number);
         datagram.resize(1000, 0);
-        link.send(clock.now(), datagram);
+        send(&mut link, clock.now(), datagram);
     }
     assert_eq!(link.queued_bytes(clock.now()), 3000);
     assert_eq!(link.queued_bytes(clock.now() + MS), 2000);
@@ -72,18 +77,18 @@ fn datagrams_leave_one_after_the_other_at_the_rate() {
 #[test]
 fn a_full_queue_drops_what_comes_last() {
     let conditions = Conditions {
-        rate: Some(Bitrate::from_bps(8_000)),
+        capacity: Capacity::Rate(Bitrate::from_bps(8_000)),
         queue_bytes: 10,
         ..Conditions::default()
     };
     let mut clock = Clock::new();
     let mut link = Link::new(conditions, 0);
     for number in 0..5 {
-        link.send(clock.now(), numbered(number));
+        send(&mut link, clock.now(), numbered(number));
     }
     assert_eq!((link.counts().dropped, link.counts().sent), (3, 5));
     // 4 bytes at 1 byte per millisecond; then there is room again.
-    link.send(clock.now() + 4 * MS, numbered(9));
+    send(&mut link, clock.now() + 4 * MS, numbered(9));
     let order: Vec<_> = drain(&mut link, &mut clock)
         .into_iter()
         .map(|(_, number)| number)
@@ -148,15 +153,15 @@ fn burst_loss_loses_its_share_in_bursts() {
 fn conditions_can_change_on_the_way() {
     let mut clock = Clock::new();
     let mut link = Link::new(Conditions::delayed(10 * MS), 0);
-    link.send(clock.now(), numbered(0));
+    send(&mut link, clock.now(), numbered(0));
     link.set_conditions(Conditions::default().with_loss(Loss::Random(1.0)));
-    link.send(clock.now(), numbered(1));
+    send(&mut link, clock.now(), numbered(1));
     assert_eq!(drain(&mut link, &mut clock), [(10 * MS, 0)]);
 }
 
 fn digest(seed: u64) -> u64 {
     let conditions = Conditions {
-        rate: Some(Bitrate::from_bps(500_000)),
+        capacity: Capacity::Rate(Bitrate::from_bps(500_000)),
         jitter: 8 * MS,
         reorder: 0.02,
         queue_bytes: 2000,
@@ -188,14 +193,14 @@ proptest! {
         let mut clock = Clock::new();
         let mut link = Link::new(
             Conditions {
-                rate: Some(Bitrate::from_bps(bps)),
+                capacity: Capacity::Rate(Bitrate::from_bps(bps)),
                 queue_bytes,
                 ..Conditions::default().with_loss(Loss::Random(loss))
             },
             seed,
         );
         for size in &sizes {
-            link.send(clock.now(), vec![0; *size]);
+            send(&mut link, clock.now(), vec![0; *size]);
             prop_assert!(link.queued_bytes(clock.now()) <= queue_bytes);
         }
         drain(&mut link, &mut clock);

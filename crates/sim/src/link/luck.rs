@@ -1,0 +1,143 @@
+//! Chance that belongs to moments: the same seed, slot of time and place within it
+//! give the same number, whatever was asked before.
+
+use super::{Loss, MILLISECOND, Nanos};
+use crate::rng::{mix, unit};
+
+/// How long jitter stays what it is: radio schedulers change their mind in some
+/// milliseconds, and a delay drawn anew for each datagram would, in order, only be
+/// the largest of the last few.
+const JITTER_SLOT: Nanos = 10 * MILLISECOND;
+
+/// The seeded luck of one link.
+#[derive(Clone, Debug)]
+pub(super) struct Luck {
+    seed: u64,
+    /// The millisecond of the last datagram, and how many had left in it.
+    slot: u64,
+    in_slot: u64,
+    weather: Weather,
+}
+
+/// What is asked for; each has its own numbers.
+#[derive(Clone, Copy)]
+enum Question {
+    Loss = 1,
+    Reorder,
+    Jitter,
+    Weather,
+}
+
+/// The state of a Gilbert–Elliott chain.
+#[derive(Clone, Debug, Default)]
+struct Weather {
+    bad: bool,
+    /// First slot of the next state; `None` until the chain begins.
+    until: Option<u64>,
+    /// States so far.
+    states: u64,
+}
+
+impl Luck {
+    pub(super) fn new(seed: u64) -> Self {
+        Self {
+            seed,
+            slot: 0,
+            in_slot: 0,
+            weather: Weather::default(),
+        }
+    }
+
+    /// Goes on to the datagram that leaves at `departure`, which must not go back.
+    pub(super) fn next_datagram(&mut self, departure: Nanos) {
+        let slot = departure / MILLISECOND;
+        if slot != self.slot {
+            self.slot = slot;
+            self.in_slot = 0;
+        }
+        self.in_slot += 1;
+    }
+
+    /// Whether the datagram is lost.
+    pub(super) fn lost(&mut self, loss: Loss) -> bool {
+        let probability = match loss {
+            Loss::None => return false,
+            Loss::Random(probability) => probability,
+            Loss::GilbertElliott {
+                to_bad,
+                to_good,
+                good,
+                bad,
+            } => {
+                if self.is_bad(to_bad, to_good) {
+                    bad
+                } else {
+                    good
+                }
+            }
+        };
+        self.of_datagram(Question::Loss) < probability
+    }
+
+    /// Whether the datagram is held back with `probability`.
+    pub(super) fn held_back(&self, probability: f64) -> bool {
+        probability > 0.0 && self.of_datagram(Question::Reorder) < probability
+    }
+
+    /// 0..1, the share of the jitter that holds at `departure`.
+    pub(super) fn jitter(&self, departure: Nanos) -> f64 {
+        self.number(Question::Jitter, departure / JITTER_SLOT, 0)
+    }
+
+    /// The chain's probabilities have changed: it begins anew, good, with the next
+    /// datagram.
+    pub(super) fn restart_weather(&mut self) {
+        self.weather.until = Some(self.slot);
+        self.weather.bad = true;
+    }
+
+    fn is_bad(&mut self, to_bad: f64, to_good: f64) -> bool {
+        // As if it had just stopped being bad, so that it starts good.
+        let mut until = self.weather.until.unwrap_or_else(|| {
+            self.weather.bad = true;
+            0
+        });
+        while self.slot >= until {
+            self.weather.bad = !self.weather.bad;
+            let leave = if self.weather.bad { to_good } else { to_bad };
+            let drawn = self.number(Question::Weather, self.weather.states, 0);
+            self.weather.states += 1;
+            until = until.saturating_add(sojourn(leave, drawn));
+        }
+        self.weather.until = Some(until);
+        self.weather.bad
+    }
+
+    fn of_datagram(&self, question: Question) -> f64 {
+        self.number(question, self.slot, self.in_slot)
+    }
+
+    fn number(&self, question: Question, slot: u64, place: u64) -> f64 {
+        let key = mix(self.seed ^ mix((place << 8) | question as u64));
+        unit(mix(key ^ slot.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+    }
+}
+
+/// Slots until a state is left that is left with probability `leave` in each, from
+/// an even `drawn` in 0..1: the geometric distribution's quantile.
+fn sojourn(leave: f64, drawn: f64) -> u64 {
+    if leave <= 0.0 {
+        return u64::MAX;
+    }
+    if leave >= 1.0 {
+        return 1;
+    }
+    let slots = (1.0 - drawn).ln() / (1.0 - leave).ln();
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a cast saturates, and neither logarithm is positive"
+    )]
+    let whole = slots as u64;
+    whole.saturating_add(1)
+}
