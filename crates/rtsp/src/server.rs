@@ -23,7 +23,7 @@ use std::time::Instant;
 
 pub use crate::client::Frame;
 use crate::interleaved::{Demultiplexer, Item, Reader};
-use crate::message::{self, Headers, Message, Method, Parsed, Request, Version};
+use crate::message::{self, Headers, Message, Method, Parsed, Request, Status, Version};
 use crate::tunnel::Decoder;
 
 mod answers;
@@ -53,6 +53,15 @@ pub struct SetUp {
     pub track: usize,
     /// How it goes.
     pub way: Way,
+}
+
+/// A request and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answered {
+    /// What was asked; `None` where that was no whole request.
+    pub method: Option<Method>,
+    /// What was said.
+    pub status: Status,
 }
 
 /// Where a connection stands (RFC 2326 appendix A).
@@ -189,6 +198,15 @@ impl Connection {
             self.core.events = VecDeque::new();
         }
         event
+    }
+
+    /// The next request that was answered, for whoever counts them; poll until `None`.
+    pub fn poll_answered(&mut self) -> Option<Answered> {
+        let answered = self.core.answered.pop_front();
+        if answered.is_none() {
+            self.core.answered = VecDeque::new();
+        }
+        answered
     }
 
     /// Responses for the client; tell with [`Connection::advance`] how many bytes

@@ -331,6 +331,23 @@ fn requests_in_pieces_and_all_at_once_are_answered_in_order() {
     }
     let answer = hand.ask("DESCRIBE", &format!("{url}/none"), "");
     assert!(answer.starts_with("RTSP/1.0 404"), "{answer}");
+    let answer = hand.ask("DANCE", &url, "");
+    assert!(answer.starts_with("RTSP/1.0 501"), "{answer}");
+    let counted = running.metric("rtsp_requests_total");
+    let expected = [
+        ("OPTIONS", 200, 1),
+        ("DESCRIBE", 200, 10),
+        ("DESCRIBE", 404, 1),
+        ("other", 501, 1),
+    ];
+    let labels = |(method, status, count): (&str, u16, u64)| {
+        let labels = format!("method=\"{method}\",status=\"{status}\",thread=\"0\"");
+        (labels, count)
+    };
+    assert_eq!(counted, expected.map(labels));
+    let told = running.admin("/api/v1/rtsp/requests").json();
+    let first = serde_json::json!({"method": "DESCRIBE", "status": 200, "count": 10});
+    assert_eq!(told["requests"][0], first, "{told}");
 }
 
 #[test]

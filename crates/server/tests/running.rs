@@ -115,6 +115,13 @@ impl Running {
         self.request("GET", path, &[], "")
     }
 
+    /// What operators are told.
+    pub(crate) fn admin(&self, path: &str) -> Response {
+        let stream = self.connect(Ipv4Addr::LOCALHOST.into(), self.listener("admin"));
+        let request = format!("GET {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n");
+        exchange(stream, &request).expect("an HTTP response")
+    }
+
     fn connect(&self, from: IpAddr, to: SocketAddr) -> TcpStream {
         let connecting = async {
             let socket = TcpSocket::new_v4()?;
@@ -151,9 +158,7 @@ impl Running {
 
     /// A metric's values by labels, as they stand in the text.
     pub(crate) fn metric(&self, name: &str) -> Vec<(String, u64)> {
-        let stream = self.connect(Ipv4Addr::LOCALHOST.into(), self.listener("admin"));
-        let request = "GET /metrics HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n";
-        let metrics = exchange(stream, request).expect("metrics").body;
+        let metrics = self.admin("/metrics").body;
         let prefix = format!("glassline_{name}");
         let lines = metrics
             .lines()

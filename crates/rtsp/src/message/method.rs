@@ -43,6 +43,9 @@ const NAMES: [(Method, &str); 13] = [
 ];
 
 impl Method {
+    /// How many are known, HTTP's included.
+    pub const KNOWN: usize = NAMES.len();
+
     /// The method of this name; `None` if it is no token.
     pub fn parse(name: &str) -> Option<Self> {
         if let Some((method, _)) = NAMES.iter().find(|(_, known)| *known == name) {
@@ -61,8 +64,8 @@ impl Method {
         known.map_or("", |(_, name)| name)
     }
 
-    /// The names of all that are known, HTTP's included.
-    pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    /// The names of all that are known, in order.
+    pub fn names() -> impl Iterator<Item = &'static str> {
         NAMES.iter().map(|(_, name)| *name)
     }
 }

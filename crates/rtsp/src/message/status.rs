@@ -11,6 +11,9 @@ macro_rules! statuses {
         impl Status {
             $(pub const $name: Self = Self($code);)*
 
+            /// Every one that has a name.
+            pub const KNOWN: &[Self] = &[$(Self::$name),*];
+
             /// The RFC's words for it; empty for codes that are not in it.
             pub const fn reason(self) -> &'static str {
                 match self.0 {

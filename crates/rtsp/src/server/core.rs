@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::gate::Gate;
 use super::pending::Pending;
 use super::session::{Announced, Session};
-use super::{Closed, Config, Ends, Event, RequestId, SetUp, State, Way};
+use super::{Answered, Closed, Config, Ends, Event, RequestId, SetUp, State, Way};
 use crate::interleaved;
 use crate::message::{Message, Request, Response, Status, Version};
 use crate::output::Output;
@@ -32,6 +32,8 @@ pub(super) struct Core {
     waiting: VecDeque<Waiting>,
     waiting_bytes: usize,
     pub(super) events: VecDeque<Event>,
+    /// Responses written since the owner last asked.
+    pub(super) answered: VecDeque<Answered>,
     pub(super) output: Output,
     /// The last sign of the client.
     pub(super) alive_at: Instant,
@@ -73,6 +75,7 @@ impl Core {
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             events: VecDeque::new(),
+            answered: VecDeque::new(),
             output: Output::default(),
             alive_at: now,
             half_since: None,
@@ -149,6 +152,10 @@ impl Core {
         self.sign(&mut response);
         response.headers.push("Connection", "close");
         self.output.push(|out| response.write(out));
+        self.answered.push_back(Answered {
+            method: None,
+            status,
+        });
     }
 
     fn sign(&self, response: &mut Response) {
@@ -175,6 +182,10 @@ impl Core {
         if !self.output.push(|out| response.write(out)) {
             return self.close(Closed::NotTaken);
         }
+        self.answered.push_back(Answered {
+            method: Some(request.method.clone()),
+            status,
+        });
         let connection = request.headers.get("Connection").unwrap_or_default();
         if connection.eq_ignore_ascii_case("close") {
             self.close(Closed::Asked);

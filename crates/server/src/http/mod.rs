@@ -116,6 +116,7 @@ pub(crate) fn admin(app: App) -> Router {
         .route("/healthz", get(async || "ok\n"))
         .route("/readyz", get(api::ready))
         .route("/api/v1/rtsp/clients", get(rtsp::clients))
+        .route("/api/v1/rtsp/requests", get(rtsp::requests))
         .merge(api::router())
         .fallback(not_found)
         .with_state(app)

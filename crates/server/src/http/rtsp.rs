@@ -25,6 +25,37 @@ pub(super) async fn clients(State(app): State<App>) -> Json<Clients> {
     })
 }
 
+/// How often a method got a status, over all threads.
+#[derive(Debug, Serialize)]
+pub(super) struct Requests {
+    requests: Vec<Answered>,
+}
+
+#[derive(Debug, Serialize)]
+struct Answered {
+    method: &'static str,
+    status: u16,
+    count: u64,
+}
+
+/// `GET /api/v1/rtsp/requests`
+pub(super) async fn requests(State(app): State<App>) -> Json<Requests> {
+    let threads = app.rtsp.iter().flat_map(|rtsp| rtsp.threads());
+    let counted = threads.flat_map(|thread| thread.counters().requests.iter());
+    let mut sums = BTreeMap::<_, u64>::new();
+    for (method, status, count) in counted {
+        *sums.entry((method, status.0)).or_default() += count;
+    }
+    let requests = sums.into_iter().map(|((method, status), count)| Answered {
+        method,
+        status,
+        count,
+    });
+    Json(Requests {
+        requests: requests.collect(),
+    })
+}
+
 async fn all(app: &App) -> Vec<ClientView> {
     let mut clients = Vec::new();
     for thread in app.rtsp.iter().flat_map(|rtsp| rtsp.threads()) {
@@ -116,6 +147,16 @@ pub(super) fn metrics(app: &App, text: &mut String) {
     for (name, help, read) in plain {
         family(text, name, "counter", help);
         each(name, "", &|c| read(c).get(), text);
+    }
+    let name = "rtsp_requests_total";
+    family(text, name, "counter", "RTSP requests answered.");
+    for (index, thread) in rtsp.threads().iter().enumerate() {
+        for (method, status, count) in thread.counters().requests.iter() {
+            let _ = writeln!(
+                text,
+                "glassline_{name}{{method=\"{method}\",status=\"{status}\",thread=\"{index}\"}} {count}"
+            );
+        }
     }
     let by_reason: [ByReason; 3] = [
         (

@@ -8,7 +8,9 @@ use glassline_hub::Stream;
 use glassline_media::Track;
 use glassline_rtsp::range::Range;
 use glassline_rtsp::sdp::{Description, Presentation, Section};
-use glassline_rtsp::server::{Access, Answer, Event, Refusal, RequestId, Start, Way};
+use glassline_rtsp::server::{
+    Access, Answer, Closed, Event, Presented, Refusal, RequestId, Start, Way,
+};
 
 use super::access::{self, Decision};
 use super::client::{Client, Session};
@@ -46,10 +48,19 @@ impl Worker {
         {
             self.handle(key, event, now);
         }
+        self.count_answered(key);
+    }
+
+    fn count_answered(&mut self, key: Key) {
+        if let Some(client) = self.clients.get_mut(key) {
+            while let Some(answered) = client.connection.poll_answered() {
+                self.counters.requests.add(&answered);
+            }
+        }
     }
 
     fn handle(&mut self, key: Key, event: Event, now: Instant) {
-        let (id, answer) = match event {
+        let answered = match event {
             Event::Authorise {
                 id,
                 access,
@@ -57,35 +68,13 @@ impl Worker {
                 query,
                 credentials,
             } => {
-                let Some(client) = self.clients.get(key) else {
-                    return;
-                };
-                let (users, peer) = (&self.shared.users, client.peer.ip());
                 let query = query.as_deref();
-                match access::authorise(users, peer, access, &path, query, credentials) {
-                    Decision::Now(answer) => (id, answer),
-                    Decision::Hash { user, password } => {
-                        return self.verify_later(
-                            key,
-                            id,
-                            Claim {
-                                user,
-                                password,
-                                access,
-                                path,
-                            },
-                        );
-                    }
-                }
+                let answer = self.authorise(key, id, access, &path, query, credentials);
+                answer.map(|answer| (id, answer))
             }
             Event::Describe { id, path, .. } => {
-                let answer = self.describe(key, &path);
-                if answer == Answer::Refused(Refusal::NotFound)
-                    && self.look_up(key, id, &path, Wish::Describe)
-                {
-                    return;
-                }
-                (id, answer)
+                let answer = self.describe(key, id, &path);
+                answer.map(|answer| (id, answer))
             }
             Event::SetUp {
                 id,
@@ -93,7 +82,7 @@ impl Worker {
                 way,
                 access: Access::Publish,
                 ..
-            } => (id, self.set_up_recording(key, track, way)),
+            } => Some((id, self.set_up_recording(key, track, way))),
             Event::SetUp {
                 id,
                 path,
@@ -101,25 +90,8 @@ impl Worker {
                 way,
                 ..
             } => {
-                // A file that somebody plays is listed under its name, too; a session
-                // that began with it goes on with it.
-                let session = self.clients.get(key).and_then(|it| it.session.as_deref());
-                let is_file = session.is_some_and(|session| session.file.is_some());
-                let stream = if is_file {
-                    Err(Refusal::NotFound)
-                } else {
-                    self.stream(&path)
-                };
-                let answer = match stream {
-                    Ok(stream) => self.set_up_stream(key, &stream, track, way, now),
-                    Err(refusal) => Answer::Refused(refusal),
-                };
-                if answer == Answer::Refused(Refusal::NotFound)
-                    && self.look_up(key, id, &path, Wish::SetUp { track, way })
-                {
-                    return;
-                }
-                (id, answer)
+                let answer = self.set_up(key, id, &path, track, way, now);
+                answer.map(|answer| (id, answer))
             }
             Event::Play {
                 id,
@@ -132,40 +104,125 @@ impl Worker {
                     scale,
                     speed,
                 };
-                let session = self.clients.get(key).and_then(|it| it.session.as_deref());
-                let is_file = session.is_some_and(|session| session.file.is_some());
-                let answer = if is_file {
-                    self.play_file(key, id, &asked, now)
-                } else {
-                    Some(self.play(key, now))
-                };
-                if let Some(answer) = answer {
-                    self.answer_play(key, id, answer, now);
-                }
-                return;
+                return self.begin_to_play(key, id, &asked, now);
             }
-            Event::Pause { id } => (id, self.pause(key)),
+            Event::Pause { id } => Some((id, self.pause(key))),
             Event::Announce {
                 id,
                 path,
                 description,
                 ..
-            } => (id, self.announce(key, &path, &description, now)),
-            Event::Record { id } => (id, self.record(key, now)),
+            } => Some((id, self.announce(key, &path, &description, now))),
+            Event::Record { id } => Some((id, self.record(key, now))),
             Event::TearDown { track } => return self.tear_down(key, track),
             Event::TunnelGet { cookie } => return self.open_tunnel(key, cookie),
             Event::TunnelPost { cookie, rest } => return self.join_tunnel(key, &cookie, rest),
-            Event::Closed(reason) => {
-                self.tear_down(key, None);
-                if let Some(client) = self.clients.get_mut(key) {
-                    tracing::debug!(client = %client.name(), %reason, "RTSP connection ends");
-                    client.closing.get_or_insert(now + LINGER);
-                }
-                return;
-            }
+            Event::Closed(reason) => return self.end(key, &reason, now),
         };
-        if let Some(client) = self.clients.get_mut(key) {
+        if let (Some((id, answer)), Some(client)) = (answered, self.clients.get_mut(key)) {
             client.connection.answer(now, id, answer);
+        }
+    }
+
+    /// May it? `None`: a password must be hashed first, and the answer comes later.
+    fn authorise(
+        &self,
+        key: Key,
+        id: RequestId,
+        access: Access,
+        path: &str,
+        query: Option<&str>,
+        credentials: Option<Presented>,
+    ) -> Option<Answer> {
+        let (users, peer) = (&self.shared.users, self.clients.get(key)?.peer.ip());
+        match access::authorise(users, peer, access, path, query, credentials) {
+            Decision::Now(answer) => Some(answer),
+            Decision::Hash { user, password } => {
+                let claim = Claim {
+                    user,
+                    password,
+                    access,
+                    path: path.to_owned(),
+                };
+                self.verify_later(key, id, claim);
+                None
+            }
+        }
+    }
+
+    /// What is in it? `None`: it is looked up in the media folder.
+    fn describe(&self, key: Key, id: RequestId, path: &str) -> Option<Answer> {
+        let answer = match self.stream(path) {
+            Ok(stream) => {
+                let (name, tracks) = (stream.name().as_str(), stream.tracks());
+                self.description(key, name, &tracks, stream.totals().sources, None)
+            }
+            Err(refusal) => Answer::Refused(refusal),
+        };
+        self.unless_found_later(key, id, path, answer, Wish::Describe)
+    }
+
+    /// The same for a track that is to be sent.
+    fn set_up(
+        &mut self,
+        key: Key,
+        id: RequestId,
+        path: &str,
+        track: Option<usize>,
+        way: Way,
+        now: Instant,
+    ) -> Option<Answer> {
+        // A file that somebody plays is listed under its name, too; a session that began
+        // with it goes on with it.
+        let stream = if self.plays_file(key) {
+            Err(Refusal::NotFound)
+        } else {
+            self.stream(path)
+        };
+        let answer = match stream {
+            Ok(stream) => self.set_up_stream(key, &stream, track, way, now),
+            Err(refusal) => Answer::Refused(refusal),
+        };
+        self.unless_found_later(key, id, path, answer, Wish::SetUp { track, way })
+    }
+
+    /// The answer, unless a file may be what no stream is: then the answer comes later.
+    fn unless_found_later(
+        &self,
+        key: Key,
+        id: RequestId,
+        path: &str,
+        answer: Answer,
+        wish: Wish,
+    ) -> Option<Answer> {
+        let is_unknown = answer == Answer::Refused(Refusal::NotFound);
+        let is_later = is_unknown && self.look_up(key, id, path, wish);
+        (!is_later).then_some(answer)
+    }
+
+    /// What the client has set up is a file of the media folder.
+    fn plays_file(&self, key: Key) -> bool {
+        let session = self.clients.get(key).and_then(|it| it.session.as_deref());
+        session.is_some_and(|session| session.file.is_some())
+    }
+
+    fn begin_to_play(&mut self, key: Key, id: RequestId, asked: &Asked, now: Instant) {
+        let answer = if self.plays_file(key) {
+            self.play_file(key, id, asked, now)
+        } else {
+            Some(self.play(key, now))
+        };
+        if let Some(answer) = answer {
+            self.answer_play(key, id, answer, now);
+        }
+    }
+
+    /// The connection is over: what was said is still sent.
+    fn end(&mut self, key: Key, reason: &Closed, now: Instant) {
+        self.tear_down(key, None);
+        if let Some(client) = self.clients.get_mut(key) {
+            tracing::debug!(client = %client.name(), %reason, "RTSP connection ends");
+            client.closing.get_or_insert(now + LINGER);
         }
     }
 
@@ -190,15 +247,6 @@ impl Worker {
             });
         }
         Ok(stream)
-    }
-
-    fn describe(&self, key: Key, path: &str) -> Answer {
-        let stream = match self.stream(path) {
-            Ok(stream) => stream,
-            Err(refusal) => return Answer::Refused(refusal),
-        };
-        let (name, tracks) = (stream.name().as_str(), stream.tracks());
-        self.description(key, name, &tracks, stream.totals().sources, None)
     }
 
     pub(super) fn description(

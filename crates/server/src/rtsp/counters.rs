@@ -1,5 +1,8 @@
 //! What an RTSP thread counts, read by metrics while it runs.
 
+use glassline_rtsp::server::Answered;
+use glassline_rtsp::{Method, Status};
+
 use super::outlet::Sent;
 use crate::shard::Counter;
 
@@ -39,6 +42,8 @@ pub struct Counters {
     pub unsendable: Counter,
     /// Commands lost because the thread's inbox was full.
     pub inbox_full: Counter,
+    /// Requests answered.
+    pub requests: Requests,
 }
 
 impl Counters {
@@ -50,6 +55,51 @@ impl Counters {
             self.skips.add(sent.skips);
             self.skipped_lagging.add(sent.skipped);
         }
+    }
+}
+
+/// Methods of our own counts: those that have a name, other names, and what was no whole
+/// request.
+const METHODS: usize = Method::KNOWN + 2;
+
+/// Requests by method and by the status of their answer.
+#[derive(Debug)]
+pub struct Requests([[Counter; Status::KNOWN.len()]; METHODS]);
+
+impl Default for Requests {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| {
+            std::array::from_fn(|_| Counter::default())
+        }))
+    }
+}
+
+impl Requests {
+    pub(super) fn add(&self, answered: &Answered) {
+        let method = answered
+            .method
+            .as_ref()
+            .map_or(Method::KNOWN + 1, |method| {
+                let known = Method::names().position(|name| name == method.as_str());
+                known.unwrap_or(Method::KNOWN)
+            });
+        let mut statuses = Status::KNOWN.iter();
+        let status = statuses.position(|it| *it == answered.status);
+        debug_assert!(status.is_some(), "we say what has a name: {answered:?}");
+        if let Some(status) = status {
+            self.0[method][status].add(1);
+        }
+    }
+
+    /// Method, status and count of all that there were. Methods that have no meaning
+    /// here are `other`, what was no whole request is `none`.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, Status, u64)> {
+        let names = Method::names().chain(["other", "none"]);
+        names.zip(&self.0).flat_map(|(name, counters)| {
+            let counted = Status::KNOWN.iter().zip(counters);
+            let counted = counted.map(move |(status, counter)| (name, *status, counter.get()));
+            counted.filter(|(_, _, count)| *count > 0)
+        })
     }
 }
 

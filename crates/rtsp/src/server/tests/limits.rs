@@ -51,6 +51,26 @@ fn what_cannot_be_done_is_answered_and_the_connection_kept() {
 }
 
 #[test]
+fn every_request_is_told_with_its_status() {
+    let mut line = Line::open();
+    line.ask("OPTIONS *", "");
+    line.ask("DESCRIBE rtsp://192.0.2.1/nothing", "");
+    line.ask("FOO *", "");
+    line.feed(b"OPTIONS rtsp://h/ RTSP/1.0\r\nno field\r\n\r\n");
+    let answered = std::iter::from_fn(|| line.connection.poll_answered());
+    let told = |answered: Answered| {
+        let method = answered.method.as_ref().map(ToString::to_string);
+        (method.unwrap_or_default(), answered.status.0)
+    };
+    let answered: Vec<_> = answered.map(told).collect();
+    let expected = [("OPTIONS", 200), ("DESCRIBE", 404), ("FOO", 501), ("", 400)];
+    assert_eq!(
+        answered,
+        expected.map(|(name, code)| (name.to_owned(), code))
+    );
+}
+
+#[test]
 fn a_message_without_bounds_is_answered_and_the_connection_closed() {
     let long = "a".repeat(9000);
     let headers = "A: b\r\n".repeat(65);
