@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use glassline_media::Bitrate;
 
 use crate::RoundTrips;
+use crate::bbr::{self, Bbr};
 use crate::copa::{self, Copa};
 use crate::cubic::Cubic;
 
@@ -47,6 +48,12 @@ pub trait Controller: fmt::Debug + Send + Sync {
 
     /// In slow start, or what corresponds to it.
     fn is_starting(&self) -> bool;
+
+    /// Sends less than it believes the path to carry, to look at something else: what
+    /// is delivered meanwhile says nothing of the path.
+    fn is_holding_back(&self) -> bool {
+        false
+    }
 
     /// Another one in the same state: a transport whose peer took a new port goes on
     /// from it (RFC 9000 §9.4).
@@ -146,6 +153,10 @@ pub struct Loss {
 pub enum Algorithm {
     /// CUBIC (RFC 9438) with HyStart++ (RFC 9406).
     Cubic,
+    /// BBR's first version, as the study of live uploads ran it (draft-cardwell 00).
+    Bbr,
+    /// The same with Linux's long-term model of policers.
+    BbrLongTerm,
     /// Copa as the study of live uploads ran it, delta 0.04.
     Copa,
     /// Copa with the paper's competitive mode (Arun and Balakrishnan, NSDI 2018).
@@ -154,12 +165,20 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// Every one.
-    pub const ALL: [Self; 3] = [Self::Cubic, Self::Copa, Self::CopaCompetitive];
+    pub const ALL: [Self; 5] = [
+        Self::Cubic,
+        Self::Bbr,
+        Self::BbrLongTerm,
+        Self::Copa,
+        Self::CopaCompetitive,
+    ];
 
     /// Its name on the command line.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Cubic => "cubic",
+            Self::Bbr => "bbr",
+            Self::BbrLongTerm => "bbr-lt",
             Self::Copa => "copa",
             Self::CopaCompetitive => "copa-competitive",
         }
@@ -169,6 +188,8 @@ impl Algorithm {
     pub fn start(self, mtu: u64) -> Box<dyn Controller> {
         match self {
             Self::Cubic => Box::new(Cubic::new(mtu)),
+            Self::Bbr => Box::new(Bbr::new(bbr::Config::default(), mtu)),
+            Self::BbrLongTerm => Box::new(Bbr::new(bbr::Config::long_term(), mtu)),
             Self::Copa => Box::new(Copa::new(copa::Config::default(), mtu)),
             Self::CopaCompetitive => Box::new(Copa::new(copa::Config::competitive(), mtu)),
         }

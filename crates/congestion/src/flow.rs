@@ -199,6 +199,9 @@ impl Flow {
             round_trips: &self.round_trips,
             rate,
         });
+        if self.controller.is_holding_back() {
+            self.on_app_limited();
+        }
     }
 
     /// What the delivery of `packet` shows of the path (draft-cheng §3.3).

@@ -26,8 +26,9 @@
 )]
 
 pub mod adaptation;
+pub mod bbr;
 mod controller;
-mod copa;
+pub mod copa;
 mod cubic;
 mod filter;
 mod flow;
@@ -38,6 +39,7 @@ mod rtt;
 mod bottleneck;
 
 pub use adaptation::Adaptation;
+pub use bbr::Bbr;
 pub use controller::{Ack, Acked, Algorithm, Controller, Loss, RateSample, UnknownAlgorithm};
 pub use copa::Copa;
 pub use cubic::Cubic;

@@ -105,6 +105,9 @@ pub struct Observation {
     pub pacing_rate: Option<Bitrate>,
     /// What the path is believed to carry; `None` before any measurement.
     pub deliverable_rate: Option<Bitrate>,
+    /// The application had too little to send: the path may carry more than
+    /// `deliverable_rate`.
+    pub app_limited: bool,
     /// The round trip of the newest packet of the latest acknowledgement, what the
     /// peer waited counted in.
     pub rtt: Option<Duration>,
@@ -230,6 +233,7 @@ impl Steered {
             window: self.flow.controller().window(),
             pacing_rate: self.flow.pacing_rate(),
             deliverable_rate: self.flow.deliverable_rate(),
+            app_limited: self.flow.is_app_limited(),
             rtt: latest.or(seen.rtt),
             smoothed_rtt: trips.smoothed().or(seen.smoothed_rtt),
             least_rtt: trips.least().or(seen.least_rtt),

@@ -1,0 +1,1 @@
+//! BBR on acknowledgements made by hand, and over a bottleneck.
