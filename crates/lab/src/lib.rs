@@ -19,6 +19,7 @@
 
 use std::time::Duration;
 
+pub mod congestion;
 pub mod floor;
 pub mod machine;
 pub mod meter;
