@@ -23,7 +23,6 @@ mod counts;
 mod endpoint;
 mod engine;
 mod misconduct;
-mod order;
 mod peer;
 mod route;
 mod rtsp;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! access unit ─► payload::Packetiser ─► payloads ─► write_header ─► (seal) ─► wire
-//! wire ─► (open) ─► Packet::parse ─► SequenceExtender ─┬► payload::Depacketiser ─► access unit
+//! wire ─► (open) ─► Packet::parse ─► SequenceExtender ─┬► order::InOrder ─► payload::Depacketiser ─► access unit
 //!                                                      ├► receive::ReceiveStatistics ─► report blocks
 //!                                                      ├► nack::NackGenerator ─► lost numbers to ask for
 //!                                                      └► twcc::Recorder ─► transport feedback
@@ -32,6 +32,7 @@ mod extensions;
 pub mod h264;
 pub mod nack;
 pub mod opus;
+pub mod order;
 mod packet;
 pub mod payload;
 pub mod receive;

@@ -4,12 +4,19 @@ use std::time::{Duration, Instant};
 
 use glassline_media::{Codec, Histogram, Kind, Ssrc, Track};
 use glassline_rtp::Header;
+use glassline_rtp::order::{self, InOrder, Part};
 use glassline_rtp::payload::Depacketiser;
 use glassline_webrtc::Received;
 
-use super::order::{InOrder, Part};
 use super::tally::{Recent, Rhythm, Tally};
 use super::{Conduct, Endpoint, Flow, Id, Mode, Progress, State, Viewer};
+
+/// Gaps stay open as long as retransmissions are asked for (`rtp::nack::Config::budget`);
+/// held is at most half a second of a 32 Mbit/s stream.
+const ORDER: order::Config = order::Config {
+    patience: Duration::from_secs(1),
+    bytes_max: 2 << 20,
+};
 
 /// All that is known of one viewer's success.
 #[derive(Default)]
@@ -102,7 +109,7 @@ impl Counts {
             before: Flow::default(),
             damaged_before: 0,
             tally: Tally::new(clock_rate),
-            order: InOrder::new(),
+            order: InOrder::new(ORDER),
             depacketiser: depacketiser(codec),
         });
     }
@@ -140,10 +147,9 @@ impl Counts {
                     timestamp: header.timestamp,
                     marker: header.marker,
                     payload: packet.payload,
+                    received: now,
                 };
-                receiver
-                    .order
-                    .push(now, part, |part| part.hand_to(depacketiser));
+                receiver.order.push(part, |part| part.hand_to(depacketiser));
                 self.collect(index, now);
             }
             _ => self.count_frame(index, header, now),
@@ -283,7 +289,7 @@ impl Receiver {
             self.before = self.flow();
             self.damaged_before = self.damaged();
             self.tally = Tally::new(self.clock_rate);
-            self.order = InOrder::new();
+            self.order = InOrder::new(ORDER);
             self.depacketiser = depacketiser(self.codec);
         }
     }
@@ -304,12 +310,6 @@ impl Receiver {
 fn depacketiser(codec: Option<Codec>) -> Option<Depacketiser> {
     let codec = codec.filter(|codec| codec.kind() == Kind::Video && codec.marks_frames())?;
     Depacketiser::new(&Track::new(codec)).ok()
-}
-
-impl Part<'_> {
-    fn hand_to(self, depacketiser: &mut Depacketiser) {
-        depacketiser.push(self.sequence, self.timestamp, self.marker, self.payload);
-    }
 }
 
 #[cfg(test)]
