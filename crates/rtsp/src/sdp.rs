@@ -46,6 +46,18 @@ pub struct Media {
     pub key_management: Option<String>,
     /// `a=sendonly` of ONVIF's back channel, which a player does not set up.
     pub back_channel: bool,
+    /// What its sender says that it does when it is asked for a keyframe.
+    pub feedback: Feedback,
+}
+
+/// Requests for keyframes from `a=rtcp-fb:` (RFC 4585 §4.2, RFC 5104 §7.1), of any of a
+/// track's formats. All false where the sender says nothing, as most do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Feedback {
+    /// `nack pli`: a picture loss indication.
+    pub pli: bool,
+    /// `ccm fir`: a full intra request.
+    pub fir: bool,
 }
 
 impl Media {
@@ -173,6 +185,12 @@ impl Media {
         match name {
             "control" => self.control = Some(value.to_owned()),
             "sendonly" => self.back_channel = true,
+            "rtcp-fb" => {
+                let mut words = value.split_ascii_whitespace().skip(1);
+                let words = (words.next(), words.next());
+                self.feedback.pli |= words == (Some("nack"), Some("pli"));
+                self.feedback.fir |= words == (Some("ccm"), Some("fir"));
+            }
             "key-mgmt" => {
                 let (protocol, keys) = value.split_once(' ').unwrap_or((value, ""));
                 let is_mikey = protocol.eq_ignore_ascii_case("mikey");

@@ -2,10 +2,13 @@
 //! player says.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::{Duration, Instant};
 
 use glassline_client::viewers::{Endpoint, Join, Options, Pool, RtspTransport, State, Viewer};
+
+use glassline_media::Ssrc;
+use glassline_rtp::rtcp::{self, ReportBlock};
 
 use crate::running::{Running, STREAM};
 use crate::source::{Film, Source};
@@ -364,9 +367,9 @@ fn the_server_says_goodbye_when_it_ends() {
         assert_eq!(byte[0], b'$');
         let (channel, payload) = hand.frame();
         farewell |= channel == 7
-            && glassline_rtp::rtcp::parse(&payload)
+            && rtcp::parse(&payload)
                 .flatten()
-                .any(|packet| matches!(packet, glassline_rtp::rtcp::Packet::Bye(_)));
+                .any(|packet| matches!(packet, rtcp::Packet::Bye(_)));
     }
     assert!(farewell, "a BYE, and then the end");
 }
@@ -440,6 +443,87 @@ fn what_is_announced_and_recorded_is_played() {
     assert_eq!(state.as_str(), "down");
 }
 
+/// A datagram of sound, the number of which is its time.
+fn sound(sequence: u16) -> Vec<u8> {
+    let mut packet = vec![0x80, 0];
+    packet.extend(sequence.to_be_bytes());
+    packet.extend((u32::from(sequence) * 160).to_be_bytes());
+    packet.extend([1, 2, 3, 4]);
+    packet.resize(172, 0x55);
+    packet
+}
+
+/// The report in a compound packet, if it is one with a report of the sound above.
+fn reported(compound: &[u8]) -> Option<ReportBlock> {
+    let mut packets = rtcp::parse(compound).flatten();
+    let report = packets.find_map(|packet| match packet {
+        rtcp::Packet::ReceiverReport(report) => report.reports.first().copied(),
+        _ => None,
+    })?;
+    assert_eq!(report.ssrc, Ssrc(0x0102_0304));
+    Some(report)
+}
+
+#[test]
+fn publishers_are_told_how_their_packets_arrive_within_the_connection() {
+    let running = Running::start(1);
+    let (mut hand, _) = announce(&running, "mic");
+    let url = format!("rtsp://{}/mic", running.rtsp());
+    hand.ask(
+        "SETUP",
+        &format!("{url}/streamid=0"),
+        "Transport: RTP/AVP/TCP;unicast;mode=record;interleaved=4-5\r\n",
+    );
+    hand.ask("RECORD", &url, "");
+    for sequence in [0, 1, 2, 4] {
+        let packet = sound(sequence);
+        let length = u8::try_from(packet.len()).expect("172");
+        let frame = [&[b'$', 4, 0, length], &packet[..]].concat();
+        hand.stream.write_all(&frame).expect("sent");
+    }
+    assert_eq!(hand.byte(), b'$');
+    let (channel, compound) = hand.frame();
+    assert_eq!(channel, 5);
+    let block = reported(&compound).expect("a report");
+    assert_eq!((block.highest_sequence, block.cumulative_lost), (4, 1));
+}
+
+#[test]
+fn publishers_by_udp_may_mix_packets_up_and_are_told_of_losses() {
+    let running = Running::start(1);
+    let (mut hand, _) = announce(&running, "mic");
+    let url = format!("rtsp://{}/mic", running.rtsp());
+    let open = || UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let (media, control) = (open(), open());
+    let port = |socket: &UdpSocket| socket.local_addr().expect("bound").port();
+    let ports = format!("{}-{}", port(&media), port(&control));
+    let transport = format!("Transport: RTP/AVP;unicast;mode=record;client_port={ports}\r\n");
+    let answer = hand.ask("SETUP", &format!("{url}/streamid=0"), &transport);
+    let server_port = answer.split("server_port=").nth(1).expect("ports");
+    let digits = server_port.split(|it: char| !it.is_ascii_digit());
+    let server_port: u16 = digits.clone().next().expect("a port").parse().expect("one");
+    hand.ask("RECORD", &url, "");
+    let server = SocketAddr::new(running.rtsp().ip(), server_port);
+    for sequence in [0, 2, 1, 1, 4, 3, 6, 7] {
+        media.send_to(&sound(sequence), server).expect("sent");
+    }
+    let end = Instant::now() + SOON;
+    let bursts = || {
+        let stream = running.hub().stream("mic");
+        stream.map_or(0, |it| it.totals().bursts)
+    };
+    while bursts() < 7 {
+        assert!(Instant::now() < end, "{} of 7", bursts());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(bursts(), 7, "the double counts once");
+    control.set_read_timeout(Some(SOON)).expect("a timeout");
+    let mut compound = [0; 200];
+    let length = control.recv(&mut compound).expect("a report");
+    let block = reported(&compound[..length]).expect("a report");
+    assert_eq!((block.highest_sequence, block.cumulative_lost), (7, 1));
+}
+
 #[test]
 fn a_file_is_played_from_where_a_client_asks_and_held_when_it_says_so() {
     let assets = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../assets");
@@ -484,10 +568,8 @@ fn a_file_is_played_from_where_a_client_asks_and_held_when_it_says_so() {
     loop {
         assert_eq!(hand.byte(), b'$');
         let (channel, payload) = hand.frame();
-        let mut packets = glassline_rtp::rtcp::parse(&payload).flatten();
-        if channel == 1
-            && packets.any(|packet| matches!(packet, glassline_rtp::rtcp::Packet::Bye(_)))
-        {
+        let mut packets = rtcp::parse(&payload).flatten();
+        if channel == 1 && packets.any(|packet| matches!(packet, rtcp::Packet::Bye(_))) {
             break;
         }
     }

@@ -143,3 +143,22 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_feedback_that_a_publisher_knows_is_read() {
+    let feedback = |lines: &str| {
+        let text = format!("v=0\r\ns=-\r\nm=video 0 RTP/AVPF 96\r\n{lines}");
+        let description = Description::parse(text.as_bytes()).expect("one track");
+        let Feedback { pli, fir } = description.tracks[0].feedback;
+        (pli, fir)
+    };
+    assert_eq!(feedback(""), (false, false));
+    assert_eq!(feedback("a=rtcp-fb:96 nack pli\r\n"), (true, false));
+    assert_eq!(feedback("a=rtcp-fb:*  ccm  fir\r\n"), (false, true));
+    let both = "a=rtcp-fb:96 nack\r\na=rtcp-fb:96 ccm fir\r\na=rtcp-fb:96 nack pli\r\n";
+    assert_eq!(feedback(both), (true, true));
+    assert_eq!(
+        feedback("a=rtcp-fb:96 nack\r\na=rtcp-fb\r\n"),
+        (false, false)
+    );
+}

@@ -12,8 +12,8 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use glassline_media::{Burst, Kind, Track};
+use glassline_rtp::TimestampExtender;
 use glassline_rtp::payload::{Depacketiser, Unit, Unreceivable};
-use glassline_rtp::{SequenceExtender, TimestampExtender};
 
 use super::burst::{Cutter, Place};
 use super::tracks;
@@ -29,8 +29,8 @@ const ARRIVALS_MAX: usize = 16;
 pub(crate) struct Packet<'a> {
     /// Index into the tracks given to [`Assembler::new`].
     pub(crate) track: usize,
-    /// As on the wire.
-    pub(crate) sequence: u16,
+    /// Wide: those of a source that begins anew are above those before.
+    pub(crate) sequence: u64,
     /// As on the wire.
     pub(crate) timestamp: u32,
     pub(crate) marker: bool,
@@ -50,12 +50,12 @@ pub(crate) struct Assembler {
     tracks: Vec<Track>,
     lanes: Vec<Lane>,
     clock: SourceClock,
+    damaged: bool,
 }
 
 /// The way of one track.
 #[derive(Debug)]
 struct Lane {
-    sequences: SequenceExtender,
     timestamps: TimestampExtender,
     depacketiser: Depacketiser,
     /// Wide timestamp and arrival of each unit's first packet.
@@ -79,6 +79,7 @@ impl Assembler {
             lanes,
             clock: SourceClock::new(&rates, sound.unwrap_or(0)),
             tracks: tracks.into_iter().map(tracks::as_sent).collect(),
+            damaged: false,
         })
     }
 
@@ -107,6 +108,7 @@ impl Assembler {
         let ticks = lane.push(packet);
         while let Some(unit) = lane.depacketiser.poll() {
             let (ticks, received) = lane.arrival(&unit, ticks, packet.received);
+            self.damaged |= lane.picture && unit.after_loss && !unit.keyframe;
             let place = Place {
                 track: packet.track,
                 time: self.clock.time(packet.track, ticks, received),
@@ -117,6 +119,12 @@ impl Assembler {
                 sets.describe(&mut self.tracks[packet.track]);
             }
         }
+    }
+
+    /// Whether pictures since the last call build on one that was lost: only a
+    /// keyframe mends that.
+    pub(crate) fn take_damage(&mut self) -> bool {
+        std::mem::take(&mut self.damaged)
     }
 
     /// The source says that `timestamp` of `track`, as on the wire, was sampled at
@@ -133,7 +141,6 @@ impl Assembler {
 impl Lane {
     fn new(track: &Track) -> Result<Self, Unreceivable> {
         Ok(Self {
-            sequences: SequenceExtender::new(),
             timestamps: TimestampExtender::new(),
             depacketiser: Depacketiser::new(track)?,
             arrivals: VecDeque::new(),
@@ -153,9 +160,9 @@ impl Lane {
             }
             self.arrivals.push_back((ticks, packet.received));
         }
-        let sequence = self.sequences.extend(packet.sequence);
+        let (sequence, payload) = (packet.sequence, packet.payload);
         self.depacketiser
-            .push(sequence, packet.timestamp, packet.marker, packet.payload);
+            .push(sequence, packet.timestamp, packet.marker, payload);
         ticks
     }
 

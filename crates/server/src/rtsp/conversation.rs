@@ -426,7 +426,8 @@ impl Worker {
         description: &Description,
         now: Instant,
     ) -> Answer {
-        let recording = Recording::announce(&self.shared.hub, path, description, now);
+        let shared = &self.shared;
+        let recording = Recording::announce(&shared.hub, &shared.keys, path, description, now);
         match (recording, self.clients.get_mut(key)) {
             (Ok(recording), Some(client)) => {
                 client.recording = Some(Box::new(recording));
@@ -450,7 +451,10 @@ impl Worker {
             None => return Answer::Refused(Refusal::AggregateNotAllowed),
         };
         let server_ports = match way {
-            Way::Interleaved { .. } => None,
+            Way::Interleaved { channels } => {
+                put(&mut recording.channels, track, channels);
+                None
+            }
             Way::Udp {
                 client_ports: (media, control),
                 destination,
@@ -463,6 +467,7 @@ impl Worker {
                     control: SocketAddr::new(destination, control),
                 };
                 put(&mut recording.targets, track, target);
+                recording.comes_by_datagrams(track);
                 udp.learn(&target, key, track);
                 Some(udp.ports())
             }

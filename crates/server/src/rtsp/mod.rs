@@ -31,6 +31,7 @@ mod multicast;
 mod numbers;
 mod outlet;
 mod place;
+mod publishers;
 mod record;
 mod ring;
 mod source;

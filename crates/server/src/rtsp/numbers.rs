@@ -23,6 +23,11 @@ impl Keys {
         }
     }
 
+    /// Who reports to the publisher of a stream.
+    pub(super) fn receiver(&self, stream: &StreamName) -> Ssrc {
+        Ssrc(low_word(self.0.hash_one((stream.as_str(), "receiver"))))
+    }
+
     /// The canonical name of all tracks of a stream (RFC 3550 §6.5.1).
     pub(super) fn cname(&self, stream: &StreamName) -> String {
         format!("{:016x}", self.0.hash_one((stream.as_str(), "cname")))

@@ -1,32 +1,37 @@
 //! A client that publishes: ANNOUNCE and RECORD.
 //!
 //! ```text
-//! frames of the connection, or datagrams ─► Recording ─► Assembler ─► Publisher ─► hub
+//! frames of the connection, or datagrams ─► Lane: order ─► Assembler ─► Publisher ─► hub
+//!                       reports, PLI ◄── Feedback ◄─┘ statistics          keyframe wanted ◄─┘
 //! ```
+
+mod feedback;
+mod lane;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_hub::{CreateError, Hub, PublishError, Publisher, State, StreamName};
 use glassline_media::{Burst, Kind};
+use glassline_rtp::Packet as Rtp;
+use glassline_rtp::order::Part;
 use glassline_rtp::rtcp;
-use glassline_rtp::{Packet as Rtp, SequenceExtender};
 use glassline_rtsp::sdp::Description;
 use glassline_rtsp::server::Refusal;
 use smallvec::SmallVec;
 
+use super::numbers::Keys;
+use super::outlet::Channels;
 use super::udp::Target;
 use crate::ingest::{Assembler, Packet, track_of};
+use feedback::Feedback;
+use lane::Lane;
 
 /// A publisher that sends nothing for so long has gone.
 const SILENCE: Duration = Duration::from_secs(10);
 
 /// A source without a keyframe for so long cannot be watched by anyone new.
 const KEYFRAME: Duration = Duration::from_secs(20);
-
-/// Packets of UDP that came before one that is due, over all tracks: more than
-/// networks put out of order, and a few tens of kilobytes.
-const EARLY_MAX: u64 = 64;
 
 /// What a client publishes, from its ANNOUNCE on.
 #[derive(Debug)]
@@ -37,24 +42,21 @@ pub(super) struct Recording {
     name: StreamName,
     /// Where each announced track is among those that are taken.
     places: Vec<Option<usize>>,
-    /// The highest sequence number of each of these so far.
+    /// How each of these arrives.
     lanes: Vec<Lane>,
+    feedback: Feedback,
     assembler: Assembler,
     bursts: Vec<Burst>,
     publisher: Option<Publisher>,
     began: Instant,
     heard: Instant,
+    /// The channels of each announced track within the connection.
+    pub(super) channels: Channels,
     /// Where the datagrams of each announced track come from.
     pub(super) targets: SmallVec<[Option<Target>; 2]>,
     /// RECORD was asked for.
     pub(super) is_on: bool,
     pub(super) bytes: u64,
-}
-
-#[derive(Debug)]
-struct Lane {
-    sequences: SequenceExtender,
-    highest: Option<u64>,
 }
 
 /// Why a publisher is sent away.
@@ -82,6 +84,7 @@ impl Recording {
     /// What to answer.
     pub(super) fn announce(
         hub: &Arc<Hub>,
+        keys: &Keys,
         path: &str,
         description: &Description,
         now: Instant,
@@ -110,11 +113,10 @@ impl Recording {
         for (place, (index, _)) in taken.iter().enumerate() {
             places[*index] = Some(place);
         }
-        let lane = || Lane {
-            sequences: SequenceExtender::new(),
-            highest: None,
-        };
-        let lanes = taken.iter().map(|_| lane()).collect();
+        let lanes = taken.iter().map(|(_, track)| Lane::new(track.clock_rate));
+        let lanes = lanes.collect();
+        let announced = description.tracks[taken[0].0].feedback;
+        let feedback = Feedback::new(keys.receiver(&name), keys.cname(&name), announced);
         let tracks = taken.into_iter().map(|(_, track)| track).collect();
         let assembler = Assembler::new(tracks).map_err(|_| Refusal::UnsupportedMedia)?;
         let present = hub.look_ahead(&name).map_err(|error| {
@@ -129,11 +131,13 @@ impl Recording {
             name,
             places,
             lanes,
+            feedback,
             assembler,
             bursts: Vec::new(),
             publisher: None,
             began: now,
             heard: now,
+            channels: Channels::new(),
             targets: SmallVec::new(),
             is_on: false,
             bytes: 0,
@@ -153,6 +157,7 @@ impl Recording {
     /// It begins to send.
     pub(super) fn start(&mut self, now: Instant) {
         self.is_on = true;
+        self.feedback.start(now);
         self.began = now;
         self.heard = now;
     }
@@ -168,7 +173,7 @@ impl Recording {
         self.heard = now;
         self.bytes += bytes.len() as u64;
         if control {
-            self.take_report(place, bytes);
+            self.take_reports(place, bytes, now);
         } else {
             self.take_media(place, bytes, now);
         }
@@ -179,34 +184,87 @@ impl Recording {
         let Ok(packet) = Rtp::parse(bytes) else {
             return;
         };
-        let lane = &mut self.lanes[track];
-        let sequence = lane.sequences.extend(packet.header.sequence);
-        // Late or twice: the assembler has gone on. A source that began anew is far off.
-        if let Some(highest) = lane.highest
-            && sequence <= highest
-            && highest - sequence < EARLY_MAX
-        {
-            return;
-        }
-        lane.highest = Some(sequence);
-        let packet = Packet {
-            track,
-            sequence: packet.header.sequence,
-            timestamp: packet.header.timestamp,
-            marker: packet.header.marker,
-            payload: packet.payload,
-            received,
-        };
-        self.assembler.push(&packet, &mut self.bursts);
+        let (assembler, out) = (&mut self.assembler, &mut self.bursts);
+        self.lanes[track].take(&packet, received, |part| push(assembler, track, part, out));
     }
 
-    fn take_report(&mut self, track: usize, bytes: &[u8]) {
+    fn take_reports(&mut self, track: usize, bytes: &[u8], received: Instant) {
         for packet in rtcp::parse(bytes).flatten() {
             if let rtcp::Packet::SenderReport(report) = packet {
                 let (ntp, timestamp) = (report.ntp.0, report.rtp_timestamp);
                 self.assembler.sender_report(track, ntp, timestamp);
+                self.lanes[track].on_sender_report(&report, received);
             }
         }
+    }
+
+    /// Packets of announced track `track` come by UDP.
+    pub(super) fn comes_by_datagrams(&mut self, track: usize) {
+        if let Some(place) = self.places.get(track).copied().flatten() {
+            self.lanes[place].come_by_datagrams();
+        }
+    }
+
+    /// Gives up the packets that will not come.
+    pub(super) fn expire(&mut self, now: Instant) {
+        let (assembler, out) = (&mut self.assembler, &mut self.bursts);
+        for (track, lane) in self.lanes.iter_mut().enumerate() {
+            lane.expire(now, |part| push(assembler, track, part, out));
+        }
+    }
+
+    /// When [`Self::expire`] will have something to do.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.lanes.iter().filter_map(Lane::deadline).min()
+    }
+
+    /// What the publisher is to be told now, if anything: announced track and RTCP.
+    /// `spread` is as [`Feedback::poll_report`] has it.
+    pub(super) fn poll_feedback(&mut self, now: Instant, spread: f64) -> Vec<(usize, Vec<u8>)> {
+        let mut told = Vec::new();
+        if !self.is_on {
+            return told;
+        }
+        let reports = self.feedback.poll_report(now, spread);
+        // The picture, where there is one, is the first of those taken.
+        let asks = self.wants_keyframe()
+            && self.lanes[0].source().is_some()
+            && self.feedback.poll_keyframe(now);
+        for (track, place) in self.places.iter().enumerate() {
+            let Some(lane) = place.and_then(|place| self.lanes.get_mut(place)) else {
+                continue;
+            };
+            let Some(source) = lane.source() else {
+                continue;
+            };
+            let asks = asks && *place == Some(0);
+            if reports || asks {
+                let block = if reports {
+                    lane.report_block(now)
+                } else {
+                    None
+                };
+                let mut packet = self.feedback.report(block);
+                if asks {
+                    self.feedback.ask_for_keyframe(source, &mut packet);
+                }
+                told.push((track, packet));
+            }
+        }
+        told
+    }
+
+    /// A viewer waits for one, pictures were lost, or nobody can begin before it.
+    fn wants_keyframe(&mut self) -> bool {
+        let has_picture = self.assembler.tracks()[0].kind() == Kind::Video;
+        let asked = match &self.publisher {
+            Some(publisher) => publisher.keyframe_wanted(),
+            None => true,
+        };
+        if asked || self.assembler.take_damage() {
+            self.feedback.set_keyframe_wanted(true);
+        }
+        has_picture
     }
 
     /// Publishes what became whole.
@@ -223,6 +281,12 @@ impl Recording {
                 }
                 None => continue,
             };
+            let is_picture = burst.track == 0;
+            if is_picture && burst.keyframe {
+                // Whoever asked has it.
+                self.feedback.set_keyframe_wanted(false);
+                let _ = publisher.keyframe_wanted();
+            }
             publisher.push(burst, now)?;
         }
         Ok(())
@@ -249,3 +313,18 @@ impl Recording {
         Ok(())
     }
 }
+
+fn push(assembler: &mut Assembler, track: usize, part: Part<'_>, out: &mut Vec<Burst>) {
+    let packet = Packet {
+        track,
+        sequence: part.sequence,
+        timestamp: part.timestamp,
+        marker: part.marker,
+        payload: part.payload,
+        received: part.received,
+    };
+    assembler.push(&packet, out);
+}
+
+#[cfg(test)]
+mod tests;

@@ -17,10 +17,9 @@ use mio::{Events, Interest, Poll, Token};
 use super::client::{Client, Served, Session};
 use super::counters::Counters;
 use super::identity::Identity;
-use super::record::Ended;
 use super::source::Source;
 use super::tunnel::Post;
-use super::udp::{Target, Udp};
+use super::udp::Udp;
 use super::wire::Wire;
 use super::{Command, Shared};
 use crate::shard::{Bell, Key, Slots};
@@ -45,7 +44,7 @@ pub(super) const READS_PER_TURN: usize = 8;
 const ACCEPTS_PER_TURN: usize = 64;
 
 /// How long a client may take to read our last words.
-const FAREWELL: Duration = Duration::from_secs(2);
+pub(super) const FAREWELL: Duration = Duration::from_secs(2);
 
 /// What a thread listens at.
 #[derive(Debug)]
@@ -141,6 +140,9 @@ pub(super) struct Worker {
     unread: Vec<Key>,
     /// The earliest time at which a client by UDP gets its next chunk.
     pub(super) paced_until: Option<Instant>,
+    /// The earliest time at which a publisher's packet waited long enough for one
+    /// before it.
+    pub(super) held_until: Option<Instant>,
     swept: Instant,
     open: usize,
     pub(super) buffer: Vec<u8>,
@@ -172,6 +174,7 @@ impl Worker {
             udp,
             batch: ReceiveBatch::new(ReceiveBatch::CAPACITY_MAX),
             paced_until: None,
+            held_until: None,
             bell,
             commands,
             counters,
@@ -207,6 +210,7 @@ impl Worker {
                 self.react(event);
             }
             self.go_on();
+            self.publish_held(Instant::now());
             self.sweep();
             if self
                 .stopping
@@ -224,6 +228,7 @@ impl Worker {
             .filter_map(|it| it.source.feed.deadline());
         let until = held
             .chain(self.paced_until)
+            .chain(self.held_until)
             .fold(self.swept + SWEEP, Instant::min);
         until.saturating_duration_since(now)
     }
@@ -534,47 +539,6 @@ impl Worker {
         }
     }
 
-    /// Hands the hub what a publisher sent.
-    pub(super) fn publish_recorded(&mut self, key: Key, now: Instant) {
-        let Some(client) = self.clients.get_mut(key) else {
-            return;
-        };
-        let Some(recording) = &mut client.recording else {
-            return;
-        };
-        if let Err(reason) = recording.publish(now) {
-            self.dismiss(key, &reason, now);
-        }
-    }
-
-    /// Sends a publisher away.
-    fn dismiss(&mut self, key: Key, reason: &Ended, now: Instant) {
-        let Some(client) = self.clients.get_mut(key) else {
-            return;
-        };
-        if let Some(recording) = client.recording.take() {
-            let stream = recording.name();
-            tracing::warn!(client = %client.name(), %stream, %reason, "publisher sent away");
-            self.unlearn(key, &recording.targets);
-            recording.leave(glassline_hub::State::Down {
-                detail: reason.to_string(),
-            });
-        }
-        if let Some(client) = self.clients.get_mut(key) {
-            client.closing.get_or_insert(now + FAREWELL);
-        }
-        self.pump(key, now);
-    }
-
-    /// Datagrams from there are nobody's any more.
-    pub(super) fn unlearn(&mut self, key: Key, targets: &[Option<Target>]) {
-        if let Some(udp) = &mut self.udp {
-            for target in targets.iter().flatten() {
-                udp.forget(target, key);
-            }
-        }
-    }
-
     /// What did not fit into the last turn.
     fn go_on(&mut self) {
         for key in std::mem::take(&mut self.unread) {
@@ -623,7 +587,9 @@ impl Worker {
             let plays = client.session.as_ref().is_some_and(|it| it.place.is_some());
             playing += usize::from(plays);
             let idle = now.saturating_duration_since(client.progressed);
-            if client.is_full && idle > self.shared.budget.stall {
+            // What publishers are told is bounded, and they need not read it.
+            let is_player = client.recording.is_none();
+            if client.is_full && idle > self.shared.budget.stall && is_player {
                 self.counters.closed_stalled.add(1);
                 tracing::warn!(client = %client.name(), idle_s = idle.as_secs(), "closed: it takes nothing any more");
                 self.release(key);
@@ -638,14 +604,12 @@ impl Worker {
             if client.session.as_ref().is_some_and(|it| it.file.is_some()) {
                 self.answer_start(key, now);
             }
+            if !self.check_publisher(key, now) {
+                continue;
+            }
             let Some(client) = self.clients.get_mut(key) else {
                 continue;
             };
-            let recording = client.recording.as_ref();
-            if let Some(Err(reason)) = recording.map(|recording| recording.check(now)) {
-                self.dismiss(key, &reason, now);
-                continue;
-            }
             if client.closing.is_some_and(|at| at <= now) {
                 self.release(key);
                 continue;

@@ -9,7 +9,7 @@ const PPS: &[u8] = &[0x68, 0xce, 0x3c, 0x80];
 /// A camera that sends pictures of its own making, packet by packet.
 struct Camera {
     assembler: Assembler,
-    sequence: u16,
+    sequence: u64,
     start: Instant,
     out: Vec<Burst>,
 }
@@ -36,7 +36,7 @@ impl Camera {
             .build(0, glassline_media::MediaTime::ZERO, false, stamps)
             .expect("packets");
         for (place, payload) in burst.payloads().enumerate() {
-            self.sequence = self.sequence.wrapping_add(1);
+            self.sequence += 1;
             if lost.contains(&place) {
                 continue;
             }
@@ -161,7 +161,7 @@ fn sound_goes_through_at_once() {
     for number in 0..3u16 {
         let packet = Packet {
             track: 1,
-            sequence: number,
+            sequence: u64::from(number),
             timestamp: 160 * u32::from(number),
             marker: number == 0,
             payload: &[0xd5; 160],
@@ -185,7 +185,7 @@ fn garbage_never_panics() {
         let payload = noise.to_be_bytes();
         let packet = Packet {
             track: (number % 3) as usize,
-            sequence: (noise >> 7) as u16,
+            sequence: u64::from(noise >> 7),
             timestamp: noise,
             marker: noise & 1 == 0,
             payload: &payload[..(noise % 5) as usize],
@@ -202,7 +202,7 @@ fn garbage_never_panics() {
 fn push(
     assembler: &mut Assembler,
     start: Instant,
-    numbers: (u16, u32),
+    numbers: (u64, u32),
     payload: &[u8],
 ) -> Vec<Burst> {
     let (sequence, ms) = numbers;

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt as _;
 use glassline_hub::{PublishError, Publisher, Stream};
 use glassline_media::{Burst, Kind, Track, VideoParameters};
+use glassline_rtp::SequenceExtender;
 use glassline_rtp::payload::Unreceivable;
 use glassline_rtsp::sdp::{Description, Format, Media};
 use retina::client::{
@@ -192,6 +193,8 @@ struct Receiver<'a> {
     stream: &'a Arc<Stream>,
     /// The camera's number of each track.
     stream_ids: Vec<usize>,
+    /// Of each track. retina gives packets in order, and drops those that come late.
+    sequences: Vec<SequenceExtender>,
     assembler: Assembler,
     bursts: Vec<Burst>,
     publisher: Option<Publisher>,
@@ -207,6 +210,7 @@ impl<'a> Receiver<'a> {
         Ok(Self {
             stream,
             stream_ids: chosen.iter().map(|chosen| chosen.stream_id).collect(),
+            sequences: vec![SequenceExtender::new(); chosen.len()],
             assembler: Assembler::new(tracks)?,
             bursts: Vec::new(),
             publisher: None,
@@ -232,7 +236,7 @@ impl<'a> Receiver<'a> {
         }
         let packet = Packet {
             track,
-            sequence: packet.sequence_number(),
+            sequence: self.sequences[track].extend(packet.sequence_number()),
             timestamp: on_wire(packet.timestamp()),
             marker: packet.mark(),
             payload: packet.payload(),
