@@ -25,6 +25,7 @@
 mod clock;
 mod link;
 mod path;
+mod population;
 mod rng;
 mod schedule;
 mod trace;
@@ -32,6 +33,9 @@ mod trace;
 pub use clock::Clock;
 pub use link::{Arrival, Capacity, Conditions, Counts, Fate, Link, Loss, Policer};
 pub use path::{End, Path};
+pub use population::{
+    Application, Competitor, Knobs, Population, PopulationError, Sample, Scenario, Stratum,
+};
 pub use rng::Rng;
 pub use schedule::{Fading, Schedule, ScheduleError, State};
 pub use trace::Trace;

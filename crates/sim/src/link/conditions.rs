@@ -172,7 +172,7 @@ impl Loss {
 }
 
 /// What passes at `rate` in `time`, in bytes.
-fn bytes_in(rate: Bitrate, time: Duration) -> usize {
+pub(crate) fn bytes_in(rate: Bitrate, time: Duration) -> usize {
     let bytes = u128::from(rate.bps()) * time.as_nanos() / 8_000_000_000;
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }

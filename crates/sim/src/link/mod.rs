@@ -19,6 +19,7 @@ mod queue;
 
 use std::time::{Duration, Instant};
 
+pub(crate) use conditions::bytes_in;
 pub use conditions::{Capacity, Conditions, Loss, Policer};
 use flight::{Flight, Travelling};
 use luck::Luck;

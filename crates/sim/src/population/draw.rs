@@ -1,0 +1,300 @@
+//! From distributions to one session.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use glassline_media::Bitrate;
+
+use super::distribution::Distribution;
+use super::file::{Chain, Fade, File, Outage, Rival, Side};
+use super::spread::Spread;
+use super::{Application, Competitor, Population, PopulationError, Sample, Scenario};
+use crate::link::bytes_in;
+use crate::{Capacity, Conditions, Fading, Loss, Policer, Rng, Schedule, State};
+
+/// No queue is shorter: interfaces hold some datagrams whatever their rate.
+const QUEUE_BYTES_LEAST: usize = 8_000;
+
+/// No bucket is smaller: two full datagrams.
+const BURST_BYTES_LEAST: usize = 3_000;
+
+/// Quantiles at which a stratum's capacity is looked at to find shares.
+const GRID: u32 = 1000;
+
+pub(super) fn scenario(
+    population: &Population,
+    sample: Sample,
+    stratum_index: usize,
+    rank: u64,
+) -> Scenario {
+    let file = &population.file;
+    let stratum = &file.strata[stratum_index];
+    let (spread, seed) = population.chance(sample, stratum_index, rank);
+    let round_trip = ms(stratum.rtt_ms.quantile(spread.along("rtt_ms")));
+    let duration = population.duration();
+    let direction = |name, side, capacity_scale, queue_scale| Direction {
+        name,
+        side,
+        spread,
+        capacity_scale,
+        queue_scale,
+        delay: round_trip / 2,
+        duration,
+    };
+    let scale = if stratum.scaled {
+        population.capacity_scale
+    } else {
+        1.0
+    };
+    let rng = Rng::new(seed);
+    let uplink = direction("uplink", &stratum.uplink, scale, file.network.queue_scale);
+    let downlink = direction("downlink", &stratum.downlink, 1.0, 1.0);
+    Scenario {
+        stratum: stratum_index,
+        rank,
+        seed,
+        duration,
+        capacity: uplink.rate(),
+        uplink: uplink.conditions(&mut rng.fork(1)),
+        downlink: downlink.conditions(&mut rng.fork(2)),
+        round_trip,
+        competitors: competitors(stratum.competitor.as_ref(), spread, duration),
+        application: application(file, spread),
+    }
+}
+
+fn application(file: &File, spread: Spread) -> Application {
+    let app = &file.application;
+    let processing = app.processing_ms.quantile(spread.along("processing_ms"));
+    Application {
+        bitrate_min: kbps(app.bitrate_min_kbps),
+        bitrate_max: kbps(app.bitrate_max_kbps),
+        bitrate_start: kbps(app.bitrate_start_kbps),
+        abr_knee: Duration::from_secs_f64(app.abr_knee_s),
+        processing: ms(processing),
+        frames_per_second: app.frames_per_second,
+        keyframe_interval: Duration::from_secs_f64(app.keyframe_every_s),
+        keyframe_weight: app.keyframe_weight,
+    }
+}
+
+fn competitors(rival: Option<&Rival>, spread: Spread, session: Duration) -> Vec<Competitor> {
+    let Some(rival) = rival else {
+        return Vec::new();
+    };
+    if spread.along("competitor") >= rival.probability {
+        return Vec::new();
+    }
+    let seconds = |distribution: &Distribution, dimension| {
+        Duration::from_secs_f64(distribution.quantile(spread.along(dimension)))
+    };
+    let start = seconds(&rival.start_s, "competitor.start_s");
+    let duration = rival.duration_s.as_ref();
+    let end = duration.map_or(session, |duration| {
+        (start + seconds(duration, "competitor.duration_s")).min(session)
+    });
+    if start >= end {
+        return Vec::new();
+    }
+    vec![Competitor { start, end }]
+}
+
+/// One direction of a session's network.
+struct Direction<'a> {
+    name: &'static str,
+    side: &'a Side,
+    spread: Spread,
+    capacity_scale: f64,
+    queue_scale: f64,
+    delay: Duration,
+    duration: Duration,
+}
+
+impl Direction<'_> {
+    fn draw(&self, key: &str, distribution: &Distribution) -> f64 {
+        let dimension = format!("{}.{key}", self.name);
+        distribution.quantile(self.spread.along(&dimension))
+    }
+
+    /// What can be used on average.
+    fn rate(&self) -> Bitrate {
+        mbps(self.draw("rate_mbps", &self.side.rate_mbps) * self.capacity_scale)
+    }
+
+    fn conditions(&self, rng: &mut Rng) -> Conditions {
+        let side = self.side;
+        let usable = self.rate();
+        let policer = side.policer.as_ref().map(|policer| {
+            let burst = ms(self.draw("policer.burst_ms", &policer.burst_ms));
+            Policer {
+                rate: usable,
+                burst_bytes: bytes_in(usable, burst).max(BURST_BYTES_LEAST) as u64,
+            }
+        });
+        let access = side.policer.as_ref().map_or(1.0, |policer| {
+            self.draw("policer.access_ratio", &policer.access_ratio)
+        });
+        let rate = mbps(usable.mbps() * access);
+        let queue = ms(self.draw("queue_ms", &side.queue_ms) * self.queue_scale);
+        let mark_above = side.mark_above_ms.as_ref();
+        let mark_above = mark_above.map(|mark| ms(self.draw("mark_above_ms", mark)));
+        Conditions {
+            capacity: self.capacity(rate, rng),
+            queue_bytes: bytes_in(rate, queue).max(QUEUE_BYTES_LEAST),
+            mark_above_bytes: mark_above.map(|mark| bytes_in(rate, mark)),
+            outages: side
+                .outages
+                .as_ref()
+                .map_or_else(Vec::new, |outages| self.outages(outages, &mut rng.fork(1))),
+            loss: self.loss(),
+            policer,
+            delay: self.delay,
+            jitter: ms(self.draw("jitter_ms", &side.jitter_ms)),
+            batch: ms(self.draw("batch_ms", &side.batch_ms)),
+            reorder: self.draw("reorder_percent", &side.reorder_percent) / 100.0,
+            reorder_delay: ms(self.draw("reorder_ms", &side.reorder_ms)),
+        }
+    }
+
+    fn capacity(&self, rate: Bitrate, rng: &mut Rng) -> Capacity {
+        let fading = self.side.fading.as_ref();
+        let fading = fading.filter(|fading| {
+            let dimension = format!("{}.fading", self.name);
+            self.spread.along(&dimension) < fading.probability
+        });
+        let schedule = match (fading, &self.side.markov) {
+            (Some(fading), _) => {
+                let fading = self.fading(fading, rate);
+                Schedule::fading(&fading, self.duration, rng)
+            }
+            (None, Some(chain)) => Schedule::markov(&states(chain, rate), self.duration, rng),
+            (None, None) => return Capacity::Rate(rate),
+        };
+        Capacity::Trace {
+            schedule: Arc::new(schedule),
+            offset: Duration::ZERO,
+        }
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "checked to be 0 to 600 000 ms"
+    )]
+    fn fading(&self, fading: &Fade, mean: Bitrate) -> Fading {
+        let step = ms(self.draw("fading.step_ms", &fading.step_ms)).max(ms(1.0));
+        let steps = |time: f64| (ms(time).as_secs_f64() / step.as_secs_f64()).round() as u32;
+        Fading {
+            mean,
+            sigma: self.draw("fading.sigma", &fading.sigma),
+            correlation: self.draw("fading.correlation", &fading.correlation),
+            step,
+            outage: self.draw("fading.outage_percent", &fading.outage_percent) / 100.0,
+            outage_steps: steps(fading.outage_ms[0])..=steps(fading.outage_ms[1]),
+            outage_share: fading.outage_rate_percent / 100.0,
+        }
+    }
+
+    fn outages(&self, outages: &Outage, rng: &mut Rng) -> Vec<std::ops::Range<Duration>> {
+        let every = self.draw("outages.every_s", &outages.every_s);
+        let [least, most] = outages.for_ms;
+        let mut found = Vec::new();
+        let mut at = Duration::ZERO;
+        loop {
+            at += Duration::from_secs_f64(-every * (1.0 - rng.unit()).ln());
+            if at >= self.duration {
+                return found;
+            }
+            let end = at + ms(least + (most - least) * rng.unit());
+            found.push(at..end);
+            at = end;
+        }
+    }
+
+    fn loss(&self) -> Loss {
+        let mean = self.draw("loss_percent", &self.side.loss_percent) / 100.0;
+        let burst_ms = self.draw("loss_burst_ms", &self.side.loss_burst_ms);
+        if mean <= 0.0 {
+            Loss::None
+        } else if burst_ms > 1.0 {
+            Loss::bursts(mean, burst_ms)
+        } else {
+            Loss::Random(mean)
+        }
+    }
+}
+
+/// The chain's states, at rates whose mean over time is `mean`.
+fn states(chain: &Chain, mean: Bitrate) -> Vec<State> {
+    let states = &chain.states;
+    let time: f64 = states.iter().map(|state| state.mean_ms).sum();
+    let weighted = states.iter().map(|state| state.weight * state.mean_ms);
+    let scale = time / weighted.sum::<f64>();
+    let state = states.iter().map(|state| State {
+        rate: mbps(mean.mbps() * state.weight * scale),
+        mean: ms(state.mean_ms),
+    });
+    state.collect()
+}
+
+/// What the capacities of scaled strata must be multiplied by so that the wanted share
+/// of all sessions has more than the application's cap.
+pub(super) fn capacity_scale(file: &File) -> Result<f64, PopulationError> {
+    let Some(wanted) = file.network.capacity_above_cap else {
+        return Ok(1.0);
+    };
+    let cap = file.application.bitrate_max_kbps / 1000.0;
+    let above = |scale: f64| -> f64 {
+        let strata = file.strata.iter().map(|stratum| {
+            let scale = if stratum.scaled { scale } else { 1.0 };
+            let at = |index: u32| (f64::from(index) + 0.5) / f64::from(GRID);
+            let rates = (0..GRID).map(|index| stratum.uplink.rate_mbps.quantile(at(index)));
+            let above = rates.filter(|rate| rate * scale > cap).count();
+            stratum.share * above as f64 / f64::from(GRID)
+        });
+        strata.sum()
+    };
+    let (mut low, mut high) = (1e-3f64, 1e3f64);
+    let (least, most) = (above(low), above(high));
+    // Half a step of the grid.
+    let slack = 0.5 / f64::from(GRID);
+    if !(least - slack..=most + slack).contains(&wanted) {
+        return Err(PopulationError::Capacity {
+            wanted,
+            least,
+            most,
+        });
+    }
+    for _ in 0..40 {
+        let middle = (low * high).sqrt();
+        if above(middle) < wanted {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    Ok((low * high).sqrt())
+}
+
+/// Checked to be 0 to some thousand seconds.
+fn ms(time: f64) -> Duration {
+    Duration::from_secs_f64(time.max(0.0) / 1000.0)
+}
+
+fn mbps(rate: f64) -> Bitrate {
+    kbps(rate * 1000.0)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a cast saturates, and rates are above 0"
+)]
+pub(super) fn kbps(rate: f64) -> Bitrate {
+    Bitrate::from_bps(((rate * 1000.0).round() as u64).max(1))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "rates stay far below 2^52")]
+pub(super) fn in_kbps(rate: Bitrate) -> f64 {
+    rate.bps() as f64 / 1000.0
+}

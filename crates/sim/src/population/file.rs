@@ -1,0 +1,399 @@
+//! The text of a population: TOML, unknown keys denied, every parameter within what a
+//! network can be.
+
+use std::ops::RangeInclusive;
+
+use serde::Deserialize;
+
+use super::PopulationError;
+use super::distribution::Distribution;
+
+/// The version of this format.
+const FORMAT: u32 = 1;
+
+const STRATA_MAX: usize = 100;
+
+/// A population's file.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct File {
+    pub(super) format: u32,
+    pub(super) name: String,
+    pub(super) version: u32,
+    pub(super) duration_s: f64,
+    #[serde(default)]
+    pub(super) network: Network,
+    pub(super) application: App,
+    #[serde(rename = "stratum")]
+    pub(super) strata: Vec<Stratum>,
+}
+
+/// What all strata share.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Network {
+    /// Share of all sessions whose uplink carries more than the application's cap.
+    pub(super) capacity_above_cap: Option<f64>,
+    /// Multiplies every uplink's `queue_ms`.
+    #[serde(default = "one")]
+    pub(super) queue_scale: f64,
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        Self {
+            capacity_above_cap: None,
+            queue_scale: 1.0,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct App {
+    pub(super) bitrate_min_kbps: f64,
+    pub(super) bitrate_max_kbps: f64,
+    pub(super) bitrate_start_kbps: f64,
+    pub(super) abr_knee_s: f64,
+    #[serde(default = "zero")]
+    pub(super) processing_ms: Distribution,
+    #[serde(default = "thirty")]
+    pub(super) frames_per_second: f64,
+    #[serde(default = "two")]
+    pub(super) keyframe_every_s: f64,
+    #[serde(default = "five")]
+    pub(super) keyframe_weight: f64,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Stratum {
+    pub(super) name: String,
+    pub(super) share: f64,
+    /// Whether `capacity_above_cap` moves its uplink's rate.
+    #[serde(default)]
+    pub(super) scaled: bool,
+    /// Without any queue.
+    pub(super) rtt_ms: Distribution,
+    pub(super) uplink: Side,
+    pub(super) downlink: Side,
+    pub(super) competitor: Option<Rival>,
+}
+
+/// One direction.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Side {
+    /// What the session can use on average; behind a policer, the policer's rate.
+    pub(super) rate_mbps: Distribution,
+    pub(super) queue_ms: Distribution,
+    #[serde(default = "zero")]
+    pub(super) loss_percent: Distribution,
+    /// Mean length of bursts of loss; 0 for losses independent of each other.
+    #[serde(default = "zero")]
+    pub(super) loss_burst_ms: Distribution,
+    #[serde(default = "zero")]
+    pub(super) jitter_ms: Distribution,
+    #[serde(default = "zero")]
+    pub(super) batch_ms: Distribution,
+    #[serde(default = "zero")]
+    pub(super) reorder_percent: Distribution,
+    #[serde(default = "five_ms")]
+    pub(super) reorder_ms: Distribution,
+    /// Marks above this share of the queue.
+    pub(super) mark_above_ms: Option<Distribution>,
+    pub(super) policer: Option<Police>,
+    pub(super) fading: Option<Fade>,
+    pub(super) markov: Option<Chain>,
+    pub(super) outages: Option<Outage>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Police {
+    /// How much faster than the policer the link before it is.
+    pub(super) access_ratio: Distribution,
+    /// The bucket, in time at the policer's rate.
+    pub(super) burst_ms: Distribution,
+}
+
+/// An autoregressive rate: see [`crate::Fading`].
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Fade {
+    /// Share of the sessions that have it.
+    #[serde(default = "one")]
+    pub(super) probability: f64,
+    pub(super) sigma: Distribution,
+    pub(super) correlation: Distribution,
+    pub(super) step_ms: Distribution,
+    #[serde(default = "zero")]
+    pub(super) outage_percent: Distribution,
+    #[serde(default)]
+    pub(super) outage_ms: [f64; 2],
+    #[serde(default)]
+    pub(super) outage_rate_percent: f64,
+}
+
+/// A rate that jumps between states.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Chain {
+    pub(super) states: Vec<ChainState>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ChainState {
+    /// Against the other states'; the mean is `rate_mbps`.
+    pub(super) weight: f64,
+    pub(super) mean_ms: f64,
+}
+
+/// Times in which nothing passes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Outage {
+    /// Mean time from one to the next.
+    pub(super) every_s: Distribution,
+    pub(super) for_ms: [f64; 2],
+}
+
+/// A bulk upload beside the session's own.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Rival {
+    pub(super) probability: f64,
+    #[serde(default = "zero")]
+    pub(super) start_s: Distribution,
+    /// Left out: to the session's end.
+    pub(super) duration_s: Option<Distribution>,
+}
+
+impl File {
+    pub(super) fn parse(text: &str) -> Result<Self, PopulationError> {
+        let file: Self = toml::from_str(text).map_err(|error| PopulationError::Text {
+            reason: error.to_string(),
+        })?;
+        file.check()?;
+        Ok(file)
+    }
+
+    pub(super) fn check(&self) -> Result<(), PopulationError> {
+        if self.format != FORMAT {
+            return Err(PopulationError::Format {
+                found: self.format,
+                known: FORMAT,
+            });
+        }
+        let at = Place("the file");
+        at.number("duration_s", self.duration_s, 1.0..=3600.0)?;
+        at.number(
+            "network.queue_scale",
+            self.network.queue_scale,
+            0.01..=100.0,
+        )?;
+        if let Some(share) = self.network.capacity_above_cap {
+            at.number("network.capacity_above_cap", share, 0.0..=1.0)?;
+        }
+        self.application.check(&at)?;
+        if self.strata.is_empty() || self.strata.len() > STRATA_MAX {
+            let found = self.strata.len();
+            return Err(at.value(
+                "stratum",
+                format!("there are {found}; 1 to {STRATA_MAX} may be"),
+            ));
+        }
+        for (index, stratum) in self.strata.iter().enumerate() {
+            stratum.check()?;
+            if self.strata[..index]
+                .iter()
+                .any(|other| other.name == stratum.name)
+            {
+                return Err(Place(&stratum.name).value("name", "another stratum has it".into()));
+            }
+        }
+        let shares: f64 = self.strata.iter().map(|stratum| stratum.share).sum();
+        if (shares - 1.0).abs() > 1e-6 {
+            let reason = format!("the strata's add up to {shares}, not to 1");
+            return Err(at.value("share", reason));
+        }
+        Ok(())
+    }
+}
+
+impl App {
+    fn check(&self, at: &Place<'_>) -> Result<(), PopulationError> {
+        let (min, max) = (self.bitrate_min_kbps, self.bitrate_max_kbps);
+        at.number("application.bitrate_min_kbps", min, 1.0..=1e6)?;
+        at.number("application.bitrate_max_kbps", max, min..=1e6)?;
+        let start = self.bitrate_start_kbps;
+        at.number("application.bitrate_start_kbps", start, min..=max)?;
+        at.number("application.abr_knee_s", self.abr_knee_s, 0.01..=60.0)?;
+        at.number(
+            "application.frames_per_second",
+            self.frames_per_second,
+            1.0..=240.0,
+        )?;
+        at.number(
+            "application.keyframe_every_s",
+            self.keyframe_every_s,
+            0.1..=60.0,
+        )?;
+        at.number(
+            "application.keyframe_weight",
+            self.keyframe_weight,
+            1.0..=100.0,
+        )?;
+        at.within(
+            "application.processing_ms",
+            &self.processing_ms,
+            0.0..=60_000.0,
+        )
+    }
+}
+
+impl Stratum {
+    fn check(&self) -> Result<(), PopulationError> {
+        let at = Place(&self.name);
+        at.number("share", self.share, 0.001..=1.0)?;
+        at.within("rtt_ms", &self.rtt_ms, 0.0..=10_000.0)?;
+        self.uplink.check(&at, "uplink")?;
+        self.downlink.check(&at, "downlink")?;
+        if let Some(rival) = &self.competitor {
+            at.number("competitor.probability", rival.probability, 0.0..=1.0)?;
+            at.within("competitor.start_s", &rival.start_s, 0.0..=3600.0)?;
+            if let Some(duration) = &rival.duration_s {
+                at.within("competitor.duration_s", duration, 0.0..=3600.0)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Side {
+    fn check(&self, at: &Place<'_>, side: &str) -> Result<(), PopulationError> {
+        let within = |key: &str, distribution: &Distribution, range| {
+            at.within(&format!("{side}.{key}"), distribution, range)
+        };
+        let number = |key: &str, value, range| at.number(&format!("{side}.{key}"), value, range);
+        within("rate_mbps", &self.rate_mbps, 0.01..=10_000.0)?;
+        within("queue_ms", &self.queue_ms, 0.0..=60_000.0)?;
+        within("loss_percent", &self.loss_percent, 0.0..=99.0)?;
+        within("loss_burst_ms", &self.loss_burst_ms, 0.0..=60_000.0)?;
+        within("jitter_ms", &self.jitter_ms, 0.0..=10_000.0)?;
+        within("batch_ms", &self.batch_ms, 0.0..=10_000.0)?;
+        within("reorder_percent", &self.reorder_percent, 0.0..=100.0)?;
+        within("reorder_ms", &self.reorder_ms, 0.0..=10_000.0)?;
+        if let Some(mark) = &self.mark_above_ms {
+            within("mark_above_ms", mark, 0.0..=60_000.0)?;
+        }
+        if let Some(policer) = &self.policer {
+            within("policer.access_ratio", &policer.access_ratio, 1.0..=1000.0)?;
+            within("policer.burst_ms", &policer.burst_ms, 1.0..=60_000.0)?;
+        }
+        if let Some(fading) = &self.fading {
+            number("fading.probability", fading.probability, 0.0..=1.0)?;
+            within("fading.sigma", &fading.sigma, 0.0..=3.0)?;
+            within("fading.correlation", &fading.correlation, 0.0..=1.0)?;
+            within("fading.step_ms", &fading.step_ms, 1.0..=60_000.0)?;
+            within("fading.outage_percent", &fading.outage_percent, 0.0..=100.0)?;
+            let [least, most] = fading.outage_ms;
+            number("fading.outage_ms", least, 0.0..=most)?;
+            number("fading.outage_ms", most, least..=600_000.0)?;
+            number(
+                "fading.outage_rate_percent",
+                fading.outage_rate_percent,
+                0.0..=100.0,
+            )?;
+        }
+        if let Some(markov) = &self.markov {
+            if !(1..=10).contains(&markov.states.len()) {
+                let found = markov.states.len();
+                let key = format!("{side}.markov.states");
+                return Err(at.value(&key, format!("there are {found}; 1 to 10 may be")));
+            }
+            for state in &markov.states {
+                number("markov.states.weight", state.weight, 0.0..=1000.0)?;
+                number("markov.states.mean_ms", state.mean_ms, 1.0..=3.6e6)?;
+            }
+            let weights = markov.states.iter().map(|state| state.weight).sum();
+            number("markov.states.weight, in sum,", weights, 0.001..=10_000.0)?;
+        }
+        if let Some(outages) = &self.outages {
+            within("outages.every_s", &outages.every_s, 0.1..=1e6)?;
+            let [least, most] = outages.for_ms;
+            number("outages.for_ms", least, 0.0..=most)?;
+            number("outages.for_ms", most, least..=600_000.0)?;
+        }
+        Ok(())
+    }
+}
+
+/// Where in the file, for errors.
+struct Place<'a>(&'a str);
+
+impl Place<'_> {
+    fn value(&self, key: &str, reason: String) -> PopulationError {
+        PopulationError::Value {
+            place: self.0.to_owned(),
+            key: key.to_owned(),
+            reason,
+        }
+    }
+
+    fn number(
+        &self,
+        key: &str,
+        value: f64,
+        allowed: RangeInclusive<f64>,
+    ) -> Result<(), PopulationError> {
+        if allowed.contains(&value) {
+            return Ok(());
+        }
+        let (low, high) = allowed.into_inner();
+        Err(self.value(key, format!("{value} is not within {low} to {high}")))
+    }
+
+    fn within(
+        &self,
+        key: &str,
+        distribution: &Distribution,
+        allowed: RangeInclusive<f64>,
+    ) -> Result<(), PopulationError> {
+        let range = distribution.range();
+        let [least, most] = range.map_err(|reason| self.value(key, reason.to_owned()))?;
+        if allowed.contains(&least) && allowed.contains(&most) {
+            return Ok(());
+        }
+        let (low, high) = allowed.into_inner();
+        let reason = format!(
+            "it goes from {least:.4} to {most:.4}, not within {low} to {high}; narrow it, a log_normal by min and max"
+        );
+        Err(self.value(key, reason))
+    }
+}
+
+fn zero() -> Distribution {
+    Distribution::Constant(0.0)
+}
+
+fn five_ms() -> Distribution {
+    Distribution::Constant(5.0)
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+fn two() -> f64 {
+    2.0
+}
+
+fn five() -> f64 {
+    5.0
+}
+
+fn thirty() -> f64 {
+    30.0
+}

@@ -1,0 +1,350 @@
+//! Populations: the networks of many users, as distributions in a file, drawn from the
+//! same way each time.
+//!
+//! ```text
+//! study2019.toml ─► Population ─► session(sample, 0), (…, 1), (…, 2) … ─► Scenario
+//!                    strata            │
+//!                                      ├ stratum: shares are kept all along
+//!                                      ├ parameters: spread evenly within the stratum
+//!                                      └ seed: of name, version, sample, stratum, rank
+//! ```
+//!
+//! A session is the same whoever asks and whatever was asked before, so a run can be
+//! taken up where it stopped, and every arm of an experiment meets the same sessions.
+//! `docs/populations.md` describes the file.
+
+mod distribution;
+mod draw;
+mod file;
+mod spread;
+
+use std::time::Duration;
+
+use glassline_media::Bitrate;
+use thiserror::Error;
+
+use crate::rng::mix;
+use crate::{Conditions, Trace};
+use file::File;
+use spread::{Spread, hash};
+
+/// Sessions after which every stratum has had its exact share, to the thousandth.
+const ROUND: usize = 1000;
+
+/// A population of sessions.
+#[derive(Clone, Debug)]
+pub struct Population {
+    file: File,
+    text_digest: u64,
+    /// What capacities of `scaled` strata are multiplied by.
+    capacity_scale: f64,
+    /// How many sessions of a round each stratum has.
+    quotas: Vec<u64>,
+    /// A round: each session's stratum and how many of that came before.
+    round: Vec<(usize, u64)>,
+}
+
+/// Which sessions are drawn. What was tuned on the one kind is judged on the other: no
+/// seed of the one draws what a seed of the other does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Sample {
+    /// To look at and to tune on.
+    Tuning(u64),
+    /// For final figures only.
+    HoldOut(u64),
+}
+
+/// The four numbers that calibration moves.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Knobs {
+    /// Share of sessions whose uplink carries more than the encoder's cap, 0..=1;
+    /// `None` leaves capacities as they are written.
+    pub capacity_above_cap: Option<f64>,
+    /// Multiplies the depth of every uplink's queue.
+    pub queue_scale: f64,
+    /// Backlog at which the study's bitrate rule holds the bitrate back.
+    pub abr_knee: Duration,
+    /// The encoder's floor.
+    pub bitrate_min: Bitrate,
+}
+
+/// One session: its network both ways and its application.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// Index into [`Population::strata`].
+    pub stratum: usize,
+    /// Its how-manieth, from 0.
+    pub rank: u64,
+    /// For all chance of the session: links, identifiers, start times.
+    pub seed: u64,
+    /// How long it lasts.
+    pub duration: Duration,
+    /// From the publisher to the server.
+    pub uplink: Conditions,
+    /// From the server to the publisher.
+    pub downlink: Conditions,
+    /// What the uplink carries on average when nobody competes: the policer's rate if
+    /// there is one.
+    pub capacity: Bitrate,
+    /// Round-trip propagation delay, without any queue.
+    pub round_trip: Duration,
+    /// Bulk uploads that share the links with the session.
+    pub competitors: Vec<Competitor>,
+    /// What is sent.
+    pub application: Application,
+}
+
+/// A bulk upload that shares a session's links. It is a loss-based flow (CUBIC), as
+/// most of the traffic that a live upload meets at home is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Competitor {
+    /// When it starts, from the session's start.
+    pub start: Duration,
+    /// When it stops.
+    pub end: Duration,
+}
+
+/// The live stream and the rule for its bitrate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Application {
+    /// The encoder's floor.
+    pub bitrate_min: Bitrate,
+    /// The encoder's cap.
+    pub bitrate_max: Bitrate,
+    /// Its bitrate at the start.
+    pub bitrate_start: Bitrate,
+    /// Backlog, in time at the present bitrate, at which the study's rule holds the
+    /// bitrate back.
+    pub abr_knee: Duration,
+    /// What every application round trip takes beside the network.
+    pub processing: Duration,
+    /// Pictures a second.
+    pub frames_per_second: f64,
+    /// From one keyframe to the next.
+    pub keyframe_interval: Duration,
+    /// Size of a keyframe in mean pictures.
+    pub keyframe_weight: f64,
+}
+
+/// A part of the population.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stratum<'a> {
+    /// Its name in the file.
+    pub name: &'a str,
+    /// Its share of the sessions, 0..=1.
+    pub share: f64,
+    /// Whether its uplinks end in a policer.
+    pub policed: bool,
+}
+
+/// Why a text is no population.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[non_exhaustive]
+pub enum PopulationError {
+    /// Not TOML, or not of this shape.
+    #[error("{reason}")]
+    Text {
+        /// With line, column and key.
+        reason: String,
+    },
+    /// Of another time.
+    #[error("format {found} is not known; this version reads format {known}")]
+    Format {
+        /// In the file.
+        found: u32,
+        /// By this crate.
+        known: u32,
+    },
+    /// A value that no network has.
+    #[error("{place}: {key}: {reason}")]
+    Value {
+        /// A stratum's name.
+        place: String,
+        /// The key.
+        key: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// `capacity_above_cap` asks for more or less than the strata that are `scaled` can give.
+    #[error(
+        "network.capacity_above_cap: {wanted:.3} cannot be had; the strata that are not `scaled` leave {least:.3} to {most:.3}"
+    )]
+    Capacity {
+        /// In the file.
+        wanted: f64,
+        /// What is reached with capacities next to nothing.
+        least: f64,
+        /// What is reached with endless ones.
+        most: f64,
+    },
+}
+
+impl Population {
+    /// Reads a population's file.
+    ///
+    /// # Errors
+    ///
+    /// Names the line or the stratum and key, and what may stand there.
+    pub fn parse(text: &str) -> Result<Self, PopulationError> {
+        Self::new(File::parse(text)?, hash(text))
+    }
+
+    fn new(file: File, text_digest: u64) -> Result<Self, PopulationError> {
+        let shares: Vec<f64> = file.strata.iter().map(|stratum| stratum.share).collect();
+        let quotas = quotas(&shares);
+        Ok(Self {
+            capacity_scale: draw::capacity_scale(&file)?,
+            round: round(&quotas),
+            quotas,
+            file,
+            text_digest,
+        })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.file.name
+    }
+
+    /// Its version: another one is another population, whose seeds draw other sessions.
+    pub fn version(&self) -> u32 {
+        self.file.version
+    }
+
+    /// A digest of the whole file and the knobs, to tell results of one population from
+    /// those of an edited one.
+    pub fn digest(&self) -> u64 {
+        let mut trace = Trace::new();
+        let Knobs {
+            capacity_above_cap,
+            queue_scale,
+            abr_knee,
+            bitrate_min,
+        } = self.knobs();
+        trace.record(Duration::ZERO, "text", self.text_digest);
+        trace.record(abr_knee, "floor", bitrate_min.bps());
+        trace.record(Duration::ZERO, "queue", queue_scale.to_bits());
+        let share = capacity_above_cap.unwrap_or(-1.0);
+        trace.record(Duration::ZERO, "share", share.to_bits());
+        trace.digest()
+    }
+
+    /// How long each session lasts.
+    pub fn duration(&self) -> Duration {
+        Duration::from_secs_f64(self.file.duration_s)
+    }
+
+    /// The same with sessions of another length, from a second to an hour.
+    #[must_use]
+    pub fn lasting(mut self, duration: Duration) -> Self {
+        self.file.duration_s = duration.as_secs_f64().clamp(1.0, 3600.0);
+        self
+    }
+
+    /// What calibration moves, as it stands.
+    pub fn knobs(&self) -> Knobs {
+        let application = &self.file.application;
+        Knobs {
+            capacity_above_cap: self.file.network.capacity_above_cap,
+            queue_scale: self.file.network.queue_scale,
+            abr_knee: Duration::from_secs_f64(application.abr_knee_s),
+            bitrate_min: draw::kbps(application.bitrate_min_kbps),
+        }
+    }
+
+    /// The same with other knobs.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::parse`], of values that may not stand in the file either.
+    pub fn with_knobs(mut self, knobs: Knobs) -> Result<Self, PopulationError> {
+        self.file.network.capacity_above_cap = knobs.capacity_above_cap;
+        self.file.network.queue_scale = knobs.queue_scale;
+        self.file.application.abr_knee_s = knobs.abr_knee.as_secs_f64();
+        self.file.application.bitrate_min_kbps = draw::in_kbps(knobs.bitrate_min);
+        self.file.check()?;
+        Self::new(self.file, self.text_digest)
+    }
+
+    /// Its strata, in the file's order.
+    pub fn strata(&self) -> impl ExactSizeIterator<Item = Stratum<'_>> {
+        self.file.strata.iter().map(|stratum| Stratum {
+            name: &stratum.name,
+            share: stratum.share,
+            policed: stratum.uplink.policer.is_some(),
+        })
+    }
+
+    /// The session `index`. Any run of them has each stratum in its share to within two
+    /// sessions, and every thousand has it exactly.
+    pub fn session(&self, sample: Sample, index: u64) -> Scenario {
+        let (stratum, before) = self.round[(index % ROUND as u64) as usize];
+        let rank = index / ROUND as u64 * self.quotas[stratum] + before;
+        draw::scenario(self, sample, stratum, rank)
+    }
+
+    /// The session of a stratum, by its rank there: what [`Self::session`] gives when it
+    /// comes to it. `None` if there is no such stratum.
+    pub fn session_of(&self, sample: Sample, stratum: usize, rank: u64) -> Option<Scenario> {
+        (stratum < self.quotas.len()).then(|| draw::scenario(self, sample, stratum, rank))
+    }
+
+    /// The root of all chance in a sample.
+    fn key(&self, sample: Sample) -> u64 {
+        let (kind, seed) = match sample {
+            Sample::Tuning(seed) => ("tuning", seed),
+            Sample::HoldOut(seed) => ("hold-out", seed),
+        };
+        let of_file = mix(hash(&self.file.name) ^ u64::from(self.file.version));
+        mix(of_file ^ mix(hash(kind) ^ mix(seed)))
+    }
+
+    /// The points from which the parameters of a session are drawn, and its seed.
+    fn chance(&self, sample: Sample, stratum: usize, rank: u64) -> (Spread, u64) {
+        // By name, so that strata can change places.
+        let key = mix(self.key(sample) ^ hash(&self.file.strata[stratum].name));
+        let points = u32::try_from(rank % (1 << 32)).expect("below 2^32");
+        (Spread::new(key, points), mix(key ^ mix(rank)))
+    }
+}
+
+/// How many sessions of a round each stratum has: the largest remainders (Hamilton's
+/// method) get what rounding down leaves.
+fn quotas(shares: &[f64]) -> Vec<u64> {
+    let exact: Vec<f64> = shares.iter().map(|share| share * ROUND as f64).collect();
+    // A share of 0.29 is 289.999… in a round of a thousand.
+    let whole = |value: f64| (value + 1e-6).floor();
+    let mut quotas: Vec<u64> = exact.iter().map(|&value| whole(value) as u64).collect();
+    let mut order: Vec<usize> = (0..shares.len()).collect();
+    let remainder = |index: usize| exact[index] - whole(exact[index]);
+    order.sort_by(|&a, &b| remainder(b).total_cmp(&remainder(a)));
+    let missing = ROUND.saturating_sub(quotas.iter().sum::<u64>() as usize);
+    for &index in order.iter().cycle().take(missing) {
+        quotas[index] += 1;
+    }
+    quotas
+}
+
+/// The order of strata in a round: always the one that is furthest behind its share.
+fn round(quotas: &[u64]) -> Vec<(usize, u64)> {
+    let mut had = vec![0u64; quotas.len()];
+    (1..=ROUND as u64)
+        .map(|sessions| {
+            let behind = |&index: &usize| {
+                let due = i128::from(quotas[index]) * i128::from(sessions);
+                // The later of equals would win.
+                (
+                    due - i128::from(had[index]) * ROUND as i128,
+                    usize::MAX - index,
+                )
+            };
+            let open = (0..quotas.len()).filter(|&index| had[index] < quotas[index]);
+            let stratum = open.max_by_key(behind).expect("quotas fill a round");
+            had[stratum] += 1;
+            (stratum, had[stratum] - 1)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

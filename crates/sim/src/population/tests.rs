@@ -1,0 +1,224 @@
+use super::*;
+use crate::{Capacity, Loss};
+
+const STUDY: &str = include_str!("../../../../lab/populations/study2019.toml");
+const ANCHORS: &str = include_str!("../../../../lab/populations/anchors.toml");
+const SAMPLE: Sample = Sample::Tuning(1);
+
+fn study() -> Population {
+    Population::parse(STUDY).expect("study2019.toml")
+}
+
+fn index_of(population: &Population, name: &str) -> usize {
+    let mut strata = population.strata();
+    strata.position(|stratum| stratum.name == name).expect(name)
+}
+
+/// A digest of everything about a session that is a plain number.
+fn digest(scenario: &Scenario) -> String {
+    format!("{scenario:?}")
+}
+
+#[test]
+fn strata_come_in_their_shares_all_along() {
+    let population = study();
+    let mut had = vec![0u32; population.strata().len()];
+    for index in 0..2000u32 {
+        had[population.session(SAMPLE, index.into()).stratum] += 1;
+        for (had, stratum) in had.iter().zip(population.strata()) {
+            let due = stratum.share * f64::from(index + 1);
+            assert!((f64::from(*had) - due).abs() < 2.0, "{index} {stratum:?}");
+            if index % 1000 == 999 {
+                assert!((f64::from(*had) - due).abs() < 1e-6, "{stratum:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_session_is_the_same_whoever_asks() {
+    let (one, other) = (study(), study());
+    for index in [0, 7, 1234] {
+        let session = one.session(SAMPLE, index);
+        assert_eq!(digest(&session), digest(&other.session(SAMPLE, index)));
+        let by_rank = other.session_of(SAMPLE, session.stratum, session.rank);
+        assert_eq!(Some(digest(&session)), by_rank.as_ref().map(digest));
+    }
+    assert!(one.session_of(SAMPLE, 99, 0).is_none());
+}
+
+#[test]
+fn samples_share_no_session() {
+    let population = study();
+    let mut seeds = std::collections::HashSet::new();
+    for seed in 0..10 {
+        for sample in [Sample::Tuning(seed), Sample::HoldOut(seed)] {
+            for index in 0..50 {
+                assert!(seeds.insert(population.session(sample, index).seed));
+            }
+        }
+    }
+    let next = STUDY.replace("version = 1", "version = 2");
+    let next = Population::parse(&next).expect("study2019 with another version");
+    assert!(seeds.insert(next.session(Sample::Tuning(0), 0).seed));
+    assert_ne!(next.digest(), population.digest());
+}
+
+#[test]
+fn parameters_are_spread_evenly_within_a_stratum() {
+    let population = study();
+    let home = index_of(&population, "home");
+    let sessions: Vec<_> = (0..256)
+        .filter_map(|rank| population.session_of(SAMPLE, home, rank))
+        .collect();
+    // Of 256 points one falls into each 256th of a dimension.
+    let with_rival = sessions
+        .iter()
+        .filter(|session| !session.competitors.is_empty());
+    assert_eq!(with_rival.count(), 64);
+    let short = sessions
+        .iter()
+        .filter(|session| session.round_trip.as_secs_f64() < 0.070);
+    assert_eq!(short.count(), 128);
+}
+
+#[test]
+fn the_share_above_the_cap_is_what_the_knob_says() {
+    for wanted in [0.55, 0.66, 0.72] {
+        let knobs = Knobs {
+            capacity_above_cap: Some(wanted),
+            ..study().knobs()
+        };
+        let population = study().with_knobs(knobs).expect("within reach");
+        let above = (0..1000)
+            .map(|index| population.session(SAMPLE, index))
+            .filter(|session| session.capacity > session.application.bitrate_max)
+            .count();
+        assert!(
+            (above as f64 / 1000.0 - wanted).abs() < 0.01,
+            "{above} of 1000 for {wanted}"
+        );
+    }
+}
+
+#[test]
+fn the_other_knobs_reach_the_sessions() {
+    let population = study();
+    let knobs = Knobs {
+        queue_scale: 2.0 * population.knobs().queue_scale,
+        abr_knee: Duration::from_millis(1500),
+        bitrate_min: Bitrate::from_bps(300_000),
+        ..population.knobs()
+    };
+    let turned = study().with_knobs(knobs).expect("sensible knobs");
+    assert_eq!(turned.knobs(), knobs);
+    assert_ne!(turned.digest(), population.digest());
+    let lte = index_of(&population, "lte");
+    let [before, after] =
+        [&population, &turned].map(|it| it.session_of(SAMPLE, lte, 3).expect("a session"));
+    assert!(
+        before
+            .uplink
+            .queue_bytes
+            .abs_diff(after.uplink.queue_bytes / 2)
+            <= 1
+    );
+    assert_eq!(before.downlink.queue_bytes, after.downlink.queue_bytes);
+    assert_eq!(after.application.abr_knee, Duration::from_millis(1500));
+    assert_eq!(after.application.bitrate_min, Bitrate::from_bps(300_000));
+    let impossible = Knobs {
+        capacity_above_cap: Some(0.99),
+        ..knobs
+    };
+    let error = study().with_knobs(impossible).expect_err("policed is 6 %");
+    assert!(matches!(error, PopulationError::Capacity { .. }), "{error}");
+}
+
+#[test]
+fn policed_sessions_have_a_faster_link_before_the_policer() {
+    let population = study();
+    let policed = index_of(&population, "policed");
+    for rank in 0..100 {
+        let session = population
+            .session_of(SAMPLE, policed, rank)
+            .expect("a session");
+        let policer = session.uplink.policer.expect("a policer");
+        assert_eq!(policer.rate, session.capacity);
+        let access = session.uplink.capacity.mean().expect("a rate");
+        let ratio = access.mbps() / policer.rate.mbps();
+        assert!((1.299..4.001).contains(&ratio), "{ratio}");
+    }
+}
+
+#[test]
+fn anchors_are_what_their_names_promise() {
+    let population = Population::parse(ANCHORS).expect("anchors.toml");
+    let anchor = |name| {
+        let stratum = index_of(&population, name);
+        population
+            .session_of(SAMPLE, stratum, 5)
+            .expect("a session")
+    };
+    let deep = anchor("second-of-queue");
+    assert_eq!(deep.uplink.queue_bytes, 250_000);
+    assert_eq!(deep.uplink.delay, Duration::from_millis(20));
+    assert!(matches!(deep.uplink.capacity, Capacity::Rate(rate) if rate.bps() == 2_000_000));
+    let policer = anchor("policed").uplink.policer.expect("a policer");
+    assert_eq!(
+        (policer.rate.bps(), policer.burst_bytes),
+        (1_500_000, 30_000)
+    );
+    let access = anchor("policed").uplink.capacity.mean();
+    assert_eq!(access, Some(Bitrate::from_bps(20_000_000)));
+    assert_eq!(anchor("random-loss").uplink.loss, Loss::Random(0.02));
+    assert_eq!(anchor("shared").competitors.len(), 1);
+    assert!(matches!(
+        anchor("lte").uplink.capacity,
+        Capacity::Trace { .. }
+    ));
+}
+
+#[test]
+fn what_is_no_population_is_refused_by_name() {
+    for (from, to, reason) in [
+        ("format = 1", "format = 9", "format 9 is not known"),
+        ("queue_scale", "queue_size", "unknown field `queue_size`"),
+        ("share = 0.18", "share = 0.2", "add up to 1.04"),
+        (
+            "name = \"lte\"",
+            "name = \"home\"",
+            "home: name: another stratum has it",
+        ),
+        (
+            "rate_mbps = { log_normal = { median = 9, sigma = 0.8, min = 0.8, max = 80 } }",
+            "rate_mbps = { log_normal = { median = 9, sigma = 2 } }",
+            "home: uplink.rate_mbps: it goes from 0.00",
+        ),
+        (
+            "rtt_ms = {",
+            "rtt_ms = 'short' #",
+            "a number or one of uniform",
+        ),
+        (
+            "access_ratio = { uniform = [1.3, 4] }",
+            "access_ratio = 0.5",
+            "policed: uplink.policer.access_ratio",
+        ),
+        (
+            "capacity_above_cap = 0.66",
+            "capacity_above_cap = 1",
+            "cannot be had",
+        ),
+        (
+            "bitrate_start_kbps = 1000",
+            "bitrate_start_kbps = 9000",
+            "9000 is not within 500 to 3000",
+        ),
+    ] {
+        assert!(STUDY.contains(from), "{from}");
+        let error = Population::parse(&STUDY.replace(from, to))
+            .expect_err(to)
+            .to_string();
+        assert!(error.contains(reason), "{to}: {error}");
+    }
+}
