@@ -20,6 +20,27 @@ pub(crate) struct Bottleneck {
     /// Bytes that wait at most.
     pub(crate) queue_bytes: u64,
     pub(crate) loss: f64,
+    /// Behind the queue.
+    pub(crate) policer: Option<Policer>,
+}
+
+/// A token bucket that drops what exceeds it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Policer {
+    pub(crate) mbps: f64,
+    pub(crate) bucket_bytes: f64,
+}
+
+/// A bottleneck at work; its conditions may change between runs.
+pub(crate) struct Path {
+    pub(crate) bottleneck: Bottleneck,
+    now: Instant,
+    turn: usize,
+    rng: Rng,
+    queue: VecDeque<(usize, u64, Instant)>,
+    back: VecDeque<(Instant, usize, u64)>,
+    served: f64,
+    tokens: f64,
 }
 
 /// One sender, always full or at a rate of its own.
@@ -39,18 +60,19 @@ pub(crate) struct Sender {
 
 impl Sender {
     pub(crate) fn bulk(algorithm: Algorithm) -> Self {
-        Self::new(algorithm, None)
+        Self::with(algorithm.start(PACKET))
     }
 
     pub(crate) fn live(algorithm: Algorithm, mbps: f64) -> Self {
-        Self::new(algorithm, Some(mbps))
-    }
-
-    fn new(algorithm: Algorithm, source_mbps: Option<f64>) -> Self {
         Self {
-            source_mbps,
+            source_mbps: Some(mbps),
             ..Self::with(algorithm.start(PACKET))
         }
+    }
+
+    /// A frame of `bytes` more is there to send.
+    pub(crate) const fn make(&mut self, bytes: f64) {
+        self.made += bytes;
     }
 
     /// Bulk, steered by `controller`.
@@ -107,9 +129,7 @@ impl Sender {
         for number in &lost {
             self.unacked.remove(number);
         }
-        if !lost.is_empty() {
-            self.flow.on_lost(now, lost, false);
-        }
+        self.lose(lost, false, now);
     }
 
     fn time_out(&mut self, now: Instant, after: Duration) {
@@ -118,53 +138,110 @@ impl Sender {
             .is_some_and(|at| now.duration_since(at) > after);
         if silent && !self.unacked.is_empty() {
             let lost: Vec<u64> = std::mem::take(&mut self.unacked).into_iter().collect();
-            self.flow.on_lost(now, lost, true);
+            self.lose(lost, true, now);
             self.last_ack = Some(now);
+        }
+    }
+
+    /// Lost packets are to be sent again.
+    #[expect(clippy::cast_precision_loss, reason = "small numbers")]
+    fn lose(&mut self, lost: Vec<u64>, persistent: bool, now: Instant) {
+        if !lost.is_empty() {
+            self.made += lost.len() as f64 * PACKET as f64;
+            self.flow.on_lost(now, lost, persistent);
         }
     }
 }
 
 impl Bottleneck {
     /// Runs the senders for `seconds`; sets the queue's delays aside after a third.
-    #[expect(clippy::cast_precision_loss, reason = "small numbers")]
     pub(crate) fn run(&self, senders: &mut [Sender], seconds: u64, seed: u64) {
-        let start = Instant::now();
-        let mut rng = Rng::new(seed);
-        let mut queue: VecDeque<(usize, u64, Instant)> = VecDeque::new();
-        let mut back: VecDeque<(Instant, usize, u64)> = VecDeque::new();
-        let mut served = 0.0;
-        let steps = Duration::from_secs(seconds).as_micros() / STEP.as_micros();
-        for step in 0..steps {
-            let now = start + STEP * u32::try_from(step).expect("an hour at most");
-            while let Some((_, sender, number)) = back.front().copied().filter(|it| it.0 <= now) {
-                back.pop_front();
-                senders[sender].acknowledge(number, now);
+        let mut path = Path::new(*self, seed);
+        let time = Duration::from_secs(seconds);
+        path.run(senders, time / 3);
+        for sender in &mut *senders {
+            sender.queued.clear();
+        }
+        path.run(senders, time - time / 3);
+    }
+}
+
+impl Path {
+    pub(crate) fn new(bottleneck: Bottleneck, seed: u64) -> Self {
+        Self {
+            bottleneck,
+            now: Instant::now(),
+            turn: 0,
+            rng: Rng::new(seed),
+            queue: VecDeque::new(),
+            back: VecDeque::new(),
+            served: 0.0,
+            tokens: bottleneck
+                .policer
+                .map_or(0.0, |policer| policer.bucket_bytes),
+        }
+    }
+
+    /// Virtual time.
+    pub(crate) const fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// Goes on for `time`.
+    pub(crate) fn run(&mut self, senders: &mut [Sender], time: Duration) {
+        let end = self.now + time;
+        while self.now < end {
+            self.step(senders);
+            self.now += STEP;
+        }
+    }
+
+    fn step(&mut self, senders: &mut [Sender]) {
+        let now = self.now;
+        let due = |back: &(Instant, usize, u64)| back.0 <= now;
+        while let Some((_, sender, number)) = self.back.front().copied().filter(due) {
+            self.back.pop_front();
+            senders[sender].acknowledge(number, now);
+        }
+        self.turn += 1;
+        for index in 0..senders.len() {
+            let index = (index + self.turn) % senders.len();
+            let first = senders[index].next;
+            let count = senders[index].due(now);
+            for number in first..first + count {
+                if (self.queue.len() as u64 + 1) * PACKET <= self.bottleneck.queue_bytes {
+                    self.queue.push_back((index, number, now));
+                }
             }
-            let turn = usize::try_from(step).unwrap_or(0);
-            for index in 0..senders.len() {
-                let index = (index + turn) % senders.len();
-                let first = senders[index].next;
-                let count = senders[index].due(now);
-                for number in first..first + count {
-                    if (queue.len() as u64 + 1) * PACKET <= self.queue_bytes {
-                        queue.push_back((index, number, now));
-                    }
+            let silence = self.bottleneck.round_trip * 4 + Duration::from_secs(1);
+            senders[index].time_out(now, silence);
+        }
+        self.serve(senders);
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "small numbers")]
+    fn serve(&mut self, senders: &mut [Sender]) {
+        let bytes = |mbps: f64| mbps * 125_000.0 * STEP.as_secs_f64();
+        self.served += bytes(self.bottleneck.mbps);
+        if let Some(policer) = self.bottleneck.policer {
+            self.tokens = (self.tokens + bytes(policer.mbps)).min(policer.bucket_bytes);
+        }
+        while self.served >= PACKET as f64 {
+            let Some((sender, number, entered)) = self.queue.pop_front() else {
+                self.served = 0.0;
+                break;
+            };
+            self.served -= PACKET as f64;
+            senders[sender].queued.push(self.now - entered);
+            if self.bottleneck.policer.is_some() {
+                if self.tokens < PACKET as f64 {
+                    continue;
                 }
-                senders[index].time_out(now, self.round_trip * 4 + Duration::from_secs(1));
+                self.tokens -= PACKET as f64;
             }
-            served += self.mbps * 125_000.0 * STEP.as_secs_f64();
-            while served >= PACKET as f64 {
-                let Some((sender, number, entered)) = queue.pop_front() else {
-                    served = 0.0;
-                    break;
-                };
-                served -= PACKET as f64;
-                if step * 3 > steps {
-                    senders[sender].queued.push(now - entered);
-                }
-                if !rng.chance(self.loss) {
-                    back.push_back((now + self.round_trip, sender, number));
-                }
+            if !self.rng.chance(self.bottleneck.loss) {
+                let arrives = self.now + self.bottleneck.round_trip;
+                self.back.push_back((arrives, sender, number));
             }
         }
     }
@@ -200,6 +277,7 @@ mod tests {
         // 400 ms, a bloated one.
         queue_bytes: 500_000,
         loss: 0.0,
+        policer: None,
     };
 
     fn alone(bottleneck: Bottleneck, algorithm: Algorithm) -> Sender {

@@ -4,10 +4,12 @@ use std::time::{Duration, Instant};
 use glassline_media::Bitrate;
 
 use crate::filter::{Largest, Windowed};
+use crate::trend::Trend;
 use crate::{Ack, Acked, Controller, Loss, RateSample, RoundTrips};
 
-/// How long a delivery rate counts for [`Flow::deliverable_rate`].
-const DELIVERY_WINDOW: Duration = Duration::from_secs(3);
+/// How long a delivery rate counts for [`Flow::deliverable_rate`]: an encoder should
+/// see within about a second that a path has narrowed.
+const DELIVERY_WINDOW: Duration = Duration::from_secs(1);
 
 /// Between the marks that a controller is told of while no round trip is known.
 const FIRST_ROUND_TRIP: Duration = Duration::from_millis(100);
@@ -36,6 +38,9 @@ pub struct Flow {
     /// Until so many bytes are delivered, rates are the application's.
     app_limited_until: Option<u64>,
     delivery: Windowed<f64, Largest>,
+    trend: Trend,
+    /// The trend says that the path is the limit, whatever the application had.
+    path_limited: bool,
     /// Lost packets that may yet arrive.
     doubtful: VecDeque<Doubtful>,
     marked_at: Option<Instant>,
@@ -97,6 +102,8 @@ impl Flow {
             flight_began: None,
             app_limited_until: None,
             delivery: Windowed::new(DELIVERY_WINDOW),
+            trend: Trend::default(),
+            path_limited: false,
             doubtful: VecDeque::new(),
             marked_at: None,
             acked: Vec::new(),
@@ -188,6 +195,11 @@ impl Flow {
         let rtt = rtt.saturating_sub(peer_delay).max(least.min(rtt));
         self.round_trips.record(rtt, now);
         let rate = self.sample(&packet, now);
+        let carried = self.trend.observe(now, rtt, &self.totals);
+        self.path_limited = carried.is_some();
+        if let Some(carried) = carried {
+            self.delivery.record(carried, now);
+        }
         let bytes = self.acked.iter().map(|acked| acked.bytes).sum();
         self.controller.on_ack(&Ack {
             now,
@@ -338,8 +350,8 @@ impl Flow {
     }
 
     /// What the path is believed to carry for long, for an encoder to follow: what
-    /// the controller says, else the best that was measured in the last three
-    /// seconds. `None` before any measurement.
+    /// the controller says, else the best that was measured in the last second in
+    /// which the path was the limit. `None` before any measurement.
     pub fn deliverable_rate(&self) -> Option<Bitrate> {
         let measured = || self.delivery.get().map(bitrate);
         self.controller.deliverable_rate().or_else(measured)
@@ -348,7 +360,7 @@ impl Flow {
     /// What was sent lately is what the application had, not what the path would
     /// have carried: [`deliverable_rate`](Self::deliverable_rate) may be too low.
     pub const fn is_app_limited(&self) -> bool {
-        self.app_limited_until.is_some()
+        self.app_limited_until.is_some() && !self.path_limited
     }
 
     /// The round trips so far.

@@ -34,9 +34,12 @@ mod filter;
 mod flow;
 mod hystart;
 mod rtt;
+mod trend;
 
 #[cfg(test)]
 mod bottleneck;
+#[cfg(test)]
+mod live;
 
 pub use adaptation::Adaptation;
 pub use bbr::Bbr;
