@@ -16,6 +16,9 @@
 //! size needs little memory. Nothing here knows when a frame is due: frames carry
 //! [`MediaTime`]s, and a shell with a clock sends them.
 //!
+//! What comes through a pipe cannot be read through first: [`live`] cuts H.264 and
+//! H.265 into units as they come, [`y4m`] uncompressed pictures.
+//!
 //! Sources: ITU-T H.264 (clauses 7.3, 7.4.1.2, 8.2.1, annexes B and E), ITU-T H.265
 //! (7.3, 7.4.2.4.4, 8.3.1, annex E), ISO/IEC 13818-1 and 11172-1 (transport and
 //! program streams), 13818-2 and 11172-2 (MPEG video), RFC 3533 (Ogg), RFC 7845
@@ -42,6 +45,7 @@ mod frame_rate;
 mod frames;
 mod grammar;
 mod h265;
+pub mod live;
 mod matroska;
 mod mp4;
 mod mpeg4_visual;
@@ -64,6 +68,7 @@ mod video;
 mod vorbis;
 mod wav;
 mod window;
+pub mod y4m;
 
 #[cfg(test)]
 mod synthetic;

@@ -1,0 +1,56 @@
+//! What comes through a pipe: any bytes, in any pieces, either fail with a reason or
+//! become pictures: of y4m whole planes, of H.264 and H.265 units that begin with a
+//! keyframe, the same ones whatever the pieces.
+
+#![no_main]
+
+use glassline_demux::live::{self, Splitter, Unit};
+use glassline_demux::y4m::{self, Parser};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: &[u8]| {
+    // The first byte says how large the pieces are.
+    let Some((&step, bytes)) = input.split_first() else {
+        return;
+    };
+    let step = usize::from(step).max(1);
+    let whole = units(bytes, bytes.len().max(1));
+    let pieces = units(bytes, step);
+    assert_eq!(whole, pieces);
+    if let Ok(units) = whole {
+        assert!(units.first().is_none_or(|unit| unit.keyframe));
+        assert!(units.iter().all(|unit| !unit.data.is_empty()));
+    }
+    assert_eq!(pictures(bytes, bytes.len().max(1)), pictures(bytes, step));
+});
+
+fn units(bytes: &[u8], step: usize) -> Result<Vec<Unit>, live::Error> {
+    let mut splitter = Splitter::new();
+    for piece in bytes.chunks(step) {
+        splitter.push(piece)?;
+    }
+    splitter.finish()?;
+    Ok(std::iter::from_fn(|| splitter.next_unit()).collect())
+}
+
+/// How many, or why none.
+fn pictures(bytes: &[u8], step: usize) -> Result<usize, y4m::Error> {
+    let mut parser = Parser::new();
+    let mut count = 0;
+    for mut piece in bytes.chunks(step) {
+        while !piece.is_empty() {
+            let taken = parser.push(piece)?;
+            assert!(taken > 0);
+            piece = &piece[taken..];
+            if let Some(picture) = parser.picture() {
+                let header = parser.header().expect("pictures come behind it");
+                let rows = header.height as usize;
+                assert_eq!(picture.y.len(), rows * picture.stride);
+                assert_eq!(picture.u.len(), rows / 2 * picture.chroma_stride);
+                assert_eq!(picture.u.len(), picture.v.len());
+                count += 1;
+            }
+        }
+    }
+    Ok(count)
+}
