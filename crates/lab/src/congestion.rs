@@ -5,4 +5,6 @@
 //! population ─► sessions ─► session under each arm ─► figures ─► statistics ─► report
 //! ```
 
+pub mod outcome;
+pub mod report;
 pub mod statistics;

@@ -150,21 +150,41 @@ pub fn compare(
     }
     arm.percentiles(sample.weights(), shares, &mut ours);
     base.percentiles(sample.weights(), shares, &mut theirs);
-    let found = ours.iter().zip(&theirs).zip(&drawn);
-    found
-        .map(|((ours, theirs), drawn)| {
-            let ratios = drawn.iter().map(|(ours, theirs)| ratio(*ours, *theirs));
-            let ratios: Vec<f64> = ratios.collect();
-            let differences = drawn.iter().map(|(ours, theirs)| ours - theirs).collect();
-            Comparison {
-                ratio: ratio(*ours, *theirs),
-                p_value: two_sided(&ratios),
-                ci95: interval(ratios),
-                difference: ours - theirs,
-                difference_ci95: interval(differences),
-            }
-        })
+    let values = ours.into_iter().zip(theirs).zip(&drawn);
+    values
+        .map(|(values, drawn)| Comparison::new(values, drawn))
         .collect()
+}
+
+/// Compares the means of `arm` and `base`, value by value, of sessions that all count
+/// the same.
+pub fn compare_means(arm: &[f64], base: &[f64], seed: u64) -> Comparison {
+    let sample = Sample::new(arm.iter().map(|_| (0, 1.0)));
+    let (arm, base) = (Ranked::new(arm.to_vec()), Ranked::new(base.to_vec()));
+    let mut rng = Rng::new(seed);
+    let mut weights = Vec::new();
+    let mut drawn = Vec::with_capacity(RESAMPLES);
+    for _ in 0..RESAMPLES {
+        sample.draw(&mut rng, &mut weights);
+        drawn.push((arm.mean(&weights), base.mean(&weights)));
+    }
+    let whole = sample.weights();
+    Comparison::new((arm.mean(whole), base.mean(whole)), &drawn)
+}
+
+impl Comparison {
+    /// From the values themselves and those of each resample.
+    fn new((ours, theirs): (f64, f64), drawn: &[(f64, f64)]) -> Self {
+        let ratios: Vec<f64> = drawn.iter().map(|(a, b)| ratio(*a, *b)).collect();
+        let differences = drawn.iter().map(|(a, b)| a - b).collect();
+        Self {
+            ratio: ratio(ours, theirs),
+            p_value: two_sided(&ratios),
+            ci95: interval(ratios),
+            difference: ours - theirs,
+            difference_ci95: interval(differences),
+        }
+    }
 }
 
 /// Two that are both nothing are the same.

@@ -9,7 +9,7 @@ use super::Report;
 use crate::step::Step;
 use crate::verdict::Bottleneck;
 
-mod scale;
+pub(crate) mod scale;
 
 use scale::Scale;
 

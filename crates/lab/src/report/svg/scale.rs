@@ -2,7 +2,7 @@
 
 /// An axis from `low` to `high`, drawn between two places.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Scale {
+pub(crate) struct Scale {
     low: f64,
     high: f64,
     /// Where `low` and `high` are drawn.
@@ -20,7 +20,7 @@ const TICKS_WIDE: f64 = 12.0;
 
 impl Scale {
     /// Even steps; `min` and `max` are widened to whole ticks.
-    pub(super) fn linear(min: f64, max: f64, from: f64, to: f64) -> Self {
+    pub(crate) fn linear(min: f64, max: f64, from: f64, to: f64) -> Self {
         let (min, max) = if min.is_finite() && max > min {
             (min, max)
         } else {
@@ -30,7 +30,7 @@ impl Scale {
     }
 
     /// From 0 to at least `max` in even steps, more of them.
-    pub(super) fn wide(max: f64, from: f64, to: f64) -> Self {
+    pub(crate) fn wide(max: f64, from: f64, to: f64) -> Self {
         let max = if max > 0.0 { max } else { 1.0 };
         Self::even(0.0, max, step(max, TICKS_WIDE), (from, to))
     }
@@ -46,7 +46,7 @@ impl Scale {
     }
 
     /// Even factors; `min` is above 0.
-    pub(super) fn logarithmic(min: f64, max: f64, from: f64, to: f64) -> Self {
+    pub(crate) fn logarithmic(min: f64, max: f64, from: f64, to: f64) -> Self {
         let min = if min > 0.0 { min } else { 1.0 };
         let ticks = || (-30..60).map(decade_third);
         Self {
@@ -59,7 +59,7 @@ impl Scale {
     }
 
     /// Where `value` is drawn; beyond the ends at the end.
-    pub(super) fn place(&self, value: f64) -> f64 {
+    pub(crate) fn place(&self, value: f64) -> f64 {
         let share = if self.is_logarithmic {
             (value.max(self.low) / self.low).ln() / (self.high / self.low).ln().max(1e-9)
         } else {
@@ -69,7 +69,7 @@ impl Scale {
     }
 
     /// Nice values and what to write beside them.
-    pub(super) fn ticks(&self) -> Vec<(f64, String)> {
+    pub(crate) fn ticks(&self) -> Vec<(f64, String)> {
         let (low, high) = (self.low, self.high);
         let within = |value: &f64| *value >= low * 0.999 && *value <= high * 1.001;
         let values: Vec<f64> = if self.is_logarithmic {
@@ -104,7 +104,7 @@ fn step(span: f64, ticks: f64) -> f64 {
 }
 
 /// With as many digits as it needs, at most four behind the point.
-pub(super) fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     let text = format!("{value:.4}");
     let text = text.trim_end_matches('0').trim_end_matches('.');
     match text {

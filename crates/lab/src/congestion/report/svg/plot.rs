@@ -1,0 +1,193 @@
+//! A rectangle with two axes, and marks in it.
+
+use std::fmt::Write as _;
+
+use crate::report::svg::scale::Scale;
+use crate::report::svg::{GRID, SOFT, text};
+
+/// Where a plot is drawn: the inside of its axes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Frame {
+    pub(super) left: f64,
+    pub(super) top: f64,
+    pub(super) width: f64,
+    pub(super) height: f64,
+}
+
+/// A plot that is being drawn.
+pub(super) struct Plot {
+    frame: Frame,
+    x: Scale,
+    y: Scale,
+    out: String,
+}
+
+/// What an axis shows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Axis {
+    pub(super) min: f64,
+    pub(super) max: f64,
+    pub(super) is_logarithmic: bool,
+}
+
+impl Axis {
+    pub(super) const fn linear(min: f64, max: f64) -> Self {
+        Self {
+            min,
+            max,
+            is_logarithmic: false,
+        }
+    }
+
+    pub(super) const fn logarithmic(min: f64, max: f64) -> Self {
+        Self {
+            min,
+            max,
+            is_logarithmic: true,
+        }
+    }
+
+    fn scale(self, from: f64, to: f64) -> Scale {
+        if self.is_logarithmic {
+            Scale::logarithmic(self.min, self.max, from, to)
+        } else {
+            Scale::linear(self.min, self.max, from, to)
+        }
+    }
+}
+
+impl Plot {
+    /// Axes, ticks and title.
+    pub(super) fn new(frame: Frame, title: &str, x: Axis, y: Axis) -> Self {
+        let Frame {
+            left,
+            top,
+            width,
+            height,
+        } = frame;
+        let (right, bottom) = (left + width, top + height);
+        let mut plot = Self {
+            frame,
+            x: x.scale(left, right),
+            y: y.scale(bottom, top),
+            out: text(left, top - 10.0, title, r#"font-weight="600""#),
+        };
+        let ends = format!(r#"text-anchor="end" font-size="11" fill="{SOFT}""#);
+        for (value, label) in thinned(plot.y.ticks(), height / 16.0) {
+            let at = plot.y.place(value);
+            plot.put(&format!(
+                r#"<line x1="{left:.1}" x2="{right:.1}" y1="{at:.1}" y2="{at:.1}" stroke="{GRID}"/>"#
+            ));
+            plot.put(&text(left - 6.0, at + 4.0, &label, &ends));
+        }
+        let middle = format!(r#"text-anchor="middle" font-size="11" fill="{SOFT}""#);
+        for (value, label) in thinned(plot.x.ticks(), width / 34.0) {
+            let at = plot.x.place(value);
+            plot.put(&format!(
+                r#"<line x1="{at:.1}" x2="{at:.1}" y1="{bottom:.1}" y2="{:.1}" stroke="{SOFT}"/>"#,
+                bottom + 4.0
+            ));
+            plot.put(&text(at, bottom + 17.0, &label, &middle));
+        }
+        plot.put(&format!(
+            r#"<path d="M{left:.1} {top:.1}V{bottom:.1}H{right:.1}" fill="none" stroke="{SOFT}"/>"#
+        ));
+        plot
+    }
+
+    fn put(&mut self, mark: &str) {
+        self.out += mark;
+        self.out.push('\n');
+    }
+
+    /// What the x axis counts, below it.
+    pub(super) fn below(&mut self, words: &str) {
+        let style = format!(r#"text-anchor="middle" font-size="11" fill="{SOFT}""#);
+        let at = self.frame.left + self.frame.width / 2.0;
+        let mark = text(at, self.frame.top + self.frame.height + 33.0, words, &style);
+        self.put(&mark);
+    }
+
+    /// A line through points; gaps where a value is not finite.
+    pub(super) fn line(&mut self, points: &[(f64, f64)], colour: &str, width: f64) {
+        let mut path = String::new();
+        let mut is_begun = false;
+        for (x, y) in points {
+            if !x.is_finite() || !y.is_finite() {
+                is_begun = false;
+                continue;
+            }
+            let command = if is_begun { 'L' } else { 'M' };
+            is_begun = true;
+            let (x, y) = (self.x.place(*x), self.y.place(*y));
+            write!(path, "{command}{x:.1} {y:.1}").expect("a string takes everything");
+        }
+        if !path.is_empty() {
+            self.put(&format!(
+                r#"<path d="{path}" fill="none" stroke="{colour}" stroke-width="{width}" stroke-linejoin="round"/>"#
+            ));
+        }
+    }
+
+    /// A dot of `radius`, with words for the pointer if any.
+    pub(super) fn dot(&mut self, at: (f64, f64), radius: f64, style: &str, words: &str) {
+        let (x, y) = (self.x.place(at.0), self.y.place(at.1));
+        let mark = if words.is_empty() {
+            format!(r#"<circle cx="{x:.1}" cy="{y:.1}" r="{radius}" {style}/>"#)
+        } else {
+            let words = crate::report::svg::escape(words);
+            format!(
+                r#"<circle cx="{x:.1}" cy="{y:.1}" r="{radius}" {style}><title>{words}</title></circle>"#
+            )
+        };
+        self.put(&mark);
+    }
+
+    /// A horizontal interval at `y`, moved down by `shift` units of the page.
+    pub(super) fn whisker(&mut self, from: f64, to: f64, y: f64, shift: f64, colour: &str) {
+        let y = self.y.place(y) + shift;
+        let (from, to) = (self.x.place(from), self.x.place(to));
+        self.put(&format!(
+            r#"<line x1="{from:.1}" x2="{to:.1}" y1="{y:.1}" y2="{y:.1}" stroke="{colour}" stroke-width="2" stroke-linecap="round" opacity="0.55"/>"#
+        ));
+    }
+
+    /// A dot that is moved like its [`Self::whisker`].
+    pub(super) fn dot_shifted(&mut self, at: (f64, f64), shift: f64, style: &str, words: &str) {
+        let (x, y) = (self.x.place(at.0), self.y.place(at.1) + shift);
+        let words = crate::report::svg::escape(words);
+        self.put(&format!(
+            r#"<circle cx="{x:.1}" cy="{y:.1}" r="4" {style}><title>{words}</title></circle>"#
+        ));
+    }
+
+    /// A diamond: what somebody else found.
+    pub(super) fn diamond(&mut self, at: (f64, f64), shift: f64, colour: &str, words: &str) {
+        let (x, y) = (self.x.place(at.0), self.y.place(at.1) + shift);
+        let words = crate::report::svg::escape(words);
+        self.put(&format!(
+            r##"<path d="M{x:.1} {:.1}l5 5l-5 5l-5 -5z" fill="#ffffff" stroke="{colour}" stroke-width="1.6"><title>{words}</title></path>"##,
+            y - 5.0
+        ));
+    }
+
+    /// A vertical line over the whole height.
+    pub(super) fn upright(&mut self, x: f64, style: &str) {
+        let at = self.x.place(x);
+        let (top, bottom) = (self.frame.top, self.frame.top + self.frame.height);
+        self.put(&format!(
+            r#"<line x1="{at:.1}" x2="{at:.1}" y1="{top:.1}" y2="{bottom:.1}" {style}/>"#
+        ));
+    }
+
+    /// What was drawn.
+    pub(super) fn finish(self) -> String {
+        self.out
+    }
+}
+
+/// As many ticks as there is room for, evenly left out.
+fn thinned(ticks: Vec<(f64, String)>, room: f64) -> Vec<(f64, String)> {
+    let every = (ticks.len() as f64 / room.max(2.0)).ceil().max(1.0) as usize;
+    ticks.into_iter().step_by(every).collect()
+}
