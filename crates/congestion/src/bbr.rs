@@ -2,10 +2,11 @@
 //! least round trip seen lately, that says how fast to send.
 //!
 //! By draft-cardwell-iccrg-bbr-congestion-control-00 (sections given as §) and, where
-//! that is silent, by what Linux does (`net/ipv4/tcp_bbr.c`, functions named). The
-//! study of live uploads ran mvfst's of November 2019, which follows the same draft
-//! and has no model of policers: `bbr` is without it, `bbr-lt` with Linux's
-//! ([`Config::long_term`]).
+//! that is silent, by what Linux does (`net/ipv4/tcp_bbr.c`, functions named), with
+//! its model of policers ([`Config::long_term`], `bbr-lt`) or without (`bbr`). The
+//! study of live uploads ran mvfst's of November 2019 ([`Config::study`],
+//! `bbr-study`): the same draft, no model of policers, and a bandwidth that is the
+//! faster of sending and being acknowledged where the draft takes the slower.
 //!
 //! ```text
 //! Startup ─ no faster for three rounds ─► Drain ─ queue gone ─► ProbeBw ◄─┐
@@ -61,22 +62,36 @@ pub struct Config {
     /// Allow for acknowledgements that come in clumps, as radio links send them, by a
     /// larger window (`bbr_update_ack_aggregation`; mvfst had it in 2019).
     pub aggregation: bool,
+    /// Take for the bandwidth the faster of sending and being acknowledged, and pace at
+    /// it, as mvfst did in November 2019 (`BbrBandwidthSampler.cpp`, at ec7569b9). The
+    /// rounds that ask for more then always seem to get it, until the window stops
+    /// them: the queue is about as long as the path.
+    pub overrates: bool,
     /// Chooses where each cycle of gains begins, so that flows do not probe together.
     pub seed: u64,
 }
 
 impl Default for Config {
-    /// The study's: with allowance for aggregation, without a model of policers.
+    /// The draft's, with allowance for aggregation.
     fn default() -> Self {
         Self {
             long_term: false,
             aggregation: true,
+            overrates: false,
             seed: 0,
         }
     }
 }
 
 impl Config {
+    /// As the study of live uploads ran it.
+    pub fn study() -> Self {
+        Self {
+            overrates: true,
+            ..Self::default()
+        }
+    }
+
     /// With the model of policers.
     pub fn long_term() -> Self {
         Self {
@@ -185,6 +200,10 @@ impl Bbr {
             .unwrap_or_else(|| self.bandwidth.get())
     }
 
+    const fn margin(&self) -> f64 {
+        if self.config.overrates { 1.0 } else { MARGIN }
+    }
+
     /// §4.3, `bbr_update_gains`.
     fn pacing_gain(&self) -> f64 {
         match self.mode {
@@ -231,7 +250,11 @@ impl Bbr {
     /// §4.1.1 and the model of policers, which see each delivery first.
     fn observe_bandwidth(&mut self, ack: &Ack<'_>) {
         let least = ack.round_trips.least().unwrap_or_default();
-        let sample = ack.rate.bytes_per_second(least);
+        let sample = if self.config.overrates {
+            ack.rate.fastest_bytes_per_second()
+        } else {
+            ack.rate.bytes_per_second(least)
+        };
         self.rounds.observe(&ack.rate, sample.is_some());
         let Some(sample) = sample else {
             return;
@@ -376,9 +399,9 @@ impl Bbr {
         let Some(smoothed) = ack.round_trips.smoothed() else {
             return;
         };
-        let first = || HIGH_GAIN * self.window / smoothed.as_secs_f64().max(1e-6) * MARGIN;
+        let first = || HIGH_GAIN * self.window / smoothed.as_secs_f64().max(1e-6) * self.margin();
         let before = self.pacing.unwrap_or_else(first);
-        let rate = self.pacing_gain() * self.rate() * MARGIN;
+        let rate = self.pacing_gain() * self.rate() * self.margin();
         // Startup never slows down: its first samples are of a window of ten packets.
         let rate = if self.pipe.is_full() {
             rate
@@ -428,7 +451,7 @@ impl Controller for Bbr {
         self.restarting = true;
         self.aggregation.restart(now);
         match self.mode {
-            Mode::ProbeBw => self.pacing = Some(self.rate() * MARGIN),
+            Mode::ProbeBw => self.pacing = Some(self.rate() * self.margin()),
             Mode::ProbeRtt { .. } => self.leave_probe_rtt(now),
             Mode::Startup | Mode::Drain => {}
         }

@@ -106,6 +106,8 @@ pub struct RateSample {
     pub delivered: u64,
     /// The longer of the time to send and the time to be acknowledged.
     pub interval: Duration,
+    /// The two times apart; `None` before anything was delivered.
+    pub apart: Option<Apart>,
     /// The rate is the application's, not the path's.
     pub app_limited: bool,
     /// Bytes delivered in all.
@@ -125,6 +127,37 @@ impl RateSample {
         let reliable = self.interval >= least_rtt && !self.interval.is_zero();
         reliable.then(|| self.delivered as f64 / self.interval.as_secs_f64())
     }
+
+    /// Bytes a second by the faster of sending and being acknowledged, which is often
+    /// more than the path carries; `None` if neither took any time.
+    #[expect(clippy::cast_precision_loss, reason = "far below 2^52 bytes")]
+    pub fn fastest_bytes_per_second(&self) -> Option<f64> {
+        let rate = |bytes: u64, time: Duration| {
+            let took_time = !time.is_zero();
+            took_time.then(|| bytes as f64 / time.as_secs_f64())
+        };
+        let Some(apart) = self.apart else {
+            return rate(self.delivered, self.interval);
+        };
+        let sent = rate(apart.sent, apart.sending);
+        let acknowledged = rate(self.delivered, apart.acknowledging);
+        match (sent, acknowledged) {
+            (Some(sent), Some(acknowledged)) => Some(sent.max(acknowledged)),
+            (either, other) => either.or(other),
+        }
+    }
+}
+
+/// What passed from the newest packet that had been delivered when another left until
+/// that one was, silence counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Apart {
+    /// Bytes sent between the two.
+    pub sent: u64,
+    /// Time between their leaving.
+    pub sending: Duration,
+    /// Time between their being acknowledged.
+    pub acknowledging: Duration,
 }
 
 /// Packets found to be lost together.
@@ -153,8 +186,11 @@ pub struct Loss {
 pub enum Algorithm {
     /// CUBIC (RFC 9438) with HyStart++ (RFC 9406).
     Cubic,
-    /// BBR's first version, as the study of live uploads ran it (draft-cardwell 00).
+    /// BBR's first version (draft-cardwell-iccrg-bbr-congestion-control-00).
     Bbr,
+    /// The same as the study of live uploads ran it: mvfst's of November 2019, which
+    /// overrates the bandwidth.
+    BbrStudy,
     /// The same with Linux's long-term model of policers.
     BbrLongTerm,
     /// Copa as the study of live uploads ran it, delta 0.04.
@@ -165,9 +201,10 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// Every one.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Cubic,
         Self::Bbr,
+        Self::BbrStudy,
         Self::BbrLongTerm,
         Self::Copa,
         Self::CopaCompetitive,
@@ -178,6 +215,7 @@ impl Algorithm {
         match self {
             Self::Cubic => "cubic",
             Self::Bbr => "bbr",
+            Self::BbrStudy => "bbr-study",
             Self::BbrLongTerm => "bbr-lt",
             Self::Copa => "copa",
             Self::CopaCompetitive => "copa-competitive",
@@ -189,6 +227,7 @@ impl Algorithm {
         match self {
             Self::Cubic => Box::new(Cubic::new(mtu)),
             Self::Bbr => Box::new(Bbr::new(bbr::Config::default(), mtu)),
+            Self::BbrStudy => Box::new(Bbr::new(bbr::Config::study(), mtu)),
             Self::BbrLongTerm => Box::new(Bbr::new(bbr::Config::long_term(), mtu)),
             Self::Copa => Box::new(Copa::new(copa::Config::default(), mtu)),
             Self::CopaCompetitive => Box::new(Copa::new(copa::Config::competitive(), mtu)),

@@ -5,7 +5,8 @@ use glassline_media::Bitrate;
 
 use crate::filter::{Largest, Windowed};
 use crate::trend::Trend;
-use crate::{Ack, Acked, Controller, Loss, RateSample, RoundTrips};
+
+use crate::{Ack, Acked, Apart, Controller, Loss, RateSample, RoundTrips};
 
 /// How long a delivery rate counts for [`Flow::deliverable_rate`]: an encoder should
 /// see within about a second that a path has narrowed.
@@ -35,6 +36,8 @@ pub struct Flow {
     delivered_at: Option<Instant>,
     /// When the newest packet that was delivered had left: a flight begins there.
     flight_began: Option<Instant>,
+    /// The same packet, not forgotten in silence.
+    newest_delivered: Option<Delivered>,
     /// Until so many bytes are delivered, rates are the application's.
     app_limited_until: Option<u64>,
     delivery: Windowed<f64, Largest>,
@@ -69,6 +72,9 @@ struct Packet {
     delivered: u64,
     delivered_at: Instant,
     flight_began: Instant,
+    newest_delivered: Option<Delivered>,
+    /// Bytes sent, this one counted.
+    sent_total: u64,
     lost: u64,
     app_limited: bool,
 }
@@ -79,6 +85,15 @@ struct Doubtful {
     number: u64,
     sent: Instant,
     bytes: u64,
+}
+
+/// The newest packet that had arrived when another left.
+#[derive(Clone, Copy, Debug)]
+struct Delivered {
+    sent: Instant,
+    /// Bytes sent by then, this one counted.
+    sent_total: u64,
+    acknowledged: Instant,
 }
 
 /// The newest packet of an acknowledgement.
@@ -100,6 +115,7 @@ impl Flow {
             totals: Totals::default(),
             delivered_at: None,
             flight_began: None,
+            newest_delivered: None,
             app_limited_until: None,
             delivery: Windowed::new(DELIVERY_WINDOW),
             trend: Trend::default(),
@@ -134,6 +150,8 @@ impl Flow {
             delivered: self.totals.delivered,
             delivered_at: self.delivered_at.unwrap_or(now),
             flight_began: self.flight_began.unwrap_or(now),
+            newest_delivered: self.newest_delivered,
+            sent_total: self.totals.sent,
             lost: self.totals.lost,
             app_limited: self.app_limited_until.is_some(),
         }));
@@ -186,6 +204,11 @@ impl Flow {
         self.acked.sort_unstable_by_key(|acked| acked.sent);
         self.delivered_at = Some(now);
         self.flight_began = Some(packet.sent);
+        self.newest_delivered = Some(Delivered {
+            sent: packet.sent,
+            sent_total: packet.sent_total,
+            acknowledged: now,
+        });
         let until = self.app_limited_until;
         if until.is_some_and(|until| self.totals.delivered > until) {
             self.app_limited_until = None;
@@ -223,6 +246,11 @@ impl Flow {
         let rate = RateSample {
             delivered: self.totals.delivered - packet.delivered,
             interval: sending.max(acknowledging),
+            apart: packet.newest_delivered.map(|before| Apart {
+                sent: packet.sent_total - before.sent_total,
+                sending: packet.sent.saturating_duration_since(before.sent),
+                acknowledging: now.saturating_duration_since(before.acknowledged),
+            }),
             app_limited: packet.app_limited,
             delivered_total: self.totals.delivered,
             delivered_before: packet.delivered,

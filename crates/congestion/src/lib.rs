@@ -43,7 +43,9 @@ mod live;
 
 pub use adaptation::Adaptation;
 pub use bbr::Bbr;
-pub use controller::{Ack, Acked, Algorithm, Controller, Loss, RateSample, UnknownAlgorithm};
+pub use controller::{
+    Ack, Acked, Algorithm, Apart, Controller, Loss, RateSample, UnknownAlgorithm,
+};
 pub use copa::Copa;
 pub use cubic::Cubic;
 pub use flow::{Flow, Totals};

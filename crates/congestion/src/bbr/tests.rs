@@ -304,3 +304,21 @@ fn clumps_of_acknowledgements_get_room_in_the_window() {
     assert!((4_999.0..=10_000.0).contains(&extra), "{extra}");
     assert!(aggregation.extra(10_000.0) <= 1_000.0, "100 ms at the most");
 }
+
+#[test]
+fn the_study_s_keeps_a_queue_where_the_draft_s_does_not() {
+    let bloated = Bottleneck {
+        queue_bytes: 2_000_000,
+        ..PATH
+    };
+    let median = |config| {
+        let mut senders = [Sender::with(Box::new(Bbr::new(config, PACKET)))];
+        bloated.run(&mut senders, 30, 1);
+        assert!(goodput(&senders[0], 30) > 4.6);
+        queue_ms(&mut senders[0], 0.5)
+    };
+    let (draft, study) = (median(Config::default()), median(Config::study()));
+    println!("median queue: draft's {draft} ms, study's {study} ms, on 40 ms");
+    assert!(study > 20 + draft, "{study} and {draft}");
+    assert!(study < 120, "{study}");
+}
