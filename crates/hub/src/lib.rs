@@ -29,7 +29,7 @@ mod timeline;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub use name::{NameError, StreamName};
 pub use publisher::{PublishError, Publisher};
@@ -46,6 +46,9 @@ pub struct Limits {
     pub repair_span: Duration,
     /// Streams that may exist at once.
     pub streams: usize,
+    /// How long an admitted stream stays without a publisher and without anybody who
+    /// holds it.
+    pub departed_span: Duration,
 }
 
 impl Default for Limits {
@@ -57,6 +60,8 @@ impl Default for Limits {
             // A retransmission is of use within the viewer's jitter buffer, well below this.
             repair_span: Duration::from_millis(1500),
             streams: 1000,
+            // An encoder that restarts, or finds its network again, is back by then.
+            departed_span: Duration::from_secs(60),
         }
     }
 }
@@ -96,19 +101,53 @@ impl Hub {
             .collect()
     }
 
-    /// The stream called `name`, made if it did not exist.
+    /// The stream called `name`, made if it did not exist, and listed from now on
+    /// whether or not it has a source: for those that the configuration names.
     ///
     /// # Errors
     /// [`CreateError::TooMany`] at [`Limits::streams`].
     pub fn create(&self, name: StreamName) -> Result<Arc<Stream>, CreateError> {
+        let stream = self.admit(name)?;
+        stream.stay();
+        Ok(stream)
+    }
+
+    /// The stream called `name`, made if it did not exist, for a publisher that comes of
+    /// its own accord: once it has left, [`sweep`](Self::sweep) forgets the stream.
+    ///
+    /// # Errors
+    /// [`CreateError::TooMany`] at [`Limits::streams`].
+    pub fn admit(&self, name: StreamName) -> Result<Arc<Stream>, CreateError> {
         let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(stream) = streams.get(&name) {
             return Ok(Arc::clone(stream));
         }
         self.has_room(streams.len())?;
-        let stream = Arc::new(Stream::new(name.clone(), self.limits));
+        let stream = Arc::new(Stream::admitted(name.clone(), self.limits));
         streams.insert(name, Arc::clone(&stream));
         Ok(stream)
+    }
+
+    /// Forgets admitted streams that have had no publisher, and nobody who holds them,
+    /// for [`Limits::departed_span`]; their names. Whoever watches, waits or is about to
+    /// publish holds its stream, so that it finds the next source on it.
+    ///
+    /// To be called every second or so: the span begins with the call that first finds a
+    /// stream left.
+    pub fn sweep(&self, now: Instant) -> Vec<StreamName> {
+        let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
+        let mut forgotten = Vec::new();
+        streams.retain(|name, stream| {
+            // Nobody can take hold of it while the list is locked.
+            let is_held = Arc::strong_count(stream) > 1;
+            let left = stream.left(is_held, now);
+            let stays = left.is_none_or(|left| left < self.limits.departed_span);
+            if !stays {
+                forgotten.push(name.clone());
+            }
+            stays
+        });
+        forgotten
     }
 
     /// The stream called `name`, if there is one; nothing is made.
@@ -216,6 +255,52 @@ mod tests {
         assert!(hub.stream("cam").is_some());
         assert!(hub.remove("cam").is_some());
         assert!(hub.stream("cam").is_none());
+    }
+
+    #[test]
+    fn streams_that_nobody_publishes_or_holds_are_forgotten_unless_they_were_to_stay() {
+        let hub = Hub::default();
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        let name = |text: &str| StreamName::parse(text).expect("a good name");
+        let track = || {
+            vec![glassline_media::Track::audio(
+                glassline_media::Codec::Opus,
+                2,
+            )]
+        };
+        drop(hub.create(name("camera")).expect("room"));
+        drop(hub.admit(name("camera")).expect("there"));
+        let publish = |text: &str| {
+            let stream = hub.admit(name(text)).expect("room");
+            stream.publish(track(), start).expect("free")
+        };
+        let (left, watched, live) = (publish("left"), publish("watched"), publish("live"));
+        let viewer = hub.stream("watched").expect("live");
+        drop((left, watched));
+        assert!(hub.sweep(after(0)).is_empty(), "60 s from now");
+        assert!(hub.sweep(after(59)).is_empty());
+        assert_eq!(hub.sweep(after(60)), [name("left")]);
+        drop(viewer);
+        drop(publish("left"));
+        assert!(hub.sweep(after(100)).is_empty());
+        // Back in time, and gone again.
+        drop(publish("left"));
+        let again = publish("left");
+        assert_eq!(hub.sweep(after(160)), [name("watched")]);
+        drop(again);
+        assert!(hub.sweep(after(170)).is_empty());
+        assert!(hub.sweep(after(229)).is_empty());
+        assert_eq!(hub.sweep(after(230)), [name("left")]);
+        drop(live);
+        drop(hub.create(name("live")).expect("there"));
+        hub.sweep(after(300));
+        assert!(
+            hub.sweep(after(400)).is_empty(),
+            "the configuration names it now"
+        );
+        let names = hub.streams().into_iter().map(|it| it.name().to_string());
+        assert_eq!(names.collect::<Vec<_>>(), ["camera", "live"]);
     }
 
     #[test]

@@ -85,6 +85,8 @@ pub struct Stream {
     inner: Mutex<Inner>,
     viewers: AtomicUsize,
     keyframe_wanted: AtomicBool,
+    /// Listed whether or not it has a source.
+    stays: AtomicBool,
 }
 
 struct Inner {
@@ -95,6 +97,8 @@ struct Inner {
     /// Counts publishers, so that one that was replaced can tell.
     generation: u64,
     publishing: bool,
+    /// Since when nobody publishes or holds it, as far as anybody looked.
+    left: Option<Instant>,
     subscribers: Vec<Weak<dyn Wake>>,
     totals: Totals,
     ingest: StageTable,
@@ -116,7 +120,8 @@ impl Inner {
 }
 
 impl Stream {
-    pub(crate) fn new(name: StreamName, limits: Limits) -> Self {
+    /// A stream that goes when its publisher has left.
+    pub(crate) fn admitted(name: StreamName, limits: Limits) -> Self {
         Self {
             name,
             limits,
@@ -127,6 +132,7 @@ impl Stream {
                 timeline: Timeline::default(),
                 generation: 0,
                 publishing: false,
+                left: None,
                 subscribers: Vec::new(),
                 totals: Totals::default(),
                 ingest: StageTable::new(WINDOW),
@@ -134,12 +140,32 @@ impl Stream {
             }),
             viewers: AtomicUsize::new(0),
             keyframe_wanted: AtomicBool::new(false),
+            stays: AtomicBool::new(false),
         }
     }
 
     /// A stream that no hub lists, for those who are given it.
     pub fn unlisted(name: StreamName, limits: Limits) -> Arc<Self> {
-        Arc::new(Self::new(name, limits))
+        let stream = Self::admitted(name, limits);
+        stream.stay();
+        Arc::new(stream)
+    }
+
+    /// It is listed from now on whether or not it has a source.
+    pub(crate) fn stay(&self) {
+        self.stays.store(true, Ordering::Relaxed);
+    }
+
+    /// For how long nobody publishes or holds it; `None` if somebody does, or if it
+    /// stays all the same.
+    pub(crate) fn left(&self, is_held: bool, now: Instant) -> Option<Duration> {
+        let mut inner = self.lock();
+        if is_held || inner.publishing || self.stays.load(Ordering::Relaxed) {
+            inner.left = None;
+            return None;
+        }
+        let since = *inner.left.get_or_insert(now);
+        Some(now.saturating_duration_since(since))
     }
 
     /// The stream's name.

@@ -116,7 +116,7 @@ pub struct Auth {
     pub users_file: Option<PathBuf>,
 }
 
-/// Bounds on what one server takes on. All are at least 1.
+/// Bounds on what one server takes on. All but `departed_s` are at least 1.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
@@ -148,6 +148,9 @@ pub struct Limits {
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub streams: usize,
+    /// Seconds for which the stream of a publisher who left stays listed, if nobody
+    /// watches it. Sources of this file stay for good.
+    pub departed_s: u64,
 }
 
 /// Which other web sites may embed the streams.
@@ -183,6 +186,7 @@ impl Limits {
             ring_bytes: self.ring_mib.saturating_mul(1 << 20),
             ring_span: Duration::from_secs(self.ring_s),
             streams: self.streams,
+            departed_span: Duration::from_secs(self.departed_s),
             ..glassline_hub::Limits::default()
         }
     }
@@ -233,6 +237,7 @@ impl Default for Limits {
             ring_mib: hub.ring_bytes >> 20,
             ring_s: hub.ring_span.as_secs(),
             streams: hub.streams,
+            departed_s: hub.departed_span.as_secs(),
         }
     }
 }

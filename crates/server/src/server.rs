@@ -21,7 +21,8 @@ use crate::rtsp::{self, Entrance, Rtsp};
 use crate::shard::{self, Command, Shards, Shared};
 use crate::users::Users;
 
-/// How often sessions that nobody came for are looked for.
+/// How often sessions that nobody came for, and streams that everybody left, are looked
+/// for.
 const SWEEP: Duration = Duration::from_secs(1);
 
 /// A running server.
@@ -94,7 +95,7 @@ impl Server {
             hub: Arc::clone(&hub),
             shared: Arc::clone(&shared),
             rtsp: rtsp.as_ref().map(|rtsp| Arc::clone(rtsp.shared())),
-            board,
+            board: Arc::clone(&board),
             codes,
             certificate: Arc::new(Certificate::generate()?),
             media: shards.local_addr(),
@@ -103,7 +104,7 @@ impl Server {
         let tasks = vec![
             tokio::spawn(serve(http, http::public(app.clone()), stopped.clone())),
             tokio::spawn(serve(admin, http::admin(app), stopped.clone())),
-            tokio::spawn(sweep(Arc::clone(&shared), stopped)),
+            tokio::spawn(sweep(Arc::clone(&shared), Arc::clone(&hub), board, stopped)),
         ];
         Ok(Self {
             listeners,
@@ -260,14 +261,24 @@ async fn serve(listener: TcpListener, router: axum::Router, mut stopped: watch::
     }
 }
 
-async fn sweep(shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
+async fn sweep(
+    shared: Arc<Shared>,
+    hub: Arc<Hub>,
+    board: Arc<Board>,
+    mut stopped: watch::Receiver<bool>,
+) {
     let mut ticks = tokio::time::interval(SWEEP);
     loop {
         tokio::select! {
             _ = ticks.tick() => {}
             _ = stopped.wait_for(|stop| *stop) => return,
         }
-        let swept = shared.registry.sweep(Instant::now());
+        let now = Instant::now();
+        for stream in hub.sweep(now) {
+            board.forget_stream(&stream);
+            tracing::info!(%stream, "forgotten: its publisher left, and nobody watches");
+        }
+        let swept = shared.registry.sweep(now);
         if swept > 0 {
             tracing::info!(swept, "sessions whose viewer never came");
         }

@@ -443,6 +443,45 @@ fn what_is_announced_and_recorded_is_played() {
     assert_eq!(state.as_str(), "down");
 }
 
+#[test]
+fn the_stream_of_a_publisher_who_left_goes_when_nobody_watches() {
+    let running = Running::with(1, |config| config.limits.departed_s = 0);
+    drop(running.stream());
+    let (mut hand, _) = announce(&running, "mic");
+    let url = format!("rtsp://{}/mic", running.rtsp());
+    let transport = "Transport: RTP/AVP/TCP;unicast;mode=record;interleaved=0-1\r\n";
+    hand.ask("SETUP", &format!("{url}/streamid=0"), transport);
+    hand.ask("RECORD", &url, "");
+    let packet = sound(0);
+    let frame = [&[b'$', 0, 0, 172], &packet[..]].concat();
+    hand.stream.write_all(&frame).expect("sent");
+    let has_series = || {
+        let metrics = running.admin("/metrics").body;
+        metrics.contains("stream=\"mic\"")
+    };
+    let await_series = |wanted: bool| {
+        let end = Instant::now() + SOON;
+        while has_series() != wanted {
+            assert!(Instant::now() < end, "still {wanted} is wanted");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    await_series(true);
+    let mut viewer = Hand::new(running.rtsp());
+    let transport = "Transport: RTP/AVP/TCP;unicast;interleaved=0-1\r\n";
+    let answer = viewer.ask("SETUP", &format!("{url}/trackID=0"), transport);
+    assert!(answer.contains("200 OK"), "{answer}");
+    viewer.ask("PLAY", &url, "");
+    hand.ask("TEARDOWN", &url, "");
+    // Two sweeps later it waits for the next publisher.
+    std::thread::sleep(Duration::from_millis(2500));
+    assert!(has_series(), "somebody watches");
+    drop(viewer);
+    await_series(false);
+    let names = running.hub().streams();
+    assert_eq!(names.len(), 1, "the one that was configured stays");
+}
+
 /// A datagram of sound, the number of which is its time.
 fn sound(sequence: u16) -> Vec<u8> {
     let mut packet = vec![0x80, 0];

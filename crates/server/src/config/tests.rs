@@ -32,7 +32,7 @@ fn a_whole_file_is_read() {
          media:\n  address: 0.0.0.0:8189\n  advertise: [203.0.113.9, '2001:db8::1']\n\
          shards: 2\n\
          auth: {read_token: 0123456}\n\
-         limits: {viewers: 5, ring_mib: 1, ring_s: 3}\n\
+         limits: {viewers: 5, ring_mib: 1, ring_s: 3, departed_s: 0}\n\
          sources:\n  cam: rtsp://u:p@10.0.0.7/live\n  hall: v.h264,a.ogg?fps=25\n  demo: demo\n\
          cors: {origins: ['https://example.com']}\n",
         "all.yml",
@@ -45,6 +45,7 @@ fn a_whole_file_is_read() {
     assert!(token.matches("0123456"), "a token of digits stays text");
     assert_eq!(config.limits.hub().ring_bytes, 1 << 20);
     assert_eq!(config.limits.hub().ring_span, Duration::from_secs(3));
+    assert_eq!(config.limits.hub().departed_span, Duration::ZERO);
     // What is not said keeps its default.
     assert_eq!(config.limits.half_open, Limits::default().half_open);
     let names: Vec<_> = config

@@ -80,6 +80,11 @@ impl Board {
         }
     }
 
+    /// Drops all figures of a stream that is gone.
+    pub fn forget_stream(&self, stream: &StreamName) {
+        self.lock().remove(stream);
+    }
+
     /// All figures of `stream`.
     pub fn latency(&self, stream: &Stream, now: Instant) -> StreamLatency {
         let mut server = self.server_stages(stream, now);

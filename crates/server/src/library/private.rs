@@ -47,6 +47,7 @@ const LIMITS: hub::Limits = hub::Limits {
     ring_span: Duration::from_secs(2),
     repair_span: Duration::from_secs(1),
     streams: 1,
+    departed_span: Duration::ZERO,
 };
 
 /// A reading for one client. Dropping it ends it.

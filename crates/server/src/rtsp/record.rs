@@ -275,7 +275,7 @@ impl Recording {
                 // Nobody can watch before the first keyframe.
                 None if self.assembler.starts(&burst) => {
                     let tracks = self.assembler.tracks().to_vec();
-                    let stream = self.hub.create(self.name.clone())?;
+                    let stream = self.hub.admit(self.name.clone())?;
                     tracing::info!(stream = %self.name, tracks = tracks.len(), "publisher live");
                     self.publisher.insert(stream.publish(tracks, now)?)
                 }

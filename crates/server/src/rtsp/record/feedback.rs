@@ -19,9 +19,9 @@ const KEYFRAME_INTERVAL: Duration = Duration::from_secs(1);
 ///
 /// Keyframes are asked for by PLI (RFC 4585 §6.3.1) of everybody, though most announce
 /// plain RTP/AVP without `rtcp-fb`: RTSP's ANNOUNCE has no answer in which the two could
-/// agree on more. GStreamer's `rtspclientsink` never offers it and makes the keyframe
-/// all the same; FFmpeg reads past whatever comes in its connection and never looks at
-/// its RTCP port; others ignore what they do not know, as RFC 3550 §6.1 has them do.
+/// agree on more. GStreamer's `rtspclientsink` (1.22) offers nothing and by UDP makes the
+/// keyframe all the same; within its connection it passes over RTCP. FFmpeg (5.1) passes
+/// over all of it. Others ignore what they do not know, as RFC 3550 §6.1 has them do.
 /// FIR (RFC 5104 §4.3.1) is for those who announce it and no PLI. Either stands behind
 /// a report, so that nobody gets a compound that RFC 3550 does not have.
 #[derive(Debug)]
