@@ -33,13 +33,18 @@ mod cubic;
 mod filter;
 mod flow;
 mod hystart;
+mod pacer;
 mod rtt;
 mod trend;
 
 #[cfg(test)]
 mod bottleneck;
 #[cfg(test)]
+mod curves;
+#[cfg(test)]
 mod live;
+#[cfg(test)]
+mod marks;
 
 pub use adaptation::Adaptation;
 pub use bbr::Bbr;
@@ -49,4 +54,5 @@ pub use controller::{
 pub use copa::Copa;
 pub use cubic::Cubic;
 pub use flow::{Flow, Totals};
+pub use pacer::Pacer;
 pub use rtt::RoundTrips;
