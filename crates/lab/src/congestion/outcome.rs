@@ -6,15 +6,12 @@ use serde::{Deserialize, Serialize};
 /// definitions of its figures stand at [`Metric`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Which session of the population, from 0.
-    pub session: u64,
-    /// Which arm.
-    pub arm: String,
     /// What kind of network.
     pub stratum: String,
-    /// How many sessions of the population it stands for, if strata were sampled
-    /// beyond their shares; else 1.
-    pub weight: f64,
+    /// Which session of that kind, from 0.
+    pub rank: u64,
+    /// Which arm.
+    pub arm: String,
     /// Application bytes that the server had in order, over the session's time.
     pub goodput_mbps: f64,
     /// Application bytes that the encoder made, over the same time.
@@ -51,6 +48,13 @@ pub struct Outcome {
     /// The connection was lost before the session's end; what was missing then
     /// counts against it.
     pub died: bool,
+}
+
+impl Outcome {
+    /// Tells sessions of one population apart.
+    pub fn session(&self) -> (&str, u64) {
+        (&self.stratum, self.rank)
+    }
 }
 
 /// A figure by which arms are compared.
@@ -134,12 +138,11 @@ impl Metric {
 
 /// A session like any other.
 #[cfg(test)]
-pub(crate) fn example(session: u64, arm: &str, stratum: &str) -> Outcome {
+pub(crate) fn example(rank: u64, arm: &str, stratum: &str) -> Outcome {
     Outcome {
-        session,
-        arm: arm.to_owned(),
         stratum: stratum.to_owned(),
-        weight: 1.0,
+        rank,
+        arm: arm.to_owned(),
         goodput_mbps: 2.0,
         encoded_mbps: 2.1,
         app_rtt_ms: 400.0,

@@ -151,6 +151,9 @@ pub struct About {
     pub started: String,
     /// As in [`Report`].
     pub version: String,
+    /// Each stratum's share of the population, 0–1. Strata of which more or fewer
+    /// sessions were run count by this.
+    pub shares: Named<f64>,
 }
 
 /// The sessions that every arm has finished, arm by arm.
@@ -163,26 +166,33 @@ struct Table<'a> {
 impl<'a> Table<'a> {
     /// Sessions that some arm has not finished are left out, so that all are
     /// compared on the same ones.
-    fn new(outcomes: &'a [Outcome]) -> Self {
-        let mut by_arm: BTreeMap<&str, BTreeMap<u64, &Outcome>> = BTreeMap::new();
+    fn new(outcomes: &'a [Outcome], shares: &Named<f64>) -> Self {
+        let mut by_arm: BTreeMap<&str, BTreeMap<_, &Outcome>> = BTreeMap::new();
         for outcome in outcomes {
             let arm = by_arm.entry(&outcome.arm).or_default();
-            arm.insert(outcome.session, outcome);
+            arm.insert(outcome.session(), outcome);
         }
-        let everywhere = |session: &u64| by_arm.values().all(|arm| arm.contains_key(session));
+        let everywhere = |it: &&Outcome| {
+            let session = it.session();
+            by_arm.values().all(|arm| arm.contains_key(&session))
+        };
         let first = by_arm.values().next();
         let sessions = first.into_iter().flat_map(|arm| arm.values().copied());
-        let kept: Vec<&Outcome> = sessions.filter(|it| everywhere(&it.session)).collect();
-        let mut strata: Vec<&str> = kept.iter().map(|it| it.stratum.as_str()).collect();
-        strata.sort_unstable();
-        strata.dedup();
+        let kept: Vec<&Outcome> = sessions.filter(everywhere).collect();
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for outcome in &kept {
+            *counts.entry(&outcome.stratum).or_default() += 1;
+        }
+        let weights = weights(&counts, shares);
+        let strata: Vec<&str> = counts.keys().copied().collect();
         let stratum_of = |it: &&Outcome| {
-            let found = strata.binary_search(&it.stratum.as_str());
-            (found.expect("all are listed"), it.weight)
+            let place = strata.binary_search(&it.stratum.as_str());
+            let place = place.expect("all are listed");
+            (place, weights[place])
         };
         let sample = Sample::new(kept.iter().map(stratum_of));
         let arms = by_arm.iter().map(|(name, arm)| {
-            let outcomes = kept.iter().map(|it| arm[&it.session]).collect();
+            let outcomes = kept.iter().map(|it| arm[&it.session()]).collect();
             (*name, outcomes)
         });
         Self {
@@ -190,6 +200,15 @@ impl<'a> Table<'a> {
             strata,
             sample,
         }
+    }
+
+    /// Of the weight, by what is kept.
+    fn share(&self, stratum: &str) -> f64 {
+        let first = self.arms.first().map(|(_, outcomes)| outcomes.as_slice());
+        let weighed = first.unwrap_or_default().iter().zip(self.sample.weights());
+        let of_it = weighed.filter(|(it, _)| it.stratum == stratum);
+        let part: f64 = of_it.map(|(_, weight)| weight).sum();
+        part / self.sample.weights().iter().sum::<f64>()
     }
 
     fn ranked(outcomes: &[&Outcome], metric: Metric) -> Ranked {
@@ -202,10 +221,23 @@ impl<'a> Table<'a> {
     }
 }
 
+/// How many sessions each one of a stratum stands for, so that strata have their
+/// shares; 1 where they have them already or nothing is known.
+fn weights(counts: &BTreeMap<&str, usize>, shares: &Named<f64>) -> Vec<f64> {
+    let total: usize = counts.values().sum();
+    let known = counts.keys().filter_map(|name| shares.get(*name));
+    let whole: f64 = known.sum();
+    let weight = |(name, count): (&&str, &usize)| match shares.get(*name) {
+        Some(share) if whole > 0.0 => share / whole * total as f64 / *count as f64,
+        _ => 1.0,
+    };
+    counts.iter().map(weight).collect()
+}
+
 impl Report {
     /// Of all `outcomes`; those sessions count that every arm has finished.
     pub fn new(about: About, outcomes: &[Outcome]) -> Self {
-        let table = Table::new(outcomes);
+        let table = Table::new(outcomes, &about.shares);
         Self {
             population: about.population,
             population_version: about.population_version,
@@ -310,7 +342,6 @@ impl Change {
 }
 
 fn strata(table: &Table<'_>, seed: u64) -> Named<Stratum> {
-    let total: f64 = table.sample.weights().iter().sum();
     let stratum = |name: &&str| {
         let of_it = |outcomes: &[&Outcome]| -> Vec<Outcome> {
             let of_it = outcomes.iter().filter(|it| it.stratum == **name);
@@ -318,18 +349,16 @@ fn strata(table: &Table<'_>, seed: u64) -> Named<Stratum> {
         };
         let base = table.base().map(of_it);
         let mut sessions = 0;
-        let mut share = 0.0;
         let arm = |(arm, outcomes): &(&str, Vec<&Outcome>)| {
             let outcomes = of_it(outcomes);
             sessions = outcomes.len();
-            share = outcomes.iter().map(|it| it.weight).sum::<f64>() / total;
             let base = base.as_deref().filter(|_| *arm != BASE);
             ((*arm).to_owned(), Means::new(&outcomes, base, seed))
         };
         let arms = table.arms.iter().map(arm).collect();
         let stratum = Stratum {
             sessions,
-            share,
+            share: table.share(name),
             arms,
         };
         ((*name).to_owned(), stratum)
@@ -396,18 +425,17 @@ fn health(table: &Table<'_>) -> Named<Health> {
 /// A line for each outcome, a head above them.
 pub fn csv(outcomes: &[Outcome]) -> String {
     let mut out = String::from(
-        "session,arm,stratum,weight,goodput_mbps,encoded_mbps,app_rtt_ms,unanswered_pings,\
+        "stratum,rank,arm,goodput_mbps,encoded_mbps,app_rtt_ms,unanswered_pings,\
          transport_rtt_ms,transport_rtt_p95_ms,queue_p50_ms,queue_p95_ms,rtx_overhead,\
          spurious_ratio,dropped_bytes,competitor_mbps,has_policer,policer_drops,policed_after_s,died\n",
     );
     let maybe = |value: Option<f64>| value.map(|value| format!("{value:.4}")).unwrap_or_default();
     for it in outcomes {
         out += &format!(
-            "{},{},{},{:.6},{:.5},{:.5},{:.3},{},{:.3},{:.3},{:.3},{:.3},{:.6},{:.6},{},{},{},{},{},{}\n",
-            it.session,
-            it.arm,
+            "{},{},{},{:.5},{:.5},{:.3},{},{:.3},{:.3},{:.3},{:.3},{:.6},{:.6},{},{},{},{},{},{}\n",
             it.stratum,
-            it.weight,
+            it.rank,
+            it.arm,
             it.goodput_mbps,
             it.encoded_mbps,
             it.app_rtt_ms,

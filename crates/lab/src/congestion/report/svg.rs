@@ -86,8 +86,14 @@ fn of_arm<'a>(outcomes: &'a [Outcome], arm: &str) -> Vec<&'a Outcome> {
     outcomes.iter().filter(|it| it.arm == arm).collect()
 }
 
+/// Sessions of a stratum together weigh what its share is.
+fn weight(report: &Report, outcome: &Outcome) -> f64 {
+    let stratum = report.strata.get(&outcome.stratum);
+    stratum.map_or(0.0, |it| it.share / it.sessions.max(1) as f64)
+}
+
 /// Each metric over the percentiles of sessions.
-fn curves(_: &Report, outcomes: &[Outcome], arms: &[(&str, &str)], top: f64) -> (String, f64) {
+fn curves(report: &Report, outcomes: &[Outcome], arms: &[(&str, &str)], top: f64) -> (String, f64) {
     const HEIGHT: f64 = 190.0;
     let width = (RIGHT - LEFT - 70.0) / 2.0;
     let shares: Vec<f64> = (1..=99).map(|percent| f64::from(percent) / 100.0).collect();
@@ -106,7 +112,7 @@ fn curves(_: &Report, outcomes: &[Outcome], arms: &[(&str, &str)], top: f64) -> 
         let mut lines = Vec::new();
         for (arm, colour) in arms {
             let outcomes = of_arm(outcomes, arm);
-            let weights: Vec<f64> = outcomes.iter().map(|it| it.weight).collect();
+            let weights: Vec<f64> = outcomes.iter().map(|it| weight(report, it)).collect();
             let ranked = Ranked::new(outcomes.iter().map(|it| metric.of(it)).collect());
             let mut values = Vec::new();
             ranked.percentiles(&weights, &shares, &mut values);

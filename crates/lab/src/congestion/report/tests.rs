@@ -13,6 +13,7 @@ fn about() -> About {
         virtual_s_per_cpu_s: 950.0,
         started: "2026-11-21T10:00:00Z".to_owned(),
         version: "0.1.0".to_owned(),
+        shares: Named::from([("home".to_owned(), 0.9), ("policed".to_owned(), 0.1)]),
     }
 }
 
@@ -63,7 +64,7 @@ fn a_report_has_the_names_that_tools_read() {
 #[test]
 fn sessions_that_an_arm_has_not_finished_count_for_none() {
     let mut all = outcomes(60);
-    all.retain(|it| it.arm == "cubic" || it.session < 40);
+    all.retain(|it| it.arm == "cubic" || it.rank < 40);
     let report = Report::new(about(), &all);
     assert_eq!(report.sessions, 40);
     let part = outcomes(40);
@@ -72,15 +73,19 @@ fn sessions_that_an_arm_has_not_finished_count_for_none() {
 
 #[test]
 fn weights_give_a_stratum_back_its_share() {
-    // Every fifth session is policed where one in twenty should be.
+    // Every tenth session is policed where one in a hundred should be.
     let mut all = outcomes(50);
     for outcome in &mut all {
         let is_policed = outcome.stratum == "policed";
-        outcome.weight = if is_policed { 0.25 } else { 1.0 };
         outcome.app_rtt_ms = if is_policed { 9000.0 } else { 300.0 };
     }
-    let report = Report::new(about(), &all);
-    assert!((report.strata["policed"].share - 1.25 / 46.25).abs() < 1e-9);
+    let shares = [("home".to_owned(), 0.99), ("policed".to_owned(), 0.01)];
+    let about = About {
+        shares: Named::from(shares),
+        ..about()
+    };
+    let report = Report::new(about, &all);
+    assert!((report.strata["policed"].share - 0.01).abs() < 1e-9);
     assert_eq!(report.strata["policed"].sessions, 5);
     assert_eq!(report.arms["cubic"]["app_rtt_ms"]["P95"], 300.0);
 }
