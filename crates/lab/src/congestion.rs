@@ -3,8 +3,20 @@
 //!
 //! ```text
 //! population ─► sessions ─► session under each arm ─► figures ─► statistics ─► report
+//!                                │
+//!    ┌───────────────────────────┘
+//!    ▼
+//!  camera ─► schedule ─► noq-proto ─► sim::Link, shared with ─► noq-proto ─► receiver
+//!     ▲ bitrate             ▲ Steering        bulk flows
+//!     └─── Adaptation ◄── Observed, Wire: what was sent, acked, lost, sent again
 //! ```
+//!
+//! The ends of an upload know no clock and no socket. [`session`] drives them in virtual
+//! time; a userspace relay carries the same over sockets.
 
 pub mod outcome;
 pub mod report;
+pub mod session;
 pub mod statistics;
+mod upload;
+mod virtual_time;

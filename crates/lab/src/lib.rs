@@ -10,6 +10,7 @@
 //!      Trouble: who hinders others (`hol`)
 //!                      floor: what the same packets cost at least, here
 //! send::Experiment ─► every way to send in turn, loopback ─► send::Report
+//! congestion::session ─► live uploads over QUIC in virtual time ─► Measured
 //! ```
 //!
 //! Does not signal, receive or count: that is the client's. Does not parse a

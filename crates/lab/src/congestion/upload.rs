@@ -1,0 +1,24 @@
+//! The ends of one upload, sans-IO: a publisher with a camera and a receiver that
+//! answers its pings, each over a noq-proto connection, and bulk flows beside them.
+
+mod bulk;
+mod camera;
+mod credentials;
+mod figures;
+mod frames;
+mod message;
+mod meter;
+mod node;
+mod publisher;
+mod receiver;
+mod schedule;
+mod wire;
+
+pub(crate) use bulk::Bulk;
+pub(crate) use credentials::Credentials;
+pub(crate) use figures::{Fates, Findings, in_mbps, mbps, millis};
+pub(crate) use meter::{Account, Meter};
+pub(crate) use node::{Application, Node};
+pub(crate) use publisher::Publisher;
+pub(crate) use receiver::Receiver;
+pub(crate) use wire::Wire;

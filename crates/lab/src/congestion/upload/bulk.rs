@@ -1,0 +1,74 @@
+//! A flow that sends as much as it may: the file transfer beside an upload.
+
+use std::time::Instant;
+
+use glassline_quic::Observed;
+use noq_proto::{Connection, Dir, Event, StreamId};
+
+use super::message::{HEADER_BYTES, Message, zeros};
+use super::node::Application;
+
+/// Twice the window is given to the transport at a time, at most this.
+const GIVEN_MAX: u64 = 16 << 20;
+
+/// Writes zeros for ever.
+#[derive(Debug)]
+pub(crate) struct Bulk {
+    observed: Observed,
+    /// When it writes no more.
+    end: Instant,
+    connected: bool,
+    stream: Option<StreamId>,
+}
+
+impl Bulk {
+    pub(crate) const fn new(observed: Observed, end: Instant) -> Self {
+        Self {
+            observed,
+            end,
+            connected: false,
+            stream: None,
+        }
+    }
+}
+
+impl Application for Bulk {
+    fn on_event(&mut self, _: Instant, event: Event, _: &mut Connection) {
+        match event {
+            Event::Connected => self.connected = true,
+            Event::ConnectionLost { .. } => self.connected = false,
+            _ => {}
+        }
+    }
+
+    fn turn(&mut self, now: Instant, connection: &mut Connection) {
+        if !self.connected || now >= self.end {
+            return;
+        }
+        let window = self.observed.get().window;
+        connection.set_send_window((2 * window).clamp(1 << 16, GIVEN_MAX));
+        let id = match self.stream {
+            Some(id) => id,
+            None => {
+                let Some(id) = connection.streams().open(Dir::Uni) else {
+                    return;
+                };
+                self.stream = Some(id);
+                // A message without end.
+                let header = Message::media(u64::MAX).header();
+                let _ = connection.send_stream(id).write(&header);
+                debug_assert_eq!(header.len(), HEADER_BYTES as usize);
+                id
+            }
+        };
+        let mut stream = connection.send_stream(id);
+        while stream
+            .write_chunks(&mut [zeros(u64::MAX)].as_mut_slice())
+            .is_ok()
+        {}
+    }
+
+    fn due(&self) -> Option<Instant> {
+        None
+    }
+}

@@ -1,0 +1,119 @@
+//! Certificates and configurations of QUIC, made once for all sessions.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use noq_proto::congestion::ControllerFactory;
+use noq_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use noq_proto::{
+    ClientConfig, EndpointConfig, IdleTimeout, ServerConfig, TransportConfig,
+    ValidationTokenConfig, VarInt,
+};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::PrivateKeyDer;
+
+use super::wire::{TappedClient, TappedServer, Wire};
+
+/// The name on the certificate.
+pub(super) const SERVER_NAME: &str = "upload.test";
+
+/// How long a connection lives without a sign of the other end: longer than the outages
+/// it is to survive.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// What a receiver may hold of one stream that has gaps, and of all.
+const RECEIVE_WINDOW: u32 = 16 << 20;
+
+/// TLS for both ends. An Ed25519 key, because its signatures have one size: the sizes of
+/// the handshake's packets are the same in every run.
+#[derive(Clone)]
+pub(crate) struct Credentials {
+    client: Arc<QuicClientConfig>,
+    server: Arc<QuicServerConfig>,
+}
+
+impl Credentials {
+    /// Makes a key and a certificate for it.
+    pub(crate) fn new() -> Self {
+        let provider = Arc::new(CryptoProvider {
+            // One group, in place of a choice that could change with the library.
+            kx_groups: vec![aws_lc_rs::kx_group::X25519],
+            ..aws_lc_rs::default_provider()
+        });
+        let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ED25519).expect("an Ed25519 key");
+        let certificate = rcgen::CertificateParams::new(vec![SERVER_NAME.to_owned()])
+            .and_then(|params| params.self_signed(&key))
+            .expect("a certificate for a valid name");
+        let mut roots = rustls::RootCertStore::empty();
+        roots
+            .add(certificate.der().clone())
+            .expect("our own certificate");
+        let mut client = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .expect("TLS 1.3 is there")
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        client.resumption = rustls::client::Resumption::disabled();
+        let private = PrivateKeyDer::Pkcs8(key.serialize_der().into());
+        let mut server = rustls::ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .expect("TLS 1.3 is there")
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.der().clone()], private)
+            .expect("a key that fits its certificate");
+        server.send_tls13_tickets = 0;
+        Self {
+            client: Arc::new(client.try_into().expect("TLS 1.3 with AES-128-GCM")),
+            server: Arc::new(server.try_into().expect("TLS 1.3 with AES-128-GCM")),
+        }
+    }
+
+    /// For a sender whose packets `wire` sees and `controller` steers, with datagrams of
+    /// at most `datagram_bytes`.
+    pub(crate) fn client(
+        &self,
+        wire: Wire,
+        controller: Arc<dyn ControllerFactory + Send + Sync>,
+        datagram_bytes: u16,
+    ) -> ClientConfig {
+        let inner = Arc::clone(&self.client);
+        let mut config = ClientConfig::new(Arc::new(TappedClient { inner, wire }));
+        let mut transport = transport(datagram_bytes);
+        transport.congestion_controller_factory(controller);
+        config.transport_config(Arc::new(transport));
+        config
+    }
+
+    /// For the receiver of what that sender sends.
+    pub(crate) fn server(&self, wire: Wire, datagram_bytes: u16) -> ServerConfig {
+        let inner = Arc::clone(&self.server);
+        let mut config = ServerConfig::with_crypto(Arc::new(TappedServer { inner, wire }));
+        let mut tokens = ValidationTokenConfig::default();
+        tokens.sent(0);
+        config.validation_token_config(tokens);
+        config.transport_config(Arc::new(transport(datagram_bytes)));
+        config
+    }
+
+    /// For an endpoint whose choices follow from `seed`.
+    pub(crate) fn endpoint(seed: u64) -> EndpointConfig {
+        let mut config = EndpointConfig::default();
+        let mut bytes = [0; 32];
+        bytes[..8].copy_from_slice(&seed.to_le_bytes());
+        config.rng_seed(Some(bytes));
+        config
+    }
+}
+
+fn transport(datagram_bytes: u16) -> TransportConfig {
+    let mut transport = TransportConfig::default();
+    transport
+        .mtu_discovery_config(None)
+        .initial_mtu(datagram_bytes)
+        .max_idle_timeout(IdleTimeout::try_from(IDLE).ok())
+        .stream_receive_window(VarInt::from_u32(RECEIVE_WINDOW))
+        .receive_window(VarInt::from_u32(2 * RECEIVE_WINDOW))
+        .allow_spin(false)
+        .enable_segmentation_offload(true);
+    transport
+}

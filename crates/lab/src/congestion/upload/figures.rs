@@ -1,0 +1,126 @@
+//! From what both ends and the network saw to the figures of a session.
+
+use std::time::{Duration, Instant};
+
+use glassline_media::Bitrate;
+use glassline_quic::Observation;
+use glassline_sim::Fate;
+
+use super::publisher::Published;
+use super::receiver::Received;
+use super::wire::StreamBytes;
+use crate::congestion::session::{Measured, Spread};
+
+/// What became of the publisher's datagrams.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Fates {
+    sent: u64,
+    dropped: u64,
+    policed: u64,
+    lost: u64,
+    /// How long each that arrived had waited in the queue.
+    queued_us: Vec<u32>,
+}
+
+impl Fates {
+    /// One was sent.
+    pub(crate) fn count(&mut self, fate: Fate) {
+        self.sent += 1;
+        match fate {
+            Fate::Arrives(_) => {}
+            Fate::Dropped => self.dropped += 1,
+            Fate::Lost => self.lost += 1,
+            Fate::Policed => self.policed += 1,
+        }
+    }
+
+    /// One arrived that had waited for so long.
+    pub(crate) fn arrived(&mut self, queued: Duration) {
+        let micros = u32::try_from(queued.as_micros()).unwrap_or(u32::MAX);
+        self.queued_us.push(micros);
+    }
+}
+
+/// All that was seen of one upload.
+pub(crate) struct Findings {
+    pub(crate) start: Instant,
+    pub(crate) end: Instant,
+    /// The application's own share of every ping's round trip.
+    pub(crate) processing: Duration,
+    pub(crate) published: Published,
+    pub(crate) received: Received,
+    pub(crate) stream_bytes: StreamBytes,
+    pub(crate) round_trips_us: Vec<u32>,
+    pub(crate) observed: Observation,
+    pub(crate) fates: Fates,
+}
+
+impl Findings {
+    /// The figures; competitors and digest are left to who knows them.
+    pub(crate) fn measured(self) -> Measured {
+        let published = &self.published;
+        let started = published.started.unwrap_or(self.end);
+        let time = self.end.saturating_duration_since(started);
+        let pings = published.answered.iter().chain(&published.unanswered);
+        let app_rtts: Vec<f64> = pings.map(|it| millis(*it + self.processing)).collect();
+        let bytes = self.stream_bytes;
+        let totals = self.observed.totals;
+        let vanished = self.fates.dropped + self.fates.policed + self.fates.lost;
+        let since_start = |at: Instant| at.saturating_duration_since(self.start);
+        Measured {
+            setup_ms: published.started.map(|at| millis(since_start(at))),
+            broken: published
+                .broken
+                .as_ref()
+                .map(|(at, reason)| (since_start(*at).as_secs_f64(), reason.clone())),
+            goodput_mbps: mbps(self.received.bytes, time),
+            sent_mbps: mbps(published.written_bytes, time),
+            bitrate_mbps: in_mbps(Some(published.target_mean)),
+            // Without a connection nothing is answered: it is at least the session's.
+            app_rtt_ms: mean(&app_rtts).unwrap_or_else(|| millis(since_start(self.end))),
+            pings_answered: published.answered.len() as u64,
+            pings_unanswered: published.unanswered.len() as u64,
+            transport_rtt_ms: Spread::of_micros(self.round_trips_us),
+            rtx_overhead: share(bytes.again, bytes.acked),
+            spurious_overhead: share(bytes.spurious, bytes.acked),
+            lost_overhead: share(totals.lost, totals.delivered),
+            loss_ratio: share(vanished, self.fates.sent),
+            queue_ms: Spread::of_micros(self.fates.queued_us),
+            dropped_datagrams: self.fates.dropped,
+            policed_datagrams: self.fates.policed,
+            dropped_groups: published.dropped_groups,
+            dropped_bytes: published.dropped_bytes,
+            backlog_bytes_max: published.backlog_bytes_max,
+            ..Measured::default()
+        }
+    }
+}
+
+/// In 10⁶ bits a second; 0 in no time.
+#[expect(clippy::cast_precision_loss, reason = "bytes stay far below 2^52")]
+pub(crate) fn mbps(bytes: u64, time: Duration) -> f64 {
+    if time.is_zero() {
+        return 0.0;
+    }
+    bytes as f64 * 8.0 / time.as_secs_f64() / 1e6
+}
+
+/// In 10⁶ bits a second; 0 for none.
+#[expect(clippy::cast_precision_loss, reason = "rates stay far below 2^52")]
+pub(crate) fn in_mbps(rate: Option<Bitrate>) -> f64 {
+    rate.map_or(0.0, |rate| rate.bps() as f64 / 1e6)
+}
+
+pub(crate) fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+#[expect(clippy::cast_precision_loss, reason = "bytes stay far below 2^52")]
+fn share(part: u64, whole: u64) -> f64 {
+    part as f64 / whole.max(1) as f64
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a few hundred pings")]
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}

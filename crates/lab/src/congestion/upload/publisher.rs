@@ -1,0 +1,251 @@
+//! The end that uploads.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use glassline_congestion::Adaptation;
+use glassline_congestion::adaptation::{Config, Rule, Signals};
+use glassline_media::Bitrate;
+use glassline_quic::Observed;
+use noq_proto::{Connection, Dir, Event, StreamEvent, StreamId};
+
+use super::camera::Camera;
+use super::message::Parser;
+use super::node::Application;
+use super::schedule::Schedule;
+use super::wire::Wire;
+use crate::congestion::session::{Delivery, Source};
+
+/// Between two pings, as in the study.
+const PING_PERIOD: Duration = Duration::from_secs(1);
+
+/// A camera whose pictures go out as the path allows.
+#[derive(Debug)]
+pub(crate) struct Publisher {
+    source: Source,
+    schedule: Schedule,
+    adaptation: Adaptation,
+    observed: Observed,
+    /// From the first picture on.
+    camera: Option<Camera>,
+    next_ping: Option<Instant>,
+    /// Number and time of those not answered, oldest first.
+    pings: VecDeque<Ping>,
+    answers: Option<(StreamId, Parser)>,
+    published: Published,
+    /// The sum of the targets of all pictures.
+    targets: u64,
+    pictures: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Ping {
+    number: u64,
+    sent: Instant,
+    /// Its group was reset.
+    dropped: bool,
+}
+
+/// What a publisher did and saw.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Published {
+    /// When the first picture was made.
+    pub(crate) started: Option<Instant>,
+    /// When the connection broke, and why.
+    pub(crate) broken: Option<(Instant, String)>,
+    /// From each ping to its answer, the application's own time not counted.
+    pub(crate) answered: Vec<Duration>,
+    /// Pings without an answer: how old each is. Of one whose group was reset, until the
+    /// answer to a later one, which takes its place.
+    pub(crate) unanswered: Vec<Duration>,
+    /// Mean of what the encoder was told to make.
+    pub(crate) target_mean: Bitrate,
+    /// Application bytes made.
+    pub(crate) made_bytes: u64,
+    /// Of those given to the transport.
+    pub(crate) written_bytes: u64,
+    /// Groups that were reset.
+    pub(crate) dropped_groups: u64,
+    /// Bytes that were dropped with them.
+    pub(crate) dropped_bytes: u64,
+    /// Most bytes that were made and not acknowledged.
+    pub(crate) backlog_bytes_max: u64,
+}
+
+impl Publisher {
+    pub(crate) fn new(
+        source: Source,
+        rule: Rule,
+        delivery: Delivery,
+        observed: Observed,
+        wire: Wire,
+    ) -> Self {
+        let config = Config {
+            min: source.bitrate_min,
+            max: source.bitrate_max,
+            knee: source.knee,
+            start: source.bitrate_start,
+        };
+        Self {
+            source,
+            schedule: Schedule::new(delivery, wire),
+            adaptation: Adaptation::new(rule, config),
+            observed,
+            camera: None,
+            next_ping: None,
+            pings: VecDeque::new(),
+            answers: None,
+            published: Published::default(),
+            targets: 0,
+            pictures: 0,
+        }
+    }
+
+    /// What it did until `now`.
+    pub(crate) fn published(&self, now: Instant) -> Published {
+        let mut published = self.published.clone();
+        let age = |ping: &Ping| now.saturating_duration_since(ping.sent);
+        published.unanswered.extend(self.pings.iter().map(age));
+        let counts = self.schedule.counts();
+        published.made_bytes = counts.made;
+        published.written_bytes = counts.written;
+        published.dropped_groups = counts.dropped_groups;
+        published.dropped_bytes = counts.dropped_bytes;
+        published.backlog_bytes_max = counts.backlog_max;
+        published.target_mean = Bitrate::from_bps(self.targets / self.pictures.max(1));
+        published
+    }
+
+    /// What the encoder is told to make.
+    pub(crate) fn target(&self) -> Bitrate {
+        self.adaptation.target()
+    }
+
+    /// Bytes made and not acknowledged.
+    pub(crate) fn backlog_bytes(&self) -> u64 {
+        self.schedule.backlog()
+    }
+
+    fn film(&mut self, now: Instant) {
+        let Some(camera) = &mut self.camera else {
+            return;
+        };
+        while camera.due() <= now {
+            let seen = self.observed.get();
+            let target = self.adaptation.decide(
+                now,
+                Signals {
+                    backlog_bytes: self.schedule.backlog(),
+                    written_bytes_total: self.schedule.counts().written,
+                    deliverable: seen.deliverable_rate,
+                    app_limited: seen.app_limited,
+                },
+            );
+            let Some(media) = camera.poll(now, target) else {
+                break;
+            };
+            self.targets += target.bps();
+            self.pictures += 1;
+            self.schedule.push(now, media);
+        }
+    }
+
+    fn ping(&mut self, now: Instant) {
+        while let Some(due) = self.next_ping
+            && due <= now
+        {
+            let number = due_number(self.published.started, due);
+            let queued = self.schedule.push_ping(now, number);
+            self.pings.push_back(Ping {
+                number,
+                sent: now,
+                dropped: !queued,
+            });
+            self.next_ping = Some(due + PING_PERIOD);
+        }
+    }
+
+    fn read_answers(&mut self, now: Instant, id: StreamId, connection: &mut Connection) {
+        let (_, parser) = self.answers.get_or_insert_with(|| (id, Parser::default()));
+        let mut stream = connection.recv_stream(id);
+        let Ok(mut chunks) = stream.read(true) else {
+            return;
+        };
+        let mut answered = Vec::new();
+        while let Ok(Some(chunk)) = chunks.next(usize::MAX) {
+            parser.read(&chunk.bytes, |number| answered.push(number));
+        }
+        let _ = chunks.finalize();
+        for number in answered {
+            self.on_answer(now, number);
+        }
+    }
+
+    fn on_answer(&mut self, now: Instant, number: u64) {
+        let published = &mut self.published;
+        self.pings.retain(|ping| {
+            let age = now.saturating_duration_since(ping.sent);
+            if ping.number == number {
+                published.answered.push(age);
+                false
+            } else if ping.number < number && ping.dropped {
+                published.unanswered.push(age);
+                false
+            } else {
+                true
+            }
+        });
+    }
+}
+
+/// Pings are numbered by the second in which they are due.
+fn due_number(started: Option<Instant>, due: Instant) -> u64 {
+    started.map_or(0, |started| {
+        due.saturating_duration_since(started).as_secs()
+    })
+}
+
+impl Application for Publisher {
+    fn on_event(&mut self, now: Instant, event: Event, connection: &mut Connection) {
+        match event {
+            Event::Connected => {
+                self.published.started = Some(now);
+                self.camera = Some(Camera::new(self.source, now));
+                // Between two keyframes, as a clock of its own would be on the average.
+                self.next_ping = Some(now + PING_PERIOD / 2);
+            }
+            Event::ConnectionLost { reason } => {
+                self.published.broken = Some((now, reason.to_string()));
+                self.camera = None;
+                self.next_ping = None;
+            }
+            Event::Stream(StreamEvent::Opened { dir: Dir::Uni }) => {
+                if let Some(id) = connection.streams().accept(Dir::Uni) {
+                    self.read_answers(now, id, connection);
+                }
+            }
+            Event::Stream(StreamEvent::Readable { id }) => self.read_answers(now, id, connection),
+            _ => {}
+        }
+    }
+
+    fn turn(&mut self, now: Instant, connection: &mut Connection) {
+        self.film(now);
+        self.ping(now);
+        if self.camera.is_none() {
+            return;
+        }
+        let pings = &mut self.pings;
+        let window = self.observed.get().window;
+        self.schedule.turn(now, connection, window, |number| {
+            if let Some(ping) = pings.iter_mut().find(|ping| ping.number == number) {
+                ping.dropped = true;
+            }
+        });
+    }
+
+    fn due(&self) -> Option<Instant> {
+        let camera = self.camera.as_ref().map(Camera::due);
+        camera.into_iter().chain(self.next_ping).min()
+    }
+}

@@ -1,0 +1,294 @@
+//! Which bytes go to the transport next, and which never.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use bytes::Bytes;
+use noq_proto::{Connection, Dir, StreamId, VarInt, WriteError};
+
+use super::camera::Media;
+use super::message::{HEADER_BYTES, Message, zeros};
+use super::wire::Wire;
+use crate::congestion::session::{Delivery, Groups};
+
+/// With which the stream of a late group ends.
+const LATE: VarInt = VarInt::from_u32(1);
+
+/// The transport is given so many windows at a time: one on its way and one to follow
+/// it at once. What is not given can still be overtaken or dropped.
+const WINDOWS: u64 = 2;
+const GIVEN_MIN: u64 = 32 << 10;
+const GIVEN_MAX: u64 = 2 << 20;
+
+/// The media that waits for the transport.
+#[derive(Debug)]
+pub(super) struct Schedule {
+    delivery: Delivery,
+    wire: Wire,
+    /// The newest group last; one only where all is in order.
+    groups: VecDeque<Lane>,
+    /// Sound, where it has streams of its own.
+    sound: Option<Lane>,
+    /// Waiting for the next group, since the last one was dropped while it was made.
+    waiting: bool,
+    counts: Counts,
+}
+
+/// What the schedule did so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    /// Bytes taken in.
+    pub(super) made: u64,
+    /// Of those, given to the transport.
+    pub(super) written: u64,
+    /// Groups reset because they were late or too large.
+    pub(super) dropped_groups: u64,
+    /// Bytes that were not acknowledged when their group was reset, and pictures that
+    /// were made for a group that was gone.
+    pub(super) dropped_bytes: u64,
+    /// Most bytes that waited here or were not acknowledged.
+    pub(super) backlog_max: u64,
+}
+
+/// What waits for one stream.
+#[derive(Debug)]
+struct Lane {
+    /// `None` until the transport lets it be opened.
+    stream: Option<StreamId>,
+    messages: VecDeque<Waiting>,
+    /// Bytes of those.
+    queued: u64,
+    written: u64,
+    /// When the group's last picture came.
+    newest: Instant,
+    /// Nothing more will come.
+    complete: bool,
+    finished: bool,
+    /// Numbers of the pings in it.
+    pings: Vec<u64>,
+}
+
+/// What is left of a message.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    header: [u8; HEADER_BYTES as usize],
+    /// Of the header.
+    written: u32,
+    zeros: u32,
+}
+
+impl Schedule {
+    pub(super) fn new(delivery: Delivery, wire: Wire) -> Self {
+        Self {
+            delivery,
+            wire,
+            groups: VecDeque::new(),
+            sound: None,
+            waiting: false,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Takes a picture or a piece of sound in.
+    pub(super) fn push(&mut self, now: Instant, media: Media) {
+        let (bytes, opens_group) = match media {
+            Media::Picture { bytes, opens_group } => (bytes, opens_group),
+            Media::Sound { bytes } => (bytes, false),
+        };
+        let message = Message::media(bytes);
+        self.counts.made += u64::from(message.bytes);
+        match (self.delivery, media) {
+            (Delivery::Groups(_), Media::Sound { .. }) => {
+                let sound = self.sound.get_or_insert_with(|| Lane::new(now));
+                sound.push(now, message);
+            }
+            (Delivery::Groups(_), Media::Picture { .. }) if self.waiting && !opens_group => {
+                self.counts.dropped_bytes += u64::from(message.bytes);
+            }
+            _ => self.lane(now, opens_group).push(now, message),
+        }
+    }
+
+    /// Takes a ping in, behind what came before it; `false` if there is no group for it.
+    pub(super) fn push_ping(&mut self, now: Instant, number: u64) -> bool {
+        if self.waiting {
+            return false;
+        }
+        let message = Message::ping(number);
+        self.counts.made += u64::from(message.bytes);
+        let lane = self.lane(now, false);
+        lane.push(now, message);
+        lane.pings.push(number);
+        true
+    }
+
+    fn lane(&mut self, now: Instant, opens_group: bool) -> &mut Lane {
+        let alone = matches!(self.delivery, Delivery::InOrder);
+        if self.groups.is_empty() || (opens_group && !alone) {
+            if let Some(last) = self.groups.back_mut() {
+                last.complete = true;
+            }
+            self.waiting = false;
+            self.groups.push_back(Lane::new(now));
+        }
+        self.groups.back_mut().expect("one was just made")
+    }
+
+    /// Gives the transport what it takes, sound first, then the newest group; resets
+    /// late groups, and hands the numbers of their pings to `dropped`.
+    pub(super) fn turn(
+        &mut self,
+        now: Instant,
+        connection: &mut Connection,
+        window: u64,
+        dropped: impl FnMut(u64),
+    ) {
+        connection.set_send_window((WINDOWS * window).clamp(GIVEN_MIN, GIVEN_MAX));
+        if let Delivery::Groups(limits) = self.delivery {
+            self.drop_late(now, connection, limits, dropped);
+        }
+        let before = self.counts.written;
+        let lanes = self.groups.iter_mut().enumerate().rev();
+        let lanes = lanes.map(|(place, lane)| (i32::try_from(place).unwrap_or(i32::MAX - 1), lane));
+        let sound = self.sound.iter_mut().map(|lane| (i32::MAX, lane));
+        let mut blocked = false;
+        for (priority, lane) in sound.chain(lanes) {
+            if !blocked {
+                blocked = lane.write(connection, priority, &mut self.counts.written);
+            }
+        }
+        let _ = before;
+        self.groups
+            .retain(|lane| !lane.finished || lane.unacked(&self.wire) > 0);
+        self.counts.backlog_max = self.counts.backlog_max.max(self.backlog());
+    }
+
+    fn drop_late(
+        &mut self,
+        now: Instant,
+        connection: &mut Connection,
+        limits: Groups,
+        mut dropped: impl FnMut(u64),
+    ) {
+        loop {
+            let Some(oldest) = self.groups.front() else {
+                return;
+            };
+            let late =
+                oldest.complete && now.saturating_duration_since(oldest.newest) > limits.late;
+            let too_much = self.backlog() > limits.queue_bytes;
+            if !late && !too_much {
+                return;
+            }
+            let lane = self.groups.pop_front().expect("there is one");
+            let lost = lane.queued + lane.unacked(&self.wire);
+            if lost > 0 {
+                self.counts.dropped_groups += 1;
+                self.counts.dropped_bytes += lost;
+                lane.pings.iter().for_each(|number| dropped(*number));
+                if let Some(stream) = lane.stream {
+                    // Closed already: then the receiver has it all.
+                    let _ = connection.send_stream(stream).reset(LATE);
+                }
+            }
+            if self.groups.is_empty() {
+                self.waiting = !lane.complete;
+                return;
+            }
+        }
+    }
+
+    /// Bytes that wait here or are not acknowledged.
+    pub(super) fn backlog(&self) -> u64 {
+        let lanes = self.groups.iter().chain(&self.sound);
+        lanes
+            .map(|lane| lane.queued + lane.unacked(&self.wire))
+            .sum()
+    }
+
+    pub(super) const fn counts(&self) -> Counts {
+        self.counts
+    }
+}
+
+impl Lane {
+    fn new(now: Instant) -> Self {
+        Self {
+            stream: None,
+            messages: VecDeque::new(),
+            queued: 0,
+            written: 0,
+            newest: now,
+            complete: false,
+            finished: false,
+            pings: Vec::new(),
+        }
+    }
+
+    fn push(&mut self, now: Instant, message: Message) {
+        self.newest = now;
+        self.queued += u64::from(message.bytes);
+        self.messages.push_back(Waiting {
+            header: message.header(),
+            written: 0,
+            zeros: message.bytes - HEADER_BYTES,
+        });
+    }
+
+    fn unacked(&self, wire: &Wire) -> u64 {
+        let acked = self
+            .stream
+            .map_or(0, |id| wire.acked_of(u64::from(VarInt::from(id))));
+        self.written.saturating_sub(acked)
+    }
+
+    /// Writes until it is empty or the transport takes no more, which it tells.
+    fn write(&mut self, connection: &mut Connection, priority: i32, total: &mut u64) -> bool {
+        if self.messages.is_empty() && (!self.complete || self.finished) {
+            return false;
+        }
+        if self.stream.is_none() {
+            self.stream = connection.streams().open(Dir::Uni);
+        }
+        let Some(id) = self.stream else {
+            return true;
+        };
+        let mut stream = connection.send_stream(id);
+        let _ = stream.set_priority(priority);
+        while let Some(message) = self.messages.front_mut() {
+            let header = Bytes::copy_from_slice(&message.header[message.written as usize..]);
+            let mut chunks = [header, zeros(u64::from(message.zeros))];
+            let bytes = match stream.write_chunks(&mut chunks.as_mut_slice()) {
+                Ok(bytes) => bytes as u64,
+                Err(WriteError::Blocked) => return true,
+                // Stopped by the receiver, or the connection is gone: the next turn
+                // finds out.
+                Err(_) => return false,
+            };
+            message.advance(bytes);
+            self.queued -= bytes;
+            self.written += bytes;
+            *total += bytes;
+            if message.is_written() {
+                self.messages.pop_front();
+            }
+        }
+        if self.complete && !self.finished {
+            self.finished = true;
+            let _ = stream.finish();
+        }
+        false
+    }
+}
+
+impl Waiting {
+    fn advance(&mut self, bytes: u64) {
+        let header = bytes.min(u64::from(HEADER_BYTES - self.written));
+        self.written += header as u32;
+        self.zeros -= (bytes - header) as u32;
+    }
+
+    const fn is_written(&self) -> bool {
+        self.written == HEADER_BYTES && self.zeros == 0
+    }
+}

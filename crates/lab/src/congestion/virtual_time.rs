@@ -1,0 +1,426 @@
+//! Drives an upload in virtual time: no socket, no thread, no clock.
+//!
+//! ```text
+//!            ┌─ up: one Link for all flows ──┐
+//! senders ───┤                               ├─── receivers
+//!            └─ down: another ───────────────┘
+//!    next event = earliest of arrivals, timers, cameras, changes, samples
+//! ```
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use glassline_quic::{Observed, Steering};
+use glassline_sim::{Clock, Fate, Link, Rng, Trace};
+use noq_proto::{Connection, EcnCodepoint, Event};
+
+use super::session::{Arm, Change, HEADER_BYTES, Measured, Sample, Scenario};
+use super::upload::{
+    Account, Application, Bulk, Credentials, Fates, Findings, Meter, Node, Publisher, Receiver,
+    Wire, in_mbps, mbps, millis,
+};
+
+/// How often the publisher's decisions enter the digest.
+const DECISIONS_PERIOD: Duration = Duration::from_secs(1);
+
+/// What is measured of one session in virtual time, with samples each `period`.
+pub(super) fn run(
+    credentials: &Credentials,
+    scenario: &Scenario,
+    arm: &Arm,
+    seed: u64,
+    duration: Duration,
+    period: Option<Duration>,
+) -> (Measured, Vec<Sample>) {
+    let mut session = Session::new(credentials, scenario, arm, seed, duration, period);
+    session.drive();
+    session.measure()
+}
+
+/// A datagram on its way.
+struct Parcel {
+    flow: usize,
+    /// Where its publisher is: the source on the way up, the destination on the way down.
+    client: SocketAddr,
+    datagram: BytesMut,
+    ecn: Option<EcnCodepoint>,
+}
+
+/// What runs at a sending end.
+enum Sender {
+    Live(Box<Publisher>),
+    Bulk(Bulk),
+}
+
+impl Application for Sender {
+    fn on_event(&mut self, now: Instant, event: Event, connection: &mut Connection) {
+        match self {
+            Self::Live(publisher) => publisher.on_event(now, event, connection),
+            Self::Bulk(bulk) => bulk.on_event(now, event, connection),
+        }
+    }
+
+    fn turn(&mut self, now: Instant, connection: &mut Connection) {
+        match self {
+            Self::Live(publisher) => publisher.turn(now, connection),
+            Self::Bulk(bulk) => bulk.turn(now, connection),
+        }
+    }
+
+    fn due(&self) -> Option<Instant> {
+        match self {
+            Self::Live(publisher) => publisher.due(),
+            Self::Bulk(bulk) => bulk.due(),
+        }
+    }
+}
+
+/// A sender and its receiver.
+struct Flow {
+    start: Instant,
+    sender: Node<Sender>,
+    receiver: Node<Receiver>,
+    sender_told: bool,
+    receiver_told: bool,
+    client: SocketAddr,
+    server: SocketAddr,
+}
+
+/// What flows are made of.
+struct Making<'a> {
+    credentials: &'a Credentials,
+    scenario: &'a Scenario,
+    rng: &'a Rng,
+}
+
+impl Making<'_> {
+    fn flow(&self, place: usize, start: Instant, sender: Sender, wire: Wire, meter: Meter) -> Flow {
+        let bytes = self.scenario.datagram_bytes;
+        let number = u16::try_from(place).unwrap_or(u16::MAX);
+        let client = SocketAddr::from((CLIENTS, PORT.saturating_add(number)));
+        let server = SocketAddr::from((SERVERS, PORT.saturating_add(number)));
+        let seeds = self.rng.fork(2 + place as u64);
+        let seed = |end| seeds.fork(end).next_u64();
+        let config = self
+            .credentials
+            .client(wire.clone(), Arc::new(meter), bytes);
+        Flow {
+            start,
+            sender: Node::client(sender, config, server, seed(0), start),
+            receiver: Node::server(
+                Receiver::default(),
+                self.credentials.server(wire, bytes),
+                seed(1),
+            ),
+            sender_told: false,
+            receiver_told: false,
+            client,
+            server,
+        }
+    }
+}
+
+/// Where publishers are and where servers: documentation's addresses (RFC 5737).
+const CLIENTS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+const SERVERS: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
+const PORT: u16 = 4433;
+
+/// The `times`-th other address of a client.
+fn elsewhere(client: SocketAddr, times: usize) -> SocketAddr {
+    let last = u8::try_from(times).unwrap_or(u8::MAX);
+    SocketAddr::from((Ipv4Addr::new(203, 0, 113, last), client.port()))
+}
+
+/// What is left of a datagram's mark on its way.
+fn mark(ecn: Option<EcnCodepoint>, congested: bool) -> Option<EcnCodepoint> {
+    ecn.map(|ecn| if congested { EcnCodepoint::Ce } else { ecn })
+}
+
+struct Session<'a> {
+    scenario: &'a Scenario,
+    clock: Clock,
+    start: Instant,
+    end: Instant,
+    up: Link<Parcel>,
+    down: Link<Parcel>,
+    /// The upload first.
+    flows: Vec<Flow>,
+    observed: Observed,
+    account: Account,
+    wire: Wire,
+    /// Whether marks travel: where no link makes any, none are asked for.
+    marks: bool,
+    datagram_limit: usize,
+    changes_done: usize,
+    fates: Fates,
+    trace: Trace,
+    decided: Instant,
+    sampling: Option<Sampling>,
+}
+
+struct Sampling {
+    period: Duration,
+    due: Instant,
+    received: u64,
+    samples: Vec<Sample>,
+}
+
+impl<'a> Session<'a> {
+    fn new(
+        credentials: &Credentials,
+        scenario: &'a Scenario,
+        arm: &Arm,
+        seed: u64,
+        duration: Duration,
+        period: Option<Duration>,
+    ) -> Self {
+        let clock = Clock::new();
+        let start = clock.now();
+        let rng = Rng::new(seed);
+        let link = |conditions: &glassline_sim::Conditions, label| {
+            Link::new(conditions.clone(), rng.fork(label).next_u64()).starting_at(start)
+        };
+        let steering = arm.steering();
+        let observed = steering.observed();
+        let wire = Wire::default();
+        let publisher = Publisher::new(
+            scenario.source,
+            arm.rule,
+            arm.delivery,
+            observed.clone(),
+            wire.clone(),
+        );
+        let meter = Meter::new(steering, wire.clone());
+        let account = meter.account();
+        let making = Making {
+            credentials,
+            scenario,
+            rng: &rng,
+        };
+        let live = Sender::Live(Box::new(publisher));
+        let mut flows = vec![making.flow(0, start, live, wire.clone(), meter)];
+        for (place, competitor) in scenario.competitors.iter().enumerate() {
+            let steering = Steering::new(competitor.algorithm);
+            let bulk = Sender::Bulk(Bulk::new(steering.observed(), start + competitor.end));
+            let meter = Meter::new(steering, Wire::default());
+            let at = start + competitor.start;
+            flows.push(making.flow(place + 1, at, bulk, Wire::default(), meter));
+        }
+        let marks = [&scenario.up, &scenario.down];
+        Self {
+            up: link(&scenario.up, 0),
+            down: link(&scenario.down, 1),
+            clock,
+            start,
+            end: start + duration,
+            flows,
+            observed,
+            account,
+            wire,
+            marks: marks.iter().any(|way| way.mark_above_bytes.is_some()),
+            datagram_limit: usize::MAX,
+            changes_done: 0,
+            fates: Fates::default(),
+            trace: Trace::new(),
+            decided: start,
+            sampling: period.map(|period| Sampling {
+                period,
+                due: start + period,
+                received: 0,
+                samples: Vec::new(),
+            }),
+            scenario,
+        }
+    }
+
+    fn drive(&mut self) {
+        while let Some(next) = self.next_event()
+            && next <= self.end
+        {
+            self.clock.advance_to(next);
+            let now = self.clock.now();
+            self.change(now);
+            self.deliver(now);
+            for flow in 0..self.flows.len() {
+                self.turn(now, flow);
+            }
+            self.sample(now);
+        }
+        self.clock.advance_to(self.end);
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        let links = [self.up.next_arrival(), self.down.next_arrival()];
+        let change = self.scenario.changes.get(self.changes_done);
+        let change = change.map(|(at, _)| self.start + *at);
+        let nodes = self.flows.iter().flat_map(|flow| {
+            let sender = flow.sender.due().map(|due| due.max(flow.start));
+            [sender, flow.receiver.due()]
+        });
+        let sample = self.sampling.as_ref().map(|sampling| sampling.due);
+        let others = [change, sample];
+        links.into_iter().chain(others).chain(nodes).flatten().min()
+    }
+
+    /// Everything that arrives by `now` reaches its end, which then takes its turn once:
+    /// what arrives together is acknowledged together.
+    fn deliver(&mut self, now: Instant) {
+        let elapsed = self.clock.elapsed();
+        while let Some(arrival) = self.up.poll(now) {
+            let parcel = arrival.datagram;
+            self.trace
+                .record(elapsed, "u", parcel.datagram.len() as u64);
+            if parcel.flow == 0 {
+                self.fates.arrived(arrival.queued);
+            }
+            let flow = &mut self.flows[parcel.flow];
+            let ecn = mark(parcel.ecn, arrival.congested);
+            let receiver = &mut flow.receiver;
+            receiver.handle_datagram(now, parcel.client, ecn, parcel.datagram);
+            flow.receiver_told = true;
+        }
+        while let Some(arrival) = self.down.poll(now) {
+            let parcel = arrival.datagram;
+            let flow = &mut self.flows[parcel.flow];
+            if parcel.client != flow.client {
+                continue;
+            }
+            self.trace
+                .record(elapsed, "d", parcel.datagram.len() as u64);
+            let ecn = mark(parcel.ecn, arrival.congested);
+            let sender = &mut flow.sender;
+            sender.handle_datagram(now, flow.server, ecn, parcel.datagram);
+            flow.sender_told = true;
+        }
+    }
+
+    /// Both ends of a flow do what is due.
+    fn turn(&mut self, now: Instant, place: usize) {
+        let flow = &mut self.flows[place];
+        let (marks, limit) = (self.marks, self.datagram_limit);
+        let parcel = |datagram: &[u8], client, ecn: Option<EcnCodepoint>| Parcel {
+            flow: place,
+            client,
+            datagram: BytesMut::from(datagram),
+            ecn: ecn.filter(|_| marks),
+        };
+        let due = |due: Option<Instant>| due.is_some_and(|due| due <= now);
+        if flow.start <= now && (std::mem::take(&mut flow.sender_told) || due(flow.sender.due())) {
+            let (up, fates, client) = (&mut self.up, &mut self.fates, flow.client);
+            flow.sender.turn(now, |datagram, _, ecn| {
+                let fate = if datagram.len() > limit {
+                    Fate::Lost
+                } else {
+                    let bytes = datagram.len() + HEADER_BYTES;
+                    up.send(now, bytes, parcel(datagram, client, ecn))
+                };
+                if place == 0 {
+                    fates.count(fate);
+                }
+            });
+        }
+        if std::mem::take(&mut flow.receiver_told) || due(flow.receiver.due()) {
+            let down = &mut self.down;
+            flow.receiver.turn(now, |datagram, to, ecn| {
+                if datagram.len() <= limit {
+                    let bytes = datagram.len() + HEADER_BYTES;
+                    down.send(now, bytes, parcel(datagram, to, ecn));
+                }
+            });
+        }
+    }
+
+    fn change(&mut self, now: Instant) {
+        while let Some((at, change)) = self.scenario.changes.get(self.changes_done)
+            && self.start + *at <= now
+        {
+            self.changes_done += 1;
+            match change {
+                Change::Up(conditions) => self.up.set_conditions(conditions.clone()),
+                Change::Down(conditions) => self.down.set_conditions(conditions.clone()),
+                Change::DatagramLimit(bytes) => self.datagram_limit = *bytes,
+                Change::ClientAddress => {
+                    let flow = &mut self.flows[0];
+                    flow.client = elsewhere(flow.client, self.changes_done);
+                }
+            }
+        }
+    }
+
+    fn sample(&mut self, now: Instant) {
+        while self.decided <= now {
+            let seen = self.observed.get();
+            let at = self.decided - self.start;
+            self.trace.record(at, "window", seen.window);
+            self.trace
+                .record(at, "target", self.publisher().target().bps());
+            self.decided += DECISIONS_PERIOD;
+        }
+        if self
+            .sampling
+            .as_ref()
+            .is_none_or(|sampling| sampling.due > now)
+        {
+            return;
+        }
+        let seen = self.observed.get();
+        let received = self.flows[0].receiver.application.received().bytes;
+        let queue_bytes = self.up.queued_bytes(now) as u64;
+        let queue_ms = millis(self.up.queue_delay(now));
+        let publisher = self.publisher();
+        let (target, backlog_bytes) = (publisher.target(), publisher.backlog_bytes());
+        let Some(sampling) = &mut self.sampling else {
+            return;
+        };
+        let bytes = received - std::mem::replace(&mut sampling.received, received);
+        sampling.samples.push(Sample {
+            at_s: (now - self.start).as_secs_f64(),
+            goodput_mbps: mbps(bytes, sampling.period),
+            queue_bytes,
+            queue_ms,
+            window_bytes: seen.window,
+            in_flight_bytes: seen.in_flight,
+            pacing_mbps: in_mbps(seen.pacing_rate),
+            deliverable_mbps: in_mbps(seen.deliverable_rate),
+            bitrate_mbps: in_mbps(Some(target)),
+            backlog_bytes,
+            rtt_ms: seen.smoothed_rtt.map_or(0.0, millis),
+        });
+        sampling.due += sampling.period;
+    }
+
+    fn publisher(&self) -> &Publisher {
+        match &self.flows[0].sender.application {
+            Sender::Live(publisher) => publisher,
+            Sender::Bulk(_) => unreachable!("the first flow is the upload"),
+        }
+    }
+
+    fn measure(mut self) -> (Measured, Vec<Sample>) {
+        let findings = Findings {
+            start: self.start,
+            end: self.end,
+            processing: self.scenario.source.processing,
+            published: self.publisher().published(self.end),
+            received: self.flows[0].receiver.application.received(),
+            stream_bytes: self.wire.bytes(),
+            round_trips_us: self.account.round_trips_us(),
+            observed: self.observed.get(),
+            fates: std::mem::take(&mut self.fates),
+        };
+        let mut measured = findings.measured();
+        let competitors = self.flows.iter().skip(1);
+        measured.competitors_mbps = competitors
+            .map(|flow| {
+                let bytes = flow.receiver.application.received().bytes;
+                mbps(bytes, self.end.saturating_duration_since(flow.start))
+            })
+            .collect();
+        measured.events = self.trace.events();
+        measured.digest = self.trace.digest();
+        let samples = self.sampling.map(|sampling| sampling.samples);
+        (measured, samples.unwrap_or_default())
+    }
+}
