@@ -273,7 +273,9 @@ impl<T> Link<T> {
 const END_OF_TIME: Nanos = Nanos::MAX / 4;
 
 fn nanos(time: Duration) -> Nanos {
-    Nanos::try_from(time.as_nanos()).map_or(END_OF_TIME, |nanos| nanos.min(END_OF_TIME))
+    let seconds = time.as_secs().saturating_mul(1_000_000_000);
+    let nanos = seconds.saturating_add(time.subsec_nanos().into());
+    nanos.min(END_OF_TIME)
 }
 
 #[cfg(test)]

@@ -65,8 +65,7 @@ impl Queue {
         let departure = match capacity {
             Capacity::Unlimited => self.transmit(now.max(self.free_at), 0),
             Capacity::Rate(rate) => {
-                let nanos = bytes as u128 * 8_000_000_000 / u128::from(rate.bps().max(1));
-                let work = Nanos::try_from(nanos).unwrap_or(Nanos::MAX / 4);
+                let work = (bytes as u64).saturating_mul(8_000_000_000) / rate.bps().max(1);
                 self.transmit(now.max(self.free_at), work)
             }
             Capacity::Trace { schedule, offset } => {

@@ -2,7 +2,8 @@ use glassline_media::Bitrate;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Clock, Trace};
+use crate::{Clock, Fading, Rng, Schedule, Trace};
+use std::sync::Arc;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -181,32 +182,423 @@ fn the_same_seed_gives_the_same_trace() {
     assert_ne!(digest(5), digest(6));
 }
 
+fn mbps(rate: u64) -> Bitrate {
+    Bitrate::from_bps(rate * 1_000_000)
+}
+
+fn traced(text: &str, offset: Duration) -> Conditions {
+    Conditions {
+        capacity: Capacity::Trace {
+            schedule: Arc::new(Schedule::parse(text).expect("a trace")),
+            offset,
+        },
+        ..Conditions::default()
+    }
+}
+
+/// When a datagram sent at `at` arrives.
+fn arrival<T>(
+    link: &mut Link<T>,
+    start: Instant,
+    at: Duration,
+    bytes: usize,
+    datagram: T,
+) -> Duration {
+    match link.send(start + at, bytes, datagram) {
+        Fate::Arrives(arrival) => arrival - start,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_trace_carries_1500_bytes_at_each_opportunity() {
+    let start = Clock::new().now();
+    let mut link = Link::new(traced("2\n4\n4\n10", Duration::ZERO), 0).starting_at(start);
+    let mut send = |at: u32, bytes| arrival(&mut link, start, MS * at, bytes, ());
+    // Two small ones share an opportunity, the third needs the next one's rest too.
+    assert_eq!(send(0, 700), 2 * MS);
+    assert_eq!(send(0, 700), 2 * MS);
+    assert_eq!(send(1, 1500), 4 * MS);
+    assert_eq!(send(1, 1500), 4 * MS);
+    // What an opportunity has over is wasted once nothing waits.
+    assert_eq!(send(11, 100), 12 * MS);
+    assert_eq!(send(13, 1500), 14 * MS);
+    // Those at 14 and 20 ms passed unused.
+    assert_eq!(send(21, 3000), 24 * MS);
+}
+
+#[test]
+fn a_trace_may_begin_in_its_middle() {
+    let start = Clock::new().now();
+    let mut link = Link::new(traced("2\n4\n10", 13 * MS), 0).starting_at(start);
+    let mut send = |at: u32| arrival(&mut link, start, MS * at, 1500, ());
+    assert_eq!([send(0), send(0), send(0)], [MS, 7 * MS, 9 * MS]);
+}
+
+#[test]
+fn a_busy_link_passes_what_its_trace_holds_on_average() {
+    let fading = Fading {
+        mean: mbps(5),
+        sigma: 0.5,
+        correlation: 0.9,
+        step: 200 * MS,
+        outage: 0.01,
+        outage_steps: 3..=15,
+        outage_share: 0.05,
+    };
+    let schedule = Schedule::fading(&fading, Duration::from_secs(60), &mut Rng::new(3));
+    let mean = schedule.mean().mbps();
+    let mut link = Link::new(
+        Conditions {
+            capacity: Capacity::Trace {
+                schedule: Arc::new(schedule),
+                offset: 7 * MS,
+            },
+            queue_bytes: 100_000,
+            ..Conditions::default()
+        },
+        0,
+    );
+    let clock = Clock::new();
+    for ms in 0..300_000 {
+        for _ in 0..2 {
+            link.send(clock.now() + MS * ms, 1200, ());
+        }
+        while link.poll(clock.now() + MS * ms).is_some() {}
+    }
+    let passed = Bitrate::over(link.counts().delivered_bytes, Duration::from_secs(300)).mbps();
+    assert!((passed / mean - 1.0).abs() < 0.005, "{passed} of {mean}");
+}
+
+#[test]
+fn a_policer_passes_its_burst_and_then_its_rate() {
+    // 100 bytes a millisecond, 30 of them in the bucket's 3000 bytes.
+    let policer = Policer {
+        rate: Bitrate::from_bps(800_000),
+        burst_bytes: 3000,
+    };
+    let conditions = Conditions {
+        policer: Some(policer),
+        ..Conditions::default()
+    };
+    let mut link = Link::new(conditions.clone(), 0);
+    let start = Clock::new().now();
+    let fates: Vec<_> = (0..32).map(|_| link.send(start, 100, ())).collect();
+    assert_eq!(
+        fates.iter().filter(|fate| **fate == Fate::Policed).count(),
+        2
+    );
+    assert_eq!(fates[30..], [Fate::Policed; 2]);
+    // Ten times the rate for a second: exactly what the tokens allow gets through.
+    for tenth in 1..=10_000 {
+        link.send(start + MS / 10 * tenth, 100, ());
+    }
+    assert_eq!(link.counts().sent - link.counts().policed, 30 + 1000);
+    // The same policer keeps its tokens when something else changes.
+    link.set_conditions(Conditions {
+        delay: MS,
+        ..conditions
+    });
+    assert_eq!(link.send(start + 1000 * MS, 100, ()), Fate::Policed);
+}
+
+#[test]
+fn a_policer_counts_at_the_queues_end() {
+    // The queue lets 1000 bytes a millisecond through, as many as the policer does:
+    // nothing is dropped however much is sent at once.
+    let conditions = Conditions {
+        capacity: Capacity::Rate(mbps(8)),
+        policer: Some(Policer {
+            rate: mbps(8),
+            burst_bytes: 1000,
+        }),
+        ..Conditions::default()
+    };
+    let mut link = Link::new(conditions, 0);
+    let start = Clock::new().now();
+    for _ in 0..100 {
+        link.send(start, 1000, ());
+    }
+    assert_eq!(link.counts().policed, 0);
+    assert_eq!(link.in_flight(), 100);
+}
+
+#[test]
+fn nothing_leaves_in_an_outage_but_the_queue_fills() {
+    let outages = vec![
+        40 * MS..50 * MS,
+        10 * MS..30 * MS,
+        20 * MS..35 * MS,
+        9 * MS..9 * MS,
+    ];
+    for capacity in [
+        Capacity::Rate(mbps(8)),
+        traced("1\n1\n2\n2", Duration::ZERO).capacity,
+    ] {
+        let start = Clock::new().now();
+        let mut link = Link::new(
+            Conditions {
+                capacity,
+                outages: outages.clone(),
+                queue_bytes: 10_000,
+                ..Conditions::default()
+            },
+            0,
+        )
+        .starting_at(start);
+        let mut arrivals = Vec::new();
+        for ms in 0..100 {
+            link.send(start + MS * ms, 1000, ());
+            assert!(link.queued_bytes(start + MS * ms) <= 10_000);
+            while let Some(arrival) = link.poll(start + MS * ms) {
+                arrivals.push(arrival.at - start);
+            }
+        }
+        let during = |outage: std::ops::Range<Duration>| {
+            arrivals
+                .iter()
+                .filter(|&&at| at > outage.start && at < outage.end)
+                .count()
+        };
+        assert_eq!(during(10 * MS..35 * MS), 0, "{arrivals:?}");
+        assert_eq!(during(40 * MS..50 * MS), 0, "{arrivals:?}");
+        assert!(during(35 * MS..40 * MS) >= 4, "{arrivals:?}");
+        assert!(link.counts().dropped >= 10);
+    }
+    // Without a rate, what waited comes at once.
+    let unlimited = Conditions {
+        outages,
+        ..Conditions::default()
+    };
+    let start = Clock::new().now();
+    let mut link = Link::new(unlimited, 0).starting_at(start);
+    let mut send = |at: u32| arrival(&mut link, start, MS * at, 1000, ());
+    assert_eq!(
+        [send(9), send(12), send(34), send(36)],
+        [9 * MS, 35 * MS, 35 * MS, 36 * MS]
+    );
+}
+
+#[test]
+fn batches_arrive_together_at_multiples_of_their_interval() {
+    let start = Clock::new().now();
+    let conditions = Conditions {
+        batch: 10 * MS,
+        ..Conditions::delayed(25 * MS)
+    };
+    let mut link = Link::new(conditions, 0).starting_at(start);
+    let mut send = |at: u32| arrival(&mut link, start, MS * at, 1000, ());
+    assert_eq!(
+        [send(0), send(5), send(6), send(15)],
+        [30 * MS, 30 * MS, 40 * MS, 40 * MS]
+    );
+}
+
+#[test]
+fn a_long_queue_marks_and_tells_how_long_it_was() {
+    let mut link = Link::new(
+        Conditions {
+            capacity: Capacity::Rate(mbps(8)),
+            mark_above_bytes: Some(2500),
+            ..Conditions::default()
+        },
+        0,
+    );
+    let start = Clock::new().now();
+    for number in 0..5 {
+        link.send(start, 1000, number);
+    }
+    assert_eq!(link.queue_delay(start + MS), 4 * MS);
+    let seen: Vec<_> = std::iter::from_fn(|| link.poll(start + 10 * MS))
+        .map(|arrival| {
+            (
+                arrival.datagram,
+                arrival.queued.as_millis(),
+                arrival.congested,
+            )
+        })
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            (0, 0, false),
+            (1, 1, false),
+            (2, 2, false),
+            (3, 3, true),
+            (4, 4, true)
+        ]
+    );
+    assert_eq!(link.counts().marked, 2);
+}
+
+/// What senders who send a datagram every `pace` see for two seconds: by the
+/// millisecond, the fate and delay of the first that was sent in it.
+fn luck_of(pace: Duration, seed: u64) -> std::collections::BTreeMap<u128, Option<Duration>> {
+    let start = Clock::new().now();
+    let conditions = Conditions {
+        jitter: 20 * MS,
+        // All held back alike, so that a delay depends on no earlier one.
+        reorder: 1.0,
+        ..Conditions::delayed(5 * MS).with_loss(Loss::bursts(0.3, 5.0))
+    };
+    let mut link = Link::new(conditions, seed).starting_at(start);
+    let mut luck = std::collections::BTreeMap::new();
+    let mut at = Duration::ZERO;
+    while at < Duration::from_secs(2) {
+        let delay = match link.send(start + at, 1200, ()) {
+            Fate::Arrives(arrival) => Some(arrival - start - at),
+            _ => None,
+        };
+        luck.entry(at.as_millis()).or_insert(delay);
+        at += pace;
+    }
+    luck
+}
+
+#[test]
+fn senders_of_different_rates_meet_the_same_luck() {
+    let (slow, fast) = (luck_of(7 * MS, 1), luck_of(MS / 3, 1));
+    assert!(slow.len() > 250 && fast.len() == 2000);
+    assert!(slow.iter().all(|(ms, luck)| fast[ms] == *luck));
+    let lost = fast.values().filter(|luck| luck.is_none()).count();
+    assert!((400..800).contains(&lost), "{lost} of 2000");
+    assert_ne!(luck_of(MS, 1), luck_of(MS, 2));
+}
+
+#[test]
+fn a_link_without_loss_is_worse_from_when_it_is_told() {
+    let clock = Clock::new();
+    let mut link = Link::new(Conditions::default(), 5).starting_at(clock.now());
+    let hour = Duration::from_secs(3600);
+    link.send(clock.now() + hour, 100, ());
+    link.set_conditions(Conditions::default().with_loss(Loss::bursts(0.5, 50.0)));
+    for ms in 1..10_000 {
+        link.send(clock.now() + hour + MS * ms, 100, ());
+    }
+    assert!(
+        (3500..6500).contains(&link.counts().lost),
+        "{:?}",
+        link.counts()
+    );
+}
+
+fn any_conditions() -> impl Strategy<Value = Conditions> {
+    let capacity = prop_oneof![
+        Just(Capacity::Unlimited),
+        (1_000u64..10_000_000).prop_map(|bps| Capacity::Rate(Bitrate::from_bps(bps))),
+        (prop::collection::vec(0u32..40, 1..20), 0u64..100).prop_map(|(mut at, offset)| {
+            at.push(40);
+            at.sort_unstable();
+            Capacity::Trace {
+                schedule: Arc::new(Schedule::new(at, 40).expect("in order")),
+                offset: Duration::from_millis(offset),
+            }
+        }),
+    ];
+    let loss = prop_oneof![
+        Just(Loss::None),
+        (0.0..1.0f64).prop_map(Loss::Random),
+        (0.0..0.9f64, 1.0..20.0f64).prop_map(|(mean, burst)| Loss::bursts(mean, burst)),
+    ];
+    let policer = prop::option::of((1_000u64..5_000_000, 0u64..50_000).prop_map(
+        |(bps, burst_bytes)| Policer {
+            rate: Bitrate::from_bps(bps),
+            burst_bytes,
+        },
+    ));
+    let outages = prop::collection::vec((0u32..500, 0u32..100), 0..4).prop_map(|outages| {
+        let outage = |(begin, length)| MS * begin..MS * (begin + length);
+        outages.into_iter().map(outage).collect::<Vec<_>>()
+    });
+    let times = (0u32..50, 0u32..50, 0u32..50, 0u32..50);
+    let rest = (0usize..20_000, prop::option::of(0usize..5_000), 0.0..0.5f64);
+    (capacity, loss, policer, outages, times, rest).prop_map(
+        |(capacity, loss, policer, outages, (delay, jitter, batch, held), rest)| Conditions {
+            capacity,
+            queue_bytes: rest.0,
+            mark_above_bytes: rest.1,
+            outages,
+            loss,
+            policer,
+            delay: MS * delay,
+            jitter: MS * jitter,
+            batch: MS * batch,
+            reorder: rest.2,
+            reorder_delay: MS * held,
+        },
+    )
+}
+
 proptest! {
+    /// Whatever the conditions, and even if they change on the way: nothing is lost
+    /// without an account, nothing arrives before it was sent or twice.
     #[test]
     fn every_datagram_is_accounted_for(
         seed: u64,
-        bps in 1_000u64..10_000_000,
-        queue_bytes in 0usize..5_000,
-        loss in 0.0f64..1.0,
-        sizes in prop::collection::vec(4usize..1500, 0..60),
+        conditions in any_conditions(),
+        changed in any_conditions(),
+        sends in prop::collection::vec((0u32..30, 1usize..1500), 0..80),
     ) {
-        let mut clock = Clock::new();
-        let mut link = Link::new(
-            Conditions {
-                capacity: Capacity::Rate(Bitrate::from_bps(bps)),
-                queue_bytes,
-                ..Conditions::default().with_loss(Loss::Random(loss))
-            },
-            seed,
-        );
-        for size in &sizes {
-            send(&mut link, clock.now(), vec![0; *size]);
-            prop_assert!(link.queued_bytes(clock.now()) <= queue_bytes);
+        let start = Clock::new().now();
+        let queue_bytes = conditions.queue_bytes.max(changed.queue_bytes);
+        let mut link = Link::new(conditions, seed).starting_at(start);
+        let mut promised = Vec::new();
+        let mut now = start;
+        for (index, (pause, bytes)) in sends.iter().enumerate() {
+            now += MS * *pause;
+            if index == sends.len() / 2 {
+                link.set_conditions(changed.clone());
+            }
+            if let Fate::Arrives(at) = link.send(now, *bytes, index) {
+                prop_assert!(at >= now);
+                promised.push((at, index));
+            }
+            prop_assert!(link.queued_bytes(now) <= queue_bytes);
+            let counts = link.counts();
+            let gone = counts.dropped + counts.lost + counts.policed;
+            prop_assert_eq!(counts.sent, gone + link.in_flight() as u64);
         }
-        drain(&mut link, &mut clock);
+        promised.sort_unstable();
+        let later = now + Duration::from_secs(100_000);
+        let arrived: Vec<_> = std::iter::from_fn(|| link.poll(later))
+            .map(|arrival| (arrival.at, arrival.datagram))
+            .collect();
+        prop_assert_eq!(arrived, promised);
+        prop_assert_eq!(link.in_flight(), 0);
+        prop_assert_eq!(link.queued_bytes(later), 0);
         let counts = link.counts();
-        prop_assert_eq!(counts.sent, sizes.len() as u64);
-        prop_assert_eq!(counts.sent, counts.delivered + counts.dropped + counts.lost);
-        prop_assert_eq!(link.queued_bytes(clock.now() + Duration::from_secs(3600)), 0);
+        prop_assert_eq!(counts.sent, sends.len() as u64);
+        prop_assert_eq!(counts.sent, counts.delivered + counts.dropped + counts.lost + counts.policed);
+    }
+
+    /// Over any stretch of time a policer passes at most what its rate brings in that
+    /// time and its bucket.
+    #[test]
+    fn a_policer_holds_over_every_stretch(
+        bps in 100_000u64..5_000_000,
+        burst_bytes in 1500u64..50_000,
+        sends in prop::collection::vec((0u32..5_000, 1usize..1500), 1..300),
+    ) {
+        let start = Clock::new().now();
+        let rate = Bitrate::from_bps(bps);
+        let policer = Some(Policer { rate, burst_bytes });
+        let mut link = Link::new(Conditions { policer, ..Conditions::default() }, 0);
+        let mut now = start;
+        let mut passed = Vec::new();
+        for (micros, bytes) in sends {
+            now += Duration::from_micros(micros.into());
+            if link.send(now, bytes, ()) != Fate::Policed {
+                passed.push((now - start, bytes));
+            }
+        }
+        for first in 0..passed.len() {
+            let mut bits = 0;
+            for (at, bytes) in &passed[first..] {
+                bits += *bytes as u128 * 8;
+                let time = *at - passed[first].0;
+                let allowed = u128::from(bps) * time.as_nanos() + u128::from(burst_bytes) * 8_000_000_000;
+                prop_assert!(bits * 1_000_000_000 <= allowed);
+            }
+        }
     }
 }
