@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::process;
 
 /// Which crate knows which. A crate may also know what those know: arrows go down.
-const ARROWS: [(&str, &[&str]); 16] = [
+const ARROWS: [(&str, &[&str]); 17] = [
     ("media", &[]),
     ("rtp", &["media"]),
     ("demux", &["media"]),
@@ -22,6 +22,7 @@ const ARROWS: [(&str, &[&str]); 16] = [
     ("net", &[]),
     ("quic", &["congestion", "media"]),
     ("client", &["webrtc", "rtsp", "quic", "net"]),
+    ("publish", &["demux", "rtsp", "quic"]),
     ("sim", &["media"]),
     ("hub", &["media"]),
     (
@@ -29,7 +30,7 @@ const ARROWS: [(&str, &[&str]); 16] = [
         &["hub", "demux", "webrtc", "rtsp", "quic", "voice", "net"],
     ),
     ("lab", &["client", "sim", "server", "demux", "voice"]),
-    ("glassline", &["server", "client", "lab"]),
+    ("glassline", &["server", "client", "publish", "lab"]),
 ];
 
 /// Crates without clock, chance or sockets.
