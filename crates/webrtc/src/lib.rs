@@ -27,7 +27,7 @@ pub use demux::{DatagramKind, classify, stun_username};
 pub use dtls::Certificate;
 pub use sdp::IceCredentials;
 pub use session::{
-    AcceptConfig, AcceptError, CloseReason, Counts, DialConfig, Dropped, Event, Kinds, ReceiveMode,
-    Received, Receiver, Rtx, Sealed, Secrets, Sender, SenderTime, Session, SetAnswerError,
-    TRACKS_MAX, TrackSecrets,
+    AcceptConfig, AcceptError, CloseReason, Counts, DialConfig, Dropped, Event, Kinds, PathReport,
+    ReceiveMode, Received, Receiver, Rtx, Sealed, Secrets, Sender, SenderTime, Session,
+    SetAnswerError, TRACKS_MAX, TrackSecrets,
 };

@@ -107,6 +107,9 @@ impl Session {
         let summary = self
             .history
             .on_feedback(feedback, now, &mut acknowledgements);
+        if let Some(steering) = &mut self.steering {
+            steering.on_feedback(&mut acknowledgements, now);
+        }
         let count = |count| u32::try_from(count).unwrap_or(u32::MAX);
         self.push(Event::TransportFeedback {
             acked: count(summary.acked),

@@ -178,6 +178,7 @@ impl Session {
             // Above zero, so that feedback about the first packet can be widened down.
             transport_sequence: 1,
             history: SendHistory::new(),
+            steering: None,
             recorder: None,
             rtcp: VecDeque::new(),
             events: VecDeque::new(),

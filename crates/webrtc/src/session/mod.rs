@@ -12,6 +12,7 @@ mod event;
 mod media;
 mod receiver;
 mod sender;
+mod steering;
 #[cfg(test)]
 mod tests;
 
@@ -20,12 +21,14 @@ pub use establish::{AcceptError, SetAnswerError};
 pub use event::{CloseReason, Dropped, Event, NACK_LOST_MAX, Received, Sealed};
 pub use receiver::{Receiver, SenderTime};
 pub use sender::{Counts, REPAIRS_MAX, Rtx, Sender};
+pub use steering::PathReport;
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use glassline_congestion::Algorithm;
 use glassline_media::{Ssrc, WallClock};
 use glassline_rtp::twcc::{Recorder, SendHistory};
 use smallvec::SmallVec;
@@ -37,6 +40,7 @@ use crate::sdp::{self, IceCredentials};
 use crate::srtp::{self, Inbound, Outbound, Role};
 
 use sender::Outgoing;
+use steering::Steering;
 
 /// One WebRTC peer session.
 #[derive(Debug)]
@@ -52,6 +56,8 @@ pub struct Session {
     /// Wide number of the next packet that carries one.
     transport_sequence: u64,
     history: SendHistory,
+    /// Congestion control of what is sent, if it is switched on.
+    steering: Option<Box<Steering>>,
     recorder: Option<Box<Recorder>>,
     /// Sealed RTCP, to be sent.
     rtcp: VecDeque<Vec<u8>>,
@@ -288,9 +294,7 @@ impl Session {
         }
         let sealed = sender.seal(&mut keys.outbound, transport, packet, now, out)?;
         if sender.is_numbered() {
-            self.history
-                .sent(self.transport_sequence, now, sealed.bytes);
-            self.transport_sequence += 1;
+            self.note_sent(sealed.bytes, now);
         }
         Some(Sealed {
             len: sealed.bytes,
@@ -340,10 +344,57 @@ impl Session {
             out,
         )?;
         if sender.is_numbered() {
-            self.history.sent(self.transport_sequence, now, bytes);
-            self.transport_sequence += 1;
+            self.note_sent(bytes, now);
         }
         Some(bytes)
+    }
+
+    /// A packet with a transport-wide number left.
+    #[inline]
+    fn note_sent(&mut self, bytes: usize, now: Instant) {
+        self.history.sent(self.transport_sequence, now, bytes);
+        if let Some(steering) = &mut self.steering {
+            steering.on_sent(self.transport_sequence, bytes, now);
+        }
+        self.transport_sequence += 1;
+    }
+
+    /// Puts what is sent under congestion control, by what the peer's transport-wide
+    /// feedback tells: [`budget`](Self::budget) then says how much may leave. False,
+    /// and nothing changes, if the peer agreed to none for any track.
+    pub fn steer(&mut self, algorithm: Algorithm, now: Instant) -> bool {
+        let numbered = self.senders.iter().any(Sender::is_numbered);
+        if numbered {
+            self.steering = Some(Box::new(Steering::new(algorithm, now)));
+        }
+        numbered
+    }
+
+    /// Bytes that may leave at `now`; `None` if nothing bounds them. What leaves
+    /// without asking counts all the same.
+    #[inline]
+    pub fn budget(&mut self, now: Instant) -> Option<u64> {
+        Some(self.steering.as_mut()?.budget(now))
+    }
+
+    /// When `bytes` may leave, unless feedback allows them before; `None` if nothing
+    /// bounds them, or only feedback can tell.
+    pub fn budget_at(&mut self, bytes: u64, now: Instant) -> Option<Instant> {
+        self.steering.as_mut()?.budget_at(now, bytes)
+    }
+
+    /// There is nothing more to send for now, though more might leave: rates that are
+    /// measured meanwhile are not the path's.
+    #[inline]
+    pub fn note_idle(&mut self) {
+        if let Some(steering) = &mut self.steering {
+            steering.on_idle();
+        }
+    }
+
+    /// How the way to the peer stands, as congestion control sees it; `None` without.
+    pub fn path_report(&self) -> Option<PathReport> {
+        Some(self.steering.as_ref()?.report())
     }
 
     /// Reads a little of everything that [`seal`](Self::seal) reads, and returns a

@@ -5,6 +5,7 @@ mod handshake;
 mod hostile;
 mod media;
 mod nonces;
+mod steering;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};

@@ -1,0 +1,254 @@
+//! Congestion control by transport-wide feedback, over a bottleneck.
+
+use std::collections::VecDeque;
+
+use glassline_congestion::Algorithm;
+use glassline_media::Bitrate;
+use glassline_sim::Loss;
+
+use super::*;
+
+const PACKET: usize = 1100;
+/// As the server has it for paced viewers: what waited longer makes a viewer skip.
+const WAIT_MAX: Duration = Duration::from_millis(500);
+
+/// 2 Mbit/s, 25 ms each way, and a second of queue.
+fn narrow() -> Conditions {
+    Conditions::limited(Bitrate::from_bps(2_000_000), ms(25), ms(1000))
+}
+
+/// 30 pictures a second, a keyframe of five every two seconds; pictures that waited
+/// too long are dropped until the next keyframe.
+struct Camera {
+    mbps: f64,
+    pictures: u32,
+    waiting: VecDeque<Picture>,
+    skipping: bool,
+    skipped: u32,
+}
+
+struct Picture {
+    number: u32,
+    made: Instant,
+    packets: usize,
+    sent: usize,
+}
+
+impl Camera {
+    fn new(mbps: f64) -> Self {
+        Self {
+            mbps,
+            pictures: 0,
+            waiting: VecDeque::new(),
+            skipping: false,
+            skipped: 0,
+        }
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "a few packets"
+    )]
+    fn film(&mut self, now: Instant) {
+        let key = self.pictures.is_multiple_of(60);
+        let weight = if key { 5.0 } else { 55.0 / 59.0 };
+        let bytes = self.mbps * 125_000.0 / 30.0 * weight;
+        let number = self.pictures;
+        self.pictures += 1;
+        let late = |picture: &Picture| now - picture.made > WAIT_MAX;
+        if self.waiting.front().is_some_and(late) {
+            let keep = usize::from(self.waiting[0].sent > 0);
+            self.skipped += u32::try_from(self.waiting.len() - keep).expect("few");
+            self.waiting.truncate(keep);
+            self.skipping = true;
+        }
+        self.skipping &= !key;
+        if self.skipping {
+            self.skipped += 1;
+            return;
+        }
+        self.waiting.push_back(Picture {
+            number,
+            made: now,
+            packets: (bytes / PACKET as f64).ceil() as usize,
+            sent: 0,
+        });
+    }
+
+    /// Sends what may leave.
+    fn send(&mut self, pair: &mut Pair) {
+        while let Some(picture) = self.waiting.front_mut() {
+            let budget = pair.server.budget(pair.now());
+            if budget.is_some_and(|bytes| bytes < PACKET as u64 + 50) {
+                return;
+            }
+            picture.sent += 1;
+            let last = picture.sent == picture.packets;
+            let timestamp = picture.number * 3000;
+            if last {
+                self.waiting.pop_front();
+            }
+            pair.send(0, timestamp, last, &[7; PACKET]);
+        }
+        pair.server.note_idle();
+    }
+}
+
+/// What a run showed.
+#[derive(Debug)]
+struct Seen {
+    /// Milliseconds of queue in the bottleneck: mean and 95th percentile.
+    mean: u128,
+    p95: u128,
+    /// Megabits a second that arrived.
+    mbps: f64,
+    skipped: u32,
+    report: Option<PathReport>,
+}
+
+fn run(algorithm: Option<Algorithm>, conditions: Conditions, mbps: f64, seconds: u64) -> Seen {
+    let mut pair = Pair::connected(Setup {
+        conditions: Conditions::delayed(ms(25)),
+        ..Setup::default()
+    });
+    pair.path.link_mut(End::A).set_conditions(conditions);
+    if let Some(algorithm) = algorithm {
+        let now = pair.now();
+        assert!(pair.server.steer(algorithm, now), "feedback is agreed to");
+    }
+    let mut camera = Camera::new(mbps);
+    let mut queues = Vec::new();
+    let mut before = 0;
+    for tick in 0..seconds * 1000 {
+        if tick % 33 == 0 {
+            camera.film(pair.now());
+        }
+        camera.send(&mut pair);
+        pair.run_for(ms(1));
+        if tick == seconds * 250 {
+            before = pair.path.link(End::A).counts().delivered_bytes;
+        }
+        if tick > seconds * 250 {
+            let now = pair.now();
+            queues.push(pair.path.link(End::A).queue_delay(now).as_millis());
+        }
+    }
+    queues.sort_unstable();
+    let delivered = pair.path.link(End::A).counts().delivered_bytes - before;
+    #[expect(clippy::cast_precision_loss, reason = "a few megabytes")]
+    let mbps = delivered as f64 / 125_000.0 / (seconds as f64 * 0.75);
+    Seen {
+        mean: queues.iter().sum::<u128>() / queues.len() as u128,
+        p95: queues[queues.len() * 95 / 100],
+        mbps,
+        skipped: camera.skipped,
+        report: pair.server.path_report(),
+    }
+}
+
+#[test]
+fn a_stream_too_large_for_the_path_fills_its_queue_unless_it_is_steered() {
+    let none = run(None, narrow(), 3.0, 20);
+    assert!(none.mean > 900, "{none:?}");
+    for algorithm in [Algorithm::Bbr, Algorithm::Copa, Algorithm::CopaCompetitive] {
+        let seen = run(Some(algorithm), narrow(), 3.0, 20);
+        assert!(seen.mean < 150 && seen.p95 < 450, "{algorithm}: {seen:?}");
+        assert!(seen.mbps > 0.5, "{algorithm}: {seen:?}");
+        let report = seen.report.expect("steered");
+        assert_eq!(report.lost_bytes, 0, "{algorithm}");
+        let carried = report.deliverable.expect("measured").mbps();
+        assert!((1.8..2.2).contains(&carried), "{algorithm}: {carried}");
+    }
+}
+
+#[test]
+fn a_stream_that_fits_arrives_whole_however_it_is_steered() {
+    let none = run(None, narrow(), 1.2, 15);
+    for algorithm in Algorithm::ALL {
+        let seen = run(Some(algorithm), narrow(), 1.2, 15);
+        assert_eq!(seen.skipped, 0, "{algorithm}: {seen:?}");
+        assert!(seen.mbps > 0.98 * none.mbps, "{algorithm}: {seen:?}");
+        assert!(seen.p95 <= none.p95 + 30, "{algorithm}: {seen:?}");
+    }
+}
+
+#[test]
+fn round_trips_are_the_path_s_though_feedback_comes_in_bunches() {
+    let report = run(Some(Algorithm::Copa), narrow(), 1.0, 5).report;
+    let least = report.and_then(|report| report.least_round_trip);
+    // 50 ms, and 5 ms to serialise a packet.
+    assert!(
+        least.is_some_and(|least| (ms(50)..ms(60)).contains(&least)),
+        "{least:?}"
+    );
+}
+
+#[test]
+fn lost_feedback_leaves_nothing_in_flight_for_ever() {
+    let mut pair = Pair::connected(Setup::default());
+    let lossy = Conditions::delayed(ms(25)).with_loss(Loss::Random(0.4));
+    pair.path.link_mut(End::B).set_conditions(lossy);
+    let now = pair.now();
+    assert!(pair.server.steer(Algorithm::Bbr, now));
+    let mut camera = Camera::new(2.0);
+    for tick in 0..10_000 {
+        if tick % 33 == 0 {
+            camera.film(pair.now());
+        }
+        camera.send(&mut pair);
+        pair.run_for(ms(1));
+    }
+    assert!(camera.skipped < 60, "{}", camera.skipped);
+    let report = pair.server.path_report().expect("steered");
+    assert!(report.in_flight < 200_000, "{report:?}");
+}
+
+#[test]
+fn a_silent_path_is_tried_with_a_few_packets_and_used_again_when_it_is_back() {
+    let mut pair = Pair::connected(Setup::default());
+    let now = pair.now();
+    assert!(pair.server.steer(Algorithm::Copa, now));
+    let mut camera = Camera::new(2.0);
+    let film = |pair: &mut Pair, camera: &mut Camera, ticks: u32| {
+        let before = pair.path.link(End::A).counts().sent;
+        for tick in 0..ticks {
+            if tick % 33 == 0 {
+                camera.film(pair.now());
+            }
+            camera.send(pair);
+            pair.run_for(ms(1));
+        }
+        pair.path.link(End::A).counts().sent - before
+    };
+    film(&mut pair, &mut camera, 3000);
+    let dead = Conditions::delayed(ms(25)).with_loss(Loss::Random(1.0));
+    pair.path.link_mut(End::B).set_conditions(dead);
+    film(&mut pair, &mut camera, 2000);
+    let silent = film(&mut pair, &mut camera, 4000);
+    assert!(
+        (2..60).contains(&silent),
+        "{silent} packets in four seconds"
+    );
+    let back = Conditions::delayed(ms(25));
+    pair.path.link_mut(End::B).set_conditions(back);
+    film(&mut pair, &mut camera, 4000);
+    let before = camera.skipped;
+    let sent = film(&mut pair, &mut camera, 4000);
+    assert!(sent > 700, "{sent} packets in four seconds");
+    assert_eq!(camera.skipped, before);
+}
+
+#[test]
+fn a_peer_that_tells_nothing_is_not_steered() {
+    let mut pair = Pair::connected(Setup {
+        edit_offer: |offer| offer.replace("transport-cc", "nothing"),
+        ..Setup::default()
+    });
+    let now = pair.now();
+    assert!(!pair.server.steer(Algorithm::Copa, now));
+    assert_eq!(pair.server.budget(now), None);
+    assert_eq!(pair.server.budget_at(1200, now), None);
+    assert_eq!(pair.server.path_report(), None);
+}
