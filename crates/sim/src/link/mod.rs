@@ -214,7 +214,9 @@ impl<T> Link<T> {
     }
 
     /// Treats what is sent from now on differently; what is on its way keeps its
-    /// fate. A policer that stays the same keeps its tokens, another starts full.
+    /// fate, so a queue that was filled at a low rate empties at that rate: a
+    /// [`Schedule::steps`](crate::Schedule::steps) does otherwise. A policer that stays
+    /// the same keeps its tokens, another starts full.
     pub fn set_conditions(&mut self, conditions: Conditions) {
         let last = self.counts.sent;
         self.apply(conditions, last);

@@ -8,7 +8,7 @@ use glassline_media::Bitrate;
 use super::distribution::Distribution;
 use super::file::{Chain, Fade, File, Outage, Rival, Side};
 use super::spread::Spread;
-use super::{Application, Competitor, Population, PopulationError, Sample, Scenario};
+use super::{Application, Competitor, Population, PopulationError, Sample, Scenario, Traces};
 use crate::link::bytes_in;
 use crate::{Capacity, Conditions, Fading, Loss, Policer, Rng, Schedule, State};
 
@@ -35,6 +35,7 @@ pub(super) fn scenario(
     let direction = |name, side, capacity_scale, queue_scale| Direction {
         name,
         side,
+        traces: &population.traces,
         spread,
         capacity_scale,
         queue_scale,
@@ -103,6 +104,7 @@ fn competitors(rival: Option<&Rival>, spread: Spread, session: Duration) -> Vec<
 struct Direction<'a> {
     name: &'static str,
     side: &'a Side,
+    traces: &'a Traces,
     spread: Spread,
     capacity_scale: f64,
     queue_scale: f64,
@@ -118,7 +120,18 @@ impl Direction<'_> {
 
     /// What can be used on average.
     fn rate(&self) -> Bitrate {
-        mbps(self.draw("rate_mbps", &self.side.rate_mbps) * self.capacity_scale)
+        match self.recorded() {
+            Some(schedule) => schedule.mean(),
+            None => {
+                let at = self.spread.along(&format!("{}.rate_mbps", self.name));
+                mbps(rate_mbps(self.side, self.traces, at) * self.capacity_scale)
+            }
+        }
+    }
+
+    fn recorded(&self) -> Option<&Arc<Schedule>> {
+        let at = self.spread.along(&format!("{}.traces", self.name));
+        recorded(self.side, self.traces, at)
     }
 
     fn conditions(&self, rng: &mut Rng) -> Conditions {
@@ -157,6 +170,12 @@ impl Direction<'_> {
     }
 
     fn capacity(&self, rate: Bitrate, rng: &mut Rng) -> Capacity {
+        if let Some(schedule) = self.recorded() {
+            return Capacity::Trace {
+                schedule: Arc::clone(schedule),
+                offset: schedule.period().mul_f64(rng.unit()),
+            };
+        }
         let fading = self.side.fading.as_ref();
         let fading = fading.filter(|fading| {
             let dimension = format!("{}.fading", self.name);
@@ -224,6 +243,26 @@ impl Direction<'_> {
     }
 }
 
+/// The trace at `at` (0..1) of those that a side names.
+fn recorded<'a>(side: &Side, traces: &'a Traces, at: f64) -> Option<&'a Arc<Schedule>> {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "at least 0, and no more than a hundred"
+    )]
+    let index = (at * side.traces.len() as f64) as usize;
+    traces.get(side.traces.get(index)?)
+}
+
+/// A side's mean rate at `at` (0..1).
+fn rate_mbps(side: &Side, traces: &Traces, at: f64) -> f64 {
+    match (&side.rate_mbps, recorded(side, traces, at)) {
+        (Some(rate), _) => rate.quantile(at),
+        (None, Some(schedule)) => schedule.mean().mbps(),
+        (None, None) => unreachable!("checked to have either, and read"),
+    }
+}
+
 /// The chain's states, at rates whose mean over time is `mean`.
 fn states(chain: &Chain, mean: Bitrate) -> Vec<State> {
     let states = &chain.states;
@@ -239,7 +278,7 @@ fn states(chain: &Chain, mean: Bitrate) -> Vec<State> {
 
 /// What the capacities of scaled strata must be multiplied by so that the wanted share
 /// of all sessions has more than the application's cap.
-pub(super) fn capacity_scale(file: &File) -> Result<f64, PopulationError> {
+pub(super) fn capacity_scale(file: &File, traces: &Traces) -> Result<f64, PopulationError> {
     let Some(wanted) = file.network.capacity_above_cap else {
         return Ok(1.0);
     };
@@ -248,7 +287,7 @@ pub(super) fn capacity_scale(file: &File) -> Result<f64, PopulationError> {
         let strata = file.strata.iter().map(|stratum| {
             let scale = if stratum.scaled { scale } else { 1.0 };
             let at = |index: u32| (f64::from(index) + 0.5) / f64::from(GRID);
-            let rates = (0..GRID).map(|index| stratum.uplink.rate_mbps.quantile(at(index)));
+            let rates = (0..GRID).map(|index| rate_mbps(&stratum.uplink, traces, at(index)));
             let above = rates.filter(|rate| rate * scale > cap).count();
             stratum.share * above as f64 / f64::from(GRID)
         });

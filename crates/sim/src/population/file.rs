@@ -13,6 +13,9 @@ const FORMAT: u32 = 1;
 
 const STRATA_MAX: usize = 100;
 
+/// Of one direction of a stratum.
+const TRACES_MAX: usize = 100;
+
 /// A population's file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -85,7 +88,10 @@ pub(super) struct Stratum {
 #[serde(deny_unknown_fields)]
 pub(super) struct Side {
     /// What the session can use on average; behind a policer, the policer's rate.
-    pub(super) rate_mbps: Distribution,
+    pub(super) rate_mbps: Option<Distribution>,
+    /// Recorded instead: one of these, from anywhere in it.
+    #[serde(default)]
+    pub(super) traces: Vec<String>,
     pub(super) queue_ms: Distribution,
     #[serde(default = "zero")]
     pub(super) loss_percent: Distribution,
@@ -258,6 +264,10 @@ impl Stratum {
         let at = Place(&self.name);
         at.number("share", self.share, 0.001..=1.0)?;
         at.within("rtt_ms", &self.rtt_ms, 0.0..=10_000.0)?;
+        if self.scaled && self.uplink.rate_mbps.is_none() {
+            let reason = "a recorded trace cannot be scaled".to_owned();
+            return Err(at.value("scaled", reason));
+        }
         self.uplink.check(&at, "uplink")?;
         self.downlink.check(&at, "downlink")?;
         if let Some(rival) = &self.competitor {
@@ -277,7 +287,7 @@ impl Side {
             at.within(&format!("{side}.{key}"), distribution, range)
         };
         let number = |key: &str, value, range| at.number(&format!("{side}.{key}"), value, range);
-        within("rate_mbps", &self.rate_mbps, 0.01..=10_000.0)?;
+        self.check_capacity(at, side)?;
         within("queue_ms", &self.queue_ms, 0.0..=60_000.0)?;
         within("loss_percent", &self.loss_percent, 0.0..=99.0)?;
         within("loss_burst_ms", &self.loss_burst_ms, 0.0..=60_000.0)?;
@@ -291,6 +301,47 @@ impl Side {
         if let Some(policer) = &self.policer {
             within("policer.access_ratio", &policer.access_ratio, 1.0..=1000.0)?;
             within("policer.burst_ms", &policer.burst_ms, 1.0..=60_000.0)?;
+        }
+        if let Some(outages) = &self.outages {
+            within("outages.every_s", &outages.every_s, 0.1..=1e6)?;
+            let [least, most] = outages.for_ms;
+            number("outages.for_ms", least, 0.0..=most)?;
+            number("outages.for_ms", most, least..=600_000.0)?;
+        }
+        Ok(())
+    }
+
+    /// How much passes: a rate, which may vary, or a recorded trace.
+    fn check_capacity(&self, at: &Place<'_>, side: &str) -> Result<(), PopulationError> {
+        let varies = [self.fading.is_some(), self.markov.is_some()];
+        let made = varies.iter().filter(|it| **it).count();
+        let value =
+            |key: &str, reason: &str| Err(at.value(&format!("{side}.{key}"), reason.into()));
+        match &self.rate_mbps {
+            Some(_) if !self.traces.is_empty() => {
+                return value("traces", "has a rate already: leave out rate_mbps");
+            }
+            None if self.traces.is_empty() => {
+                return value("rate_mbps", "is missing, and there are no traces instead");
+            }
+            None if made > 0 || self.policer.is_some() => {
+                return value(
+                    "traces",
+                    "stands alone: no fading, markov or policer beside it",
+                );
+            }
+            _ if made > 1 => return value("markov", "cannot be had beside fading"),
+            _ => {}
+        }
+        if self.traces.len() > TRACES_MAX {
+            return value("traces", "are more than 100");
+        }
+        let within = |key: &str, distribution: &Distribution, range| {
+            at.within(&format!("{side}.{key}"), distribution, range)
+        };
+        let number = |key: &str, value, range| at.number(&format!("{side}.{key}"), value, range);
+        if let Some(rate) = &self.rate_mbps {
+            within("rate_mbps", rate, 0.01..=10_000.0)?;
         }
         if let Some(fading) = &self.fading {
             number("fading.probability", fading.probability, 0.0..=1.0)?;
@@ -319,12 +370,6 @@ impl Side {
             }
             let weights = markov.states.iter().map(|state| state.weight).sum();
             number("markov.states.weight, in sum,", weights, 0.001..=10_000.0)?;
-        }
-        if let Some(outages) = &self.outages {
-            within("outages.every_s", &outages.every_s, 0.1..=1e6)?;
-            let [least, most] = outages.for_ms;
-            number("outages.for_ms", least, 0.0..=most)?;
-            number("outages.for_ms", most, least..=600_000.0)?;
         }
         Ok(())
     }

@@ -18,13 +18,15 @@ mod draw;
 mod file;
 mod spread;
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use glassline_media::Bitrate;
 use thiserror::Error;
 
 use crate::rng::mix;
-use crate::{Conditions, Trace};
+use crate::{Conditions, Schedule, Trace};
 use file::File;
 use spread::{Spread, hash};
 
@@ -35,6 +37,7 @@ const ROUND: usize = 1000;
 #[derive(Clone, Debug)]
 pub struct Population {
     file: File,
+    traces: Traces,
     text_digest: u64,
     /// What capacities of `scaled` strata are multiplied by.
     capacity_scale: f64,
@@ -43,6 +46,9 @@ pub struct Population {
     /// A round: each session's stratum and how many of that came before.
     round: Vec<(usize, u64)>,
 }
+
+/// The recorded traces that a file names.
+type Traces = BTreeMap<String, Arc<Schedule>>;
 
 /// Which sessions are drawn. What was tuned on the one kind is judged on the other: no
 /// seed of the one draws what a seed of the other does.
@@ -165,6 +171,14 @@ pub enum PopulationError {
         /// What is wrong with it.
         reason: String,
     },
+    /// A recorded trace cannot be had.
+    #[error("trace `{name}`: {reason}")]
+    Trace {
+        /// As the file names it.
+        name: String,
+        /// Why not, with the line if it is no trace.
+        reason: String,
+    },
     /// `capacity_above_cap` asks for more or less than the strata that are `scaled` can give.
     #[error(
         "network.capacity_above_cap: {wanted:.3} cannot be had; the strata that are not `scaled` leave {least:.3} to {most:.3}"
@@ -180,23 +194,58 @@ pub enum PopulationError {
 }
 
 impl Population {
-    /// Reads a population's file.
+    /// Reads a population's file that names no recorded traces.
     ///
     /// # Errors
     ///
     /// Names the line or the stratum and key, and what may stand there.
     pub fn parse(text: &str) -> Result<Self, PopulationError> {
-        Self::new(File::parse(text)?, hash(text))
+        Self::parse_with(text, |_| Err("no files are read here".to_owned()))
     }
 
-    fn new(file: File, text_digest: u64) -> Result<Self, PopulationError> {
+    /// Reads a population's file. `read` is asked once for the text of each recorded
+    /// trace that it names, in Mahimahi's form; it should refuse what is large beyond
+    /// reason.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::parse`], and of traces, by their names.
+    pub fn parse_with(
+        text: &str,
+        mut read: impl FnMut(&str) -> Result<String, String>,
+    ) -> Result<Self, PopulationError> {
+        let file = File::parse(text)?;
+        let mut traces = Traces::new();
+        let mut digest = hash(text);
+        let sides = file
+            .strata
+            .iter()
+            .flat_map(|stratum| [&stratum.uplink, &stratum.downlink]);
+        for name in sides.flat_map(|side| &side.traces) {
+            if traces.contains_key(name) {
+                continue;
+            }
+            let refused = |reason| PopulationError::Trace {
+                name: name.clone(),
+                reason,
+            };
+            let trace = read(name).map_err(refused)?;
+            digest = mix(digest ^ hash(&trace));
+            let schedule = Schedule::parse(&trace).map_err(|error| refused(error.to_string()))?;
+            traces.insert(name.clone(), Arc::new(schedule));
+        }
+        Self::new(file, traces, digest)
+    }
+
+    fn new(file: File, traces: Traces, text_digest: u64) -> Result<Self, PopulationError> {
         let shares: Vec<f64> = file.strata.iter().map(|stratum| stratum.share).collect();
         let quotas = quotas(&shares);
         Ok(Self {
-            capacity_scale: draw::capacity_scale(&file)?,
+            capacity_scale: draw::capacity_scale(&file, &traces)?,
             round: round(&quotas),
             quotas,
             file,
+            traces,
             text_digest,
         })
     }
@@ -263,7 +312,7 @@ impl Population {
         self.file.application.abr_knee_s = knobs.abr_knee.as_secs_f64();
         self.file.application.bitrate_min_kbps = draw::in_kbps(knobs.bitrate_min);
         self.file.check()?;
-        Self::new(self.file, self.text_digest)
+        Self::new(self.file, self.traces, self.text_digest)
     }
 
     /// Its strata, in the file's order.

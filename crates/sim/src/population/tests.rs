@@ -5,8 +5,10 @@ const STUDY: &str = include_str!("../../../../lab/populations/study2019.toml");
 const ANCHORS: &str = include_str!("../../../../lab/populations/anchors.toml");
 const SAMPLE: Sample = Sample::Tuning(1);
 
+/// With short sessions: most of what drawing one costs is its trace.
 fn study() -> Population {
-    Population::parse(STUDY).expect("study2019.toml")
+    let population = Population::parse(STUDY).expect("study2019.toml");
+    population.lasting(Duration::from_secs(2))
 }
 
 fn index_of(population: &Population, name: &str) -> usize {
@@ -66,7 +68,8 @@ fn samples_share_no_session() {
 
 #[test]
 fn parameters_are_spread_evenly_within_a_stratum() {
-    let population = study();
+    // Long enough for all competitors to start.
+    let population = study().lasting(Duration::from_secs(31));
     let home = index_of(&population, "home");
     let sessions: Vec<_> = (0..256)
         .filter_map(|rank| population.session_of(SAMPLE, home, rank))
@@ -220,5 +223,93 @@ fn what_is_no_population_is_refused_by_name() {
             .expect_err(to)
             .to_string();
         assert!(error.contains(reason), "{to}: {error}");
+    }
+}
+
+/// `home` as it was recorded in two places.
+fn recorded() -> String {
+    let rate = "rate_mbps = { log_normal = { median = 9, sigma = 0.8, min = 0.8, max = 80 } }";
+    let traces = STUDY.replace(rate, "traces = [\"slow\", \"fast\"]");
+    let traces = traces.replace("capacity_above_cap = 0.66", "");
+    traces.replacen("scaled = true", "scaled = false", 1)
+}
+
+fn read(name: &str) -> Result<String, String> {
+    match name {
+        "slow" => Ok("6\n12\n".into()),
+        "fast" => Ok("1\n2\n3\n".into()),
+        _ => Err("no such file".into()),
+    }
+}
+
+#[test]
+fn recorded_traces_are_drawn_evenly_and_from_anywhere() {
+    let population = Population::parse_with(&recorded(), read).expect("two traces");
+    let home = index_of(&population, "home");
+    let session = |rank| {
+        population
+            .session_of(SAMPLE, home, rank)
+            .expect("a session")
+    };
+    let sessions: Vec<_> = (0..64).map(session).collect();
+    let slow = sessions
+        .iter()
+        .filter(|session| session.capacity.bps() == 2_000_000);
+    assert_eq!(slow.count(), 32);
+    let mut offsets = std::collections::HashSet::new();
+    for session in &sessions {
+        let Capacity::Trace { schedule, offset } = &session.uplink.capacity else {
+            panic!("{session:?}");
+        };
+        assert_eq!(schedule.mean(), session.capacity);
+        assert!(*offset < schedule.period());
+        offsets.insert(*offset);
+    }
+    assert!(offsets.len() > 60);
+    let edited = |name: &str| read(name).map(|trace| trace + "13\n");
+    let edited = Population::parse_with(&recorded(), edited).expect("two traces");
+    assert_ne!(edited.digest(), population.digest());
+}
+
+#[test]
+fn traces_that_cannot_be_had_are_named() {
+    let error = |text: &str, read: fn(&str) -> Result<String, String>| {
+        Population::parse_with(text, read)
+            .expect_err("no population")
+            .to_string()
+    };
+    let text = recorded();
+    let unread = Population::parse(&text).expect_err("no files").to_string();
+    assert_eq!(unread, "trace `slow`: no files are read here");
+    assert_eq!(
+        error(&text.replace("fast", "gone"), read),
+        "trace `gone`: no such file"
+    );
+    let broken = error(&text, |_| Ok("1\nx".into()));
+    assert!(broken.starts_with("trace `slow`: line 2: `x`"), "{broken}");
+    for (from, to, reason) in [
+        (
+            "scaled = false",
+            "scaled = true",
+            "home: scaled: a recorded trace",
+        ),
+        (
+            "traces = [",
+            "rate_mbps = 3\ntraces = [",
+            "home: uplink.traces: has a rate",
+        ),
+        (
+            "[\"slow\", \"fast\"]",
+            "[]",
+            "home: uplink.rate_mbps: is missing",
+        ),
+        (
+            "queue_ms = {",
+            "policer = { access_ratio = 2, burst_ms = 9 }\nqueue_ms = {",
+            "stands alone",
+        ),
+    ] {
+        let found = error(&text.replacen(from, to, 1), read);
+        assert!(found.contains(reason), "{found}");
     }
 }

@@ -67,6 +67,18 @@ impl Schedule {
         writer.finish()
     }
 
+    /// A trace (of at most an hour) of rates that last for the given times, one after the
+    /// other. Unlike new conditions in place of old ones, it also moves what already
+    /// waits.
+    pub fn steps(steps: &[(Bitrate, Duration)]) -> Self {
+        let period = steps.iter().map(|(_, time)| *time).sum();
+        let mut writer = Writer::new(period);
+        for (rate, time) in steps {
+            writer.advance(*rate, 1.0, whole_ms(*time));
+        }
+        writer.finish()
+    }
+
     /// A trace of `period` (at most an hour) that goes from any of `states` to any other,
     /// evenly. Without any, a trace of next to nothing.
     pub fn markov(states: &[State], period: Duration, rng: &mut Rng) -> Self {

@@ -87,3 +87,15 @@ fn a_markov_chain_spends_its_time_in_all_states() {
     let nothing = Schedule::markov(&[], Duration::from_secs(1), &mut Rng::new(1));
     assert_eq!(nothing.opportunities(), [1000]);
 }
+
+#[test]
+fn steps_follow_each_other() {
+    let second = Duration::from_secs(1);
+    let [fast, slow] = [10_000_000, 200_000].map(Bitrate::from_bps);
+    let trace = Schedule::steps(&[(fast, 2 * second), (slow, 3 * second)]);
+    assert_eq!(trace.period(), 5 * second);
+    let times = trace.opportunities();
+    let in_fast = times.iter().filter(|&&at| at < 2000).count();
+    // 20 Mbit and 0.6 Mbit in opportunities of 12 kbit.
+    assert_eq!((in_fast, times.len() - in_fast), (1666, 50));
+}
