@@ -7,16 +7,19 @@ use glassline_media::{Track, VideoParameters};
 use h264_reader::nal::NalHeader;
 use h264_reader::nal::pps::PicParameterSet;
 use h264_reader::nal::slice::{DecRefPicMarking, MemoryManagementControlOperation, SliceHeader};
-use h264_reader::nal::sps::{FrameMbsFlags, PicOrderCntType, SeqParameterSet};
+use h264_reader::nal::sps::{FrameMbsFlags, PicOrderCntType, ProfileIdc, SeqParameterSet};
 use h264_reader::rbsp::{BitRead, BitReader, BitReaderError, ByteReader};
 
 use crate::annexb::{self, nal_type};
 use crate::error::Reason;
 use crate::grammar::{Content, Grammar, Leading, Opening, PictureFacts, Place, Role, Set};
-use crate::parameter_sets::{ParameterSets, is_common_format, promises_order, timing};
+use crate::parameter_sets::{ParameterSets, is_common_format, reorder_max, timing};
 use crate::sniff;
 
 use picture_order::PictureOrder;
+
+/// `profile_idc` of the Baseline profile.
+const BASELINE: u8 = 66;
 
 /// Follows a stream of H.264 and says where access units begin.
 #[derive(Default)]
@@ -74,6 +77,21 @@ impl Grammar for H264 {
         let needed = self.sets.needed_by(pps)?;
         let nals = std::iter::once(needed.sps).chain(needed.all_pps);
         Some(annexb::join(nals))
+    }
+
+    fn reorder_max(&self, pps: u32) -> Option<u32> {
+        let (sequence, _) = self.sets.of_picture(pps)?;
+        // Neither has B-frames (A.2.1, 8.2.1.3), whatever annex E says.
+        let never = sequence.profile_idc == ProfileIdc::from(BASELINE)
+            || sequence.pic_order_cnt == PicOrderCntType::TypeTwo;
+        match never {
+            true => Some(0),
+            false => reorder_max(sequence),
+        }
+    }
+
+    fn forget_order(&mut self) {
+        self.order = Order::default();
     }
 
     fn opening(&self, pps: u32) -> Option<Opening> {
@@ -149,7 +167,7 @@ impl H264 {
         let Some((sequence, _)) = self.sets.of_picture(slice.pps) else {
             return self.order.next_in_turn(slice.idr);
         };
-        if promises_order(sequence) {
+        if reorder_max(sequence) == Some(0) {
             return self.order.next_in_turn(slice.idr);
         }
         let resets = slice.reference && !slice.idr && forgets_all(nal, &self.sets);

@@ -35,6 +35,14 @@ pub(crate) trait Grammar: Default {
     /// picture parameter set, behind start codes; `None` if one is missing.
     fn sets_for(&self, pps: u32) -> Option<Vec<u8>>;
 
+    /// How many pictures may be sent ahead of one that is shown before them, as the
+    /// sequence parameter set of such a picture has it; `None` if it says nothing.
+    fn reorder_max(&self, pps: u32) -> Option<u32>;
+
+    /// Pictures were lost: where those from here on are shown is not known from those
+    /// before.
+    fn forget_order(&mut self);
+
     /// What the track is that begins with such a picture.
     fn opening(&self, pps: u32) -> Option<Opening>;
 }

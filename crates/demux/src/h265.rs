@@ -132,6 +132,15 @@ impl Grammar for H265 {
         Some(annexb::join(nals))
     }
 
+    fn reorder_max(&self, pps: u32) -> Option<u32> {
+        let (sequence, _) = self.sets.of_picture(pps)?;
+        Some(sequence.reorder_max)
+    }
+
+    fn forget_order(&mut self) {
+        self.order = Order::default();
+    }
+
     fn opening(&self, pps: u32) -> Option<Opening> {
         let needed = self.sets.needed_by(pps)?;
         let (sequence, _) = self.sets.of_picture(pps)?;
@@ -175,7 +184,7 @@ impl H265 {
         let Some((sequence, _)) = self.sets.of_picture(slice.pps) else {
             return role(Content::OrphanSlice);
         };
-        let (order_bits, promises_order) = (sequence.order_bits, sequence.promises_order);
+        let (order_bits, promises_order) = (sequence.order_bits, sequence.reorder_max == 0);
         let temporal = nal[1] & 7;
         let keyframe = (nal_type::BLA_W_LP..=nal_type::CRA).contains(&kind);
         let begins_sequence =

@@ -58,6 +58,7 @@ mod parameters;
 mod pcm;
 mod program;
 mod reader;
+pub mod reordering;
 mod sniff;
 mod source;
 mod stamp;

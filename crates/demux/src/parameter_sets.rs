@@ -117,11 +117,12 @@ pub(crate) fn timing(sps: &SeqParameterSet) -> Option<(u64, u64)> {
     ))
 }
 
-/// Whether annex E promises that pictures are shown in decoding order.
-pub(crate) fn promises_order(sps: &SeqParameterSet) -> bool {
-    let vui = sps.vui_parameters.as_ref();
-    vui.and_then(|vui| vui.bitstream_restrictions.as_ref())
-        .is_some_and(|restrictions| restrictions.max_num_reorder_frames == 0)
+/// Pictures that annex E allows to be sent ahead of one that is shown before them;
+/// `None` if it says nothing of it.
+pub(crate) fn reorder_max(sps: &SeqParameterSet) -> Option<u32> {
+    let vui = sps.vui_parameters.as_ref()?;
+    let restrictions = vui.bitstream_restrictions.as_ref()?;
+    Some(restrictions.max_num_reorder_frames)
 }
 
 /// 8-bit 4:2:0, which every browser shows.

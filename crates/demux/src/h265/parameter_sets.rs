@@ -35,8 +35,8 @@ pub(super) struct SequenceSet {
     pub(super) separate_planes: bool,
     /// Bits of `slice_pic_order_cnt_lsb`.
     pub(super) order_bits: u32,
-    /// Pictures are shown in the order they are sent.
-    pub(super) promises_order: bool,
+    /// Pictures that may be sent ahead of one that is shown before them.
+    pub(super) reorder_max: u32,
     pub(super) common_format: bool,
     pub(super) timing: Option<Timing>,
 }
@@ -179,7 +179,7 @@ fn sequence<B: BitRead>(bits: &mut B) -> Result<(u32, SequenceSet), Invalid> {
         height,
         separate_planes,
         order_bits,
-        promises_order: reorder == 0,
+        reorder_max: reorder,
         common_format: chroma == 1 && depths == [0, 0],
         timing: None,
     };
