@@ -15,6 +15,8 @@
 //!
 //! Sources: ITU-T H.264 8.2.1 and E.2.1, ITU-T H.265 8.3.1 and 7.4.3.2.1.
 
+use std::fmt;
+
 use glassline_media::Codec;
 
 use crate::access_unit::H264;
@@ -65,6 +67,14 @@ impl Reordering {
             Coding::H264(watch) => watch.is_reordered(),
             Coding::H265(watch) => watch.is_reordered(),
         }
+    }
+}
+
+impl fmt::Debug for Reordering {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reordering")
+            .field("is_reordered", &self.is_reordered())
+            .finish_non_exhaustive()
     }
 }
 

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use glassline_media::{Burst, Codec};
+use glassline_media::{Burst, Codec, Track};
 
 use crate::{State, Stream, StreamName};
 
@@ -34,6 +34,16 @@ impl Publisher {
     /// [`PublishError::NoSuchTrack`] if it names a track that was not announced.
     pub fn push(&mut self, burst: Burst, now: Instant) -> Result<Arc<Burst>, PublishError> {
         self.stream.accept(burst, now)
+    }
+
+    /// Says anew what the tracks are, of which more is known now. Their number and
+    /// codecs stay.
+    ///
+    /// # Errors
+    /// [`PublishError::TrackChanged`] if a codec differs, [`PublishError::NoSuchTrack`]
+    /// if there are more or fewer.
+    pub fn describe(&mut self, tracks: &[Track]) -> Result<(), PublishError> {
+        self.stream.describe(self.generation, tracks)
     }
 
     /// Someone asked for a keyframe since the last call.

@@ -232,15 +232,7 @@ impl Stream {
                 name: self.name.clone(),
             });
         }
-        for (place, (old, new)) in inner.tracks.iter().zip(&tracks).enumerate() {
-            if old.codec != new.codec {
-                return Err(PublishError::TrackChanged {
-                    place,
-                    old: old.codec,
-                    new: new.codec,
-                });
-            }
-        }
+        same_codecs(&inner.tracks, &tracks)?;
         let rings = inner.rings.len().max(tracks.len());
         inner.rings.resize_with(rings, Ring::default);
         inner.tracks = tracks.into();
@@ -252,6 +244,23 @@ impl Stream {
         let generation = inner.generation;
         drop(inner);
         Ok(Publisher::new(Arc::clone(self), generation))
+    }
+
+    /// Says anew what the tracks are, if that is the publisher's to say.
+    pub(crate) fn describe(&self, generation: u64, tracks: &[Track]) -> Result<(), PublishError> {
+        let mut inner = self.lock();
+        same_codecs(&inner.tracks, tracks)?;
+        if inner.tracks.len() != tracks.len() {
+            return Err(PublishError::NoSuchTrack {
+                track: tracks.len(),
+                tracks: inner.tracks.len(),
+            });
+        }
+        if inner.generation == generation && inner.publishing {
+            inner.tracks = tracks.into();
+            inner.wake();
+        }
+        Ok(())
     }
 
     /// Numbers, places and keeps `burst`, then wakes the subscribers.
@@ -376,6 +385,21 @@ impl fmt::Debug for Stream {
             .field("name", &self.name)
             .field("state", &self.state())
             .finish_non_exhaustive()
+    }
+}
+
+fn same_codecs(old: &[Track], new: &[Track]) -> Result<(), PublishError> {
+    let places = old.iter().zip(new).enumerate();
+    match places
+        .into_iter()
+        .find(|(_, (old, new))| old.codec != new.codec)
+    {
+        Some((place, (old, new))) => Err(PublishError::TrackChanged {
+            place,
+            old: old.codec,
+            new: new.codec,
+        }),
+        None => Ok(()),
     }
 }
 

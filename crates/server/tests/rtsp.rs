@@ -100,7 +100,7 @@ fn two_hundred_who_join_at_once_all_play() {
 
 /// A client that speaks RTSP by hand.
 pub(crate) struct Hand {
-    stream: TcpStream,
+    pub(crate) stream: TcpStream,
     cseq: u32,
     session: String,
 }
@@ -178,6 +178,15 @@ impl Hand {
         let mut body = vec![0; length.unwrap_or(0)];
         self.stream.read_exact(&mut body).expect("a body");
         head + &String::from_utf8(body).expect("text")
+    }
+
+    /// Offers to publish what `sdp` describes.
+    pub(crate) fn announce(&mut self, url: &str, sdp: &str) -> String {
+        let length = sdp.len();
+        let headers = format!("Content-Type: application/sdp\r\nContent-Length: {length}\r\n");
+        self.send("ANNOUNCE", url, &headers);
+        self.stream.write_all(sdp.as_bytes()).expect("sent");
+        self.response()
     }
 
     /// Sets up and plays the picture.
@@ -380,11 +389,7 @@ fn announce(running: &Running, name: &str) -> (Hand, String) {
     let url = format!("rtsp://{}/{name}", running.rtsp());
     let sdp = "v=0\r\no=- 0 0 IN IP4 127.0.0.1\r\ns=-\r\nt=0 0\r\n\
                m=audio 0 RTP/AVP 0\r\na=control:streamid=0\r\n";
-    let length = sdp.len();
-    let headers = format!("Content-Type: application/sdp\r\nContent-Length: {length}\r\n");
-    hand.send("ANNOUNCE", &url, &headers);
-    hand.stream.write_all(sdp.as_bytes()).expect("sent");
-    let answer = hand.response();
+    let answer = hand.announce(&url, sdp);
     (hand, answer)
 }
 

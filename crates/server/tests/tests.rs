@@ -23,6 +23,7 @@ mod loss;
 mod media;
 mod multicast;
 mod peer;
+mod reordered;
 mod restart;
 mod roaming;
 mod rtsp;

@@ -145,6 +145,28 @@ fn a_source_that_changes_codec_is_refused_by_name() {
 }
 
 #[test]
+fn a_publisher_that_learns_more_of_its_tracks_says_so() {
+    let (stream, start) = (stream(), Instant::now());
+    let mut publisher = stream.publish(tracks(), start).expect("free");
+    let bell = Arc::new(Bell::default());
+    let _subscription = stream.subscribe(Arc::clone(&bell) as Arc<dyn Wake>);
+    let mut known = tracks();
+    known[0].video.reordered = true;
+    publisher.describe(&known).expect("the same codecs");
+    assert!(stream.tracks()[0].video.reordered);
+    assert_eq!(bell.0.load(Ordering::Relaxed), 1, "those who read it look");
+    let fewer = publisher.describe(&known[..1]).expect_err("one is missing");
+    assert!(matches!(fewer, PublishError::NoSuchTrack { .. }));
+    known.swap(0, 1);
+    let changed = publisher.describe(&known).expect_err("other codecs");
+    assert!(matches!(
+        changed,
+        PublishError::TrackChanged { place: 0, .. }
+    ));
+    assert_eq!(stream.tracks().len(), 2);
+}
+
+#[test]
 fn viewers_are_counted_while_their_tokens_live() {
     let stream = stream();
     let token = stream.viewer();

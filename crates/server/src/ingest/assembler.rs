@@ -11,7 +11,8 @@ mod source_clock;
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use glassline_media::{Burst, Kind, Track};
+use glassline_demux::reordering::Reordering;
+use glassline_media::{Burst, Codec, Kind, Track, annexb};
 use glassline_rtp::TimestampExtender;
 use glassline_rtp::payload::{Depacketiser, Unit, Unreceivable};
 
@@ -51,6 +52,8 @@ pub(crate) struct Assembler {
     lanes: Vec<Lane>,
     clock: SourceClock,
     damaged: bool,
+    /// What is said of the tracks is other than when it was asked for.
+    redescribed: bool,
 }
 
 /// The way of one track.
@@ -61,6 +64,7 @@ struct Lane {
     /// Wide timestamp and arrival of each unit's first packet.
     arrivals: VecDeque<(i64, Instant)>,
     sets: Option<ParameterSets>,
+    reordering: Option<Reordering>,
     cutter: Cutter,
     picture: bool,
 }
@@ -80,6 +84,7 @@ impl Assembler {
             clock: SourceClock::new(&rates, sound.unwrap_or(0)),
             tracks: tracks.into_iter().map(tracks::as_sent).collect(),
             damaged: false,
+            redescribed: false,
         })
     }
 
@@ -109,6 +114,13 @@ impl Assembler {
         while let Some(unit) = lane.depacketiser.poll() {
             let (ticks, received) = lane.arrival(&unit, ticks, packet.received);
             self.damaged |= lane.picture && unit.after_loss && !unit.keyframe;
+            let video = &mut self.tracks[packet.track].video;
+            if let Some(reordering) = &mut lane.reordering {
+                reordering.push(&unit.data, unit.after_loss);
+                let is_reordered = reordering.is_reordered();
+                self.redescribed |= video.reordered != is_reordered;
+                video.reordered = is_reordered;
+            }
             let place = Place {
                 track: packet.track,
                 time: self.clock.time(packet.track, ticks, received),
@@ -119,6 +131,12 @@ impl Assembler {
                 sets.describe(&mut self.tracks[packet.track]);
             }
         }
+    }
+
+    /// The tracks, if it turned out since the last call that their pictures are
+    /// shown in another order than they come in, or no longer.
+    pub(crate) fn take_redescribed(&mut self) -> Option<&[Track]> {
+        std::mem::take(&mut self.redescribed).then_some(&self.tracks)
     }
 
     /// Whether pictures since the last call build on one that was lost: only a
@@ -145,6 +163,7 @@ impl Lane {
             depacketiser: Depacketiser::new(track)?,
             arrivals: VecDeque::new(),
             sets: ParameterSets::of(track),
+            reordering: reordering(track),
             cutter: Cutter::new(track),
             picture: track.kind() == Kind::Video,
         })
@@ -188,6 +207,20 @@ impl Lane {
         };
         self.cutter.cut(&data, keyframe, place, out);
     }
+}
+
+/// Follows the pictures of a track from what its description says on.
+fn reordering(track: &Track) -> Option<Reordering> {
+    let mut reordering = Reordering::of(track.codec)?;
+    let sets = match track.codec {
+        Codec::H264 => vec![track.video.sps.clone(), track.video.pps.clone()],
+        _ => tracks::sets_of_h265(track),
+    };
+    for set in sets {
+        let unit = [&[0], &annexb::START_CODE[..], &set].concat();
+        reordering.push(&unit, false);
+    }
+    Some(reordering)
 }
 
 #[cfg(test)]

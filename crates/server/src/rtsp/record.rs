@@ -269,6 +269,11 @@ impl Recording {
 
     /// Publishes what became whole.
     pub(super) fn publish(&mut self, now: Instant) -> Result<(), Ended> {
+        if let Some(publisher) = &mut self.publisher
+            && let Some(tracks) = self.assembler.take_redescribed()
+        {
+            publisher.describe(tracks)?;
+        }
         for burst in self.bursts.drain(..) {
             let publisher = match &mut self.publisher {
                 Some(publisher) => publisher,

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use glassline_hub::{Stream, Subscription, Wake};
-use glassline_media::{Burst, Kind, MediaTime, Stage, StageTable};
+use glassline_media::{Burst, Kind, MediaTime, Stage, StageTable, Track};
 
 use super::slots::Key;
 
@@ -26,6 +26,10 @@ pub(crate) struct Feed {
     /// Read by HTTP while the shard runs; locked briefly by both.
     pub(crate) stages: Arc<Mutex<StageTable>>,
     pictures: Pictures,
+    /// As the stream said at the last reading.
+    tracks: Arc<[Track]>,
+    /// It says something else since then.
+    is_changed: bool,
     /// Sound that waits for the picture that is due, and how long.
     held: Vec<Arc<Burst>>,
     held_until: Option<Instant>,
@@ -79,6 +83,8 @@ impl Feed {
             viewers: Vec::new(),
             stages,
             pictures: Pictures::default(),
+            tracks: stream.tracks(),
+            is_changed: false,
             held: Vec::new(),
             held_until: None,
             arrived: Vec::new(),
@@ -87,6 +93,12 @@ impl Feed {
 
     pub(crate) fn stream(&self) -> &Arc<Stream> {
         self.subscription.stream()
+    }
+
+    /// The tracks, if the stream said something new of them.
+    pub(crate) fn take_changed(&mut self) -> Option<Arc<[Track]>> {
+        let changed = std::mem::take(&mut self.is_changed);
+        changed.then(|| Arc::clone(&self.tracks))
     }
 
     /// When held sound must go, picture or not.
@@ -109,6 +121,11 @@ impl Feed {
         }
         let stream = Arc::clone(self.subscription.stream());
         let (tracks, accounted) = (stream.tracks(), stream.accounted_track());
+        if !Arc::ptr_eq(&tracks, &self.tracks) {
+            self.tracks = tracks;
+            self.is_changed = true;
+        }
+        let tracks = Arc::clone(&self.tracks);
         let is_sound = |burst: &Burst| {
             tracks
                 .get(burst.track)
@@ -150,7 +167,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use glassline_hub::{Hub, StreamName};
-    use glassline_media::{BurstBuilder, Codec, MediaTime, Stamps, Track, VideoParameters};
+    use glassline_media::{BurstBuilder, Codec, Stamps, VideoParameters};
 
     #[derive(Default)]
     struct Bell(AtomicUsize);

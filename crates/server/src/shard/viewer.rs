@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use glassline_hub::{Stream, ViewerToken};
-use glassline_media::{Burst, Kind, Stage, StageTable};
+use glassline_media::{Burst, Kind, Stage, StageTable, Track};
 use glassline_webrtc::{Event, Session};
 use smallvec::SmallVec;
 
@@ -245,6 +245,12 @@ impl Viewer {
         if self.is_joined() {
             return;
         }
+        if self.gets_reordered(&self.stream.tracks()) {
+            // Found out since it was answered.
+            tracing::warn!(session = %self.id, stream = %self.stream.name(), "viewer sent away: the picture has B-frames");
+            self.session.close(now);
+            return;
+        }
         self.permit = None;
         self.token = Some(self.stream.viewer());
         counters.joined.add(1);
@@ -257,6 +263,16 @@ impl Viewer {
                 self.stream.request_keyframe();
             }
         }
+    }
+
+    /// It gets pictures that it will show in the wrong order.
+    pub(super) fn gets_reordered(&self, tracks: &[Track]) -> bool {
+        let mut outlets = self.outlets.iter();
+        outlets.any(|outlet| {
+            tracks
+                .get(outlet.track)
+                .is_some_and(|it| it.video.reordered)
+        })
     }
 
     /// See [`Session::touch`].

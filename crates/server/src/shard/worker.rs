@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-use glassline_media::Burst;
+use glassline_media::{Burst, Track};
 use glassline_net::{PathErrorKind, ReceiveBatch, UdpSocket};
 use glassline_webrtc::stun_username;
 use mio::event::Event;
@@ -157,17 +157,37 @@ impl Worker {
             let picked = Instant::now();
             let feed = &mut self.feeds[place];
             feed.read(&mut bursts, picked);
+            let changed = feed.take_changed();
             place += 1;
-            if bursts.is_empty() {
+            if bursts.is_empty() && changed.is_none() {
                 continue;
             }
             // A copy: whoever is served in between may leave.
             offered.clone_from(&feed.viewers);
+            if let Some(tracks) = changed {
+                self.let_go_of_reordered(&offered, &tracks, picked);
+            }
             self.offer(&bursts, &offered, picked);
             bursts.clear();
         }
         self.bursts = bursts;
         self.offered = offered;
+    }
+
+    /// Says goodbye to viewers who are sent pictures that turn out to have B-frames:
+    /// those who come now are refused, with the reason, for what these would see.
+    fn let_go_of_reordered(&mut self, keys: &[Key], tracks: &[Track], now: Instant) {
+        for key in keys {
+            let Some(viewer) = self.viewers.get_mut(*key) else {
+                continue;
+            };
+            if viewer.gets_reordered(tracks) {
+                let (session, stream) = (viewer.id(), viewer.stream().name());
+                tracing::warn!(%session, %stream, "viewer sent away: the picture has B-frames");
+                viewer.session.close(now);
+                self.serve(*key, now);
+            }
+        }
     }
 
     /// Gives `bursts` to the viewers named, in turn.

@@ -259,6 +259,11 @@ impl<'a> Receiver<'a> {
     }
 
     fn publish(&mut self) -> Result<(), PublishError> {
+        if let Some(publisher) = &mut self.publisher
+            && let Some(tracks) = self.assembler.take_redescribed()
+        {
+            publisher.describe(tracks)?;
+        }
         for burst in self.bursts.drain(..) {
             let publisher = match &mut self.publisher {
                 Some(publisher) => publisher,
