@@ -14,9 +14,6 @@
 //! The ends of an upload know no clock and no socket. [`session`] drives them in virtual
 //! time; a userspace relay carries the same over sockets.
 
-pub mod arm;
-pub mod experiment;
-pub mod log;
 pub mod outcome;
 pub mod report;
 pub mod session;

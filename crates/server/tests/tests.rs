@@ -31,6 +31,5 @@ mod rtsps;
 mod running;
 mod shards;
 mod source;
-mod srtp;
 mod start;
 mod users;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use glassline_congestion::Cubic;
-use glassline_sim::{Clock, Conditions, End, Loss, Path};
+use glassline_sim::{Capacity, Clock, Conditions, End, Loss, Path};
 use noq_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use noq_proto::{
     ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig,
@@ -211,7 +211,7 @@ impl Transfer {
 
 fn link(mbps: u64, delay_ms: u64, queue_bytes: usize) -> Conditions {
     Conditions {
-        rate: Some(Bitrate::from_bps(mbps * 1_000_000)),
+        capacity: Capacity::Rate(Bitrate::from_bps(mbps * 1_000_000)),
         delay: Duration::from_millis(delay_ms),
         queue_bytes,
         ..Conditions::default()

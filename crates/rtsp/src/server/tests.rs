@@ -112,7 +112,6 @@ impl Owner {
                 track,
                 way,
                 access,
-                srtp,
                 ..
             } => {
                 let count = match access {
@@ -128,7 +127,6 @@ impl Owner {
                         ports: (7000, 7001),
                         ttl: 4,
                     }),
-                    keys: srtp.as_ref().map(|_| "AQAF".to_owned()),
                 };
                 let answer = match (count, track) {
                     (None, _) => not_found,

@@ -1,0 +1,205 @@
+//! Who a server is: a certificate chain and its key, from files or made here.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::{Duration, SystemTime};
+
+use aws_lc_rs::digest;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+/// Chains and keys are a few kB; more is a mistake.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Browsers pin a certificate only if it is valid for at most two weeks (W3C
+/// WebTransport, "verify a certificate hash"); clocks may differ by the rest.
+const SELF_SIGNED: Duration = Duration::from_secs(13 * 86_400);
+const CLOCK_SKEW: Duration = Duration::from_secs(3600);
+
+/// A certificate and its key.
+#[derive(Debug)]
+pub struct Identity {
+    pub(crate) chain: Vec<CertificateDer<'static>>,
+    pub(crate) key: PrivateKeyDer<'static>,
+    renew: Option<Duration>,
+}
+
+impl Identity {
+    /// From PEM files.
+    ///
+    /// # Errors
+    /// [`IdentityError`] names the file and what is wrong with it.
+    pub fn load(certificate: &Path, key: &Path) -> Result<Self, IdentityError> {
+        let pem = read(certificate)?;
+        let chain = CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>();
+        let chain = chain.ok().filter(|chain| !chain.is_empty());
+        let no_pem = |file: &Path, section| IdentityError::NoPem {
+            file: file.to_owned(),
+            section,
+        };
+        let chain = chain.ok_or_else(|| no_pem(certificate, "CERTIFICATE"))?;
+        let private =
+            PrivateKeyDer::from_pem_slice(&read(key)?).map_err(|_| no_pem(key, "PRIVATE KEY"))?;
+        Ok(Self {
+            chain,
+            key: private,
+            renew: None,
+        })
+    }
+
+    /// Made here for `names`, on the P-256 curve, valid for thirteen days from `now`:
+    /// browsers and our clients take it by its [fingerprint](Self::fingerprint).
+    ///
+    /// # Errors
+    /// [`IdentityError::Generate`] if a name is none.
+    pub fn self_signed(names: Vec<String>, now: SystemTime) -> Result<Self, IdentityError> {
+        let generate = |error: rcgen::Error| IdentityError::Generate(error.to_string());
+        let mut parameters = rcgen::CertificateParams::new(names).map_err(generate)?;
+        parameters
+            .distinguished_name
+            .push(rcgen::DnType::CommonName, "glassline");
+        parameters.not_before = (now - CLOCK_SKEW).into();
+        parameters.not_after = (now - CLOCK_SKEW + SELF_SIGNED).into();
+        let pair = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256);
+        let pair = pair.map_err(generate)?;
+        let certificate = parameters.self_signed(&pair).map_err(generate)?;
+        let key = PrivateKeyDer::try_from(pair.serialize_der());
+        Ok(Self {
+            chain: vec![certificate.der().clone()],
+            key: key.map_err(|error| IdentityError::Generate(error.to_owned()))?,
+            renew: Some(SELF_SIGNED - 3 * Duration::from_secs(86_400)),
+        })
+    }
+
+    /// SHA-256 of the certificate itself.
+    pub fn fingerprint(&self) -> Fingerprint {
+        Fingerprint::of(self.chain.first().map_or(&[][..], |first| first))
+    }
+
+    /// After how long another one must be made; `None` for files.
+    pub const fn renew_after(&self) -> Option<Duration> {
+        self.renew
+    }
+}
+
+fn read(file: &Path) -> Result<Vec<u8>, IdentityError> {
+    let mut bytes = Vec::new();
+    File::open(file)
+        .and_then(|open| open.take(FILE_BYTES_MAX).read_to_end(&mut bytes))
+        .map_err(|source| IdentityError::Unreadable {
+            file: file.to_owned(),
+            source,
+        })?;
+    Ok(bytes)
+}
+
+/// SHA-256 of a certificate in DER: 64 hexadecimal digits, colons between them allowed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Fingerprint(pub [u8; 32]);
+
+impl Fingerprint {
+    pub(crate) fn of(certificate: &[u8]) -> Self {
+        let mut bytes = [0; 32];
+        bytes.copy_from_slice(digest::digest(&digest::SHA256, certificate).as_ref());
+        Self(bytes)
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Fingerprint({self})")
+    }
+}
+
+impl FromStr for Fingerprint {
+    type Err = NoFingerprint;
+
+    fn from_str(text: &str) -> Result<Self, NoFingerprint> {
+        let digits: Vec<u8> = text.bytes().filter(|byte| *byte != b':').collect();
+        let mut bytes = [0; 32];
+        if digits.len() != 2 * bytes.len() {
+            return Err(NoFingerprint);
+        }
+        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+            let pair = std::str::from_utf8(pair).map_err(|_| NoFingerprint)?;
+            let is_hex = pair.bytes().all(|digit| digit.is_ascii_hexdigit());
+            let value = u8::from_str_radix(pair, 16).ok().filter(|_| is_hex);
+            *byte = value.ok_or(NoFingerprint)?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+/// A text is not a [`Fingerprint`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a certificate's SHA-256 has 64 hexadecimal digits, as the server prints it")]
+pub struct NoFingerprint;
+
+/// Why there is no [`Identity`]. The operator's to mend.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum IdentityError {
+    /// The file cannot be read.
+    #[error("cannot read {}: {source}; name a PEM file that this user may read", file.display())]
+    Unreadable {
+        /// The file.
+        file: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Nothing of use is in it.
+    #[error("{} has no section `{section}`; it must be PEM", file.display())]
+    NoPem {
+        /// The file.
+        file: PathBuf,
+        /// What is missed.
+        section: &'static str,
+    },
+    /// It cannot be made.
+    #[error("cannot make a certificate: {0}")]
+    Generate(String),
+    /// TLS does not take it.
+    #[error("the certificate and its key do not serve TLS: {0}")]
+    Tls(#[from] rustls::Error),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fingerprints_are_read_as_they_are_printed_and_with_colons() {
+        let names = vec!["localhost".to_owned()];
+        let made = Identity::self_signed(names, SystemTime::UNIX_EPOCH + 2 * SELF_SIGNED);
+        let made = made.expect("a certificate");
+        let print = made.fingerprint();
+        assert_eq!(print.to_string().parse(), Ok(print));
+        let text = print.to_string();
+        let pairs: Vec<_> = text.as_bytes().chunks(2).collect();
+        let colons = pairs.join(&b':');
+        let colons = String::from_utf8(colons).expect("ASCII").to_uppercase();
+        assert_eq!(colons.parse(), Ok(print));
+        for wrong in ["", "abc", &text[1..], &format!("+{}", &text[1..])] {
+            assert_eq!(wrong.parse::<Fingerprint>(), Err(NoFingerprint), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn files_without_certificates_are_named() {
+        let missing = Identity::load(Path::new("/nowhere/a.pem"), Path::new("/nowhere/k.pem"));
+        let text = missing.expect_err("no such file").to_string();
+        assert!(text.contains("/nowhere/a.pem"), "{text}");
+        let here = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
+        let text = Identity::load(here, here).expect_err("no PEM").to_string();
+        assert!(text.contains("`CERTIFICATE`"), "{text}");
+    }
+}

@@ -1,0 +1,231 @@
+//! `moq://host:4443/name?token=…#sha256=…`
+
+use std::fmt;
+
+use url::Url;
+use url::form_urlencoded::Serializer;
+
+use crate::Fingerprint;
+
+/// The port of QUIC where none is said.
+pub const PORT: u16 = 4443;
+
+/// Where a broadcast is: a server, a folder of it, and a name there.
+///
+/// `moq://` is MoQ on QUIC itself, `https://` MoQ on WebTransport. The last part of the
+/// path is the broadcast's name. A query goes to the server, which may want a `token`
+/// or, as `user:password@` in front of the host, a user. `#sha256=…` pins the server's
+/// certificate, as the server prints it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Address {
+    host: String,
+    port: u16,
+    folder: String,
+    name: String,
+    query: Option<String>,
+    pin: Option<Fingerprint>,
+    is_web: bool,
+}
+
+impl Address {
+    /// Reads `text`.
+    ///
+    /// # Errors
+    /// [`AddressError`] says what is missing, and never repeats a password.
+    pub fn parse(text: &str) -> Result<Self, AddressError> {
+        let url = Url::parse(text).map_err(AddressError::Url)?;
+        let is_web = match url.scheme() {
+            "moq" | "moql" => false,
+            "https" => true,
+            other => return Err(AddressError::Scheme(other.to_owned())),
+        };
+        let host = url.host_str().filter(|host| !host.is_empty());
+        let host = host.ok_or(AddressError::NoHost)?;
+        let (folder, name) = url.path().rsplit_once('/').unwrap_or(("", url.path()));
+        if name.is_empty() {
+            return Err(AddressError::NoName);
+        }
+        let pin = match url.fragment() {
+            Some(fragment) => {
+                let pin = fragment.strip_prefix("sha256=");
+                let pin = pin.and_then(|pin| pin.parse().ok());
+                Some(pin.ok_or(AddressError::Pin)?)
+            }
+            None => None,
+        };
+        Ok(Self {
+            host: host.trim_matches(['[', ']']).to_owned(),
+            port: url.port().unwrap_or(if is_web { 443 } else { PORT }),
+            folder: folder.to_owned(),
+            name: name.to_owned(),
+            query: query(&url),
+            pin,
+            is_web,
+        })
+    }
+
+    /// The broadcast's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The server, as it calls itself.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Its UDP port.
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The certificate that it must show.
+    pub const fn pin(&self) -> Option<Fingerprint> {
+        self.pin
+    }
+
+    pub(super) const fn is_web(&self) -> bool {
+        self.is_web
+    }
+
+    /// Path and query that the session is asked for: the folder, and whatever gives
+    /// the right to it.
+    pub(super) fn target(&self) -> String {
+        let folder = if self.folder.is_empty() {
+            "/"
+        } else {
+            &self.folder
+        };
+        match &self.query {
+            Some(query) => format!("{folder}?{query}"),
+            None => folder.to_owned(),
+        }
+    }
+
+    /// The same as HTTP has it.
+    pub(super) fn web_url(&self) -> Result<Url, AddressError> {
+        let host = if self.host.contains(':') {
+            format!("[{}]", self.host)
+        } else {
+            self.host.clone()
+        };
+        let text = format!("https://{host}:{}{}", self.port, self.target());
+        Url::parse(&text).map_err(AddressError::Url)
+    }
+}
+
+/// The query, with the user of the URL in it: MoQ has no other place for one.
+fn query(url: &Url) -> Option<String> {
+    let mut query = url.query().unwrap_or_default().to_owned();
+    if !url.username().is_empty() {
+        let decode = |text: &str| {
+            // The URL's own escapes are undone, then those of a query are made.
+            let text = text.replace('+', "%2B");
+            url::form_urlencoded::parse(text.as_bytes())
+                .next()
+                .map_or_else(String::new, |(key, _)| key.into_owned())
+        };
+        let start = query.len();
+        if start > 0 {
+            query.push('&');
+        }
+        let start = query.len();
+        query = Serializer::for_suffix(query, start)
+            .append_pair("user", &decode(url.username()))
+            .append_pair("password", &decode(url.password().unwrap_or_default()))
+            .finish();
+    }
+    (!query.is_empty()).then_some(query)
+}
+
+impl fmt::Display for Address {
+    /// Without query, which may be a secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.is_web { "https" } else { "moq" };
+        let (host, port, folder, name) = (&self.host, self.port, &self.folder, &self.name);
+        if host.contains(':') {
+            write!(f, "{scheme}://[{host}]:{port}{folder}/{name}")
+        } else {
+            write!(f, "{scheme}://{host}:{port}{folder}/{name}")
+        }
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Address({self})")
+    }
+}
+
+/// A text is no [`Address`]. The user's to mend.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AddressError {
+    /// No URL at all.
+    #[error("{0}: give a URL such as moq://host:4443/name")]
+    Url(url::ParseError),
+    /// Another protocol.
+    #[error("`{0}://` is not MoQ: use moq:// (QUIC) or https:// (WebTransport)")]
+    Scheme(String),
+    /// No server.
+    #[error("no host in the URL: give one such as moq://host:4443/name")]
+    NoHost,
+    /// No broadcast.
+    #[error("no name behind the host: give one, as in moq://host:4443/name")]
+    NoName,
+    /// A fragment that is no pin.
+    #[error(
+        "what follows `#` must be `sha256=` and 64 hexadecimal digits, as the server prints it"
+    )]
+    Pin,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Address {
+        Address::parse(text).expect(text)
+    }
+
+    #[test]
+    fn the_last_part_of_the_path_is_the_name() {
+        let cam = parse("moq://media.example/cam");
+        assert_eq!(
+            (cam.host(), cam.port(), cam.name()),
+            ("media.example", PORT, "cam")
+        );
+        assert_eq!(cam.target(), "/");
+        let deep = parse("moq://[2001:db8::1]:5000/hall/left/cam?token=a%2Bb");
+        assert_eq!((deep.host(), deep.port()), ("2001:db8::1", 5000));
+        assert_eq!(deep.target(), "/hall/left?token=a%2Bb");
+        assert_eq!(deep.to_string(), "moq://[2001:db8::1]:5000/hall/left/cam");
+        let web = parse("https://media.example/cam?token=x");
+        let url = web.web_url().expect("a URL");
+        assert_eq!(url.as_str(), "https://media.example/?token=x");
+    }
+
+    #[test]
+    fn a_user_goes_into_the_query_and_never_into_logs() {
+        let ann = parse("moq://ann:p%40ss+word@media.example/cam?x=1");
+        assert_eq!(ann.target(), "/?x=1&user=ann&password=p%40ss%2Bword");
+        assert_eq!(format!("{ann:?}"), "Address(moq://media.example:4443/cam)");
+    }
+
+    #[test]
+    fn pins_are_read_and_what_is_wrong_is_said() {
+        let digits = "ab".repeat(32);
+        let pinned = parse(&format!("moq://media.example/cam#sha256={digits}"));
+        assert_eq!(pinned.pin().map(|pin| pin.to_string()), Some(digits));
+        let wrong = |text| Address::parse(text).expect_err(text);
+        assert_eq!(
+            wrong("moq://media.example/cam#sha256=12"),
+            AddressError::Pin
+        );
+        assert_eq!(wrong("moq://media.example/"), AddressError::NoName);
+        assert_eq!(wrong("moq:///cam"), AddressError::NoHost);
+        let http = AddressError::Scheme("http".to_owned());
+        assert_eq!(wrong("http://media.example/cam"), http);
+        assert!(matches!(wrong("cam"), AddressError::Url(_)));
+    }
+}

@@ -1,0 +1,402 @@
+//! One broadcast, as its publisher has it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use glassline_media::{Bitrate, Kind, MediaTime, Track};
+use moq_net::{Timescale, Timestamp, broadcast, frame as wire, group, origin, track};
+
+use super::catalog::{self, Offered};
+use super::frame::{self, Frame};
+use super::offer::Offer;
+use super::pulse;
+use super::session::Ended;
+use super::transport::Link;
+use super::{codec, frame::BYTES_MAX};
+
+/// Sound of so many frames is sent as one group: 100 ms of Opus.
+const SOUND_GROUP_FRAMES: usize = 5;
+
+/// A group of pictures that has none of its own end gets one before the other side
+/// refuses it (8192 frames, 32 MiB).
+const GROUP_FRAMES_MAX: usize = 8_000;
+const GROUP_BYTES_MAX: usize = 30 << 20;
+
+/// Urgency by kind, as hang's publishers have it: higher goes first.
+const CATALOG_PRIORITY: u8 = 100;
+const SOUND_PRIORITY: u8 = 80;
+const PICTURE_PRIORITY: u8 = 60;
+
+/// A track that is to be published.
+#[derive(Clone, Debug)]
+pub struct Lane {
+    track: Track,
+    bitrate: Option<Bitrate>,
+    deadline: Duration,
+    priority: u8,
+    name: Option<String>,
+}
+
+impl Lane {
+    /// With the urgency of its kind, and a deadline of two seconds.
+    pub fn new(track: Track) -> Self {
+        let priority = match track.kind() {
+            Kind::Audio => SOUND_PRIORITY,
+            _ => PICTURE_PRIORITY,
+        };
+        Self {
+            track,
+            bitrate: None,
+            deadline: Duration::from_secs(2),
+            priority,
+            name: None,
+        }
+    }
+
+    /// Calls the track so instead of by its kind.
+    #[must_use]
+    pub fn named(self, name: impl Into<String>) -> Self {
+        let name = Some(name.into());
+        Self { name, ..self }
+    }
+
+    /// Tells readers the most that it takes.
+    #[must_use]
+    pub fn with_bitrate(self, bitrate: Bitrate) -> Self {
+        let bitrate = Some(bitrate);
+        Self { bitrate, ..self }
+    }
+
+    /// A group is given up, sent or not, once its successor is so much older than the
+    /// newest frame.
+    #[must_use]
+    pub fn with_deadline(self, deadline: Duration) -> Self {
+        Self { deadline, ..self }
+    }
+
+    /// Higher goes first; 80 is sound, 60 is picture.
+    #[must_use]
+    pub fn with_priority(self, priority: u8) -> Self {
+        Self { priority, ..self }
+    }
+}
+
+/// A broadcast that is being published. Dropped, it ends.
+pub struct Broadcast {
+    name: String,
+    producer: broadcast::Producer,
+    catalog: track::Producer,
+    tracks: Vec<Published>,
+    /// Since 1970, at media time zero.
+    clock: Option<Duration>,
+    /// Who answers frames; `None` where there are many readers.
+    link: Option<Arc<Link>>,
+    /// The catalog is out.
+    is_told: bool,
+    _offer: Offer,
+}
+
+struct Published {
+    lane: Lane,
+    name: String,
+    number: u32,
+    codec: Option<String>,
+    producer: track::Producer,
+    group: Option<group::Producer>,
+    group_frames: usize,
+    group_bytes: usize,
+    /// Of the present group, written before anybody read the track.
+    unread: u64,
+    skipped: u64,
+    given_up: u64,
+    written: u64,
+}
+
+impl Broadcast {
+    pub(super) fn new(
+        offer: &Offer,
+        name: &str,
+        lanes: Vec<Lane>,
+        link: Option<Arc<Link>>,
+    ) -> Result<Self, Ended> {
+        let producer = offer.origin.create_broadcast(name).map_err(Ended::of)?;
+        let info = track::Info::default().with_priority(CATALOG_PRIORITY);
+        let catalog = producer
+            .create_track(catalog::TRACK, info)
+            .map_err(Ended::of)?;
+        let mut tracks = Vec::with_capacity(lanes.len());
+        for (place, lane) in lanes.into_iter().enumerate() {
+            let usual = || format!("{}{place}", lane.track.kind());
+            let track_name = lane.name.clone().unwrap_or_else(usual);
+            let info = track::Info::default()
+                .with_timescale(Timescale::MICRO)
+                .with_max_age(lane.deadline)
+                .with_priority(lane.priority);
+            let made = producer.create_track(track_name.as_str(), info);
+            tracks.push(Published {
+                number: pulse::track_number(name, &track_name),
+                name: track_name,
+                codec: codec::name_of(&lane.track, &[]),
+                lane,
+                producer: made.map_err(Ended::of)?,
+                group: None,
+                group_frames: 0,
+                group_bytes: 0,
+                unread: 0,
+                skipped: 0,
+                given_up: 0,
+                written: 0,
+            });
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            producer,
+            catalog,
+            tracks,
+            clock: None,
+            link,
+            is_told: false,
+            _offer: offer.clone(),
+        })
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Says when media time zero was by the wall clock, so that readers whose clock is
+    /// synchronised know how long frames were on their way. To be called before the
+    /// first frame.
+    pub fn set_clock(&mut self, time: MediaTime, at: SystemTime) {
+        let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let into = Duration::from_nanos(u64::try_from(time.nanos()).unwrap_or(0));
+        self.clock = since.checked_sub(into);
+    }
+
+    /// Puts a frame of track number `track` into the send queue. Pictures before the
+    /// first keyframe, or the one after a group was given up, are passed over.
+    ///
+    /// # Errors
+    /// [`WriteError`] says whether anything can still be written.
+    pub fn write(&mut self, track: usize, frame: &Frame) -> Result<(), WriteError> {
+        if frame.data.len() > BYTES_MAX {
+            let bytes = frame.data.len();
+            return Err(WriteError::Long { bytes });
+        }
+        let tracks = self.tracks.len();
+        let published = self
+            .tracks
+            .get_mut(track)
+            .ok_or(WriteError::NoSuchTrack { track, tracks })?;
+        if published.codec.is_none() && frame.keyframe {
+            published.codec = codec::name_of(&published.lane.track, &frame.data);
+        }
+        if !published.write(frame)? {
+            return Ok(());
+        }
+        if let Some(link) = &self.link {
+            // A reader begins with the present group, whenever it comes.
+            if published.producer.is_used() {
+                let queued = std::mem::take(&mut published.unread);
+                link.queue.written.fetch_add(queued, Ordering::Relaxed);
+            }
+            let micros = frame::micros(frame.time);
+            link.pulse.hand(published.number, micros, Instant::now());
+        }
+        if !self.is_told {
+            self.tell()?;
+        }
+        Ok(())
+    }
+
+    /// Gives the present group of `track` up: what of it is not sent yet never will be.
+    /// The track goes on at its next keyframe. What of other tracks waits in the send
+    /// queue counts as gone with it, so this is for the track that has nearly all of it.
+    pub fn give_up(&mut self, track: usize) {
+        if let Some(published) = self.tracks.get_mut(track)
+            && let Some(group) = published.group.take()
+        {
+            published.given_up += 1;
+            let _ = group.abort(moq_net::Error::Old);
+            published.unread = 0;
+            if let Some(link) = &self.link {
+                link.queue.give_up();
+            }
+        }
+    }
+
+    /// Tells readers the most that `track` takes from now on.
+    ///
+    /// # Errors
+    /// [`WriteError::Ended`] if it is over.
+    pub fn set_bitrate(&mut self, track: usize, bitrate: Bitrate) -> Result<(), WriteError> {
+        if let Some(published) = self.tracks.get_mut(track) {
+            published.lane.bitrate = Some(bitrate);
+        }
+        if self.is_told { self.tell() } else { Ok(()) }
+    }
+
+    /// Bytes of frames that entered the send queue of `track`.
+    pub fn written(&self, track: usize) -> u64 {
+        self.tracks.get(track).map_or(0, |it| it.written)
+    }
+
+    /// Frames of `track` that were passed over for want of a keyframe.
+    pub fn skipped(&self, track: usize) -> u64 {
+        self.tracks.get(track).map_or(0, |it| it.skipped)
+    }
+
+    /// Somebody reads `track`.
+    pub fn is_read(&self, track: usize) -> bool {
+        self.tracks
+            .get(track)
+            .is_some_and(|it| it.producer.is_used())
+    }
+
+    /// Somebody reads any of it.
+    pub fn is_wanted(&self) -> bool {
+        self.tracks.iter().any(|it| it.producer.is_used())
+    }
+
+    /// The reader asked for a keyframe since the last call.
+    pub fn keyframe_wanted(&self) -> bool {
+        let taken = |link: &Arc<Link>| link.pulse.take_wish();
+        self.link.as_ref().is_some_and(taken)
+    }
+
+    /// Ends it: what is in the send queue is still sent.
+    pub fn finish(mut self) {
+        for published in &mut self.tracks {
+            if let Some(group) = published.group.take() {
+                let _ = group.finish();
+            }
+            let _ = published.producer.finish();
+        }
+        let _ = self.catalog.finish();
+        self.producer.close();
+    }
+
+    /// Puts the catalog out, once every track has a name for its codec, and announces
+    /// the broadcast.
+    fn tell(&mut self) -> Result<(), WriteError> {
+        let mut offered = Vec::with_capacity(self.tracks.len());
+        for published in &self.tracks {
+            let Some(codec) = &published.codec else {
+                return Ok(());
+            };
+            offered.push(Offered {
+                name: &published.name,
+                track: &published.lane.track,
+                codec,
+                bitrate: published.lane.bitrate,
+            });
+        }
+        let document = catalog::write(&offered, self.clock, self.link.is_some());
+        self.catalog
+            .write_frame(Timestamp::now(), document)
+            .map_err(Ended::of)?;
+        if !self.is_told {
+            self.is_told = true;
+            let route = origin::Route::default();
+            self.producer.announce(route).map_err(Ended::of)?;
+        }
+        Ok(())
+    }
+}
+
+impl Published {
+    /// Whether the frame went into the queue.
+    fn write(&mut self, frame: &Frame) -> Result<bool, WriteError> {
+        let is_sound = self.lane.track.kind() == Kind::Audio;
+        let is_full = self.group_frames >= GROUP_FRAMES_MAX
+            || self.group_bytes + frame.data.len() > GROUP_BYTES_MAX;
+        let begins = if is_sound {
+            self.group_frames >= SOUND_GROUP_FRAMES || self.group.is_none()
+        } else {
+            frame.keyframe
+        };
+        if begins {
+            if let Some(group) = self.group.take() {
+                let _ = group.finish();
+            }
+            self.group = Some(self.producer.append_group().map_err(Ended::of)?);
+            (self.group_frames, self.group_bytes) = (0, 0);
+            if !self.producer.is_used() {
+                self.unread = 0;
+            }
+        } else if is_full && let Some(group) = self.group.take() {
+            // Without keyframes nobody can join, and nobody could have taken more.
+            let _ = group.finish();
+        }
+        let Some(group) = &mut self.group else {
+            self.skipped += 1;
+            return Ok(false);
+        };
+        let header = frame::header(frame.time);
+        let size = header.len() + frame.data.len();
+        let timestamp = Timestamp::from_micros(frame::micros(frame.time));
+        let info = wire::Info {
+            size: size as u64,
+            timestamp: timestamp.map_err(|_| WriteError::Time { time: frame.time })?,
+        };
+        let written = (|| {
+            let mut chunks = group.create_frame(info)?;
+            chunks.write(header)?;
+            chunks.write(frame.data.clone())?;
+            chunks.finish()
+        })();
+        if let Err(error) = written {
+            // The group is lost, the track may not be.
+            self.group = None;
+            if self.producer.is_closed() {
+                return Err(Ended::of(error).into());
+            }
+            self.given_up += 1;
+            return Ok(false);
+        }
+        self.group_frames += 1;
+        self.group_bytes += size;
+        self.written += size as u64;
+        self.unread += size as u64;
+        Ok(true)
+    }
+}
+
+impl std::fmt::Debug for Broadcast {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Broadcast")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why a frame was not taken.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WriteError {
+    /// The caller's mistake.
+    #[error("track {track} of {tracks}")]
+    NoSuchTrack {
+        /// Asked for.
+        track: usize,
+        /// There are.
+        tracks: usize,
+    },
+    /// No picture is that large.
+    #[error("a frame of {bytes} bytes; {BYTES_MAX} are taken")]
+    Long {
+        /// Its length.
+        bytes: usize,
+    },
+    /// Beyond what can be written.
+    #[error("a frame at {} s", time.nanos() / 1_000_000_000)]
+    Time {
+        /// When it is presented.
+        time: MediaTime,
+    },
+    /// Nothing can be written any more.
+    #[error(transparent)]
+    Ended(#[from] Ended),
+}

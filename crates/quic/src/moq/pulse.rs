@@ -1,0 +1,309 @@
+//! Round trips of the application, measured on the media itself.
+//!
+//! ```text
+//! sender: a frame enters the send queue at t ── the media path ──► receiver has it whole
+//!         ◄── datagram: track, time of the frame, how long it was held ──┘ once a second
+//! ```
+//!
+//! What waits in front of a frame, in our queues or the network's, is so counted, which
+//! a ping beside the media would miss. The answers are datagrams that MoQ implementations
+//! take for some of a subscription that they do not have, and drop; they are sent only to
+//! those whose catalog asks for them. Back goes a datagram with what only the sender
+//! knows; and since MoQ has no word for it, the wish for a keyframe goes this way, too.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::{Buf, BufMut};
+use glassline_media::Bitrate;
+
+/// How often a frame is answered.
+pub(super) const PERIOD: Duration = Duration::from_secs(1);
+
+/// A subscription number that no session reaches (a QUIC variable-length integer of 62
+/// bits set), and our version.
+const MARK: [u8; 9] = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1];
+const ECHO: u8 = 1;
+const REPORT: u8 = 2;
+const WISH: u8 = 3;
+
+/// Frames whose way is remembered: half a minute of picture and sound.
+const HANDED_MAX: usize = 4096;
+
+/// Beyond it a frame counts as lost, not late.
+const MEMORY: Duration = Duration::from_secs(60);
+
+/// What both ends of a session tell each other beside MoQ.
+#[derive(Debug, Default)]
+pub(super) struct Pulse(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    /// Frames that entered the send queue, oldest first.
+    handed: VecDeque<Handed>,
+    answered: Option<Instant>,
+    figures: RoundTrips,
+    report: Option<(Report, Instant)>,
+    keyframe_wanted: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Handed {
+    track: u32,
+    micros: u64,
+    at: Instant,
+}
+
+/// Round trips between the applications of both ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RoundTrips {
+    /// The latest.
+    pub latest: Option<Duration>,
+    /// Of all together: divided by `count`, the mean.
+    pub sum: Duration,
+    /// How many were measured.
+    pub count: u64,
+    /// The age of the frame whose answer is due, a lower bound of the next one;
+    /// `None` where the peer does not answer.
+    pub waiting: Option<Duration>,
+}
+
+/// What the sender of media knows and its receiver cannot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// The latest round trip of the application; zero before the first.
+    pub app_rtt: Duration,
+    /// The smoothed one of the transport.
+    pub transport_rtt: Duration,
+    /// Bytes of QUIC packets sent so far.
+    pub sent: u64,
+    /// Of these, acknowledged.
+    pub delivered: u64,
+    /// Of these, lost.
+    pub lost: u64,
+    /// Bytes of media that wait to be sent or acknowledged.
+    pub backlog: u64,
+    /// What the encoder was last told to make.
+    pub bitrate: Bitrate,
+    /// What the path is believed to carry.
+    pub deliverable: Bitrate,
+}
+
+impl Pulse {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A frame of `track` enters the send queue.
+    pub(super) fn hand(&self, track: u32, micros: u64, at: Instant) {
+        let mut state = self.lock();
+        if state.handed.len() == HANDED_MAX {
+            state.handed.pop_front();
+        }
+        state.handed.push_back(Handed { track, micros, at });
+    }
+
+    /// Takes a datagram if it is one of these.
+    pub(super) fn take(&self, datagram: &[u8]) -> bool {
+        let Some(body) = datagram.strip_prefix(&MARK) else {
+            return false;
+        };
+        let now = Instant::now();
+        match body.split_first() {
+            Some((&ECHO, body)) => self.answered(body, now),
+            Some((&WISH, _)) => self.lock().keyframe_wanted = true,
+            Some((&REPORT, body)) => {
+                if let Some(report) = Report::decode(body) {
+                    self.lock().report = Some((report, now));
+                }
+            }
+            _ => {}
+        }
+        true
+    }
+
+    fn answered(&self, mut body: &[u8], now: Instant) {
+        if body.len() < 16 {
+            return;
+        }
+        let (track, micros) = (body.get_u32(), body.get_u64());
+        let held = Duration::from_micros(body.get_u32().into());
+        let mut state = self.lock();
+        let is_it = |handed: &Handed| handed.track == track && handed.micros == micros;
+        let Some(place) = state.handed.iter().position(is_it) else {
+            return;
+        };
+        let at = state.handed[place].at;
+        state.handed.drain(..=place);
+        state.answered = Some(at);
+        let trip = now.saturating_duration_since(at).saturating_sub(held);
+        state.figures.latest = Some(trip);
+        state.figures.sum += trip;
+        state.figures.count += 1;
+    }
+
+    /// How it stands.
+    pub(super) fn round_trips(&self, now: Instant) -> RoundTrips {
+        let mut state = self.lock();
+        let old = |it: &Handed| now.saturating_duration_since(it.at) > MEMORY;
+        while state.handed.front().is_some_and(old) {
+            state.handed.pop_front();
+        }
+        let waiting = state.answered.and_then(|answered| {
+            let due = |it: &&Handed| it.at.saturating_duration_since(answered) >= PERIOD;
+            let next = state.handed.iter().find(due)?;
+            Some(now.saturating_duration_since(next.at))
+        });
+        RoundTrips {
+            waiting,
+            ..state.figures
+        }
+    }
+
+    /// A keyframe was asked for since the last call.
+    pub(super) fn take_wish(&self) -> bool {
+        std::mem::take(&mut self.lock().keyframe_wanted)
+    }
+
+    /// What the peer last told, and when.
+    pub(super) fn report(&self) -> Option<(Report, Instant)> {
+        self.lock().report
+    }
+}
+
+/// Asks for a keyframe, for [`Pulse::take`] at the other end.
+pub(super) fn wish() -> Vec<u8> {
+    [&MARK[..], &[WISH]].concat()
+}
+
+/// The answer to a frame of `track`, for [`Pulse::take`] at the other end.
+pub(super) fn echo(track: u32, micros: u64, held: Duration) -> Vec<u8> {
+    let mut out = Vec::with_capacity(MARK.len() + 17);
+    out.put_slice(&MARK);
+    out.put_u8(ECHO);
+    out.put_u32(track);
+    out.put_u64(micros);
+    out.put_u32(u32::try_from(held.as_micros()).unwrap_or(u32::MAX));
+    out
+}
+
+impl Report {
+    /// As a datagram.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+        let fields = [
+            micros(self.app_rtt),
+            micros(self.transport_rtt),
+            self.sent,
+            self.delivered,
+            self.lost,
+            self.backlog,
+            self.bitrate.bps(),
+            self.deliverable.bps(),
+        ];
+        let mut out = Vec::with_capacity(MARK.len() + 1 + 8 * fields.len());
+        out.put_slice(&MARK);
+        out.put_u8(REPORT);
+        for field in fields {
+            out.put_u64(field);
+        }
+        out
+    }
+
+    fn decode(mut body: &[u8]) -> Option<Self> {
+        if body.len() < 64 {
+            return None;
+        }
+        let mut next = || body.get_u64();
+        Some(Self {
+            app_rtt: Duration::from_micros(next()),
+            transport_rtt: Duration::from_micros(next()),
+            sent: next(),
+            delivered: next(),
+            lost: next(),
+            backlog: next(),
+            bitrate: Bitrate::from_bps(next()),
+            deliverable: Bitrate::from_bps(next()),
+        })
+    }
+}
+
+/// Stands for a track of a broadcast in a datagram: FNV-1a of both names.
+pub(super) fn track_number(broadcast: &str, track: &str) -> u32 {
+    let bytes = broadcast.bytes().chain([0]).chain(track.bytes());
+    bytes.fold(0x811c_9dc5, |hash, byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_ends_the_wait_of_its_frame_and_those_before() {
+        let (pulse, start) = (Pulse::default(), Instant::now());
+        let number = track_number("cam", "video");
+        let at = |ms| start + Duration::from_millis(ms);
+        for frame in 0..100 {
+            pulse.hand(number, frame * 33_333, at(frame * 33));
+        }
+        assert_eq!(pulse.round_trips(at(3300)).waiting, None, "nobody answers");
+        pulse.answered(&echo(number, 10 * 33_333, Duration::ZERO)[10..], at(500));
+        let trips = pulse.round_trips(at(500));
+        assert_eq!(trips.latest, Some(Duration::from_millis(170)));
+        assert_eq!((trips.count, trips.sum), (1, Duration::from_millis(170)));
+        // The frame a second later is due, and gets older until its answer comes.
+        let waiting = pulse.round_trips(at(4000)).waiting.expect("one is due");
+        assert_eq!(waiting, Duration::from_millis(4000 - 41 * 33));
+        // The same again, or one of a frame that never was, says nothing.
+        pulse.answered(&echo(number, 10 * 33_333, Duration::ZERO)[10..], at(600));
+        pulse.answered(&echo(number, 7, Duration::ZERO)[10..], at(600));
+        assert_eq!(pulse.round_trips(at(600)).count, 1);
+    }
+
+    #[test]
+    fn what_the_receiver_held_is_no_part_of_the_trip() {
+        let (pulse, start) = (Pulse::default(), Instant::now());
+        pulse.hand(7, 1, start);
+        let held = Duration::from_millis(300);
+        pulse.answered(&echo(7, 1, held)[10..], start + Duration::from_millis(350));
+        let latest = pulse.round_trips(start).latest;
+        assert_eq!(latest, Some(Duration::from_millis(50)));
+    }
+
+    #[test]
+    fn reports_arrive_whole_and_garbage_is_none_of_ours() {
+        let pulse = Pulse::default();
+        let report = Report {
+            app_rtt: Duration::from_millis(480),
+            transport_rtt: Duration::from_millis(95),
+            sent: 1 << 40,
+            delivered: 3,
+            lost: 2,
+            backlog: 1,
+            bitrate: Bitrate::from_bps(3_000_000),
+            deliverable: Bitrate::from_bps(2_500_000),
+        };
+        let datagram = report.encode();
+        assert!(pulse.take(&datagram));
+        assert_eq!(pulse.report().map(|(report, _)| report), Some(report));
+        assert!(pulse.take(&datagram[..40]), "ours, though cut short");
+        assert!(pulse.take(&MARK));
+        assert!(!pulse.take(&MARK[..8]) && !pulse.take(b""));
+        assert_eq!(pulse.report().map(|(report, _)| report), Some(report));
+    }
+
+    #[test]
+    fn memory_of_frames_is_bounded() {
+        let (pulse, start) = (Pulse::default(), Instant::now());
+        for micros in 0..2 * HANDED_MAX as u64 {
+            pulse.hand(1, micros, start);
+        }
+        assert_eq!(pulse.lock().handed.len(), HANDED_MAX);
+        pulse.round_trips(start + 2 * MEMORY);
+        assert!(pulse.lock().handed.is_empty());
+    }
+}

@@ -1,0 +1,338 @@
+//! The end that is dialled: who knocks, what they ask for, what they are granted.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use moq_net::{Path, Pattern, Patterns, stats};
+
+use super::offer::Offer;
+use super::session::{Aim, Ended, INBOUND_BYTES, Session, negotiated};
+use super::transport;
+use super::web::{ALPN, HandshakeError, Request};
+use super::{versions, words};
+use crate::endpoint::{ListenError, Listener, RECEIVE_KNOWN};
+use crate::{Identity, IdentityError, Observed, Steering};
+
+/// Whoever takes longer to say what it wants is not waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Bytes of a path with its query.
+const TARGET_BYTES_MAX: usize = 4 << 10;
+
+/// A port where MoQ is spoken, on QUIC itself and on WebTransport.
+#[derive(Debug)]
+pub struct Server {
+    listener: Listener,
+}
+
+impl Server {
+    /// On `address`. Must be called within tokio.
+    ///
+    /// # Errors
+    /// [`ListenError`]: the certificate or the socket.
+    pub fn bind(address: SocketAddr, identity: &Identity) -> Result<Self, ListenError> {
+        let mut protocols: Vec<Vec<u8>> = words()
+            .iter()
+            .map(|word| word.as_bytes().to_vec())
+            .collect();
+        protocols.push(ALPN.to_vec());
+        let listener = Listener::bind(address, identity, protocols)?;
+        Ok(Self { listener })
+    }
+
+    /// Where it listens.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn local_addr(&self) -> std::io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Shows another certificate from now on.
+    ///
+    /// # Errors
+    /// What is wrong with it; the old one stays.
+    pub fn renew(&self, identity: &Identity) -> Result<(), IdentityError> {
+        self.listener.renew(identity)
+    }
+
+    /// The next that knocks, with congestion control made for it; `None` once closed.
+    pub async fn accept(&self, steer: impl FnMut() -> Steering) -> Option<Knock> {
+        let (connecting, observed) = self.listener.next(steer).await?;
+        Some(Knock {
+            peer: connecting.remote_address(),
+            connecting,
+            observed,
+        })
+    }
+
+    /// Ends all sessions and takes no more.
+    pub fn close(&self, reason: &str) {
+        self.listener.close(reason);
+    }
+
+    /// Waits until all connections have said their goodbyes.
+    pub async fn idle(&self) {
+        self.listener.idle().await;
+    }
+}
+
+/// Somebody who wants a connection.
+pub struct Knock {
+    connecting: noq::Connecting,
+    peer: SocketAddr,
+    observed: Observed,
+}
+
+impl Knock {
+    /// From where.
+    pub const fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// Shakes hands, and hears what is wanted. Nothing of media is read.
+    ///
+    /// # Errors
+    /// [`AskError`] if nothing that we speak was said in time.
+    pub async fn ask(self) -> Result<Asked, AskError> {
+        let asked = tokio::time::timeout(PATIENCE, self.shake());
+        asked.await.unwrap_or(Err(AskError::Slow))
+    }
+
+    async fn shake(self) -> Result<Asked, AskError> {
+        let connection = self.connecting.await.map_err(AskError::Connection)?;
+        let protocol = negotiated(&connection).ok_or(AskError::NoVersion)?;
+        let (transport, web_target) = if protocol.as_bytes() == ALPN {
+            let request = Request::accept(connection.clone()).await?;
+            let ours = words();
+            let offered = request.protocols().iter();
+            let both = offered.map(String::as_str).find(|word| ours.contains(word));
+            let Some(word) = both.map(str::to_owned) else {
+                request.refuse(400).await;
+                return Err(AskError::NoVersion);
+            };
+            let target = request.target();
+            let web = request.accept_with(&word).await?;
+            let observed = self.observed;
+            let session = transport::Session::new(connection, Some(web), word, observed);
+            (session, Some(target))
+        } else {
+            let session = transport::Session::new(connection, None, protocol, self.observed);
+            (session, None)
+        };
+        let link = transport.link();
+        let server = moq_net::Server::new().with_versions(versions());
+        let handshake = server
+            .accept_request(Instant::now(), transport)
+            .await
+            .map_err(Ended::of)?;
+        let target = web_target.unwrap_or_else(|| handshake.path().to_owned());
+        if target.len() > TARGET_BYTES_MAX {
+            handshake.close(moq_net::Error::ProtocolViolation);
+            return Err(AskError::Long {
+                bytes: target.len(),
+            });
+        }
+        let aim = match handshake.role() {
+            Some(moq_net::Role::Publisher) => Aim::Publish,
+            Some(moq_net::Role::Subscriber) => Aim::Read,
+            _ => Aim::Both,
+        };
+        let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+        Ok(Asked {
+            path: Path::new(path).as_str().to_owned(),
+            query: query.to_owned(),
+            aim,
+            peer: self.peer,
+            link,
+            handshake,
+        })
+    }
+}
+
+impl fmt::Debug for Knock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Knock")
+            .field("peer", &self.peer)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Somebody who said what it wants, and waits.
+pub struct Asked {
+    path: String,
+    query: String,
+    aim: Aim,
+    peer: SocketAddr,
+    link: std::sync::Arc<transport::Link>,
+    handshake: moq_net::server::Handshake<transport::Session>,
+}
+
+/// What is granted.
+#[derive(Clone, Debug, Default)]
+pub struct Grant {
+    /// To publish whatever it announces; the names are for the caller to check.
+    pub publish: bool,
+    /// To read these.
+    pub read: Option<Offer>,
+    /// Of those, only these names; empty for all.
+    pub only: Vec<String>,
+}
+
+impl Asked {
+    /// From where.
+    pub const fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// The folder within which names are meant, without slashes around it.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Behind the path; may hold secrets.
+    pub fn query(&self) -> &str {
+        &self.query
+    }
+
+    /// What for, as far as it says.
+    pub const fn aim(&self) -> Aim {
+        self.aim
+    }
+
+    /// Opens the session.
+    ///
+    /// # Errors
+    /// [`Ended`] if it is over already.
+    pub async fn grant(self, grant: Grant) -> Result<Session, Ended> {
+        let registry = stats::Registry::new(stats::Config::new());
+        let tagged = registry.tier(stats::Tier::default()).session("");
+        let mut handshake = self.handshake.with_stats(tagged);
+        if let Some(offer) = &grant.read {
+            let all = offer.origin.consume();
+            let only = grant
+                .only
+                .iter()
+                .filter_map(|name| Pattern::literal(name).ok());
+            let patterns: Patterns = only.collect();
+            handshake = if grant.only.is_empty() {
+                handshake.with_publisher(&all)
+            } else {
+                let scoped = all.scope("", &patterns).map_err(Ended::of)?;
+                handshake.with_publisher(&scoped)
+            };
+        }
+        let inbound = grant.publish.then(|| Offer::bounded(INBOUND_BYTES));
+        if let Some(inbound) = &inbound {
+            handshake = handshake.with_subscriber(inbound.origin.clone());
+        }
+        self.link
+            .connection
+            .set_receive_window(RECEIVE_KNOWN.into());
+        let (session, driver) = handshake.ok().await.map_err(Ended::of)?;
+        tokio::spawn(moq_net::time::run(driver));
+        Ok(Session::assemble(
+            self.link, session, grant.read, inbound, registry,
+        ))
+    }
+
+    /// Sends it away.
+    pub fn refuse(self, why: Refusal) {
+        self.handshake.close(why.error());
+    }
+}
+
+impl fmt::Debug for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Asked")
+            .field("peer", &self.peer)
+            .field("path", &self.path)
+            .field("aim", &self.aim)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why somebody is sent away, as the other end hears it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// Token, user or right.
+    #[error("not authorised")]
+    Unauthorised,
+    /// A catalog or frames that cannot be what they say.
+    #[error("what was published is not what its catalog says, or cannot be carried")]
+    Malformed,
+    /// No stream can have that name.
+    #[error("no stream can have this name")]
+    Name,
+    /// Somebody else publishes under that name.
+    #[error("the stream has a source already")]
+    Busy,
+    /// As many as there may be.
+    #[error("the server is full")]
+    Full,
+    /// It goes.
+    #[error("the server shuts down")]
+    Shutdown,
+}
+
+impl Refusal {
+    const ALL: [Self; 6] = [
+        Self::Unauthorised,
+        Self::Malformed,
+        Self::Name,
+        Self::Busy,
+        Self::Full,
+        Self::Shutdown,
+    ];
+
+    /// Ours among the codes that applications have.
+    const fn app(self) -> u16 {
+        self as u16
+    }
+
+    fn error(self) -> moq_net::Error {
+        match self {
+            Self::Unauthorised => moq_net::Error::Unauthorized,
+            other => moq_net::Error::App(other.app()),
+        }
+    }
+
+    pub(super) fn code(self) -> u32 {
+        moq_net::SessionError::from(&self.error()).to_code()
+    }
+
+    /// What a code of the other end's means, if it is ours.
+    pub(super) fn named(code: u16) -> String {
+        let known = Self::ALL.into_iter().find(|it| it.app() == code);
+        known.map_or_else(|| format!("code {code}"), |it| it.to_string())
+    }
+}
+
+/// Why somebody who knocked is not heard.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AskError {
+    /// The handshake failed.
+    #[error(transparent)]
+    Connection(noq::ConnectionError),
+    /// It is no WebTransport.
+    #[error(transparent)]
+    Handshake(#[from] HandshakeError),
+    /// No MoQ that we know.
+    #[error("no version of MoQ that both ends speak")]
+    NoVersion,
+    /// Garbage instead of what it wants.
+    #[error(transparent)]
+    Setup(#[from] Ended),
+    /// A path that is no path.
+    #[error("it asks for a path of {bytes} bytes")]
+    Long {
+        /// Its length.
+        bytes: usize,
+    },
+    /// It says nothing.
+    #[error("it said nothing within {} s", PATIENCE.as_secs())]
+    Slow,
+}

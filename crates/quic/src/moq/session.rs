@@ -1,0 +1,497 @@
+//! A session: the same for those who dialled and those who were dialled.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use glassline_media::Bitrate;
+use moq_net::{announce, origin, stats};
+use tokio::task::AbortHandle;
+
+use super::address::{Address, AddressError};
+use super::broadcast::{Broadcast, Lane};
+use super::offer::Offer;
+use super::pulse::{self, Report, RoundTrips};
+use super::transport::{self, Link};
+use super::watch::{Watch, WatchError};
+use super::web::{HandshakeError, Web};
+use super::{versions, words};
+use crate::endpoint::{DialError, Dialler, SEND_WINDOW};
+use crate::{Observation, Observed, Steering, Trust};
+
+/// How often the send window follows the congestion window.
+const TICK: Duration = Duration::from_millis(100);
+
+/// QUIC holds at most so many windows; what is above waits where it can be dropped.
+const WINDOWS_HELD: u64 = 2;
+
+/// Bytes that QUIC may hold at most.
+const SEND_WINDOW_MAX: u64 = 16 << 20;
+
+/// A server that does not answer within it is not there.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Bytes of frames that a session keeps of what its peer sends.
+pub(super) const INBOUND_BYTES: u64 = 32 << 20;
+
+/// What a client is there for; servers may ask for another right for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Aim {
+    /// To send.
+    Publish,
+    /// To receive.
+    Read,
+    /// Either.
+    Both,
+}
+
+/// How a client opens a session.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What controls congestion on the way to the server, and shows it.
+    pub steering: Steering,
+    /// Whom it talks to; the address' pin goes before.
+    pub trust: Trust,
+    /// What it is there for.
+    pub aim: Aim,
+}
+
+/// Opens a session with the server of `address`.
+///
+/// # Errors
+/// [`ConnectError`] says whether the address, the network or the server is at fault.
+pub async fn connect(
+    dialler: &Dialler,
+    address: &Address,
+    options: Options,
+) -> Result<Session, ConnectError> {
+    let trust = match address.pin() {
+        Some(pin) => Trust::Pinned(pin),
+        None => options.trust.clone(),
+    };
+    let observed = options.steering.observed();
+    let opened = async {
+        let connection = reach(dialler, address, &trust, &options.steering).await?;
+        let words = words();
+        let (web, protocol) = if address.is_web() {
+            let offered = words.iter().map(|&word| word.to_owned());
+            let (web, protocol) = Web::connect(&connection, address.web_url()?, offered).await?;
+            (Some(web), protocol)
+        } else {
+            let protocol = negotiated(&connection).ok_or(ConnectError::NoVersion)?;
+            (None, protocol)
+        };
+        let is_raw = web.is_none();
+        let transport = transport::Session::new(connection, web, protocol, observed);
+        let mut client = moq_net::Client::new().with_versions(versions());
+        if is_raw {
+            client = client.with_path(address.target());
+        }
+        Session::open(transport, options.aim, client).await
+    };
+    let opened = tokio::time::timeout(PATIENCE, opened).await;
+    opened.unwrap_or(Err(ConnectError::Slow))
+}
+
+/// Dials every address of the host until one answers.
+async fn reach(
+    dialler: &Dialler,
+    address: &Address,
+    trust: &Trust,
+    steering: &Steering,
+) -> Result<noq::Connection, ConnectError> {
+    let (host, port) = (address.host(), address.port());
+    let found = tokio::net::lookup_host((host, port)).await;
+    let found: Vec<SocketAddr> = found
+        .map_err(|source| ConnectError::Unknown {
+            host: host.to_owned(),
+            source,
+        })?
+        .collect();
+    let words: Vec<Vec<u8>> = if address.is_web() {
+        vec![super::web::ALPN.to_vec()]
+    } else {
+        words()
+            .iter()
+            .map(|word| word.as_bytes().to_vec())
+            .collect()
+    };
+    let mut failure = ConnectError::Nowhere {
+        host: host.to_owned(),
+    };
+    for at in found {
+        match dialler
+            .dial(at, host, trust, words.clone(), steering.clone())
+            .await
+        {
+            Ok(connection) => return Ok(connection),
+            Err(error) => failure = ConnectError::Dial { at, error },
+        }
+    }
+    Err(failure)
+}
+
+/// The protocol that TLS agreed on.
+pub(super) fn negotiated(connection: &noq::Connection) -> Option<String> {
+    let data = connection.handshake_data()?;
+    let data = data.downcast::<noq::crypto::rustls::HandshakeData>().ok()?;
+    String::from_utf8(data.protocol?).ok()
+}
+
+/// A session with the other end. Dropped, it ends at once.
+pub struct Session {
+    link: Arc<Link>,
+    observed: Observed,
+    session: moq_net::Session,
+    /// What we publish in it.
+    offer: Option<Offer>,
+    /// What the peer publishes.
+    inbound: Option<(Offer, origin::Consumer)>,
+    stats: stats::Registry,
+    bitrate: Arc<Mutex<Bitrate>>,
+    task: AbortHandle,
+}
+
+impl Session {
+    async fn open(
+        transport: transport::Session,
+        aim: Aim,
+        client: moq_net::Client,
+    ) -> Result<Self, ConnectError> {
+        let link = transport.link();
+        let registry = stats::Registry::new(stats::Config::new());
+        let tagged = registry.tier(stats::Tier::default()).session("");
+        let mut client = client.with_stats(tagged);
+        let offer = (aim != Aim::Read).then(Offer::new);
+        if let Some(offer) = &offer {
+            client = client.with_publisher(&offer.origin);
+        }
+        let inbound = (aim != Aim::Publish).then(|| Offer::bounded(INBOUND_BYTES));
+        if let Some(inbound) = &inbound {
+            client = client.with_subscriber(inbound.origin.clone());
+        }
+        let started = client.connect(Instant::now(), transport).await;
+        let (session, driver) = started.map_err(Ended::of)?;
+        tokio::spawn(moq_net::time::run(driver));
+        Ok(Self::assemble(link, session, offer, inbound, registry))
+    }
+
+    pub(super) fn assemble(
+        link: Arc<Link>,
+        session: moq_net::Session,
+        offer: Option<Offer>,
+        inbound: Option<Offer>,
+        stats: stats::Registry,
+    ) -> Self {
+        let observed = link.observed().clone();
+        let bitrate = Arc::new(Mutex::new(Bitrate::default()));
+        let task = tokio::spawn(tend(
+            Arc::clone(&link),
+            stats.clone(),
+            Arc::clone(&bitrate),
+            offer.is_some(),
+        ));
+        let inbound = inbound.map(|offer| {
+            let consumer = offer.origin.consume();
+            (offer, consumer)
+        });
+        Self {
+            link,
+            observed,
+            session,
+            offer,
+            inbound,
+            stats,
+            bitrate,
+            task: task.abort_handle(),
+        }
+    }
+
+    /// Publishes a broadcast of `lanes` under `name`; the peer hears of it with the
+    /// first keyframe.
+    ///
+    /// # Errors
+    /// [`Ended`] if the session is over, was opened to read only, or the name is none.
+    pub fn publish(&self, name: &str, lanes: Vec<Lane>) -> Result<Broadcast, Ended> {
+        let offer = self.offer.as_ref().ok_or(Ended::ReadOnly)?;
+        Broadcast::new(offer, name, lanes, Some(Arc::clone(&self.link)))
+    }
+
+    /// What the peer announces, from the beginning.
+    pub fn announced(&self) -> Announced {
+        Announced(self.inbound.as_ref().map(|(_, it)| it.announced()))
+    }
+
+    /// Begins to read the broadcast `name`, waiting until it is there.
+    ///
+    /// # Errors
+    /// [`WatchError`]: the session ended before, or was opened to publish only.
+    pub async fn watch(&self, name: &str) -> Result<Watch, WatchError> {
+        let (_, inbound) = self.inbound.as_ref().ok_or(WatchError::PublishOnly)?;
+        let found = tokio::select! {
+            found = inbound.routed_broadcast(name) => found.map_err(Ended::of)?,
+            ended = self.ended() => return Err(ended.into()),
+        };
+        Watch::new(name, found, Arc::clone(&self.link)).await
+    }
+
+    /// Waits until the session is over and says why.
+    pub async fn ended(&self) -> Ended {
+        Ended::of(self.session.closed().await)
+    }
+
+    /// Ends the session once what was queued is delivered, within a second.
+    pub async fn close(self) {
+        let session = self.session.clone();
+        let _ = session.close().await;
+    }
+
+    /// Ends the session at once, and says why.
+    pub fn abort(&self, reason: super::Refusal) {
+        self.link.close(reason.code(), &reason.to_string());
+    }
+
+    /// The peer's address at present.
+    pub fn peer(&self) -> SocketAddr {
+        self.link.peer()
+    }
+
+    /// Where congestion control can be watched.
+    pub fn observed(&self) -> Observed {
+        self.observed.clone()
+    }
+
+    /// Tells the peer, once a second, what the encoder was last told to make.
+    pub fn tell_bitrate(&self, bitrate: Bitrate) {
+        *self.bitrate.lock().unwrap_or_else(PoisonError::into_inner) = bitrate;
+    }
+
+    /// Asks the peer for a keyframe. Those who are not ours do not hear it.
+    pub fn want_keyframe(&self) {
+        let _ = self.link.send_datagram(&pulse::wish());
+    }
+
+    /// How it goes.
+    pub fn figures(&self) -> Figures {
+        figures(&self.link, &self.stats)
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session")
+            .field("peer", &self.peer())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Keeps QUIC's queue short and tells the peer how it goes.
+async fn tend(
+    link: Arc<Link>,
+    stats: stats::Registry,
+    bitrate: Arc<Mutex<Bitrate>>,
+    publishes: bool,
+) {
+    if !publishes {
+        return;
+    }
+    let mut ticks = tokio::time::interval(TICK);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+    let mut reported = Instant::now();
+    loop {
+        ticks.tick().await;
+        let seen = link.observed().get();
+        link.connection.set_send_window(send_window(&seen));
+        let now = Instant::now();
+        if now.saturating_duration_since(reported) < pulse::PERIOD {
+            continue;
+        }
+        reported = now;
+        let figures = figures(&link, &stats);
+        // Nobody who does not answer reads reports either.
+        if figures.round_trips.count == 0 {
+            continue;
+        }
+        let report = Report {
+            app_rtt: figures.round_trips.latest.unwrap_or_default(),
+            transport_rtt: seen.smoothed_rtt.unwrap_or_default(),
+            sent: seen.totals.sent,
+            delivered: seen.totals.delivered,
+            lost: seen.totals.lost,
+            backlog: figures.backlog,
+            bitrate: *bitrate.lock().unwrap_or_else(PoisonError::into_inner),
+            deliverable: seen.deliverable_rate.unwrap_or_default(),
+        };
+        if link.send_datagram(&report.encode()).is_err() {
+            return;
+        }
+    }
+}
+
+/// As much as the window lets out within two round trips, and a keyframe.
+fn send_window(seen: &Observation) -> u64 {
+    let held = seen.window.saturating_mul(WINDOWS_HELD) + (64 << 10);
+    held.clamp(SEND_WINDOW.min(128 << 10), SEND_WINDOW_MAX)
+}
+
+fn figures(link: &Link, stats: &stats::Registry) -> Figures {
+    let observation = link.observed().get();
+    let (mut sent, mut received) = (stats::Traffic::default(), stats::Traffic::default());
+    for (_, role, traffic) in stats.snapshot().traffic() {
+        match role {
+            stats::Role::Publisher => sent.add(traffic),
+            stats::Role::Subscriber => received.add(traffic),
+        }
+    }
+    let waiting = link.queue.waiting(sent.bytes + sent.stale.bytes);
+    Figures {
+        observation,
+        round_trips: link.pulse.round_trips(Instant::now()),
+        told: link.pulse.report(),
+        sent: sent.bytes,
+        received: received.bytes,
+        late_groups: sent.stale.groups,
+        backlog: observation.in_flight + waiting,
+        unsent: sent.stale.bytes,
+    }
+}
+
+/// How a session goes.
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub struct Figures {
+    /// What congestion control sees.
+    pub observation: Observation,
+    /// Round trips of the application.
+    pub round_trips: RoundTrips,
+    /// What the peer told of its sending, and when.
+    pub told: Option<(Report, Instant)>,
+    /// Bytes of frames that were handed to QUIC.
+    pub sent: u64,
+    /// Bytes of frames that came in.
+    pub received: u64,
+    /// Groups of ours that were given up because they were late.
+    pub late_groups: u64,
+    /// Bytes of those that were never sent.
+    pub unsent: u64,
+    /// Bytes of frames that wait to be sent, and of packets that wait to be
+    /// acknowledged. QUIC's own queue between the two, at most about two windows, is
+    /// not in it.
+    pub backlog: u64,
+}
+
+/// Announcements of the peer, as they come.
+pub struct Announced(Option<announce::Consumer>);
+
+impl Announced {
+    /// The next; `None` once the session is over, or if it was opened to publish only.
+    pub async fn next(&mut self) -> Option<Announcement> {
+        loop {
+            let update = self.0.as_mut()?.next().await?;
+            let name = update.prefix.as_str().to_owned();
+            match update.kind {
+                announce::Kind::Announced => return Some(Announcement::Began(name)),
+                announce::Kind::Retracted => return Some(Announcement::Ended(name)),
+                announce::Kind::Updated => {}
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Announced {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Announced").finish_non_exhaustive()
+    }
+}
+
+/// A broadcast came or went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Announcement {
+    /// There is one of this name.
+    Began(String),
+    /// There is none any more.
+    Ended(String),
+}
+
+/// Why a session, or something in it, is over.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Ended {
+    /// The other end does not grant it: token, user or right.
+    #[error("the other end refuses: not authorised")]
+    Unauthorised,
+    /// The other end said why.
+    #[error("the other end closed the session: {0}")]
+    Closed(String),
+    /// The network, or the other end is gone.
+    #[error("the connection ended: {0}")]
+    Network(String),
+    /// The protocol was broken, by either.
+    #[error("MoQ: {0}")]
+    Protocol(String),
+    /// The session was opened to read.
+    #[error("the session was opened to read only")]
+    ReadOnly,
+}
+
+impl Ended {
+    pub(super) fn of(error: moq_net::Error) -> Self {
+        use moq_net::{Error, SessionError};
+        match error {
+            Error::Unauthorized | Error::Session(SessionError::Unauthorized) => Self::Unauthorised,
+            Error::Session(SessionError::App(code)) => Self::Closed(super::Refusal::named(code)),
+            Error::Session(error) => Self::Closed(error.to_string()),
+            Error::Transport(text) => Self::Network(text),
+            other => Self::Protocol(other.to_string()),
+        }
+    }
+}
+
+/// Why there is no session.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The name leads nowhere.
+    #[error("cannot find {host}: {source}")]
+    Unknown {
+        /// The server.
+        host: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The name has no address.
+    #[error("{host} has no address")]
+    Nowhere {
+        /// The server.
+        host: String,
+    },
+    /// Nobody there, or nobody to trust.
+    #[error("cannot connect to {at}: {error}")]
+    Dial {
+        /// Where.
+        at: SocketAddr,
+        /// What is wrong.
+        error: DialError,
+    },
+    /// No answer.
+    #[error("no session within {} s", PATIENCE.as_secs())]
+    Slow,
+    /// Another protocol.
+    #[error("the server speaks no version of MoQ that we do")]
+    NoVersion,
+    /// The URL cannot be asked for by HTTP.
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    /// WebTransport.
+    #[error(transparent)]
+    Handshake(#[from] HandshakeError),
+    /// The server closed it at once.
+    #[error(transparent)]
+    Ended(#[from] Ended),
+}

@@ -1,0 +1,225 @@
+//! Publishers and readers of ours over loopback.
+
+use std::net::Ipv4Addr;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use glassline_congestion::Algorithm;
+use glassline_media::{Codec, MediaTime, Track};
+
+use super::*;
+use crate::{Dialler, Identity, Steering, Trust};
+
+/// Far beyond what anything here takes, so that a failure ends.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A server whose every client is granted `grant`, or sent away.
+struct Site {
+    address: String,
+    sessions: tokio::sync::mpsc::Receiver<Session>,
+    _task: tokio::task::JoinHandle<()>,
+}
+
+fn site(grant: Result<Grant, Refusal>, scheme: &str) -> Site {
+    let identity = Identity::self_signed(vec!["localhost".to_owned()], SystemTime::now());
+    let identity = identity.expect("a certificate");
+    let any = (Ipv4Addr::LOCALHOST, 0).into();
+    let server = Server::bind(any, &identity).expect("a free port");
+    let port = server.local_addr().expect("bound").port();
+    let (out, sessions) = tokio::sync::mpsc::channel(4);
+    let task = tokio::spawn(async move {
+        let steer = || Steering::new(Algorithm::Cubic);
+        while let Some(knock) = server.accept(steer).await {
+            let Ok(asked) = knock.ask().await else {
+                continue;
+            };
+            match &grant {
+                Ok(grant) => {
+                    let session = asked.grant(grant.clone()).await.expect("just opened");
+                    let _ = out.send(session).await;
+                }
+                Err(why) => asked.refuse(*why),
+            }
+        }
+    });
+    Site {
+        address: format!(
+            "{scheme}://127.0.0.1:{port}/cam?token=t#sha256={}",
+            identity.fingerprint()
+        ),
+        sessions,
+        _task: task,
+    }
+}
+
+async fn open(address: &str, aim: Aim) -> Result<Session, ConnectError> {
+    let dialler = Dialler::new().expect("a socket");
+    let options = Options {
+        steering: Steering::new(Algorithm::Copa),
+        trust: Trust::System,
+        aim,
+    };
+    let address = Address::parse(address).expect("an address");
+    connect(&dialler, &address, options).await
+}
+
+async fn soon<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, what).await.expect("in time")
+}
+
+/// A picture of H.264: parameter sets only where it is a keyframe.
+fn picture(number: i64) -> Frame {
+    let keyframe = number % 10 == 0;
+    let head: &[u8] = if keyframe {
+        &[
+            0, 0, 1, 0x67, 0x42, 0xc0, 0x1f, 9, 0, 0, 1, 0x68, 1, 0, 0, 1, 0x65,
+        ]
+    } else {
+        &[0, 0, 1, 0x41]
+    };
+    let body = [u8::try_from(number).expect("few"); 3000];
+    Frame {
+        time: MediaTime::from_nanos(number * 33_333_000),
+        keyframe,
+        data: Bytes::from([head, &body].concat()),
+    }
+}
+
+fn sound(number: i64) -> Frame {
+    Frame {
+        time: MediaTime::from_nanos(number * 20_000_000),
+        keyframe: true,
+        data: Bytes::from(vec![u8::try_from(number).expect("few"); 100]),
+    }
+}
+
+fn lanes() -> Vec<Lane> {
+    let deadline = PATIENCE;
+    vec![
+        Lane::new(Track::new(Codec::H264)).with_deadline(deadline),
+        Lane::new(Track::audio(Codec::Opus, 2)).with_deadline(deadline),
+    ]
+}
+
+/// What a session publishes comes out at the other end as it went in.
+async fn carried(scheme: &str) {
+    let grant = Grant {
+        publish: true,
+        ..Grant::default()
+    };
+    let mut site = site(Ok(grant), scheme);
+    let client = soon(open(&site.address, Aim::Publish)).await.expect("open");
+    let server = soon(site.sessions.recv()).await.expect("granted");
+    let mut broadcast = client.publish("cam", lanes()).expect("a good name");
+    broadcast.set_clock(MediaTime::ZERO, SystemTime::now());
+    broadcast.write(0, &picture(0)).expect("open");
+    broadcast.write(1, &sound(0)).expect("open");
+
+    let mut announced = server.announced();
+    let began = soon(announced.next()).await.expect("it is announced");
+    assert_eq!(began, Announcement::Began("cam".to_owned()));
+    let mut watch = soon(server.watch("cam")).await.expect("there");
+    let catalog = soon(watch.catalog()).await.expect("good").expect("one");
+    assert!(catalog.clock.is_some());
+    let chosen = catalog.choose().expect("picture and sound");
+    assert_eq!(chosen[0].track.codec, Codec::H264);
+    let mut pictures = soon(watch.read(&chosen[0], PATIENCE)).await.expect("there");
+    let mut sounds = soon(watch.read(&chosen[1], PATIENCE)).await.expect("there");
+    for number in 1..25 {
+        broadcast.write(0, &picture(number)).expect("open");
+        broadcast.write(1, &sound(number)).expect("open");
+    }
+    for number in 0..25 {
+        let got = soon(pictures.next()).await.expect("good").expect("more");
+        let sent = picture(number);
+        assert_eq!(
+            (got.time, got.keyframe, got.data),
+            (sent.time, sent.keyframe, sent.data)
+        );
+    }
+    for number in 0..25 {
+        let got = soon(sounds.next()).await.expect("good").expect("more");
+        assert_eq!(
+            (got.time, got.data),
+            (sound(number).time, sound(number).data)
+        );
+    }
+    assert_eq!((pictures.late(), sounds.late()), (0, 0));
+    broadcast.finish();
+    assert_eq!(soon(pictures.next()).await.expect("a clean end"), None);
+    let figures = client.figures();
+    assert!(figures.sent >= 25 * 3000, "{figures:?}");
+    assert_eq!(figures.late_groups, 0);
+    let answered = async {
+        while client.figures().round_trips.count == 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    soon(answered).await;
+    server.want_keyframe();
+}
+
+#[tokio::test]
+async fn what_is_published_comes_out_as_it_went_in() {
+    carried("moq").await;
+}
+
+#[tokio::test]
+async fn webtransport_carries_the_same() {
+    carried("https").await;
+}
+
+#[tokio::test]
+async fn readers_get_what_is_offered_from_its_newest_keyframe_on() {
+    let offer = Offer::new();
+    let grant = Grant {
+        read: Some(offer.clone()),
+        only: vec!["cam".to_owned()],
+        ..Grant::default()
+    };
+    let site = site(Ok(grant), "moq");
+    let mut hidden = offer.publish("secret", lanes()).expect("a good name");
+    let mut broadcast = offer.publish("cam", lanes()).expect("a good name");
+    for number in 0..15 {
+        for broadcast in [&mut broadcast, &mut hidden] {
+            broadcast.write(0, &picture(number)).expect("open");
+            broadcast.write(1, &sound(number)).expect("open");
+        }
+    }
+    let client = soon(open(&site.address, Aim::Read)).await.expect("open");
+    let mut announced = client.announced();
+    let began = soon(announced.next()).await.expect("it is announced");
+    assert_eq!(began, Announcement::Began("cam".to_owned()));
+    let mut watch = soon(client.watch("cam")).await.expect("there");
+    let catalog = soon(watch.catalog()).await.expect("good").expect("one");
+    let rendition = catalog.choose().expect("both").remove(0);
+    let mut pictures = soon(watch.read(&rendition, Duration::ZERO))
+        .await
+        .expect("there");
+    let first = soon(pictures.next()).await.expect("good").expect("one");
+    assert_eq!((first.time, first.keyframe), (picture(10).time, true));
+    assert!(client.publish("cam", lanes()).is_err(), "opened to read");
+}
+
+#[tokio::test]
+async fn who_is_sent_away_hears_why() {
+    let site = site(Err(Refusal::Unauthorised), "moq");
+    // Whether the refusal comes before or after the session is open to us is a race.
+    let ended = match soon(open(&site.address, Aim::Publish)).await {
+        Ok(session) => soon(session.ended()).await,
+        Err(ConnectError::Ended(ended)) => ended,
+        Err(other) => panic!("{other}"),
+    };
+    assert!(matches!(ended, Ended::Unauthorised), "{ended}");
+}
+
+#[tokio::test]
+async fn another_certificate_than_the_pinned_one_is_refused() {
+    let site = site(Ok(Grant::default()), "moq");
+    let (address, _) = site.address.split_once('#').expect("pinned");
+    let other = format!("{address}#sha256={}", "ab".repeat(32));
+    let error = soon(open(&other, Aim::Read)).await.expect_err("not it");
+    assert!(matches!(error, ConnectError::Dial { .. }), "{error}");
+    let unknown = soon(open(address, Aim::Read)).await;
+    assert!(unknown.is_err(), "no authority vouches for it");
+}

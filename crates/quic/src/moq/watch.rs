@@ -1,0 +1,306 @@
+//! A broadcast as its reader has it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use glassline_media::{Kind, MediaTime};
+use moq_net::{broadcast, group, track};
+
+use super::catalog::{self, Catalog, CatalogError, Document, Rendition};
+use super::frame::{self, BYTES_MAX, FrameError};
+use super::pulse;
+use super::session::Ended;
+use super::transport::Link;
+
+/// A catalog is on its way at once, or never.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+const CATALOG_PRIORITY: u8 = 100;
+const SOUND_PRIORITY: u8 = 80;
+const PICTURE_PRIORITY: u8 = 60;
+
+/// A broadcast of the peer.
+pub struct Watch {
+    name: String,
+    broadcast: broadcast::Consumer,
+    link: Arc<Link>,
+    catalogs: track::Ordered,
+    group: Option<(group::Consumer, bool)>,
+    document: Document,
+    answers: bool,
+}
+
+impl Watch {
+    pub(super) async fn new(
+        name: &str,
+        broadcast: broadcast::Consumer,
+        link: Arc<Link>,
+    ) -> Result<Self, WatchError> {
+        let track = broadcast.track(catalog::TRACK).map_err(Ended::of)?;
+        let wanted = track::Subscription::default().with_priority(CATALOG_PRIORITY);
+        let subscribed = tokio::time::timeout(PATIENCE, track.subscribe(wanted)).await;
+        let catalogs = subscribed
+            .map_err(|_| WatchError::NoCatalog)?
+            .map_err(Ended::of)?;
+        Ok(Self {
+            name: name.to_owned(),
+            broadcast,
+            link,
+            catalogs: catalogs.ordered(),
+            group: None,
+            document: Document::default(),
+            answers: false,
+        })
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The catalog as it is first, and then whenever it changes; `None` at the end of
+    /// the broadcast.
+    ///
+    /// # Errors
+    /// [`WatchError`]: the publisher's catalog is nonsense, or the session ended.
+    pub async fn catalog(&mut self) -> Result<Option<Catalog>, WatchError> {
+        loop {
+            let Some((group, is_first)) = &mut self.group else {
+                match self.catalogs.next_group().await.map_err(Ended::of)? {
+                    Some(group) => self.group = Some((group, true)),
+                    None => return Ok(None),
+                }
+                continue;
+            };
+            match read(group, catalog::BYTES_MAX as u64).await {
+                Ok(Some(document)) => {
+                    let catalog = self.document.take(&document, *is_first)?;
+                    *is_first = false;
+                    self.answers = catalog.answers;
+                    return Ok(Some(catalog));
+                }
+                // Superseded, or over: there is another, or none any more.
+                Ok(None) | Err(Cut::Late) => self.group = None,
+                Err(Cut::Long(bytes)) => {
+                    let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+                    return Err(CatalogError::Long { bytes }.into());
+                }
+            }
+        }
+    }
+
+    /// Reads a track of it, from its newest keyframe on. Groups that are `deadline`
+    /// behind the newest are passed over.
+    ///
+    /// # Errors
+    /// [`WatchError`] if there is no such track.
+    pub async fn read(
+        &self,
+        rendition: &Rendition,
+        deadline: Duration,
+    ) -> Result<Reader, WatchError> {
+        let track = self.broadcast.track(&rendition.name).map_err(Ended::of)?;
+        let is_sound = rendition.track.kind() == Kind::Audio;
+        let wanted = track::Subscription::default()
+            .with_max_age(deadline)
+            .with_priority(if is_sound {
+                SOUND_PRIORITY
+            } else {
+                PICTURE_PRIORITY
+            });
+        let subscribed = tokio::time::timeout(PATIENCE, track.subscribe(wanted)).await;
+        let track = subscribed
+            .map_err(|_| WatchError::NoTrack {
+                name: rendition.name.clone(),
+            })?
+            .map_err(Ended::of)?;
+        Ok(Reader {
+            rendition: rendition.clone(),
+            is_sound,
+            track: track.ordered(),
+            group: None,
+            next: None,
+            late: 0,
+            number: pulse::track_number(&self.name, &rendition.name),
+            link: self.answers.then(|| Arc::clone(&self.link)),
+            answered: None,
+        })
+    }
+
+    /// Waits until the broadcast is over.
+    pub async fn over(&self) {
+        self.broadcast.closed().await;
+    }
+}
+
+impl std::fmt::Debug for Watch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watch")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A track of a broadcast.
+pub struct Reader {
+    rendition: Rendition,
+    is_sound: bool,
+    track: track::Ordered,
+    /// Under way, and the number of its next frame.
+    group: Option<(group::Consumer, usize)>,
+    /// The number of the next group, if none is missing.
+    next: Option<u64>,
+    late: u64,
+    number: u32,
+    /// Where frames are answered.
+    link: Option<Arc<Link>>,
+    answered: Option<Instant>,
+}
+
+/// A frame that came in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// When it is presented, on the publisher's timeline.
+    pub time: MediaTime,
+    /// The first of its group, so that a decoder can start here; of sound always.
+    pub keyframe: bool,
+    /// Annex B, or a packet without headers, as payload formats take it.
+    pub data: Bytes,
+    /// When the last of it came.
+    pub arrived: Instant,
+}
+
+impl Reader {
+    /// The next frame, in order; `None` at the end of the track.
+    ///
+    /// # Errors
+    /// [`WatchError`]: the publisher sent what cannot be, or the session ended.
+    pub async fn next(&mut self) -> Result<Option<Received>, WatchError> {
+        loop {
+            let Some((group, place)) = &mut self.group else {
+                match self.track.next_group().await.map_err(Ended::of)? {
+                    Some(group) => self.begin(group),
+                    None => return Ok(None),
+                }
+                continue;
+            };
+            match read(group, BYTES_MAX as u64).await {
+                Ok(Some(frame)) => {
+                    let is_first = *place == 0;
+                    *place += 1;
+                    return self.take(frame, is_first).map(Some);
+                }
+                Ok(None) => self.group = None,
+                Err(Cut::Late) => {
+                    self.late += 1;
+                    self.group = None;
+                }
+                Err(Cut::Long(bytes)) => return Err(FrameError::Long { bytes }.into()),
+            }
+        }
+    }
+
+    /// Groups that were passed over, whole or in part, because newer ones were there.
+    pub const fn late(&self) -> u64 {
+        self.late
+    }
+
+    /// What it reads.
+    pub const fn rendition(&self) -> &Rendition {
+        &self.rendition
+    }
+
+    fn begin(&mut self, group: group::Consumer) {
+        let sequence = group.sequence;
+        if let Some(next) = self.next {
+            self.late += sequence.saturating_sub(next);
+        }
+        self.next = Some(sequence.saturating_add(1));
+        let place = usize::try_from(group.index()).unwrap_or(usize::MAX);
+        self.group = Some((group, place));
+    }
+
+    fn take(&mut self, frame: Bytes, is_first: bool) -> Result<Received, WatchError> {
+        let arrived = Instant::now();
+        let (micros, payload) = frame::split(frame)?;
+        let nanos = i64::try_from(micros)
+            .ok()
+            .and_then(|it| it.checked_mul(1000));
+        let time = MediaTime::from_nanos(nanos.ok_or(FrameError::Short)?);
+        let data = match frame::unit(&payload, self.rendition.framing)? {
+            std::borrow::Cow::Borrowed(part) => payload.slice_ref(part),
+            std::borrow::Cow::Owned(whole) => whole.into(),
+        };
+        self.answer(micros, arrived);
+        Ok(Received {
+            time,
+            keyframe: is_first || self.is_sound,
+            data,
+            arrived,
+        })
+    }
+
+    /// Answers a frame, now and then.
+    fn answer(&mut self, micros: u64, arrived: Instant) {
+        let Some(link) = &self.link else { return };
+        let last = self.answered;
+        if last.is_none_or(|last| arrived.saturating_duration_since(last) >= pulse::PERIOD) {
+            self.answered = Some(arrived);
+            let _ = link.send_datagram(&pulse::echo(self.number, micros, arrived.elapsed()));
+        }
+    }
+}
+
+impl std::fmt::Debug for Reader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reader")
+            .field("rendition", &self.rendition.name)
+            .finish_non_exhaustive()
+    }
+}
+
+enum Cut {
+    /// The group is given up, by either end.
+    Late,
+    /// A frame says that it has so many bytes.
+    Long(u64),
+}
+
+/// The next frame of a group, if it says that it is not too long.
+async fn read(group: &mut group::Consumer, max: u64) -> Result<Option<Bytes>, Cut> {
+    let Some(mut frame) = group.next_frame().await.map_err(|_| Cut::Late)? else {
+        return Ok(None);
+    };
+    if frame.size > max {
+        return Err(Cut::Long(frame.size));
+    }
+    frame.read_all().await.map(Some).map_err(|_| Cut::Late)
+}
+
+/// Why a broadcast is not read any further.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WatchError {
+    /// Its publisher's fault.
+    #[error(transparent)]
+    Catalog(#[from] CatalogError),
+    /// Its publisher's fault.
+    #[error(transparent)]
+    Frame(#[from] FrameError),
+    /// Its publisher's fault.
+    #[error("no catalog within {} s", PATIENCE.as_secs())]
+    NoCatalog,
+    /// Its publisher's fault.
+    #[error("the catalog has a track `{name}`, the broadcast has not")]
+    NoTrack {
+        /// Which.
+        name: String,
+    },
+    /// The session was opened to publish.
+    #[error("the session was opened to publish only")]
+    PublishOnly,
+    /// It is over.
+    #[error(transparent)]
+    Ended(#[from] Ended),
+}

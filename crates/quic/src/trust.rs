@@ -1,0 +1,168 @@
+//! Whom a client takes for the server it asked for.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{CertificateError, DigitallySignedStruct, RootCertStore, SignatureScheme};
+
+use crate::{Fingerprint, IdentityError};
+
+/// Where systems keep the certificates of their authorities, most common first.
+const BUNDLES: [&str; 5] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+    "/usr/local/share/certs/ca-root-nss.crt",
+];
+
+/// Whom a client trusts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Trust {
+    /// Whom this system trusts: `SSL_CERT_FILE`, or where the system keeps its bundle.
+    #[default]
+    System,
+    /// The authorities of a PEM file.
+    Authorities(PathBuf),
+    /// The server with exactly this certificate, whatever its name.
+    Pinned(Fingerprint),
+    /// Whoever answers. For tests: anybody between can read and change everything.
+    Anyone,
+}
+
+impl Trust {
+    /// TLS for a client that speaks `protocols`, dearest first.
+    pub(crate) fn client(
+        &self,
+        provider: Arc<CryptoProvider>,
+        protocols: Vec<Vec<u8>>,
+    ) -> Result<rustls::ClientConfig, TrustError> {
+        let algorithms = provider.signature_verification_algorithms;
+        let builder = rustls::ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .map_err(IdentityError::Tls)?;
+        let mut config = match self {
+            Self::System => builder
+                .with_root_certificates(system()?)
+                .with_no_client_auth(),
+            Self::Authorities(file) => builder
+                .with_root_certificates(authorities(file)?)
+                .with_no_client_auth(),
+            Self::Pinned(_) | Self::Anyone => builder
+                .dangerous()
+                .with_custom_certificate_verifier(Arc::new(Blunt {
+                    pin: match self {
+                        Self::Pinned(pin) => Some(*pin),
+                        _ => None,
+                    },
+                    algorithms,
+                }))
+                .with_no_client_auth(),
+        };
+        config.alpn_protocols = protocols;
+        Ok(config)
+    }
+}
+
+fn system() -> Result<RootCertStore, TrustError> {
+    let named = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
+    let found = named.or_else(|| {
+        let usual = BUNDLES.into_iter().map(PathBuf::from);
+        usual.into_iter().find(|bundle| bundle.is_file())
+    });
+    authorities(&found.ok_or(TrustError::NoBundle)?)
+}
+
+fn authorities(file: &Path) -> Result<RootCertStore, TrustError> {
+    let unreadable = |reason: String| TrustError::Unreadable {
+        file: file.to_owned(),
+        reason,
+    };
+    let found =
+        CertificateDer::pem_file_iter(file).map_err(|error| unreadable(error.to_string()))?;
+    let mut roots = RootCertStore::empty();
+    // Bundles hold some that are of another time; the others are as good without them.
+    roots.add_parsable_certificates(found.filter_map(Result::ok));
+    if roots.is_empty() {
+        return Err(unreadable("no certificate is in it".to_owned()));
+    }
+    Ok(roots)
+}
+
+/// Takes one certificate, or any; that its holder has the key is checked nonetheless.
+#[derive(Debug)]
+struct Blunt {
+    pin: Option<Fingerprint>,
+    algorithms: WebPkiSupportedAlgorithms,
+}
+
+impl ServerCertVerifier for Blunt {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        match self.pin {
+            Some(pin) if Fingerprint::of(certificate) != pin => Err(
+                rustls::Error::InvalidCertificate(CertificateError::ApplicationVerificationFailure),
+            ),
+            _ => Ok(ServerCertVerified::assertion()),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        // QUIC has TLS 1.3 (RFC 9001 §4.2).
+        Err(rustls::Error::PeerIncompatible(
+            rustls::PeerIncompatible::Tls13RequiredForQuic,
+        ))
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signed, &self.algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.algorithms.supported_schemes()
+    }
+}
+
+/// Why a client has nobody to trust. The user's to mend.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TrustError {
+    /// No list of authorities anywhere.
+    #[error(
+        "this system has no bundle of certificates where we look: set SSL_CERT_FILE, or pin the \
+         server's with `#sha256=…`"
+    )]
+    NoBundle,
+    /// The file is no such list.
+    #[error("cannot take authorities from {}: {reason}", file.display())]
+    Unreadable {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// TLS does not work like this.
+    #[error(transparent)]
+    Tls(#[from] IdentityError),
+}
