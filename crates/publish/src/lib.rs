@@ -8,9 +8,18 @@
 //!        └────────────── adaptation ◄── backlog, deliverable rate
 //! ```
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a shell: sources and sessions run in real time"
+)]
+
+mod clock;
+pub mod dispatch;
 pub mod encoder;
+pub mod input;
 pub mod pattern;
 pub mod queue;
+pub mod source;
 mod unit;
 
 pub use unit::Unit;
