@@ -16,6 +16,7 @@ mod rtsp;
 mod secret;
 mod sources;
 mod users;
+mod webrtc;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -36,6 +37,7 @@ pub use rtsp::{Groups, Multicast, Rtsp, RtspTls};
 pub(crate) use secret::HIDDEN;
 pub use secret::{Secret, SecretError};
 pub use users::{users_in, users_of};
+pub use webrtc::{Pacing, PacingError, WebRtc};
 
 /// Everything that can be configured; [`Config::default`] serves on loopback
 /// without sources.
@@ -50,6 +52,8 @@ pub struct Config {
     pub http: Http,
     /// WebRTC media: one UDP port for all viewers.
     pub media: Media,
+    /// How WebRTC viewers are sent to.
+    pub webrtc: WebRtc,
     /// Streams over RTSP.
     pub rtsp: Rtsp,
     /// Metrics, health and the whole API, for operators.

@@ -22,6 +22,7 @@ mod latency;
 mod loss;
 mod media;
 mod multicast;
+mod pacing;
 mod peer;
 mod reordered;
 mod restart;

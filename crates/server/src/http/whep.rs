@@ -129,6 +129,10 @@ fn answer_with(
     if let Some(deadline) = now.checked_add(app.config.limits.handshake()) {
         session.set_handshake_deadline(deadline);
     }
+    if let Some(algorithm) = app.config.webrtc.pacing.algorithm() {
+        // A peer that sends no feedback is sent pictures as they come.
+        session.steer(algorithm, now);
+    }
     let peer_ufrag = session
         .remote_credentials()
         .map_or_else(String::new, |theirs| theirs.ufrag.clone());

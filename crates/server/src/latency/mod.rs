@@ -11,6 +11,7 @@
 //! RTP timestamp, so that its stages add up to its whole delay.
 
 mod account;
+mod path;
 mod report;
 
 use std::collections::HashMap;
@@ -22,6 +23,7 @@ use glassline_media::{Stage, StageTable, Summary};
 use serde::Serialize;
 
 pub use account::{Account, Joined};
+pub use path::PathView;
 pub use report::{FrameReport, Report, ReportError, join};
 
 use crate::registry::SessionId;
@@ -40,6 +42,7 @@ pub struct Board {
 struct Accounts {
     shards: HashMap<usize, Arc<Mutex<StageTable>>>,
     viewers: HashMap<SessionId, Account>,
+    paths: HashMap<SessionId, (Instant, PathView)>,
 }
 
 impl Board {
@@ -73,10 +76,18 @@ impl Board {
         account.latency(now)
     }
 
+    /// Shows how the way to a viewer stands at `now`.
+    pub fn show_path(&self, stream: &StreamName, viewer: &SessionId, view: PathView, now: Instant) {
+        let mut streams = self.lock();
+        let accounts = streams.entry(stream.clone()).or_default();
+        accounts.paths.insert(viewer.clone(), (now, view));
+    }
+
     /// Drops what a viewer that left had reported.
     pub fn forget(&self, stream: &StreamName, viewer: &SessionId) {
         if let Some(accounts) = self.lock().get_mut(stream) {
             accounts.viewers.remove(viewer);
+            accounts.paths.remove(viewer);
         }
     }
 
@@ -91,17 +102,22 @@ impl Board {
         let mut streams = self.lock();
         let mut everyone = Account::default();
         let mut viewers = Vec::new();
+        let mut paths = Vec::new();
         if let Some(accounts) = streams.get_mut(stream.name()) {
             for (session, account) in &mut accounts.viewers {
                 let latency = account.latency(now);
                 if latency.end_to_end.is_some() {
-                    // The beginning names it well enough for people, and does
-                    // not give away the right to change it.
-                    let viewer = session.as_str().chars().take(6).collect();
+                    let viewer = short(session);
                     viewers.push(NamedLatency { viewer, latency });
                 }
                 everyone.merge(account);
             }
+            let stale = |at: Instant| now.saturating_duration_since(at) > STAGE_WINDOW;
+            let fresh = accounts.paths.iter().filter(|(_, (at, _))| !stale(*at));
+            paths.extend(fresh.map(|(session, (_, path))| NamedPath {
+                viewer: short(session),
+                path: path.clone(),
+            }));
         }
         drop(streams);
         let mut stages: Vec<StageRow> = server
@@ -122,6 +138,7 @@ impl Board {
         };
         stages.extend(seen.stages.into_iter().filter(beyond));
         viewers.sort_by(|a, b| a.viewer.cmp(&b.viewer));
+        paths.sort_by(|a: &NamedPath, b| a.viewer.cmp(&b.viewer));
         StreamLatency {
             stream: stream.name().to_string(),
             window_s: WINDOW_S,
@@ -129,6 +146,7 @@ impl Board {
             end_to_end: seen.end_to_end,
             glass_to_glass: seen.glass_to_glass,
             viewers,
+            paths,
         }
     }
 
@@ -261,6 +279,24 @@ pub struct StreamLatency {
     pub glass_to_glass: Option<Whole>,
     /// Each reporting viewer.
     pub viewers: Vec<NamedLatency>,
+    /// The way to each viewer that is under congestion control.
+    pub paths: Vec<NamedPath>,
+}
+
+/// The beginning of its name is enough for people, and does not give away the right to
+/// change it.
+fn short(session: &SessionId) -> String {
+    session.as_str().chars().take(6).collect()
+}
+
+/// The way to one viewer of a stream.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NamedPath {
+    /// The first letters of its session's name.
+    pub viewer: String,
+    /// How it stands.
+    #[serde(flatten)]
+    pub path: PathView,
 }
 
 /// One viewer's figures among a stream's.

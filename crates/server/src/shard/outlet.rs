@@ -7,11 +7,30 @@ use std::time::{Duration, Instant};
 
 use glassline_media::{Burst, Kind, MediaTime};
 
-/// How long a burst may wait before the viewer skips to the next keyframe.
-const QUEUE_BUDGET: Duration = Duration::from_millis(200);
+/// What one viewer may be behind.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    /// How long a burst may wait before the viewer skips to the next keyframe.
+    wait: Duration,
+    /// Bytes of a group of pictures that a new viewer may be sent.
+    catch_up_bytes: usize,
+}
 
-/// Bytes of a group of pictures that a new viewer may be sent at once.
-const CATCH_UP_BYTES_MAX: usize = 8 << 20;
+impl Patience {
+    /// Where only the socket and the spreading of keyframes hold back.
+    pub(crate) const UNPACED: Self = Self {
+        wait: Duration::from_millis(200),
+        catch_up_bytes: 8 << 20,
+    };
+
+    /// Where a keyframe takes the time that the path needs for it: five times a
+    /// picture's bytes are 170 ms where the stream just fits, and those behind it wait.
+    /// The pictures since the last keyframe must arrive before live ones do.
+    pub(crate) const PACED: Self = Self {
+        wait: Duration::from_millis(500),
+        catch_up_bytes: 512 << 10,
+    };
+}
 
 /// Pictures before the viewer's live point are squeezed in time by this factor,
 /// so that it decodes them as fast as it can and shows the newest: a second of
@@ -38,6 +57,7 @@ pub(crate) struct Outlet {
     wants_keyframe: bool,
     /// Frames up to here are the squeezed past.
     live_from: MediaTime,
+    patience: Patience,
     queue: VecDeque<Queued>,
     /// The stretch that goes on.
     run: Run,
@@ -94,6 +114,7 @@ impl Outlet {
             next: None,
             wants_keyframe: kind == Kind::Video,
             live_from: MediaTime::from_nanos(i64::MIN),
+            patience: Patience::UNPACED,
             queue: VecDeque::new(),
             run: Run::default(),
             runs: VecDeque::new(),
@@ -104,11 +125,18 @@ impl Outlet {
         self.kind
     }
 
+    pub(crate) const fn set_patience(&mut self, patience: Patience) {
+        self.patience = patience;
+    }
+
     /// Starts at the keyframe that leads `past`, if the past is not too long.
     /// True if the viewer has a picture now.
     pub(crate) fn catch_up(&mut self, past: Vec<Arc<Burst>>, now: Instant) -> bool {
         let bytes: usize = past.iter().map(|burst| burst.payload_bytes()).sum();
-        let Some(newest) = past.last().filter(|_| bytes <= CATCH_UP_BYTES_MAX) else {
+        let Some(newest) = past
+            .last()
+            .filter(|_| bytes <= self.patience.catch_up_bytes)
+        else {
             return false;
         };
         self.live_from = newest.time;
@@ -161,7 +189,7 @@ impl Outlet {
     fn skip_overdue(&mut self, now: Instant) -> usize {
         let overdue = |queued: &Queued| {
             self.live_from < queued.burst.time
-                && now.saturating_duration_since(queued.picked) > QUEUE_BUDGET
+                && now.saturating_duration_since(queued.picked) > self.patience.wait
         };
         if !self.queue.front().is_some_and(overdue) {
             return 0;
@@ -334,7 +362,7 @@ mod tests {
                 Taken::Queued
             );
         }
-        let late = start + FRAME + QUEUE_BUDGET + FRAME;
+        let late = start + FRAME + Patience::UNPACED.wait + FRAME;
         assert_eq!(
             outlet.offer(&burst(6, false), late),
             Taken::Skipped { frames: 6 }

@@ -12,14 +12,22 @@ use smallvec::SmallVec;
 use super::counters::Counters;
 use super::frame_log::{FrameLog, FrameStamps};
 use super::outbox::{Batch, Outbox, Route};
-use super::outlet::{Outlet, Taken};
+use super::outlet::{Outlet, Patience, Queued, Taken};
 use super::pacer::Pacer;
 use super::slots::Key;
+use crate::latency::{Board, PathView};
 use crate::registry::{Permit, SessionId};
 
 /// Addresses of one viewer that lead to its session: one for each candidate
 /// pair that a browser tries.
 const ADDRESSES_MAX: usize = 16;
+
+/// How often what feedback tells of the way to a viewer is shown: all shards share
+/// one board.
+const PATH_SHOWN: Duration = Duration::from_secs(1);
+
+/// What header, extension and tag add to a payload, at the most.
+const SEALING_BYTES: u64 = 40;
 
 /// A viewer's session and everything that the server keeps for it.
 #[derive(Debug)]
@@ -49,6 +57,8 @@ pub struct Viewer {
     /// The deadline that the shard's timers hold.
     pub(super) armed: Option<Instant>,
     last_skip_logged: Option<Instant>,
+    /// When what its feedback tells was shown last.
+    path_shown: Option<Instant>,
 }
 
 /// What a shard lends to a viewer for a moment.
@@ -60,6 +70,8 @@ pub(super) struct Lent<'a> {
     pub(super) leaving: &'a mut Vec<Leaving>,
     /// For datagrams of control, kept for its room.
     pub(super) control: &'a mut Vec<u8>,
+    /// Where what viewers tell is shown.
+    pub(super) board: &'a Board,
 }
 
 /// A frame that is sealed but not yet with the kernel; `frame.sent` is still to be set.
@@ -88,7 +100,7 @@ impl Viewer {
         now: Instant,
     ) -> Self {
         let senders = session.senders().iter().enumerate();
-        let outlets: SmallVec<[Outlet; 2]> = senders
+        let mut outlets: SmallVec<[Outlet; 2]> = senders
             .map(|(place, sender)| {
                 Outlet::new(
                     sender.track,
@@ -99,6 +111,11 @@ impl Viewer {
                 )
             })
             .collect();
+        if session.is_steered() {
+            for outlet in &mut outlets {
+                outlet.set_patience(Patience::PACED);
+            }
+        }
         Self {
             id,
             accounted: stream.accounted_track(),
@@ -119,6 +136,7 @@ impl Viewer {
             created: now,
             armed: None,
             last_skip_logged: None,
+            path_shown: None,
         }
     }
 
@@ -225,6 +243,7 @@ impl Viewer {
                 lent.counters.keyframe_requests.add(1);
                 self.stream.request_keyframe();
             }
+            Event::TransportFeedback { .. } => self.show_path(now, lent.board),
             Event::Nack { sender, lost, .. } => self.repair(sender, &lost, now, lent),
             Event::Closed(reason) => {
                 if self.is_joined() {
@@ -238,6 +257,19 @@ impl Viewer {
             _ => {}
         }
         Served::Alive
+    }
+
+    /// Shows how the way to this viewer stands, once a second, if that is known.
+    fn show_path(&mut self, now: Instant, board: &Board) {
+        let soon = |at: Instant| now.saturating_duration_since(at) < PATH_SHOWN;
+        if self.path_shown.is_some_and(soon) {
+            return;
+        }
+        if let Some(report) = self.session.path_report() {
+            self.path_shown = Some(now);
+            let view = PathView::of(&report);
+            board.show_path(self.stream.name(), &self.id, view, now);
+        }
     }
 
     /// The keys are there: media begins, at the last keyframe if there is one.
@@ -336,7 +368,8 @@ impl Viewer {
         if lent.outbox.is_blocked() || self.outlets.iter().all(|it| it.front().is_none()) {
             return;
         }
-        let order = if self.ends_a_picture(now) {
+        let budget = self.session.budget(now);
+        let order = if self.ends_a_picture(budget, now) {
             [Kind::Video, Kind::Audio]
         } else {
             [Kind::Audio, Kind::Video]
@@ -358,17 +391,31 @@ impl Viewer {
                 }
             }
         }
+        drop(batch);
+        if budget.is_some() && self.outlets.iter().all(|it| it.front().is_none()) {
+            self.session.note_idle();
+        }
     }
 
     /// All that waits of a picture may leave at `now`.
-    fn ends_a_picture(&self, now: Instant) -> bool {
+    fn ends_a_picture(&self, budget: Option<u64>, now: Instant) -> bool {
         self.outlets.iter().any(|outlet| {
             outlet.kind() == Kind::Video
                 && outlet.front().is_some_and(|queued| {
-                    let packets = queued.burst.packet_count();
-                    self.pacer.allowance(packets, now) >= packets - queued.sent
+                    let left = queued.burst.packet_count() - queued.sent;
+                    self.allowance(queued, budget, now) >= left
                 })
         })
+    }
+
+    /// How many packets of a picture may leave at `now`: as the viewer's congestion
+    /// control says, or spread a little.
+    #[inline]
+    fn allowance(&self, queued: &Queued, budget: Option<u64>, now: Instant) -> usize {
+        match budget {
+            None => self.pacer.allowance(queued.burst.packet_count(), now),
+            Some(bytes) => affordable(queued, bytes),
+        }
     }
 
     /// Seals what may leave of the next burst of an outlet; `None` if nothing
@@ -379,15 +426,19 @@ impl Viewer {
         batch: &mut Batch<'_>,
         now: Instant,
     ) -> Option<Option<FrameStamps>> {
-        let outlet = &mut self.outlets[place];
+        let budget = self.session.budget(now);
+        let outlet = &self.outlets[place];
         let queued = outlet.front()?;
-        let (burst, from, is_video) = (&queued.burst, queued.sent, outlet.kind() == Kind::Video);
-        let packets = burst.packet_count();
+        let is_video = outlet.kind() == Kind::Video;
+        let packets = queued.burst.packet_count();
         let allowance = if is_video {
-            self.pacer.allowance(packets, now)
+            self.allowance(queued, budget, now)
         } else {
             packets
         };
+        let outlet = &mut self.outlets[place];
+        let queued = outlet.front()?;
+        let (burst, from) = (&queued.burst, queued.sent);
         let count = allowance.min(packets - from);
         if count == 0 {
             return None;
@@ -493,20 +544,43 @@ impl Viewer {
     /// When this viewer has to be served next. Media is no reason while the
     /// socket is `blocked`: everybody is served once it is not.
     pub(super) fn deadline(&mut self, now: Instant, blocked: bool) -> Option<Instant> {
-        let waits = !blocked
-            && self.destination().is_some()
-            && self
-                .outlets
-                .iter()
-                .any(|outlet| outlet.kind() == Kind::Video && outlet.front().is_some());
-        let paced = if waits {
-            self.pacer.deadline().map(|at| at.max(now))
-        } else {
-            None
-        };
+        let ready = !blocked && self.destination().is_some();
+        let mut waiting = self
+            .outlets
+            .iter()
+            .filter(|outlet| ready && outlet.kind() == Kind::Video)
+            .filter_map(Outlet::front);
+        let paced = waiting.next().and_then(|queued| {
+            if self.session.is_steered() {
+                self.session.budget_at(next_bytes(queued), now)
+            } else {
+                self.pacer.deadline().map(|at| at.max(now))
+            }
+        });
         [self.session.poll_timeout(), paced]
             .into_iter()
             .flatten()
             .min()
     }
+}
+
+/// Packets of what waits that `bytes` pay for.
+fn affordable(queued: &Queued, bytes: u64) -> usize {
+    let mut left = bytes;
+    let mut count = 0;
+    while let Some(payload) = queued.burst.payload(queued.sent + count) {
+        let cost = payload.len() as u64 + SEALING_BYTES;
+        if cost > left {
+            break;
+        }
+        left -= cost;
+        count += 1;
+    }
+    count
+}
+
+/// What the next packet costs.
+fn next_bytes(queued: &Queued) -> u64 {
+    let payload = queued.burst.payload(queued.sent);
+    payload.map_or(0, <[u8]>::len) as u64 + SEALING_BYTES
 }

@@ -215,6 +215,7 @@ impl Worker {
                 counters: &self.counters,
                 leaving: &mut self.leaving,
                 control: &mut self.control,
+                board: &self.shared.board,
             };
             viewer.flush(now, &mut lent);
             arm(viewer, *key, now, &mut self.timers, &self.outbox);
@@ -426,6 +427,7 @@ impl Worker {
             counters: &self.counters,
             leaving: &mut self.leaving,
             control: &mut self.control,
+            board: &self.shared.board,
         };
         let served = viewer.serve(now, &mut lent);
         arm(viewer, key, now, &mut self.timers, &self.outbox);

@@ -370,6 +370,12 @@ impl Session {
         numbered
     }
 
+    /// What is sent is under congestion control.
+    #[inline]
+    pub const fn is_steered(&self) -> bool {
+        self.steering.is_some()
+    }
+
     /// Bytes that may leave at `now`; `None` if nothing bounds them. What leaves
     /// without asking counts all the same.
     #[inline]

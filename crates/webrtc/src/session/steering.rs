@@ -32,6 +32,8 @@ const INTERVAL_MAX: Duration = Duration::from_millis(250);
 /// The clock of arrivals ticks so often (draft-holmer-rmcat-transport-wide-cc §3.1).
 const TICK_US: i64 = 250;
 
+const TICK: Duration = Duration::from_micros(TICK_US.unsigned_abs());
+
 /// How long the least time that feedback took counts, once or twice over: clocks
 /// drift apart, and paths change.
 const LEAST_WINDOW: Duration = Duration::from_secs(5);
@@ -119,15 +121,15 @@ impl Steering {
             self.interval = apart.max((self.interval * 7 + apart) / 8);
         }
         news.sort_by_key(|it| it.arrival.unwrap_or(i64::MAX));
-        let arrived = news
-            .iter()
-            .filter_map(|it| Some((it.sequence, it.arrival?)));
+        let arrived = news.iter().filter_map(|it| Some((it, it.arrival?)));
         if let Some((_, newest)) = arrived.clone().next_back() {
             self.arrivals.anchor(newest, now);
         }
-        for (sequence, arrival) in arrived {
-            let at = self.arrivals.acknowledged(arrival, now);
-            self.flow.on_acked(at, [sequence], Duration::ZERO);
+        for (packet, arrival) in arrived {
+            // No sooner than a tick of the arrivals' clock after it left.
+            let soonest = (packet.sent + TICK).min(now);
+            let at = self.arrivals.acknowledged(arrival, now).max(soonest);
+            self.flow.on_acked(at, [packet.sequence], Duration::ZERO);
         }
         let missing = news.iter().filter(|it| it.arrival.is_none());
         self.lost.clear();
@@ -144,8 +146,9 @@ impl Steering {
     pub(super) fn budget(&mut self, now: Instant) -> u64 {
         if self.silent_at().is_some_and(|at| at <= now) {
             self.flow.on_lost(now, self.unheard..self.next, true);
-            // Discards what was forgotten, too: nothing is on its way any more.
+            // Nothing is on its way any more, and nothing unreported.
             self.heard = None;
+            self.interval = Duration::ZERO;
         }
         let paced = self.pacer.allowance(now, self.flow.pacing_rate());
         self.window()

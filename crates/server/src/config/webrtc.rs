@@ -1,0 +1,87 @@
+//! How WebRTC viewers are sent to.
+
+use std::fmt;
+
+use glassline_congestion::{Algorithm, UnknownAlgorithm};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How WebRTC viewers are sent to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct WebRtc {
+    /// Congestion control of each viewer, by its transport-wide feedback: `none`,
+    /// which sends pictures as they come, or the name of a controller (`cubic`,
+    /// `bbr`, `copa` and others), which skips to the next keyframe rather than queue.
+    pub pacing: Pacing,
+}
+
+/// The controller that paces viewers, if one does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+#[schemars(with = "String")]
+pub struct Pacing(Option<Algorithm>);
+
+const NONE: &str = "none";
+
+impl Pacing {
+    /// By `algorithm`.
+    pub const fn by(algorithm: Algorithm) -> Self {
+        Self(Some(algorithm))
+    }
+
+    /// Which controller; `None` if pictures are sent as they come.
+    pub const fn algorithm(self) -> Option<Algorithm> {
+        self.0
+    }
+}
+
+impl TryFrom<String> for Pacing {
+    type Error = PacingError;
+
+    fn try_from(text: String) -> Result<Self, PacingError> {
+        if text == NONE {
+            return Ok(Self(None));
+        }
+        Ok(Self(Some(text.parse()?)))
+    }
+}
+
+impl From<Pacing> for String {
+    fn from(pacing: Pacing) -> Self {
+        pacing.to_string()
+    }
+}
+
+impl fmt::Display for Pacing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.map_or(NONE, Algorithm::as_str))
+    }
+}
+
+/// Why a text is not a [`Pacing`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}, or write '{NONE}'")]
+pub struct PacingError(#[from] UnknownAlgorithm);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_controller_and_none_can_be_named() {
+        let named = |text: &str| Pacing::try_from(text.to_owned());
+        assert_eq!(named("none"), Ok(Pacing::default()));
+        for algorithm in Algorithm::ALL {
+            let pacing = named(algorithm.as_str()).expect("known");
+            assert_eq!(pacing.algorithm(), Some(algorithm));
+            assert_eq!(String::from(pacing), algorithm.as_str());
+        }
+        let refused = named("reno").expect_err("unknown").to_string();
+        assert!(
+            refused.contains("'reno'") && refused.contains("copa"),
+            "{refused}"
+        );
+        assert!(refused.ends_with("or write 'none'"), "{refused}");
+    }
+}
