@@ -1,16 +1,21 @@
-//! Flows over one bottleneck in virtual time, for tests: a rate, a drop-tail queue,
-//! a delay, random loss. Losses are found by three later acknowledgements (RFC 9002
-//! §6.1.1), the rest after two round trips of silence.
+//! Flows over one bottleneck in virtual time, for tests: a rate, a drop-tail queue, a
+//! token-bucket policer behind it, a delay with jitter, random and bursty loss,
+//! acknowledgements in lumps. Losses are found by three later acknowledgements (RFC
+//! 9002 §6.1.1), the rest after two round trips of silence.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use glassline_sim::Rng;
 
-use crate::{Algorithm, Controller, Flow};
+use crate::{Algorithm, Controller, Flow, Verdict};
+
+mod tests;
 
 pub(crate) const PACKET: u64 = 1200;
 const STEP: Duration = Duration::from_micros(250);
+/// Steps between two points of a curve: 100 ms.
+const POINT_STEPS: usize = 400;
 
 /// What the flows share.
 #[derive(Clone, Copy, Debug)]
@@ -20,9 +25,27 @@ pub(crate) struct Bottleneck {
     /// Bytes that wait at most.
     pub(crate) queue_bytes: u64,
     pub(crate) loss: f64,
+    /// Packets that random loss takes at a time, on average.
+    pub(crate) loss_burst: f64,
     /// Behind the queue.
     pub(crate) policer: Option<Policer>,
+    /// Added to the round trip, evenly up to this; order is kept.
+    pub(crate) jitter: Duration,
+    /// Acknowledgements come together so often.
+    pub(crate) lumps: Duration,
 }
+
+/// A path without faults: 10 Mbit/s, 40 ms, 400 ms of buffer.
+pub(crate) const PLAIN: Bottleneck = Bottleneck {
+    mbps: 10.0,
+    round_trip: Duration::from_millis(40),
+    queue_bytes: 500_000,
+    loss: 0.0,
+    loss_burst: 1.0,
+    policer: None,
+    jitter: Duration::ZERO,
+    lumps: Duration::ZERO,
+};
 
 /// A token bucket that drops what exceeds it.
 #[derive(Clone, Copy, Debug)]
@@ -41,13 +64,26 @@ pub(crate) struct Path {
     back: VecDeque<(Instant, usize, u64)>,
     served: f64,
     tokens: f64,
+    losing: bool,
 }
 
-/// One sender, always full or at a rate of its own.
+/// What a sender has to send.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Source {
+    Bulk,
+    /// Evenly, megabits a second.
+    Even(f64),
+    /// 30 frames a second, every 60th five times as large, megabits a second.
+    Camera(f64),
+}
+
+/// One sender.
 pub(crate) struct Sender {
     pub(crate) flow: Flow,
-    /// Megabits a second that the application makes; `None` for bulk.
-    pub(crate) source_mbps: Option<f64>,
+    pub(crate) source: Source,
+    /// Sends from and until so many seconds.
+    active: (f64, f64),
+    frames: u64,
     made: f64,
     next: u64,
     /// Bytes that pacing allows.
@@ -56,6 +92,18 @@ pub(crate) struct Sender {
     last_ack: Option<Instant>,
     /// Of the packets that came through: time in the queue.
     pub(crate) queued: Vec<Duration>,
+    pub(crate) curve: Vec<Point>,
+}
+
+/// How a sender stood at some moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Point {
+    pub(crate) seconds: f64,
+    pub(crate) window: u64,
+    pub(crate) delivered: u64,
+    /// Megabits a second.
+    pub(crate) deliverable: Option<f64>,
+    pub(crate) verdict: Verdict,
 }
 
 impl Sender {
@@ -64,10 +112,16 @@ impl Sender {
     }
 
     pub(crate) fn live(algorithm: Algorithm, mbps: f64) -> Self {
-        Self {
-            source_mbps: Some(mbps),
-            ..Self::with(algorithm.start(PACKET))
-        }
+        Self::with(algorithm.start(PACKET)).from(Source::Even(mbps))
+    }
+
+    pub(crate) fn from(self, source: Source) -> Self {
+        Self { source, ..self }
+    }
+
+    pub(crate) fn active(self, from: f64, until: f64) -> Self {
+        let active = (from, until);
+        Self { active, ..self }
     }
 
     /// A frame of `bytes` more is there to send.
@@ -79,23 +133,47 @@ impl Sender {
     pub(crate) fn with(controller: Box<dyn Controller>) -> Self {
         Self {
             flow: Flow::new(controller),
-            source_mbps: None,
+            source: Source::Bulk,
+            active: (0.0, f64::INFINITY),
+            frames: 0,
             made: 0.0,
             next: 0,
             credit: 0.0,
             unacked: BTreeSet::new(),
             last_ack: None,
             queued: Vec::new(),
+            curve: Vec::new(),
+        }
+    }
+
+    /// The source goes on to `seconds`.
+    #[expect(clippy::cast_precision_loss, reason = "small numbers")]
+    fn film(&mut self, seconds: f64) {
+        match self.source {
+            Source::Bulk => {}
+            Source::Even(mbps) => self.made += mbps * 125_000.0 * STEP.as_secs_f64(),
+            Source::Camera(mbps) => {
+                while self.frames as f64 / 30.0 <= seconds {
+                    let weight = if self.frames.is_multiple_of(60) {
+                        5.0
+                    } else {
+                        55.0 / 59.0
+                    };
+                    self.made += mbps * 125_000.0 / 30.0 * weight;
+                    self.frames += 1;
+                }
+            }
         }
     }
 
     /// How many packets leave in this step.
     #[expect(clippy::cast_precision_loss, reason = "small numbers")]
-    fn due(&mut self, now: Instant) -> u64 {
-        let seconds = STEP.as_secs_f64();
-        if let Some(mbps) = self.source_mbps {
-            self.made += mbps * 125_000.0 * seconds;
+    fn due(&mut self, now: Instant, passed: f64) -> u64 {
+        if !(self.active.0..=self.active.1).contains(&passed) {
+            return 0;
         }
+        self.film(passed);
+        let seconds = STEP.as_secs_f64();
         let burst = 4.0 * PACKET as f64;
         self.credit = match self.flow.pacing_rate() {
             Some(rate) => (self.credit + rate.bps() as f64 / 8.0 * seconds).min(burst),
@@ -103,7 +181,7 @@ impl Sender {
         };
         let mut count = 0;
         while self.flow.allowance() >= PACKET && self.credit >= PACKET as f64 {
-            if self.source_mbps.is_some() && self.made < PACKET as f64 {
+            if self.source != Source::Bulk && self.made < PACKET as f64 {
                 self.flow.on_app_limited();
                 break;
             }
@@ -117,10 +195,16 @@ impl Sender {
         count
     }
 
-    fn acknowledge(&mut self, number: u64, now: Instant) {
+    fn acknowledge(&mut self, numbers: &[u64], now: Instant) {
+        let Some(number) = numbers.last() else {
+            return;
+        };
         self.last_ack = Some(now);
-        self.unacked.remove(&number);
-        self.flow.on_acked(now, [number], Duration::ZERO);
+        for number in numbers {
+            self.unacked.remove(number);
+        }
+        self.flow
+            .on_acked(now, numbers.iter().copied(), Duration::ZERO);
         let lost: Vec<u64> = self
             .unacked
             .range(..number.saturating_sub(2))
@@ -141,6 +225,19 @@ impl Sender {
             self.lose(lost, true, now);
             self.last_ack = Some(now);
         }
+    }
+
+    fn draw(&mut self, seconds: f64) {
+        self.curve.push(Point {
+            seconds,
+            window: self.flow.controller().window(),
+            delivered: self.flow.totals().delivered,
+            deliverable: self
+                .flow
+                .deliverable_rate()
+                .map(glassline_media::Bitrate::mbps),
+            verdict: self.flow.controller().verdict(),
+        });
     }
 
     /// Lost packets are to be sent again.
@@ -179,6 +276,7 @@ impl Path {
             tokens: bottleneck
                 .policer
                 .map_or(0.0, |policer| policer.bucket_bytes),
+            losing: false,
         }
     }
 
@@ -196,18 +294,22 @@ impl Path {
         }
     }
 
+    #[expect(clippy::cast_precision_loss, reason = "small numbers")]
     fn step(&mut self, senders: &mut [Sender]) {
         let now = self.now;
-        let due = |back: &(Instant, usize, u64)| back.0 <= now;
-        while let Some((_, sender, number)) = self.back.front().copied().filter(due) {
-            self.back.pop_front();
-            senders[sender].acknowledge(number, now);
+        let lumps = self.bottleneck.lumps.as_micros() / STEP.as_micros();
+        if (self.turn as u128).is_multiple_of(lumps.max(1)) {
+            self.deliver(senders);
+        }
+        let passed = STEP.as_secs_f64() * self.turn as f64;
+        if self.turn.is_multiple_of(POINT_STEPS) {
+            senders.iter_mut().for_each(|sender| sender.draw(passed));
         }
         self.turn += 1;
         for index in 0..senders.len() {
             let index = (index + self.turn) % senders.len();
             let first = senders[index].next;
-            let count = senders[index].due(now);
+            let count = senders[index].due(now, passed);
             for number in first..first + count {
                 if (self.queue.len() as u64 + 1) * PACKET <= self.bottleneck.queue_bytes {
                     self.queue.push_back((index, number, now));
@@ -239,10 +341,47 @@ impl Path {
                 }
                 self.tokens -= PACKET as f64;
             }
-            if !self.rng.chance(self.bottleneck.loss) {
-                let arrives = self.now + self.bottleneck.round_trip;
-                self.back.push_back((arrives, sender, number));
+            if !self.loses() {
+                let jitter = self.bottleneck.jitter;
+                let late = if jitter.is_zero() {
+                    jitter
+                } else {
+                    jitter.mul_f64(self.rng.unit())
+                };
+                let arrives = self.now + self.bottleneck.round_trip + late;
+                let last = self.back.back().map_or(arrives, |back| back.0);
+                self.back.push_back((arrives.max(last), sender, number));
             }
+        }
+    }
+
+    /// Random loss takes this packet: Gilbert's model, whose bursts end by chance.
+    fn loses(&mut self) -> bool {
+        let (loss, burst) = (self.bottleneck.loss, self.bottleneck.loss_burst);
+        self.losing = if burst <= 1.0 {
+            self.rng.chance(loss)
+        } else if self.losing {
+            self.rng.chance(1.0 - 1.0 / burst)
+        } else {
+            self.rng.chance(loss / burst / (1.0 - loss))
+        };
+        self.losing
+    }
+
+    fn deliver(&mut self, senders: &mut [Sender]) {
+        let now = self.now;
+        let due = |back: &(Instant, usize, u64)| back.0 <= now;
+        let mut lumps = vec![Vec::new(); senders.len()];
+        while let Some((_, sender, number)) = self.back.front().copied().filter(due) {
+            self.back.pop_front();
+            if self.bottleneck.lumps.is_zero() {
+                senders[sender].acknowledge(&[number], now);
+            } else {
+                lumps[sender].push(number);
+            }
+        }
+        for (sender, lump) in senders.iter_mut().zip(lumps) {
+            sender.acknowledge(&lump, now);
         }
     }
 }
@@ -251,6 +390,23 @@ impl Path {
 #[expect(clippy::cast_precision_loss, reason = "small numbers")]
 pub(crate) fn goodput(sender: &Sender, seconds: u64) -> f64 {
     sender.flow.totals().delivered as f64 / 125_000.0 / seconds as f64
+}
+
+/// Megabits a second that arrived between two moments.
+#[expect(clippy::cast_precision_loss, reason = "small numbers")]
+pub(crate) fn goodput_between(sender: &Sender, from: f64, until: f64) -> f64 {
+    let at = |seconds: f64| {
+        let point = sender.curve.iter().find(|point| point.seconds >= seconds);
+        point.map_or(sender.flow.totals().delivered, |point| point.delivered)
+    };
+    (at(until) - at(from)) as f64 / 125_000.0 / (until - from)
+}
+
+/// Lost of delivered, 0 to 1.
+#[expect(clippy::cast_precision_loss, reason = "small numbers")]
+pub(crate) fn loss_ratio(sender: &Sender) -> f64 {
+    let totals = sender.flow.totals();
+    totals.lost as f64 / totals.delivered.max(1) as f64
 }
 
 /// The share of `queued` times, in milliseconds, below which `quantile` lie.
@@ -264,105 +420,4 @@ pub(crate) fn queue_ms(sender: &mut Sender, quantile: f64) -> u128 {
     )]
     let place = (quantile * (sender.queued.len() - 1) as f64) as usize;
     sender.queued[place].as_millis()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::copa::{self, Copa};
-
-    const HOME: Bottleneck = Bottleneck {
-        mbps: 10.0,
-        round_trip: Duration::from_millis(40),
-        // 400 ms, a bloated one.
-        queue_bytes: 500_000,
-        loss: 0.0,
-        policer: None,
-    };
-
-    fn alone(bottleneck: Bottleneck, algorithm: Algorithm) -> Sender {
-        let mut senders = [Sender::bulk(algorithm)];
-        bottleneck.run(&mut senders, 30, 1);
-        let [sender] = senders;
-        sender
-    }
-
-    #[test]
-    fn every_controller_fills_the_pipe_alone() {
-        for algorithm in Algorithm::ALL {
-            let sender = alone(HOME, algorithm);
-            let found = goodput(&sender, 30);
-            assert!(found > 9.0, "{algorithm}: {found} Mbit/s");
-        }
-    }
-
-    #[test]
-    fn copa_keeps_the_queue_that_delta_says_and_cubic_fills_it() {
-        let cubic = queue_ms(&mut alone(HOME, Algorithm::Cubic), 0.5);
-        let copa = queue_ms(&mut alone(HOME, Algorithm::Copa), 0.5);
-        let paper = queue_ms(&mut alone(HOME, Algorithm::CopaCompetitive), 0.5);
-        println!("median queue: cubic {cubic} ms, copa {copa} ms, paper's {paper} ms");
-        assert!(cubic > 150, "{cubic}");
-        // 25 packets are 24 ms here; the window swings around that.
-        assert!((5..=60).contains(&copa), "{copa}");
-        assert!(paper <= 15, "{paper}");
-    }
-
-    #[test]
-    fn cubic_shares_with_cubic() {
-        let mut senders = [
-            Sender::bulk(Algorithm::Cubic),
-            Sender::bulk(Algorithm::Cubic),
-        ];
-        HOME.run(&mut senders, 90, 2);
-        let shares = [goodput(&senders[0], 90), goodput(&senders[1], 90)];
-        let fairness = shares[0].min(shares[1]) / shares[0].max(shares[1]);
-        assert!(fairness > 0.6, "{shares:?}");
-    }
-
-    #[test]
-    fn random_loss_stops_cubic_and_not_copa() {
-        let wifi = Bottleneck {
-            loss: 0.02,
-            mbps: 4.0,
-            ..HOME
-        };
-        let cubic = goodput(&alone(wifi, Algorithm::Cubic), 30);
-        let copa = goodput(&alone(wifi, Algorithm::Copa), 30);
-        println!("2 % loss on 4 Mbit/s: cubic {cubic:.2}, copa {copa:.2}");
-        assert!(cubic < 2.5, "{cubic}");
-        assert!(copa > 3.4, "{copa}");
-    }
-
-    #[test]
-    fn the_competitive_mode_gets_more_beside_cubic_than_its_delta_would() {
-        let share = |config: copa::Config| {
-            let controller = Box::new(Copa::new(config, PACKET));
-            let mut senders = [Sender::with(controller), Sender::bulk(Algorithm::Cubic)];
-            HOME.run(&mut senders, 60, 3);
-            goodput(&senders[0], 60)
-        };
-        let competitive = copa::Config::competitive();
-        let meek = share(copa::Config {
-            competes: false,
-            ..competitive
-        });
-        let found = share(competitive);
-        println!("beside CUBIC on 10 Mbit/s: {found:.2} with competitive mode, {meek:.2} without");
-        assert!(found > 1.5 * meek, "{found} and {meek}");
-    }
-
-    #[test]
-    fn a_live_stream_does_not_run_its_window_away() {
-        for algorithm in Algorithm::ALL {
-            let mut senders = [Sender::live(algorithm, 3.0)];
-            HOME.run(&mut senders, 30, 4);
-            let sender = &senders[0];
-            let (window, found) = (sender.flow.controller().window(), goodput(sender, 30));
-            assert!(found > 2.9, "{algorithm}: {found}");
-            assert!(window < 500_000, "{algorithm}: {window} bytes");
-            let rate = sender.flow.deliverable_rate().expect("measured").mbps();
-            assert!((2.5..40.0).contains(&rate), "{algorithm}: {rate}");
-        }
-    }
 }

@@ -8,6 +8,7 @@ use crate::RoundTrips;
 use crate::bbr::{self, Bbr};
 use crate::copa::{self, Copa};
 use crate::cubic::Cubic;
+use crate::glide::{self, Glide};
 
 /// Decides how much may be in flight and how fast it leaves.
 ///
@@ -55,6 +56,11 @@ pub trait Controller: fmt::Debug + Send + Sync {
         false
     }
 
+    /// What it believes of the path; nothing unless it models it.
+    fn verdict(&self) -> Verdict {
+        Verdict::default()
+    }
+
     /// Another one in the same state: a transport whose peer took a new port goes on
     /// from it (RFC 9000 §9.4).
     fn clone_box(&self) -> Box<dyn Controller>;
@@ -64,6 +70,18 @@ impl Clone for Box<dyn Controller> {
     fn clone(&self) -> Self {
         self.as_ref().clone_box()
     }
+}
+
+/// What a controller believes of its path.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Verdict {
+    /// A policer drops what is above its rate.
+    pub policed: bool,
+    /// Others keep the queue full.
+    pub competing: bool,
+    /// The share of packets that is lost whatever the rate, 0 to 1.
+    pub loss_floor: f64,
 }
 
 /// An acknowledgement.
@@ -197,17 +215,20 @@ pub enum Algorithm {
     Copa,
     /// Copa with the paper's competitive mode (Arun and Balakrishnan, NSDI 2018).
     CopaCompetitive,
+    /// Ours: Copa's target, a policer model, a random-loss floor, competition.
+    Glide,
 }
 
 impl Algorithm {
     /// Every one.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Cubic,
         Self::Bbr,
         Self::BbrStudy,
         Self::BbrLongTerm,
         Self::Copa,
         Self::CopaCompetitive,
+        Self::Glide,
     ];
 
     /// Its name on the command line.
@@ -219,6 +240,7 @@ impl Algorithm {
             Self::BbrLongTerm => "bbr-lt",
             Self::Copa => "copa",
             Self::CopaCompetitive => "copa-competitive",
+            Self::Glide => "glide",
         }
     }
 
@@ -231,6 +253,7 @@ impl Algorithm {
             Self::BbrLongTerm => Box::new(Bbr::new(bbr::Config::long_term(), mtu)),
             Self::Copa => Box::new(Copa::new(copa::Config::default(), mtu)),
             Self::CopaCompetitive => Box::new(Copa::new(copa::Config::competitive(), mtu)),
+            Self::Glide => Box::new(Glide::new(glide::Config::default(), mtu)),
         }
     }
 }

@@ -84,6 +84,30 @@ impl Cubic {
         }
     }
 
+    /// In congestion avoidance at `window`, on the way back to `window_max`: what
+    /// another controller goes on with beside flows like this one.
+    pub(crate) fn resume(mtu: f64, window: f64, window_max: f64) -> Self {
+        Self {
+            mtu,
+            window,
+            threshold: window,
+            hystart: HyStart::default(),
+            epoch: None,
+            window_max: window_max.max(window),
+            recovery: None,
+            before: None,
+            smoothed: None,
+        }
+    }
+
+    /// Grows to `window_max` first, as if that had been there before.
+    pub(crate) fn aim(&mut self, window_max: f64) {
+        if self.recovery.is_none() {
+            self.window_max = window_max.max(self.window);
+            self.epoch = None;
+        }
+    }
+
     fn least_window(&self) -> f64 {
         LEAST_SEGMENTS * self.mtu
     }

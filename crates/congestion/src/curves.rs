@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::Algorithm;
-use crate::bottleneck::{Bottleneck, Path, Sender};
+use crate::bottleneck::{Bottleneck, PLAIN, Path, Sender};
 
 /// A home's uplink: 5 Mbit/s, 40 ms, 200 ms of queue.
 const PATH: Bottleneck = Bottleneck {
@@ -19,6 +19,7 @@ const PATH: Bottleneck = Bottleneck {
     queue_bytes: 125_000,
     loss: 0.0,
     policer: None,
+    ..PLAIN
 };
 
 /// Bulk for ten seconds; 2 Mbit/s for five from second four on; a bit of loss in the

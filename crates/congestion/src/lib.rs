@@ -32,6 +32,7 @@ pub mod copa;
 mod cubic;
 mod filter;
 mod flow;
+pub mod glide;
 mod hystart;
 mod pacer;
 mod rtt;
@@ -49,10 +50,11 @@ mod marks;
 pub use adaptation::Adaptation;
 pub use bbr::Bbr;
 pub use controller::{
-    Ack, Acked, Algorithm, Apart, Controller, Loss, RateSample, UnknownAlgorithm,
+    Ack, Acked, Algorithm, Apart, Controller, Loss, RateSample, UnknownAlgorithm, Verdict,
 };
 pub use copa::Copa;
 pub use cubic::Cubic;
 pub use flow::{Flow, Totals};
+pub use glide::Glide;
 pub use pacer::Pacer;
 pub use rtt::RoundTrips;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use glassline_media::Bitrate;
 
 use crate::adaptation::{Adaptation, Config, Rule, Signals};
-use crate::bottleneck::{Bottleneck, Path, Policer, Sender};
+use crate::bottleneck::{Bottleneck, PLAIN, Path, Policer, Sender};
 use crate::{Algorithm, Flow};
 
 const FRAME: Duration = Duration::from_micros(33_250);
@@ -22,6 +22,7 @@ const PATH: Bottleneck = Bottleneck {
     queue_bytes: 125_000,
     loss: 0.0,
     policer: None,
+    ..PLAIN
 };
 
 /// A camera whose encoder adapts.

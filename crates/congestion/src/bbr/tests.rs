@@ -1,7 +1,9 @@
 //! BBR over a bottleneck in virtual time.
 
 use super::*;
-use crate::bottleneck::{Bottleneck, PACKET, Path, Policer, Sender, goodput, queue_ms};
+use crate::bottleneck::{
+    Bottleneck, PACKET, PLAIN, Path, Policer, Sender, Source, goodput, queue_ms,
+};
 
 /// 5 Mbit/s, 40 ms: 25 kB are on their way when it is full.
 const PATH: Bottleneck = Bottleneck {
@@ -10,6 +12,7 @@ const PATH: Bottleneck = Bottleneck {
     queue_bytes: 250_000,
     loss: 0.0,
     policer: None,
+    ..PLAIN
 };
 const MS: Duration = Duration::from_millis(1);
 
@@ -29,7 +32,7 @@ impl Run {
 
     fn live(mbps: f64) -> Self {
         let mut run = Self::bulk(Config::default(), PATH);
-        run.senders[0].source_mbps = Some(mbps);
+        run.senders[0].source = Source::Even(mbps);
         run
     }
 
@@ -151,7 +154,7 @@ fn a_round_trip_that_is_not_seen_for_ten_seconds_is_looked_for_with_four_packets
 fn what_an_application_leaves_unused_does_not_lower_the_bandwidth() {
     let mut run = Run::bulk(Config::default(), PATH);
     run.go(3000);
-    run.senders[0].source_mbps = Some(0.5);
+    run.senders[0].source = Source::Even(0.5);
     run.senders[0].make(5e6);
     run.go(60_000);
     // The rest of the bulk is long gone: half a megabit for most of a minute.

@@ -1,0 +1,412 @@
+//! Glide, our own: Copa's delay target, with what the study of live uploads names as
+//! missing from it.
+//!
+//! ```text
+//!                    ┌─ Queue ──── standing and least round trip, swing
+//!   Ack, Loss ──────►├─ Delivery ─ best and sustained rate, lumps of acknowledgements
+//!                    └─ Tally ──── loss
+//!                          │
+//!     Course       window towards a target queue      (Copa §2.1)
+//!     Policer      token bucket, random-loss floor    (Flach et al. 2016, by asking)
+//!     Competition  CUBIC's window beside others       (Copa §2.2, Nimbus)
+//!                          │
+//!                          ▼   window, pacing rate, deliverable rate
+//! ```
+//!
+//! - **delta from a delay**: Copa keeps 1/delta packets queued, which on 1 Mbit/s is
+//!   240 ms and on 20 Mbit/s 12 ms at the study's 0.04. Here delta is
+//!   packet/(rate · target), so that the queue is a time.
+//! - **bounded in flight**: never more than the measured rate times the round trip,
+//!   the queue and the lumps in which acknowledgements come.
+//! - **loss is asked about** before it is believed: see [`policer`].
+//! - **others' queues too**: see [`competition`].
+
+mod bucket;
+mod competition;
+mod course;
+mod delivery;
+mod policer;
+mod queue;
+mod tally;
+
+#[cfg(test)]
+mod tests;
+
+use std::time::{Duration, Instant};
+
+use glassline_media::Bitrate;
+
+use crate::cubic::Cubic;
+use crate::flow::bitrate;
+use crate::{Ack, Controller, Loss, Verdict};
+
+use competition::{Competition, Surroundings};
+use course::{Course, Step};
+use delivery::Delivery;
+use policer::{Circumstances, Policer};
+use queue::Queue;
+
+/// RFC 9002 §7.2.
+const INITIAL_SEGMENTS: f64 = 10.0;
+/// Two for the peer's delayed acknowledgement, two so that one loss is found without
+/// a timeout.
+const LEAST_SEGMENTS: f64 = 4.0;
+/// The queue target holds for this rate, in bytes a second; faster flows aim at less
+/// and slower ones at more, by the square root, so that of two flows in one queue the
+/// slower one grows (Swift, SIGCOMM 2020, §3.5, flow-based scaling).
+const TARGET_RATE: f64 = 250_000.0;
+const TARGET_SCALE: (f64, f64) = (0.5, 2.0);
+/// The window's bound has room for so many targets: the swing of Copa's queue is 2.5
+/// of them (§2.1).
+const BOUND_TARGETS: f64 = 2.5;
+/// As fast as Copa paces, while the path was not the limit.
+const PACING_UNPROVEN: f64 = 2.0;
+/// BBR's gain where it probes.
+const PACING_PROVEN: f64 = 1.25;
+/// A mark of congestion shrinks the window to this (RFC 8511 §3.1).
+const BETA_MARKED: f64 = 0.85;
+
+/// What it aims at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Queue that a flow of 2 Mbit/s aims to keep; 10 to 400 ms.
+    pub target_queue: Duration,
+    /// Compete with flows that fill the queue.
+    pub competes: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            target_queue: Duration::from_millis(40),
+            competes: true,
+        }
+    }
+}
+
+impl Config {
+    /// The bounds of `target_queue`.
+    pub const TARGET_QUEUE: (Duration, Duration) =
+        (Duration::from_millis(10), Duration::from_millis(400));
+
+    /// For remote control and talk: the shortest queue, at some cost of rate on paths
+    /// that vary.
+    pub fn low_delay() -> Self {
+        Self {
+            target_queue: Self::TARGET_QUEUE.0,
+            ..Self::default()
+        }
+    }
+}
+
+/// Glide. Windows in bytes, rates in bytes a second.
+#[derive(Clone, Debug)]
+pub struct Glide {
+    config: Config,
+    mtu: f64,
+    course: Course,
+    starting: bool,
+    /// When slow start doubled the window last.
+    doubled: Option<Instant>,
+    queue: Queue,
+    delivery: Delivery,
+    /// `None` before the first acknowledgement.
+    policer: Option<Policer>,
+    competition: Competition,
+}
+
+impl Glide {
+    /// At its start, for datagrams of `mtu` bytes.
+    #[expect(clippy::cast_precision_loss, reason = "datagrams are small")]
+    pub fn new(config: Config, mtu: u64) -> Self {
+        let mtu = mtu as f64;
+        let (low, high) = Config::TARGET_QUEUE;
+        Self {
+            config: Config {
+                target_queue: config.target_queue.clamp(low, high),
+                ..config
+            },
+            mtu,
+            course: Course::new(INITIAL_SEGMENTS * mtu),
+            starting: true,
+            doubled: None,
+            queue: Queue::new(),
+            delivery: Delivery::new(),
+            policer: None,
+            competition: Competition::new(),
+        }
+    }
+
+    /// Others are filling the queue, as far as we can tell.
+    pub const fn is_competing(&self) -> bool {
+        self.competition.is_active()
+    }
+
+    /// A policer drops what is above its rate.
+    pub fn is_policed(&self) -> bool {
+        self.policer.as_ref().is_some_and(Policer::is_policed)
+    }
+
+    /// The share of packets that the path loses whatever one does, 0 to 1.
+    pub fn loss_floor(&self) -> f64 {
+        self.policer.as_ref().map_or(0.0, Policer::floor)
+    }
+
+    fn least_window(&self) -> f64 {
+        LEAST_SEGMENTS * self.mtu
+    }
+
+    /// The queue to aim at, in seconds.
+    fn target(&self) -> f64 {
+        let (low, high) = TARGET_SCALE;
+        let rate = self.delivery.best().unwrap_or(TARGET_RATE).max(1.0);
+        let scale = (TARGET_RATE / rate).sqrt().clamp(low, high);
+        let target = self.config.target_queue.as_secs_f64() * scale;
+        let limit = self.policer.as_ref().and_then(Policer::queue_limit);
+        let target = limit.map_or(target, |limit| target.min(limit.as_secs_f64()));
+        // A queue of less than two packets is not seen.
+        target.max(2.0 * self.mtu / rate)
+    }
+
+    fn circumstances(&self, now: Instant) -> Circumstances {
+        Circumstances {
+            now,
+            smoothed: self.queue.smoothed(),
+            queue: self.queue.latest_delay(),
+            target: Duration::from_secs_f64(self.target().min(2.0)),
+            mtu: self.mtu,
+        }
+    }
+
+    /// Copa's step; slow start before it (§2.1).
+    fn steer(&mut self, ack: &Ack<'_>, used: bool) {
+        let rate = self.delivery.best().unwrap_or(0.0);
+        let queue_target = rate * self.target();
+        // §2.1 steps 1 and 2: the target rate is 1/(delta · queueing delay).
+        let queue = self.queue.delay().as_secs_f64();
+        let present = self.course.window / self.queue.standing().as_secs_f64().max(1e-6);
+        let rise = queue <= 0.0 || queue_target / queue >= present;
+        if self.starting {
+            if rise {
+                return self.double(ack.now, used);
+            }
+            self.starting = false;
+        }
+        #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+        self.course.step(&Step {
+            now: ack.now,
+            acked: ack.bytes as f64,
+            rise,
+            used,
+            queue_target: queue_target.max(self.mtu),
+            smoothed: self.queue.smoothed(),
+        });
+    }
+
+    fn double(&mut self, now: Instant, used: bool) {
+        let smoothed = self.queue.smoothed();
+        let due = |at: Instant| now.saturating_duration_since(at) >= smoothed;
+        if self.doubled.is_some_and(due) && used {
+            self.course.window *= 2.0;
+        }
+        if self.doubled.is_none_or(due) {
+            self.doubled = Some(now);
+        }
+    }
+
+    /// No more in flight than the path holds, with the queue we want in it.
+    fn bound(&mut self) {
+        let Some(rate) = self.delivery.best() else {
+            return;
+        };
+        if self.starting {
+            return;
+        }
+        let seconds = self.queue.least().as_secs_f64() + BOUND_TARGETS * self.target();
+        let bound = rate * seconds + self.delivery.lump();
+        self.course.window = self.course.window.min(bound).max(self.least_window());
+    }
+
+    /// What the token bucket allows to be on its way.
+    fn policed_window(&self) -> Option<f64> {
+        let policer = self.policer.as_ref()?;
+        let pace = policer.pacing(self.mtu)?;
+        let seconds = self.queue.least().as_secs_f64() + self.target() / 2.0;
+        Some(pace * seconds + policer.spare() + self.delivery.lump())
+    }
+
+    fn window_bytes(&self) -> f64 {
+        let mut window = match self.competition.rival_window() {
+            #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+            Some(rival) => rival.window() as f64,
+            None => self.course.window,
+        };
+        for limit in [self.policed_window(), self.competition.held_back()] {
+            window = limit.map_or(window, |limit| window.min(limit));
+        }
+        window.max(self.least_window())
+    }
+}
+
+impl Controller for Glide {
+    #[expect(clippy::cast_precision_loss, reason = "packets are small")]
+    fn on_sent(&mut self, now: Instant, bytes: u64, in_flight: u64) {
+        if let Some(policer) = &mut self.policer {
+            policer.on_sent(now, bytes as f64);
+        }
+        if let Some(rival) = self.competition.rival() {
+            rival.on_sent(now, bytes, in_flight);
+        }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "windows stay far below 2^52")]
+    fn on_ack(&mut self, ack: &Ack<'_>) {
+        let Some(rtt) = ack.rtt else {
+            return;
+        };
+        let now = ack.now;
+        let contested = self.competition.is_active();
+        let recent = self.competition.is_recent(now);
+        let target = Duration::from_secs_f64(self.target().min(2.0));
+        self.queue
+            .observe(now, rtt, ack.round_trips, recent, target);
+        let (smoothed, least) = (self.queue.smoothed(), self.queue.least());
+        let queued = !contested && self.queue.delay() > target;
+        let round = self.delivery.observe(ack, smoothed, least, queued);
+        let window = self.window_bytes();
+        // A window that is not used must not grow: on a live stream it would never stop.
+        let used = ack.in_flight_before as f64 >= window / 2.0;
+        let of = self.circumstances(now);
+        let policer = self.policer.get_or_insert_with(|| Policer::new(now));
+        if !contested {
+            policer.on_ack(ack.packets, round, &of);
+        }
+        if let Some(rival) = self.competition.rival() {
+            rival.on_ack(ack);
+        } else if !self.competition.is_asking() {
+            self.steer(ack, used);
+            self.bound();
+        }
+        if self.config.competes && !self.starting {
+            let asking = self.policer.as_ref().is_some_and(Policer::is_asking);
+            let filled = ack.in_flight_before as f64 >= 0.8 * window;
+            let of = Surroundings {
+                window,
+                mtu: self.mtu,
+                target: of.target,
+                may_ask: filled && !asking,
+            };
+            let verdict = self.competition.on_ack(ack, &mut self.queue, &of);
+            match verdict {
+                Some(competition::Verdict::Compete) => {
+                    if let Some(policer) = &mut self.policer {
+                        policer.forget(now);
+                    }
+                }
+                Some(competition::Verdict::Leave) => {
+                    self.course.jump(window);
+                    self.bound();
+                }
+                None => {}
+            }
+        }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "windows stay far below 2^52")]
+    fn on_loss(&mut self, loss: &Loss) {
+        if loss.persistent {
+            // As good as new (RFC 9002 §7.6): whatever was known may be another path's.
+            self.course.jump(self.least_window());
+            self.starting = true;
+            self.delivery.forget();
+            self.competition.forget();
+            if let Some(policer) = &mut self.policer {
+                policer.forget(loss.now);
+            }
+            return;
+        }
+        if let Some(rival) = self.competition.rival() {
+            return rival.on_loss(loss);
+        }
+        let of = self.circumstances(loss.now);
+        if let Some(policer) = &mut self.policer {
+            policer.on_loss(loss.bytes as f64, loss.newest_sent, &of);
+            if policer.rate().is_some() || policer.is_asking() {
+                self.starting = false;
+            }
+        }
+    }
+
+    fn on_spurious_loss(&mut self, now: Instant) {
+        if let Some(rival) = self.competition.rival() {
+            rival.on_spurious_loss(now);
+        }
+    }
+
+    fn on_marked(&mut self, now: Instant, in_flight: u64) {
+        self.starting = false;
+        if let Some(rival) = self.competition.rival() {
+            return rival.on_marked(now, in_flight);
+        }
+        let window = (self.course.window * BETA_MARKED).max(self.least_window());
+        self.course.jump(window);
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "datagrams are small")]
+    fn on_mtu(&mut self, bytes: u64) {
+        self.mtu = bytes as f64;
+        if let Some(rival) = self.competition.rival() {
+            rival.on_mtu(bytes);
+        }
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "windows are positive and far below 2^52"
+    )]
+    fn window(&self) -> u64 {
+        self.window_bytes() as u64
+    }
+
+    fn pacing_rate(&self) -> Option<Bitrate> {
+        let smoothed = self.queue.smoothed().as_secs_f64();
+        let rate = self.delivery.best().filter(|_| smoothed > 0.0)?;
+        let mut pace = if self.starting {
+            PACING_UNPROVEN * self.course.window / smoothed
+        } else if self.delivery.is_proven() {
+            PACING_PROVEN * rate
+        } else {
+            PACING_UNPROVEN * rate
+        };
+        if let Some(rival) = self.competition.rival_window().and_then(Cubic::pacing_rate) {
+            return Some(rival);
+        }
+        if let Some(limit) = self.policer.as_ref().and_then(|it| it.pacing(self.mtu)) {
+            pace = pace.min(limit);
+        }
+        Some(bitrate(pace))
+    }
+
+    fn deliverable_rate(&self) -> Option<Bitrate> {
+        let sustained = self.delivery.sustained()?;
+        let model = self.policer.as_ref().and_then(Policer::rate);
+        Some(bitrate(model.map_or(sustained, |rate| rate.min(sustained))))
+    }
+
+    fn is_starting(&self) -> bool {
+        self.starting
+    }
+
+    fn verdict(&self) -> Verdict {
+        Verdict {
+            policed: self.is_policed(),
+            competing: self.is_competing(),
+            loss_floor: self.loss_floor(),
+        }
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
+}
