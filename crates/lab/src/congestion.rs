@@ -15,6 +15,7 @@
 //! time; a userspace relay carries the same over sockets.
 
 pub mod outcome;
+mod relay;
 pub mod report;
 pub mod session;
 pub mod statistics;

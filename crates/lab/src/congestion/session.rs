@@ -25,6 +25,8 @@ use glassline_sim::Conditions;
 use glassline_sim::Scenario as Drawn;
 use serde::{Deserialize, Serialize};
 
+use super::relay;
+pub use super::relay::RelayError;
 use super::upload::Credentials;
 use super::virtual_time;
 
@@ -104,6 +106,13 @@ pub struct Competitor {
     pub start: Duration,
     /// When it writes no more.
     pub end: Duration,
+}
+
+impl Competitor {
+    /// How long it sends in a session of `duration`.
+    pub(super) fn time_within(&self, duration: Duration) -> Duration {
+        self.end.min(duration).saturating_sub(self.start)
+    }
 }
 
 /// What happens to a network.
@@ -275,7 +284,23 @@ impl Sessions {
         virtual_time::run(&self.credentials, scenario, arm, seed, duration, None).0
     }
 
-    /// The same, and a [`Sample`] each `period`.
+    /// One session in real time over sockets of this machine, through the same links;
+    /// takes `duration`. The digest is 0: no two runs are the same.
+    ///
+    /// # Errors
+    ///
+    /// When the operating system refuses sockets.
+    pub fn relay(
+        &self,
+        scenario: &Scenario,
+        arm: &Arm,
+        seed: u64,
+        duration: Duration,
+    ) -> Result<Measured, RelayError> {
+        relay::run(&self.credentials, scenario, arm, seed, duration)
+    }
+
+    /// The same in virtual time as [`run`](Self::run), and a [`Sample`] each `period`.
     pub fn trace(
         &self,
         scenario: &Scenario,
@@ -358,7 +383,10 @@ pub struct Measured {
     pub dropped_bytes: u64,
     /// Most application bytes that were made and not acknowledged.
     pub backlog_bytes_max: u64,
-    /// Goodput of each competitor since its start.
+    /// Packets in which frames were found that the laboratory does not know: what was in
+    /// them is missing above.
+    pub unread_packets: u64,
+    /// Goodput of each competitor while it sent.
     pub competitors_mbps: Vec<f64>,
     /// Datagrams that arrived at either end.
     pub events: u64,

@@ -8,18 +8,17 @@
 //! ```
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use glassline_quic::{Observed, Steering};
-use glassline_sim::{Clock, Fate, Link, Rng, Trace};
-use noq_proto::{Connection, EcnCodepoint, Event};
+use glassline_quic::Observed;
+use glassline_sim::{Clock, Conditions, Fate, Link, Trace};
+use noq_proto::EcnCodepoint;
 
 use super::session::{Arm, Change, HEADER_BYTES, Measured, Sample, Scenario};
 use super::upload::{
-    Account, Application, Bulk, Credentials, Fates, Findings, Meter, Node, Publisher, Receiver,
-    Wire, in_mbps, mbps, millis,
+    Account, Credentials, Fates, Findings, Flow, Node, Publisher, Receiver, Sender, Upload, Wire,
+    in_mbps, mbps, millis,
 };
 
 /// How often the publisher's decisions enter the digest.
@@ -48,37 +47,8 @@ struct Parcel {
     ecn: Option<EcnCodepoint>,
 }
 
-/// What runs at a sending end.
-enum Sender {
-    Live(Box<Publisher>),
-    Bulk(Bulk),
-}
-
-impl Application for Sender {
-    fn on_event(&mut self, now: Instant, event: Event, connection: &mut Connection) {
-        match self {
-            Self::Live(publisher) => publisher.on_event(now, event, connection),
-            Self::Bulk(bulk) => bulk.on_event(now, event, connection),
-        }
-    }
-
-    fn turn(&mut self, now: Instant, connection: &mut Connection) {
-        match self {
-            Self::Live(publisher) => publisher.turn(now, connection),
-            Self::Bulk(bulk) => bulk.turn(now, connection),
-        }
-    }
-
-    fn due(&self) -> Option<Instant> {
-        match self {
-            Self::Live(publisher) => publisher.due(),
-            Self::Bulk(bulk) => bulk.due(),
-        }
-    }
-}
-
-/// A sender and its receiver.
-struct Flow {
+/// A flow, with what came for its ends and where they are.
+struct Placed {
     start: Instant,
     sender: Node<Sender>,
     receiver: Node<Receiver>,
@@ -88,36 +58,16 @@ struct Flow {
     server: SocketAddr,
 }
 
-/// What flows are made of.
-struct Making<'a> {
-    credentials: &'a Credentials,
-    scenario: &'a Scenario,
-    rng: &'a Rng,
-}
-
-impl Making<'_> {
-    fn flow(&self, place: usize, start: Instant, sender: Sender, wire: Wire, meter: Meter) -> Flow {
-        let bytes = self.scenario.datagram_bytes;
-        let number = u16::try_from(place).unwrap_or(u16::MAX);
-        let client = SocketAddr::from((CLIENTS, PORT.saturating_add(number)));
-        let server = SocketAddr::from((SERVERS, PORT.saturating_add(number)));
-        let seeds = self.rng.fork(2 + place as u64);
-        let seed = |end| seeds.fork(end).next_u64();
-        let config = self
-            .credentials
-            .client(wire.clone(), Arc::new(meter), bytes);
-        Flow {
-            start,
-            sender: Node::client(sender, config, server, seed(0), start),
-            receiver: Node::server(
-                Receiver::default(),
-                self.credentials.server(wire, bytes),
-                seed(1),
-            ),
+impl Placed {
+    fn new(flow: Flow, place: usize) -> Self {
+        Self {
+            start: flow.start,
+            sender: flow.sender,
+            receiver: flow.receiver,
             sender_told: false,
             receiver_told: false,
-            client,
-            server,
+            client: SocketAddr::from((CLIENTS, port(place))),
+            server: server(place),
         }
     }
 }
@@ -126,6 +76,15 @@ impl Making<'_> {
 const CLIENTS: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 const SERVERS: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
 const PORT: u16 = 4433;
+
+fn port(place: usize) -> u16 {
+    PORT.saturating_add(u16::try_from(place).unwrap_or(u16::MAX))
+}
+
+/// Where the flow's receiver is.
+fn server(place: usize) -> SocketAddr {
+    SocketAddr::from((SERVERS, port(place)))
+}
 
 /// The `times`-th other address of a client.
 fn elsewhere(client: SocketAddr, times: usize) -> SocketAddr {
@@ -146,7 +105,7 @@ struct Session<'a> {
     up: Link<Parcel>,
     down: Link<Parcel>,
     /// The upload first.
-    flows: Vec<Flow>,
+    flows: Vec<Placed>,
     observed: Observed,
     account: Account,
     wire: Wire,
@@ -178,47 +137,24 @@ impl<'a> Session<'a> {
     ) -> Self {
         let clock = Clock::new();
         let start = clock.now();
-        let rng = Rng::new(seed);
-        let link = |conditions: &glassline_sim::Conditions, label| {
-            Link::new(conditions.clone(), rng.fork(label).next_u64()).starting_at(start)
-        };
-        let steering = arm.steering();
-        let observed = steering.observed();
-        let wire = Wire::default();
-        let publisher = Publisher::new(
-            scenario.source,
-            arm.rule,
-            arm.delivery,
-            observed.clone(),
-            wire.clone(),
-        );
-        let meter = Meter::new(steering, wire.clone());
-        let account = meter.account();
-        let making = Making {
-            credentials,
-            scenario,
-            rng: &rng,
-        };
-        let live = Sender::Live(Box::new(publisher));
-        let mut flows = vec![making.flow(0, start, live, wire.clone(), meter)];
-        for (place, competitor) in scenario.competitors.iter().enumerate() {
-            let steering = Steering::new(competitor.algorithm);
-            let bulk = Sender::Bulk(Bulk::new(steering.observed(), start + competitor.end));
-            let meter = Meter::new(steering, Wire::default());
-            let at = start + competitor.start;
-            flows.push(making.flow(place + 1, at, bulk, Wire::default(), meter));
-        }
+        let upload = Upload::new(credentials, scenario, arm, seed, start, server);
+        let link =
+            |conditions: &Conditions, seed| Link::new(conditions.clone(), seed).starting_at(start);
+        let flows = upload.flows.into_iter().enumerate();
+        let flows = flows
+            .map(|(place, flow)| Placed::new(flow, place))
+            .collect();
         let marks = [&scenario.up, &scenario.down];
         Self {
-            up: link(&scenario.up, 0),
-            down: link(&scenario.down, 1),
+            up: link(&scenario.up, upload.links[0]),
+            down: link(&scenario.down, upload.links[1]),
             clock,
             start,
             end: start + duration,
             flows,
-            observed,
-            account,
-            wire,
+            observed: upload.observed,
+            account: upload.account,
+            wire: upload.wire,
             marks: marks.iter().any(|way| way.mark_above_bytes.is_some()),
             datagram_limit: usize::MAX,
             changes_done: 0,
@@ -246,9 +182,9 @@ impl<'a> Session<'a> {
             for flow in 0..self.flows.len() {
                 self.turn(now, flow);
             }
+            self.decide(now);
             self.sample(now);
         }
-        self.clock.advance_to(self.end);
     }
 
     fn next_event(&self) -> Option<Instant> {
@@ -260,7 +196,7 @@ impl<'a> Session<'a> {
             [sender, flow.receiver.due()]
         });
         let sample = self.sampling.as_ref().map(|sampling| sampling.due);
-        let others = [change, sample];
+        let others = [change, sample, Some(self.decided)];
         links.into_iter().chain(others).chain(nodes).flatten().min()
     }
 
@@ -349,15 +285,18 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn sample(&mut self, now: Instant) {
-        while self.decided <= now {
-            let seen = self.observed.get();
-            let at = self.decided - self.start;
-            self.trace.record(at, "window", seen.window);
-            self.trace
-                .record(at, "target", self.publisher().target().bps());
+    /// What the publisher has decided enters the digest.
+    fn decide(&mut self, now: Instant) {
+        if self.decided <= now {
+            let (at, window) = (self.clock.elapsed(), self.observed.get().window);
+            let target = self.publisher().target();
+            self.trace.record(at, "window", window);
+            self.trace.record(at, "target", target.bps());
             self.decided += DECISIONS_PERIOD;
         }
+    }
+
+    fn sample(&mut self, now: Instant) {
         if self
             .sampling
             .as_ref()
@@ -392,10 +331,7 @@ impl<'a> Session<'a> {
     }
 
     fn publisher(&self) -> &Publisher {
-        match &self.flows[0].sender.application {
-            Sender::Live(publisher) => publisher,
-            Sender::Bulk(_) => unreachable!("the first flow is the upload"),
-        }
+        self.flows[0].sender.application.publisher()
     }
 
     fn measure(mut self) -> (Measured, Vec<Sample>) {
@@ -411,11 +347,12 @@ impl<'a> Session<'a> {
             fates: std::mem::take(&mut self.fates),
         };
         let mut measured = findings.measured();
-        let competitors = self.flows.iter().skip(1);
+        let competitors = self.scenario.competitors.iter();
+        let competitors = competitors.zip(&self.flows[1..]);
         measured.competitors_mbps = competitors
-            .map(|flow| {
+            .map(|(competitor, flow)| {
                 let bytes = flow.receiver.application.received().bytes;
-                mbps(bytes, self.end.saturating_duration_since(flow.start))
+                mbps(bytes, competitor.time_within(self.end - self.start))
             })
             .collect();
         measured.events = self.trace.events();

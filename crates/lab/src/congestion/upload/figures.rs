@@ -88,6 +88,7 @@ impl Findings {
             queue_ms: Spread::of_micros(self.fates.queued_us),
             dropped_datagrams: self.fates.dropped,
             policed_datagrams: self.fates.policed,
+            unread_packets: bytes.unread_packets,
             dropped_groups: published.dropped_groups,
             dropped_bytes: published.dropped_bytes,
             backlog_bytes_max: published.backlog_bytes_max,

@@ -44,6 +44,10 @@ impl Meter {
     pub(crate) fn account(&self) -> Account {
         self.account.clone()
     }
+
+    pub(super) fn wire(&self) -> Wire {
+        self.wire.clone()
+    }
 }
 
 impl ControllerFactory for Meter {
