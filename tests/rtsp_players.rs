@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::peers::{Peer, Test};
 use crate::process::{Running, output_folder};
-use crate::server::{Server, glassline};
+use crate::server::{Server, free_ports, glassline};
 use crate::webdriver::Browser;
 
 const FFMPEG: &[Peer] = &[Peer::Ffmpeg];
@@ -33,6 +33,11 @@ pub(crate) const TESTS: &[Test] = &[
         name: "rtsp_players::a_live_stream_comes_by_every_transport",
         needs: &[Peer::Ffmpeg, Peer::RtspServer],
         run: a_live_stream_comes_by_every_transport,
+    },
+    Test {
+        name: "rtsp_players::gstreamer_plays_what_is_sealed_for_it",
+        needs: &[Peer::Ffmpeg, Peer::RtspServer],
+        run: gstreamer_plays_what_is_sealed_for_it,
     },
     Test {
         name: "rtsp_players::a_file_is_sought_in",
@@ -336,11 +341,19 @@ fn gstreamer_plays_every_type_of_file() -> Result<(), Failed> {
 /// `element`. That they came is what counts: how GStreamer says goodbye depends on
 /// which of its threads is first, and PAUSE and TEARDOWN have tests of their own.
 fn gstreamer(url: &str, protocols: &str, element: &str) -> Result<(), String> {
+    gstreamer_until(url, protocols, element, 30)
+}
+
+/// The same for so many frames.
+fn gstreamer_until(url: &str, protocols: &str, element: &str, frames: u32) -> Result<(), String> {
     let mut command = Command::new("timeout");
     command.args(["25", "gst-launch-1.0", "rtspsrc"]);
     command.arg(format!("location={url}"));
-    command.args([&format!("protocols={protocols}"), "latency=100", "!"]);
-    command.args([element, "!", "fakesink", "num-buffers=30"]);
+    command.args([&format!("protocols={protocols}"), "latency=100"]);
+    // The tests' certificate is nobody's.
+    command.args(["tls-validation-flags=0", "!"]);
+    command.args([element, "!", "fakesink"]);
+    command.arg(format!("num-buffers={frames}"));
     match finish(url, &mut command) {
         Err(reason) if !reason.contains("Got EOS from element") => Err(reason),
         _ => Ok(()),
@@ -366,6 +379,51 @@ fn a_live_stream_comes_by_every_transport() -> Result<(), Failed> {
     // How it is told to tunnel.
     let tunnelled = url.replace("rtsp://", "rtsph://");
     failures.extend(gstreamer(&tunnelled, "tcp", "parsebin").err());
+    report(&failures, &server)
+}
+
+/// Its `rtspsrc` takes the keys of a description, and tells its own for its reports.
+fn gstreamer_plays_what_is_sealed_for_it() -> Result<(), Failed> {
+    let folder = media_folder()?;
+    let [port, ..] = free_ports()?;
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/server/tests/data");
+    let yaml = format!(
+        "rtsp:\n  media_folder: {}\n  tls:\n    address: 127.0.0.1:{port}\n    \
+         certificate: {}\n    key: {}\n    srtp: optional\n",
+        folder.display(),
+        data.join("localhost.pem").display(),
+        data.join("localhost.key.pem").display(),
+    );
+    let server = Server::configured(&yaml, &["demo"])?;
+    let url = |name: &str| format!("rtsps://127.0.0.1:{port}/{name}");
+    server.wait_for_state("demo", "live")?;
+    let mut tests = Vec::new();
+    for protocols in ["tcp", "udp"] {
+        for query in ["srtp", "srtp=gcm"] {
+            tests.push((format!("demo?{query}"), protocols));
+        }
+        tests.push(("t.mkv?srtp".to_owned(), protocols));
+    }
+    // Plain RTP within TLS goes on.
+    tests.push(("demo".to_owned(), "tcp"));
+    let tests: Vec<_> = tests.iter().collect();
+    let mut failures = several(&tests, |(name, protocols)| {
+        gstreamer(&url(name), protocols, "parsebin")
+    });
+    // FFmpeg knows no MIKEY, and asks for what is not sealed whatever it is told.
+    failures.extend(decodes(&url("demo?srtp"), "tcp", 2).err());
+    // Its first report comes within some seconds.
+    let reporting = gstreamer_until(&url("demo?srtp"), "udp", "parsebin", 300);
+    failures.extend(reporting.err());
+    let count = |result: &str| {
+        let labels = format!("glassline_rtsp_srtcp_total{{reason=\"{result}\"");
+        server.metric(&labels)
+    };
+    let (opened, refused) = (count("opened")?, count("refused")?);
+    println!("reports: {opened} opened, {refused} refused");
+    if opened < 1.0 || refused > 0.0 {
+        failures.push(format!("reports: {opened} opened, {refused} refused"));
+    }
     report(&failures, &server)
 }
 

@@ -141,14 +141,15 @@ impl Server {
         http::get_json(&self.admin_url("/api/v1/server"))
     }
 
-    /// The sum of a counter over its labels, from `/metrics`.
+    /// The sum of a counter over its labels, from `/metrics`; the first of them may stand
+    /// behind the name.
     pub(crate) fn metric(&self, name: &str) -> Result<f64, String> {
         let text = http::get(&self.admin_url("/metrics"))?.body;
         let values: Vec<f64> = text
             .lines()
             .filter(|line| {
                 line.strip_prefix(name)
-                    .is_some_and(|rest| rest.starts_with(['{', ' ']))
+                    .is_some_and(|rest| rest.starts_with(['{', ',', ' ']))
             })
             .filter_map(|line| line.rsplit(' ').next()?.parse().ok())
             .collect();

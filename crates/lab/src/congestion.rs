@@ -14,6 +14,9 @@
 //! The ends of an upload know no clock and no socket. [`session`] drives them in virtual
 //! time; a userspace relay carries the same over sockets.
 
+pub mod arm;
+pub mod experiment;
+pub mod log;
 pub mod outcome;
 mod relay;
 pub mod report;

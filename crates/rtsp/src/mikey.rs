@@ -16,14 +16,14 @@ use base64::engine::general_purpose::STANDARD;
 use glassline_media::{NtpTime, Ssrc};
 use thiserror::Error;
 
-/// A key of 128 bits and the salt of 112 behind it (RFC 3711 §4.3).
-pub const MASTER_BYTES: usize = 30;
-
 /// Streams that a message may be for.
 const STREAMS_MAX: usize = 64;
 
 /// Longest message that is looked at.
 const BYTES_MAX: usize = 4096;
+
+/// The longest master key and salt.
+const MASTER_BYTES_MAX: usize = Cipher::AesGcm256.master_bytes();
 
 /// Payload types (RFC 3830 §6.1).
 const LAST: u8 = 0;
@@ -32,21 +32,100 @@ const TIME: u8 = 5;
 const POLICY: u8 = 10;
 const RANDOM: u8 = 11;
 
-/// How one end's SRTP and SRTCP packets are sealed: `AES_CM_128_HMAC_SHA1_80`.
+/// What seals packets, those of SRTCP too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Cipher {
+    /// `AES_CM_128_HMAC_SHA1_80` (RFC 3711), which every peer has.
+    #[default]
+    AesCm128,
+    /// `AEAD_AES_128_GCM` (RFC 7714).
+    AesGcm128,
+    /// `AEAD_AES_256_GCM` (RFC 7714).
+    AesGcm256,
+}
+
+impl Cipher {
+    /// Bytes of the master key.
+    pub const fn key_bytes(self) -> usize {
+        match self {
+            Self::AesCm128 | Self::AesGcm128 => 16,
+            Self::AesGcm256 => 32,
+        }
+    }
+
+    /// Bytes of the master salt.
+    pub const fn salt_bytes(self) -> usize {
+        match self {
+            Self::AesCm128 => 14,
+            Self::AesGcm128 | Self::AesGcm256 => 12,
+        }
+    }
+
+    /// Bytes of both.
+    pub const fn master_bytes(self) -> usize {
+        self.key_bytes() + self.salt_bytes()
+    }
+
+    /// The parameters of its policy (RFC 3830 §6.10.1, RFC 7714 §14.3): type, length
+    /// and value of each. Encrypted and authenticated are RTP and RTCP.
+    const fn policy(self) -> [[u8; 3]; 8] {
+        let both = [[7, 1, 1], [8, 1, 1], [10, 1, 1]];
+        let [rtp, rtcp, authenticated] = both;
+        match self {
+            Self::AesCm128 => [
+                [0, 1, AES_CM],
+                [1, 1, 16],
+                [2, 1, HMAC_SHA1],
+                [3, 1, 20],
+                rtp,
+                rtcp,
+                authenticated,
+                [11, 1, 10],
+            ],
+            Self::AesGcm128 | Self::AesGcm256 => {
+                let key_bytes = if matches!(self, Self::AesGcm128) {
+                    16
+                } else {
+                    32
+                };
+                [
+                    [0, 1, AES_GCM],
+                    [1, 1, key_bytes],
+                    [2, 1, 0],
+                    [3, 1, 0],
+                    rtp,
+                    rtcp,
+                    authenticated,
+                    [20, 1, 16],
+                ]
+            }
+        }
+    }
+}
+
+/// Values of encryption and authentication in a policy.
+const AES_CM: u8 = 1;
+const AES_GCM: u8 = 6;
+const HMAC_SHA1: u8 = 1;
+
+/// How one end's SRTP and SRTCP packets are sealed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Keys {
     /// Names the exchange.
     pub bundle: u32,
     /// Of each stream its SSRC and the count of its sequence numbers' turns.
     pub streams: Vec<(Ssrc, u32)>,
-    /// Master key and master salt.
-    pub master: [u8; MASTER_BYTES],
+    /// What seals.
+    pub cipher: Cipher,
+    /// Master key and master salt behind it, as long as the cipher's.
+    pub master: Vec<u8>,
 }
 
 impl fmt::Debug for Keys {
     /// Without the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Keys({:08x}, {:?})", self.bundle, self.streams)
+        let (bundle, cipher, streams) = (self.bundle, self.cipher, &self.streams);
+        write!(f, "Keys({bundle:08x}, {cipher:?}, {streams:?})")
     }
 }
 
@@ -90,22 +169,14 @@ impl Keys {
         out.extend_from_slice(&time.0.to_be_bytes());
         out.extend_from_slice(&[POLICY, 16]);
         out.extend_from_slice(random);
-        // AES-CM with 16 bytes of key, HMAC-SHA1, both on, for SRTCP too; a tag of 10.
-        let policy = [
-            [0, 1, 1],
-            [1, 1, 16],
-            [2, 1, 1],
-            [3, 1, 20],
-            [7, 1, 1],
-            [8, 1, 1],
-            [10, 1, 1],
-            [11, 1, 10],
-        ];
+        let policy = self.cipher.policy();
         out.extend_from_slice(&[KEMAC, 0, 0, 0, 24]);
         out.extend_from_slice(policy.as_flattened());
         // A traffic key without a lifetime, unencrypted, and no MAC.
-        out.extend_from_slice(&[LAST, 0, 0, 34, 0, 0x20, 0, 30]);
-        out.extend_from_slice(&self.master);
+        let master = &self.master[..self.master.len().min(MASTER_BYTES_MAX)];
+        let length = u8::try_from(master.len()).unwrap_or(0);
+        out.extend_from_slice(&[LAST, 0, 0, length + 4, 0, 0x20, 0, length]);
+        out.extend_from_slice(master);
         out.push(0);
         STANDARD.encode(out)
     }
@@ -117,6 +188,24 @@ impl Keys {
         }
         let bytes = STANDARD.decode(text.trim()).map_err(|_| Error::Base64)?;
         Self::read(&bytes)
+    }
+
+    /// The value of `KeyMgmt` that says so for the track at `url` (RFC 4567 §4.2); see
+    /// [`Keys::to_base64`].
+    pub fn header(base64: &str, url: &str) -> String {
+        let url = url.replace('"', "%22");
+        format!("prot=mikey;uri=\"{url}\";data=\"{base64}\"")
+    }
+
+    /// The master key.
+    pub fn key(&self) -> &[u8] {
+        let bytes = self.cipher.key_bytes().min(self.master.len());
+        &self.master[..bytes]
+    }
+
+    /// The master salt.
+    pub fn salt(&self) -> &[u8] {
+        &self.master[self.key().len()..]
     }
 
     /// Reads `KeyMgmt: prot=mikey;uri="…";data="…"` (RFC 4567 §4.2); `None` if it is
@@ -151,7 +240,7 @@ impl Keys {
             let ssrc = Ssrc(u32::from_be_bytes(rest.array("streams")?));
             streams.push((ssrc, u32::from_be_bytes(rest.array("streams")?)));
         }
-        let mut master = None;
+        let (mut cipher, mut master) = (Cipher::default(), None);
         while next != LAST {
             let [following] = rest.array("payload")?;
             match next {
@@ -160,7 +249,7 @@ impl Keys {
                     let [length] = rest.array("RAND")?;
                     rest.take(usize::from(length), "RAND")?;
                 }
-                POLICY => rest.check_policy()?,
+                POLICY => cipher = rest.policy()?,
                 KEMAC => master = Some(rest.key()?),
                 value => {
                     let what = "payload";
@@ -169,11 +258,15 @@ impl Keys {
             }
             next = following;
         }
-        let master = master.ok_or(Error::NoKey)?;
+        let master: &[u8] = &master.ok_or(Error::NoKey)?;
+        if master.len() != cipher.master_bytes() {
+            return Err(Error::NoKey);
+        }
         Ok(Self {
             bundle,
             streams,
-            master,
+            cipher,
+            master: master.to_vec(),
         })
     }
 }
@@ -223,33 +316,49 @@ impl<'a> Rest<'a> {
     /// Values that are absent have the defaults of RFC 3830 §6.10.1, which are ours.
     /// The length of the authentication key is passed over: GStreamer writes that of
     /// the tag there.
-    fn check_policy(&mut self) -> Result<(), Error> {
+    fn policy(&mut self) -> Result<Cipher, Error> {
         let [_number, protocol, high, low] = self.array("SP")?;
         expect("security protocol", protocol, 0)?;
         let length = usize::from(u16::from_be_bytes([high, low]));
         let bytes = self.take(length, "SP")?;
         let mut parameters = Rest { bytes };
+        let (mut encryption, mut key_bytes) = (AES_CM, 16);
+        let (mut authentication, mut tag_bytes, mut aead_tag_bytes) = (HMAC_SHA1, 10, 16);
         while !parameters.bytes.is_empty() {
             let [kind, length] = parameters.array("SP")?;
             let value = parameters.take(usize::from(length), "SP")?;
             let value = *value.first().unwrap_or(&0);
             match kind {
-                0 => expect("encryption algorithm", value, 1)?,
-                1 => expect("encryption key length", value, 16)?,
-                2 => expect("authentication algorithm", value, 1)?,
+                0 => encryption = value,
+                1 => key_bytes = value,
+                2 => authentication = value,
                 7 => expect("encryption of SRTP", value, 1)?,
                 8 => expect("encryption of SRTCP", value, 1)?,
                 10 => expect("authentication of SRTP", value, 1)?,
-                11 => expect("tag length", value, 10)?,
+                11 => tag_bytes = value,
+                20 => aead_tag_bytes = value,
                 _ => {}
             }
         }
-        Ok(())
+        if encryption == AES_GCM {
+            // It authenticates by itself, whatever else is said of that.
+            expect("tag length", aead_tag_bytes, 16)?;
+            if key_bytes == 32 {
+                return Ok(Cipher::AesGcm256);
+            }
+            expect("encryption key length", key_bytes, 16)?;
+            return Ok(Cipher::AesGcm128);
+        }
+        expect("encryption algorithm", encryption, AES_CM)?;
+        expect("encryption key length", key_bytes, 16)?;
+        expect("authentication algorithm", authentication, HMAC_SHA1)?;
+        expect("tag length", tag_bytes, 10)?;
+        Ok(Cipher::AesCm128)
     }
 
     /// One traffic key: with its salt behind it as one (GStreamer, gortsplib), or
     /// with a salt of its own (RFC 3830 §6.13).
-    fn key(&mut self) -> Result<[u8; MASTER_BYTES], Error> {
+    fn key(&mut self) -> Result<Vec<u8>, Error> {
         let [encryption, high, low] = self.array("KEMAC")?;
         expect("key encryption", encryption, 0)?;
         let length = usize::from(u16::from_be_bytes([high, low]));
@@ -273,7 +382,7 @@ impl<'a> Rest<'a> {
             }
         }
         expect("key validity", kind & 15, 0)?;
-        key.try_into().map_err(|_| Error::NoKey)
+        Ok(key)
     }
 }
 
@@ -287,10 +396,15 @@ mod tests {
     const GST: &str = "prot=mikey;uri=\"rtsp://127.0.0.1:28557/gst/stream=0\";data=\"AQAFAKcQgNMCAABFLolAAAAAAADnqew3AAAAAAsA7qvF+g0iY9gKEAYrJiRzY5K/5YdhrZA9ljMBAAAAFQABAQEBEAIBAQMBCgcBAQgBAQoBAQAAACIAIAAeZbn9JIXzz4Dymzu+83XpiYZN7mfdvo1ypJT5T4qRAA==\"";
 
     fn keys(streams: Vec<(Ssrc, u32)>) -> Keys {
+        sealing(Cipher::AesCm128, streams)
+    }
+
+    fn sealing(cipher: Cipher, streams: Vec<(Ssrc, u32)>) -> Keys {
         Keys {
             bundle: 7,
             streams,
-            master: std::array::from_fn(|index| u8::try_from(index).unwrap_or(0)),
+            cipher,
+            master: (0..=u8::MAX).take(cipher.master_bytes()).collect(),
         }
     }
 
@@ -302,6 +416,7 @@ mod tests {
         assert_eq!(keys.streams, streams);
         assert_eq!(keys.master[..4], [0x65, 0xb9, 0xfd, 0x24]);
         assert_eq!(keys.master[29], 0x91);
+        assert_eq!((keys.cipher, keys.salt().len()), (Cipher::AesCm128, 14));
         assert!(!format!("{keys:?}").contains("65"), "the key stays within");
         assert_eq!(Keys::from_header("prot=sdp;data=\"AQ==\""), None);
     }
@@ -334,10 +449,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(streams in prop::collection::vec(any::<(u32, u32)>(), 0..5), time: u64) {
+        fn what_is_written_is_read_back(
+            streams in prop::collection::vec(any::<(u32, u32)>(), 0..5),
+            cipher in prop::sample::select(&[Cipher::AesCm128, Cipher::AesGcm128, Cipher::AesGcm256][..]),
+            time: u64,
+        ) {
             let streams = streams.into_iter().map(|(ssrc, turns)| (Ssrc(ssrc), turns));
-            let keys = keys(streams.collect());
+            let keys = sealing(cipher, streams.collect());
             let text = keys.to_base64(NtpTime(time), &[9; 16]);
+            let header = Keys::header(&text, "rtsps://h/cam?x=1/trackID=0");
+            prop_assert_eq!(Keys::from_header(&header), Some(Ok(keys.clone())));
             prop_assert_eq!(Keys::from_base64(&text), Ok(keys));
         }
 

@@ -40,7 +40,7 @@ mod session;
 mod target;
 
 pub use closed::Closed;
-pub use config::{Config, Ends};
+pub use config::{Config, Ends, SrtpPolicy};
 pub use event::{Access, Answer, Event, Refusal, RequestId, Srtp, Start, Way};
 pub use presented::{Digest, Presented};
 

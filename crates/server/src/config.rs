@@ -33,7 +33,7 @@ use crate::users::Account;
 pub use load::Error;
 pub(crate) use load::nearest;
 pub use parts::{Origin, OriginError};
-pub use rtsp::{Groups, Multicast, Rtsp, RtspTls};
+pub use rtsp::{Groups, Multicast, Rtsp, RtspTls, Srtp};
 pub(crate) use secret::HIDDEN;
 pub use secret::{Secret, SecretError};
 pub use users::{users_in, users_of};

@@ -222,6 +222,7 @@ fn start_rtsp(
             ttl: it.ttl,
             interface: it.interface,
         }),
+        srtp: config.rtsp.tls.srtp.into(),
         lag: config.rtsp.lag(),
         stall: config.rtsp.stall(),
         ring_bytes: limits.ring_bytes,

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use base64::Engine;
 use glassline_client::viewers::{Endpoint, Join, Options, Pool, RtspTransport};
+use glassline_server::config::Srtp;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
@@ -26,27 +27,28 @@ fn data(name: &str) -> PathBuf {
         .join(name)
 }
 
-fn running(change: impl FnOnce(&mut glassline_server::config::Config)) -> Running {
+pub(crate) fn running(change: impl FnOnce(&mut glassline_server::config::Config)) -> Running {
     Running::with(2, |config| {
         config.rtsp.tls = glassline_server::config::RtspTls {
             address: "127.0.0.1:0".parse().ok(),
             certificate: Some(data("localhost.pem")),
             key: Some(data("localhost.key.pem")),
+            srtp: Srtp::Optional,
         };
         change(config);
     })
 }
 
 /// A client that trusts the test's certificate and speaks RTSP by hand.
-struct Sealed {
-    stream: StreamOwned<ClientConnection, TcpStream>,
-    url: String,
+pub(crate) struct Sealed {
+    pub(crate) stream: StreamOwned<ClientConnection, TcpStream>,
+    pub(crate) url: String,
     cseq: u32,
-    session: String,
+    pub(crate) session: String,
 }
 
 impl Sealed {
-    fn new(running: &Running) -> Self {
+    pub(crate) fn new(running: &Running) -> Self {
         let mut roots = RootCertStore::empty();
         let certificate = CertificateDer::from_pem_file(data("localhost.pem")).expect("PEM");
         roots.add(certificate).expect("a certificate");
@@ -68,7 +70,7 @@ impl Sealed {
         }
     }
 
-    fn ask(&mut self, method: &str, path: &str, headers: &str) -> String {
+    pub(crate) fn ask(&mut self, method: &str, path: &str, headers: &str) -> String {
         self.cseq += 1;
         let (url, cseq) = (&self.url, self.cseq);
         let mut text = format!("{method} {url}{path} RTSP/1.0\r\nCSeq: {cseq}\r\n{headers}");
@@ -89,7 +91,21 @@ impl Sealed {
                 byte => text.push(byte),
             }
         }
-        let head = String::from_utf8(text).expect("text");
+        self.whole(text)
+    }
+
+    /// The rest of a response that begins with this byte.
+    pub(crate) fn response_behind(&mut self, first: u8) -> String {
+        let mut text = vec![first];
+        while !text.ends_with(b"\r\n\r\n") {
+            text.push(self.byte());
+        }
+        self.whole(text)
+    }
+
+    /// A response's head, with the body that it announces.
+    fn whole(&mut self, head: Vec<u8>) -> String {
+        let head = String::from_utf8(head).expect("text");
         let field = |name: &str| {
             let mut lines = head.lines();
             lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
@@ -103,14 +119,14 @@ impl Sealed {
         head + &String::from_utf8(body).expect("text")
     }
 
-    fn byte(&mut self) -> u8 {
+    pub(crate) fn byte(&mut self) -> u8 {
         let mut byte = [0];
         self.stream.read_exact(&mut byte).expect("a byte");
         byte[0]
     }
 
     /// Channel and payload of a frame, behind its `$`.
-    fn frame(&mut self) -> (u8, Vec<u8>) {
+    pub(crate) fn frame(&mut self) -> (u8, Vec<u8>) {
         let mut head = [0; 3];
         self.stream.read_exact(&mut head).expect("a frame's head");
         let mut payload = vec![0; usize::from(u16::from_be_bytes([head[1], head[2]]))];

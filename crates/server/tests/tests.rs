@@ -32,5 +32,6 @@ mod rtsps;
 mod running;
 mod shards;
 mod source;
+mod srtp;
 mod start;
 mod users;

@@ -14,8 +14,11 @@ pub struct Outcome {
     pub arm: String,
     /// Application bytes that the server had in order, over the session's time.
     pub goodput_mbps: f64,
-    /// Application bytes that the encoder made, over the same time.
-    pub encoded_mbps: f64,
+    /// Application bytes that were given to the transport, over the same time: what
+    /// the study calls goodput.
+    pub sent_mbps: f64,
+    /// Mean of what the encoder was told to make.
+    pub bitrate_mbps: f64,
     /// Mean round trip of the application's pings.
     pub app_rtt_ms: f64,
     /// Pings that were not answered when the session ended; they count with their
@@ -144,7 +147,8 @@ pub(crate) fn example(rank: u64, arm: &str, stratum: &str) -> Outcome {
         rank,
         arm: arm.to_owned(),
         goodput_mbps: 2.0,
-        encoded_mbps: 2.1,
+        sent_mbps: 2.0,
+        bitrate_mbps: 2.1,
         app_rtt_ms: 400.0,
         unanswered_pings: 0,
         transport_rtt_ms: 120.0,

@@ -425,19 +425,20 @@ fn health(table: &Table<'_>) -> Named<Health> {
 /// A line for each outcome, a head above them.
 pub fn csv(outcomes: &[Outcome]) -> String {
     let mut out = String::from(
-        "stratum,rank,arm,goodput_mbps,encoded_mbps,app_rtt_ms,unanswered_pings,\
+        "stratum,rank,arm,goodput_mbps,sent_mbps,bitrate_mbps,app_rtt_ms,unanswered_pings,\
          transport_rtt_ms,transport_rtt_p95_ms,queue_p50_ms,queue_p95_ms,rtx_overhead,\
          spurious_ratio,dropped_bytes,competitor_mbps,has_policer,policer_drops,policed_after_s,died\n",
     );
     let maybe = |value: Option<f64>| value.map(|value| format!("{value:.4}")).unwrap_or_default();
     for it in outcomes {
         out += &format!(
-            "{},{},{},{:.5},{:.5},{:.3},{},{:.3},{:.3},{:.3},{:.3},{:.6},{:.6},{},{},{},{},{},{}\n",
+            "{},{},{},{:.5},{:.5},{:.5},{:.3},{},{:.3},{:.3},{:.3},{:.3},{:.6},{:.6},{},{},{},{},{},{}\n",
             it.stratum,
             it.rank,
             it.arm,
             it.goodput_mbps,
-            it.encoded_mbps,
+            it.sent_mbps,
+            it.bitrate_mbps,
             it.app_rtt_ms,
             it.unanswered_pings,
             it.transport_rtt_ms,

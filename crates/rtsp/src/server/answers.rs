@@ -10,6 +10,7 @@ use super::target::Target;
 use super::{Access, Answer, Closed, Refusal, RequestId, SetUp, Start, State, Way};
 use crate::auth::digest;
 use crate::message::{Request, Response, Status};
+use crate::mikey::Keys;
 use crate::range::Range;
 use crate::rtp_info::RtpInfo;
 use crate::sdp::{self, Presentation};
@@ -20,6 +21,7 @@ struct Given {
     ssrc: Option<glassline_media::Ssrc>,
     server_ports: Option<(u16, u16)>,
     multicast: Option<Group>,
+    keys: Option<String>,
 }
 
 /// How PLAY was granted.
@@ -84,12 +86,14 @@ impl Core {
                     ssrc,
                     server_ports,
                     multicast,
+                    keys,
                 },
             ) => {
                 let given = Given {
                     ssrc,
                     server_ports,
                     multicast,
+                    keys,
                 };
                 let set_up = SetUp { track, way };
                 self.was_set_up(&request, target, set_up, profile, access, &given);
@@ -189,6 +193,10 @@ impl Core {
                 response.headers.set("Session", &name);
             }
             response.headers.push("Transport", &transport.to_string());
+            if let Some(keys) = &given.keys {
+                let header = Keys::header(keys, &request.uri);
+                response.headers.push("KeyMgmt", &header);
+            }
         });
     }
 

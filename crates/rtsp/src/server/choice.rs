@@ -1,6 +1,6 @@
 //! Which of the ways that a client offers a track goes (RFC 2326 §12.39).
 
-use super::{Access, Config, Ends, SetUp, Way};
+use super::{Access, Config, Ends, SetUp, SrtpPolicy, Way};
 use crate::transport::{Delivery, Lower, Profile, Transport};
 
 /// Channels are numbered by one byte.
@@ -29,8 +29,17 @@ impl Circumstances<'_> {
 
     fn accept(&self, transport: &Transport) -> Option<Way> {
         let is_sealed = matches!(transport.profile, Profile::Savp | Profile::Savpf);
-        // Outside of TLS its keys would be anybody's.
-        if is_sealed && !(self.config.srtp && self.ends.secure) {
+        let policy = match self.ends.secure {
+            true => self.config.srtp,
+            // Its keys would be anybody's.
+            false => SrtpPolicy::Off,
+        };
+        let is_wrong = match policy {
+            SrtpPolicy::Off => is_sealed,
+            SrtpPolicy::Optional => false,
+            SrtpPolicy::Required => !is_sealed && self.access == Access::Read,
+        };
+        if is_wrong {
             return None;
         }
         // To many, where nothing is said (RFC 2326 §12.39); but who names ports of
@@ -45,7 +54,8 @@ impl Circumstances<'_> {
             // What TLS protects does not go beside it in the clear.
             Lower::Udp if self.ends.secure && !is_sealed => None,
             Lower::Udp if multicast => {
-                let may = self.config.multicast && self.access == Access::Read;
+                // A key for one client would be of no use to the others.
+                let may = self.config.multicast && self.access == Access::Read && !is_sealed;
                 may.then_some(Way::Multicast)
             }
             Lower::Udp if !self.config.udp => None,
@@ -89,7 +99,7 @@ mod tests {
         let udp = "RTP/SAVP;unicast;client_port=6-7";
         let tcp = "RTP/SAVP/TCP;unicast;interleaved=0-1";
         let config = Config {
-            srtp: true,
+            srtp: SrtpPolicy::Optional,
             ..Config::default()
         };
         let udp_way = Some(self::udp(6, 7));
@@ -103,6 +113,15 @@ mod tests {
             );
             assert_eq!(choose(&Config::default(), true, &[], offered), None);
         }
+        let required = Config {
+            srtp: SrtpPolicy::Required,
+            ..Config::default()
+        };
+        let within = "RTP/AVP/TCP;unicast;interleaved=0-1";
+        assert_eq!(choose(&config, true, &[], within), Some(self::tcp(0, 1)));
+        assert_eq!(choose(&required, true, &[], within), None);
+        assert_eq!(choose(&required, true, &[], tcp), Some(self::tcp(0, 1)));
+        assert_eq!(choose(&required, false, &[], within), Some(self::tcp(0, 1)));
     }
 
     fn choose(config: &Config, secure: bool, others: &[Way], offered: &str) -> Option<Way> {

@@ -22,11 +22,11 @@ pub struct Config {
     pub udp: bool,
     /// Tracks may go to a multicast group where a client asks for it.
     pub multicast: bool,
-    /// Within TLS, tracks may go as SRTP where a client asks for it, also by UDP. Their
-    /// keys stand in the description ([`Section::key_management`]).
+    /// Within TLS, whether tracks go as SRTP, which may go by UDP too. Their keys stand
+    /// in the description ([`Section::key_management`]).
     ///
     /// [`Section::key_management`]: crate::sdp::Section::key_management
-    pub srtp: bool,
+    pub srtp: SrtpPolicy,
     /// Basic authentication is offered outside of TLS too: the password passes in
     /// the clear.
     pub basic_over_plain: bool,
@@ -44,10 +44,23 @@ impl Default for Config {
             limits: Limits::default(),
             udp: true,
             multicast: false,
-            srtp: false,
+            srtp: SrtpPolicy::Off,
             basic_over_plain: false,
         }
     }
+}
+
+/// Whether tracks are sealed by themselves within TLS (RFC 3711, RFC 4567). Outside of
+/// it they never are, since their keys would be anybody's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SrtpPolicy {
+    /// They are not.
+    #[default]
+    Off,
+    /// Where a client asks for it.
+    Optional,
+    /// No client gets them otherwise.
+    Required,
 }
 
 /// Both ends of a connection.

@@ -188,6 +188,9 @@ pub enum Answer {
         server_ports: Option<(u16, u16)>,
         /// The group, for multicast.
         multicast: Option<Group>,
+        /// What we seal the track's packets with, a MIKEY message
+        /// ([`Keys::to_base64`]), for SRTP: the description's, or newer.
+        keys: Option<String>,
     },
     /// To [`Event::Play`].
     Playing {

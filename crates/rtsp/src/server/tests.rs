@@ -112,6 +112,7 @@ impl Owner {
                 track,
                 way,
                 access,
+                srtp,
                 ..
             } => {
                 let count = match access {
@@ -127,6 +128,7 @@ impl Owner {
                         ports: (7000, 7001),
                         ttl: 4,
                     }),
+                    keys: srtp.as_ref().map(|_| "AQAF".to_owned()),
                 };
                 let answer = match (count, track) {
                     (None, _) => not_found,

@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use glassline_rtsp::server::SrtpPolicy;
 use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -61,6 +62,32 @@ pub struct RtspTls {
     pub certificate: Option<PathBuf>,
     /// A PEM file with its private key, without a passphrase.
     pub key: Option<PathBuf>,
+    /// Whether media is sealed by itself, too (SRTP), which lets it go by UDP.
+    pub srtp: Srtp,
+}
+
+/// SRTP within RTSPS (RFC 4567, keys in MIKEY messages).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Srtp {
+    /// Media goes within the connection only.
+    Off,
+    /// For clients that ask for it, by `?srtp` behind the stream's name; others get media
+    /// within the connection.
+    #[default]
+    Optional,
+    /// Players get it no other way; those that do not know it get nothing.
+    Required,
+}
+
+impl From<Srtp> for SrtpPolicy {
+    fn from(srtp: Srtp) -> Self {
+        match srtp {
+            Srtp::Off => Self::Off,
+            Srtp::Optional => Self::Optional,
+            Srtp::Required => Self::Required,
+        }
+    }
 }
 
 impl RtspTls {

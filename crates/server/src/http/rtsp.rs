@@ -158,7 +158,7 @@ pub(super) fn metrics(app: &App, text: &mut String) {
             );
         }
     }
-    let by_reason: [ByReason; 3] = [
+    let by_reason: [ByReason; 4] = [
         (
             "rtsp_frames_skipped_total",
             "Frames and packets of sound that an RTSP client did not get.",
@@ -171,6 +171,14 @@ pub(super) fn metrics(app: &App, text: &mut String) {
                 ("stalled", |c| &c.closed_stalled),
                 ("hopeless", |c| &c.closed_hopeless),
                 ("tls", |c| &c.closed_tls),
+            ],
+        ),
+        (
+            "rtsp_srtcp_total",
+            "Reports of RTSP clients with SRTP, by whether their keys opened them.",
+            &[
+                ("opened", |c| &c.srtcp_opened),
+                ("refused", |c| &c.srtcp_refused),
             ],
         ),
         (

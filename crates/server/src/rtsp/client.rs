@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_hub::{Stream, ViewerToken};
-use glassline_rtsp::server::{Connection, Ends};
+use glassline_rtsp::server::{Connection, Ends, Frame};
 use smallvec::SmallVec;
 
 use super::counters::Counters;
@@ -15,11 +15,28 @@ use super::groups::Seat;
 use super::outlet::{Channels, Outlet, Playing, Pumped, Sent};
 use super::place::{Budget, Place};
 use super::record::Recording;
+use super::seal::{Keyring, Opened, Seals};
 use super::source::Source;
 use super::udp::Target;
 use super::view::ClientView;
 use super::wire::Wire;
 use crate::shard::Key;
+
+/// Takes a frame of a client.
+fn hear(
+    recording: &mut Option<Box<Recording>>,
+    session: &mut Option<Box<Session>>,
+    frame: &Frame<'_>,
+    now: Instant,
+    counters: &Counters,
+) {
+    let (track, control) = (frame.track, frame.control);
+    if let Some(recording) = recording {
+        recording.take(track, control, frame.payload, now);
+    } else if let Some(session) = session {
+        session.hear(track, control, frame.payload, counters);
+    }
+}
 
 /// Responses that may wait behind a frame before further ones are left with the
 /// connection, which has a bound of its own.
@@ -36,6 +53,8 @@ pub(super) struct Client {
     pub(super) session: Option<Box<Session>>,
     /// What it publishes; then it has no session.
     pub(super) recording: Option<Box<Recording>>,
+    /// What it was told of the keys of tracks that it sets up.
+    pub(super) keyring: Option<Box<Keyring>>,
     /// It is the way from server to client of the tunnel with this cookie.
     pub(super) cookie: Option<Box<str>>,
     /// The kernel takes no more for now.
@@ -56,6 +75,8 @@ pub(super) struct Session {
     pub(super) channels: Channels,
     /// For tracks by UDP.
     pub(super) targets: SmallVec<[Option<Target>; 2]>,
+    /// For tracks that go as SRTP, either way.
+    pub(super) seals: Seals,
     /// For tracks by multicast.
     pub(super) seats: SmallVec<[Option<Seat>; 2]>,
     /// It got a chunk of datagrams, and gets the next one then.
@@ -90,6 +111,7 @@ impl Session {
             stream,
             channels: Channels::new(),
             targets: SmallVec::new(),
+            seals: Seals::new(),
             seats: SmallVec::new(),
             paced_until: None,
             file: None,
@@ -137,10 +159,38 @@ impl Session {
         if let Some(seat) = self.seats.get_mut(track) {
             *seat = None;
         }
+        if let Some(seal) = self.seals.get_mut(track) {
+            *seal = None;
+        }
         let tracks = self.tracks();
         if let Some(place) = &mut self.place {
             place.keep(tracks);
         }
+    }
+
+    /// Takes what a client says of a track that it gets; false if it is not the client
+    /// who says so.
+    pub(super) fn hear(
+        &mut self,
+        track: usize,
+        control: bool,
+        bytes: &[u8],
+        counters: &Counters,
+    ) -> bool {
+        let seal = self.seals.get_mut(track).and_then(Option::as_mut);
+        // It sends no media: an empty datagram opens a way through a NAT.
+        let Some(seal) = seal.filter(|_| control) else {
+            return true;
+        };
+        match seal.open_control(bytes) {
+            Opened::Authentic => counters.srtcp_opened.add(1),
+            Opened::Unknown => {}
+            Opened::Refused => {
+                counters.srtcp_refused.add(1);
+                return false;
+            }
+        }
+        true
     }
 
     /// Stops the stream; the session stays.
@@ -180,11 +230,28 @@ impl Client {
             local: ends.local,
             session: None,
             recording: None,
+            keyring: None,
             cookie: None,
             is_full: false,
             progressed: now,
             closing: None,
         }
+    }
+
+    /// Takes what came over its connection.
+    pub(super) fn take(&mut self, bytes: &[u8], now: Instant, counters: &Counters) {
+        let (recording, session) = (&mut self.recording, &mut self.session);
+        self.connection.handle_data(now, bytes, |frame| {
+            hear(recording, session, &frame, now, counters);
+        });
+    }
+
+    /// Takes what came over the other connection of its tunnel.
+    pub(super) fn take_tunnelled(&mut self, base64: &[u8], now: Instant, counters: &Counters) {
+        let (recording, session) = (&mut self.recording, &mut self.session);
+        self.connection.handle_tunnel_data(now, base64, |frame| {
+            hear(recording, session, &frame, now, counters);
+        });
     }
 
     /// Puts responses in line.
@@ -224,6 +291,7 @@ impl Client {
                 Some(Session {
                     place: Some(place),
                     channels,
+                    seals,
                     ..
                 }),
                 Some(source),
@@ -231,6 +299,7 @@ impl Client {
                 ring: &mut source.ring,
                 place,
                 channels,
+                seals,
                 budget,
             }),
             _ => None,
@@ -317,6 +386,7 @@ impl Client {
                 None if self.wire.is_secure() => "tls",
                 None => "tcp",
             },
+            srtp: session.seals.iter().any(Option::is_some),
             state: match session.place {
                 Some(_) => "playing",
                 None => "ready",
@@ -341,6 +411,7 @@ impl Client {
                 true if self.wire.is_secure() => "tls",
                 true => "tcp",
             },
+            srtp: false,
             state: if recording.is_on {
                 "recording"
             } else {

@@ -1,28 +1,24 @@
 //! What a client asks for, and what it is told.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_hub::Stream;
-use glassline_media::Track;
+use glassline_rtsp::mikey::Cipher;
 use glassline_rtsp::range::Range;
-use glassline_rtsp::sdp::{Description, Presentation, Section};
-use glassline_rtsp::server::{
-    Access, Answer, Closed, Event, Presented, Refusal, RequestId, Start, Way,
-};
+use glassline_rtsp::sdp::Description;
+use glassline_rtsp::server::{Access, Answer, Closed, Event, Presented, Refusal, RequestId, Start};
 
 use super::access::{self, Decision};
-use super::client::{Client, Session};
+use super::client::Client;
 use super::files::{self, Asked, Wish};
-use super::groups::Seat;
 use super::place::{Place, TRACKS_MAX};
 use super::record::Recording;
+use super::seal::{Seals, sealed_sequence};
+use super::setup::{Described, Wanted};
 use super::source::Source;
-use super::udp::Target;
 use super::worker::Worker;
 use crate::shard::Key;
-use smallvec::SmallVec;
 
 /// When to ask again for a stream that is not there yet.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
@@ -72,25 +68,25 @@ impl Worker {
                 let answer = self.authorise(key, id, access, &path, query, credentials);
                 answer.map(|answer| (id, answer))
             }
-            Event::Describe { id, path, .. } => {
-                let answer = self.describe(key, id, &path);
+            Event::Describe { id, path, query } => {
+                let cipher = self.cipher_for(key, query.as_deref());
+                let answer = self.describe(key, id, &path, cipher, now);
                 answer.map(|answer| (id, answer))
             }
-            Event::SetUp {
-                id,
-                track,
-                way,
-                access: Access::Publish,
-                ..
-            } => Some((id, self.set_up_recording(key, track, way))),
             Event::SetUp {
                 id,
                 path,
                 track,
                 way,
+                access,
+                srtp,
                 ..
             } => {
-                let answer = self.set_up(key, id, &path, track, way, now);
+                let wanted = Wanted { track, way, srtp };
+                let answer = match access {
+                    Access::Read => self.set_up(key, id, &path, wanted, now),
+                    Access::Publish => Some(self.set_up_recording(key, &wanted)),
+                };
                 answer.map(|answer| (id, answer))
             }
             Event::Play {
@@ -151,15 +147,28 @@ impl Worker {
     }
 
     /// What is in it? `None`: it is looked up in the media folder.
-    fn describe(&self, key: Key, id: RequestId, path: &str) -> Option<Answer> {
+    fn describe(
+        &mut self,
+        key: Key,
+        id: RequestId,
+        path: &str,
+        cipher: Option<Cipher>,
+        now: Instant,
+    ) -> Option<Answer> {
         let answer = match self.stream(path) {
             Ok(stream) => {
-                let (name, tracks) = (stream.name().as_str(), stream.tracks());
-                self.description(key, name, &tracks, stream.totals().sources, None)
+                let described = Described {
+                    name: stream.name().as_str(),
+                    tracks: &stream.tracks(),
+                    version: stream.totals().sources,
+                    duration: None,
+                    cipher,
+                };
+                self.description(key, &described, now)
             }
             Err(refusal) => Answer::Refused(refusal),
         };
-        self.unless_found_later(key, id, path, answer, Wish::Describe)
+        self.unless_found_later(key, id, path, answer, Wish::Describe { cipher })
     }
 
     /// The same for a track that is to be sent.
@@ -168,8 +177,7 @@ impl Worker {
         key: Key,
         id: RequestId,
         path: &str,
-        track: Option<usize>,
-        way: Way,
+        wanted: Wanted,
         now: Instant,
     ) -> Option<Answer> {
         // A file that somebody plays is listed under its name, too; a session that began
@@ -180,10 +188,10 @@ impl Worker {
             self.stream(path)
         };
         let answer = match stream {
-            Ok(stream) => self.set_up_stream(key, &stream, track, way, now),
+            Ok(stream) => self.set_up_stream(key, &stream, &wanted, now),
             Err(refusal) => Answer::Refused(refusal),
         };
-        self.unless_found_later(key, id, path, answer, Wish::SetUp { track, way })
+        self.unless_found_later(key, id, path, answer, Wish::SetUp(wanted))
     }
 
     /// The answer, unless a file may be what no stream is: then the answer comes later.
@@ -249,118 +257,6 @@ impl Worker {
         Ok(stream)
     }
 
-    pub(super) fn description(
-        &self,
-        key: Key,
-        name: &str,
-        tracks: &[Track],
-        version: u64,
-        duration: Option<Duration>,
-    ) -> Answer {
-        let Some(client) = self.clients.get(key) else {
-            return Answer::Refused(Refusal::Internal);
-        };
-        let sections = tracks.iter().take(TRACKS_MAX).cloned().map(Section::new);
-        Answer::Described(Box::new(Presentation {
-            name: name.to_owned(),
-            information: String::new(),
-            version,
-            address: client.local.ip().to_canonical(),
-            duration,
-            tracks: sections.collect(),
-        }))
-    }
-
-    pub(super) fn set_up_stream(
-        &mut self,
-        key: Key,
-        stream: &Arc<Stream>,
-        track: Option<usize>,
-        way: Way,
-        now: Instant,
-    ) -> Answer {
-        match self.try_set_up(key, stream, track, way, now) {
-            Ok(answer) => answer,
-            Err(refusal) => Answer::Refused(refusal),
-        }
-    }
-
-    fn try_set_up(
-        &mut self,
-        key: Key,
-        stream: &Arc<Stream>,
-        track: Option<usize>,
-        way: Way,
-        now: Instant,
-    ) -> Result<Answer, Refusal> {
-        let tracks = stream.tracks().len().min(TRACKS_MAX);
-        let track = match track {
-            Some(track) if track < tracks => track,
-            Some(_) => return Err(Refusal::NotFound),
-            None if tracks == 1 => 0,
-            None => return Err(Refusal::AggregateNotAllowed),
-        };
-        let seat = match (way, &self.shared.groups) {
-            (Way::Multicast, Some(groups)) => {
-                let seat = groups.seat(stream, track);
-                Some(seat.ok_or(Refusal::NotEnoughBandwidth)?)
-            }
-            _ => None,
-        };
-        let multicast = seat.as_ref().map(Seat::group);
-        let source = self.source_of(stream, now);
-        let Some(client) = self.clients.get_mut(key) else {
-            return Err(Refusal::Internal);
-        };
-        if let Some(session) = &client.session
-            && session.source != source
-        {
-            return Err(Refusal::AggregateNotAllowed);
-        }
-        let is_new = client.session.is_none();
-        let session = client
-            .session
-            .get_or_insert_with(|| Box::new(Session::new(source, Arc::clone(stream))));
-        let server_ports = match way {
-            Way::Multicast if !session.is_udp() && !session.is_interleaved() => {
-                let seat = seat.ok_or(Refusal::UnsupportedTransport)?;
-                if session.seats.len() <= track {
-                    session.seats.resize_with(track + 1, || None);
-                }
-                session.seats[track] = Some(seat);
-                None
-            }
-            Way::Interleaved { channels } if !session.is_udp() && !session.is_multicast() => {
-                put(&mut session.channels, track, channels);
-                None
-            }
-            Way::Udp {
-                client_ports: (media, control),
-                destination,
-            } if !session.is_interleaved() && !session.is_multicast() => {
-                let udp = self.udp.as_mut().ok_or(Refusal::UnsupportedTransport)?;
-                let target = Target {
-                    media: SocketAddr::new(destination, media),
-                    control: SocketAddr::new(destination, control),
-                };
-                put(&mut session.targets, track, target);
-                udp.learn(&target, key, track);
-                Some(udp.ports())
-            }
-            _ => return Err(Refusal::UnsupportedTransport),
-        };
-        let channel = self.channels.get_mut(source).ok_or(Refusal::Internal)?;
-        if is_new {
-            channel.source.feed.viewers.push(key);
-        }
-        let label = channel.source.label(track).ok_or(Refusal::NotFound)?;
-        Ok(Answer::SetUp {
-            ssrc: Some(label.numbers.ssrc),
-            server_ports,
-            multicast,
-        })
-    }
-
     /// Answers PLAY, with reports behind the answer, and begins to send.
     pub(super) fn answer_play(&mut self, key: Key, id: RequestId, answer: Answer, now: Instant) {
         let plays = matches!(answer, Answer::Playing { .. });
@@ -392,7 +288,10 @@ impl Worker {
             false => Place::begin(&source.ring, tracks, anchored, now),
         });
         let set = (0..TRACKS_MAX).filter(|track| tracks & super::place::bit(*track) != 0);
-        let starts = set.map(|track| start(source, place, track)).collect();
+        let seals = &session.seals;
+        let starts = set
+            .map(|track| start(source, place, seals, track))
+            .collect();
         if place.is_waiting() && (is_multicast || source.ring.keyframe().is_none()) {
             source.stream().request_keyframe();
         }
@@ -435,48 +334,6 @@ impl Worker {
             }
             (Ok(_), None) => Answer::Refused(Refusal::Internal),
             (Err(refusal), _) => Answer::Refused(refusal),
-        }
-    }
-
-    fn set_up_recording(&mut self, key: Key, track: Option<usize>, way: Way) -> Answer {
-        let client = self.clients.get_mut(key);
-        let Some(recording) = client.and_then(|client| client.recording.as_deref_mut()) else {
-            return Answer::Refused(Refusal::NotInThisState);
-        };
-        let tracks = recording.tracks();
-        let track = match track {
-            Some(track) if track < tracks => track,
-            Some(_) => return Answer::Refused(Refusal::NotFound),
-            None if tracks == 1 => 0,
-            None => return Answer::Refused(Refusal::AggregateNotAllowed),
-        };
-        let server_ports = match way {
-            Way::Interleaved { channels } => {
-                put(&mut recording.channels, track, channels);
-                None
-            }
-            Way::Udp {
-                client_ports: (media, control),
-                destination,
-            } => {
-                let Some(udp) = &mut self.udp else {
-                    return Answer::Refused(Refusal::UnsupportedTransport);
-                };
-                let target = Target {
-                    media: SocketAddr::new(destination, media),
-                    control: SocketAddr::new(destination, control),
-                };
-                put(&mut recording.targets, track, target);
-                recording.comes_by_datagrams(track);
-                udp.learn(&target, key, track);
-                Some(udp.ports())
-            }
-            Way::Multicast => return Answer::Refused(Refusal::UnsupportedTransport),
-        };
-        Answer::SetUp {
-            ssrc: None,
-            server_ports,
-            multicast: None,
         }
     }
 
@@ -535,13 +392,21 @@ impl Worker {
         let Some((client, source)) = self.client_and_source(key) else {
             return;
         };
-        let Some(session) = client.session.as_deref() else {
+        let Some(session) = client.session.as_deref_mut() else {
             return;
+        };
+        let seals = &mut session.seals;
+        let mut make = |track| {
+            let packet = make(source, track)?;
+            match seals.get_mut(track) {
+                Some(Some(seal)) => seal.control(&packet),
+                _ => Some(packet),
+            }
         };
         let mut frames = Vec::new();
         for (track, channels) in session.channels.iter().enumerate() {
             if let Some((_, control)) = channels
-                && let Some(packet) = make(source, track)
+                && let Some(packet) = make(track)
             {
                 glassline_rtsp::interleaved::write_frame(&mut frames, *control, &packet);
             }
@@ -549,7 +414,7 @@ impl Worker {
         let mut datagrams = Vec::new();
         for (track, target) in session.targets.iter().enumerate() {
             if let Some(target) = target
-                && let Some(packet) = make(source, track)
+                && let Some(packet) = make(track)
             {
                 datagrams.push((*target, packet));
             }
@@ -571,17 +436,9 @@ impl Worker {
     }
 }
 
-/// Notes how a track goes.
-fn put<T: Copy>(tracks: &mut SmallVec<[Option<T>; 2]>, track: usize, way: T) {
-    if tracks.len() <= track {
-        tracks.resize(track + 1, None);
-    }
-    tracks[track] = Some(way);
-}
-
 /// Where a track begins for a client at `place`. Without its first frame the number of
 /// the next packet is known, and no time.
-fn start(source: &Source, place: &Place, track: usize) -> Start {
+fn start(source: &Source, place: &Place, seals: &Seals, track: usize) -> Start {
     let label = source.label(track);
     let first = place
         .first_of(&source.ring, track)
@@ -592,9 +449,9 @@ fn start(source: &Source, place: &Place, track: usize) -> Start {
     };
     Start {
         track,
-        sequence: label
+        sequence: sealed_sequence(seals, track).or(label
             .zip(number)
-            .map(|(label, number)| label.numbers.sequence(number)),
+            .map(|(label, number)| label.numbers.sequence(number))),
         timestamp: label
             .zip(first)
             .map(|(label, burst)| label.numbers.timestamp(burst.time, label.clock_rate)),

@@ -34,6 +34,10 @@ pub struct Counters {
     /// Clients closed because they spoke no TLS where it is spoken, broke it, or were
     /// not done with its handshake in time.
     pub closed_tls: Counter,
+    /// Reports of clients with SRTP that their keys opened.
+    pub srtcp_opened: Counter,
+    /// Those that they did not.
+    pub srtcp_refused: Counter,
     /// Datagrams that the kernel refused: the peer closed its port.
     pub peer_refused: Counter,
     /// Times that the UDP socket or the interface's queue was full; what was left waited.

@@ -46,6 +46,7 @@ impl Worker {
                 client: *client,
                 from: Some(from),
                 targets: &session.targets,
+                seals: &mut session.seals,
                 place,
                 paced_until: &mut session.paced_until,
                 bytes: &mut session.bytes,

@@ -7,12 +7,15 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use glassline_rtsp::mikey::Cipher;
 use glassline_rtsp::range::{Npt, Range};
-use glassline_rtsp::server::{Answer, Refusal, RequestId, Start, Way};
+use glassline_rtsp::server::{Answer, Refusal, RequestId, Start};
 
 use super::Command;
 use super::client::Session;
 use super::place::{self, Place};
+use super::seal::sealed_sequence;
+use super::setup::{Described, Wanted};
 use super::worker::Worker;
 use crate::library::{Live, Play, Private, Started, Title};
 use crate::shard::Key;
@@ -23,8 +26,8 @@ const START_LIMIT: Duration = Duration::from_secs(8);
 /// What a client wanted of a name while it was looked up.
 #[derive(Debug)]
 pub(super) enum Wish {
-    Describe,
-    SetUp { track: Option<usize>, way: Way },
+    Describe { cipher: Option<Cipher> },
+    SetUp(Wanted),
 }
 
 /// A name that was looked up in the media folder.
@@ -154,21 +157,27 @@ impl Worker {
         } = found;
         let answer = match (title, wish) {
             (None, _) => Answer::Refused(Refusal::NotFound),
-            (Some(title), Wish::Describe) => {
-                let tracks = title.tracks();
-                self.description(key, title.name(), tracks, 1, Some(title.duration()))
+            (Some(title), Wish::Describe { cipher }) => {
+                let described = Described {
+                    name: title.name(),
+                    tracks: title.tracks(),
+                    version: 1,
+                    duration: Some(title.duration()),
+                    cipher,
+                };
+                self.description(key, &described, now)
             }
-            (Some(title), Wish::SetUp { track, way }) => {
+            (Some(title), Wish::SetUp(wanted)) => {
                 let session = self.clients.get(key).and_then(|it| it.session.as_deref());
                 let stream = session.map(|session| Arc::clone(&session.stream));
                 let file = session.and_then(|session| session.file.as_ref());
                 match (stream, file) {
                     // A further track of what it has.
                     (Some(stream), Some(file)) if Arc::ptr_eq(&file.title, &title) => {
-                        self.set_up_stream(key, &stream, track, way, now)
+                        self.set_up_stream(key, &stream, &wanted, now)
                     }
                     (Some(_), _) => Answer::Refused(Refusal::AggregateNotAllowed),
-                    (None, _) => self.set_up_file(key, title, track, way, now),
+                    (None, _) => self.set_up_file(key, title, &wanted, now),
                 }
             }
         };
@@ -182,13 +191,12 @@ impl Worker {
         &mut self,
         key: Key,
         title: Arc<Title>,
-        track: Option<usize>,
-        way: Way,
+        wanted: &Wanted,
         now: Instant,
     ) -> Answer {
         let live = title.live();
         let stream = Arc::clone(live.stream());
-        let answer = self.set_up_stream(key, &stream, track, way, now);
+        let answer = self.set_up_stream(key, &stream, wanted, now);
         let client = self.clients.get_mut(key);
         if let Some(session) = client.and_then(|client| client.session.as_deref_mut()) {
             session.file = Some(File::new(title, live));
@@ -343,9 +351,9 @@ impl Worker {
             let first = started.first_packets.get(track);
             Start {
                 track,
-                sequence: label
+                sequence: sealed_sequence(&session.seals, track).or(label
                     .zip(first)
-                    .map(|(label, first)| label.numbers.sequence(*first)),
+                    .map(|(label, first)| label.numbers.sequence(*first))),
                 timestamp: label.map(|it| it.numbers.timestamp(started.time, it.clock_rate)),
             }
         });

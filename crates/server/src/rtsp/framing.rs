@@ -46,18 +46,14 @@ impl Label {
         }
     }
 
-    fn append(
-        &self,
-        out: &mut Vec<u8>,
-        burst: &Burst,
-        place: usize,
-        payload: &[u8],
-        timestamp: u32,
-    ) {
-        let mut header = [0; HEADER_BYTES];
-        write_header(&mut header, &self.header(burst, place, timestamp), &[]);
-        out.extend_from_slice(&header);
-        out.extend_from_slice(payload);
+    /// The packets of `burst`: header and payload.
+    pub(super) fn packets<'a>(
+        &'a self,
+        burst: &'a Burst,
+    ) -> impl Iterator<Item = (Header, &'a [u8])> {
+        let timestamp = self.numbers.timestamp(burst.time, self.clock_rate);
+        let payloads = burst.payloads().enumerate();
+        payloads.map(move |(place, payload)| (self.header(burst, place, timestamp), payload))
     }
 
     /// The burst within an RTSP connection, on `channel`.
@@ -65,12 +61,11 @@ impl Label {
         let overhead = interleaved::HEADER_BYTES + HEADER_BYTES;
         let size = burst.payload_bytes() + burst.packet_count() * overhead;
         let mut out = Vec::with_capacity(size);
-        let timestamp = self.numbers.timestamp(burst.time, self.clock_rate);
-        for (place, payload) in burst.payloads().enumerate() {
+        for (header, payload) in self.packets(burst) {
             let length = u16::try_from(HEADER_BYTES + payload.len())
                 .expect("ingest cuts payloads far below 64 KiB");
             out.extend_from_slice(&interleaved::header(channel, length));
-            self.append(&mut out, burst, place, payload, timestamp);
+            append(&mut out, &header, payload);
         }
         out.into()
     }
@@ -78,35 +73,26 @@ impl Label {
     /// The burst as datagrams.
     pub(super) fn datagrams(&self, burst: &Burst) -> Datagrams {
         let size = burst.payload_bytes() + burst.packet_count() * HEADER_BYTES;
-        let mut bytes = Vec::with_capacity(size);
-        let mut runs = SmallVec::<[Run; 2]>::new();
-        let timestamp = self.numbers.timestamp(burst.time, self.clock_rate);
-        for (place, payload) in burst.payloads().enumerate() {
-            let size = HEADER_BYTES + payload.len();
-            self.append(&mut bytes, burst, place, payload, timestamp);
-            match runs.last_mut() {
-                Some(run) if !run.closed && size <= run.segment_size => {
-                    run.end = bytes.len();
-                    run.closed = size < run.segment_size;
-                }
-                _ => runs.push(Run {
-                    segment_size: size,
-                    end: bytes.len(),
-                    closed: false,
-                }),
-            }
+        let mut datagrams = Datagrams::builder(size);
+        for (header, payload) in self.packets(burst) {
+            datagrams.add(|out| append(out, &header, payload));
         }
-        Datagrams {
-            bytes: bytes.into(),
-            runs,
-        }
+        datagrams.build()
     }
+}
+
+fn append(out: &mut Vec<u8>, header: &Header, payload: &[u8]) {
+    let mut head = [0; HEADER_BYTES];
+    write_header(&mut head, header, &[]);
+    out.extend_from_slice(&head);
+    out.extend_from_slice(payload);
 }
 
 /// A burst's datagrams back to back.
 #[derive(Clone, Debug)]
 pub(super) struct Datagrams {
     bytes: Bytes,
+    count: u64,
     runs: SmallVec<[Run; 2]>,
 }
 
@@ -121,7 +107,54 @@ struct Run {
     closed: bool,
 }
 
+/// Datagrams on the way to be [`Datagrams`].
+#[derive(Debug)]
+pub(super) struct Builder {
+    bytes: Vec<u8>,
+    count: u64,
+    runs: SmallVec<[Run; 2]>,
+}
+
+impl Builder {
+    /// Puts the one that `write` writes behind the others.
+    pub(super) fn add(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.bytes.len();
+        write(&mut self.bytes);
+        let end = self.bytes.len();
+        let size = end - start;
+        self.count += 1;
+        match self.runs.last_mut() {
+            Some(run) if !run.closed && size <= run.segment_size => {
+                run.end = end;
+                run.closed = size < run.segment_size;
+            }
+            _ => self.runs.push(Run {
+                segment_size: size,
+                end,
+                closed: false,
+            }),
+        }
+    }
+
+    pub(super) fn build(self) -> Datagrams {
+        Datagrams {
+            bytes: self.bytes.into(),
+            count: self.count,
+            runs: self.runs,
+        }
+    }
+}
+
 impl Datagrams {
+    /// None yet, and room for this many bytes.
+    pub(super) fn builder(bytes: usize) -> Builder {
+        Builder {
+            bytes: Vec::with_capacity(bytes),
+            count: 0,
+            runs: SmallVec::new(),
+        }
+    }
+
     /// What one RTCP packet is.
     pub(super) fn single(packet: Bytes) -> Self {
         let run = Run {
@@ -131,8 +164,14 @@ impl Datagrams {
         };
         Self {
             bytes: packet,
+            count: 1,
             runs: smallvec::smallvec![run],
         }
+    }
+
+    /// How many they are.
+    pub(super) fn count(&self) -> u64 {
+        self.count
     }
 
     /// Bytes of all of them.
@@ -154,7 +193,6 @@ mod tests {
     use super::*;
     use std::time::Instant;
 
-    use glassline_hub::StreamName;
     use glassline_media::{BurstBuilder, Codec, MediaTime, Stamps, VideoParameters};
     use glassline_rtp::Packet;
 
@@ -173,8 +211,7 @@ mod tests {
     }
 
     fn label(track: &Track) -> Label {
-        let name = StreamName::parse("cam").expect("a good name");
-        Label::new(track, 0, Keys::default().track(&name, 0))
+        Label::new(track, 0, Keys::default().track("cam", 0))
     }
 
     #[test]

@@ -34,6 +34,8 @@ mod place;
 mod publishers;
 mod record;
 mod ring;
+mod seal;
+mod setup;
 mod source;
 mod tls;
 mod tunnel;
@@ -52,7 +54,7 @@ use std::time::Duration;
 
 use glassline_hub::Hub;
 use glassline_media::WallClock;
-use glassline_rtsp::server::{Answer, RequestId};
+use glassline_rtsp::server::{Answer, RequestId, SrtpPolicy};
 use tokio::sync::oneshot;
 
 pub use counters::{Counters, Gauge};
@@ -84,6 +86,8 @@ pub struct Options {
     pub udp: bool,
     /// The first port for that; each thread takes two. 0 takes free ones.
     pub udp_port: u16,
+    /// Within TLS, whether media is sealed by itself, too.
+    pub srtp: SrtpPolicy,
     /// Media may go to these multicast groups.
     pub multicast: Option<Plan>,
     /// How far a client may lag before it skips to the newest keyframe.
@@ -135,6 +139,7 @@ impl Shared {
             realm: REALM.to_owned(),
             udp: options.udp,
             multicast: groups.is_some(),
+            srtp: options.srtp,
             ..Default::default()
         };
         Self {

@@ -22,6 +22,7 @@ use smallvec::SmallVec;
 use super::groups::{Groups, Plan, Played};
 use super::outlet::Sent;
 use super::place::{Place, bit};
+use super::seal::Seals;
 use super::source::Source;
 use super::udp::{Recipient, Target, Udp};
 use super::worker::Alarm;
@@ -215,6 +216,7 @@ impl Sender {
             client: key,
             from: None,
             targets: &sending.targets,
+            seals: &mut Seals::new(),
             place: &mut sending.place,
             paced_until: &mut sending.paced_until,
             bytes: &mut sending.bytes,

@@ -1,4 +1,7 @@
 //! One client's way out: responses between shared frames, one write for all of them.
+//!
+//! What is sealed for a client alone is sealed once: a piece at a time, which is then
+//! finished before anything else.
 
 use std::io::{self, IoSlice, Write};
 use std::time::Instant;
@@ -8,10 +11,15 @@ use smallvec::SmallVec;
 
 use super::place::{Budget, Place, Verdict};
 use super::ring::Ring;
+use super::seal::Seals;
 
 /// Frames handed to the kernel at once: a client that is this far behind has far more
 /// waiting than its socket takes.
 const FRAMES_PER_WRITE: usize = 16;
+
+/// Bytes sealed ahead of the kernel for a client with keys of its own, but for the last
+/// frame: what it cannot skip any more.
+const SEALED_BYTES: usize = 64 << 10;
 
 /// Bytes handed to the kernel at once, but for the last frame.
 const BYTES_PER_WRITE: usize = 256 << 10;
@@ -60,6 +68,7 @@ pub(super) struct Playing<'a> {
     pub(super) ring: &'a mut Ring,
     pub(super) place: &'a mut Place,
     pub(super) channels: &'a Channels,
+    pub(super) seals: &'a mut Seals,
     pub(super) budget: &'a Budget,
 }
 
@@ -85,6 +94,7 @@ impl Outlet {
         now: Instant,
         sent: &mut Sent,
     ) -> Pumped {
+        let is_sealed = playing.as_ref().is_some_and(Playing::is_sealed);
         loop {
             let mut plan = Plan::new();
             let mut end = 0;
@@ -97,14 +107,24 @@ impl Outlet {
                     }
                     Verdict::Hopeless => return Pumped::Hopeless,
                 }
-                (plan, end) = playing.plan();
+                if is_sealed {
+                    // Behind the responses, and one piece at a time.
+                    if self.partial.is_none() && self.between_bytes() == 0 {
+                        self.partial = playing.seal(sent).map(|bytes| (bytes, 0));
+                    }
+                    end = playing.place.cursor();
+                } else {
+                    (plan, end) = playing.plan();
+                }
             }
             let ring = playing.as_ref().map(|playing| &*playing.ring);
             let (written, offered) = match self.write(wire, ring, &plan, sent) {
                 Ok(counts) => counts,
                 Err(error) => {
                     // What was passed over stays so.
-                    if let Some(playing) = &mut playing {
+                    if let Some(playing) = &mut playing
+                        && !is_sealed
+                    {
                         let next = plan.first().map_or(end, |(number, _)| *number);
                         playing.place.advance(next, playing.ring);
                     }
@@ -115,7 +135,9 @@ impl Outlet {
                 }
             };
             let left = self.settle(written);
-            if let Some(playing) = &mut playing {
+            if let Some(playing) = &mut playing
+                && !(is_sealed && self.partial.is_some())
+            {
                 let next = self.settle_frames(playing.ring, &plan, left, sent);
                 playing.place.advance(next.unwrap_or(end), playing.ring);
             }
@@ -223,6 +245,40 @@ impl Outlet {
 }
 
 impl Playing<'_> {
+    /// Some of it is for this client alone.
+    fn is_sealed(&self) -> bool {
+        self.seals.iter().any(Option::is_some)
+    }
+
+    /// Makes what the client gets next for it alone, and moves its place behind that.
+    fn seal(&mut self, sent: &mut Sent) -> Option<Bytes> {
+        let mut sealed = Vec::new();
+        let mut number = self.place.cursor().max(self.ring.first());
+        while sealed.len() < SEALED_BYTES {
+            let Some(entry) = self.ring.get(number) else {
+                break;
+            };
+            let track = entry.track();
+            let channels = self.channels.get(track).copied().flatten();
+            if let Some((media, control)) = channels
+                && self.place.takes(entry)
+            {
+                let channel = if entry.is_report() { control } else { media };
+                sent.packets += entry.burst().map_or(1, |burst| burst.packet_count() as u64);
+                if let Some(Some(seal)) = self.seals.get_mut(track) {
+                    entry.seal_interleaved(seal, channel, &mut sealed);
+                } else {
+                    self.ring.prepare(number, channel);
+                    let made = self.ring.get(number).and_then(|it| it.interleaved(channel));
+                    sealed.extend_from_slice(made.map_or(&[], |bytes| bytes));
+                }
+            }
+            number += 1;
+        }
+        self.place.pass_to(number);
+        (!sealed.is_empty()).then(|| sealed.into())
+    }
+
     /// What the client gets next, its bytes made, and where the plan ends.
     fn plan(&mut self) -> (Plan, u64) {
         let mut plan = Plan::new();

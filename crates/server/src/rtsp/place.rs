@@ -89,6 +89,11 @@ impl Place {
         self.cursor
     }
 
+    /// Everything before `number` is on its way.
+    pub(super) fn pass_to(&mut self, number: u64) {
+        self.cursor = number;
+    }
+
     /// Everything before `number` is done with.
     pub(super) fn advance(&mut self, number: u64, ring: &Ring) {
         self.cursor = number;

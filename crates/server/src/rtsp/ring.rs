@@ -9,6 +9,7 @@ use glassline_media::Burst;
 use smallvec::SmallVec;
 
 use super::framing::{Datagrams, Label};
+use super::seal::Seal;
 
 /// Something to send to everyone who has the track: a burst, or a report on it.
 #[derive(Debug)]
@@ -68,6 +69,29 @@ impl Entry {
             }
         };
         self.interleaved.push((channel, bytes));
+    }
+
+    /// Seals it for one client behind `out`, as it goes on `channel`.
+    pub(super) fn seal_interleaved(&self, seal: &mut Seal, channel: u8, out: &mut Vec<u8>) {
+        match &self.content {
+            Content::Media(burst) => seal.interleave(&self.label, burst, channel, out),
+            Content::Report { packet, .. } => {
+                if let Some(packet) = seal.control(packet) {
+                    glassline_rtsp::interleaved::write_frame(out, channel, &packet);
+                }
+            }
+        }
+    }
+
+    /// Seals it for one client as datagrams.
+    pub(super) fn seal_datagrams(&self, seal: &mut Seal) -> Datagrams {
+        match &self.content {
+            Content::Media(burst) => seal.datagrams(&self.label, burst),
+            Content::Report { packet, .. } => {
+                let packet = seal.control(packet).unwrap_or_default();
+                Datagrams::single(packet.into())
+            }
+        }
     }
 
     /// Made before by [`Ring::prepare`].

@@ -151,7 +151,7 @@ impl Source {
             .enumerate()
             .map(|(index, track)| {
                 let inherited = self.inherited.get(index).copied();
-                let numbers = inherited.unwrap_or_else(|| self.keys.track(&name, index));
+                let numbers = inherited.unwrap_or_else(|| self.keys.track(name.as_str(), index));
                 Label::new(track, index, numbers)
             })
             .collect();

@@ -164,12 +164,7 @@ impl Worker {
         let Some(client) = self.clients.get_mut(key) else {
             return;
         };
-        let recording = &mut client.recording;
-        client.connection.handle_tunnel_data(now, base64, |frame| {
-            if let Some(recording) = recording {
-                recording.take(frame.track, frame.control, frame.payload, now);
-            }
-        });
+        client.take_tunnelled(base64, now, &self.counters);
         self.publish_recorded(key, now);
         self.serve(key, now);
     }

@@ -24,6 +24,7 @@ use super::framing::Datagrams;
 use super::outlet::Sent;
 use super::place::{Budget, Place, Verdict};
 use super::ring::Ring;
+use super::seal::Seals;
 use crate::shard::Key;
 
 /// Send buffer to ask for: what waits in it is beyond our budgets.
@@ -62,13 +63,15 @@ pub(super) struct Udp {
 }
 
 /// An entry for a client.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Message {
     client: Key,
     entry: u64,
     to: SocketAddr,
     from: Option<IpAddr>,
     is_report: bool,
+    /// Made for this client alone, and once: if the kernel does not take it now it waits.
+    sealed: Option<Datagrams>,
 }
 
 /// Where a track of a client goes.
@@ -95,6 +98,7 @@ pub(super) struct Recipient<'a> {
     /// Which of our addresses it connected to; `None` leaves it to the routes.
     pub(super) from: Option<IpAddr>,
     pub(super) targets: &'a [Option<Target>],
+    pub(super) seals: &'a mut Seals,
     pub(super) place: &'a mut Place,
     /// Set to when it gets the next chunk, if this one was not all.
     pub(super) paced_until: &'a mut Option<Instant>,
@@ -228,6 +232,7 @@ impl Udp {
             client,
             from,
             targets,
+            seals,
             place,
             paced_until,
             bytes: total,
@@ -252,9 +257,13 @@ impl Udp {
                 && place.takes(entry)
             {
                 let is_report = entry.is_report();
-                ring.prepare_datagrams(number);
-                let made = ring.get(number).and_then(|entry| entry.datagrams());
-                bytes += made.map_or(0, Datagrams::len);
+                let seal = seals.get_mut(entry.track()).and_then(Option::as_mut);
+                let sealed = seal.map(|seal| entry.seal_datagrams(seal));
+                if sealed.is_none() {
+                    ring.prepare_datagrams(number);
+                }
+                let shared = ring.get(number).and_then(|entry| entry.datagrams());
+                bytes += sealed.as_ref().or(shared).map_or(0, Datagrams::len);
                 self.messages.push(Message {
                     client,
                     entry: number,
@@ -265,6 +274,7 @@ impl Udp {
                     },
                     from,
                     is_report,
+                    sealed,
                 });
             }
             number += 1;
@@ -280,7 +290,7 @@ impl Udp {
     }
 
     /// Sends what is planned. Clients whose part the kernel did not take go to `left`,
-    /// with the entry to begin again at.
+    /// with the entry to begin again at; what was sealed for them waits here instead.
     pub(super) fn flush(
         &mut self,
         ring: &Ring,
@@ -288,17 +298,24 @@ impl Udp {
         sent: &mut Sent,
         left: &mut Vec<(Key, u64)>,
     ) {
-        let messages = std::mem::take(&mut self.messages);
+        let mut messages = std::mem::take(&mut self.messages);
+        let mut kept = Vec::new();
         for is_report in [false, true] {
             let of_kind = messages.iter().filter(|it| it.is_report == is_report);
             let stopped = self.flush_kind(of_kind, is_report, ring, counters, sent);
+            kept.extend(
+                stopped
+                    .iter()
+                    .filter(|it| it.sealed.is_some())
+                    .map(|it| (*it).clone()),
+            );
             // Of each client the earliest counts.
-            for message in stopped.into_iter().rev() {
-                left.push((message.client, message.entry));
-            }
+            let shared = stopped.into_iter().rev().filter(|it| it.sealed.is_none());
+            left.extend(shared.map(|message| (message.client, message.entry)));
         }
+        messages.clear();
+        messages.append(&mut kept);
         self.messages = messages;
-        self.messages.clear();
     }
 
     /// The messages that the kernel did not take for now.
@@ -313,13 +330,12 @@ impl Udp {
         let mut owners = Vec::new();
         let mut transmits = Vec::new();
         for message in messages {
-            let Some(entry) = ring.get(message.entry) else {
+            let entry = ring.get(message.entry);
+            let shared = || entry.and_then(|entry| entry.datagrams());
+            let Some(datagrams) = message.sealed.as_ref().or_else(shared) else {
                 continue;
             };
-            let Some(datagrams) = entry.datagrams() else {
-                continue;
-            };
-            sent.packets += entry.burst().map_or(1, |burst| burst.packet_count() as u64);
+            sent.packets += datagrams.count();
             for (bytes, segment_size) in datagrams.runs() {
                 let transmit = Transmit::new(bytes, message.to).from(message.from);
                 transmits.push(transmit.segmented(segment_size));

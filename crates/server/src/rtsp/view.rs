@@ -17,6 +17,8 @@ pub struct ClientView {
     pub user: Option<String>,
     /// `tcp`, `tls`, `http`, `udp` or `multicast`.
     pub transport: &'static str,
+    /// Its packets are sealed by themselves.
+    pub srtp: bool,
     /// `playing`, `recording` or `ready`.
     pub state: &'static str,
     /// How far behind the stream it is.

@@ -19,7 +19,7 @@ use super::counters::Counters;
 use super::identity::Identity;
 use super::source::Source;
 use super::tunnel::Post;
-use super::udp::Udp;
+use super::udp::{Arrived, Udp};
 use super::wire::Wire;
 use super::{Command, Shared};
 use crate::shard::{Bell, Key, Slots};
@@ -384,17 +384,27 @@ impl Worker {
             return;
         };
         let has_room = event.is_writable() && udp.is_full();
-        let clients = &mut self.clients;
+        let (clients, counters) = (&mut self.clients, &self.counters);
         let mut publishers = Vec::new();
         udp.receive(&mut self.batch, |arrived| {
             let Some(client) = clients.get_mut(arrived.client) else {
                 return;
             };
-            client.connection.note_alive(now);
+            let Arrived {
+                track,
+                is_control,
+                bytes,
+                ..
+            } = arrived;
             if let Some(recording) = &mut client.recording {
-                recording.take(arrived.track, arrived.is_control, arrived.bytes, now);
+                recording.take(track, is_control, bytes, now);
                 publishers.push(arrived.client);
+            } else if let Some(session) = &mut client.session
+                && !session.hear(track, is_control, bytes, counters)
+            {
+                return;
             }
+            client.connection.note_alive(now);
         });
         if has_room {
             udp.unblock();
@@ -510,14 +520,7 @@ impl Worker {
                 }
                 Ok(count) => {
                     let now = Instant::now();
-                    let recording = &mut client.recording;
-                    client
-                        .connection
-                        .handle_data(now, &buffer[..count], |frame| {
-                            if let Some(recording) = recording {
-                                recording.take(frame.track, frame.control, frame.payload, now);
-                            }
-                        });
+                    client.take(&buffer[..count], now, &self.counters);
                     self.publish_recorded(key, now);
                     self.serve(key, now);
                 }

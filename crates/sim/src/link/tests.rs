@@ -223,8 +223,9 @@ fn a_trace_carries_1500_bytes_at_each_opportunity() {
     // What an opportunity has over is wasted once nothing waits.
     assert_eq!(send(11, 100), 12 * MS);
     assert_eq!(send(13, 1500), 14 * MS);
-    // Those at 14 and 20 ms passed unused.
-    assert_eq!(send(21, 3000), 24 * MS);
+    // Those up to 20 ms passed unused. Who comes in the same moment shares the rest.
+    assert_eq!(send(21, 2900), 24 * MS);
+    assert_eq!([send(24, 100), send(24, 1500)], [24 * MS; 2]);
 }
 
 #[test]
@@ -380,6 +381,29 @@ fn nothing_leaves_in_an_outage_but_the_queue_fills() {
 }
 
 #[test]
+fn work_and_opportunities_stand_still_in_an_outage() {
+    let start = Clock::new().now();
+    let cut = |capacity| {
+        let conditions = Conditions {
+            capacity,
+            outages: vec![2 * MS..10 * MS, 12 * MS..20 * MS],
+            ..Conditions::default()
+        };
+        Link::new(conditions, 0).starting_at(start)
+    };
+    // 5 ms of work: two before, two between, one after.
+    let mut steady = cut(Capacity::Rate(mbps(8)));
+    assert_eq!(
+        arrival(&mut steady, start, Duration::ZERO, 5000, ()),
+        21 * MS
+    );
+    // Opportunities within an outage are lost, not kept for its end.
+    let mut trace = cut(traced("5\n6\n10\n11\n15", Duration::ZERO).capacity);
+    let mut send = || arrival(&mut trace, start, Duration::ZERO, 1500, ());
+    assert_eq!([send(), send(), send()], [10 * MS, 11 * MS, 20 * MS]);
+}
+
+#[test]
 fn batches_arrive_together_at_multiples_of_their_interval() {
     let start = Clock::new().now();
     let conditions = Conditions {
@@ -433,13 +457,17 @@ fn a_long_queue_marks_and_tells_how_long_it_was() {
 
 /// What senders who send a datagram every `pace` see for two seconds: by the
 /// millisecond, the fate and delay of the first that was sent in it.
-fn luck_of(pace: Duration, seed: u64) -> std::collections::BTreeMap<u128, Option<Duration>> {
+fn luck_of(
+    pace: Duration,
+    loss: Loss,
+    seed: u64,
+) -> std::collections::BTreeMap<u128, Option<Duration>> {
     let start = Clock::new().now();
     let conditions = Conditions {
         jitter: 20 * MS,
         // All held back alike, so that a delay depends on no earlier one.
         reorder: 1.0,
-        ..Conditions::delayed(5 * MS).with_loss(Loss::bursts(0.3, 5.0))
+        ..Conditions::delayed(5 * MS).with_loss(loss)
     };
     let mut link = Link::new(conditions, seed).starting_at(start);
     let mut luck = std::collections::BTreeMap::new();
@@ -457,18 +485,21 @@ fn luck_of(pace: Duration, seed: u64) -> std::collections::BTreeMap<u128, Option
 
 #[test]
 fn senders_of_different_rates_meet_the_same_luck() {
-    let (slow, fast) = (luck_of(7 * MS, 1), luck_of(MS / 3, 1));
-    assert!(slow.len() > 250 && fast.len() == 2000);
-    assert!(slow.iter().all(|(ms, luck)| fast[ms] == *luck));
-    let lost = fast.values().filter(|luck| luck.is_none()).count();
-    assert!((400..800).contains(&lost), "{lost} of 2000");
-    assert_ne!(luck_of(MS, 1), luck_of(MS, 2));
+    for loss in [Loss::Random(0.3), Loss::bursts(0.3, 5.0)] {
+        let (slow, fast) = (luck_of(7 * MS, loss, 1), luck_of(MS / 3, loss, 1));
+        assert!(slow.len() > 250 && fast.len() == 2000);
+        assert!(slow.iter().all(|(ms, luck)| fast[ms] == *luck));
+        let lost = fast.values().filter(|luck| luck.is_none()).count();
+        assert!((400..800).contains(&lost), "{lost} of 2000");
+        assert_ne!(luck_of(MS, loss, 1), luck_of(MS, loss, 2));
+    }
 }
 
 #[test]
 fn a_link_without_loss_is_worse_from_when_it_is_told() {
     let clock = Clock::new();
-    let mut link = Link::new(Conditions::default(), 5).starting_at(clock.now());
+    let never = Conditions::default().with_loss(Loss::bursts(0.0, 50.0));
+    let mut link = Link::new(never, 5).starting_at(clock.now());
     let hour = Duration::from_secs(3600);
     link.send(clock.now() + hour, 100, ());
     link.set_conditions(Conditions::default().with_loss(Loss::bursts(0.5, 50.0)));

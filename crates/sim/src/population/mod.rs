@@ -89,8 +89,8 @@ pub struct Scenario {
     pub uplink: Conditions,
     /// From the server to the publisher.
     pub downlink: Conditions,
-    /// What the uplink carries on average when nobody competes: the policer's rate if
-    /// there is one.
+    /// What the uplink is expected to carry when nobody competes: the policer's rate if
+    /// there is one. A trace's own mean is [`Capacity::mean`](crate::Capacity::mean).
     pub capacity: Bitrate,
     /// Round-trip propagation delay, without any queue.
     pub round_trip: Duration,

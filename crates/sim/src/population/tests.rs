@@ -3,6 +3,7 @@ use crate::{Capacity, Loss};
 
 const STUDY: &str = include_str!("../../../../lab/populations/study2019.toml");
 const ANCHORS: &str = include_str!("../../../../lab/populations/anchors.toml");
+const PAGE: &str = include_str!("../../../../docs/populations.md");
 const SAMPLE: Sample = Sample::Tuning(1);
 
 /// With short sessions: most of what drawing one costs is its trace.
@@ -25,8 +26,11 @@ fn digest(scenario: &Scenario) -> String {
 fn strata_come_in_their_shares_all_along() {
     let population = study();
     let mut had = vec![0u32; population.strata().len()];
+    let mut seeds = std::collections::HashSet::new();
     for index in 0..2000u32 {
-        had[population.session(SAMPLE, index.into()).stratum] += 1;
+        let session = population.session(SAMPLE, index.into());
+        assert!(seeds.insert(session.seed), "session {index} came before");
+        had[session.stratum] += 1;
         for (had, stratum) in had.iter().zip(population.strata()) {
             let due = stratum.share * f64::from(index + 1);
             assert!((f64::from(*had) - due).abs() < 2.0, "{index} {stratum:?}");
@@ -311,5 +315,28 @@ fn traces_that_cannot_be_had_are_named() {
     ] {
         let found = error(&text.replacen(from, to, 1), read);
         assert!(found.contains(reason), "{found}");
+    }
+}
+
+#[test]
+fn the_example_in_the_documentation_is_a_population() {
+    let (_, example) = PAGE.split_once("```toml\n").expect("an example");
+    let (example, _) = example.split_once("```").expect("an end of it");
+    let population = Population::parse(example).expect("docs/populations.md");
+    assert_eq!(
+        population.session(SAMPLE, 0).application.abr_knee,
+        Duration::from_secs(3)
+    );
+    // Every key is described.
+    for key in [
+        "jitter_ms",
+        "batch_ms",
+        "mark_above_ms",
+        "policer",
+        "fading",
+        "markov",
+        "outages",
+    ] {
+        assert!(PAGE.contains(&format!("| `{key}`")), "{key}");
     }
 }

@@ -5,6 +5,7 @@ use glassline_rtp::SequenceExtender;
 
 use super::keys::{ENCRYPTED, Session, rtcp_ssrc};
 use super::replay::{ReplayWindow, Verdict};
+use super::{KeyError, Profile, session_of};
 
 /// SSRCs that one peer may send under, for RTP and for RTCP each.
 ///
@@ -64,6 +65,14 @@ impl Inbound {
             rtp: Vec::new(),
             rtcp: Vec::new(),
         }
+    }
+
+    /// Opens what is sealed under a master key and its salt (RFC 3711 §4.3).
+    ///
+    /// # Errors
+    /// [`KeyError`] if their lengths are not the profile's.
+    pub fn with_master(profile: Profile, key: &[u8], salt: &[u8]) -> Result<Self, KeyError> {
+        session_of(profile, key, salt).map(Self::new)
     }
 
     /// Opens one RTP packet whose clear header takes `header_bytes` (≥ 12).

@@ -1,5 +1,8 @@
 //! SRTP and SRTCP (RFC 3711) with the profiles DTLS offers (RFC 5764, RFC 7714).
 //!
+//! Master keys come from DTLS ([`derive()`]), or one end's at a time from elsewhere, as
+//! RTSP carries them ([`Outbound::with_master`], [`Inbound::with_master`]).
+//!
 //! [`Outbound`] owns every counter that makes a nonce, so that a nonce cannot
 //! repeat; [`Inbound`] estimates the rollover counter and rejects replays.
 //! Keys are expanded once per session: sealing a packet costs one pass of the
@@ -87,12 +90,14 @@ pub enum Role {
     Server,
 }
 
-/// The exported material has the wrong length for its profile.
+/// Keys have the wrong length for their profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{profile} needs {} bytes of keying material, got {got}", .profile.material_bytes())]
+#[error("{profile} needs {needed} bytes of keying material, got {got}")]
 pub struct KeyError {
     /// The negotiated profile.
     pub profile: Profile,
+    /// Bytes that it needs.
+    pub needed: usize,
     /// Bytes given.
     pub got: usize,
 }
@@ -107,12 +112,12 @@ pub fn derive(
     material: &[u8],
     role: Role,
 ) -> Result<(Outbound, Inbound), KeyError> {
-    let wrong = KeyError {
-        profile,
-        got: material.len(),
-    };
     if material.len() < profile.material_bytes() {
-        return Err(wrong);
+        return Err(KeyError {
+            profile,
+            needed: profile.material_bytes(),
+            got: material.len(),
+        });
     }
     let (keys, salts) = material.split_at(2 * profile.key_bytes());
     let (client_key, server_key) = keys.split_at(profile.key_bytes());
@@ -125,4 +130,16 @@ pub fn derive(
         Role::Server => (server, client),
     };
     Ok((Outbound::new(ours), Inbound::new(theirs)))
+}
+
+/// The session keys of one direction.
+fn session_of(profile: Profile, key: &[u8], salt: &[u8]) -> Result<keys::Session, KeyError> {
+    if (key.len(), salt.len()) != (profile.key_bytes(), profile.salt_bytes()) {
+        return Err(KeyError {
+            profile,
+            needed: profile.key_bytes() + profile.salt_bytes(),
+            got: key.len() + salt.len(),
+        });
+    }
+    Ok(keys::Session::derive(profile, key, salt))
 }

@@ -2,6 +2,7 @@ use glassline_media::Ssrc;
 use smallvec::SmallVec;
 
 use super::keys::Session;
+use super::{KeyError, Profile, session_of};
 
 /// Seals what we send.
 ///
@@ -66,6 +67,15 @@ impl Outbound {
         }
     }
 
+    /// Seals under a master key and its salt (RFC 3711 §4.3). They must be nobody
+    /// else's, and never given twice: each call counts from the start.
+    ///
+    /// # Errors
+    /// [`KeyError`] if their lengths are not the profile's.
+    pub fn with_master(profile: Profile, key: &[u8], salt: &[u8]) -> Result<Self, KeyError> {
+        session_of(profile, key, salt).map(Self::new)
+    }
+
     /// Registers a stream that starts at sequence number `first`.
     ///
     /// # Errors
@@ -91,6 +101,12 @@ impl Outbound {
     /// Bytes that sealing adds to an RTP packet.
     pub fn overhead(&self) -> usize {
         self.keys.rtp.tag_bytes()
+    }
+
+    /// The 48-bit index that the stream's next packet gets: how often its sequence
+    /// numbers have wrapped, and the next of them; `None` if there is no such stream.
+    pub fn next_index(&self, stream: StreamId) -> Option<u64> {
+        self.streams.get(stream.0).map(|stream| stream.next)
     }
 
     /// Seals `payload` behind the RTP header of `header_bytes` that `out` begins

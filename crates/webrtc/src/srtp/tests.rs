@@ -88,10 +88,12 @@ fn the_key_stream_is_that_of_rfc_3711_b_2() {
 fn counter_mode_packets_agree_with_libsrtp() {
     let key = hex("E1F97A0D3E018BE0D64FA32C06DE4139");
     let salt = hex("0EC675AD498AFEEBB6960B3AABE6");
-    let mut outbound = Outbound::new(Session::derive(Profile::Aes128CmSha1_80, &key, &salt));
+    let profile = Profile::Aes128CmSha1_80;
+    let mut outbound = Outbound::with_master(profile, &key, &salt).expect("its lengths");
     let stream = outbound
         .add_stream(Ssrc(0xcafe_babe), 0x1234)
         .expect("the first");
+    assert_eq!(outbound.next_index(stream), Some(0x1234));
     let mut out = hex("800f1234decafbadcafebabe");
     out.resize(12 + 16 + 10, 0);
     outbound
@@ -108,6 +110,16 @@ fn counter_mode_packets_agree_with_libsrtp() {
         rtcp,
         hex("81c8000bcafebabe7128035be487b9bdbef89041f977a5a880000001993e08cd54d6c1230798")
     );
+    assert_eq!(outbound.next_index(stream), Some(0x1235));
+    let mut inbound = Inbound::with_master(profile, &key, &salt).expect("its lengths");
+    assert_eq!(
+        inbound.open(12, &mut out).expect("authentic").payload,
+        12..28
+    );
+    assert_eq!(out[12..28], [0xab; 16]);
+    assert_eq!(inbound.open_rtcp(&mut rtcp), Ok(24));
+    let short = Inbound::with_master(profile, &key, &salt[1..]).expect_err("too short");
+    assert_eq!((short.needed, short.got), (30, 29));
 }
 
 const GCM_SALT: &str = "517569642070726f2071756f";

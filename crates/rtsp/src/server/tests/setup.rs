@@ -194,14 +194,15 @@ fn a_track_is_sealed_where_the_client_asks_for_it_within_tls() {
     let keys = crate::mikey::Keys {
         bundle: 1,
         streams: vec![(Ssrc(5), 0)],
-        master: [6; crate::mikey::MASTER_BYTES],
+        cipher: crate::mikey::Cipher::AesCm128,
+        master: vec![6; 30],
     };
     let data = keys.to_base64(glassline_media::NtpTime(0), &[7; 16]);
     let mut owner = Owner {
         secure: true,
         ..Owner::default()
     };
-    owner.config.srtp = true;
+    owner.config.srtp = SrtpPolicy::Optional;
     let mut line = Line::of(owner);
     let uri = format!("{CAM}/trackID=0");
     let transport = "Transport: RTP/SAVP;unicast;client_port=6-7";
@@ -209,6 +210,8 @@ fn a_track_is_sealed_where_the_client_asks_for_it_within_tls() {
     let response = line.ask(&format!("SETUP {uri}"), &headers);
     let answered = response.headers.get("Transport").expect("a transport");
     assert!(answered.starts_with("RTP/SAVP;unicast;"), "{answered}");
+    let own = format!("prot=mikey;uri=\"{uri}\";data=\"AQAF\"");
+    assert_eq!(response.headers.get("KeyMgmt"), Some(own.as_str()));
     let Some(Event::SetUp {
         srtp: Some(srtp), ..
     }) = line.events.last()

@@ -1,0 +1,105 @@
+//! Arms by name, as on the command line.
+
+use std::str::FromStr as _;
+
+use glassline_congestion::Algorithm;
+use glassline_congestion::copa::{self, Copa};
+use thiserror::Error;
+
+use super::session::Arm;
+
+/// Deltas that Copa was ever run with: from one that fills a queue to one that starves.
+const DELTAS: std::ops::RangeInclusive<f64> = 0.02..=2.0;
+
+/// Deltas of the dial, a factor of about two apart.
+pub const DIAL: [f64; 8] = [0.02, 0.04, 0.08, 0.15, 0.3, 0.5, 1.0, 2.0];
+
+/// Behind the name of an arm whose encoder follows the controller.
+const COUPLED: &str = "-coupled";
+
+/// Why a text is no arm.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ArmError {
+    /// No such controller.
+    #[error("{0}; behind any of them -coupled, behind copa's :DELTA")]
+    Algorithm(#[from] glassline_congestion::UnknownAlgorithm),
+    /// A number that is none, or out of range.
+    #[error("'{0}' is no delta: give 0.02 to 2, as in copa:0.1")]
+    Delta(String),
+    /// Only Copa has one.
+    #[error("'{0}' takes no delta: only copa and copa-competitive do")]
+    NoDelta(String),
+}
+
+/// The arm called `name`: a controller's, with `-coupled` behind it if the encoder is to
+/// follow the controller instead of the study's rule, and with `:DELTA` behind Copa's.
+/// `delta` is Copa's where the name tells none.
+pub fn arm(name: &str, delta: Option<f64>) -> Result<Arm, ArmError> {
+    let (left, told) = match name.split_once(':') {
+        Some((left, told)) => (left, Some(parse_delta(told)?)),
+        None => (name, None),
+    };
+    let (controller, is_coupled) = match left.strip_suffix(COUPLED) {
+        Some(controller) => (controller, true),
+        None => (left, false),
+    };
+    let algorithm = Algorithm::from_str(controller)?;
+    let mut arm = match (algorithm, told.or(delta)) {
+        (Algorithm::Copa, Some(delta)) => with_delta(delta, copa::Config::default()),
+        (Algorithm::CopaCompetitive, Some(delta)) => with_delta(delta, copa::Config::competitive()),
+        (_, Some(_)) if told.is_some() => return Err(ArmError::NoDelta(left.to_owned())),
+        (algorithm, _) => Arm::new(algorithm),
+    };
+    if is_coupled {
+        arm = arm.coupled();
+    }
+    name.clone_into(&mut arm.name);
+    Ok(arm)
+}
+
+/// A delta within the range that makes sense.
+pub fn parse_delta(text: &str) -> Result<f64, ArmError> {
+    let delta = text.parse().ok().filter(|delta| DELTAS.contains(delta));
+    delta.ok_or_else(|| ArmError::Delta(text.to_owned()))
+}
+
+fn with_delta(delta: f64, config: copa::Config) -> Arm {
+    Arm::with("copa", move |mtu| {
+        Box::new(Copa::new(copa::Config { delta, ..config }, mtu))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use glassline_congestion::adaptation::Rule;
+
+    #[test]
+    fn arms_are_called_as_on_the_command_line() {
+        for algorithm in Algorithm::ALL {
+            let found = arm(algorithm.as_str(), None).expect("a controller");
+            assert_eq!(
+                (found.name.as_str(), found.rule),
+                (algorithm.as_str(), Rule::Study)
+            );
+        }
+        let found = arm("copa-coupled:0.1", None).expect("an arm");
+        assert_eq!(
+            (found.name.as_str(), found.rule),
+            ("copa-coupled:0.1", Rule::Coupled)
+        );
+        assert!(format!("{:?}", (found.controller)(1200)).contains("delta: 0.1"));
+        let found = arm("copa-competitive", Some(0.3)).expect("an arm");
+        assert!(format!("{:?}", (found.controller)(1200)).contains("delta: 0.3"));
+    }
+
+    #[test]
+    fn what_is_no_arm_is_told() {
+        let told = |name| arm(name, None).expect_err("no arm").to_string();
+        assert!(told("reno").contains("'reno'") && told("reno").contains("cubic"));
+        assert!(told("copa:9").contains("'9' is no delta"));
+        assert!(told("copa:x").contains("'x' is no delta"));
+        assert!(told("cubic:0.1").contains("'cubic' takes no delta"));
+    }
+}

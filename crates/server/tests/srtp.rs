@@ -1,0 +1,339 @@
+//! SRTP within RTSPS: what a client with keys of its own opens, and what it may say.
+
+use std::io::Write;
+use std::net::UdpSocket;
+use std::time::{Duration, Instant};
+
+use glassline_media::{NtpTime, Ssrc};
+use glassline_rtp::rtcp::{self, ReceiverReport};
+use glassline_rtp::{HEADER_BYTES, Header};
+use glassline_rtsp::interleaved::write_frame;
+use glassline_rtsp::mikey::{Cipher, Keys};
+use glassline_rtsp::sdp::Description;
+use glassline_server::config::Srtp;
+use glassline_webrtc::srtp::{Inbound, Outbound, Profile};
+
+use crate::rtsps::{Sealed, running};
+use crate::running::Running;
+use crate::source::{Film, Source};
+
+/// For what happens at once on an idle machine.
+const SOON: Duration = Duration::from_secs(20);
+
+fn profile(cipher: Cipher) -> Profile {
+    match cipher {
+        Cipher::AesCm128 => Profile::Aes128CmSha1_80,
+        Cipher::AesGcm128 => Profile::AeadAes128Gcm,
+        Cipher::AesGcm256 => Profile::AeadAes256Gcm,
+    }
+}
+
+fn inbound(keys: &Keys) -> Inbound {
+    Inbound::with_master(profile(keys.cipher), keys.key(), keys.salt()).expect("whole keys")
+}
+
+/// What a client seals its reports with.
+fn own_keys() -> Keys {
+    Keys {
+        bundle: 1,
+        streams: vec![(Ssrc(99), 0)],
+        cipher: Cipher::AesCm128,
+        master: (1..=30).collect(),
+    }
+}
+
+/// A report of the client's, sealed.
+fn report(outbound: &mut Outbound) -> Vec<u8> {
+    let mut packet = Vec::new();
+    ReceiverReport {
+        ssrc: Ssrc(99),
+        reports: Vec::new(),
+    }
+    .write(&mut packet);
+    assert!(outbound.seal_rtcp(&mut packet));
+    packet
+}
+
+/// A stream's picture, described and set up.
+struct Player {
+    line: Sealed,
+    keys: Keys,
+    inbound: Inbound,
+    outbound: Outbound,
+    /// Of the next packet.
+    sequence: u16,
+    ssrc: Ssrc,
+}
+
+fn field<'a>(response: &'a str, name: &str) -> Option<&'a str> {
+    let mut lines = response.lines();
+    lines.find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+}
+
+impl Player {
+    fn play(running: &Running, query: &str, transport: &str) -> Self {
+        let mut line = Sealed::new(running);
+        line.url += query;
+        let described = line.ask("DESCRIBE", "", "");
+        let body = described.split("\r\n\r\n").nth(1).expect("a body");
+        let description = Description::parse(body.as_bytes()).expect("a description");
+        for media in &description.tracks {
+            assert_eq!(media.protocol, "RTP/SAVP");
+            assert!(media.key_management.is_some(), "{described}");
+        }
+        let keys = description.tracks[0].key_management.as_deref();
+        let keys = Keys::from_base64(keys.expect("keys")).expect("keys");
+        let own = own_keys();
+        let data = own.to_base64(NtpTime(0), &[7; 16]);
+        let header = Keys::header(&data, &format!("{}/trackID=0", line.url));
+        let headers = format!("Transport: {transport}\r\nKeyMgmt: {header}\r\n");
+        let set_up = line.ask("SETUP", "/trackID=0", &headers);
+        assert!(set_up.contains("200 OK"), "{set_up}");
+        let told = field(&set_up, "KeyMgmt").expect("keys");
+        let told = Keys::from_header(told).expect("MIKEY").expect("keys");
+        assert_eq!(told.key(), keys.key(), "those of the description");
+        let playing = line.ask("PLAY", "", "");
+        assert!(playing.contains("200 OK"), "{playing}");
+        let sequence = playing.split("seq=").nth(1).expect("a number");
+        let sequence = sequence.split([';', ',', '\r']).next().expect("a number");
+        let ssrc = set_up.split("ssrc=").nth(1).expect("a source");
+        let ssrc = u32::from_str_radix(&ssrc[..8], 16).expect("a source");
+        let master = Outbound::with_master(profile(own.cipher), own.key(), own.salt());
+        Self {
+            line,
+            inbound: inbound(&keys),
+            outbound: master.expect("whole keys"),
+            sequence: sequence.parse().expect("a number"),
+            ssrc: Ssrc(ssrc),
+            keys,
+        }
+    }
+
+    /// The payload of a media packet, which must be the next one.
+    fn open(&mut self, mut packet: Vec<u8>) -> Vec<u8> {
+        let header = Header::parse(&packet).expect("RTP");
+        assert_eq!(header.sequence, self.sequence, "no gaps, as RTP-Info said");
+        assert_eq!(header.ssrc, self.ssrc);
+        self.sequence = self.sequence.wrapping_add(1);
+        let opened = self.inbound.open(HEADER_BYTES, &mut packet);
+        packet[opened.expect("authentic").payload].to_vec()
+    }
+
+    fn open_report(&mut self, mut packet: Vec<u8>) {
+        let bytes = self.inbound.open_rtcp(&mut packet).expect("authentic");
+        let first = rtcp::parse(&packet[..bytes]).next();
+        let Some(Ok(rtcp::Packet::SenderReport(report))) = first else {
+            panic!("{first:?}");
+        };
+        assert_eq!(report.ssrc, self.ssrc);
+    }
+
+    /// Media of the next frame of the connection; reports are opened.
+    fn next(&mut self) -> Vec<u8> {
+        loop {
+            assert_eq!(self.line.byte(), b'$', "frames are never torn");
+            let (channel, packet) = self.line.frame();
+            match channel {
+                0 => return self.open(packet),
+                _ => self.open_report(packet),
+            }
+        }
+    }
+
+    fn say(&mut self, packet: &[u8]) {
+        let mut frame = Vec::new();
+        assert!(write_frame(&mut frame, 1, packet));
+        self.line.stream.write_all(&frame).expect("sent");
+    }
+}
+
+const WITHIN: &str = "RTP/SAVP/TCP;unicast;interleaved=0-1";
+
+/// Waits until so many reports were opened and refused.
+fn await_reports(running: &Running, opened: u64, refused: u64) {
+    let end = Instant::now() + SOON;
+    let count = |what: &str| {
+        let counts = running.metric("rtsp_srtcp_total").into_iter();
+        let counts = counts.filter(|(labels, _)| labels.contains(what));
+        counts.map(|(_, count)| count).sum::<u64>()
+    };
+    loop {
+        let counts = (count("opened"), count("refused"));
+        if counts == (opened, refused) {
+            return;
+        }
+        assert!(Instant::now() < end, "{counts:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_client_with_keys_opens_what_it_is_sent_within_its_connection() {
+    let running = running(|_| {});
+    let film = Film {
+        picture_bytes: 40_000,
+        ..Film::default()
+    };
+    let source = Source::start(&running.stream(), film);
+    source.await_published(|bursts| bursts.len() > 10);
+    for (query, cipher) in [
+        ("?srtp", Cipher::AesCm128),
+        ("?srtp=gcm", Cipher::AesGcm128),
+    ] {
+        let mut player = Player::play(&running, query, WITHIN);
+        assert_eq!(player.keys.cipher, cipher);
+        let first = player.next();
+        assert_eq!(first[0] & 0x1f, 24, "parameter sets of the keyframe");
+        for _ in 0..500 {
+            player.next();
+        }
+        // A pause is no gap either.
+        let paused = player.line.ask("PAUSE", "", "");
+        assert!(paused.contains("200 OK"), "{paused}");
+    }
+}
+
+#[test]
+fn a_pause_leaves_no_gap_in_what_a_client_opens() {
+    let running = running(|_| {});
+    let source = Source::start(&running.stream(), Film::default());
+    source.await_published(|bursts| bursts.len() > 10);
+    let mut player = Player::play(&running, "?srtp", WITHIN);
+    for _ in 0..50 {
+        player.next();
+    }
+    let frames = pause(&mut player);
+    for packet in frames {
+        player.open(packet);
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    let playing = player.line.ask("PLAY", "", "");
+    let number = format!("seq={}", player.sequence);
+    assert!(playing.contains(&number), "{number} {playing}");
+    let first = player.next();
+    assert_eq!(first[0] & 0x1f, 24, "it goes on at a keyframe");
+}
+
+/// Asks for a pause; the media that came before the answer.
+fn pause(player: &mut Player) -> Vec<Vec<u8>> {
+    let text = format!(
+        "PAUSE {} RTSP/1.0\r\nCSeq: 900\r\nSession: {}\r\n\r\n",
+        player.line.url, player.line.session
+    );
+    player.line.stream.write_all(text.as_bytes()).expect("sent");
+    let mut media = Vec::new();
+    loop {
+        match player.line.byte() {
+            b'$' => {
+                let (channel, packet) = player.line.frame();
+                if channel == 0 {
+                    media.push(packet);
+                }
+            }
+            first => {
+                let answer = player.line.response_behind(first);
+                assert!(answer.contains("200 OK"), "{answer}");
+                return media;
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_client_says_must_be_sealed_by_its_keys() {
+    let running = running(|_| {});
+    let source = Source::start(&running.stream(), Film::default());
+    source.await_published(|bursts| bursts.len() > 10);
+    let mut player = Player::play(&running, "?srtp", WITHIN);
+    let good = report(&mut player.outbound);
+    player.say(&good);
+    let mut forged = report(&mut player.outbound);
+    forged[9] ^= 1;
+    player.say(&forged);
+    player.say(&good);
+    player.say(b"");
+    await_reports(&running, 1, 3);
+    player.next();
+}
+
+#[test]
+fn a_client_with_keys_opens_what_it_is_sent_by_udp() {
+    let running = running(|_| {});
+    let source = Source::start(&running.stream(), Film::default());
+    source.await_published(|bursts| bursts.len() > 10);
+    let open = || UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let (media, control) = (open(), open());
+    for socket in [&media, &control] {
+        socket.set_read_timeout(Some(SOON)).expect("a timeout");
+    }
+    let port = |socket: &UdpSocket| socket.local_addr().expect("bound").port();
+    let ports = format!("client_port={}-{}", port(&media), port(&control));
+    let mut player = Player::play(&running, "?srtp", &format!("RTP/SAVP;unicast;{ports}"));
+    let mut buffer = [0; 2048];
+    let mut receive = |socket: &UdpSocket| {
+        let (bytes, from) = socket.recv_from(&mut buffer).expect("a datagram");
+        (buffer[..bytes].to_vec(), from)
+    };
+    for _ in 0..100 {
+        let (packet, _) = receive(&media);
+        player.open(packet);
+    }
+    let (packet, server) = receive(&control);
+    player.open_report(packet);
+    let good = report(&mut player.outbound);
+    control.send_to(&good, server).expect("sent");
+    control.send_to(&good, server).expect("sent");
+    await_reports(&running, 1, 1);
+    let clients = running.admin("/api/v1/rtsp/clients").json();
+    assert_eq!(clients["clients"][0]["srtp"], true, "{clients}");
+    assert_eq!(clients["clients"][0]["transport"], "udp", "{clients}");
+}
+
+#[test]
+fn who_lags_skips_to_a_keyframe_and_loses_no_count() {
+    let running = running(|config| config.rtsp.lag_ms = 300);
+    let film = Film {
+        picture_bytes: 60_000,
+        gop: 15,
+    };
+    let source = Source::start(&running.stream(), film);
+    source.await_published(|bursts| bursts.len() > 10);
+    let mut player = Player::play(&running, "?srtp", WITHIN);
+    std::thread::sleep(Duration::from_secs(5));
+    let end = Instant::now() + SOON;
+    while running.total("rtsp_skips_total") == 0 {
+        assert!(Instant::now() < end, "it skips");
+        for _ in 0..100 {
+            player.next();
+        }
+    }
+    let mut keyframes = 0;
+    while keyframes < 3 {
+        let payload = player.next();
+        keyframes += u32::from(payload[0] & 0x1f == 24);
+    }
+}
+
+#[test]
+fn srtp_is_given_as_the_configuration_says() {
+    let ask = |srtp, query: &str, transport: &str| {
+        let running = running(|config| config.rtsp.tls.srtp = srtp);
+        let source = Source::start(&running.stream(), Film::default());
+        source.await_published(|bursts| bursts.len() > 10);
+        let mut line = Sealed::new(&running);
+        line.url += query;
+        let described = line.ask("DESCRIBE", "", "");
+        assert!(described.contains("200 OK"), "{described}");
+        let headers = format!("Transport: {transport}\r\n");
+        let set_up = line.ask("SETUP", "/trackID=0", &headers);
+        let status = set_up.split(' ').nth(1).expect("a status").to_owned();
+        (described.contains("RTP/SAVP"), status)
+    };
+    let plain = "RTP/AVP/TCP;unicast;interleaved=0-1";
+    let told = |sealed, status: &str| (sealed, status.to_owned());
+    assert_eq!(ask(Srtp::Off, "?srtp", WITHIN), told(false, "461"));
+    assert_eq!(ask(Srtp::Optional, "", plain), told(false, "200"));
+    assert_eq!(ask(Srtp::Optional, "?srtp", plain), told(true, "200"));
+    assert_eq!(ask(Srtp::Required, "", plain), told(true, "461"));
+    assert_eq!(ask(Srtp::Required, "", WITHIN), told(true, "200"));
+}
