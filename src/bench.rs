@@ -1,5 +1,6 @@
 //! `glassline bench`: the measuring laboratory.
 
+mod congestion;
 mod files;
 mod interrupt;
 mod quantity;
@@ -31,7 +32,23 @@ pub(crate) enum Benchmark {
     /// each round. Figures are processor time and system calls per packet, bytes
     /// copied, and by how much frames are late.
     Send(send::Options),
+    /// Compare congestion controls on the networks of a whole population.
+    ///
+    /// Live uploads over QUIC in virtual time: each session of the population is run
+    /// under every arm, with the same luck. Figures are percentiles over sessions, and
+    /// their change against CUBIC with 95 % intervals. The same seed gives the same
+    /// figures.
+    #[command(after_help = CONGESTION)]
+    Congestion(Box<congestion::Options>),
 }
+
+const CONGESTION: &str = "\
+Examples:
+  glassline bench congestion --sessions 300 --svg study.svg
+  glassline bench congestion --sessions 4000 --at-least policed=1000 --hold-out --log run.jsonl --json run.json
+  glassline bench congestion --arms cubic,bbr,glide --dial --sessions 300 --svg dial.svg
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 a --fail-if condition was met, 130 interrupted.";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -46,5 +63,6 @@ pub(crate) fn run(benchmark: &Benchmark, quiet: bool) -> Result<ExitCode, Failur
     match benchmark {
         Benchmark::Viewers(options) => viewers::run(options, quiet),
         Benchmark::Send(options) => send::run(options, quiet),
+        Benchmark::Congestion(options) => congestion::run(options, quiet),
     }
 }

@@ -15,9 +15,11 @@
 //! time; a userspace relay carries the same over sockets.
 
 pub mod arm;
+pub mod condition;
 pub mod experiment;
 pub mod log;
 pub mod outcome;
+pub mod populations;
 mod relay;
 pub mod report;
 pub mod session;

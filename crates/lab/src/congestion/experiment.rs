@@ -30,6 +30,8 @@ pub struct Plan {
 pub struct Progress {
     /// Sessions under an arm that are finished, those known from before counted.
     pub done: usize,
+    /// Those that were not.
+    pub ran: usize,
     /// How many there are.
     pub of: usize,
     /// Processor time so far, of all threads.
@@ -135,6 +137,7 @@ impl Plan {
             drop(found);
             for (outcome, cpu) in outcomes {
                 progress.done += 1;
+                progress.ran += 1;
                 progress.cpu += cpu;
                 progress.simulated += self.population.duration();
                 each(outcome, progress);
@@ -146,16 +149,15 @@ impl Plan {
     fn outcome(&self, sessions: &Sessions, drawn: &Drawn, arm: &Arm) -> Outcome {
         let scenario = Scenario::from(drawn);
         let measured = sessions.run(&scenario, arm, drawn.seed, drawn.duration);
-        let strata = self.population.strata();
-        let stratum = strata.skip(drawn.stratum).next().expect("a stratum of it");
-        let outcome = Outcome {
+        let mut strata = self.population.strata();
+        let stratum = strata.nth(drawn.stratum).expect("a stratum of it");
+        Outcome {
             stratum: stratum.name.to_owned(),
             rank: drawn.rank,
             arm: arm.name.clone(),
             has_policer: stratum.policed,
             ..Outcome::from(&measured)
-        };
-        outcome
+        }
     }
 }
 

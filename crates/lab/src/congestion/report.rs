@@ -2,6 +2,7 @@
 //! [`svg`]).
 
 use std::collections::BTreeMap;
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
@@ -420,6 +421,12 @@ fn health(table: &Table<'_>) -> Named<Health> {
         ((*arm).to_owned(), health)
     };
     table.arms.iter().map(arm).collect()
+}
+
+/// When a run began, as [`Report::started`] has it.
+pub fn timestamp(at: SystemTime) -> String {
+    let since = at.duration_since(SystemTime::UNIX_EPOCH);
+    crate::report::csv::timestamp(since.unwrap_or_default().as_secs())
 }
 
 /// A line for each outcome, a head above them.

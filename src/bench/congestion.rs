@@ -1,0 +1,376 @@
+//! Flags of `bench congestion`, and what becomes of its report.
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
+
+use clap::Args;
+use glassline_lab::congestion::arm::{self, arm};
+use glassline_lab::congestion::condition::Condition;
+use glassline_lab::congestion::experiment::{Plan, Progress};
+use glassline_lab::congestion::log::{Head, Log};
+use glassline_lab::congestion::outcome::Outcome;
+use glassline_lab::congestion::populations;
+use glassline_lab::congestion::report::{self, About, Report};
+use glassline_lab::congestion::session::Arm;
+use glassline_sim::{Population, Sample};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::files::{self, Output};
+use super::{interrupt, quantity};
+use crate::exit::{Failure, INTERRUPTED, THRESHOLD_MISSED};
+use crate::{logging, output};
+
+/// The study's arms, and ours.
+const ARMS: &str = "cubic,bbr,copa,copa-competitive,glide,glide-coupled";
+
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Whose networks: a population that is built in (study2019, anchors), or a TOML
+    /// file of one.
+    #[arg(long, default_value = "study2019", value_name = "NAME|FILE")]
+    population: String,
+    /// What is compared: cubic, bbr, bbr-lt, copa, copa-competitive, glide; -coupled
+    /// behind any lets the encoder follow the controller instead of the study's rule,
+    /// :DELTA behind Copa's sets its delta.
+    #[arg(long, default_value = ARMS, value_name = "A,B,…", value_delimiter = ',')]
+    arms: Vec<String>,
+    /// Copa's delta where an arm tells none [default: 0.04, in competitive mode 0.5].
+    #[arg(long, value_name = "0.02..2")]
+    delta: Option<String>,
+    /// Also Copa at every delta from 0.02 to 2.
+    #[arg(long)]
+    dial: bool,
+    /// How many sessions, each under every arm.
+    #[arg(long, default_value_t = 60, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    sessions: u64,
+    /// At least so many of a kind of network, as policed=1000; they count by their
+    /// share all the same. Repeatable.
+    #[arg(long, value_name = "KIND=N")]
+    at_least: Vec<String>,
+    /// Virtual time of each session [default: the population's].
+    #[arg(long, value_name = "TIME", value_parser = quantity::time)]
+    time: Option<Duration>,
+    /// Decides which sessions are drawn.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u64,
+    /// Draw sessions that nothing was tuned on.
+    #[arg(long)]
+    hold_out: bool,
+    /// Threads [default: one per core].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: Option<u16>,
+    /// Keep outcomes in FILE as they come, and go on from what is in it.
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    /// Write the report as JSON; `-` for stdout.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write a row for each session and arm; `-` for stdout.
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Draw every figure; `-` for stdout.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Exit with 3 if a figure of the JSON is so, as
+    /// versus_cubic.glide.transport_rtt_ms.P75.ratio>0.6. Repeatable.
+    #[arg(long, value_name = "PATH>VALUE")]
+    fail_if: Vec<Condition>,
+}
+
+pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
+    let plan = options.plan()?;
+    files::one_stdout([&options.json, &options.csv, &options.svg])?;
+    let open = |path: &Option<PathBuf>| path.as_deref().map(Output::open).transpose();
+    let mut json = open(&options.json)?;
+    let mut csv = open(&options.csv)?;
+    let mut svg = open(&options.svg)?;
+    let outputs = [&json, &csv, &svg];
+    let is_stdout = |file: &&Option<Output>| file.as_ref().is_some_and(Output::is_stdout);
+    let takes_stdout = outputs.iter().any(is_stdout);
+    let (mut log, mut outcomes) = options.open_log(&plan)?;
+    let stop = interrupt::listen()?;
+    let started = SystemTime::now();
+    let bar = Bar::new(quiet);
+    let mut failure = None;
+    let jobs = options.jobs.map_or_else(cores, usize::from);
+    let known = outcomes.clone();
+    let progress = plan.run(&known, jobs, &stop, |outcome, progress| {
+        bar.show(progress, started);
+        if let Some(log) = &mut log
+            && let Err(error) = log.add(&outcome)
+        {
+            failure.get_or_insert(error);
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        }
+        outcomes.push(outcome);
+    });
+    bar.end();
+    if let Some(error) = failure {
+        return Err(Failure::runtime(error));
+    }
+    let outcomes = of_arms(outcomes, &plan);
+    let report = Report::new(options.about(&plan, progress, started), &outcomes);
+    if !quiet {
+        let text = text(&report);
+        if takes_stdout {
+            eprint!("{text}");
+        } else {
+            output::print(&text)?;
+        }
+    }
+    let write = |file: &mut Option<Output>, text: &dyn Fn() -> String| {
+        file.as_mut().map_or(Ok(()), |file| file.write(&text()))
+    };
+    write(&mut json, &|| report.to_json())?;
+    write(&mut csv, &|| report::csv(&outcomes))?;
+    write(&mut svg, &|| report::svg::draw(&report, &outcomes))?;
+    if interrupt::is_stopped(&stop) {
+        return Ok(ExitCode::from(INTERRUPTED));
+    }
+    let misses = options.fail_if.iter().filter_map(|it| it.miss(&report));
+    let misses: Vec<String> = misses.collect();
+    for miss in &misses {
+        eprintln!("{miss}");
+    }
+    Ok(match misses.as_slice() {
+        [] => ExitCode::SUCCESS,
+        _ => ExitCode::from(THRESHOLD_MISSED),
+    })
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// A log may hold more arms than are asked for now; in order, whoever came first.
+fn of_arms(outcomes: Vec<Outcome>, plan: &Plan) -> Vec<Outcome> {
+    let is_asked = |it: &Outcome| plan.arms.iter().any(|arm| arm.name == it.arm);
+    let mut kept: Vec<Outcome> = outcomes.into_iter().filter(is_asked).collect();
+    kept.sort_by(|a, b| (a.session(), &a.arm).cmp(&(b.session(), &b.arm)));
+    kept
+}
+
+fn text(report: &Report) -> String {
+    let drawn = if report.held_out { " (held out)" } else { "" };
+    let speed = match report.virtual_s_per_cpu_s {
+        0.0 => String::new(),
+        speed => format!(", {speed:.0} virtual seconds per processor second"),
+    };
+    let colour = logging::colour(&std::io::stdout());
+    format!(
+        "{} {}: {} sessions of {:.0} s, seed {}{drawn}{speed}\n{}",
+        report.population,
+        report.population_version,
+        report.sessions,
+        report.duration_s,
+        report.seed,
+        report::table::draw(report, colour)
+    )
+}
+
+impl Options {
+    fn plan(&self) -> Result<Plan, Failure> {
+        let mut population = self.population()?;
+        if let Some(time) = self.time {
+            population = population.lasting(time);
+        }
+        let mut at_least = BTreeMap::new();
+        for text in &self.at_least {
+            let (stratum, least) = at_least_of(text, &population)?;
+            at_least.insert(stratum, least);
+        }
+        Ok(Plan {
+            population,
+            sample: match self.hold_out {
+                true => Sample::HoldOut(self.seed),
+                false => Sample::Tuning(self.seed),
+            },
+            arms: self.arms()?,
+            sessions: self.sessions,
+            at_least,
+        })
+    }
+
+    fn population(&self) -> Result<Population, Failure> {
+        if let Some(text) = populations::built_in(&self.population) {
+            return Population::parse(text).map_err(Failure::runtime);
+        }
+        let path = Path::new(&self.population);
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            Failure::usage(format_args!(
+                "--population {}: {error}; give a TOML file, or one that is built in: {}",
+                self.population,
+                populations::NAMES.join(", ")
+            ))
+        })?;
+        Population::parse(&text)
+            .map_err(|error| Failure::usage(format_args!("{}: {error}", path.display())))
+    }
+
+    fn arms(&self) -> Result<Vec<Arm>, Failure> {
+        let delta = self.delta.as_deref().map(arm::parse_delta).transpose();
+        let delta = delta.map_err(|error| Failure::usage(format_args!("--delta: {error}")))?;
+        let mut names = self.arms.clone();
+        if self.dial {
+            names.extend(arm::DIAL.map(|delta| format!("copa:{delta}")));
+        }
+        let mut arms: Vec<Arm> = Vec::new();
+        for name in &names {
+            let found = arm(name, delta)
+                .map_err(|error| Failure::usage(format_args!("--arms: {error}")))?;
+            if arms.iter().all(|known| known.name != found.name) {
+                arms.push(found);
+            }
+        }
+        Ok(arms)
+    }
+
+    fn open_log(&self, plan: &Plan) -> Result<(Option<Log>, Vec<Outcome>), Failure> {
+        let Some(path) = &self.log else {
+            return Ok((None, Vec::new()));
+        };
+        let program = std::env::current_exe().and_then(std::fs::read);
+        let program = program.map_err(|error| {
+            Failure::runtime(format_args!("cannot read this program itself: {error}"))
+        })?;
+        let millis = plan.population.duration().as_millis();
+        let head = Head {
+            population: plan.population.name().to_owned(),
+            population_version: plan.population.version(),
+            population_digest: format!("{:016x}", plan.population.digest()),
+            seed: self.seed,
+            held_out: self.hold_out,
+            duration_ms: u64::try_from(millis).unwrap_or(u64::MAX),
+            program: format!("{:016x}", glassline_lab::congestion::log::digest(&program)),
+        };
+        let (log, outcomes) = Log::open(path, &head).map_err(Failure::runtime)?;
+        Ok((Some(log), outcomes))
+    }
+
+    fn about(&self, plan: &Plan, progress: Progress, started: SystemTime) -> About {
+        About {
+            population: plan.population.name().to_owned(),
+            population_version: plan.population.version(),
+            seed: self.seed,
+            held_out: self.hold_out,
+            duration_s: plan.population.duration().as_secs_f64(),
+            virtual_s_per_cpu_s: progress.speed(),
+            started: report::timestamp(started),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            shares: plan.shares(),
+        }
+    }
+}
+
+fn at_least_of(text: &str, population: &Population) -> Result<(usize, u64), Failure> {
+    let wrong = || {
+        let names: Vec<&str> = population.strata().map(|it| it.name).collect();
+        Failure::usage(format_args!(
+            "--at-least '{text}': give KIND=N, KIND one of {}",
+            names.join(", ")
+        ))
+    };
+    let (name, least) = text.split_once('=').ok_or_else(wrong)?;
+    let stratum = population.strata().position(|it| it.name == name);
+    let least = least.parse().ok().filter(|least| *least <= 1_000_000);
+    stratum.zip(least).ok_or_else(wrong)
+}
+
+/// What is drawn again and again, on stderr where that is a terminal.
+struct Bar(Option<ProgressBar>);
+
+impl Bar {
+    fn new(quiet: bool) -> Self {
+        let stderr = std::io::stderr();
+        if quiet || !stderr.is_terminal() {
+            return Self(None);
+        }
+        let template = if logging::colour(&stderr) {
+            "{bar:46.cyan/dim} {msg}"
+        } else {
+            "{bar:46} {msg}"
+        };
+        let style = ProgressStyle::with_template(template)
+            .expect("a template of ours")
+            .progress_chars("━╸─");
+        Self(Some(ProgressBar::new(1).with_style(style)))
+    }
+
+    fn show(&self, progress: Progress, started: SystemTime) {
+        let Some(bar) = &self.0 else { return };
+        bar.set_length(progress.of as u64);
+        bar.set_position(progress.done as u64);
+        let elapsed = started.elapsed().unwrap_or_default().as_secs_f64();
+        // What was known before took no time.
+        let ran = progress.ran.max(1) as f64;
+        let left = elapsed / ran * (progress.of - progress.done) as f64;
+        let left = left as u64;
+        bar.set_message(format!(
+            "{} of {}, about {}:{:02} left",
+            progress.done,
+            progress.of,
+            left / 60,
+            left % 60
+        ));
+    }
+
+    fn end(&self) {
+        if let Some(bar) = &self.0 {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn plan(flags: &[&str]) -> Result<Plan, String> {
+        let line = Line::try_parse_from(std::iter::once(&"congestion").chain(flags));
+        let line = line.map_err(|error| error.to_string())?;
+        line.options.plan().map_err(|failure| failure.to_string())
+    }
+
+    #[test]
+    fn the_defaults_are_the_study_and_ours() {
+        let plan = plan(&[]).expect("defaults");
+        assert_eq!(plan.population.name(), "study2019");
+        let names: Vec<&str> = plan.arms.iter().map(|arm| arm.name.as_str()).collect();
+        assert_eq!(names.join(","), ARMS);
+        assert_eq!((plan.sessions, plan.sample), (60, Sample::Tuning(1)));
+    }
+
+    #[test]
+    fn the_dial_adds_deltas_and_arms_are_run_once() {
+        let flags = ["--arms", "cubic,copa:0.02,cubic", "--dial", "--hold-out"];
+        let plan = plan(&flags).expect("an experiment");
+        assert_eq!(plan.arms.len(), 1 + arm::DIAL.len());
+        assert_eq!(plan.sample, Sample::HoldOut(1));
+    }
+
+    #[test]
+    fn what_cannot_be_run_is_named() {
+        let cases: [(&[&str], &str); 6] = [
+            (&["--arms", "reno"], "'reno'"),
+            (&["--delta", "7"], "'7' is no delta"),
+            (&["--population", "/no/such.toml"], "study2019"),
+            (&["--at-least", "policed"], "KIND=N"),
+            (&["--at-least", "moon=3"], "policed"),
+            (&["--fail-if", "loss"], "is no condition"),
+        ];
+        for (flags, reason) in cases {
+            let error = plan(flags).expect_err("wrong flags");
+            assert!(error.contains(reason), "{flags:?}: {error}");
+        }
+    }
+}
