@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use glassline_lab::plan::{Endpoint, FloorSource, Plan, RtspTransport};
+use glassline_lab::plan::{Endpoint, FloorSource, Plan, RtspTransport, Trust};
 use glassline_lab::ramp::Ramp;
 use glassline_lab::report::{Report, svg};
 use glassline_lab::run;
@@ -20,7 +20,7 @@ use crate::exit::{Failure, INTERRUPTED, THRESHOLD_MISSED};
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// What viewers join: a WHEP or /doSignaling URL, or rtsp://…
+    /// What viewers join: a WHEP or /doSignaling URL, rtsp://… or rtsps://…
     #[arg(value_name = "URL")]
     url: String,
     /// How many viewers: START:END:STEP, or one number.
@@ -73,6 +73,10 @@ pub(crate) struct Options {
         hide_env_values = true
     )]
     token: Option<String>,
+    /// Take any certificate of an https:// or rtsps:// server, such as one of its own
+    /// making.
+    #[arg(long)]
+    insecure: bool,
     /// Let the kernel join packets on arrival: cheaper, and it flatters the server.
     #[arg(long)]
     gro: bool,
@@ -169,10 +173,15 @@ impl Options {
     fn plan(&self) -> Result<Plan, Failure> {
         let mut endpoint = Endpoint::parse(&self.url).map_err(Failure::usage)?;
         if let Some(wanted) = self.transport {
+            let secure = endpoint.is_secure();
             let Endpoint::Rtsp { transport, .. } = &mut endpoint else {
                 let text = "--transport is for rtsp:// only; WebRTC media goes over UDP";
                 return Err(Failure::usage(text));
             };
+            if secure && matches!(wanted, Transport::Udp) {
+                let text = "--transport udp is for rtsp:// only; rtsps:// is media inside TLS";
+                return Err(Failure::usage(text));
+            }
             *transport = match wanted {
                 Transport::Tcp => RtspTransport::Tcp,
                 Transport::Udp => RtspTransport::Udp,
@@ -199,6 +208,11 @@ impl Options {
             describe_probe: self.describe_probe,
             token: self.token.clone(),
             gro: self.gro,
+            trust: if self.insecure {
+                Trust::Anybody
+            } else {
+                Trust::System
+            },
             floor: self.floor.as_deref().map(floor_source),
             label: self.label.clone(),
         })
@@ -344,6 +358,7 @@ mod tests {
             "--transport",
             "udp",
             "--gro",
+            "--insecure",
             "--floor",
             "--label",
             "me",
@@ -366,7 +381,7 @@ mod tests {
             tiny_window: 4,
         };
         assert_eq!((plan.trouble, plan.describe_probe), (trouble, true));
-        assert_eq!(plan.protocol(), "rtsp/udp");
+        assert_eq!((plan.protocol(), plan.trust), ("rtsp/udp", Trust::Anybody));
         assert_eq!(plan.every, Duration::from_millis(1500));
         assert_eq!(plan.hold, Duration::from_secs(120));
         assert_eq!((plan.verify, plan.bad_percent), (0, 20.0));
@@ -403,8 +418,9 @@ mod tests {
 
     #[test]
     fn what_fits_clap_but_not_together_is_a_usage_error() {
-        let cases: [(&[&str], &str); 4] = [
+        let cases: [(&[&str], &str); 5] = [
             (&[WHEP, "--transport", "udp"], "rtsp:// only"),
+            (&["rtsps://h/x", "--transport", "udp"], "inside TLS"),
             (&[WHEP, "--fail-if", "cpu>35%"], "--server-pid"),
             (&["ftp://h/x"], "ftp"),
             (&["nonsense"], "nonsense"),

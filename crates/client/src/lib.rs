@@ -12,5 +12,6 @@
 
 #[cfg(test)]
 mod test_http;
+pub mod trust;
 pub mod viewers;
 pub mod whep;

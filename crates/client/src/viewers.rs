@@ -34,6 +34,7 @@ pub use endpoint::{Endpoint, RtspTransport};
 pub use glassline_webrtc::Kinds;
 pub use tally::Flow;
 
+use crate::trust::Trust;
 use engine::{Command, Mailbox};
 
 /// What viewers do with the media.
@@ -136,6 +137,8 @@ pub struct Options {
     pub kinds: Kinds,
     /// Goes out as `Authorization: Bearer`.
     pub token: Option<String>,
+    /// Whose certificates are taken, for `https` and `rtsps` URLs.
+    pub trust: Trust,
     /// Joins that are signalled at a time, 1..=64.
     pub signalling_threads: usize,
     /// Bytes of receive buffer per viewer to ask for.
@@ -151,6 +154,7 @@ impl Default for Options {
             wait: Wait::default(),
             kinds: Kinds::ALL,
             token: None,
+            trust: Trust::System,
             signalling_threads: 8,
             // 100 ms of 20 Mbit/s in the kernel's accounting.
             receive_buffer: 512 * 1024,

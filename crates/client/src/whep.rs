@@ -13,7 +13,7 @@ use ureq::http::{Response, header};
 use ureq::{Agent, Body};
 use url::Url;
 
-mod trust;
+use crate::trust::Trust;
 
 /// What the server said to an offer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,7 +83,12 @@ impl Error {
 /// spoken to in JSON (`{"type":"offer","sdp":…}`), any other as WHEP.
 ///
 /// `token` goes out as `Authorization: Bearer`. Waits at most 15 s.
-pub fn post_offer(url: &Url, offer: &str, token: Option<&str>) -> Result<Answer, Error> {
+pub fn post_offer(
+    url: &Url,
+    offer: &str,
+    token: Option<&str>,
+    trust: Trust,
+) -> Result<Answer, Error> {
     let json = speaks_json(url);
     let (media_type, body) = if json {
         let offer = serde_json::json!({"type": "offer", "sdp": offer});
@@ -93,7 +98,7 @@ pub fn post_offer(url: &Url, offer: &str, token: Option<&str>) -> Result<Answer,
     };
     let mut at = checked(url)?;
     for _ in 0..=REDIRECTS_MAX {
-        let mut request = AGENT
+        let mut request = agent(trust)
             .post(at.as_str())
             .header(header::CONTENT_TYPE, media_type)
             .header(header::ACCEPT, media_type);
@@ -119,9 +124,9 @@ pub fn post_offer(url: &Url, offer: &str, token: Option<&str>) -> Result<Answer,
 
 /// Says farewell to the session at `location`. Already gone (404) counts as
 /// done. Waits at most 3 s.
-pub fn delete(location: &Url, token: Option<&str>) -> Result<(), Error> {
+pub fn delete(location: &Url, token: Option<&str>, trust: Trust) -> Result<(), Error> {
     let at = checked(location)?;
-    let mut request = AGENT
+    let mut request = agent(trust)
         .delete(at.as_str())
         .config()
         .timeout_global(Some(Duration::from_secs(3)))
@@ -155,7 +160,16 @@ const REDIRECTS_MAX: usize = 3;
 const BODY_BYTES_MAX: u64 = 256 * 1024;
 
 /// One for the process, so that joins share connections.
-static AGENT: LazyLock<Agent> = LazyLock::new(|| {
+fn agent(trust: Trust) -> &'static Agent {
+    static SYSTEM: LazyLock<Agent> = LazyLock::new(|| new_agent(Trust::System));
+    static ANYBODY: LazyLock<Agent> = LazyLock::new(|| new_agent(Trust::Anybody));
+    match trust {
+        Trust::System => &SYSTEM,
+        Trust::Anybody => &ANYBODY,
+    }
+}
+
+fn new_agent(trust: Trust) -> Agent {
     Agent::config_builder()
         .http_status_as_error(false)
         .max_redirects(0)
@@ -164,10 +178,10 @@ static AGENT: LazyLock<Agent> = LazyLock::new(|| {
         .max_idle_connections_per_host(16)
         .max_idle_connections(32)
         .user_agent(concat!("glassline/", env!("CARGO_PKG_VERSION")))
-        .tls_config(trust::config())
+        .tls_config(trust.for_http())
         .build()
         .into()
-});
+}
 
 fn checked(url: &Url) -> Result<Url, Error> {
     if matches!(url.scheme(), "http" | "https") && url.has_host() {

@@ -4,6 +4,7 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
+pub use glassline_client::trust::Trust;
 pub use glassline_client::viewers::{Endpoint, RtspTransport};
 use glassline_net::{Options, UdpSocket};
 use url::Url;
@@ -41,6 +42,8 @@ pub struct Plan {
     pub token: Option<String>,
     /// Let the kernel join datagrams on arrival, which flatters the sender.
     pub gro: bool,
+    /// Whose certificates are taken, for `https` and `rtsps` URLs.
+    pub trust: Trust,
     /// Measure the floor after the ramp.
     pub floor: Option<FloorSource>,
     /// What pictures call it.
@@ -94,6 +97,7 @@ impl Plan {
             Endpoint::Whep(_) => "whep",
             Endpoint::DoSignaling(_) => "doSignaling",
             Endpoint::Rtsp { transport, .. } => match transport {
+                RtspTransport::Tcp if self.endpoint.is_secure() => "rtsps/tcp",
                 RtspTransport::Tcp => "rtsp/tcp",
                 RtspTransport::Udp => "rtsp/udp",
             },
@@ -115,7 +119,7 @@ impl Plan {
             (self.trouble.tiny_window, "--tiny-window"),
         ];
         if let Some((_, flag)) = by_window.iter().find(|(count, _)| *count > 0)
-            && protocol != "rtsp/tcp"
+            && !matches!(protocol, "rtsp/tcp" | "rtsps/tcp")
         {
             return refuse(format!(
                 "{flag} is for RTSP over TCP only: {protocol} sends media by UDP, where nobody \
@@ -173,11 +177,11 @@ impl Plan {
 fn reach(url: &Url) -> Result<(), run::Error> {
     let unreachable = |reason: String| run::Error::Unreachable {
         host: url.host_str().unwrap_or_default().to_owned(),
-        port: url.port_or_known_default().unwrap_or(RTSP_PORT),
+        port: url.port_or_known_default().unwrap_or(rtsp_port(url)),
         reason,
     };
     let addresses = url
-        .socket_addrs(|| Some(RTSP_PORT))
+        .socket_addrs(|| Some(rtsp_port(url)))
         .map_err(|error| unreachable(error.to_string()))?;
     let mut reason = "the name has no address".to_owned();
     for address in addresses {
@@ -189,8 +193,13 @@ fn reach(url: &Url) -> Result<(), run::Error> {
     Err(unreachable(reason))
 }
 
-/// The one scheme of ours whose port `url` does not know.
-const RTSP_PORT: u16 = 554;
+/// `url` knows the ports of the other schemes.
+fn rtsp_port(url: &Url) -> u16 {
+    match url.scheme() {
+        "rtsps" => 322,
+        _ => 554,
+    }
+}
 
 /// A clamped buffer loses packets that the server sent: that must not count
 /// against it.
@@ -234,6 +243,7 @@ mod tests {
             describe_probe: false,
             token: None,
             gro: false,
+            trust: Trust::System,
             floor: None,
             label: None,
         }
@@ -301,6 +311,8 @@ mod tests {
     fn trouble_that_makes_no_sense_is_refused() {
         let whep = plan("http://127.0.0.1:1/a/whep");
         let rtsp = plan("rtsp://127.0.0.1:1/a");
+        let rtsps = plan("rtsps://127.0.0.1:1/a");
+        assert_eq!(rtsps.protocol(), "rtsps/tcp");
         let mut udp = rtsp.clone();
         udp.endpoint = Endpoint::Rtsp {
             url: rtsp.url().clone(),
@@ -342,6 +354,7 @@ mod tests {
         for (plan, trouble) in [
             (whep, stalled),
             (udp, stalled),
+            (rtsps, slow),
             (rtsp.clone(), slow),
             (rtsp, tiny),
         ] {

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use base64::Engine;
-use glassline_client::viewers::{Endpoint, Join, Options, Pool, RtspTransport};
+use glassline_client::trust::Trust;
+use glassline_client::viewers::{Endpoint, Join, Options, Pool, RtspTransport, Viewer};
 use glassline_server::config::Srtp;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -342,4 +343,50 @@ fn a_certificate_that_is_not_there_is_named_at_start() {
     let shown = error.to_string();
     assert!(shown.contains("nowhere.pem"), "{shown}");
     assert!(shown.contains("rtsp.tls.certificate"), "{shown}");
+}
+
+#[test]
+fn viewers_inside_tls_get_every_packet() {
+    let running = running(|_| {});
+    let source = Source::start(&running.stream(), Film::default());
+    source.await_published(|bursts| bursts.len() > 40);
+    let url = format!("rtsps://localhost:{}/{STREAM}", running.rtsps().port());
+    let join = || {
+        Join::new(Endpoint::Rtsp {
+            url: url.parse().expect("a URL"),
+            transport: RtspTransport::Tcp,
+        })
+    };
+    let wary = Pool::start(Options::default()).expect("a thread");
+    wary.join(join());
+    let trusting = Options {
+        trust: Trust::Anybody,
+        ..Options::default()
+    };
+    let pool = Pool::start(trusting).expect("a thread");
+    for _ in 0..8 {
+        pool.join(join());
+        pool.join(join().counting());
+    }
+    let end = Instant::now() + SOON;
+    loop {
+        let viewers = pool.snapshot();
+        let (good, bad) = (&viewers[..], &wary.snapshot()[0]);
+        for viewer in good {
+            assert_eq!(viewer.failure, None);
+        }
+        let plays = |it: &Viewer| it.frames > 60 && it.audio.received > 60;
+        if good.iter().all(plays) && bad.failure.is_some() {
+            break;
+        }
+        assert!(Instant::now() < end, "{viewers:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    for viewer in pool.snapshot() {
+        let lost = (viewer.damaged, viewer.video.lost(), viewer.audio.lost());
+        assert_eq!(lost, (0, 0, 0), "{viewer:?}");
+        assert_eq!(viewer.protection, Some("TLS"));
+    }
+    let failure = wary.snapshot()[0].failure.clone().expect("it ended");
+    assert!(failure.contains("certificate"), "{failure}");
 }

@@ -11,7 +11,7 @@ pub enum Endpoint {
     Whep(Url),
     /// WebRTC by the reference load test's JSON: `POST …/doSignaling`.
     DoSignaling(Url),
-    /// RTSP (RFC 2326); credentials stand in the URL.
+    /// RTSP (RFC 2326), of an `rtsps` URL inside TLS; credentials stand in the URL.
     Rtsp {
         /// What to play.
         url: Url,
@@ -31,7 +31,7 @@ pub enum RtspTransport {
 }
 
 impl Endpoint {
-    /// What `text` names: `rtsp://…` is RTSP over TCP, a path that ends in
+    /// What `text` names: `rtsp://…` and `rtsps://…` are RTSP over TCP, a path that ends in
     /// `/doSignaling` is the reference load test's signalling, any other `http` or
     /// `https` URL is WHEP.
     ///
@@ -44,14 +44,13 @@ impl Endpoint {
         };
         let url = Url::parse(text).map_err(|error| wrong(error.to_string()))?;
         match url.scheme() {
-            "rtsp" if url.host_str().is_none_or(str::is_empty) => {
+            "rtsp" | "rtsps" if url.host_str().is_none_or(str::is_empty) => {
                 Err(wrong("it names no host".to_owned()))
             }
-            "rtsp" => Ok(Self::Rtsp {
+            "rtsp" | "rtsps" => Ok(Self::Rtsp {
                 url,
                 transport: RtspTransport::default(),
             }),
-            "rtsps" => Err(wrong("RTSP over TLS is not spoken".to_owned())),
             _ => {
                 let url = whep::parse_url(text)?;
                 Ok(if whep::speaks_json(&url) {
@@ -61,6 +60,11 @@ impl Endpoint {
                 })
             }
         }
+    }
+
+    /// The server is asked inside TLS.
+    pub fn is_secure(&self) -> bool {
+        matches!(self.url().scheme(), "https" | "rtsps")
     }
 
     /// Its URL.
@@ -115,7 +119,10 @@ mod tests {
             parse("rtsp://me:secret@cam/1").expect("good"),
             "RTSP/TCP rtsp://me:***@cam/1"
         );
-        for bad in ["", "cam", "ftp://x/", "rtsps://x/", "rtsp:///x"] {
+        let secure = Endpoint::parse("rtsps://cam/1").expect("good");
+        assert_eq!(format!("{secure:?}"), "RTSP/TCP rtsps://cam/1");
+        assert!(secure.is_secure());
+        for bad in ["", "cam", "ftp://x/", "rtsp:///x", "rtsps:///x"] {
             let error = parse(bad).expect_err(bad);
             assert!(matches!(error, whep::Error::Url { .. }), "{bad}: {error}");
         }

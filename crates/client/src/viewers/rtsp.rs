@@ -13,7 +13,7 @@
 //! viewer's failure says which.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::{Duration, Instant};
 
@@ -32,12 +32,14 @@ mod dial;
 mod media;
 mod ports;
 mod track;
+mod wire;
 
 pub(super) use dial::{Connection, Farewell, connect};
 
 use media::Media;
 use ports::Ports;
 use track::Track;
+use wire::Wire;
 
 /// What a viewer is told about itself.
 #[derive(Clone, Debug)]
@@ -65,7 +67,7 @@ pub(super) const STREAM_BUFFER_BYTES: usize = 256 << 10;
 /// A viewer's connections.
 pub(super) struct Line {
     client: Client,
-    stream: TcpStream,
+    stream: Wire,
     server: SocketAddr,
     local: SocketAddr,
     profile: Profile,
@@ -237,8 +239,9 @@ impl Line {
                         media.take_frame(now, &frame, counts);
                     });
                     self.handle_events(now, counts);
-                    // Less than fits: there is no more, and an end makes an event.
-                    if count < room {
+                    // Less than fits: there is no more, and an end makes an event. Of TLS
+                    // it was one record.
+                    if count < room && self.stream.protection().is_none() {
                         return true;
                     }
                 }
@@ -285,7 +288,7 @@ impl Line {
                     }
                 }
                 Event::SetUp { track, transport } => self.was_set_up(track, &transport),
-                Event::Playing { .. } => counts.connect(now, None),
+                Event::Playing { .. } => counts.connect(now, self.stream.protection()),
                 Event::Closed(reason) => self.end(counts, reason.to_string()),
             }
         }
@@ -363,6 +366,13 @@ impl Line {
                     return self.end(counts, format!("connection to {}: {error}", self.server));
                 }
             }
+        }
+        if self
+            .stream
+            .flush()
+            .is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+        {
+            self.retry_at = Some(now + RETRY_INTERVAL);
         }
     }
 

@@ -139,7 +139,7 @@ impl Context {
                 }
                 Ok(Job::Leave { location }) => {
                     let token = self.options.token.as_deref();
-                    if let Err(error) = whep::delete(&location, token) {
+                    if let Err(error) = whep::delete(&location, token, self.options.trust) {
                         tracing::debug!(%error, "farewell failed; the server will notice by itself");
                     }
                 }
@@ -155,7 +155,7 @@ impl Context {
                 Ok(Dialled::WebRtc(Box::new(answered)))
             }
             Endpoint::Rtsp { url, transport } => Ok(Dialled::Rtsp {
-                connection: rtsp::connect(url, join.conduct.receive_buffer())?,
+                connection: rtsp::connect(url, join.conduct.receive_buffer(), self.options.trust)?,
                 url: url.clone(),
                 transport: *transport,
             }),
@@ -191,8 +191,9 @@ impl Context {
         };
         let started = Instant::now();
         let (session, offer) = Session::dial(config, started);
-        let answer = whep::post_offer(url, &offer, self.options.token.as_deref())
-            .map_err(|error| error.to_string())?;
+        let (token, trust) = (self.options.token.as_deref(), self.options.trust);
+        let answer =
+            whep::post_offer(url, &offer, token, trust).map_err(|error| error.to_string())?;
         Ok(Answered {
             url: url.clone(),
             socket,

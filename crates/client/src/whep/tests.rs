@@ -39,12 +39,12 @@ fn an_offer_is_answered_and_the_session_is_left() {
         response("201 Created", &headers, ANSWER),
         response("200 OK", &[], ""),
     ]);
-    let answer = post_offer(&url, OFFER, Some("secret")).expect("accepted");
+    let answer = post_offer(&url, OFFER, Some("secret"), Trust::System).expect("accepted");
     assert_eq!(answer.sdp, ANSWER);
     assert_eq!(answer.etag.as_deref(), Some("\"abc\""));
     let location = answer.location.expect("a session URL");
     assert_eq!(location, url.join("/demo/whep/7").expect("a URL"));
-    delete(&location, Some("secret")).expect("gone");
+    delete(&location, Some("secret"), Trust::System).expect("gone");
 
     let seen = server.join().expect("no panic");
     assert_eq!(seen[0].line, "POST /demo/whep HTTP/1.1");
@@ -60,7 +60,7 @@ fn the_reference_load_tests_signalling_is_json() {
     let body = serde_json::json!({"type": "answer", "sdp": ANSWER}).to_string();
     let (url, server) = serve(vec![response("200 OK", &[], &body)]);
     let url = url.join("/doSignaling?stream=demo").expect("a URL");
-    let answer = post_offer(&url, OFFER, None).expect("accepted");
+    let answer = post_offer(&url, OFFER, None, Trust::System).expect("accepted");
     assert_eq!((answer.sdp.as_str(), answer.location), (ANSWER, None));
     let seen = server.join().expect("no panic");
     assert_eq!(seen[0].line, "POST /doSignaling?stream=demo HTTP/1.1");
@@ -74,7 +74,7 @@ fn a_redirect_repeats_the_offer_but_keeps_the_token_home() {
     let (other, other_server) = serve(vec![response("201 Created", &[], ANSWER)]);
     let to = format!("Location: {other}");
     let (url, server) = serve(vec![response("307 Temporary Redirect", &[&to], "")]);
-    let answer = post_offer(&url, OFFER, Some("secret")).expect("accepted");
+    let answer = post_offer(&url, OFFER, Some("secret"), Trust::System).expect("accepted");
     assert_eq!(answer.sdp, ANSWER);
     assert!(server.join().expect("no panic")[0].has("authorization: Bearer secret"));
     let seen = other_server.join().expect("no panic");
@@ -103,7 +103,7 @@ fn a_refusal_says_who_why_and_whether_to_try_again() {
         ),
     ] {
         let (url, server) = serve(vec![response(status, &[], body)]);
-        let error = post_offer(&url, OFFER, None).expect_err(status);
+        let error = post_offer(&url, OFFER, None, Trust::System).expect_err(status);
         assert!(
             matches!(error, Error::Refused { status, .. } if status == code),
             "{error}"
@@ -118,7 +118,7 @@ fn a_refusal_says_who_why_and_whether_to_try_again() {
 #[test]
 fn a_page_instead_of_an_answer_is_named() {
     let (url, server) = serve(vec![response("200 OK", &[], "<!doctype html>")]);
-    let error = post_offer(&url, OFFER, None).expect_err("HTML");
+    let error = post_offer(&url, OFFER, None, Trust::System).expect_err("HTML");
     assert!(matches!(error, Error::NoAnswer { .. }), "{error}");
     assert!(error.to_string().contains("<!doctype html>"), "{error}");
     server.join().expect("no panic");
@@ -130,7 +130,7 @@ fn nobody_there_is_unreachable() {
     let port = free.local_addr().expect("bound").port();
     drop(free);
     let url = Url::parse(&format!("http://127.0.0.1:{port}/x/whep")).expect("a URL");
-    let error = post_offer(&url, OFFER, None).expect_err("closed");
+    let error = post_offer(&url, OFFER, None, Trust::System).expect_err("closed");
     assert!(matches!(error, Error::Unreachable { .. }), "{error}");
     assert!(error.is_transient());
 }

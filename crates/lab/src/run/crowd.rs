@@ -46,6 +46,7 @@ impl Crowd {
             signalling_threads: SIGNALLING_THREADS,
             receive_buffer: RECEIVE_BUFFER_BYTES,
             gro: plan.gro,
+            trust: plan.trust,
             ..Options::default()
         };
         Ok(Self {

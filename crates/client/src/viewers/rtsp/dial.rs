@@ -8,10 +8,13 @@ use std::time::{Duration, Instant};
 use glassline_rtsp::Client;
 use url::Url;
 
+use super::wire::Wire;
+use crate::trust::Trust;
+
 /// A connection on which nothing was said yet. It does not block.
 #[derive(Debug)]
 pub(in crate::viewers) struct Connection {
-    pub(super) stream: TcpStream,
+    pub(super) stream: Wire,
     pub(super) server: SocketAddr,
     /// Our address on it, where datagrams can be sent to.
     pub(super) local: SocketAddr,
@@ -21,23 +24,38 @@ pub(in crate::viewers) struct Connection {
 
 const PORT: u16 = 554;
 
+/// Of RTSP inside TLS.
+const PORT_OF_TLS: u16 = 322;
+
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Connects to the host of an `rtsp:` URL, to the first of its addresses that
-/// answers; with so many bytes of receive buffer, or as many as the system likes.
+/// Connects to the host of an `rtsp:` or `rtsps:` URL, to the first of its addresses
+/// that answers; with so many bytes of receive buffer, or as many as the system likes.
 pub(in crate::viewers) fn connect(
     url: &Url,
     receive_buffer: Option<usize>,
+    trust: Trust,
 ) -> Result<Connection, String> {
     let host = url.host_str().unwrap_or_default();
-    let port = url.port().unwrap_or(PORT);
+    let secure = url.scheme() == "rtsps";
+    let usual = if secure { PORT_OF_TLS } else { PORT };
+    let port = url.port().unwrap_or(usual);
     let addresses = url
-        .socket_addrs(|| Some(PORT))
+        .socket_addrs(|| Some(usual))
         .map_err(|error| format!("cannot resolve {host}: {error}"))?;
     let started = Instant::now();
     let mut failure = format!("{host} has no address");
     for server in addresses {
-        match open(server, receive_buffer) {
+        let opened = open(server, receive_buffer).and_then(|stream| {
+            let local = stream.local_addr()?;
+            let stream = match secure {
+                true => Wire::secure(stream, host, trust, CONNECT_TIMEOUT)?,
+                false => Wire::Plain(stream),
+            };
+            stream.socket().set_nonblocking(true)?;
+            Ok((stream, local))
+        });
+        match opened {
             Ok((stream, local)) => {
                 return Ok(Connection {
                     stream,
@@ -52,18 +70,13 @@ pub(in crate::viewers) fn connect(
     Err(failure)
 }
 
-fn open(
-    server: SocketAddr,
-    receive_buffer: Option<usize>,
-) -> std::io::Result<(TcpStream, SocketAddr)> {
+fn open(server: SocketAddr, receive_buffer: Option<usize>) -> std::io::Result<TcpStream> {
     let stream = match receive_buffer {
         Some(bytes) => glassline_net::stream::connect(server, bytes, CONNECT_TIMEOUT)?,
         None => TcpStream::connect_timeout(&server, CONNECT_TIMEOUT)?,
     };
     stream.set_nodelay(true)?;
-    stream.set_nonblocking(true)?;
-    let local = stream.local_addr()?;
-    Ok((stream, local))
+    Ok(stream)
 }
 
 /// A viewer that has asked to leave and whose server has not answered yet.
@@ -71,7 +84,7 @@ fn open(
 /// Closing at once would reset the connection, because media is still in it, and
 /// a server may then never read the farewell.
 pub(in crate::viewers) struct Farewell {
-    pub(super) stream: TcpStream,
+    pub(super) stream: Wire,
     pub(super) client: Client,
 }
 
@@ -85,10 +98,12 @@ impl Farewell {
     }
 
     fn exchange(&mut self, buffer: &mut [u8]) -> std::io::Result<()> {
-        self.stream.set_nonblocking(false)?;
+        self.stream.socket().set_nonblocking(false)?;
         self.stream
+            .socket()
             .set_write_timeout(Some(Duration::from_secs(1)))?;
         self.stream.write_all(self.client.output())?;
+        self.stream.flush()?;
         loop {
             let now = Instant::now();
             self.client.handle_timeout(now);
@@ -98,7 +113,7 @@ impl Farewell {
             let patience = deadline
                 .saturating_duration_since(now)
                 .max(Duration::from_millis(1));
-            self.stream.set_read_timeout(Some(patience))?;
+            self.stream.socket().set_read_timeout(Some(patience))?;
             match self.stream.read(buffer) {
                 Ok(0) => return Ok(()),
                 Ok(count) => self

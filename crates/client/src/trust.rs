@@ -1,0 +1,131 @@
+//! Whose certificates are taken, by HTTP and RTSP alike.
+
+use std::path::PathBuf;
+use std::sync::{Arc, LazyLock};
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{self, CryptoProvider};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
+
+/// Whom a server's certificate must be from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Trust {
+    /// Whom the system trusts: the bundle in `SSL_CERT_FILE`, else the system's.
+    #[default]
+    System,
+    /// Anybody: whoever is on the path can read and change what is sent, passwords
+    /// included. For servers on test benches, with certificates of their own making.
+    Anybody,
+}
+
+impl Trust {
+    /// For HTTP: rustls on aws-lc-rs.
+    pub(crate) fn for_http(self) -> TlsConfig {
+        let roots = ROOTS
+            .iter()
+            .map(|der| Certificate::from_der(der).to_owned());
+        let roots: Vec<_> = roots.collect();
+        TlsConfig::builder()
+            .unversioned_rustls_crypto_provider(Arc::new(crypto::aws_lc_rs::default_provider()))
+            .root_certs(RootCerts::new_with_certs(&roots))
+            .disable_verification(self == Self::Anybody)
+            .build()
+    }
+
+    /// For anything else: one for the process, so that its sessions are resumed.
+    pub(crate) fn config(self) -> Arc<ClientConfig> {
+        static SYSTEM: LazyLock<Arc<ClientConfig>> = LazyLock::new(|| config(Trust::System));
+        static ANYBODY: LazyLock<Arc<ClientConfig>> = LazyLock::new(|| config(Trust::Anybody));
+        match self {
+            Self::System => Arc::clone(&SYSTEM),
+            Self::Anybody => Arc::clone(&ANYBODY),
+        }
+    }
+}
+
+fn config(trust: Trust) -> Arc<ClientConfig> {
+    let provider = Arc::new(crypto::aws_lc_rs::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .expect("aws-lc-rs speaks TLS 1.2 and 1.3");
+    let builder = match trust {
+        Trust::System => {
+            let mut roots = RootCertStore::empty();
+            // Some bundles hold certificates of kinds that are not read.
+            roots.add_parsable_certificates(ROOTS.iter().cloned());
+            builder.with_root_certificates(roots)
+        }
+        Trust::Anybody => builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(AnyCertificate(provider))),
+    };
+    Arc::new(builder.with_no_client_auth())
+}
+
+/// The bundle in `SSL_CERT_FILE`, else the first that is there. None at all
+/// leaves http working and makes https fail as "unknown issuer".
+static ROOTS: LazyLock<Vec<CertificateDer<'static>>> = LazyLock::new(|| {
+    let named = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
+    let bundle = named
+        .into_iter()
+        .chain(BUNDLES.iter().map(PathBuf::from))
+        .find_map(|path| std::fs::read(path).ok());
+    let Some(bundle) = bundle else {
+        tracing::debug!("no bundle of trusted certificates found; set SSL_CERT_FILE for TLS");
+        return Vec::new();
+    };
+    CertificateDer::pem_slice_iter(&bundle).flatten().collect()
+});
+
+/// Where Debian and Alpine, Fedora, SUSE, BSD and macOS keep theirs.
+const BUNDLES: [&str; 5] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/usr/local/etc/ssl/cert.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// Checks that the server has the key of the certificate it shows, whichever it is.
+#[derive(Debug)]
+struct AnyCertificate(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        crypto::verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        crypto::verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
