@@ -2,7 +2,6 @@
 //! at 25 Mbit/s. Every frame has the same length and is a keyframe, so nothing needs
 //! to be remembered of where they lie.
 
-use bytes::Bytes;
 use glassline_media::{Codec, Track, VideoParameters};
 
 use crate::error::{Fault, Reason, WarningReason, Warnings};
@@ -213,15 +212,7 @@ impl Reader for Dv {
         let start_ns = self.start_ns(self.next);
         self.next += 1;
         let end_ns = self.start_ns(self.next);
-        Ok(Some(Unit {
-            track: 0,
-            start_ns,
-            end_ns,
-            busy_ns: end_ns,
-            decode_ns: start_ns,
-            keyframe: true,
-            data: Bytes::from(data),
-        }))
+        Ok(Some(Unit::in_turn(start_ns..end_ns, true, data)))
     }
 
     fn seek(&mut self, to_ns: i64) -> Result<(), Fault> {

@@ -299,6 +299,23 @@ impl Fault {
         }
     }
 
+    /// There are more than `limit` of `unit` in `what`, or it takes more.
+    pub(crate) fn too_large(
+        offset: u64,
+        expected: &'static str,
+        what: &'static str,
+        limit: u64,
+        unit: &'static str,
+    ) -> Self {
+        let reason = Reason::TooLarge {
+            what,
+            limit,
+            unit,
+            expected,
+        };
+        Self::at(offset, reason)
+    }
+
     pub(crate) fn whole(reason: Reason) -> Self {
         Self {
             offset: None,

@@ -8,7 +8,6 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use glassline_media::{Codec, MediaTime, Track};
 
 use crate::error::{Fault, Reason, WarningReason, Warnings};
@@ -134,15 +133,7 @@ impl Reader for Frames {
         let start_ns = self.start_ns(self.next);
         self.next += 1;
         let end_ns = self.start_ns(self.next);
-        Ok(Some(Unit {
-            track: 0,
-            start_ns,
-            end_ns,
-            busy_ns: end_ns,
-            decode_ns: start_ns,
-            keyframe: true,
-            data: Bytes::from(data),
-        }))
+        Ok(Some(Unit::in_turn(start_ns..end_ns, true, data)))
     }
 
     fn seek(&mut self, to_ns: i64) -> Result<(), Fault> {
@@ -461,15 +452,8 @@ impl<'w> Indexer<'w> {
         match entry {
             Some(entry) if self.index.len() < FRAMES_MAX => self.index.push(entry),
             _ => {
-                return Err(Fault::at(
-                    at,
-                    Reason::TooLarge {
-                        what: "the file",
-                        limit: FRAMES_MAX as u64,
-                        unit: "frames",
-                        expected: self.syntax.names().1,
-                    },
-                ));
+                let (expected, limit) = (self.syntax.names().1, FRAMES_MAX as u64);
+                return Err(Fault::too_large(at, expected, "the file", limit, "frames"));
             }
         }
         Ok(())

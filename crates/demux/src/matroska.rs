@@ -157,13 +157,9 @@ impl Reading<'_> {
     fn description(&mut self, element: &Element) -> Result<Vec<u8>, Fault> {
         let size = element.size.unwrap_or(u64::MAX);
         if size > DESCRIPTION_BYTES_MAX {
-            let reason = Reason::TooLarge {
-                what: "the description of the tracks",
-                limit: DESCRIPTION_BYTES_MAX,
-                unit: "bytes",
-                expected: "a Matroska file",
-            };
-            return Err(Fault::at(element.body, reason));
+            let (what, limit) = ("the description of the tracks", DESCRIPTION_BYTES_MAX);
+            let fault = Fault::too_large(element.body, "a Matroska file", what, limit, "bytes");
+            return Err(fault);
         }
         let size = usize::try_from(size).unwrap_or(0);
         self.window.load(element.body, size)

@@ -92,13 +92,9 @@ fn read(window: &mut Window, warnings: &mut Warnings) -> Result<Option<Movie>, F
 fn description(window: &mut Window, head: &Head) -> Result<Vec<u8>, Fault> {
     let length = head.end - head.body;
     if length > DESCRIPTION_BYTES_MAX {
-        let reason = Reason::TooLarge {
-            what: "the description of the tracks",
-            limit: DESCRIPTION_BYTES_MAX,
-            unit: "bytes",
-            expected: "an MP4 file",
-        };
-        return Err(Fault::at(head.body, reason));
+        let (what, limit) = ("the description of the tracks", DESCRIPTION_BYTES_MAX);
+        let fault = Fault::too_large(head.body, "an MP4 file", what, limit, "bytes");
+        return Err(fault);
     }
     window.load(head.body, usize::try_from(length).unwrap_or(0))
 }

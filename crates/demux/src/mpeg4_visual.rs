@@ -527,13 +527,5 @@ fn no_start_code(searched: u64) -> Fault {
 }
 
 fn too_large(offset: u64, what: &'static str, limit: u64, unit: &'static str) -> Fault {
-    Fault::at(
-        offset,
-        Reason::TooLarge {
-            what,
-            limit,
-            unit,
-            expected: EXPECTED,
-        },
-    )
+    Fault::too_large(offset, EXPECTED, what, limit, unit)
 }

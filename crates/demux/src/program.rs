@@ -164,17 +164,7 @@ impl Found {
         }
         let Origin { offset, skip } = unit.origin;
         let too_many = |what, limit: usize| {
-            let (limit, unit) = (limit as u64, "");
-            let expected = "an MPEG program stream";
-            Fault::at(
-                offset,
-                Reason::TooLarge {
-                    what,
-                    limit,
-                    unit,
-                    expected,
-                },
-            )
+            Fault::too_large(offset, "an MPEG program stream", what, limit as u64, "")
         };
         let Some(sequence) = demux.sequence() else {
             return Ok(());

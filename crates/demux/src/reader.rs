@@ -1,5 +1,7 @@
 //! What every file format gives to a [`Source`](crate::Source).
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use glassline_media::{MediaTime, Track};
 
@@ -95,4 +97,19 @@ pub(crate) struct Unit {
     pub(crate) keyframe: bool,
     /// As [`Frame::data`](crate::Frame) says for the codec.
     pub(crate) data: Bytes,
+}
+
+impl Unit {
+    /// A unit of a file's only track that is presented as it lies, trimmed nowhere.
+    pub(crate) fn in_turn(span_ns: Range<i64>, keyframe: bool, data: Vec<u8>) -> Self {
+        Self {
+            track: 0,
+            start_ns: span_ns.start,
+            end_ns: span_ns.end,
+            busy_ns: span_ns.end,
+            decode_ns: span_ns.start,
+            keyframe,
+            data: Bytes::from(data),
+        }
+    }
 }

@@ -27,7 +27,6 @@ mod tests;
 use std::io::{self, Read as _};
 use std::sync::Arc;
 
-use bytes::Bytes;
 use glassline_media::{Codec, Track};
 
 use crate::error::{Fault, Reason, Warnings};
@@ -179,15 +178,7 @@ impl Reader for Transport {
         };
         self.rewriter.played_until(end);
         let (start_ns, end_ns) = (clock_ns(start), clock_ns(end).max(clock_ns(start) + 1));
-        Ok(Some(Unit {
-            track: 0,
-            start_ns,
-            end_ns,
-            busy_ns: end_ns,
-            decode_ns: start_ns,
-            keyframe,
-            data: Bytes::from(unit),
-        }))
+        Ok(Some(Unit::in_turn(start_ns..end_ns, keyframe, unit)))
     }
 
     fn seek(&mut self, to_ns: i64) -> Result<(), Fault> {

@@ -4,7 +4,6 @@
 //! Nothing needs to be remembered of where samples lie. Sound that RTP has a coding
 //! of its own for, G.711 at 8 kHz, stays as it is; all else becomes L16.
 
-use bytes::Bytes;
 use glassline_media::{Codec, MediaTime, PAYLOAD_BYTES_MAX, Track};
 
 use crate::error::{Fault, Reason, WarningReason, Warnings};
@@ -106,15 +105,7 @@ impl Reader for Wav {
         let start_ns = self.start_ns(self.next);
         self.next += count;
         let end_ns = self.start_ns(self.next);
-        Ok(Some(Unit {
-            track: 0,
-            start_ns,
-            end_ns,
-            busy_ns: end_ns,
-            decode_ns: start_ns,
-            keyframe: true,
-            data: Bytes::from(data),
-        }))
+        Ok(Some(Unit::in_turn(start_ns..end_ns, true, data)))
     }
 
     fn seek(&mut self, to_ns: i64) -> Result<(), Fault> {

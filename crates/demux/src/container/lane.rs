@@ -5,7 +5,7 @@ use glassline_media::{Kind, MediaTime, Track};
 use super::coding::{Coding, Described, Timing};
 use super::pcm::Pcm;
 use crate::FrameRate;
-use crate::error::{Fault, Reason, WarningReason, Warnings};
+use crate::error::{Fault, WarningReason, Warnings};
 use crate::window::Window;
 
 /// Bytes of one unit. H.264 at level 6.2 and its highest rate stays below 7 MB.
@@ -385,13 +385,7 @@ impl LaneBuilder {
     }
 
     fn too_large(&self, what: &'static str, limit: u64, unit: &'static str, at: u64) -> Fault {
-        let reason = Reason::TooLarge {
-            what,
-            limit,
-            unit,
-            expected: "a file to be played",
-        };
-        Fault::at(at, reason)
+        Fault::too_large(at, "a file to be played", what, limit, unit)
     }
 
     /// The finished lane; `None` if it has no unit. `decodes`: the container says

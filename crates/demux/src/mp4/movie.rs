@@ -42,13 +42,13 @@ impl Budget {
     /// Takes a unit of so many bytes, which lies at `offset`.
     pub(super) fn take(&mut self, bytes: u64, offset: u64) -> Result<(), Fault> {
         self.units = self.units.checked_sub(1).ok_or_else(|| {
-            let reason = Reason::TooLarge {
-                what: "a track",
-                limit: SAMPLES_MAX.into(),
-                unit: "units",
-                expected: "an MP4 file",
-            };
-            Fault::at(offset, reason)
+            Fault::too_large(
+                offset,
+                "an MP4 file",
+                "a track",
+                SAMPLES_MAX.into(),
+                "units",
+            )
         })?;
         self.bytes = self.bytes.checked_sub(bytes).ok_or_else(|| {
             let reason = "the units of a track are longer than the file";

@@ -9,7 +9,7 @@ use super::pictures::{Kind, Origin, Picture, Pictures, Sequence, Stamps};
 use super::sound::{Form, Frames, Source};
 use super::timing::{Due, Timing};
 use crate::clock::{self, Clock, Segment};
-use crate::error::{Fault, Reason, WarningReason, Warnings};
+use crate::error::{Fault, WarningReason, Warnings};
 use crate::stamp::{CLOCK_PER_STAMP, STAMP_MODULUS, ahead};
 
 /// How far stamps may be from the clock: buffers hold a second, slide shows ten.
@@ -239,15 +239,9 @@ impl Demux {
             self.take_pictures(false);
             if self.pictures.is_overfull() {
                 let limit = super::pictures::PICTURE_BYTES_MAX as u64;
-                return Err(Fault::at(
-                    chunk.packet,
-                    Reason::TooLarge {
-                        what: "a picture",
-                        limit,
-                        unit: "bytes",
-                        expected: "MPEG-1 or MPEG-2 video",
-                    },
-                ));
+                let expected = "MPEG-1 or MPEG-2 video";
+                let fault = Fault::too_large(chunk.packet, expected, "a picture", limit, "bytes");
+                return Err(fault);
             }
             return Ok(());
         }

@@ -383,13 +383,5 @@ impl<'w> Indexer<'w> {
 }
 
 fn too_many(offset: u64, what: &'static str, limit: usize) -> Fault {
-    Fault::at(
-        offset,
-        Reason::TooLarge {
-            what,
-            limit: limit as u64,
-            unit: "",
-            expected: "an MPEG transport stream",
-        },
-    )
+    Fault::too_large(offset, "an MPEG transport stream", what, limit as u64, "")
 }

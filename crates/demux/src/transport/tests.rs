@@ -1,3 +1,4 @@
+use bytes::Bytes;
 use std::io::Cursor;
 
 use proptest::prelude::*;

@@ -436,14 +436,5 @@ fn no_start_code<G: Grammar>(searched: u64) -> Reason {
 }
 
 fn too_large<G: Grammar>(offset: u64, what: &'static str, limit: u64, unit: &'static str) -> Fault {
-    let expected = G::NAME;
-    Fault::at(
-        offset,
-        Reason::TooLarge {
-            what,
-            limit,
-            unit,
-            expected,
-        },
-    )
+    Fault::too_large(offset, G::NAME, what, limit, unit)
 }
