@@ -9,9 +9,10 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use glassline_hub::State as StreamState;
 
+use super::family::{Family, head};
 use super::{App, rtsp};
 use crate::library;
-use crate::shard::{Counter, Counters};
+use crate::shard::Counters;
 
 /// Upper bounds of the stage histograms, in microseconds: a healthy server's
 /// stages lie below 10 ms, a viewer's jitter buffer below 500 ms.
@@ -68,22 +69,15 @@ fn files(counts: library::Counts, text: &mut String) {
         ),
     ];
     for (name, kind, help, value) in families {
-        family(text, name, kind, help);
+        head(text, name, kind, help);
         let _ = writeln!(text, "glassline_{name} {value}");
     }
-}
-
-pub(super) fn family(text: &mut String, name: &str, kind: &str, help: &str) {
-    let _ = writeln!(
-        text,
-        "# HELP glassline_{name} {help}\n# TYPE glassline_{name} {kind}"
-    );
 }
 
 fn streams(app: &App, text: &mut String) {
     let now = Instant::now();
     let streams = app.hub.streams();
-    family(
+    head(
         text,
         "stream_live",
         "gauge",
@@ -97,7 +91,7 @@ fn streams(app: &App, text: &mut String) {
             stream.name()
         );
     }
-    family(
+    head(
         text,
         "ingest_bytes_total",
         "counter",
@@ -111,7 +105,7 @@ fn streams(app: &App, text: &mut String) {
             stream.totals().bytes
         );
     }
-    family(
+    head(
         text,
         "ingest_packets_total",
         "counter",
@@ -125,7 +119,7 @@ fn streams(app: &App, text: &mut String) {
             stream.totals().packets
         );
     }
-    family(
+    head(
         text,
         "stage_latency_seconds",
         "histogram",
@@ -163,7 +157,7 @@ fn streams(app: &App, text: &mut String) {
 }
 
 fn viewers(app: &App, mut by_rtsp: BTreeMap<String, rtsp::Viewers>, text: &mut String) {
-    family(text, "viewers", "gauge", "Viewers whose media flows.");
+    head(text, "viewers", "gauge", "Viewers whose media flows.");
     let mut row = |name: &str, protocol, viewers: usize| {
         let _ = writeln!(
             text,
@@ -189,154 +183,110 @@ fn label_value(text: &str) -> String {
     escaped.replace('\n', "\\n")
 }
 
-type Read = fn(&Counters) -> &Counter;
+/// Counts of the shards.
+const FAMILIES: [Family<Counters>; 15] = [
+    Family::plain(
+        "egress_packets_total",
+        "Media packets handed to the kernel.",
+        |c| &c.packets,
+    ),
+    Family::plain("egress_bytes_total", "Their bytes, sealed.", |c| &c.bytes),
+    Family::plain("egress_sends_total", "System calls that sent them.", |c| {
+        &c.sends
+    }),
+    Family::plain("retransmissions_total", "Packets sent again.", |c| {
+        &c.retransmissions
+    }),
+    Family::plain(
+        "unrepairable_total",
+        "Packets asked for again too late.",
+        |c| &c.unrepairable,
+    ),
+    Family::plain(
+        "keyframe_requests_total",
+        "Keyframes asked for by viewers.",
+        |c| &c.keyframe_requests,
+    ),
+    Family::plain(
+        "received_datagrams_total",
+        "Datagrams received from viewers.",
+        |c| &c.received,
+    ),
+    Family::plain("joins_total", "Viewers whose media began.", |c| &c.joined),
+    Family::plain(
+        "viewer_moves_total",
+        "Viewers handed over to another shard, because their address changed.",
+        |c| &c.moves,
+    ),
+    Family::plain(
+        "handshakes_failed_total",
+        "Sessions that ended before their media began.",
+        |c| &c.handshakes_failed,
+    ),
+    Family::plain(
+        "send_abandoned_datagrams_total",
+        "Datagrams given up because the kernel will never take them.",
+        |c| &c.abandoned,
+    ),
+    Family::plain(
+        "commands_refused_total",
+        "Requests that found a shard's inbox full.",
+        |c| &c.inbox_full,
+    ),
+    Family::by_reason(
+        "queue_dropped_frames_total",
+        "Frames dropped on the way to a viewer.",
+        &[
+            ("viewer_slow", |c| &c.dropped_slow),
+            ("socket_full", |c| &c.dropped_backlog),
+        ],
+    ),
+    Family::by_reason(
+        "send_errors_total",
+        "Times that the kernel did not take what was to be sent.",
+        &[
+            ("socket_full", |c| &c.socket_full),
+            ("interface_full", |c| &c.interface_full),
+            ("peer_refused", |c| &c.peer_refused),
+            ("too_large", |c| &c.too_large),
+            ("unreachable", |c| &c.unreachable),
+            ("other", |c| &c.unsendable),
+        ],
+    ),
+    Family::by_reason(
+        "dropped_datagrams_total",
+        "Datagrams received and not used.",
+        &[("stray", |c| &c.stray), ("refused", |c| &c.refused)],
+    ),
+];
 
 fn shards(app: &App, text: &mut String) {
-    let plain: [(&str, &str, Read); 12] = [
-        (
-            "egress_packets_total",
-            "Media packets handed to the kernel.",
-            |c| &c.packets,
-        ),
-        ("egress_bytes_total", "Their bytes, sealed.", |c| &c.bytes),
-        ("egress_sends_total", "System calls that sent them.", |c| {
-            &c.sends
-        }),
-        ("retransmissions_total", "Packets sent again.", |c| {
-            &c.retransmissions
-        }),
-        (
-            "unrepairable_total",
-            "Packets asked for again too late.",
-            |c| &c.unrepairable,
-        ),
-        (
-            "keyframe_requests_total",
-            "Keyframes asked for by viewers.",
-            |c| &c.keyframe_requests,
-        ),
-        (
-            "received_datagrams_total",
-            "Datagrams received from viewers.",
-            |c| &c.received,
-        ),
-        ("joins_total", "Viewers whose media began.", |c| &c.joined),
-        (
-            "viewer_moves_total",
-            "Viewers handed over to another shard, because their address changed.",
-            |c| &c.moves,
-        ),
-        (
-            "handshakes_failed_total",
-            "Sessions that ended before their media began.",
-            |c| &c.handshakes_failed,
-        ),
-        (
-            "send_abandoned_datagrams_total",
-            "Datagrams given up because the kernel will never take them.",
-            |c| &c.abandoned,
-        ),
-        (
-            "commands_refused_total",
-            "Requests that found a shard's inbox full.",
-            |c| &c.inbox_full,
-        ),
-    ];
-    for (name, help, read) in plain {
-        family(text, name, "counter", help);
-        each_shard(app, text, name, "", read);
-    }
-    family(
-        text,
-        "queue_dropped_frames_total",
-        "counter",
-        "Frames dropped on the way to a viewer.",
-    );
-    each_shard(
-        app,
-        text,
-        "queue_dropped_frames_total",
-        "reason=\"viewer_slow\",",
-        |c| &c.dropped_slow,
-    );
-    each_shard(
-        app,
-        text,
-        "queue_dropped_frames_total",
-        "reason=\"socket_full\",",
-        |c| &c.dropped_backlog,
-    );
-    send_errors(app, text);
-    family(
-        text,
-        "dropped_datagrams_total",
-        "counter",
-        "Datagrams received and not used.",
-    );
-    each_shard(
-        app,
-        text,
-        "dropped_datagrams_total",
-        "reason=\"stray\",",
-        |c| &c.stray,
-    );
-    each_shard(
-        app,
-        text,
-        "dropped_datagrams_total",
-        "reason=\"refused\",",
-        |c| &c.refused,
-    );
-}
-
-fn send_errors(app: &App, text: &mut String) {
-    family(
-        text,
-        "send_errors_total",
-        "counter",
-        "Times that the kernel did not take what was to be sent.",
-    );
-    let reasons: [(&str, Read); 6] = [
-        ("socket_full", |c| &c.socket_full),
-        ("interface_full", |c| &c.interface_full),
-        ("peer_refused", |c| &c.peer_refused),
-        ("too_large", |c| &c.too_large),
-        ("unreachable", |c| &c.unreachable),
-        ("other", |c| &c.unsendable),
-    ];
-    for (reason, read) in reasons {
-        let labels = format!("reason=\"{reason}\",");
-        each_shard(app, text, "send_errors_total", &labels, read);
-    }
-}
-
-fn each_shard(app: &App, text: &mut String, name: &str, labels: &str, read: Read) {
-    for (index, shard) in app.shared.shards().iter().enumerate() {
-        let _ = writeln!(
-            text,
-            "glassline_{name}{{{labels}shard=\"{index}\"}} {}",
-            read(shard.counters()).get()
-        );
+    let shards = app.shared.shards().iter().enumerate();
+    let counting: Vec<(String, &Counters)> = shards
+        .map(|(index, shard)| (index.to_string(), shard.counters()))
+        .collect();
+    for family in &FAMILIES {
+        family.write("shard", &counting, text);
     }
 }
 
 fn process(app: &App, text: &mut String) {
     let (sessions, half_open) = app.shared.registry.counts();
-    family(
+    head(
         text,
         "sessions",
         "gauge",
         "Sessions, half-open ones included.",
     );
     let _ = writeln!(text, "glassline_sessions {sessions}");
-    family(
+    head(
         text,
         "sessions_half_open",
         "gauge",
         "Sessions whose handshake is not done.",
     );
     let _ = writeln!(text, "glassline_sessions_half_open {half_open}");
-    family(
+    head(
         text,
         "cpu_seconds_total",
         "counter",
@@ -348,11 +298,11 @@ fn process(app: &App, text: &mut String) {
         glassline_net::process_cpu().as_secs_f64()
     );
     if let Some(bytes) = glassline_net::rss_bytes() {
-        family(text, "resident_memory_bytes", "gauge", "Memory in use.");
+        head(text, "resident_memory_bytes", "gauge", "Memory in use.");
         let _ = writeln!(text, "glassline_resident_memory_bytes {bytes}");
     }
     if let Some(fds) = glassline_net::open_fds() {
-        family(text, "open_fds", "gauge", "Open file descriptors.");
+        head(text, "open_fds", "gauge", "Open file descriptors.");
         let _ = writeln!(text, "glassline_open_fds {fds}");
     }
 }

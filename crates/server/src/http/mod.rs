@@ -10,6 +10,7 @@
 
 mod api;
 mod auth;
+mod family;
 mod metrics;
 mod pages;
 mod problem;

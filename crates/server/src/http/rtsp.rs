@@ -8,9 +8,8 @@ use axum::extract::State;
 use serde::Serialize;
 
 use super::App;
-use super::metrics::family;
+use super::family::{Family, head};
 use crate::rtsp::{ClientView, Counters};
-use crate::shard::Counter;
 
 /// Every client that has a session.
 #[derive(Debug, Serialize)]
@@ -89,113 +88,92 @@ pub(super) async fn viewers(app: &App) -> BTreeMap<String, Viewers> {
     viewers
 }
 
-type Read = fn(&Counters) -> &Counter;
-
-/// Name, explanation, and the counter of each reason.
-type ByReason = (&'static str, &'static str, &'static [(&'static str, Read)]);
+/// Counts of the threads.
+const FAMILIES: [Family<Counters>; 10] = [
+    Family::plain("rtsp_accepted_total", "RTSP connections accepted.", |c| {
+        &c.accepted
+    }),
+    Family::plain(
+        "rtsp_turned_away_total",
+        "RTSP connections beyond the limit.",
+        |c| &c.turned_away,
+    ),
+    Family::plain(
+        "rtsp_packets_total",
+        "Media and report packets handed to the kernel for RTSP clients.",
+        |c| &c.packets,
+    ),
+    Family::plain(
+        "rtsp_bytes_total",
+        "Bytes handed to the kernel for RTSP clients, responses included.",
+        |c| &c.bytes,
+    ),
+    Family::plain("rtsp_sends_total", "System calls that sent them.", |c| {
+        &c.sends
+    }),
+    Family::plain(
+        "rtsp_skips_total",
+        "Times that a client who lagged skipped to a keyframe.",
+        |c| &c.skips,
+    ),
+    Family::by_reason(
+        "rtsp_frames_skipped_total",
+        "Frames and packets of sound that an RTSP client did not get.",
+        &[("lagging", |c| &c.skipped_lagging)],
+    ),
+    Family::by_reason(
+        "rtsp_clients_closed_total",
+        "RTSP clients closed because they took too little, or broke TLS.",
+        &[
+            ("stalled", |c| &c.closed_stalled),
+            ("hopeless", |c| &c.closed_hopeless),
+            ("tls", |c| &c.closed_tls),
+        ],
+    ),
+    Family::by_reason(
+        "rtsp_srtcp_total",
+        "Reports of RTSP clients with SRTP, by whether their keys opened them.",
+        &[
+            ("opened", |c| &c.srtcp_opened),
+            ("refused", |c| &c.srtcp_refused),
+        ],
+    ),
+    Family::by_reason(
+        "rtsp_send_errors_total",
+        "Times that the kernel did not take datagrams for RTSP clients.",
+        &[
+            ("socket_full", |c| &c.socket_full),
+            ("peer_refused", |c| &c.peer_refused),
+            ("other", |c| &c.unsendable),
+        ],
+    ),
+];
 
 /// Counts of the threads.
 pub(super) fn metrics(app: &App, text: &mut String) {
     let Some(rtsp) = &app.rtsp else { return };
-    let each = |name: &str, labels: &str, read: &dyn Fn(&Counters) -> u64, text: &mut String| {
-        for (index, thread) in rtsp.threads().iter().enumerate() {
-            let count = read(thread.counters());
-            let _ = writeln!(
-                text,
-                "glassline_{name}{{{labels}thread=\"{index}\"}} {count}"
-            );
-        }
-        if let Some(counters) = rtsp.multicast() {
-            let count = read(counters);
-            let _ = writeln!(
-                text,
-                "glassline_{name}{{{labels}thread=\"multicast\"}} {count}"
-            );
-        }
-    };
+    let threads = rtsp.threads().iter().enumerate();
+    let mut counting: Vec<(String, &Counters)> = threads
+        .map(|(index, thread)| (index.to_string(), thread.counters()))
+        .collect();
+    counting.extend(rtsp.multicast().map(|it| ("multicast".to_owned(), it)));
     let name = "rtsp_connections";
-    family(text, name, "gauge", "RTSP connections.");
-    each(name, "", &|c| c.open.get(), text);
-    let plain: [(&str, &str, Read); 6] = [
-        ("rtsp_accepted_total", "RTSP connections accepted.", |c| {
-            &c.accepted
-        }),
-        (
-            "rtsp_turned_away_total",
-            "RTSP connections beyond the limit.",
-            |c| &c.turned_away,
-        ),
-        (
-            "rtsp_packets_total",
-            "Media and report packets handed to the kernel for RTSP clients.",
-            |c| &c.packets,
-        ),
-        (
-            "rtsp_bytes_total",
-            "Bytes handed to the kernel for RTSP clients, responses included.",
-            |c| &c.bytes,
-        ),
-        ("rtsp_sends_total", "System calls that sent them.", |c| {
-            &c.sends
-        }),
-        (
-            "rtsp_skips_total",
-            "Times that a client who lagged skipped to a keyframe.",
-            |c| &c.skips,
-        ),
-    ];
-    for (name, help, read) in plain {
-        family(text, name, "counter", help);
-        each(name, "", &|c| read(c).get(), text);
+    head(text, name, "gauge", "RTSP connections.");
+    for (who, counters) in &counting {
+        let open = counters.open.get();
+        let _ = writeln!(text, "glassline_{name}{{thread=\"{who}\"}} {open}");
+    }
+    for family in &FAMILIES {
+        family.write("thread", &counting, text);
     }
     let name = "rtsp_requests_total";
-    family(text, name, "counter", "RTSP requests answered.");
+    head(text, name, "counter", "RTSP requests answered.");
     for (index, thread) in rtsp.threads().iter().enumerate() {
         for (method, status, count) in thread.counters().requests.iter() {
             let _ = writeln!(
                 text,
                 "glassline_{name}{{method=\"{method}\",status=\"{status}\",thread=\"{index}\"}} {count}"
             );
-        }
-    }
-    let by_reason: [ByReason; 4] = [
-        (
-            "rtsp_frames_skipped_total",
-            "Frames and packets of sound that an RTSP client did not get.",
-            &[("lagging", |c| &c.skipped_lagging)],
-        ),
-        (
-            "rtsp_clients_closed_total",
-            "RTSP clients closed because they took too little, or broke TLS.",
-            &[
-                ("stalled", |c| &c.closed_stalled),
-                ("hopeless", |c| &c.closed_hopeless),
-                ("tls", |c| &c.closed_tls),
-            ],
-        ),
-        (
-            "rtsp_srtcp_total",
-            "Reports of RTSP clients with SRTP, by whether their keys opened them.",
-            &[
-                ("opened", |c| &c.srtcp_opened),
-                ("refused", |c| &c.srtcp_refused),
-            ],
-        ),
-        (
-            "rtsp_send_errors_total",
-            "Times that the kernel did not take datagrams for RTSP clients.",
-            &[
-                ("socket_full", |c| &c.socket_full),
-                ("peer_refused", |c| &c.peer_refused),
-                ("other", |c| &c.unsendable),
-            ],
-        ),
-    ];
-    for (name, help, reasons) in by_reason {
-        family(text, name, "counter", help);
-        for (reason, read) in reasons {
-            let labels = format!("reason=\"{reason}\",");
-            each(name, &labels, &|c| read(c).get(), text);
         }
     }
 }
