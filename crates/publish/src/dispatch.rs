@@ -63,6 +63,12 @@ impl Dispatch {
         self.queue.push(now, unit);
     }
 
+    /// The transport is another one, which has nothing of what was sent before: what
+    /// waits begins with a keyframe.
+    pub fn restart(&mut self) {
+        self.queue.restart();
+    }
+
     /// Takes note of the path, and returns what the encoder shall make. To be called
     /// with every unit, and ten times a second where none comes.
     pub fn observe(&mut self, now: Instant, path: &Path) -> Bitrate {
@@ -104,3 +110,6 @@ impl Dispatch {
         self.queue.take_keyframe_request()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,8 +17,10 @@ mod clock;
 pub mod dispatch;
 pub mod encoder;
 pub mod input;
+pub mod outlet;
 pub mod pattern;
 pub mod queue;
+pub mod session;
 pub mod source;
 mod unit;
 

@@ -19,6 +19,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use glassline_congestion::adaptation::Rule;
 use glassline_media::Kind;
 
 use crate::unit::Unit;
@@ -32,12 +33,18 @@ pub struct Config {
     pub bytes_max: u64,
 }
 
-impl Default for Config {
-    /// A second and a half: longer than a fade of mobile networks, shorter than what a
-    /// viewer takes for broken. 8 MiB are three seconds at 20 Mbit/s.
-    fn default() -> Self {
+impl Config {
+    /// What suits a rule. [`Rule::Coupled`]: a second and a half, longer than a fade of
+    /// mobile networks, shorter than what a viewer takes for broken. [`Rule::Study`]
+    /// needs a backlog to see that the path is full, up to twice its knee: 8 s. 8 MiB
+    /// are three seconds at 20 Mbit/s.
+    pub const fn of(rule: Rule) -> Self {
+        let delay_max = match rule {
+            Rule::Study => Duration::from_secs(8),
+            _ => Duration::from_millis(1500),
+        };
         Self {
-            delay_max: Duration::from_millis(1500),
+            delay_max,
             bytes_max: 8 << 20,
         }
     }
@@ -191,6 +198,25 @@ impl SendQueue {
             let fullest = (0..self.lanes.len()).max_by_key(|&track| self.lanes[track].bytes());
             let Some(track) = fullest else { break };
             self.drop_oldest(track, Why::Full);
+        }
+    }
+
+    /// Groups of which something was sent are of no use any more, since who got it is
+    /// gone: what waits begins with a keyframe, or one is asked for.
+    pub fn restart(&mut self) {
+        self.resets.clear();
+        for lane in &mut self.lanes {
+            let begun = |group: &Group| group.begun;
+            while lane.kind == Kind::Video && lane.groups.front().is_some_and(begun) {
+                for unit in lane.groups.pop_front().into_iter().flat_map(|it| it.units) {
+                    self.bytes -= unit.data.len() as u64;
+                    count(&mut self.dropped, Why::Broken, &unit);
+                }
+            }
+            if lane.kind == Kind::Video && lane.groups.is_empty() {
+                lane.broken = true;
+                self.wants_keyframe = true;
+            }
         }
     }
 

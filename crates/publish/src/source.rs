@@ -128,6 +128,8 @@ pub struct Source {
     pub tally: Arc<Tally>,
     /// It makes what it is told: it has an encoder, or renditions.
     pub adapts: bool,
+    /// When media time zero was.
+    pub zero: Instant,
 }
 
 /// What the end of a thread means for its source.
@@ -187,8 +189,9 @@ impl Feed {
 /// [`Error`] names the input and what to do.
 pub async fn open(spec: &Spec) -> Result<Source, Error> {
     let (events, receiver) = mpsc::channel(AHEAD);
+    let zero = Instant::now();
     let feed = Feed {
-        timeline: Timeline::new(Instant::now()),
+        timeline: Timeline::new(zero),
         events,
         steer: Arc::new(Steer::new(spec.start)),
         tally: Arc::new(Tally::default()),
@@ -204,6 +207,7 @@ pub async fn open(spec: &Spec) -> Result<Source, Error> {
         steer,
         tally,
         adapts,
+        zero,
     })
 }
 

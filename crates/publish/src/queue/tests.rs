@@ -186,6 +186,22 @@ fn a_unit_larger_than_the_bound_does_not_stay() {
 }
 
 #[test]
+fn another_transport_begins_with_a_keyframe() {
+    let mut it = Bench::new(1000, 1 << 20);
+    it.push(VIDEO, true, 10);
+    it.next();
+    it.push(VIDEO, false, 10);
+    it.push(AUDIO, true, 5);
+    it.queue.restart();
+    assert!(it.queue.take_keyframe_request());
+    it.push(VIDEO, false, 10);
+    it.push(VIDEO, true, 10);
+    assert_eq!(it.next(), Some(Ok((AUDIO, 0, true, 0))));
+    assert_eq!(it.next(), Some(Ok((VIDEO, 1, true, 0))));
+    assert_eq!((it.queue.dropped().broken_units, it.queue.bytes()), (2, 0));
+}
+
+#[test]
 fn it_says_when_something_becomes_late() {
     let mut it = Bench::new(1000, 1 << 20);
     assert_eq!(it.queue.poll_timeout(), None);
