@@ -1,9 +1,9 @@
 //! `glassline bench`: the measuring laboratory.
 
 mod congestion;
-mod files;
+pub(crate) mod files;
 mod interrupt;
-mod quantity;
+pub(crate) mod quantity;
 mod send;
 mod terminal;
 mod viewers;

@@ -8,7 +8,7 @@ use tracing_subscriber::EnvFilter;
 use crate::exit::Failure;
 
 /// What a user sees unless asked otherwise: our notes, others' warnings.
-const DEFAULT: &str = "warn,glassline=info,glassline_server=info";
+const DEFAULT: &str = "warn,glassline=info,glassline_server=info,glassline_publish=info";
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {

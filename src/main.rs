@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! flags ─► config (file, then flags) ─► glassline_server::Server ─► signals ─► shutdown
+//! publish ─► glassline_publish: source, queue, connection
 //! trace ─► HTTP API ─► table, JSON, CSV
 //! bench ─► glassline_lab ─► table, JSON, CSV, SVG
 //! ```
@@ -16,6 +17,7 @@ mod exit;
 mod flags;
 mod logging;
 mod output;
+mod publish;
 mod serve;
 mod trace;
 mod user_command;
@@ -40,6 +42,8 @@ enum Command {
     Demo(flags::Demo),
     /// Serve cameras and files to browsers.
     Serve(flags::Serve),
+    /// Send a live stream to a server, at the bitrate that the path takes.
+    Publish(Box<publish::Options>),
     /// Show where a stream's milliseconds went.
     Trace(trace::Options),
     /// Measure a server, ours or another.
@@ -70,6 +74,7 @@ fn run(command_line: CommandLine) -> Result<std::process::ExitCode, Failure> {
     match command_line.command {
         Command::Demo(flags) => serve::run(flags.config()?, quiet),
         Command::Serve(flags) => serve::run(flags.config()?, quiet),
+        Command::Publish(options) => publish::run(&options, quiet),
         Command::Trace(options) => trace::run(&options, quiet),
         Command::Bench(benchmark) => bench::run(&benchmark, quiet),
         Command::Config(action) => config_command::run(&action, quiet),

@@ -13,7 +13,7 @@ use crate::output;
 /// emptied only when there is something to write, so that a run that fails leaves
 /// the last one's figures.
 #[derive(Debug)]
-pub(super) struct Output {
+pub(crate) struct Output {
     path: PathBuf,
     /// `None` is stdout.
     file: Option<File>,
@@ -23,7 +23,7 @@ pub(super) struct Output {
 
 impl Output {
     /// `-` is stdout.
-    pub(super) fn open(path: &Path) -> Result<Self, Failure> {
+    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
         let mut output = Self {
             path: path.to_owned(),
             file: None,
@@ -40,12 +40,12 @@ impl Output {
         Ok(output)
     }
 
-    pub(super) const fn is_stdout(&self) -> bool {
+    pub(crate) const fn is_stdout(&self) -> bool {
         self.file.is_none()
     }
 
     /// Appends `text` to what was written before in this run.
-    pub(super) fn write(&mut self, text: &str) -> Result<(), Failure> {
+    pub(crate) fn write(&mut self, text: &str) -> Result<(), Failure> {
         let is_first = !std::mem::replace(&mut self.is_written, true);
         let Some(file) = &mut self.file else {
             return output::print(text);
@@ -76,7 +76,7 @@ impl Drop for Output {
 }
 
 /// Two of them on stdout would be neither.
-pub(super) fn one_stdout<'a>(
+pub(crate) fn one_stdout<'a>(
     paths: impl IntoIterator<Item = &'a Option<PathBuf>>,
 ) -> Result<(), Failure> {
     let to_stdout = paths.into_iter().flatten().filter(|path| is_stdout(path));

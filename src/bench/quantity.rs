@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// `5s`, `500ms`, `2m`, `1h`, or seconds.
-pub(super) fn time(text: &str) -> Result<Duration, String> {
+pub(crate) fn time(text: &str) -> Result<Duration, String> {
     let endings = [
         ("ms", 1e-3),
         ("s", 1.0),

@@ -24,4 +24,7 @@ pub mod session;
 pub mod source;
 mod unit;
 
+pub use glassline_congestion::Algorithm;
+pub use glassline_congestion::adaptation::Rule;
+pub use glassline_quic::Trust;
 pub use unit::Unit;

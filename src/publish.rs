@@ -1,0 +1,273 @@
+//! `glassline publish`: one live stream to a server.
+
+mod report;
+mod terminal;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use glassline_publish::input::{BitrateRange, Input, Spec};
+use glassline_publish::outlet::Destination;
+use glassline_publish::session::{self, End};
+use glassline_publish::source::{self, Rung};
+use glassline_publish::{Algorithm, Rule, Trust};
+
+use crate::bench::files::{Output, one_stdout};
+use crate::bench::quantity;
+use crate::exit::{Failure, INTERRUPTED};
+use crate::serve::Signals;
+use report::Report;
+use terminal::Terminal;
+
+/// `glassline publish INPUT URL`
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
+    /// FILE[,FILE…], `-` for standard input (y4m, or H.264 or H.265 in Annex-B form),
+    /// test[?size=1280x720&fps=30] for the test picture, demo for the built-in clip.
+    #[arg(value_name = "INPUT")]
+    input: Input,
+    /// moq://HOST[:4443]/NAME, or https:// for the same through WebTransport. With
+    /// ?token=… where the server wants one, #sha256=… to pin its certificate.
+    #[arg(value_name = "URL")]
+    url: String,
+    /// Pictures per second, where the input does not say; of standard input instead of
+    /// what it says.
+    #[arg(long, value_name = "N", value_parser = frame_rate)]
+    fps: Option<f64>,
+    /// Play a file over and over; the default.
+    #[arg(long = "loop", conflicts_with = "once")]
+    looped: bool,
+    /// Play a file once, then end.
+    #[arg(long)]
+    once: bool,
+    /// Standard input is a camera: show pictures when they come, whatever their rate.
+    #[arg(long)]
+    live: bool,
+    /// Sound for pictures that have none.
+    #[arg(long, value_name = "FILE")]
+    audio: Option<PathBuf>,
+    /// Another rendition of the input, FILE or FILE@RATE, with keyframes at the same
+    /// times; the bitrate chooses among them. Repeatable.
+    #[arg(long = "rendition", value_name = "FILE[@RATE]")]
+    renditions: Vec<Rung>,
+    /// What decides how fast packets leave: cubic, bbr, bbr-lt, copa, copa-competitive,
+    /// glide.
+    #[arg(long, value_name = "NAME", default_value = "glide")]
+    congestion: Algorithm,
+    /// The least and the most that the pictures may take.
+    #[arg(long, value_name = "MIN..MAX", default_value = "500k..3M")]
+    bitrate: BitrateRange,
+    /// What decides the bitrate: what the path delivers (coupled), or only what waits
+    /// (study).
+    #[arg(long, value_name = "RULE", default_value = "coupled")]
+    adaptation: Rule,
+    /// Drop what has waited longer, by the group of pictures [default: 1.5s; 8s with
+    /// study].
+    #[arg(long, value_name = "TIME", value_parser = quantity::time)]
+    max_delay: Option<Duration>,
+    /// What the server wants of publishers. Better given by the environment, since
+    /// other users see command lines.
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "GLASSLINE_PUBLISH_TOKEN",
+        hide_env_values = true
+    )]
+    token: Option<String>,
+    /// Trust the servers of these authorities (PEM).
+    #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
+    ca: Option<PathBuf>,
+    /// Trust whoever answers. Anybody between can then read and change everything.
+    #[arg(long)]
+    insecure: bool,
+    /// Write figures as JSON at the end; `-` for stdout.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write a row every second; `-` for stdout.
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  glassline publish film.mp4 'moq://media.example/cam?token=…'
+  ffmpeg -i rtsp://camera/stream -c:v copy -an -f h264 - | glassline publish --live - moq://host/cam
+  ffmpeg -f v4l2 -i /dev/video0 -pix_fmt yuv420p -f yuv4mpegpipe - | glassline publish --live - URL
+  glassline publish high.mp4 URL --rendition mid.mp4@1M --rendition low.mp4@400k
+  glassline publish 'test?size=640x360' URL --audio music.ogg --congestion cubic --bitrate 300k..2M
+
+Exit codes: 0 the input was sent to its end or SIGTERM came, 1 failed, 2 wrong usage,
+130 interrupted.";
+
+fn frame_rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse().ok().filter(|it| (0.1..=240.0).contains(it));
+    rate.ok_or_else(|| "give a number from 0.1 to 240".to_owned())
+}
+
+pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
+    let session = options.session()?;
+    let spec = options.spec(&session);
+    one_stdout([&options.json, &options.csv])?;
+    let open = |path: &Option<PathBuf>| path.as_deref().map(Output::open).transpose();
+    let (json, csv) = (open(&options.json)?, open(&options.csv)?);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::runtime(format_args!("cannot start threads: {error}")))?;
+    let report = Report::new(options.congestion, options.adaptation, csv);
+    let code = runtime.block_on(publish(&spec, &session, report, json, quiet));
+    // A thread that waits for standard input does not hold up the end.
+    runtime.shutdown_background();
+    code
+}
+
+async fn publish(
+    spec: &Spec,
+    options: &session::Options,
+    report: Report,
+    json: Option<Output>,
+    quiet: bool,
+) -> Result<ExitCode, Failure> {
+    let mut signals = Signals::new()?;
+    let source = tokio::select! {
+        source = source::open(spec) => source.map_err(failure)?,
+        code = signals.next() => return Ok(code_of(code)),
+    };
+    let mut terminal = Terminal::new(quiet, report);
+    let mut stopped = None;
+    let stop = async { stopped = Some(signals.next().await) };
+    let outcome = session::run(source, options, &mut terminal, stop).await;
+    let report = terminal.end();
+    let (end, figures) = outcome.map_err(|error| match error {
+        session::Error::Source(error) => failure(error),
+        other => Failure::runtime(other),
+    })?;
+    report.finish(&options.destination, &figures, json)?;
+    Ok(match end {
+        End::Source => ExitCode::SUCCESS,
+        End::Stopped => stopped.map_or(ExitCode::SUCCESS, code_of),
+    })
+}
+
+/// Wrong files and formats are the user's to mend; the rest happens.
+fn failure(error: source::Error) -> Failure {
+    match error {
+        source::Error::RungsWithoutFile
+        | source::Error::Rung { .. }
+        | source::Error::SecondSound
+        | source::Error::NoSound { .. }
+        | source::Error::Codec { .. } => Failure::usage(error),
+        other => Failure::runtime(other),
+    }
+}
+
+/// Ctrl-C is an interruption; SIGTERM, from a service manager, is an end like others.
+fn code_of(signal: u8) -> ExitCode {
+    match signal {
+        INTERRUPTED => ExitCode::from(INTERRUPTED),
+        _ => ExitCode::SUCCESS,
+    }
+}
+
+impl Options {
+    fn session(&self) -> Result<session::Options, Failure> {
+        let trust = match (&self.ca, self.insecure) {
+            (Some(file), _) => Trust::Authorities(file.clone()),
+            (None, true) => Trust::Anyone,
+            (None, false) => Trust::System,
+        };
+        let url = with_token(&self.url, self.token.as_deref());
+        Ok(session::Options {
+            destination: Destination::parse(&url, trust).map_err(Failure::usage)?,
+            algorithm: self.congestion,
+            rule: self.adaptation,
+            bitrate: self.bitrate,
+            delay_max: self.max_delay,
+        })
+    }
+
+    fn spec(&self, session: &session::Options) -> Spec {
+        Spec {
+            input: self.input.clone(),
+            fps: self.fps,
+            once: self.once,
+            live: self.live,
+            audio: self.audio.clone(),
+            rungs: self.renditions.clone(),
+            start: session.start(),
+            carries: session.destination.carries(),
+        }
+    }
+}
+
+/// The token as the URL's query has it, unless that has one.
+fn with_token(url: &str, token: Option<&str>) -> String {
+    let Some(token) = token else {
+        return url.to_owned();
+    };
+    let Ok(mut parsed) = url::Url::parse(url) else {
+        return url.to_owned();
+    };
+    if parsed.query_pairs().all(|(key, _)| key != "token") {
+        parsed.query_pairs_mut().append_pair("token", token);
+    }
+    parsed.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser as _;
+
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn parse(words: &[&str]) -> Result<Options, clap::Error> {
+        let words = ["publish"].iter().chain(words);
+        Line::try_parse_from(words).map(|line| line.options)
+    }
+
+    #[test]
+    fn all_has_a_default_but_input_and_url() {
+        let options = parse(&["test", "moq://host/cam"]).expect("enough");
+        let session = options.session().expect("sound");
+        assert_eq!(session.algorithm.as_str(), "glide");
+        assert_eq!(session.rule, Rule::Coupled);
+        assert_eq!(session.start().bps(), 1_000_000);
+        assert_eq!(session.destination.to_string(), "moq://host:4443/cam");
+    }
+
+    #[test]
+    fn mistakes_are_told_before_anything_runs() {
+        for words in [
+            &["test", "moq://host/cam", "--congestion", "reno"][..],
+            &["test", "moq://host/cam", "--bitrate", "3M..1M"],
+            &["test", "moq://host/cam", "--once", "--loop"],
+            &["srt://host", "moq://host/cam"],
+            &["test"],
+        ] {
+            assert!(parse(words).is_err(), "{words:?}");
+        }
+        let options = parse(&["test", "http://host:8889/cam/whip"]).expect("a URL");
+        let refused = options.session().expect_err("no WHIP").to_string();
+        assert!(refused.contains("moq://"), "{refused}");
+    }
+
+    #[test]
+    fn a_token_goes_into_the_query_unless_one_is_there() {
+        let url = |url, token| with_token(url, token);
+        assert_eq!(url("moq://h/cam", Some("a b")), "moq://h/cam?token=a+b");
+        assert_eq!(url("moq://h/cam?token=x", Some("y")), "moq://h/cam?token=x");
+        assert_eq!(
+            url("moq://h/cam?user=ann#sha256=00", Some("y")),
+            "moq://h/cam?user=ann&token=y#sha256=00"
+        );
+        assert_eq!(url("moq://h/cam", None), "moq://h/cam");
+    }
+}
