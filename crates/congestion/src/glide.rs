@@ -398,6 +398,12 @@ impl Controller for Glide {
         self.starting
     }
 
+    fn is_holding_back(&self) -> bool {
+        // A trial is slower than what was sent, on purpose: an encoder that took that
+        // for the path would make every trial's slowness last.
+        self.policer.as_ref().is_some_and(Policer::is_on_trial)
+    }
+
     fn verdict(&self) -> Verdict {
         Verdict {
             policed: self.is_policed(),

@@ -167,3 +167,31 @@ fn a_policer_that_a_controller_does_not_see_is_seen_by_the_flow() {
         assert!((0.15..2.5).contains(&reached), "{algorithm}: {reached}");
     }
 }
+
+#[test]
+fn random_loss_does_not_talk_an_encoder_down() {
+    let radio = Bottleneck {
+        mbps: 4.0,
+        loss: 0.02,
+        ..PATH
+    };
+    for algorithm in Algorithm::ALL {
+        if algorithm == Algorithm::Cubic {
+            continue;
+        }
+        let (mut worst, mut sum) = (f64::MAX, 0.0);
+        for seed in 1..=4 {
+            let mut stream = Stream::new(algorithm, Rule::Coupled, radio);
+            stream.path = Path::new(radio, seed);
+            stream.film(30.0);
+            let reached = (0..15).map(|_| stream.film(1.0)).sum::<f64>() / 15.0;
+            worst = worst.min(reached);
+            sum += reached;
+        }
+        println!(
+            "{algorithm} at 2 % loss on 4 Mbit/s: {:.2}, at the worst {worst:.2}",
+            sum / 4.0
+        );
+        assert!(worst > 2.4, "{algorithm}: {worst}");
+    }
+}

@@ -54,6 +54,11 @@ const HOLD_SHARE: f64 = 0.98;
 const PROBE_GAIN: f64 = 1.12;
 /// Cuts of the rate that did not help: then it is not the rate.
 const CUTS_MAX: u32 = 2;
+/// Bursts of loss that a held rate would see if it did not help, before it is judged:
+/// twice a trial's, since a verdict by chance is to be undone and a right one is not.
+const HELD_BURSTS: f64 = 12.0;
+/// Loss that stays above this share was never caused by speed.
+const HELD_VAIN: f64 = 0.5;
 /// Rest before a probe, doubled with each that failed.
 const REST_MIN: Duration = Duration::from_secs(2);
 const REST_MAX: Duration = Duration::from_secs(30);
@@ -76,12 +81,40 @@ pub(super) struct Policer {
     tally: Tally,
     rows: Rows,
     floor: f64,
+    /// Since a verdict: whether it helps.
+    held: Held,
     quiet_until: Option<Instant>,
     rest: Duration,
     history: VecDeque<(Instant, f64)>,
     delivered: f64,
     /// A queue so short that it was full before it was as long as we want it.
     short: Option<Short>,
+}
+
+/// What a verdict has brought.
+#[derive(Clone, Copy, Debug, Default)]
+struct Held {
+    /// Bursts of loss per packet before it.
+    before: f64,
+    packets: f64,
+    bursts: f64,
+}
+
+impl Held {
+    /// As much is lost as if it had not been: at which ratio.
+    fn in_vain(&self) -> Option<f64> {
+        let expected = self.packets * self.before;
+        let vain = expected >= HELD_BURSTS && self.bursts >= HELD_VAIN * expected;
+        vain.then(|| self.bursts / self.packets)
+    }
+
+    /// The recent past counts.
+    fn age(&mut self) {
+        if self.packets * self.before > 2.0 * HELD_BURSTS {
+            self.packets /= 2.0;
+            self.bursts /= 2.0;
+        }
+    }
 }
 
 /// A queue shorter than our target.
@@ -148,6 +181,7 @@ impl Policer {
             tally: Tally::new(now),
             rows: Rows::default(),
             floor: 0.0,
+            held: Held::default(),
             quiet_until: None,
             rest: REST_MIN,
             history: VecDeque::new(),
@@ -191,6 +225,10 @@ impl Policer {
         } else {
             since
         };
+        if matches!(self.phase, Phase::Holding { .. }) {
+            self.held.packets += since / of.mtu;
+            self.held.age();
+        }
         if round && since > 0.0 {
             self.tally.rounds += 1;
         }
@@ -226,6 +264,9 @@ impl Policer {
         }
         self.tally.lost += bytes;
         self.tally.bursts += u32::from(burst);
+        if matches!(self.phase, Phase::Holding { .. }) {
+            self.held.bursts += f64::from(u8::from(burst));
+        }
         let queue = self.tally.queue_at_loss.unwrap_or(of.queue);
         self.tally.queue_at_loss = Some(queue.min(of.queue));
         self.judge(of);
@@ -298,6 +339,10 @@ impl Policer {
             }
             let bucket = Bucket::new(before.rate, self.burst(before.rate), of.now);
             self.rest = REST_MIN;
+            self.held = Held {
+                before: before.bursts,
+                ..Held::default()
+            };
             self.rest(bucket, 0, of);
         } else if left <= ABATED && tries < TRIES_MAX {
             let before = Before {
@@ -359,6 +404,9 @@ impl Policer {
     }
 
     fn hold(&mut self, of: &Circumstances, mut bucket: Bucket, probe_at: Instant, cuts: u32) {
+        if let Some(ratio) = self.held.in_vain() {
+            return self.clear(ratio, of);
+        }
         let tally = self.tally;
         if tally.rounds >= 2
             && tally.lost >= PACKETS_MIN / 2.0 * of.mtu
@@ -466,6 +514,11 @@ impl Policer {
             Phase::Holding { bucket, .. } => bucket.tokens().max(0.0),
             _ => 0.0,
         }
+    }
+
+    /// It sends less than it did, to see what that does to the loss.
+    pub(super) const fn is_on_trial(&self) -> bool {
+        matches!(self.phase, Phase::Trial { .. })
     }
 
     pub(super) const fn is_asking(&self) -> bool {
