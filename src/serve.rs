@@ -1,6 +1,8 @@
 //! Serving until a signal comes.
 
 use std::fmt::Write as _;
+#[cfg(unix)]
+use std::io::IsTerminal;
 use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -14,7 +16,8 @@ use crate::output;
 /// For goodbyes to viewers and for requests under way.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Serves as `config` says; ends by SIGTERM or Ctrl-C.
+/// Serves as `config` says; ends by SIGTERM or Ctrl-C, and reads users and certificates
+/// again by SIGHUP.
 pub(crate) fn run(config: Config, quiet: bool) -> Result<ExitCode, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -27,7 +30,8 @@ pub(crate) fn run(config: Config, quiet: bool) -> Result<ExitCode, Failure> {
 }
 
 async fn serve(config: Config, quiet: bool) -> Result<ExitCode, Failure> {
-    let mut signals = Signals::new()?;
+    // Ahead of all else: one that comes while the server starts does not end it.
+    let (mut signals, mut hangup) = (Signals::new()?, Hangup::new()?);
     let specs = config.specs();
     if specs.is_empty() {
         tracing::warn!("no sources, so there is nothing to watch: add --source NAME=…");
@@ -42,7 +46,15 @@ async fn serve(config: Config, quiet: bool) -> Result<ExitCode, Failure> {
     if !quiet {
         output::print(&announcement(server.listeners(), &page))?;
     }
-    signals.next().await;
+    loop {
+        tokio::select! {
+            _ = signals.next() => break,
+            is_terminal_gone = hangup.next() => match is_terminal_gone {
+                true => break,
+                false => server.reload(),
+            },
+        }
+    }
     tracing::info!("ending; once more to stop at once");
     tokio::select! {
         () = server.shutdown(GRACE) => Ok(ExitCode::SUCCESS),
@@ -112,6 +124,49 @@ impl Signals {
             // Stopped before the viewers were told: a failure, if a wanted one.
             _ = self.terminate.recv() => 1,
         }
+    }
+}
+
+/// The signal that asks a service to read its files again, or tells a program that its
+/// terminal was closed.
+#[cfg(unix)]
+struct Hangup {
+    signal: tokio::signal::unix::Signal,
+    has_terminal: bool,
+}
+
+#[cfg(unix)]
+impl Hangup {
+    fn new() -> Result<Self, Failure> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let failed = |error| format!("cannot listen to signals: {error}");
+        let signal = signal(SignalKind::hangup()).map_err(failed);
+        Ok(Self {
+            signal: signal.map_err(Failure::Runtime)?,
+            has_terminal: std::io::stdin().is_terminal(),
+        })
+    }
+
+    /// The next one; whether it says that the terminal is gone.
+    async fn next(&mut self) -> bool {
+        if self.signal.recv().await.is_none() {
+            std::future::pending::<()>().await;
+        }
+        self.has_terminal && !std::io::stdin().is_terminal()
+    }
+}
+
+#[cfg(not(unix))]
+struct Hangup;
+
+#[cfg(not(unix))]
+impl Hangup {
+    fn new() -> Result<Self, Failure> {
+        Ok(Self)
+    }
+
+    async fn next(&mut self) -> bool {
+        std::future::pending().await
     }
 }
 

@@ -5,9 +5,11 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::time::Duration;
 
+use glassline_server::users::{Account, Name};
 use libtest_mimic::Failed;
 
 use crate::peers::Test;
+use crate::process::eventually;
 use crate::server::{Server, run_to_end, write_file};
 
 pub(crate) const TESTS: &[Test] = &[
@@ -45,6 +47,11 @@ pub(crate) const TESTS: &[Test] = &[
         name: "commands::trace_names_a_stream_that_is_not_there",
         needs: &[],
         run: trace_names_a_stream_that_is_not_there,
+    },
+    Test {
+        name: "commands::sighup_has_users_read_again",
+        needs: &[],
+        run: sighup_has_users_read_again,
     },
     Test {
         name: "commands::sigterm_drains",
@@ -119,6 +126,33 @@ fn trace_names_a_stream_that_is_not_there() -> Result<(), Failed> {
         1,
         &["nothing"],
     )
+}
+
+fn sighup_has_users_read_again() -> Result<(), Failed> {
+    let entry = |name: &str| {
+        let name = Name::parse(name).expect("a name");
+        Account::new(name, "a-password", &[5; 16]).to_yaml()
+    };
+    let file = write_file("hangup-users.yml", entry("ann").as_bytes())?;
+    let server = Server::configured(&format!("auth:\n  users_file: {file}\n"), &["demo"])?;
+    let says_after = |users: &str, words: &str| {
+        write_file("hangup-users.yml", users.as_bytes())?;
+        server.hang_up()?;
+        eventually(Duration::from_secs(20), || {
+            let printed = server.printed();
+            let mut lines = printed.lines();
+            let line = lines.find(|line| line.contains(words));
+            line.map(str::to_owned)
+                .ok_or_else(|| format!("does not say {words:?}:\n{printed}"))
+        })
+    };
+    let broken = says_after("- name: [", "users not read again")?;
+    if !broken.contains(&file) {
+        return Err(format!("does not name {file}: {broken}").into());
+    }
+    says_after("# nobody", "no users are left")?;
+    says_after(&entry("bob"), "users read again")?;
+    Ok(())
 }
 
 fn sigterm_drains() -> Result<(), Failed> {

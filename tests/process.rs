@@ -88,8 +88,13 @@ impl Running {
 
     /// Asks the program to end, as a service manager does.
     pub(crate) fn terminate(&self) -> Result<(), String> {
+        self.signal("-TERM")
+    }
+
+    /// Sends a signal, as `kill` calls it.
+    pub(crate) fn signal(&self, signal: &str) -> Result<(), String> {
         let status = Command::new("kill")
-            .args(["-TERM", &self.child.id().to_string()])
+            .args([signal, &self.child.id().to_string()])
             .status()
             .map_err(|error| format!("cannot run kill: {error}"))?;
         if status.success() {

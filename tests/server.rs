@@ -159,6 +159,11 @@ impl Server {
         Ok(values.iter().sum())
     }
 
+    /// SIGHUP.
+    pub(crate) fn hang_up(&self) -> Result<(), String> {
+        self.running.signal("-HUP")
+    }
+
     /// SIGTERM; how it ended, and within which time it must.
     pub(crate) fn stop(&mut self, timeout: Duration) -> Result<ExitStatus, String> {
         self.running.terminate()?;

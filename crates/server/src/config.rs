@@ -73,6 +73,9 @@ pub struct Config {
     pub sources: BTreeMap<StreamName, Input>,
     /// Which other web sites may embed the streams.
     pub cors: Cors,
+    /// Where this was read from, so that its users can be read again.
+    #[serde(skip)]
+    pub file: Option<PathBuf>,
 }
 
 /// Player pages, WHEP and the public API.

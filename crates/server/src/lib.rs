@@ -20,6 +20,7 @@ pub mod ingest;
 pub mod latency;
 pub mod library;
 pub mod registry;
+mod reload;
 pub mod rtsp;
 mod server;
 pub mod shard;

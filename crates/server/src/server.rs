@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use glassline_hub::Hub;
 use glassline_webrtc::Certificate;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
 use crate::clock::Clock;
@@ -17,6 +17,7 @@ use crate::ingest::{self, FrameCodes, SourceSpec};
 use crate::latency::Board;
 use crate::library::{self, Library};
 use crate::registry::{Bounds, Registry};
+use crate::reload::Reload;
 use crate::rtsp::{self, Entrance, Rtsp};
 use crate::shard::{self, Command, Shards, Shared};
 use crate::users::Users;
@@ -34,6 +35,7 @@ pub struct Server {
     shards: Shards,
     rtsp: Option<Rtsp>,
     stop: watch::Sender<bool>,
+    reload: Arc<Notify>,
     sources: ingest::Sources,
     tasks: Vec<JoinHandle<()>>,
 }
@@ -72,6 +74,9 @@ impl Server {
         let users = Arc::new(Users::new(&config.auth));
         let library = library(&config, &hub)?;
         let entrances = rtsp_entrances(&config, cores)?;
+        let identity = entrances.iter().find_map(Entrance::identity);
+        let reload = Reload::new(&config, &users, identity);
+        let asked = Arc::new(Notify::new());
         let rtsp_listeners = entrances
             .iter()
             .map(|entrance| (entrance.name(), entrance.local_addr()))
@@ -104,6 +109,7 @@ impl Server {
         let tasks = vec![
             tokio::spawn(serve(http, http::public(app.clone()), stopped.clone())),
             tokio::spawn(serve(admin, http::admin(app), stopped.clone())),
+            tokio::spawn(reload.run(Arc::clone(&asked), stopped.clone())),
             tokio::spawn(sweep(Arc::clone(&shared), Arc::clone(&hub), board, stopped)),
         ];
         Ok(Self {
@@ -113,6 +119,7 @@ impl Server {
             shards,
             rtsp,
             stop,
+            reload: asked,
             sources,
             tasks,
         })
@@ -121,6 +128,12 @@ impl Server {
     /// What listens where: `http`, `media`, `rtsp` and `rtsps` if they are on, and `admin`.
     pub fn listeners(&self) -> &[(&'static str, SocketAddr)] {
         &self.listeners
+    }
+
+    /// Reads users and the certificate of RTSPS again, soon. What is broken is logged,
+    /// and what was read before stays in force.
+    pub fn reload(&self) {
+        self.reload.notify_one();
     }
 
     /// The streams.

@@ -21,6 +21,7 @@ mod verified;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
 use glassline_rtsp::auth::digest;
@@ -46,10 +47,9 @@ const HASHING_MAX: usize = 2;
 /// Users, tokens and their rights.
 #[derive(Debug)]
 pub struct Users {
-    accounts: BTreeMap<Name, Account>,
+    known: RwLock<Arc<Known>>,
     read_token: Option<Secret>,
     publish_token: Option<Secret>,
-    verified: Verified,
     hashing: Semaphore,
     /// Stands for the password of names that do not exist.
     nobody: PasswordHash,
@@ -57,29 +57,61 @@ pub struct Users {
     nobody_secret: String,
 }
 
-impl Users {
-    /// The users and tokens of a configuration. Draws the keys of this run.
-    pub fn new(auth: &Auth) -> Self {
-        let accounts = auth.users.iter();
+/// Who is known until the users are replaced.
+#[derive(Debug)]
+struct Known {
+    accounts: BTreeMap<Name, Account>,
+    /// Passwords of these accounts alone: they are forgotten with them.
+    verified: Verified,
+}
+
+impl Known {
+    fn new(accounts: &[Account]) -> Self {
+        let accounts = accounts.iter();
         let accounts = accounts.map(|account| (account.name.clone(), account.clone()));
         let mut key = [0; 32];
         rand::rng().fill_bytes(&mut key);
+        Self {
+            accounts: accounts.collect(),
+            verified: Verified::new(key),
+        }
+    }
+}
+
+impl Users {
+    /// The users and tokens of a configuration. Draws the keys of this run.
+    pub fn new(auth: &Auth) -> Self {
         let mut nobody = [0u8; 32];
         rand::rng().fill_bytes(&mut nobody);
         Self {
-            accounts: accounts.collect(),
+            known: RwLock::new(Arc::new(Known::new(&auth.users))),
             read_token: auth.read_token.clone(),
             publish_token: auth.publish_token.clone(),
-            verified: Verified::new(key),
             hashing: Semaphore::new(HASHING_MAX),
             nobody: PasswordHash::of_nobody(),
             nobody_secret: nobody.iter().map(|byte| format!("{byte:02x}")).collect(),
         }
     }
 
+    /// Knows these users from now on, and no others; false if they are the same. Who was
+    /// let in stays until it leaves.
+    pub fn replace(&self, accounts: &[Account]) -> bool {
+        let known = Known::new(accounts);
+        let is_new = known.accounts != self.known().accounts;
+        if is_new {
+            let mut current = self.known.write().unwrap_or_else(PoisonError::into_inner);
+            *current = Arc::new(known);
+        }
+        is_new
+    }
+
+    fn known(&self) -> Arc<Known> {
+        Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// There are users, so that names and passwords are worth asking for.
     pub fn any(&self) -> bool {
-        !self.accounts.is_empty()
+        !self.known().accounts.is_empty()
     }
 
     /// There is a token that gives `access`.
@@ -104,7 +136,8 @@ impl Users {
     /// Whether `user`, whose password was found right, has `access` to `stream`: a
     /// stream's name or a file's path in the media folder.
     pub fn may(&self, user: &str, access: Access, stream: &str) -> bool {
-        let Some(account) = self.accounts.get(user) else {
+        let known = self.known();
+        let Some(account) = known.accounts.get(user) else {
             return false;
         };
         let patterns = match access {
@@ -117,10 +150,11 @@ impl Users {
     /// The hash of name, realm and password that `user`'s Digest responses are made
     /// of, in hexadecimal. For a name that is unknown or has none it is a hash of
     /// nothing: checked like any other, it fails after the same time.
-    pub fn digest_secret(&self, user: &str, algorithm: digest::Algorithm) -> &str {
-        let account = self.accounts.get(user);
+    pub fn digest_secret(&self, user: &str, algorithm: digest::Algorithm) -> String {
+        let known = self.known();
+        let account = known.accounts.get(user);
         let secret = account.and_then(|account| account.digest_secret(algorithm));
-        secret.unwrap_or(&self.nobody_secret)
+        secret.unwrap_or(&self.nobody_secret).to_owned()
     }
 
     /// Whether this is `user`'s password.
@@ -128,23 +162,24 @@ impl Users {
     /// Hashes on a blocking thread, a few at once; a pair that was right is
     /// remembered for some minutes and then costs nothing. Needs a tokio runtime.
     pub async fn verify(&self, user: &str, password: &str) -> bool {
-        let pair = self.verified.key(user, password);
-        if self.verified.has(&pair, Instant::now()) {
+        let known = self.known();
+        let pair = known.verified.key(user, password);
+        if known.verified.has(&pair, Instant::now()) {
             return true;
         }
         let permit = self.hashing.acquire().await;
         let _permit = permit.expect("nobody closes the semaphore");
         // A player's requests come together: the first one answered for all.
-        if self.verified.has(&pair, Instant::now()) {
+        if known.verified.has(&pair, Instant::now()) {
             return true;
         }
-        let account = self.accounts.get(user);
+        let account = known.accounts.get(user);
         let hash = account.map_or(&self.nobody, |account| &account.password);
         let (hash, given) = (hash.clone(), password.to_owned());
         let checked = tokio::task::spawn_blocking(move || hash.is_of(&given)).await;
         let right = account.is_some() && checked.unwrap_or(false);
         if right {
-            self.verified.remember(pair, Instant::now());
+            known.verified.remember(pair, Instant::now());
         }
         right
     }

@@ -22,7 +22,7 @@ const SOON: Duration = Duration::from_secs(20);
 
 /// Made once with `openssl req -x509 -newkey ec -days 36500 -nodes`, for localhost;
 /// it vouches for nothing but these tests.
-fn data(name: &str) -> PathBuf {
+pub(crate) fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/data")
         .join(name)
@@ -50,9 +50,15 @@ pub(crate) struct Sealed {
 
 impl Sealed {
     pub(crate) fn new(running: &Running) -> Self {
+        Self::trusting(running, &["localhost.pem"])
+    }
+
+    pub(crate) fn trusting(running: &Running, certificates: &[&str]) -> Self {
         let mut roots = RootCertStore::empty();
-        let certificate = CertificateDer::from_pem_file(data("localhost.pem")).expect("PEM");
-        roots.add(certificate).expect("a certificate");
+        for name in certificates {
+            let certificate = CertificateDer::from_pem_file(data(name)).expect("PEM");
+            roots.add(certificate).expect("a certificate");
+        }
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -135,7 +141,7 @@ impl Sealed {
         (head[0], payload)
     }
 
-    fn play(&mut self) {
+    pub(crate) fn play(&mut self) {
         let transport = "Transport: RTP/AVP/TCP;unicast;interleaved=6-7\r\n";
         let set_up = self.ask("SETUP", "/trackID=0", transport);
         assert!(set_up.contains("200 OK"), "{set_up}");
@@ -144,7 +150,7 @@ impl Sealed {
     }
 
     /// The next media packet.
-    fn packet(&mut self) -> (u16, Vec<u8>) {
+    pub(crate) fn packet(&mut self) -> (u16, Vec<u8>) {
         loop {
             assert_eq!(self.byte(), b'$', "frames are never torn");
             let (channel, payload) = self.frame();

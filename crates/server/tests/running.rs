@@ -50,6 +50,11 @@ impl Running {
         }
     }
 
+    /// Has users and certificates read again.
+    pub(crate) fn reload(&self) {
+        self.server.as_ref().expect("it runs").reload();
+    }
+
     /// The stream called [`STREAM`], made if need be.
     pub(crate) fn stream(&self) -> Arc<Stream> {
         let name = StreamName::parse(STREAM).expect("a good name");

@@ -80,6 +80,12 @@ impl Gate {
         }));
     }
 
+    /// What was granted ends with the session: whoever begins another shows again who it
+    /// is.
+    pub(super) fn forget(&mut self) {
+        self.granted = None;
+    }
+
     /// Credentials were wrong; how often by now.
     pub(super) const fn note_failure(&mut self) -> u32 {
         self.failures += 1;

@@ -368,6 +368,7 @@ impl Core {
         if track.is_none() {
             self.session = None;
             self.announced = None;
+            self.gate.forget();
         }
         self.events.push_back(Event::TearDown { track });
         self.respond(request, Status::OK, |_| {});

@@ -33,6 +33,7 @@ impl Config {
             }
         }
         config.auth.load_users_file()?;
+        config.file = Some(path.to_owned());
         Ok(config)
     }
 

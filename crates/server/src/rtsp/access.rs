@@ -58,7 +58,7 @@ pub(super) fn authorise(
         },
         Some(Presented::Digest(response)) => {
             let user = response.user();
-            let is_right = response.verify(users.digest_secret(user, response.algorithm()));
+            let is_right = response.verify(&users.digest_secret(user, response.algorithm()));
             Decision::Now(by_name(users, is_right, user, access, path))
         }
     }

@@ -40,6 +40,11 @@ impl Entrance {
         })
     }
 
+    /// What it shows to those who come in, inside TLS.
+    pub fn identity(&self) -> Option<&Identity> {
+        self.identity.as_ref()
+    }
+
     /// What its URLs begin with.
     pub fn name(&self) -> &'static str {
         match self.identity {

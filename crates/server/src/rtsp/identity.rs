@@ -3,11 +3,13 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::NoServerSessionStorage;
+use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
 use thiserror::Error;
 
 /// Chains and keys are a few kB; more is a mistake.
@@ -15,7 +17,21 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// A certificate and its key, ready to be shown to every client.
 #[derive(Clone, Debug)]
-pub struct Identity(pub(super) Arc<rustls::ServerConfig>);
+pub struct Identity {
+    pub(super) config: Arc<rustls::ServerConfig>,
+    shown: Arc<Shown>,
+}
+
+/// What handshakes show from now on.
+#[derive(Debug)]
+struct Shown(RwLock<Arc<CertifiedKey>>);
+
+impl ResolvesServerCert for Shown {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let current = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        Some(Arc::clone(&current))
+    }
+}
 
 /// What is wrong with the files, which the operator mends.
 #[derive(Debug, Error)]
@@ -82,49 +98,80 @@ impl Identity {
     /// # Errors
     /// [`IdentityError`] names the file and what to do.
     pub fn load(certificate: &Path, key: &Path) -> Result<Self, IdentityError> {
-        let read = |name, file: &Path| {
-            read(file).map_err(|source| IdentityError::Unreadable {
-                key: name,
-                file: file.to_owned(),
-                source,
-            })
-        };
-        let no_pem = |name, file: &Path, section| {
-            let file = file.to_owned();
-            move |reason| IdentityError::NoPem {
-                key: name,
-                file,
-                reason,
-                section,
-            }
-        };
-        let text = read("certificate", certificate)?;
-        let chain = CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>();
-        let chain = chain.and_then(|chain| match chain.is_empty() {
-            true => Err(rustls::pki_types::pem::Error::NoItemsFound),
-            false => Ok(chain),
-        });
-        let chain = chain.map_err(no_pem("certificate", certificate, "CERTIFICATE"))?;
-        let private = PrivateKeyDer::from_pem_slice(&read("key", key)?);
-        let private = private.map_err(no_pem("key", key, "PRIVATE KEY"))?;
-        let config = server_config(chain, private).map_err(|source| IdentityError::Unfit {
+        let unfit = |source| IdentityError::Unfit {
             certificate: certificate.to_owned(),
             key: key.to_owned(),
             source,
-        })?;
-        Ok(Self(Arc::new(config)))
+        };
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let current = certified(certificate, key, &provider)?;
+        let shown = Arc::new(Shown(RwLock::new(Arc::new(current))));
+        let config = server_config(Arc::clone(&shown), provider).map_err(unfit)?;
+        let config = Arc::new(config);
+        Ok(Self { config, shown })
+    }
+
+    /// Reads both files again. Connections that stand keep what they were shown; false
+    /// if it is the same.
+    ///
+    /// # Errors
+    /// [`IdentityError`]; then the certificate before it goes on.
+    pub fn reload(&self, certificate: &Path, key: &Path) -> Result<bool, IdentityError> {
+        let provider = self.config.crypto_provider();
+        let fresh = certified(certificate, key, provider)?;
+        let mut current = self.shown.0.write().unwrap_or_else(PoisonError::into_inner);
+        let is_new = fresh.cert != current.cert;
+        *current = Arc::new(fresh);
+        Ok(is_new)
     }
 }
 
+/// The chain and its key, from their files.
+fn certified(
+    certificate: &Path,
+    key: &Path,
+    provider: &CryptoProvider,
+) -> Result<CertifiedKey, IdentityError> {
+    let read = |name, file: &Path| {
+        read(file).map_err(|source| IdentityError::Unreadable {
+            key: name,
+            file: file.to_owned(),
+            source,
+        })
+    };
+    let no_pem = |name, file: &Path, section| {
+        let file = file.to_owned();
+        move |reason| IdentityError::NoPem {
+            key: name,
+            file,
+            reason,
+            section,
+        }
+    };
+    let text = read("certificate", certificate)?;
+    let chain = CertificateDer::pem_slice_iter(&text).collect::<Result<Vec<_>, _>>();
+    let chain = chain.and_then(|chain| match chain.is_empty() {
+        true => Err(rustls::pki_types::pem::Error::NoItemsFound),
+        false => Ok(chain),
+    });
+    let chain = chain.map_err(no_pem("certificate", certificate, "CERTIFICATE"))?;
+    let private = PrivateKeyDer::from_pem_slice(&read("key", key)?);
+    let private = private.map_err(no_pem("key", key, "PRIVATE KEY"))?;
+    CertifiedKey::from_der(chain, private, provider).map_err(|source| IdentityError::Unfit {
+        certificate: certificate.to_owned(),
+        key: key.to_owned(),
+        source,
+    })
+}
+
 fn server_config(
-    chain: Vec<CertificateDer<'static>>,
-    key: PrivateKeyDer<'static>,
+    shown: Arc<Shown>,
+    provider: Arc<CryptoProvider>,
 ) -> Result<rustls::ServerConfig, rustls::Error> {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let mut config = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
         .with_no_client_auth()
-        .with_single_cert(chain, key)?;
+        .with_cert_resolver(shown);
     // A player stays for hours: nothing is gained by resuming, and tickets would be
     // written to clients that never come again.
     config.session_storage = Arc::new(NoServerSessionStorage {});

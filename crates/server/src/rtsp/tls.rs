@@ -12,6 +12,7 @@ use std::fmt;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mio::net::TcpStream;
@@ -34,7 +35,8 @@ pub(super) struct Tls {
 
 impl Tls {
     pub(super) fn new(socket: TcpStream, identity: &Identity, now: Instant) -> io::Result<Self> {
-        let mut session = ServerConnection::new(identity.0.clone()).map_err(io::Error::other)?;
+        let mut session =
+            ServerConnection::new(Arc::clone(&identity.config)).map_err(io::Error::other)?;
         session.set_buffer_limit(Some(SEALED_BYTES_MAX));
         Ok(Self {
             socket,

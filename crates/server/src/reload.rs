@@ -1,0 +1,266 @@
+//! What is read again while the server runs: users, and the certificate of RTSPS.
+//!
+//! ```text
+//! SIGHUP ─► Server::reload ─┐
+//! every few seconds: stat ──┴► files that changed ─► Users, Identity
+//! ```
+//!
+//! A file that is broken changes nothing: the error names it, and what was read before
+//! stays in force. Who is connected stays connected.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use tokio::sync::{Notify, watch};
+
+use crate::config::Config;
+use crate::rtsp::{Identity, IdentityError};
+use crate::users::Users;
+
+/// How often files are looked at. A change counts once it is as old as this, so that
+/// nothing is read while it is written.
+const INTERVAL: Duration = Duration::from_secs(5);
+
+/// Files, and what follows from them.
+#[derive(Debug)]
+pub(crate) struct Reload {
+    users: Option<Watched<UserFiles>>,
+    certificate: Option<Watched<CertificateFiles>>,
+}
+
+#[derive(Debug)]
+struct UserFiles {
+    users: Arc<Users>,
+    config: PathBuf,
+    more: Option<PathBuf>,
+    /// A token guards what users do not.
+    has_tokens: bool,
+}
+
+#[derive(Debug)]
+struct CertificateFiles {
+    identity: Identity,
+    certificate: PathBuf,
+    key: PathBuf,
+}
+
+/// Why nothing was read.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error(transparent)]
+    Config(#[from] crate::config::Error),
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    #[error(
+        "{}: no users are left, which would open every stream to everybody; \
+         restart the server if that is meant",
+        .0.display()
+    )]
+    NoUsers(PathBuf),
+}
+
+impl Reload {
+    /// For a server that was started with `config`.
+    pub(crate) fn new(config: &Config, users: &Arc<Users>, identity: Option<&Identity>) -> Self {
+        let users = config.file.as_ref().map(|file| UserFiles {
+            users: Arc::clone(users),
+            config: file.clone(),
+            more: config.auth.users_file.clone(),
+            has_tokens: config.auth.read_token.is_some(),
+        });
+        let tls = &config.rtsp.tls;
+        let files = tls.certificate.as_ref().zip(tls.key.as_ref());
+        let certificate =
+            identity
+                .zip(files)
+                .map(|(identity, (certificate, key))| CertificateFiles {
+                    identity: identity.clone(),
+                    certificate: certificate.clone(),
+                    key: key.clone(),
+                });
+        Self {
+            users: users.map(Watched::new),
+            certificate: certificate.map(Watched::new),
+        }
+    }
+
+    /// Looks at the files every few seconds, and when `asked`, until `stopped`.
+    pub(crate) async fn run(mut self, asked: Arc<Notify>, mut stopped: watch::Receiver<bool>) {
+        let mut ticks = tokio::time::interval(INTERVAL);
+        loop {
+            let is_asked = tokio::select! {
+                _ = ticks.tick() => false,
+                () = asked.notified() => true,
+                _ = stopped.wait_for(|stop| *stop) => return,
+            };
+            // A file may lie on a disk that sleeps.
+            let looked = tokio::task::spawn_blocking(move || {
+                self.look(is_asked);
+                self
+            });
+            match looked.await {
+                Ok(same) => self = same,
+                Err(error) => {
+                    tracing::error!(%error, "files are not looked at any more");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Reads what has changed, or all of it.
+    fn look(&mut self, is_asked: bool) {
+        if let Some(users) = &mut self.users {
+            users.look(is_asked, "users");
+        }
+        if let Some(certificate) = &mut self.certificate {
+            certificate.look(is_asked, "certificate of rtsp.tls");
+        }
+    }
+}
+
+/// Something that follows from files.
+trait Files {
+    fn paths(&self) -> Vec<&Path>;
+
+    /// Reads them; whether anything is new.
+    fn read(&self) -> Result<bool, Error>;
+}
+
+impl Files for UserFiles {
+    fn paths(&self) -> Vec<&Path> {
+        let files = [Some(&self.config), self.more.as_ref()];
+        files.into_iter().flatten().map(PathBuf::as_path).collect()
+    }
+
+    fn read(&self) -> Result<bool, Error> {
+        let accounts = Config::load(&self.config)?.auth.users;
+        if accounts.is_empty() && self.users.any() && !self.has_tokens {
+            let file = self.more.as_ref().unwrap_or(&self.config);
+            return Err(Error::NoUsers(file.clone()));
+        }
+        Ok(self.users.replace(&accounts))
+    }
+}
+
+impl Files for CertificateFiles {
+    fn paths(&self) -> Vec<&Path> {
+        vec![&self.certificate, &self.key]
+    }
+
+    fn read(&self) -> Result<bool, Error> {
+        Ok(self.identity.reload(&self.certificate, &self.key)?)
+    }
+}
+
+/// When a file was last written, and how long it is; `None` if it is not there.
+type Stamp = Option<(SystemTime, u64)>;
+
+/// Files as they were when they were read.
+#[derive(Debug)]
+struct Watched<T> {
+    files: T,
+    read: Vec<Stamp>,
+    /// At the last look.
+    seen: Vec<Stamp>,
+}
+
+impl<T: Files> Watched<T> {
+    fn new(files: T) -> Self {
+        let now = stamps(&files);
+        Self {
+            files,
+            read: now.clone(),
+            seen: now,
+        }
+    }
+
+    fn look(&mut self, is_asked: bool, what: &'static str) {
+        let now = stamps(&self.files);
+        let is_settled = now == self.seen;
+        let is_due = is_asked || (is_settled && now != self.read);
+        self.seen.clone_from(&now);
+        if !is_due {
+            return;
+        }
+        // One that is broken is told once, until it changes again.
+        self.read = now;
+        match self.files.read() {
+            Ok(true) => tracing::info!("{what} read again: new ones are in force"),
+            Ok(false) if is_asked => tracing::info!("{what} read again: nothing is new"),
+            Ok(false) => {}
+            Err(error) => {
+                tracing::error!(%error, "{what} not read again: those before stay in force");
+            }
+        }
+    }
+}
+
+fn stamps(files: &impl Files) -> Vec<Stamp> {
+    let stamp = |path: &Path| {
+        let metadata = fs::metadata(path).ok()?;
+        Some((metadata.modified().ok()?, metadata.len()))
+    };
+    files.paths().into_iter().map(stamp).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    /// A file whose reading is counted.
+    struct Counted {
+        path: PathBuf,
+        reads: Cell<u32>,
+    }
+
+    impl Files for Counted {
+        fn paths(&self) -> Vec<&Path> {
+            vec![&self.path]
+        }
+
+        fn read(&self) -> Result<bool, Error> {
+            self.reads.set(self.reads.get() + 1);
+            match fs::read(&self.path) {
+                Ok(_) => Ok(true),
+                Err(_) => Err(Error::NoUsers(self.path.clone())),
+            }
+        }
+    }
+
+    #[test]
+    fn a_change_is_read_once_it_has_settled_and_a_broken_file_once() {
+        let name = format!("glassline-reload-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::write(&path, "a").expect("written");
+        let counted = Counted {
+            path: path.clone(),
+            reads: Cell::new(0),
+        };
+        let mut watched = Watched::new(counted);
+        let mut reads_at = |is_asked| {
+            watched.look(is_asked, "test");
+            watched.files.reads.get()
+        };
+        assert_eq!(reads_at(false), 0);
+        fs::write(&path, "ab").expect("written");
+        assert_eq!(reads_at(false), 0, "it may still be written");
+        fs::write(&path, "abc").expect("written");
+        assert_eq!(reads_at(false), 0);
+        assert_eq!(reads_at(false), 1);
+        assert_eq!(reads_at(false), 1);
+        assert_eq!(reads_at(true), 2, "as often as it is asked for");
+        fs::remove_file(&path).expect("there");
+        assert_eq!(reads_at(false), 2);
+        assert_eq!(reads_at(false), 3);
+        assert_eq!(reads_at(false), 3, "gone once");
+        fs::write(&path, "abcd").expect("written");
+        assert_eq!(reads_at(true), 4, "at once");
+        assert_eq!(reads_at(false), 4);
+        fs::remove_file(&path).expect("there");
+    }
+}
