@@ -272,8 +272,8 @@ const DRAIN: f64 = 1.5;
 /// Grows by at most this a period: doubles in 6 s. Faster, a step would make more
 /// queue than the next decision sees ...
 const GROWTH_COUPLED: f64 = 1.06;
-/// ... unless the path was seen to carry twice as much: then it doubles in 3.6 s.
-const GROWTH_FAR: f64 = 1.1;
+/// ... unless the path was seen to carry twice as much: then it doubles in 2.5 s.
+const GROWTH_FAR: f64 = 1.15;
 /// A backlog this much above the pipe's, in seconds of media, is a queue. Two or
 /// three frames: less is where in a frame the decision falls.
 const QUEUE: f64 = 0.1;

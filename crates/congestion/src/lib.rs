@@ -46,6 +46,8 @@ mod curves;
 mod live;
 #[cfg(test)]
 mod marks;
+#[cfg(test)]
+mod operations;
 
 pub use adaptation::Adaptation;
 pub use bbr::Bbr;
