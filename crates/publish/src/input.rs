@@ -1,6 +1,6 @@
 //! What `glassline publish INPUT` may be.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use glassline_media::{Bitrate, Codec};
@@ -29,8 +29,12 @@ pub enum Input {
         /// Pictures per second.
         fps: u32,
     },
-    /// Standard input.
-    Pipe,
+    /// Standard input, or what is read like it: a named pipe, a file of y4m. Played
+    /// once.
+    Pipe {
+        /// `None` is standard input.
+        path: Option<PathBuf>,
+    },
 }
 
 /// All that a source is told.
@@ -65,8 +69,8 @@ const PIXELS_MAX: u32 = 3840 * 2160;
 impl FromStr for Input {
     type Err = InputError;
 
-    /// `-`, `test[?size=1280x720&fps=30]`, `demo`, or `FILE[,FILE…][?fps=30]`. (A file
-    /// that is called `test` is `./test`.)
+    /// `-`, `test[?size=1280x720&fps=30]`, `demo`, `FILE[,FILE…][?fps=30]` or `FILE.y4m`,
+    /// which may be a named pipe. (A file that is called `test` is `./test`.)
     fn from_str(text: &str) -> Result<Self, InputError> {
         let (head, options) = text.split_once('?').unwrap_or((text, ""));
         let mut size = None;
@@ -101,7 +105,10 @@ impl FromStr for Input {
                 option: options.to_owned(),
                 input: head.to_owned(),
             }),
-            "-" => Ok(Self::Pipe),
+            "-" => Ok(Self::Pipe { path: None }),
+            _ if options.is_empty() && is_y4m(head) => Ok(Self::Pipe {
+                path: Some(PathBuf::from(head)),
+            }),
             "demo" => Ok(Self::Clip),
             "test" => {
                 let (width, height) = size.unwrap_or(PATTERN_SIZE);
@@ -124,6 +131,11 @@ impl FromStr for Input {
             }),
         }
     }
+}
+
+fn is_y4m(text: &str) -> bool {
+    let extension = Path::new(text).extension();
+    extension.is_some_and(|it| it.eq_ignore_ascii_case("y4m")) && !text.contains([',', ':'])
 }
 
 fn parse_size(text: &str) -> Option<(u32, u32)> {
@@ -250,7 +262,9 @@ mod tests {
 
     #[test]
     fn every_input_has_its_form() {
-        assert_eq!(input("-"), Ok(Input::Pipe));
+        assert_eq!(input("-"), Ok(Input::Pipe { path: None }));
+        let path = Some(PathBuf::from("raw.Y4M"));
+        assert_eq!(input("raw.Y4M"), Ok(Input::Pipe { path }));
         assert_eq!(input("demo"), Ok(Input::Clip));
         let pattern = |width, height, fps| Ok(Input::Pattern { width, height, fps });
         assert_eq!(input("test"), pattern(1280, 720, 30));

@@ -67,6 +67,18 @@ pub struct Shown {
     pub is_wanted: bool,
 }
 
+impl Shown {
+    /// Of the next connection as well: sums go on, the rest is the newer one's.
+    pub(crate) const fn then(self, next: Self) -> Self {
+        Self {
+            sent_bytes: self.sent_bytes + next.sent_bytes,
+            delivered_bytes: self.delivered_bytes + next.delivered_bytes,
+            lost_bytes: self.lost_bytes + next.lost_bytes,
+            ..next
+        }
+    }
+}
+
 /// Where to publish.
 #[derive(Clone, Debug)]
 #[non_exhaustive]

@@ -83,7 +83,7 @@ pub struct Figures {
 }
 
 /// Who watches a stream for the user.
-pub trait Watcher {
+pub trait Watcher: Send {
     /// What happened, in words.
     fn note(&mut self, text: &str);
 
@@ -241,10 +241,7 @@ impl Session {
         let Some(outlet) = self.outlet.take() else {
             return;
         };
-        let shown = outlet.shown();
-        self.before.sent_bytes += shown.sent_bytes;
-        self.before.delivered_bytes += shown.delivered_bytes;
-        self.before.lost_bytes += shown.lost_bytes;
+        self.before = self.before.then(outlet.shown());
         if gently {
             outlet.finish().await;
         }
@@ -351,11 +348,10 @@ impl Session {
     fn figures(&self, now: Instant) -> Figures {
         let queue = self.dispatch.queue();
         let tally = &self.source.tally;
-        let shown = self.outlet.as_ref().map(|outlet| outlet.shown());
-        let mut path = shown.unwrap_or_default();
-        path.sent_bytes += self.before.sent_bytes;
-        path.delivered_bytes += self.before.delivered_bytes;
-        path.lost_bytes += self.before.lost_bytes;
+        let path = match &self.outlet {
+            Some(outlet) => self.before.then(outlet.shown()),
+            None => self.before,
+        };
         Figures {
             elapsed: now.saturating_duration_since(self.source.zero),
             connected: self.outlet.is_some(),

@@ -225,15 +225,15 @@ fn begin(spec: &Spec, feed: &Feed) -> Result<(Vec<Track>, bool), Error> {
         }
         Input::Files { paths, fps } => (ladder::play(paths, spec, *fps, feed)?, true),
         Input::Clip => (files::play(files::clip(spec)?, feed, 0, carries)?, false),
-        Input::Pattern { .. } | Input::Pipe if !spec.rungs.is_empty() => {
+        Input::Pattern { .. } | Input::Pipe { .. } if !spec.rungs.is_empty() => {
             return Err(Error::RungsWithoutFile);
         }
         Input::Pattern { width, height, fps } => {
             let track = raw::play_pattern((*width, *height), *fps, spec, feed)?;
             (vec![track], true)
         }
-        Input::Pipe => {
-            let (track, adapts) = pipe::play(spec, feed)?;
+        Input::Pipe { path } => {
+            let (track, adapts) = pipe::open(path.as_deref(), spec, feed)?;
             (vec![track], adapts)
         }
     };
@@ -255,16 +255,16 @@ pub enum Error {
     #[error(transparent)]
     File(#[from] Box<glassline_demux::Error>),
     /// A pipe that is neither video nor y4m.
-    #[error("standard input: {0}")]
+    #[error("the piped input: {0}")]
     Pipe(#[from] glassline_demux::live::Error),
     /// Raw pictures that cannot be taken.
-    #[error("standard input: {0}")]
+    #[error("the piped input: {0}")]
     Raw(#[from] glassline_demux::y4m::Error),
-    /// Standard input failed.
-    #[error("standard input: {0}")]
+    /// It cannot be opened or read.
+    #[error("the piped input: {0}")]
     Read(std::io::Error),
     /// Nothing came.
-    #[error("standard input ended before its first picture: is the command before the | well?")]
+    #[error("the piped input ended before its first picture: is the command before the | well?")]
     NothingPiped,
     /// The encoder.
     #[error(transparent)]
