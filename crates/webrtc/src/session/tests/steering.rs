@@ -152,7 +152,12 @@ fn run(algorithm: Option<Algorithm>, conditions: Conditions, mbps: f64, seconds:
 fn a_stream_too_large_for_the_path_fills_its_queue_unless_it_is_steered() {
     let none = run(None, narrow(), 3.0, 20);
     assert!(none.mean > 900, "{none:?}");
-    for algorithm in [Algorithm::Bbr, Algorithm::Copa, Algorithm::CopaCompetitive] {
+    for algorithm in [
+        Algorithm::Bbr,
+        Algorithm::Copa,
+        Algorithm::CopaCompetitive,
+        Algorithm::Glide,
+    ] {
         let seen = run(Some(algorithm), narrow(), 3.0, 20);
         assert!(seen.mean < 150 && seen.p95 < 450, "{algorithm}: {seen:?}");
         assert!(seen.mbps > 0.5, "{algorithm}: {seen:?}");
