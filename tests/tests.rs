@@ -22,6 +22,7 @@ mod pion;
 mod process;
 mod rtsp;
 mod rtsp_players;
+mod rtsp_publishers;
 mod rtsp_viewers;
 mod server;
 mod signalling;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         rtsp::TESTS,
         rtsp_viewers::TESTS,
         rtsp_players::TESTS,
+        rtsp_publishers::TESTS,
         browser::TESTS,
         files::TESTS,
         bench::TESTS,

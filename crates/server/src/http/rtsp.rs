@@ -89,7 +89,7 @@ pub(super) async fn viewers(app: &App) -> BTreeMap<String, Viewers> {
 }
 
 /// Counts of the threads.
-const FAMILIES: [Family<Counters>; 10] = [
+const FAMILIES: [Family<Counters>; 12] = [
     Family::plain("rtsp_accepted_total", "RTSP connections accepted.", |c| {
         &c.accepted
     }),
@@ -115,6 +115,16 @@ const FAMILIES: [Family<Counters>; 10] = [
         "rtsp_skips_total",
         "Times that a client who lagged skipped to a keyframe.",
         |c| &c.skips,
+    ),
+    Family::plain(
+        "rtsp_keyframe_requests_total",
+        "Keyframes asked of RTSP publishers.",
+        |c| &c.keyframe_requests,
+    ),
+    Family::plain(
+        "rtsp_late_packets_total",
+        "Packets of RTSP publishers that came again, or too late to be put in order.",
+        |c| &c.late,
     ),
     Family::by_reason(
         "rtsp_frames_skipped_total",

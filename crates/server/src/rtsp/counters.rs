@@ -38,6 +38,10 @@ pub struct Counters {
     pub srtcp_opened: Counter,
     /// Those that they did not.
     pub srtcp_refused: Counter,
+    /// Keyframes asked of publishers.
+    pub keyframe_requests: Counter,
+    /// Packets of publishers that came again, or too late to be put in order.
+    pub late: Counter,
     /// Datagrams that the kernel refused: the peer closed its port.
     pub peer_refused: Counter,
     /// Times that the UDP socket or the interface's queue was full; what was left waited.

@@ -66,7 +66,7 @@ impl Worker {
         let Some(recording) = &mut client.recording else {
             return;
         };
-        let feedback = recording.poll_feedback(now, rand::random_range(0.5..1.5));
+        let feedback = recording.poll_feedback(now, rand::random_range(0.5..1.5), &self.counters);
         if feedback.is_empty() {
             return;
         }

@@ -20,6 +20,7 @@ use glassline_rtsp::sdp::Description;
 use glassline_rtsp::server::Refusal;
 use smallvec::SmallVec;
 
+use super::counters::Counters;
 use super::numbers::Keys;
 use super::outlet::Channels;
 use super::udp::Target;
@@ -220,16 +221,22 @@ impl Recording {
 
     /// What the publisher is to be told now, if anything: announced track and RTCP.
     /// `spread` is as [`Feedback::poll_report`] has it.
-    pub(super) fn poll_feedback(&mut self, now: Instant, spread: f64) -> Vec<(usize, Vec<u8>)> {
+    pub(super) fn poll_feedback(
+        &mut self,
+        now: Instant,
+        spread: f64,
+        counters: &Counters,
+    ) -> Vec<(usize, Vec<u8>)> {
         let mut told = Vec::new();
         if !self.is_on {
             return told;
         }
         let reports = self.feedback.poll_report(now, spread);
+        self.note_keyframe_wishes();
         // The picture, where there is one, is the first of those taken.
-        let asks = self.wants_keyframe()
-            && self.lanes[0].source().is_some()
-            && self.feedback.poll_keyframe(now);
+        let has_picture = self.assembler.tracks()[0].kind() == Kind::Video;
+        let asks =
+            has_picture && self.lanes[0].source().is_some() && self.feedback.poll_keyframe(now);
         for (track, place) in self.places.iter().enumerate() {
             let Some(lane) = place.and_then(|place| self.lanes.get_mut(place)) else {
                 continue;
@@ -239,6 +246,7 @@ impl Recording {
             };
             let asks = asks && *place == Some(0);
             if reports || asks {
+                counters.late.add(lane.take_late());
                 let block = if reports {
                     lane.report_block(now)
                 } else {
@@ -246,6 +254,7 @@ impl Recording {
                 };
                 let mut packet = self.feedback.report(block);
                 if asks {
+                    counters.keyframe_requests.add(1);
                     self.feedback.ask_for_keyframe(source, &mut packet);
                 }
                 told.push((track, packet));
@@ -254,17 +263,17 @@ impl Recording {
         told
     }
 
-    /// A viewer waits for one, pictures were lost, or nobody can begin before it.
-    fn wants_keyframe(&mut self) -> bool {
-        let has_picture = self.assembler.tracks()[0].kind() == Kind::Video;
+    /// Notes whether a viewer waits for a keyframe, pictures were lost, or nobody can
+    /// begin before the first.
+    fn note_keyframe_wishes(&mut self) {
         let asked = match &self.publisher {
             Some(publisher) => publisher.keyframe_wanted(),
             None => true,
         };
-        if asked || self.assembler.take_damage() {
+        let damaged = self.assembler.take_damage();
+        if asked || damaged {
             self.feedback.set_keyframe_wanted(true);
         }
-        has_picture
     }
 
     /// Publishes what became whole.

@@ -35,6 +35,8 @@ pub(super) struct Lane {
     statistics: Option<ReceiveStatistics>,
     /// The number behind one that was far off.
     stray: Option<u64>,
+    /// Of the late packets, those that were told of.
+    late_told: u64,
 }
 
 impl Lane {
@@ -46,6 +48,7 @@ impl Lane {
             order: InOrder::new(BY_CONNECTION),
             statistics: None,
             stray: None,
+            late_told: 0,
         }
     }
 
@@ -99,6 +102,12 @@ impl Lane {
         if let Some(statistics) = statistics.filter(|it| it.ssrc() == report.ssrc) {
             statistics.on_sender_report(report.ntp, now);
         }
+    }
+
+    /// Packets since the last call that came again, or too late to be put in order.
+    pub(super) fn take_late(&mut self) -> u64 {
+        let late = self.order.late();
+        late - std::mem::replace(&mut self.late_told, late)
     }
 
     /// Whose packets come; `None` before the first.

@@ -19,6 +19,7 @@ struct Encoder {
     start: Instant,
     sequence: u16,
     ssrc: Ssrc,
+    counters: Counters,
 }
 
 impl Encoder {
@@ -39,6 +40,7 @@ impl Encoder {
             start,
             sequence: 65_400,
             ssrc: Ssrc(7),
+            counters: Counters::default(),
         }
     }
 
@@ -98,7 +100,9 @@ impl Encoder {
 
     /// What the publisher is told at `at`, packet for packet.
     fn told(&mut self, at: Duration) -> Vec<String> {
-        let feedback = self.recording.poll_feedback(self.start + at, 1.0);
+        let feedback = self
+            .recording
+            .poll_feedback(self.start + at, 1.0, &self.counters);
         let mut told = Vec::new();
         for (track, compound) in feedback {
             assert_eq!(track, 0);
@@ -195,9 +199,10 @@ fn reports_say_what_arrived_and_when_the_sender_report_came() {
             encoder.arrives(at, &packet);
         }
     }
-    let feedback = encoder
-        .recording
-        .poll_feedback(encoder.start + 4010 * MS, 1.0);
+    let feedback =
+        encoder
+            .recording
+            .poll_feedback(encoder.start + 4010 * MS, 1.0, &Counters::default());
     let Some(Ok(rtcp::Packet::ReceiverReport(report))) = rtcp::parse(&feedback[0].1).next() else {
         panic!("{feedback:?}");
     };
@@ -243,6 +248,7 @@ fn a_viewers_wish_for_a_keyframe_reaches_the_publisher_once_a_second() {
     encoder.send(0..1);
     assert_ne!(encoder.sequence, sequence);
     assert!(!encoder.asked(3300 * MS, "PictureLoss"), "it has come");
+    assert_eq!(encoder.counters.keyframe_requests.get(), 2);
 }
 
 #[test]
