@@ -71,6 +71,10 @@ fn summary(config: &Config) -> String {
     if let Some(address) = config.rtsp.tls.address {
         line("rtsps", &address);
     }
+    match config.quic.address {
+        Some(address) => line("quic", &address),
+        None => line("quic", &"off"),
+    }
     if let Some(folder) = &config.rtsp.media_folder {
         let note = if folder.is_dir() {
             ""

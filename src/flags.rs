@@ -43,7 +43,7 @@ pub(crate) struct Serve {
 /// Where to listen.
 #[derive(Debug, Args)]
 struct Listen {
-    /// Address for HTTP, media and RTSP, like 0.0.0.0 for all interfaces (admin stays).
+    /// Address for HTTP, media, RTSP and QUIC, like 0.0.0.0 for all interfaces (admin stays).
     #[arg(long, value_name = "IP")]
     listen: Option<IpAddr>,
     /// Player pages, WHEP and API: PORT or IP:PORT.
@@ -55,6 +55,9 @@ struct Listen {
     /// Streams over RTSP: PORT, IP:PORT, or off.
     #[arg(long, value_name = "PORT|IP:PORT|off")]
     rtsp: Option<Switch>,
+    /// Streams over QUIC (MoQ): PORT, IP:PORT, or off.
+    #[arg(long, value_name = "PORT|IP:PORT|off")]
+    quic: Option<Switch>,
     /// Metrics and health: PORT or IP:PORT.
     #[arg(long, value_name = "PORT|IP:PORT")]
     admin: Option<Place>,
@@ -150,7 +153,8 @@ impl Listen {
             config.http.address.set_ip(ip);
             config.media.address.set_ip(ip);
             let rtsp = &mut config.rtsp;
-            let addresses = [&mut rtsp.address, &mut rtsp.tls.address];
+            let quic = &mut config.quic.address;
+            let addresses = [&mut rtsp.address, &mut rtsp.tls.address, quic];
             for address in addresses.into_iter().flatten() {
                 address.set_ip(ip);
             }
@@ -165,18 +169,16 @@ impl Listen {
                 place.apply(address);
             }
         }
-        match self.rtsp {
-            Some(Switch::Off) => config.rtsp.address = None,
-            Some(Switch::On(place)) => {
-                // Where the file switches it off, the default's address.
-                let default = glassline_server::config::Rtsp::default().address;
-                let address = config.rtsp.address.or(default);
-                config.rtsp.address = address.map(|mut address| {
-                    place.apply(&mut address);
-                    address
-                });
+        // Where the file switches one off, the default's address.
+        let default = Config::default();
+        let switches = [
+            (self.rtsp, &mut config.rtsp.address, default.rtsp.address),
+            (self.quic, &mut config.quic.address, default.quic.address),
+        ];
+        for (switch, address, default) in switches {
+            if let Some(switch) = switch {
+                switch.apply(address, default);
             }
-            None => {}
         }
         if let Some(shards) = self.shards {
             config.shards = Some(shards.into());
@@ -234,6 +236,18 @@ enum Switch {
     On(Place),
 }
 
+impl Switch {
+    fn apply(self, address: &mut Option<SocketAddr>, default: Option<SocketAddr>) {
+        *address = match self {
+            Self::Off => None,
+            Self::On(place) => address.or(default).map(|mut address| {
+                place.apply(&mut address);
+                address
+            }),
+        };
+    }
+}
+
 impl FromStr for Switch {
     type Err = &'static str;
 
@@ -274,6 +288,7 @@ mod tests {
 http: {address: '10.0.0.1:1001'}
 media: {address: '10.0.0.2:1002'}
 rtsp: {address: '10.0.0.4:1004', tls: {address: '10.0.0.5:1005'}}
+quic: {address: '10.0.0.6:1006'}
 admin: {address: '10.0.0.3:1003'}
 shards: 7
 auth: {read_token: file-read, publish_token: file-publish}
@@ -299,7 +314,7 @@ sources: {cam: file.h264, other: other.h264}
     #[test]
     fn each_flag_changes_its_own_and_nothing_else() {
         type Change = fn(&mut Config);
-        let cases: [(&[&str], Change); 15] = [
+        let cases: [(&[&str], Change); 17] = [
             (&["--http", "80"], |c| c.http.address.set_port(80)),
             (&["--http", "1.2.3.4:80"], |c| {
                 c.http.address = SocketAddr::from(([1, 2, 3, 4], 80));
@@ -316,11 +331,16 @@ sources: {cam: file.h264, other: other.h264}
             (&["--rtsps", "84"], |c| {
                 c.rtsp.tls.address = "10.0.0.5:84".parse().ok();
             }),
+            (&["--quic", "off"], |c| c.quic.address = None),
+            (&["--quic", "85"], |c| {
+                c.quic.address = "10.0.0.6:85".parse().ok();
+            }),
             (&["--listen", "0.0.0.0"], |c| {
                 c.http.address.set_ip([0, 0, 0, 0].into());
                 c.media.address.set_ip([0, 0, 0, 0].into());
                 c.rtsp.address = "0.0.0.0:1004".parse().ok();
                 c.rtsp.tls.address = "0.0.0.0:1005".parse().ok();
+                c.quic.address = "0.0.0.0:1006".parse().ok();
             }),
             // The more exact flag wins, whatever the order.
             (&["--http", "1.2.3.4:80", "--listen", "9.9.9.9"], |c| {
@@ -328,6 +348,7 @@ sources: {cam: file.h264, other: other.h264}
                 c.media.address.set_ip([9, 9, 9, 9].into());
                 c.rtsp.address = "9.9.9.9:1004".parse().ok();
                 c.rtsp.tls.address = "9.9.9.9:1005".parse().ok();
+                c.quic.address = "9.9.9.9:1006".parse().ok();
             }),
             (&["--shards", "2"], |c| c.shards = Some(2)),
             (&["--read-token", "flag"], |c| {
@@ -387,6 +408,7 @@ sources: {cam: file.h264, other: other.h264}
                 media: None,
                 admin: None,
                 rtsp: None,
+                quic: None,
                 shards: None,
             },
         };

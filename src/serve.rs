@@ -75,6 +75,7 @@ fn announcement(listeners: &[(&'static str, SocketAddr)], page: &str) -> String 
             "media" => ("udp ", "WebRTC media"),
             "rtsp" => ("rtsp://", "streams for players and recorders"),
             "rtsps" => ("rtsps://", "the same inside TLS"),
+            "quic" => ("moq://", "streams over QUIC, published and read"),
             "admin" => ("http://", "metrics, health"),
             _ => ("", ""),
         };

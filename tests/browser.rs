@@ -13,7 +13,7 @@ use crate::webdriver::Browser;
 const NEEDS: &[Peer] = &[Peer::Chromium];
 
 /// Loose: a debug build, a software decoder, two cores.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) const TESTS: &[Test] = &[
     Test {
@@ -192,12 +192,12 @@ fn a_read_token_in_the_address_opens_the_player() -> Result<(), Failed> {
     Ok(())
 }
 
-fn decoded(browser: &Browser) -> Result<u64, Failed> {
+pub(crate) fn decoded(browser: &Browser) -> Result<u64, Failed> {
     let frames = browser.run("return glassline.framesDecoded")?;
     Ok(frames.as_u64().unwrap_or(0))
 }
 
-fn ensure(holds: bool, what: &str, found: &Value) -> Result<(), Failed> {
+pub(crate) fn ensure(holds: bool, what: &str, found: &Value) -> Result<(), Failed> {
     if holds {
         Ok(())
     } else {

@@ -35,6 +35,7 @@ pub(crate) struct Server {
     admin_url: String,
     rtsp_url: String,
     media: SocketAddr,
+    quic: SocketAddr,
 }
 
 impl Server {
@@ -65,6 +66,8 @@ impl Server {
             ("--media", media),
             ("--admin", admin),
             ("--rtsp", rtsp),
+            // Free for UDP as for TCP, as nearly as anything is.
+            ("--quic", http),
         ];
         for (flag, port) in places {
             command.args([flag, &port.to_string()]);
@@ -75,6 +78,7 @@ impl Server {
             admin_url: format!("http://127.0.0.1:{admin}"),
             rtsp_url: format!("rtsp://127.0.0.1:{rtsp}"),
             media: SocketAddr::from(([127, 0, 0, 1], media)),
+            quic: SocketAddr::from(([127, 0, 0, 1], http)),
         };
         eventually(START_TIMEOUT, || {
             http::get_json(&server.admin_url("/api/v1/streams")).map(drop)
@@ -98,6 +102,14 @@ impl Server {
     /// The RTSP URL of a stream.
     pub(crate) fn rtsp_url(&self, stream: &str) -> String {
         format!("{}/{stream}", self.rtsp_url)
+    }
+
+    /// The MoQ URL of a stream, its certificate pinned.
+    pub(crate) fn moq_url(&self, stream: &str) -> Result<String, String> {
+        let told = http::get_json(&self.admin_url("/api/v1/quic/sessions"))?;
+        let pin = told["certificate_sha256"].as_str();
+        let pin = pin.ok_or("no certificate of QUIC")?;
+        Ok(format!("moq://{}/{stream}#sha256={pin}", self.quic))
     }
 
     fn admin_url(&self, path: &str) -> String {

@@ -17,6 +17,7 @@ mod commands;
 mod files;
 mod guest;
 mod http;
+mod moq;
 mod peers;
 mod pion;
 mod process;
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         rtsp_players::TESTS,
         rtsp_publishers::TESTS,
         browser::TESTS,
+        moq::TESTS,
         files::TESTS,
         bench::TESTS,
     ];

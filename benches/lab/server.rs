@@ -58,6 +58,7 @@ impl Server {
             ("--media", media),
             ("--admin", admin),
             ("--rtsp", 0),
+            ("--quic", 0),
         ] {
             command.args([flag, &port.to_string()]);
         }

@@ -1,7 +1,7 @@
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use glassline_media::{Burst, Codec, Track};
+use glassline_media::{Burst, Codec, Stage, Track};
 
 use crate::{State, Stream, StreamName};
 
@@ -34,6 +34,12 @@ impl Publisher {
     /// [`PublishError::NoSuchTrack`] if it names a track that was not announced.
     pub fn push(&mut self, burst: Burst, now: Instant) -> Result<Arc<Burst>, PublishError> {
         self.stream.accept(burst, now)
+    }
+
+    /// Accounts for a stage that lies before the hub, other than ingest, which is
+    /// accounted for with every burst.
+    pub fn account(&self, stage: Stage, delay: Duration, now: Instant) {
+        self.stream.account(stage, delay, now);
     }
 
     /// Says anew what the tracks are, of which more is known now. Their number and

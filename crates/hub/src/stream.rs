@@ -294,6 +294,10 @@ impl Stream {
         Ok(burst)
     }
 
+    pub(crate) fn account(&self, stage: Stage, delay: Duration, now: Instant) {
+        self.lock().ingest.record(stage, delay, now);
+    }
+
     pub(crate) fn end_publishing(&self, generation: u64, state: State) {
         let mut inner = self.lock();
         if inner.generation == generation && inner.publishing {

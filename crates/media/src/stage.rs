@@ -11,6 +11,9 @@ use crate::{Histogram, Summary, Windowed};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Stage {
+    /// From the frame's capture until all of it arrived, where the publisher says when
+    /// that was by a clock that ours agrees with.
+    Uplink,
     /// From the frame's capture, or its due time in a file, until it is packetised.
     Ingest,
     /// From publication until a shard holds the burst.
@@ -31,7 +34,8 @@ pub enum Stage {
 
 impl Stage {
     /// Every stage, in the order of the way.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
+        Self::Uplink,
         Self::Ingest,
         Self::Hub,
         Self::Pace,
@@ -45,6 +49,7 @@ impl Stage {
     /// The name in tables, JSON and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::Uplink => "uplink",
             Self::Ingest => "ingest",
             Self::Hub => "hub",
             Self::Pace => "pace",

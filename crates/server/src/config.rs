@@ -12,6 +12,7 @@
 
 mod load;
 mod parts;
+mod quic;
 mod rtsp;
 mod secret;
 mod sources;
@@ -33,6 +34,7 @@ use crate::users::Account;
 pub use load::Error;
 pub(crate) use load::nearest;
 pub use parts::{Origin, OriginError};
+pub use quic::{Quic, QuicIdentityError};
 pub use rtsp::{Groups, Multicast, Rtsp, RtspTls, Srtp};
 pub(crate) use secret::HIDDEN;
 pub use secret::{Secret, SecretError};
@@ -56,6 +58,8 @@ pub struct Config {
     pub webrtc: WebRtc,
     /// Streams over RTSP.
     pub rtsp: Rtsp,
+    /// Streams over QUIC, as MoQ: published and read.
+    pub quic: Quic,
     /// Metrics, health and the whole API, for operators.
     pub admin: Admin,
     /// Threads that serve viewers, 1 to 256; null for one per core.

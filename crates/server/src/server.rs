@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_hub::Hub;
+use glassline_quic::Fingerprint;
 use glassline_webrtc::Certificate;
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, watch};
@@ -16,6 +17,7 @@ use crate::http::{self, App, Ends};
 use crate::ingest::{self, FrameCodes, SourceSpec};
 use crate::latency::Board;
 use crate::library::{self, Library};
+use crate::quic::{self, Quic};
 use crate::registry::{Bounds, Registry};
 use crate::reload::Reload;
 use crate::rtsp::{self, Entrance, Rtsp};
@@ -34,6 +36,7 @@ pub struct Server {
     shared: Arc<Shared>,
     shards: Shards,
     rtsp: Option<Rtsp>,
+    quic: Option<Quic>,
     stop: watch::Sender<bool>,
     reload: Arc<Notify>,
     sources: ingest::Sources,
@@ -90,8 +93,10 @@ impl Server {
             library.as_ref(),
             clock,
         )?;
+        let quic = Quic::start(&config.quic, &hub, &users, clock, &stopped)?;
         let mut listeners = vec![("http", http.local_addr()?), ("media", shards.local_addr())];
         listeners.extend(rtsp_listeners);
+        listeners.extend(quic.as_ref().map(|quic| ("quic", quic.local_addr())));
         listeners.push(("admin", admin.local_addr()?));
         let app = App {
             config: Arc::new(config),
@@ -100,6 +105,7 @@ impl Server {
             hub: Arc::clone(&hub),
             shared: Arc::clone(&shared),
             rtsp: rtsp.as_ref().map(|rtsp| Arc::clone(rtsp.shared())),
+            quic: quic.as_ref().map(|quic| Arc::clone(quic.shared())),
             board: Arc::clone(&board),
             codes,
             certificate: Arc::new(Certificate::generate()?),
@@ -118,6 +124,7 @@ impl Server {
             shared,
             shards,
             rtsp,
+            quic,
             stop,
             reload: asked,
             sources,
@@ -125,7 +132,8 @@ impl Server {
         })
     }
 
-    /// What listens where: `http`, `media`, `rtsp` and `rtsps` if they are on, and `admin`.
+    /// What listens where: `http`, `media`, `rtsp`, `rtsps` and `quic` if they are on,
+    /// and `admin`.
     pub fn listeners(&self) -> &[(&'static str, SocketAddr)] {
         &self.listeners
     }
@@ -134,6 +142,12 @@ impl Server {
     /// and what was read before stays in force.
     pub fn reload(&self) {
         self.reload.notify_one();
+    }
+
+    /// SHA-256 of the certificate that QUIC shows now, if it is on.
+    pub fn quic_fingerprint(&self) -> Option<Fingerprint> {
+        let quic = self.quic.as_ref()?;
+        Some(quic.shared().fingerprint())
     }
 
     /// The streams.
@@ -161,6 +175,9 @@ impl Server {
                 }
             });
             self.sources.join().await;
+            if let Some(quic) = self.quic {
+                quic.join().await;
+            }
             for task in self.tasks {
                 let _ = task.await;
             }
@@ -328,6 +345,9 @@ pub enum StartError {
     /// No certificate.
     #[error("cannot make a DTLS certificate: {0}")]
     Certificate(#[from] glassline_webrtc::dtls::GenerateError),
+    /// QUIC's port or certificate.
+    #[error(transparent)]
+    Quic(#[from] quic::StartError),
     /// The certificate for RTSP inside TLS.
     #[error(transparent)]
     Identity(#[from] rtsp::IdentityError),

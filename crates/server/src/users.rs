@@ -147,6 +147,14 @@ impl Users {
         patterns.iter().any(|pattern| pattern.matches(stream))
     }
 
+    /// What `user` may read, as patterns.
+    pub fn readable(&self, user: &str) -> Vec<String> {
+        let known = self.known();
+        let account = known.accounts.get(user);
+        let patterns = account.into_iter().flat_map(|account| &account.read);
+        patterns.map(ToString::to_string).collect()
+    }
+
     /// The hash of name, realm and password that `user`'s Digest responses are made
     /// of, in hexadecimal. For a name that is unknown or has none it is a hash of
     /// nothing: checked like any other, it fails after the same time.

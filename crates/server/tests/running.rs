@@ -35,6 +35,7 @@ impl Running {
         config.media.address = free;
         config.admin.address = free;
         config.rtsp.address = Some(free);
+        config.quic.address = Some(free);
         change(&mut config);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -75,6 +76,17 @@ impl Running {
     /// Where RTSP clients connect.
     pub(crate) fn rtsp(&self) -> SocketAddr {
         self.listener("rtsp")
+    }
+
+    /// Where MoQ is spoken.
+    pub(crate) fn quic(&self) -> SocketAddr {
+        self.listener("quic")
+    }
+
+    /// SHA-256 of the certificate there.
+    pub(crate) fn fingerprint(&self) -> String {
+        let server = self.server.as_ref().expect("running");
+        server.quic_fingerprint().expect("it listens").to_string()
     }
 
     /// Where they do inside TLS.

@@ -24,6 +24,7 @@ mod media;
 mod multicast;
 mod pacing;
 mod peer;
+mod quic;
 mod reload;
 mod reordered;
 mod restart;

@@ -409,6 +409,7 @@ fn glassline(
         ("--http", http),
         ("--media", media),
         ("--rtsp", rtsp),
+        ("--quic", 0),
         ("--admin", admin),
     ] {
         command.args([flag, &port.to_string()]);

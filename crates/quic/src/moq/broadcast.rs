@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use glassline_media::{Bitrate, Kind, MediaTime, Track};
-use moq_net::{Timescale, Timestamp, broadcast, frame as wire, group, origin, track};
+use moq_net::{Timescale, Timestamp, broadcast, frame as wire, group, kio, origin, track};
 
 use super::catalog::{self, Offered};
 use super::frame::{self, Frame};
@@ -246,6 +247,31 @@ impl Broadcast {
     /// Frames of `track` that were passed over for want of a keyframe.
     pub fn skipped(&self, track: usize) -> u64 {
         self.tracks.get(track).map_or(0, |it| it.skipped)
+    }
+
+    /// Announces it before the first frame, where parameter sets are known already.
+    ///
+    /// # Errors
+    /// [`WriteError::Ended`] if it is over.
+    pub fn announce(&mut self) -> Result<(), WriteError> {
+        if self.is_told { Ok(()) } else { self.tell() }
+    }
+
+    /// Readers know of it.
+    pub const fn is_announced(&self) -> bool {
+        self.is_told
+    }
+
+    /// Waits until somebody reads any of it.
+    pub async fn wanted(&self) {
+        kio::wait(|waiter| {
+            let mut demands = self.tracks.iter().map(|it| it.producer.demand());
+            match demands.any(|it| it.poll_used(waiter).is_ready()) {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
+            }
+        })
+        .await;
     }
 
     /// Somebody reads `track`.

@@ -176,8 +176,9 @@ pub struct Grant {
     pub publish: bool,
     /// To read these.
     pub read: Option<Offer>,
-    /// Of those, only these names; empty for all.
-    pub only: Vec<String>,
+    /// Of those, only the names that fall under one of these: a name, or the beginning
+    /// of one with `*` behind it. `None` for all.
+    pub only: Option<Vec<String>>,
 }
 
 impl Asked {
@@ -211,16 +212,14 @@ impl Asked {
         let mut handshake = self.handshake.with_stats(tagged);
         if let Some(offer) = &grant.read {
             let all = offer.origin.consume();
-            let only = grant
-                .only
-                .iter()
-                .filter_map(|name| Pattern::literal(name).ok());
-            let patterns: Patterns = only.collect();
-            handshake = if grant.only.is_empty() {
-                handshake.with_publisher(&all)
-            } else {
-                let scoped = all.scope("", &patterns).map_err(Ended::of)?;
-                handshake.with_publisher(&scoped)
+            handshake = match &grant.only {
+                None => handshake.with_publisher(&all),
+                Some(only) => {
+                    // What is no pattern there matches no name here.
+                    let only = only.iter().filter_map(|text| text.parse::<Pattern>().ok());
+                    let scoped = all.scope("", &only.collect::<Patterns>());
+                    handshake.with_publisher(&scoped.map_err(Ended::of)?)
+                }
             };
         }
         let inbound = grant.publish.then(|| Offer::bounded(INBOUND_BYTES));

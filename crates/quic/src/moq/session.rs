@@ -217,6 +217,11 @@ impl Session {
         Broadcast::new(offer, name, lanes, Some(Arc::clone(&self.link)))
     }
 
+    #[cfg(test)]
+    pub(super) const fn offer(&self) -> Option<&Offer> {
+        self.offer.as_ref()
+    }
+
     /// What the peer announces, from the beginning.
     pub fn announced(&self) -> Announced {
         Announced(self.inbound.as_ref().map(|(_, it)| it.announced()))
@@ -249,6 +254,11 @@ impl Session {
     /// Ends the session at once, and says why.
     pub fn abort(&self, reason: super::Refusal) {
         self.link.close(reason.code(), &reason.to_string());
+    }
+
+    /// What was negotiated: `moq-lite-06`, say.
+    pub fn version(&self) -> &'static str {
+        self.session.version().as_str()
     }
 
     /// The peer's address at present.

@@ -174,7 +174,7 @@ async fn readers_get_what_is_offered_from_its_newest_keyframe_on() {
     let offer = Offer::new();
     let grant = Grant {
         read: Some(offer.clone()),
-        only: vec!["cam".to_owned()],
+        only: Some(vec!["nothing/*".to_owned(), "ca*".to_owned()]),
         ..Grant::default()
     };
     let site = site(Ok(grant), "moq");
@@ -222,4 +222,43 @@ async fn another_certificate_than_the_pinned_one_is_refused() {
     assert!(matches!(error, ConnectError::Dial { .. }), "{error}");
     let unknown = soon(open(address, Aim::Read)).await;
     assert!(unknown.is_err(), "no authority vouches for it");
+}
+
+/// A publisher that writes its catalog by hand.
+async fn catalog_of(document: Vec<u8>) -> Result<Catalog, WatchError> {
+    let grant = Grant {
+        publish: true,
+        ..Grant::default()
+    };
+    let mut site = site(Ok(grant), "moq");
+    let client = soon(open(&site.address, Aim::Publish)).await.expect("open");
+    let server = soon(site.sessions.recv()).await.expect("granted");
+    let offer = client.offer().expect("opened to publish");
+    let liar = offer.origin.create_broadcast("cam").expect("a name");
+    let mut track = liar.create_track("catalog.json", None).expect("a track");
+    let time = moq_net::Timestamp::now();
+    track
+        .write_frame(time, document)
+        .expect("it is not read here");
+    liar.announce(moq_net::origin::Route::default())
+        .expect("open");
+    let mut watch = soon(server.watch("cam")).await?;
+    let catalog = soon(watch.catalog()).await?;
+    Ok(catalog.expect("one was written"))
+}
+
+#[tokio::test]
+async fn catalogs_that_cannot_be_are_named_over_the_wire() {
+    let many: Vec<_> = (0..2000)
+        .map(|number| format!("\"{number}\":{{\"codec\":\"vp8\"}}"))
+        .collect();
+    let many = format!("{{\"video\":{{\"renditions\":{{{}}}}}}}", many.join(","));
+    for (document, expected) in [
+        (b"\xff\xfe no JSON".to_vec(), "the catalog is none"),
+        (vec![b' '; 1 << 20], "the catalog has 1048576 bytes"),
+        (many.into_bytes(), "offers 2000 renditions"),
+    ] {
+        let error = catalog_of(document).await.expect_err(expected).to_string();
+        assert!(error.contains(expected), "{error}");
+    }
 }

@@ -122,6 +122,7 @@ impl Watch {
             group: None,
             next: None,
             late: 0,
+            told_late: 0,
             number: pulse::track_number(&self.name, &rendition.name),
             link: self.answers.then(|| Arc::clone(&self.link)),
             answered: None,
@@ -152,6 +153,7 @@ pub struct Reader {
     /// The number of the next group, if none is missing.
     next: Option<u64>,
     late: u64,
+    told_late: u64,
     number: u32,
     /// Where frames are answered.
     link: Option<Arc<Link>>,
@@ -165,6 +167,8 @@ pub struct Received {
     pub time: MediaTime,
     /// The first of its group, so that a decoder can start here; of sound always.
     pub keyframe: bool,
+    /// Something of the track before it was passed over.
+    pub after_loss: bool,
     /// Annex B, or a packet without headers, as payload formats take it.
     pub data: Bytes,
     /// When the last of it came.
@@ -233,9 +237,12 @@ impl Reader {
             std::borrow::Cow::Owned(whole) => whole.into(),
         };
         self.answer(micros, arrived);
+        let after_loss = self.late > self.told_late;
+        self.told_late = self.late;
         Ok(Received {
             time,
             keyframe: is_first || self.is_sound,
+            after_loss,
             data,
             arrived,
         })

@@ -26,9 +26,12 @@ impl Config {
                 input.resolve_in(folder);
             }
             let (users, media) = (&mut config.auth.users_file, &mut config.rtsp.media_folder);
-            let tls = &mut config.rtsp.tls;
-            let named = [users, media, &mut tls.certificate, &mut tls.key];
-            for path in named.into_iter().flatten() {
+            let (tls, quic) = (&mut config.rtsp.tls, &mut config.quic);
+            let files = [&mut tls.certificate, &mut tls.key];
+            let files = files.into_iter();
+            let files = files.chain([&mut quic.certificate, &mut quic.key]);
+            let named = files.chain([users, media]);
+            for path in named.flatten() {
                 *path = folder.join(&*path);
             }
         }

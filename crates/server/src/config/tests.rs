@@ -150,7 +150,8 @@ fn the_schema_knows_every_section() {
     let schema: serde_json::Value =
         serde_json::from_str(&Config::schema()).expect("a schema is JSON");
     for section in [
-        "http", "media", "webrtc", "rtsp", "admin", "shards", "auth", "limits", "sources", "cors",
+        "http", "media", "webrtc", "rtsp", "quic", "admin", "shards", "auth", "limits", "sources",
+        "cors",
     ] {
         assert!(schema["properties"][section].is_object(), "{section}");
     }

@@ -14,6 +14,7 @@ mod family;
 mod metrics;
 mod pages;
 mod problem;
+mod quic;
 mod rtsp;
 mod signaling;
 mod whep;
@@ -56,6 +57,8 @@ pub(crate) struct App {
     pub(crate) shared: Arc<Shared>,
     /// `None` where RTSP is off.
     pub(crate) rtsp: Option<Arc<crate::rtsp::Shared>>,
+    /// `None` where QUIC is off.
+    pub(crate) quic: Option<Arc<crate::quic::Shared>>,
     pub(crate) board: Arc<Board>,
     pub(crate) codes: FrameCodes,
     pub(crate) certificate: Arc<Certificate>,
@@ -118,6 +121,7 @@ pub(crate) fn admin(app: App) -> Router {
         .route("/readyz", get(api::ready))
         .route("/api/v1/rtsp/clients", get(rtsp::clients))
         .route("/api/v1/rtsp/requests", get(rtsp::requests))
+        .route("/api/v1/quic/sessions", get(quic::sessions))
         .merge(api::router())
         .fallback(not_found)
         .with_state(app)

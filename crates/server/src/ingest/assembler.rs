@@ -18,7 +18,7 @@ use glassline_rtp::payload::{Depacketiser, Unit, Unreceivable};
 
 use super::burst::{Cutter, Place};
 use super::tracks;
-use parameter_sets::ParameterSets;
+pub(super) use parameter_sets::ParameterSets;
 use source_clock::SourceClock;
 
 /// Access units under way at once: the one being put together and a few whose
@@ -210,7 +210,7 @@ impl Lane {
 }
 
 /// Follows the pictures of a track from what its description says on.
-fn reordering(track: &Track) -> Option<Reordering> {
+pub(super) fn reordering(track: &Track) -> Option<Reordering> {
     let mut reordering = Reordering::of(track.codec)?;
     let sets = match track.codec {
         Codec::H264 => vec![track.video.sps.clone(), track.video.pps.clone()],

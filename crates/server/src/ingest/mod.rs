@@ -19,6 +19,7 @@ mod pace;
 mod rtsp;
 mod spec;
 mod tracks;
+mod units;
 
 use std::sync::Arc;
 use std::thread;
@@ -32,7 +33,8 @@ use file::Clip;
 pub(crate) use assembler::{Assembler, Packet};
 pub(crate) use burst::{Cutter, Place};
 pub(crate) use pace::{Pace, Rate};
-pub(crate) use tracks::{Unusable, track_of};
+pub(crate) use tracks::{Unusable, track_of, with_sets};
+pub(crate) use units::{Unit, Units};
 
 pub use frame_codes::{FrameCode, FrameCodes};
 pub use spec::{FileSource, Input, RtspSource, SourceSpec, SpecError, Transport};

@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use glassline_media::{Codec, Track, VideoParameters};
+use glassline_rtp::payload::h265;
 use glassline_rtp::payload::{Depacketiser, Unreceivable, parameter};
 use glassline_rtsp::sdp::Format;
 
@@ -117,6 +118,23 @@ pub(super) fn describe_h265(track: &mut Track, sets: [&[u8]; 3]) {
     {
         push_parameter(&mut track.format_parameters, name, &STANDARD.encode(set));
     }
+}
+
+/// The track with parameter sets (NAL units without start codes) that came apart from
+/// its pictures, for those codecs that have them in their format parameters.
+pub(crate) fn with_sets(mut track: Track, sets: &[Vec<u8>]) -> Track {
+    if track.codec == Codec::H265 {
+        let of = |kind| {
+            sets.iter()
+                .find(|set| set.first().map(|it| h265::nal_type(*it)) == Some(kind))
+        };
+        if let (Some(vps), Some(sps), Some(pps)) =
+            (of(h265::nal::VPS), of(h265::nal::SPS), of(h265::nal::PPS))
+        {
+            describe_h265(&mut track, [vps, sps, pps]);
+        }
+    }
+    track
 }
 
 /// The track as it is sent on: what its format parameters say of packets is true of

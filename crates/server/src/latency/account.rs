@@ -84,8 +84,7 @@ impl Account {
         let unmatched = self.misses.iter().map(|(_, it, _)| it).fold(0, sum);
         let lost = self.misses.iter().map(|(.., it)| it).fold(0, sum);
         let frames = || self.frames.iter().map(|(_, frame)| frame);
-        let stages = Stage::ALL
-            .into_iter()
+        let stages = stages()
             .filter(|_| !self.frames.is_empty())
             .map(|stage| {
                 row(
@@ -160,9 +159,15 @@ fn quantile(sorted: &[f64], q: f64) -> f64 {
         .unwrap_or_default()
 }
 
-fn line(frame: &FrameSample) -> FrameLine {
-    let stages = Stage::ALL
+/// Those that are known of each frame: its account begins where it came in.
+fn stages() -> impl Iterator<Item = Stage> {
+    Stage::ALL
         .into_iter()
+        .filter(|stage| *stage != Stage::Uplink)
+}
+
+fn line(frame: &FrameSample) -> FrameLine {
+    let stages = stages()
         .map(|stage| {
             (
                 stage.as_str().to_owned(),

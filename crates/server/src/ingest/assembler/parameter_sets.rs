@@ -8,7 +8,7 @@ use crate::ingest::tracks;
 /// seen: sources that send them only now and then, or only in their session
 /// description, get them in front of every keyframe.
 #[derive(Debug)]
-pub(super) struct ParameterSets {
+pub(in crate::ingest) struct ParameterSets {
     codec: Codec,
     /// In the order that a decoder wants them; empty before the first.
     sets: Vec<(u8, Vec<u8>)>,
@@ -21,7 +21,7 @@ const SET_BYTES_MAX: usize = 4096;
 
 impl ParameterSets {
     /// Those of the track's session description; `None` for codecs without.
-    pub(super) fn of(track: &Track) -> Option<Self> {
+    pub(in crate::ingest) fn of(track: &Track) -> Option<Self> {
         let kinds: &[u8] = match track.codec {
             Codec::H264 => &[h264::nal::SPS, h264::nal::PPS],
             Codec::H265 => &[h265::nal::VPS, h265::nal::SPS, h265::nal::PPS],
@@ -48,7 +48,7 @@ impl ParameterSets {
 
     /// The Annex-B `unit`, with the sets that it lacks if it is a keyframe; and
     /// whether a decoder can start there now.
-    pub(super) fn complete(&mut self, keyframe: bool, unit: Vec<u8>) -> (bool, Vec<u8>) {
+    pub(in crate::ingest) fn complete(&mut self, keyframe: bool, unit: Vec<u8>) -> (bool, Vec<u8>) {
         let mut found = 0;
         for nal in annexb::nals(&unit) {
             found |= self.learn(nal);
@@ -72,7 +72,7 @@ impl ParameterSets {
     }
 
     /// Tells `track` of the sets, once all are known, if its description does not.
-    pub(super) fn describe(&mut self, track: &mut Track) {
+    pub(in crate::ingest) fn describe(&mut self, track: &mut Track) {
         if self.described || self.sets.iter().any(|(_, set)| set.is_empty()) {
             return;
         }

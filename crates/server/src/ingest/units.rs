@@ -1,0 +1,110 @@
+//! Whole access units of a source into bursts.
+//!
+//! ```text
+//! Unit ─► ParameterSets ─► Cutter ─► Burst
+//!     └─► Reordering
+//! ```
+
+use std::time::Instant;
+
+use glassline_demux::reordering::Reordering;
+use glassline_media::{Burst, Kind, MediaTime, Track};
+
+use super::assembler::{ParameterSets, reordering};
+use super::burst::{Cutter, Place};
+use super::tracks;
+
+/// One access unit as it came in.
+#[derive(Debug)]
+pub(crate) struct Unit {
+    /// Index into the tracks given to [`Units::new`].
+    pub(crate) track: usize,
+    /// On the source's own timeline, the same for all tracks.
+    pub(crate) time: MediaTime,
+    /// A decoder can start here, if its parameter sets are known.
+    pub(crate) keyframe: bool,
+    /// Something before it was left out.
+    pub(crate) after_loss: bool,
+    /// As payload formats take it: H.264 and H.265 as Annex B.
+    pub(crate) data: Vec<u8>,
+    pub(crate) received: Instant,
+}
+
+/// Cuts a source's units as bursts. Keyframes that come without parameter sets get
+/// those last seen, or those of the description.
+#[derive(Debug)]
+pub(crate) struct Units {
+    tracks: Vec<Track>,
+    lanes: Vec<Lane>,
+    redescribed: bool,
+}
+
+#[derive(Debug)]
+struct Lane {
+    sets: Option<ParameterSets>,
+    reordering: Option<Reordering>,
+    cutter: Cutter,
+    picture: bool,
+}
+
+impl Units {
+    /// For tracks as their description has them.
+    pub(crate) fn new(tracks: Vec<Track>) -> Self {
+        let lane = |track: &Track| Lane {
+            sets: ParameterSets::of(track),
+            reordering: reordering(track),
+            cutter: Cutter::new(track),
+            picture: track.kind() == Kind::Video,
+        };
+        Self {
+            lanes: tracks.iter().map(lane).collect(),
+            tracks: tracks.into_iter().map(tracks::as_sent).collect(),
+            redescribed: false,
+        }
+    }
+
+    /// The tracks as they come out, with the parameter sets seen so far.
+    pub(crate) fn tracks(&self) -> &[Track] {
+        &self.tracks
+    }
+
+    /// A stream can be published from this burst on: a keyframe of the picture, or
+    /// anything if there is only sound.
+    pub(crate) fn starts(&self, burst: &Burst) -> bool {
+        let picture = self.lanes.iter().position(|lane| lane.picture);
+        picture.is_none_or(|picture| burst.track == picture && burst.keyframe)
+    }
+
+    /// Appends the bursts of a unit to `out`. A track that is not there is ignored.
+    pub(crate) fn push(&mut self, unit: Unit, out: &mut Vec<Burst>) {
+        let Some(lane) = self.lanes.get_mut(unit.track) else {
+            return;
+        };
+        let track = &mut self.tracks[unit.track];
+        if let Some(reordering) = &mut lane.reordering {
+            reordering.push(&unit.data, unit.after_loss);
+            let is_reordered = reordering.is_reordered();
+            self.redescribed |= track.video.reordered != is_reordered;
+            track.video.reordered = is_reordered;
+        }
+        let place = Place {
+            track: unit.track,
+            time: unit.time,
+            origin: unit.received,
+        };
+        let (keyframe, data) = match &mut lane.sets {
+            Some(sets) => sets.complete(unit.keyframe, unit.data),
+            None => (unit.keyframe || !lane.picture, unit.data),
+        };
+        lane.cutter.cut(&data, keyframe, place, out);
+        if let Some(sets) = &mut lane.sets {
+            sets.describe(track);
+        }
+    }
+
+    /// The tracks, if it turned out since the last call that their pictures are
+    /// shown in another order than they come in, or no longer.
+    pub(crate) fn take_redescribed(&mut self) -> Option<&[Track]> {
+        std::mem::take(&mut self.redescribed).then_some(&self.tracks)
+    }
+}

@@ -1,0 +1,170 @@
+//! Who may publish and read over QUIC, as the [user store](crate::users) knows them.
+//!
+//! MoQ has no headers: what gives a right is in the query of the URL that a session is
+//! opened with, which is inside TLS and never logged. `token` or `jwt` is one of the
+//! tokens, `user` and `password` are a user's.
+
+use std::net::IpAddr;
+
+use glassline_quic::moq::Aim;
+
+use crate::users::{Access, Users};
+
+/// What a session may do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Rights {
+    pub(super) publish: Scope,
+    pub(super) read: Scope,
+}
+
+/// To which streams.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Scope {
+    None,
+    All,
+    /// What this user may.
+    User(String),
+}
+
+impl Scope {
+    /// Whether `stream` is among them.
+    pub(super) fn covers(&self, users: &Users, access: Access, stream: &str) -> bool {
+        match self {
+            Self::None => false,
+            Self::All => true,
+            Self::User(name) => users.may(name, access, stream),
+        }
+    }
+
+    fn is_some(&self) -> bool {
+        *self != Self::None
+    }
+}
+
+/// What a session of `peer` may do that is there for `aim` and shows `query`; `None` if
+/// that is nothing of it.
+pub(super) async fn rights(users: &Users, peer: IpAddr, query: &str, aim: Aim) -> Option<Rights> {
+    let shown = Shown::of(query);
+    let user = match &shown.user {
+        Some((name, password)) if users.verify(name, password).await => Some(name),
+        _ => None,
+    };
+    let scope = |access| {
+        let token = shown.token.as_deref();
+        if users.is_open(access, peer) || token.is_some_and(|it| users.token_opens(access, it)) {
+            Scope::All
+        } else {
+            user.map_or(Scope::None, |name| Scope::User(name.clone()))
+        }
+    };
+    let rights = Rights {
+        publish: scope(Access::Publish),
+        read: scope(Access::Read),
+    };
+    // Somebody who shows something that opens nothing had better hear of it, whatever
+    // is open to everybody.
+    let tokens = shown.token.iter();
+    let mut opens = [Access::Publish, Access::Read].into_iter();
+    let in_vain = tokens.clone().next().is_some_and(|token| {
+        let guarded =
+            users.any() || users.has_token(Access::Read) || users.has_token(Access::Publish);
+        guarded && !opens.any(|access| users.token_opens(access, token))
+    }) || shown.user.is_some() && users.any() && user.is_none();
+    let enough = match aim {
+        Aim::Publish => rights.publish.is_some(),
+        Aim::Read => rights.read.is_some(),
+        Aim::Both => rights.publish.is_some() || rights.read.is_some(),
+    };
+    (enough && !in_vain).then_some(rights)
+}
+
+#[derive(Debug, Default)]
+struct Shown {
+    token: Option<String>,
+    user: Option<(String, String)>,
+}
+
+impl Shown {
+    fn of(query: &str) -> Self {
+        let (mut shown, mut name, mut password) = (Self::default(), None, None);
+        for (key, value) in url::form_urlencoded::parse(query.as_bytes()) {
+            match &*key {
+                "token" | "jwt" => shown.token = Some(value.into_owned()),
+                "user" => name = Some(value.into_owned()),
+                "password" => password = Some(value.into_owned()),
+                _ => {}
+            }
+        }
+        shown.user = name.map(|name| (name, password.unwrap_or_default()));
+        shown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use crate::config::{Auth, Secret};
+    use crate::users::{Account, Name, Pattern};
+
+    const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+    const AWAY: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
+
+    async fn ask(auth: &Auth, peer: IpAddr, query: &str, aim: Aim) -> Option<(Scope, Scope)> {
+        let rights = rights(&Users::new(auth), peer, query, aim).await?;
+        Some((rights.publish, rights.read))
+    }
+
+    #[tokio::test]
+    async fn without_users_and_tokens_everybody_reads_and_this_machine_publishes() {
+        let auth = Auth::default();
+        let here = Some((Scope::All, Scope::All));
+        assert_eq!(ask(&auth, HERE, "", Aim::Both).await, here);
+        assert_eq!(ask(&auth, HERE, "token=any", Aim::Publish).await, here);
+        let away = Some((Scope::None, Scope::All));
+        assert_eq!(ask(&auth, AWAY, "", Aim::Both).await, away);
+        assert_eq!(ask(&auth, AWAY, "", Aim::Publish).await, None);
+    }
+
+    #[tokio::test]
+    async fn tokens_and_users_open_what_is_theirs() {
+        let ann = Account {
+            publish: vec![Pattern::parse("cam*").expect("a pattern")],
+            ..Account::new(Name::parse("ann").expect("a name"), "p w", &[3; 16])
+        };
+        let auth = Auth {
+            publish_token: Secret::new("show").ok(),
+            users: vec![ann],
+            ..Auth::default()
+        };
+        let token = Some((Scope::All, Scope::None));
+        assert_eq!(ask(&auth, HERE, "token=show", Aim::Publish).await, token);
+        assert_eq!(ask(&auth, HERE, "a=b&jwt=show", Aim::Both).await, token);
+        assert_eq!(ask(&auth, HERE, "token=show", Aim::Read).await, None);
+        assert_eq!(ask(&auth, HERE, "token=wrong", Aim::Publish).await, None);
+        assert_eq!(ask(&auth, HERE, "", Aim::Publish).await, None);
+        let user = Scope::User("ann".to_owned());
+        let both = Some((user.clone(), user.clone()));
+        let query = "user=ann&password=p%20w";
+        assert_eq!(ask(&auth, AWAY, query, Aim::Publish).await, both);
+        assert_eq!(
+            ask(&auth, AWAY, "user=ann&password=no", Aim::Both).await,
+            None
+        );
+        let users = Users::new(&auth);
+        assert!(user.covers(&users, Access::Publish, "cam1"));
+        assert!(!user.covers(&users, Access::Publish, "hall"));
+        assert!(!user.covers(&users, Access::Read, "cam1"));
+    }
+
+    #[tokio::test]
+    async fn a_wrong_token_is_refused_though_reading_is_open() {
+        let auth = Auth {
+            publish_token: Secret::new("show").ok(),
+            ..Auth::default()
+        };
+        assert_eq!(ask(&auth, AWAY, "token=wrong", Aim::Both).await, None);
+        let open = Some((Scope::None, Scope::All));
+        assert_eq!(ask(&auth, AWAY, "", Aim::Both).await, open);
+    }
+}

@@ -1,0 +1,270 @@
+//! Every session, and how it goes, for operators.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use glassline_media::Bitrate;
+use glassline_quic::moq::{Figures, Session};
+use serde::Serialize;
+
+/// A publisher's report that is older says nothing of now.
+const FRESH: Duration = Duration::from_secs(5);
+
+/// One session.
+#[derive(Debug)]
+pub(super) struct Account {
+    peer: String,
+    opened: Instant,
+    session: Mutex<Weak<Session>>,
+    state: Mutex<State>,
+    received: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    publishes: Vec<String>,
+    reads: bool,
+    /// Bytes received, when they were last looked at, and the rate since the time
+    /// before.
+    goodput: Option<(u64, Instant)>,
+    rate: Bitrate,
+}
+
+impl Account {
+    /// Counts a frame.
+    pub(super) fn receive(&self, bytes: usize) {
+        self.received.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    /// Notes that it publishes `stream`, or no longer.
+    pub(super) fn publishes(&self, stream: &str, begins: bool) {
+        let mut state = self.lock();
+        state.publishes.retain(|it| it != stream);
+        if begins {
+            state.publishes.push(stream.to_owned());
+        }
+    }
+
+    /// How many broadcasts it publishes.
+    pub(super) fn broadcasts(&self) -> usize {
+        self.lock().publishes.len()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Once a second.
+    fn measure(&self, now: Instant) {
+        let received = self.received.load(Ordering::Relaxed);
+        let mut state = self.lock();
+        if let Some((before, at)) = state.goodput {
+            state.rate = Bitrate::over(received - before, now.saturating_duration_since(at));
+        }
+        state.goodput = Some((received, now));
+    }
+
+    fn view(&self, id: u64, now: Instant) -> Option<SessionView> {
+        let session = self.session.lock().unwrap_or_else(PoisonError::into_inner);
+        let session = session.upgrade()?;
+        let state = self.lock();
+        let figures = session.figures();
+        let publishes = !state.publishes.is_empty();
+        Some(SessionView {
+            id,
+            peer: self.peer.clone(),
+            version: session.version(),
+            open_s: now.saturating_duration_since(self.opened).as_secs_f64(),
+            publishes: state.publishes.clone(),
+            reads: state.reads,
+            received_bytes: figures.received,
+            sent_bytes: figures.sent,
+            goodput_bps: publishes.then(|| state.rate.bps()),
+            sender: if publishes {
+                Sender::told(&figures, now)
+            } else {
+                Sender::ours(&figures)
+            },
+        })
+    }
+}
+
+/// One session as operators see it.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct SessionView {
+    pub(crate) id: u64,
+    peer: String,
+    /// Of moq-lite.
+    version: &'static str,
+    open_s: f64,
+    /// Streams that it publishes.
+    pub(crate) publishes: Vec<String>,
+    /// It may read.
+    reads: bool,
+    /// Bytes of frames from it.
+    received_bytes: u64,
+    /// Bytes of frames to it.
+    sent_bytes: u64,
+    /// Useful bits a second that come in, over the last second.
+    pub(crate) goodput_bps: Option<u64>,
+    /// How whoever sends the media sees it: a publisher that tells us, or we.
+    #[serde(flatten)]
+    pub(crate) sender: Sender,
+}
+
+/// What the sender of media knows. Absent is unknown.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Sender {
+    pub(crate) app_rtt_ms: Option<f64>,
+    pub(crate) transport_rtt_ms: Option<f64>,
+    /// Bytes sent again over bytes acknowledged.
+    pub(crate) rtx_overhead_ratio: Option<f64>,
+    /// What the encoder was last told to make.
+    pub(crate) bitrate_bps: Option<u64>,
+    /// What the path is believed to carry.
+    pub(crate) deliverable_bps: Option<u64>,
+    /// Bytes of media that wait to be sent or acknowledged.
+    pub(crate) backlog_bytes: Option<u64>,
+    /// Groups that were given up because they were late.
+    pub(crate) late_groups: Option<u64>,
+}
+
+impl Sender {
+    fn told(figures: &Figures, now: Instant) -> Self {
+        let fresh = |at: Instant| now.saturating_duration_since(at) <= FRESH;
+        let Some((report, _)) = figures.told.filter(|(_, at)| fresh(*at)) else {
+            // Others tell nothing, but the way back is measured here.
+            return Self {
+                transport_rtt_ms: figures.observation.smoothed_rtt.map(ms),
+                ..Self::default()
+            };
+        };
+        Self {
+            app_rtt_ms: Some(ms(report.app_rtt)),
+            transport_rtt_ms: Some(ms(report.transport_rtt)),
+            rtx_overhead_ratio: ratio(report.lost, report.delivered),
+            bitrate_bps: Some(report.bitrate.bps()).filter(|bps| *bps > 0),
+            deliverable_bps: Some(report.deliverable.bps()).filter(|bps| *bps > 0),
+            backlog_bytes: Some(report.backlog),
+            late_groups: None,
+        }
+    }
+
+    fn ours(figures: &Figures) -> Self {
+        let seen = &figures.observation;
+        Self {
+            app_rtt_ms: figures.round_trips.latest.map(ms),
+            transport_rtt_ms: seen.smoothed_rtt.map(ms),
+            rtx_overhead_ratio: ratio(seen.totals.lost, seen.totals.delivered),
+            bitrate_bps: None,
+            deliverable_bps: seen.deliverable_rate.map(Bitrate::bps),
+            backlog_bytes: Some(figures.backlog),
+            late_groups: Some(figures.late_groups),
+        }
+    }
+}
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a ratio for people")]
+fn ratio(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+/// All sessions.
+#[derive(Debug, Default)]
+pub(super) struct Accounts {
+    open: Mutex<Open>,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    next: u64,
+    accounts: BTreeMap<u64, Arc<Account>>,
+    /// Handshakes under way hold a place, too.
+    taken: usize,
+}
+
+/// A session's place among those that there may be, until dropped.
+#[derive(Debug)]
+pub(super) struct Seat {
+    accounts: Arc<Accounts>,
+    id: u64,
+}
+
+impl Accounts {
+    /// A place, if one of `max` is free.
+    pub(super) fn seat(self: &Arc<Self>, max: usize) -> Option<Seat> {
+        let mut open = self.lock();
+        if open.taken >= max {
+            return None;
+        }
+        open.taken += 1;
+        open.next += 1;
+        Some(Seat {
+            accounts: Arc::clone(self),
+            id: open.next,
+        })
+    }
+
+    /// Sessions and handshakes.
+    pub(super) fn taken(&self) -> usize {
+        self.lock().taken
+    }
+
+    pub(super) fn views(&self, now: Instant) -> Vec<SessionView> {
+        let accounts: Vec<_> = {
+            let open = self.lock();
+            open.accounts
+                .iter()
+                .map(|(id, account)| (*id, Arc::clone(account)))
+                .collect()
+        };
+        let views = accounts.iter();
+        views
+            .filter_map(|(id, account)| account.view(*id, now))
+            .collect()
+    }
+
+    pub(super) fn measure(&self, now: Instant) {
+        let accounts: Vec<_> = self.lock().accounts.values().cloned().collect();
+        for account in accounts {
+            account.measure(now);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Seat {
+    /// The account of the session that has it.
+    pub(super) fn open(&self, session: &Arc<Session>, reads: bool, now: Instant) -> Arc<Account> {
+        let account = Arc::new(Account {
+            peer: session.peer().to_string(),
+            opened: now,
+            session: Mutex::new(Arc::downgrade(session)),
+            state: Mutex::new(State {
+                reads,
+                ..State::default()
+            }),
+            received: AtomicU64::new(0),
+        });
+        let mut open = self.accounts.lock();
+        open.accounts.insert(self.id, Arc::clone(&account));
+        account
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut open = self.accounts.lock();
+        open.taken -= 1;
+        open.accounts.remove(&self.id);
+    }
+}

@@ -1,0 +1,405 @@
+//! Streams over QUIC, as MoQ: published into the hub and read from it.
+//!
+//! ```text
+//! Server ─ Knock ─► rights ─┬► ingest: announced broadcasts ─► hub
+//!                           └► egress: the hub's streams, one Offer for all sessions
+//! ```
+//!
+//! Rights are settled before anything of media is read: until then a session may have
+//! 256 KiB under way, and nothing asks for more. What a publisher announces beyond its
+//! rights, or in a way that cannot be, ends its session with a reason that it hears.
+
+mod access;
+mod account;
+mod counters;
+mod egress;
+mod ingest;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use glassline_congestion::Algorithm;
+use glassline_hub::{Hub, State, StreamName};
+use glassline_quic::moq::{Announcement, Grant, Knock, Offer, Refusal, Server, Session};
+use glassline_quic::{Fingerprint, Identity, IdentityError, ListenError, Steering};
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+
+use crate::clock::Clock;
+use crate::config;
+use crate::users::{Access, Users};
+use access::{Rights, Scope, rights};
+use account::{Accounts, Seat};
+use counters::Counters;
+use ingest::{Fault, Intake};
+
+pub(crate) use account::SessionView;
+pub(crate) use counters::Reason;
+
+/// Broadcasts that one session may publish.
+const BROADCASTS_MAX: usize = 16;
+
+/// How long sessions have to take leave.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// QUIC as it runs.
+#[derive(Debug)]
+pub(crate) struct Quic {
+    shared: Arc<Shared>,
+    local: SocketAddr,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+/// What HTTP sees of it.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    accounts: Arc<Accounts>,
+    counters: Arc<Counters>,
+    fingerprint: watch::Sender<Fingerprint>,
+}
+
+/// What sessions are served from.
+#[derive(Clone, Debug)]
+struct Site {
+    hub: Arc<Hub>,
+    users: Arc<Users>,
+    offer: Offer,
+    accounts: Arc<Accounts>,
+    counters: Arc<Counters>,
+}
+
+impl Quic {
+    /// Listens, if `config` says where. Must be called within tokio.
+    pub(crate) fn start(
+        config: &config::Quic,
+        hub: &Arc<Hub>,
+        users: &Arc<Users>,
+        clock: Clock,
+        stopped: &watch::Receiver<bool>,
+    ) -> Result<Option<Self>, StartError> {
+        let Some(address) = config.address else {
+            return Ok(None);
+        };
+        let identity = config.identity()?;
+        let server = Server::bind(address, &identity)
+            .map_err(|source| StartError::Listen { address, source })?;
+        let local = server.local_addr().map_err(ListenError::from);
+        let local = local.map_err(|source| StartError::Listen { address, source })?;
+        let server = Arc::new(server);
+        let site = Site {
+            hub: Arc::clone(hub),
+            users: Arc::clone(users),
+            offer: Offer::new(),
+            accounts: Arc::default(),
+            counters: Arc::default(),
+        };
+        let shared = Arc::new(Shared {
+            accounts: Arc::clone(&site.accounts),
+            counters: Arc::clone(&site.counters),
+            fingerprint: watch::Sender::new(identity.fingerprint()),
+        });
+        let offering = egress::run(
+            Arc::clone(hub),
+            site.offer.clone(),
+            Arc::clone(&site.counters),
+            clock,
+            stopped.clone(),
+        );
+        let limits = Limits {
+            clients: config.clients,
+            congestion: config.congestion,
+        };
+        let tasks = vec![
+            tokio::spawn(offering),
+            tokio::spawn(accept(Arc::clone(&server), site, limits, stopped.clone())),
+            tokio::spawn(look_after(
+                server,
+                config.clone(),
+                identity.renew_after(),
+                Arc::clone(&shared),
+                stopped.clone(),
+            )),
+        ];
+        Ok(Some(Self {
+            shared,
+            local,
+            tasks,
+        }))
+    }
+
+    pub(crate) const fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    pub(crate) const fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    pub(crate) async fn join(self) {
+        for task in self.tasks {
+            let _ = task.await;
+        }
+    }
+}
+
+impl Shared {
+    pub(crate) fn fingerprint(&self) -> Fingerprint {
+        *self.fingerprint.borrow()
+    }
+
+    pub(crate) fn sessions(&self, now: Instant) -> Vec<SessionView> {
+        self.accounts.views(now)
+    }
+
+    /// Sessions, and handshakes under way.
+    pub(crate) fn taken(&self) -> usize {
+        self.accounts.taken()
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.counters
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    clients: usize,
+    congestion: Algorithm,
+}
+
+async fn accept(
+    server: Arc<Server>,
+    site: Site,
+    limits: Limits,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let mut sessions = JoinSet::new();
+    loop {
+        let knock = tokio::select! {
+            knock = server.accept(|| Steering::new(limits.congestion)) => knock,
+            Some(_) = sessions.join_next() => continue,
+            _ = stopped.wait_for(|stop| *stop) => break,
+        };
+        let Some(knock) = knock else { break };
+        let Some(seat) = site.accounts.seat(limits.clients) else {
+            site.counters.refuse(Reason::Full);
+            // Dropped, it is refused by QUIC.
+            continue;
+        };
+        sessions.spawn(serve(knock, seat, site.clone(), stopped.clone()));
+    }
+    // Everybody takes leave by itself; whoever does not is closed with the socket.
+    let leaving = async { while sessions.join_next().await.is_some() {} };
+    let _ = tokio::time::timeout(FAREWELL, leaving).await;
+    server.close("the server shuts down");
+    let _ = tokio::time::timeout(FAREWELL, server.idle()).await;
+}
+
+/// One session, from its knock to its end.
+async fn serve(knock: Knock, seat: Seat, site: Site, mut stopped: watch::Receiver<bool>) {
+    let peer = knock.peer();
+    let asked = match knock.ask().await {
+        Ok(asked) => asked,
+        Err(error) => {
+            site.counters.refuse(Reason::Handshake);
+            tracing::debug!(%peer, %error, "no session over QUIC");
+            return;
+        }
+    };
+    let (query, aim) = (asked.query().to_owned(), asked.aim());
+    let Some(rights) = rights(&site.users, peer.ip(), &query, aim).await else {
+        site.counters.refuse(Reason::Unauthorised);
+        tracing::info!(%peer, ?aim, "refused over QUIC: not authorised");
+        return asked.refuse(Refusal::Unauthorised);
+    };
+    let folder = asked.path().to_owned();
+    let grant = Grant {
+        publish: rights.publish != Scope::None,
+        read: (rights.read != Scope::None).then(|| site.offer.clone()),
+        only: match &rights.read {
+            Scope::User(name) => Some(site.users.readable(name)),
+            _ => None,
+        },
+    };
+    let reads = grant.read.is_some();
+    let session = match asked.grant(grant).await {
+        Ok(session) => Arc::new(session),
+        Err(error) => {
+            tracing::debug!(%peer, %error, "a session over QUIC ended as it began");
+            return;
+        }
+    };
+    site.counters.accept();
+    let account = seat.open(&session, reads, Instant::now());
+    let taking = take(&session, &account, &rights, &folder, &site);
+    tokio::select! {
+        ended = session.ended() => tracing::debug!(%peer, %ended, "a session over QUIC ended"),
+        () = taking => {}
+        _ = stopped.wait_for(|stop| *stop) => session.abort(Refusal::Shutdown),
+    }
+}
+
+/// Takes what a session publishes, until it does what it may not.
+async fn take(
+    session: &Arc<Session>,
+    account: &Arc<account::Account>,
+    rights: &Rights,
+    folder: &str,
+    site: &Site,
+) {
+    let mut announced = session.announced();
+    let mut broadcasts = JoinSet::new();
+    let fault = loop {
+        let announcement = tokio::select! {
+            announcement = announced.next() => announcement,
+            Some(ended) = broadcasts.join_next() => match ended {
+                Ok(Some(fault)) => break fault,
+                _ => continue,
+            },
+        };
+        let Some(Announcement::Began(path)) = announcement else {
+            match announcement {
+                // It only reads, or is about to end.
+                None => std::future::pending().await,
+                _ => continue,
+            }
+        };
+        let name = match named(folder, &path, rights, site) {
+            Ok(name) => name,
+            Err(fault) => break fault,
+        };
+        if account.broadcasts() >= BROADCASTS_MAX {
+            break (Refusal::Full, Reason::Full);
+        }
+        let intake = Intake {
+            hub: Arc::clone(&site.hub),
+            session: Arc::clone(session),
+            account: Arc::clone(account),
+            counters: Arc::clone(&site.counters),
+            name,
+        };
+        broadcasts.spawn(publish(intake, path));
+    };
+    let (refusal, reason) = fault;
+    site.counters.refuse(reason);
+    tracing::info!(peer = %session.peer(), reason = reason.as_str(), "session over QUIC closed: {refusal}");
+    session.abort(refusal);
+    session.ended().await;
+}
+
+type Fatal = (Refusal, Reason);
+
+/// The stream that a broadcast is to be.
+fn named(folder: &str, path: &str, rights: &Rights, site: &Site) -> Result<StreamName, Fatal> {
+    let whole = if folder.is_empty() || path.is_empty() {
+        format!("{folder}{path}")
+    } else {
+        format!("{folder}/{path}")
+    };
+    let shown: String = whole.chars().take(80).collect();
+    let name = StreamName::parse(&whole).map_err(|error| {
+        tracing::info!(path = shown, %error, "announced under a name that no stream can have");
+        (Refusal::Name, Reason::Name)
+    })?;
+    if !rights.publish.covers(&site.users, Access::Publish, &whole) {
+        tracing::info!(stream = %name, "announced without the right to publish it");
+        return Err((Refusal::Unauthorised, Reason::Unauthorised));
+    }
+    let present = site.hub.look_ahead(&name).map_err(|error| {
+        tracing::warn!(stream = %name, %error, "cannot be published");
+        (Refusal::Full, Reason::Full)
+    })?;
+    if present.is_some_and(|stream| matches!(stream.state(), State::Live { .. })) {
+        tracing::info!(stream = %name, "announced, but it has a source already");
+        return Err((Refusal::Busy, Reason::Busy));
+    }
+    Ok(name)
+}
+
+/// Publishes a broadcast until it ends; what its publisher is to be sent away for.
+async fn publish(intake: Intake, path: String) -> Option<Fatal> {
+    let stream = intake.name.as_str().to_owned();
+    intake.account.publishes(&stream, true);
+    let end = intake.run(&path).await;
+    intake.account.publishes(&stream, false);
+    let fault = end.err()?;
+    let Some(reason) = fault.reason() else {
+        tracing::info!(stream, %fault, "publisher left");
+        return None;
+    };
+    tracing::warn!(stream, peer = %intake.session.peer(), %fault, "publisher sent away");
+    let refusal = match fault {
+        Fault::Publish(glassline_hub::PublishError::Busy { .. }) => Refusal::Busy,
+        Fault::Create(_) => Refusal::Full,
+        _ => Refusal::Malformed,
+    };
+    Some((refusal, reason))
+}
+
+/// Measures once a second, and makes another certificate in time.
+async fn look_after(
+    server: Arc<Server>,
+    config: config::Quic,
+    mut renew_after: Option<Duration>,
+    shared: Arc<Shared>,
+    mut stopped: watch::Receiver<bool>,
+) {
+    let mut ticks = tokio::time::interval(Duration::from_secs(1));
+    let mut made = SystemTime::now();
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => {}
+            _ = stopped.wait_for(|stop| *stop) => return,
+        }
+        shared.accounts.measure(Instant::now());
+        let due = renew_after.is_some_and(|after| made.elapsed().is_ok_and(|age| age > after));
+        if due {
+            made = SystemTime::now();
+            match config
+                .identity()
+                .map_err(StartError::from)
+                .and_then(|it| renew(&server, &it))
+            {
+                Ok((fingerprint, after)) => {
+                    renew_after = after;
+                    tracing::info!(sha256 = %fingerprint, "another certificate for QUIC");
+                    shared.fingerprint.send_replace(fingerprint);
+                }
+                Err(error) => tracing::error!(%error, "no other certificate for QUIC"),
+            }
+        }
+    }
+}
+
+fn renew(
+    server: &Server,
+    identity: &Identity,
+) -> Result<(Fingerprint, Option<Duration>), StartError> {
+    server.renew(identity)?;
+    Ok((identity.fingerprint(), identity.renew_after()))
+}
+
+/// Why nobody is listened to over QUIC.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The certificate's files.
+    #[error(transparent)]
+    Files(#[from] config::QuicIdentityError),
+    /// The certificate itself.
+    #[error("quic: {0}")]
+    Identity(#[from] IdentityError),
+    /// The port.
+    #[error(
+        "quic: cannot listen on UDP {address}: {source}; stop the program that holds port {port} \
+         (`ss -lunp 'sport = :{port}'` names it) or change quic.address or --quic (`off` for none)",
+        port = address.port()
+    )]
+    Listen {
+        /// What was asked for.
+        address: SocketAddr,
+        /// What is in the way.
+        source: ListenError,
+    },
+}

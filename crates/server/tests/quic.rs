@@ -1,0 +1,306 @@
+//! MoQ over QUIC: publishers into the hub, readers out of it, and those who lie.
+
+use std::future::Future;
+use std::net::UdpSocket;
+use std::time::{Duration, Instant, SystemTime};
+
+use bytes::Bytes;
+use glassline_congestion::Algorithm;
+use glassline_media::{Codec, Kind, MediaTime, Track, annexb};
+use glassline_quic::moq::{
+    Address, Aim, Announcement, ConnectError, Ended, Frame, Lane, Options, Session, connect,
+};
+use glassline_quic::{Dialler, Steering, Trust};
+use glassline_server::config::Secret;
+use tokio::runtime::Runtime;
+
+use crate::peer::{Peer, SOON};
+use crate::running::{Running, STREAM};
+use crate::source::{Film, Source, VIDEO};
+
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .expect("a runtime")
+}
+
+async fn soon<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(SOON, what).await.expect("in time")
+}
+
+/// A session with `running`, for a broadcast called `name`, with `query` behind.
+async fn open(running: &Running, name: &str, aim: Aim) -> Result<Session, ConnectError> {
+    let (at, pin) = (running.quic(), running.fingerprint());
+    let address = Address::parse(&format!("moq://{at}/{name}#sha256={pin}"));
+    let dialler = Dialler::new().expect("a socket");
+    let options = Options {
+        steering: Steering::new(Algorithm::Cubic),
+        trust: Trust::System,
+        aim,
+    };
+    soon(connect(&dialler, &address.expect("an address"), options)).await
+}
+
+const SETS: [&[u8]; 2] = [
+    &[0x67, 0x42, 0xc0, 0x1f, 0xd9, 0x00, 0x50, 0x05, 0xbb],
+    &[0x68, 0xce, 0x3c, 0x80],
+];
+
+/// A number in bytes that no start code can be among.
+fn marks(number: u32) -> [u8; 4] {
+    [21, 14, 7, 0].map(|shift| 0x80 | (number >> shift) as u8)
+}
+
+fn number(marks: &[u8]) -> u32 {
+    let digits = marks.iter().map(|mark| u32::from(mark & 0x7f));
+    digits.fold(0, |number, digit| number << 7 | digit)
+}
+
+/// Picture `number` at 30 a second; every tenth is a keyframe.
+fn picture(number: u32) -> Frame {
+    let keyframe = number.is_multiple_of(10);
+    let mut data = Vec::new();
+    let mut nal = |bytes: &[u8]| {
+        data.extend_from_slice(&[0, 0, 0, 1]);
+        data.extend_from_slice(bytes);
+    };
+    if keyframe {
+        SETS.into_iter().for_each(&mut nal);
+    }
+    let head = if keyframe { 0x65 } else { 0x41 };
+    nal(&[&[head, 0x88][..], &[0xab; 2500], &marks(number), &[0x80]].concat());
+    Frame {
+        time: MediaTime::from_nanos(i64::from(number) * 33_333_000),
+        keyframe,
+        data: Bytes::from(data),
+    }
+}
+
+/// A client that publishes pictures at their pace until it is dropped or sent away.
+struct Camera {
+    runtime: Runtime,
+    ended: tokio::task::JoinHandle<Ended>,
+}
+
+impl Camera {
+    fn start(running: &Running, name: &str, query: &str, lanes: Vec<Lane>) -> Self {
+        let runtime = runtime();
+        let target = format!("{name}{query}");
+        let ended = match runtime.block_on(open(running, &target, Aim::Publish)) {
+            Ok(session) => runtime.spawn(film(session, name.to_owned(), lanes)),
+            Err(ConnectError::Ended(ended)) => runtime.spawn(async { ended }),
+            Err(other) => panic!("{other}"),
+        };
+        Self { runtime, ended }
+    }
+
+    /// How the server ends it.
+    fn ended(self) -> Ended {
+        let Self { runtime, ended } = self;
+        runtime.block_on(soon(ended)).expect("no panic")
+    }
+}
+
+async fn film(session: Session, name: String, lanes: Vec<Lane>) -> Ended {
+    let mut broadcast = session.publish(&name, lanes).expect("a good name");
+    broadcast.set_clock(MediaTime::ZERO, SystemTime::now());
+    let mut ticks = tokio::time::interval(Duration::from_micros(33_333));
+    for number in 0.. {
+        tokio::select! {
+            _ = ticks.tick() => {}
+            ended = session.ended() => return ended,
+        }
+        if let Err(error) = broadcast.write(0, &picture(number)) {
+            println!("{error}");
+            return session.ended().await;
+        }
+    }
+    session.ended().await
+}
+
+fn lanes() -> Vec<Lane> {
+    vec![Lane::new(Track::new(Codec::H264))]
+}
+
+/// Waits until `done`.
+fn eventually(what: &str, mut done: impl FnMut() -> bool) {
+    let end = Instant::now() + SOON;
+    while !done() {
+        assert!(Instant::now() < end, "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn what_a_publisher_sends_is_watched_over_webrtc() {
+    let running = Running::start(1);
+    let camera = Camera::start(&running, STREAM, "", lanes());
+    eventually("it is live", || {
+        running
+            .hub()
+            .stream(STREAM)
+            .is_some_and(|it| it.state().as_str() == "live")
+    });
+    let mut peer = Peer::answered(&running);
+    let seen = |peer: &Peer<'_>| peer.of(Kind::Video).count() > 200;
+    assert!(peer.run_until(SOON, seen), "pictures: {:?}", peer.events);
+    let mut pictures =
+        glassline_rtp::payload::Depacketiser::new(&Track::new(Codec::H264)).expect("a format");
+    let mut whole = 0;
+    for heard in peer.in_order(Kind::Video) {
+        let (sequence, timestamp) = (heard.sequence, heard.timestamp);
+        pictures.push(sequence, timestamp, heard.marker, &heard.payload);
+        while let Some(unit) = pictures.poll() {
+            let tail = unit.data.len() - 5;
+            let sent = picture(number(&unit.data[tail..tail + 4]));
+            let same = annexb::nals(&unit.data).eq(annexb::nals(&sent.data));
+            assert!(same, "a picture came as it was sent");
+            assert_eq!(unit.keyframe, sent.keyframe);
+            whole += 1;
+        }
+    }
+    assert!(whole > 30, "{whole} pictures");
+    // Frames are answered, and the publisher tells what it measures by that.
+    eventually("its report", || {
+        let sessions = running.admin("/api/v1/quic/sessions").json();
+        let session = &sessions["sessions"][0];
+        session["app_rtt_ms"].as_f64() > Some(0.0)
+            && session["goodput_bps"].as_f64() > Some(300_000.0)
+            && session["transport_rtt_ms"].as_f64() > Some(0.0)
+            && session["publishes"][0] == STREAM
+    });
+    let metrics = running.admin("/metrics").body;
+    let row = format!("glassline_quic_app_rtt_seconds{{stream=\"{STREAM}\"}} ");
+    assert!(metrics.contains(&row), "{metrics}");
+    // Both clocks are this machine's.
+    let latency = running
+        .get(&format!("/api/v1/streams/{STREAM}/latency"))
+        .json();
+    let stages = latency["stages"].as_array().expect("a list");
+    assert!(stages.iter().any(|it| it["stage"] == "uplink"), "{latency}");
+    camera.ended.abort();
+    eventually("it is over", || {
+        running
+            .hub()
+            .stream(STREAM)
+            .is_some_and(|it| it.state().as_str() == "down")
+    });
+}
+
+#[test]
+fn streams_of_the_hub_are_read_as_they_were_published() {
+    let running = Running::start(1);
+    let source = Source::start(&running.stream(), Film::default());
+    source.await_published(|bursts| bursts.len() > 20);
+    runtime().block_on(async {
+        let session = open(&running, STREAM, Aim::Read)
+            .await
+            .expect("reading is open");
+        let began = soon(session.announced().next()).await;
+        assert_eq!(began, Some(Announcement::Began(STREAM.to_owned())));
+        let mut watch = soon(session.watch(STREAM)).await.expect("it is there");
+        let catalog = soon(watch.catalog()).await.expect("good").expect("one");
+        let chosen = catalog.choose().expect("picture and sound");
+        assert_eq!(
+            (chosen[0].track.codec, chosen[1].track.codec),
+            (Codec::H264, Codec::Opus)
+        );
+        let mut pictures = soon(watch.read(&chosen[0], SOON)).await.expect("there");
+        let mut sounds = soon(watch.read(&chosen[1], SOON)).await.expect("there");
+        let mut got = Vec::new();
+        for _ in 0..60 {
+            got.push(soon(pictures.next()).await.expect("good").expect("more"));
+            let sound = soon(sounds.next()).await.expect("good").expect("more");
+            assert!(!sound.data.is_empty());
+        }
+        assert!(got[0].keyframe, "it begins at one");
+        assert!(got.windows(2).all(|pair| pair[0].time < pair[1].time));
+        let published = source.published();
+        let mut bursts = published.iter().filter(|burst| burst.track == VIDEO);
+        let first = got[0].time;
+        let near = |time: MediaTime| time.nanos().abs_diff(first.nanos()) < 1_000;
+        let start = bursts
+            .find(|burst| near(burst.time))
+            .expect("it was published");
+        assert!(start.keyframe);
+        for (got, burst) in got[1..].iter().zip(bursts) {
+            let nanos = got.time.nanos().abs_diff(burst.time.nanos());
+            assert!(nanos < 20_000, "no picture is missing: {nanos} ns apart");
+            assert_eq!(got.keyframe, burst.keyframe);
+        }
+    });
+}
+
+#[test]
+fn without_the_token_nothing_of_media_is_read() {
+    let running = Running::with(1, |config| {
+        config.auth.publish_token = Secret::new("show-1234567").ok();
+    });
+    for query in ["", "?token=wrong"] {
+        let camera = Camera::start(&running, STREAM, query, lanes());
+        let ended = camera.ended();
+        assert!(matches!(ended, Ended::Unauthorised), "{query}: {ended}");
+    }
+    assert!(running.hub().stream(STREAM).is_none());
+    let refused = running.metric("quic_refused_total");
+    let unauthorised = refused
+        .iter()
+        .find(|(labels, _)| labels.contains("unauthorised"));
+    assert_eq!(unauthorised.map(|(_, count)| *count), Some(2));
+    assert_eq!(running.total("quic_accepted_total"), 0);
+    let _camera = Camera::start(&running, STREAM, "?token=show-1234567", lanes());
+    eventually("it is live", || running.hub().stream(STREAM).is_some());
+}
+
+#[test]
+fn a_name_has_one_publisher_and_must_be_one() {
+    let running = Running::start(1);
+    let _camera = Camera::start(&running, STREAM, "", lanes());
+    eventually("it is live", || running.hub().stream(STREAM).is_some());
+    let second = Camera::start(&running, STREAM, "", lanes()).ended();
+    assert!(
+        second.to_string().contains("has a source already"),
+        "{second}"
+    );
+    let unnamed = Camera::start(&running, "api", "", lanes()).ended();
+    assert!(
+        unnamed.to_string().contains("no stream can have"),
+        "{unnamed}"
+    );
+}
+
+#[test]
+fn a_catalog_that_cannot_be_is_refused_by_name() {
+    let running = Running::start(1);
+    let mut wide = Track::new(Codec::H264);
+    (wide.video.width, wide.video.height) = (100_000, 720);
+    let ended = Camera::start(&running, STREAM, "", vec![Lane::new(wide)]).ended();
+    assert!(
+        ended.to_string().contains("not what its catalog says"),
+        "{ended}"
+    );
+    let refused = running.metric("quic_refused_total");
+    let catalog = refused
+        .iter()
+        .find(|(labels, _)| labels.contains("catalog"));
+    assert_eq!(catalog.map(|(_, count)| *count), Some(1));
+    assert!(running.hub().stream(STREAM).is_none());
+}
+
+#[test]
+fn noise_at_the_port_disturbs_nobody() {
+    let running = Running::start(1);
+    let noise = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    for bytes in [1, 20, 600, 1200, 1400] {
+        for first in [0x00, 0x40, 0xc3, 0xff] {
+            let mut datagram = vec![0x5a; bytes];
+            datagram[0] = first;
+            noise.send_to(&datagram, running.quic()).expect("sent");
+        }
+    }
+    let _camera = Camera::start(&running, STREAM, "", lanes());
+    eventually("it is live", || running.hub().stream(STREAM).is_some());
+    assert_eq!(running.total("quic_sessions"), 1);
+}
