@@ -6,6 +6,7 @@ use crate::congestion::outcome::{Metric, Outcome};
 use crate::congestion::statistics::Ranked;
 use crate::report::svg::{INK, SOFT, escape, text};
 
+mod dial;
 mod plot;
 mod study;
 
@@ -31,7 +32,15 @@ const MS_LEAST: f64 = 1.0;
 
 /// Draws `report` and the `outcomes` that it is of.
 pub fn draw(report: &Report, outcomes: &[Outcome]) -> String {
-    let arms: Vec<(&str, &str)> = names(report).into_iter().zip(COLOURS).collect();
+    let (dialled, named): (Vec<&str>, Vec<&str>) = names(report)
+        .into_iter()
+        .partition(|arm| dial::delta(arm).is_some());
+    // Few deltas are arms like others; many are a curve.
+    let (dialled, named) = match dialled.len() {
+        0..=2 => (Vec::new(), names(report)),
+        _ => (dialled, named),
+    };
+    let arms: Vec<(&str, &str)> = named.into_iter().zip(COLOURS).collect();
     let mut sections = Vec::new();
     let mut y = 96.0;
     for section in [curves, changes, scatters] {
@@ -39,6 +48,9 @@ pub fn draw(report: &Report, outcomes: &[Outcome]) -> String {
         sections.push(drawn);
         y += height;
     }
+    let (drawn, height) = dial::draw(outcomes, &dialled, &arms, y);
+    sections.push(drawn);
+    y += height;
     let (drawn, height) = strata(report, &arms, y);
     sections.push(drawn);
     let height = y + height + 24.0;

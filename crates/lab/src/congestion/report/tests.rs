@@ -139,3 +139,19 @@ fn nothing_at_all_is_drawn_without_a_mark() {
     assert_well_formed(&svg::draw(&report, &[]));
     assert!(table::draw(&report, false).contains("Goodput"));
 }
+
+#[test]
+fn many_deltas_become_a_curve_of_their_own() {
+    let mut all = outcomes(20);
+    for delta in ["0.02", "0.1", "0.5", "2"] {
+        let of_it = outcomes(20).into_iter().filter(|it| it.arm == "glide");
+        all.extend(of_it.map(|it| Outcome {
+            arm: format!("copa:{delta}"),
+            ..it
+        }));
+    }
+    let svg = svg::draw(&Report::new(about(), &all), &all);
+    assert_well_formed(&svg);
+    assert!(svg.contains("dial") && svg.contains(">0.02<"), "{svg}");
+    assert!(!svg.contains(">copa:0.02<"), "no colour is left for these");
+}

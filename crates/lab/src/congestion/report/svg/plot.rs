@@ -143,6 +143,14 @@ impl Plot {
         self.put(&mark);
     }
 
+    /// Words beside a mark.
+    pub(super) fn label(&mut self, at: (f64, f64), words: &str, colour: &str) {
+        let (x, y) = (self.x.place(at.0), self.y.place(at.1));
+        let style = format!(r#"font-size="11" fill="{colour}""#);
+        let mark = text(x + 8.0, y - 5.0, words, &style);
+        self.put(&mark);
+    }
+
     /// A horizontal interval at `y`, moved down by `shift` units of the page.
     pub(super) fn whisker(&mut self, from: f64, to: f64, y: f64, shift: f64, colour: &str) {
         let y = self.y.place(y) + shift;
