@@ -154,6 +154,16 @@ struct Coupling {
     pipe: Windowed<f64, Least>,
     /// When the path, not the encoder, last was the limit.
     limited: Option<Instant>,
+    /// A queue that is being drained.
+    draining: Option<Draining>,
+}
+
+/// A queue for which the encoder makes less.
+#[derive(Clone, Copy, Debug)]
+struct Draining {
+    since: Instant,
+    /// How long it was then, in seconds of media.
+    queued: f64,
 }
 
 impl Adaptation {
@@ -175,6 +185,7 @@ impl Adaptation {
                 app_limited: false,
                 pipe: Windowed::new(PIPE_WINDOW),
                 limited: None,
+                draining: None,
             },
         }
     }
@@ -283,6 +294,12 @@ const PROBE_PAUSE: Duration = Duration::from_secs(2);
 /// The least backlog of so long is the pipe's, as the least round trip of ten
 /// seconds is the path's.
 const PIPE_WINDOW: Duration = Duration::from_secs(10);
+/// A queue of ours is gone by now, or nearly, since the encoder made less for it.
+const DRAIN_PATIENCE: Duration = Duration::from_secs(2);
+/// One that is as long as before, within this share, is kept by somebody else ...
+const UNMOVED: f64 = 0.3;
+/// ... unless it is longer than a home's, in seconds: then the path has stopped.
+const OTHERS_QUEUE_MAX: f64 = 1.0;
 
 impl Coupling {
     /// `backlog` in seconds of media.
@@ -298,7 +315,12 @@ impl Coupling {
         let backlog = self.backlog.take().unwrap_or(0.0);
         // What is on its way on an empty path is no backlog: it would be deducted for
         // ever where round trips are long.
-        let queued = backlog - self.pipe.get().unwrap_or(0.0).min(backlog);
+        let mut queued = backlog - self.pipe.get().unwrap_or(0.0).min(backlog);
+        if self.is_others(queued, now) {
+            self.pipe = Windowed::new(PIPE_WINDOW);
+            self.pipe.record(backlog, now);
+            queued = 0.0;
+        }
         let app_limited = std::mem::take(&mut self.app_limited);
         let path_limited = !app_limited || queued > QUEUE;
         if path_limited {
@@ -327,6 +349,22 @@ impl Coupling {
         } else {
             target * GROWTH_COUPLED
         }
+    }
+
+    /// The queue does not care that the encoder made less for a while. To make ever less
+    /// would leave the path to whoever fills it.
+    fn is_others(&mut self, queued: f64, now: Instant) -> bool {
+        if queued <= QUEUE {
+            self.draining = None;
+            return false;
+        }
+        let draining = *self.draining.get_or_insert(Draining { since: now, queued });
+        if now.saturating_duration_since(draining.since) < DRAIN_PATIENCE {
+            return false;
+        }
+        self.draining = None;
+        let unmoved = (queued / draining.queued - 1.0).abs() <= UNMOVED;
+        unmoved && queued <= OTHERS_QUEUE_MAX
     }
 }
 
