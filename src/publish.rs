@@ -25,8 +25,8 @@ use terminal::Terminal;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// FILE[,FILE…], `-` for standard input (y4m, or H.264 or H.265 in Annex-B form),
-    /// test[?size=1280x720&fps=30] for the test picture, demo for the built-in clip.
+    /// FILE[,FILE…], rtsp://…, `-` for standard input (y4m, or H.264 or H.265 in Annex-B
+    /// form), test[?size=1280x720&fps=30] for the test picture, demo for the built-in clip.
     #[arg(value_name = "INPUT")]
     input: Input,
     /// moq://HOST[:4443]/NAME, or https:// for the same through WebTransport. With

@@ -1,9 +1,11 @@
 //! What `glassline publish INPUT` may be.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use glassline_media::{Bitrate, Codec};
+use url::Url;
 
 use crate::source::Rung;
 
@@ -18,6 +20,8 @@ pub enum Input {
         /// Pictures per second, where the bitstream does not say.
         fps: Option<f64>,
     },
+    /// A camera, or any RTSP server.
+    Camera(Camera),
     /// The clip in the binary.
     Clip,
     /// The test picture, encoded here.
@@ -35,6 +39,48 @@ pub enum Input {
         /// `None` is standard input.
         path: Option<PathBuf>,
     },
+}
+
+/// An RTSP server that is pulled from.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Camera {
+    /// Without user.
+    pub url: Url,
+    /// Name and password.
+    pub user: Option<(String, String)>,
+}
+
+impl fmt::Debug for Camera {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Camera").field(&self.url.as_str()).finish()
+    }
+}
+
+impl FromStr for Camera {
+    type Err = InputError;
+
+    fn from_str(text: &str) -> Result<Self, InputError> {
+        let mut url = Url::parse(text).map_err(|error| InputError::Url(error.to_string()))?;
+        if !url.has_host() {
+            return Err(InputError::Url("no host".to_owned()));
+        }
+        let decoded = |text: &str| {
+            // The URL's own escapes are undone; a plus is a plus.
+            let text = text.replace('+', "%2B");
+            let mut pairs = url::form_urlencoded::parse(text.as_bytes());
+            pairs
+                .next()
+                .map_or_else(String::new, |it| it.0.into_owned())
+        };
+        let user = (!url.username().is_empty()).then(|| {
+            let password = url.password().unwrap_or_default();
+            (decoded(url.username()), decoded(password))
+        });
+        // It has a host, so it can have no user.
+        let _ = url.set_username("");
+        let _ = url.set_password(None);
+        Ok(Self { url, user })
+    }
 }
 
 /// All that a source is told.
@@ -69,9 +115,13 @@ const PIXELS_MAX: u32 = 3840 * 2160;
 impl FromStr for Input {
     type Err = InputError;
 
-    /// `-`, `test[?size=1280x720&fps=30]`, `demo`, `FILE[,FILE…][?fps=30]` or `FILE.y4m`,
+    /// `rtsp://…`, `-`, `test[?size=1280x720&fps=30]`, `demo`, `FILE[,FILE…][?fps=30]` or `FILE.y4m`,
     /// which may be a named pipe. (A file that is called `test` is `./test`.)
     fn from_str(text: &str) -> Result<Self, InputError> {
+        let scheme = text.split_once("://").map(|(scheme, _)| scheme);
+        if scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("rtsp")) {
+            return text.parse().map(Self::Camera);
+        }
         let (head, options) = text.split_once('?').unwrap_or((text, ""));
         let mut size = None;
         let mut fps = None;
@@ -222,10 +272,13 @@ fn parse_rate(text: &str) -> Option<Bitrate> {
 pub enum InputError {
     /// Another protocol.
     #[error(
-        "`{0}://` is no input: give a file, test, demo, or - for standard input, as in \
+        "`{0}://` is no input: give rtsp://, a file, test, demo, or - for standard input, as in \
          ffmpeg -i {0}://… -f h264 - | glassline publish - URL"
     )]
     Scheme(String),
+    /// No URL.
+    #[error("the camera's URL: {0}; give one such as rtsp://user:password@host/path")]
+    Url(String),
     /// A comma too many, or nothing at all.
     #[error("'{0}' names no file between its commas")]
     NoFile(String),
@@ -296,6 +349,18 @@ mod tests {
         for text in ["demo?fps=3", "-?once", "a.mp4?size=64x64", "test?x"] {
             assert!(refused(text).contains("no option"), "{text}");
         }
+    }
+
+    #[test]
+    fn a_camera_keeps_its_password_to_itself() {
+        let Ok(Input::Camera(camera)) = input("rtsp://ann:p%40s+s@cam.example:8554/a?b=c") else {
+            panic!("a camera");
+        };
+        assert_eq!(camera.url.as_str(), "rtsp://cam.example:8554/a?b=c");
+        let user = camera.user.as_ref().map(|(a, b)| (a.as_str(), b.as_str()));
+        assert_eq!(user, Some(("ann", "p@s+s")));
+        assert!(!format!("{camera:?}").contains("p@s"));
+        assert!(input("rtsp://").is_err());
     }
 
     #[test]

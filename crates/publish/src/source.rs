@@ -3,6 +3,7 @@
 //! Each source hears from its session, through [`Steer`], which bitrate to make and
 //! when a keyframe is wanted; those who cannot do either do not listen.
 
+mod camera;
 mod files;
 mod ladder;
 mod pipe;
@@ -197,8 +198,12 @@ pub async fn open(spec: &Spec) -> Result<Source, Error> {
         tally: Arc::new(Tally::default()),
     };
     let (steer, tally) = (Arc::clone(&feed.steer), Arc::clone(&feed.tally));
+    let camera = match &spec.input {
+        Input::Camera(camera) => Some(camera::play(camera, &feed, spec.carries).await?),
+        _ => None,
+    };
     let spec = spec.clone();
-    let opening = tokio::task::spawn_blocking(move || begin(&spec, &feed));
+    let opening = tokio::task::spawn_blocking(move || begin(&spec, &feed, camera));
     let opened = opening.await.expect("opening an input does not panic");
     let (tracks, adapts) = opened?;
     Ok(Source {
@@ -211,8 +216,13 @@ pub async fn open(spec: &Spec) -> Result<Source, Error> {
     })
 }
 
-/// Starts the threads; returns the tracks and whether the source adapts.
-fn begin(spec: &Spec, feed: &Feed) -> Result<(Vec<Track>, bool), Error> {
+/// Starts the threads; returns the tracks and whether the source adapts. A camera's
+/// tracks are known already.
+fn begin(
+    spec: &Spec,
+    feed: &Feed,
+    camera: Option<Vec<Track>>,
+) -> Result<(Vec<Track>, bool), Error> {
     let sound = match &spec.audio {
         Some(path) => Some(files::open_sound(path, spec.once)?),
         None => None,
@@ -224,10 +234,9 @@ fn begin(spec: &Spec, feed: &Feed) -> Result<(Vec<Track>, bool), Error> {
             (files::play(source, feed, 0, carries)?, false)
         }
         Input::Files { paths, fps } => (ladder::play(paths, spec, *fps, feed)?, true),
+        _ if !spec.rungs.is_empty() => return Err(Error::RungsWithoutFile),
         Input::Clip => (files::play(files::clip(spec)?, feed, 0, carries)?, false),
-        Input::Pattern { .. } | Input::Pipe { .. } if !spec.rungs.is_empty() => {
-            return Err(Error::RungsWithoutFile);
-        }
+        Input::Camera(_) => (camera.unwrap_or_default(), false),
         Input::Pattern { width, height, fps } => {
             let track = raw::play_pattern((*width, *height), *fps, spec, feed)?;
             (vec![track], true)
@@ -263,6 +272,16 @@ pub enum Error {
     /// It cannot be opened or read.
     #[error("the piped input: {0}")]
     Read(std::io::Error),
+    /// A camera.
+    #[error("{url}: {why}")]
+    Camera {
+        /// Without its user.
+        url: String,
+        /// What is wrong.
+        why: String,
+        /// Calling again does not help.
+        lasting: bool,
+    },
     /// Nothing came.
     #[error("the piped input ended before its first picture: is the command before the | well?")]
     NothingPiped,
