@@ -234,3 +234,104 @@ impl Ladder {
         Ok(entered)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Timeline;
+    use crate::input::Input;
+    use crate::source::{Event, Steer};
+    use glassline_media::Codec;
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering;
+    use tokio::sync::mpsc;
+
+    static CLIP: &[u8] = include_bytes!("../../../../assets/demo.h264");
+
+    /// The clip as two renditions: one has a unit of padding behind each picture.
+    fn renditions() -> (PathBuf, PathBuf) {
+        let folder = std::env::temp_dir();
+        let file =
+            |name: &str| folder.join(format!("glassline-ladder-{}-{name}", std::process::id()));
+        let (high, low) = (file("high.h264"), file("low.h264"));
+        std::fs::write(&low, CLIP).expect("it can be written");
+        let mut splitter = glassline_demux::live::Splitter::new();
+        splitter.push(CLIP).expect("a clip");
+        splitter.finish().expect("a clip");
+        let mut padded = Vec::new();
+        while let Some(unit) = splitter.next_unit() {
+            padded.extend_from_slice(&unit.data);
+            // Filler data (H.264 7.3.2.7).
+            padded.extend_from_slice(&[0, 0, 0, 1, 0x0c]);
+            padded.extend([0xff; 2000]);
+            padded.push(0x80);
+        }
+        std::fs::write(&high, padded).expect("it can be written");
+        (high, low)
+    }
+
+    fn spec(rung: &PathBuf) -> Spec {
+        Spec {
+            input: Input::Clip,
+            fps: None,
+            once: true,
+            live: false,
+            audio: None,
+            rungs: vec![Rung {
+                path: rung.clone(),
+                rate: Some(Bitrate::from_bps(300_000)),
+            }],
+            start: Bitrate::from_bps(300_000),
+            carries: |codec| codec == Codec::H264,
+        }
+    }
+
+    #[test]
+    fn renditions_change_at_keyframes_and_time_goes_on() {
+        let (high, low) = renditions();
+        let (events, mut receiver) = mpsc::channel(1000);
+        let feed = Feed {
+            timeline: Timeline::new(Instant::now()),
+            events,
+            steer: Arc::new(Steer::new(Bitrate::from_bps(300_000))),
+            tally: Arc::default(),
+        };
+        let tracks = play(std::slice::from_ref(&high), &spec(&low), None, &feed);
+        assert_eq!(tracks.expect("both fit").len(), 1);
+        let is_padded = |unit: &Unit| {
+            let mut nals = glassline_demux::annexb::nals(&unit.data);
+            nals.any(|nal| nal[0] & 0x1f == 12)
+        };
+        let mut units: Vec<Unit> = Vec::new();
+        let mut was = false;
+        // Up after a second, and down again.
+        while let Some(Event::Unit(unit)) = receiver.blocking_recv() {
+            let rate = if (30..90).contains(&units.len()) {
+                90_000_000
+            } else {
+                300_000
+            };
+            feed.steer.set_target(Bitrate::from_bps(rate));
+            let is = is_padded(&unit);
+            assert!(
+                is == was || unit.keyframe,
+                "a change in picture {}",
+                units.len()
+            );
+            was = is;
+            units.push(unit);
+            if units.len() > 100 && feed.tally.switches.load(Ordering::Relaxed) == 2 {
+                break;
+            }
+        }
+        feed.steer.stop();
+        assert_eq!(feed.tally.switches.load(Ordering::Relaxed), 2);
+        for pair in units.windows(2) {
+            let step = pair[1].time.saturating_since(pair[0].time).as_micros();
+            // More only where the machine stood still.
+            assert!(step >= 33_000, "{step} us");
+        }
+        std::fs::remove_file(high).expect("ours");
+        std::fs::remove_file(low).expect("ours");
+    }
+}
