@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use clap::Args;
+use glassline_lab::congestion::anchors::{self, Agreement};
 use glassline_lab::congestion::arm::{self, arm};
 use glassline_lab::congestion::condition::Condition;
 use glassline_lab::congestion::experiment::{Plan, Progress};
@@ -14,7 +15,7 @@ use glassline_lab::congestion::log::{Head, Log};
 use glassline_lab::congestion::outcome::Outcome;
 use glassline_lab::congestion::populations;
 use glassline_lab::congestion::report::{self, About, Report};
-use glassline_lab::congestion::session::Arm;
+use glassline_lab::congestion::session::{Arm, Sessions};
 use glassline_sim::{Population, Sample};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -53,6 +54,11 @@ pub(crate) struct Options {
     /// Virtual time of each session [default: the population's].
     #[arg(long, value_name = "TIME", value_parser = quantity::time)]
     time: Option<Duration>,
+    /// Instead: the anchor links in virtual time and, in real time, over sockets and a
+    /// relay of this machine, for each arm; how far the two agree. Exits with 3 where
+    /// they do not. Wants an idle machine.
+    #[arg(long)]
+    relay: bool,
     /// Decides which sessions are drawn.
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
@@ -81,6 +87,9 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
+    if options.relay {
+        return options.relay(quiet);
+    }
     let plan = options.plan()?;
     files::one_stdout([&options.json, &options.csv, &options.svg])?;
     let open = |path: &Option<PathBuf>| path.as_deref().map(Output::open).transpose();
@@ -226,6 +235,31 @@ impl Options {
             }
         }
         Ok(arms)
+    }
+
+    fn relay(&self, quiet: bool) -> Result<ExitCode, Failure> {
+        let population = populations::built_in("anchors").expect("it comes with the program");
+        let population = Population::parse(population).map_err(Failure::runtime)?;
+        let time = self.time.unwrap_or(population.duration());
+        let mut json = self.json.as_deref().map(Output::open).transpose()?;
+        let (sessions, mut agreements) = (Sessions::new(), Vec::new());
+        for arm in self.arms()? {
+            for link in anchors::LINKS {
+                let found = Agreement::measure(&sessions, &population, link, &arm, time);
+                agreements.extend(found.map_err(Failure::runtime)?);
+                if !quiet && let Some(last) = agreements.last() {
+                    output::print(&anchors::table(agreements.len() == 1, last))?;
+                }
+            }
+        }
+        if let Some(json) = &mut json {
+            let text = serde_json::to_string_pretty(&agreements).map_err(Failure::runtime)?;
+            json.write(&(text + "\n"))?;
+        }
+        Ok(match agreements.iter().all(Agreement::holds) {
+            true => ExitCode::SUCCESS,
+            false => ExitCode::from(THRESHOLD_MISSED),
+        })
     }
 
     fn open_log(&self, plan: &Plan) -> Result<(Option<Log>, Vec<Outcome>), Failure> {

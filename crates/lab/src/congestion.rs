@@ -14,6 +14,7 @@
 //! The ends of an upload know no clock and no socket. [`session`] drives them in virtual
 //! time; a userspace relay carries the same over sockets.
 
+pub mod anchors;
 pub mod arm;
 pub mod condition;
 pub mod experiment;

@@ -121,6 +121,8 @@ pub struct Observation {
     pub rtt_sum: Duration,
     /// In slow start.
     pub starting: bool,
+    /// The controller believes that a policer drops what is above its rate.
+    pub policed: bool,
 }
 
 /// A packet in flight, or one that is settled and waits for those before it.
@@ -238,6 +240,7 @@ impl Steered {
             smoothed_rtt: trips.smoothed().or(seen.smoothed_rtt),
             least_rtt: trips.least().or(seen.least_rtt),
             starting: self.flow.controller().is_starting(),
+            policed: self.flow.controller().verdict().policed,
             ..*seen
         };
     }

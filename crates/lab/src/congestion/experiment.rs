@@ -184,7 +184,7 @@ impl From<&Measured> for Outcome {
             competitor_mbps: (!competitors.is_empty()).then(|| competitors.iter().sum()),
             has_policer: false,
             policer_drops: measured.policed_datagrams,
-            policed_after_s: None,
+            policed_after_s: measured.policed_after_s,
             died: measured.broken.is_some(),
         }
     }

@@ -370,7 +370,7 @@ impl Relay<'_> {
                     .send(last, bytes + HEADER_BYTES, Parcel { flow, datagram })
             };
             if flow == 0 {
-                self.fates.count(fate);
+                self.fates.count(last, fate);
             }
         }
         while let Ok(bytes) = self.far[flow].recv(buffer) {

@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 
 use super::relay;
 pub use super::relay::RelayError;
-use super::upload::Credentials;
+use super::upload::{Credentials, Packets};
 use super::virtual_time;
 
 /// IPv4's and UDP's headers: they take their share of a link.
@@ -275,8 +275,17 @@ impl Sessions {
     /// Makes the key and the certificate.
     pub fn new() -> Self {
         Self {
-            credentials: Credentials::new(),
+            credentials: Credentials::new(Packets::Sealed),
         }
+    }
+
+    /// The same without encryption behind the handshakes, in virtual time: the figures
+    /// and the digest are those of sealed packets, for three quarters of the processor's
+    /// time.
+    #[must_use]
+    pub fn unsealed(mut self) -> Self {
+        self.credentials = self.credentials.with(Packets::Open);
+        self
     }
 
     /// One session in virtual time, `duration` from the first packet on.
@@ -297,7 +306,8 @@ impl Sessions {
         seed: u64,
         duration: Duration,
     ) -> Result<Measured, RelayError> {
-        relay::run(&self.credentials, scenario, arm, seed, duration)
+        let credentials = self.credentials.with(Packets::Sealed);
+        relay::run(&credentials, scenario, arm, seed, duration)
     }
 
     /// The same in virtual time as [`run`](Self::run), and a [`Sample`] each `period`.
@@ -377,6 +387,10 @@ pub struct Measured {
     pub dropped_datagrams: u64,
     /// Those that a policer dropped.
     pub policed_datagrams: u64,
+    /// From the first of those until the controller took the path for policed, 0 if it
+    /// did before; from the session's start if nothing was policed. `None` if it never
+    /// did.
+    pub policed_after_s: Option<f64>,
     /// Groups that were reset, late or too many.
     pub dropped_groups: u64,
     /// Application bytes that were dropped with them.

@@ -22,4 +22,4 @@ pub(crate) use meter::Account;
 pub(crate) use node::{Application, Node};
 pub(crate) use publisher::Publisher;
 pub(crate) use receiver::Receiver;
-pub(crate) use wire::Wire;
+pub(crate) use wire::{Packets, Wire};

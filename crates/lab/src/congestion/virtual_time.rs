@@ -253,7 +253,7 @@ impl<'a> Session<'a> {
                     up.send(now, bytes, parcel(datagram, client, ecn))
                 };
                 if place == 0 {
-                    fates.count(fate);
+                    fates.count(now, fate);
                 }
             });
         }

@@ -50,6 +50,10 @@ fn the_same_seed_gives_the_same_session_and_another_one_another() {
         first.digest,
         sessions.0.run(&lossy, &arm, 8, seconds(20)).digest
     );
+    assert_eq!(
+        first,
+        Sessions::new().unsealed().run(&lossy, &arm, 7, seconds(20))
+    );
     let (traced, samples) = sessions
         .0
         .trace(&lossy, &arm, 7, seconds(20), seconds(1) / 10);
@@ -167,6 +171,7 @@ fn a_queue_that_nobody_takes_from_stays_bounded_and_loses_its_oldest_groups() {
     let mut scenario = scenario(up);
     scenario.source = Source {
         bitrate_min: Bitrate::from_bps(800_000),
+        sound: Bitrate::from_bps(64_000),
         ..small_camera()
     };
     let arm = Arm::new(Algorithm::Cubic).delivered(Delivery::Groups(limits));

@@ -12,7 +12,7 @@ use noq_proto::{
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::PrivateKeyDer;
 
-use super::wire::{TappedClient, TappedServer, Wire};
+use super::wire::{Packets, TappedClient, TappedServer, Wire};
 
 /// The name on the certificate.
 pub(super) const SERVER_NAME: &str = "upload.test";
@@ -30,11 +30,12 @@ const RECEIVE_WINDOW: u32 = 16 << 20;
 pub(crate) struct Credentials {
     client: Arc<QuicClientConfig>,
     server: Arc<QuicServerConfig>,
+    packets: Packets,
 }
 
 impl Credentials {
     /// Makes a key and a certificate for it.
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(packets: Packets) -> Self {
         let provider = Arc::new(CryptoProvider {
             // One group, in place of a choice that could change with the library.
             kx_groups: vec![aws_lc_rs::kx_group::X25519],
@@ -65,6 +66,15 @@ impl Credentials {
         Self {
             client: Arc::new(client.try_into().expect("TLS 1.3 with AES-128-GCM")),
             server: Arc::new(server.try_into().expect("TLS 1.3 with AES-128-GCM")),
+            packets,
+        }
+    }
+
+    /// The same, with packets sealed or not.
+    pub(crate) fn with(&self, packets: Packets) -> Self {
+        Self {
+            packets,
+            ..self.clone()
         }
     }
 
@@ -77,7 +87,11 @@ impl Credentials {
         datagram_bytes: u16,
     ) -> ClientConfig {
         let inner = Arc::clone(&self.client);
-        let mut config = ClientConfig::new(Arc::new(TappedClient { inner, wire }));
+        let mut config = ClientConfig::new(Arc::new(TappedClient {
+            inner,
+            wire,
+            packets: self.packets,
+        }));
         let mut transport = transport(datagram_bytes);
         transport.congestion_controller_factory(controller);
         config.transport_config(Arc::new(transport));
@@ -87,7 +101,11 @@ impl Credentials {
     /// For the receiver of what that sender sends.
     pub(crate) fn server(&self, wire: Wire, datagram_bytes: u16) -> ServerConfig {
         let inner = Arc::clone(&self.server);
-        let mut config = ServerConfig::with_crypto(Arc::new(TappedServer { inner, wire }));
+        let mut config = ServerConfig::with_crypto(Arc::new(TappedServer {
+            inner,
+            wire,
+            packets: self.packets,
+        }));
         let mut tokens = ValidationTokenConfig::default();
         tokens.sent(0);
         config.validation_token_config(tokens);

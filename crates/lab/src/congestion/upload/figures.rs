@@ -18,19 +18,24 @@ pub(crate) struct Fates {
     dropped: u64,
     policed: u64,
     lost: u64,
+    /// When a policer first dropped one.
+    policed_first: Option<Instant>,
     /// How long each that arrived had waited in the queue.
     queued_us: Vec<u32>,
 }
 
 impl Fates {
-    /// One was sent.
-    pub(crate) fn count(&mut self, fate: Fate) {
+    /// One was sent at `now`.
+    pub(crate) fn count(&mut self, now: Instant, fate: Fate) {
         self.sent += 1;
         match fate {
             Fate::Arrives(_) => {}
             Fate::Dropped => self.dropped += 1,
             Fate::Lost => self.lost += 1,
-            Fate::Policed => self.policed += 1,
+            Fate::Policed => {
+                self.policed += 1;
+                self.policed_first.get_or_insert(now);
+            }
         }
     }
 
@@ -88,6 +93,10 @@ impl Findings {
             queue_ms: Spread::of_micros(self.fates.queued_us),
             dropped_datagrams: self.fates.dropped,
             policed_datagrams: self.fates.policed,
+            policed_after_s: published.policed.map(|at| {
+                let first = self.fates.policed_first.unwrap_or(self.start);
+                at.saturating_duration_since(first).as_secs_f64()
+            }),
             unread_packets: bytes.unread_packets,
             dropped_groups: published.dropped_groups,
             dropped_bytes: published.dropped_bytes,

@@ -16,6 +16,10 @@ use super::credentials::{Credentials, SERVER_NAME};
 /// Most datagrams that the transport makes at a time, as with segmentation offload.
 const DATAGRAMS_AT_A_TIME: NonZeroUsize = NonZeroUsize::new(10).expect("not zero");
 
+/// A datagram smaller than this had room for more: then there is nothing more to send
+/// now, and the transport need not be asked again. No datagram's limit is below 1200.
+const ROOMY_BYTES: usize = 1000;
+
 /// What runs on a connection.
 pub(crate) trait Application: Send {
     /// The connection told of something.
@@ -132,7 +136,12 @@ impl<A: Application> Node<A> {
                 for datagram in self.buffer[..transmit.size].chunks(bytes) {
                     send(datagram, transmit.destination, transmit.ecn);
                 }
+                let last = self.buffer[..transmit.size].chunks(bytes).next_back();
+                let has_room = last.is_some_and(|last| last.len() < ROOMY_BYTES);
                 self.buffer.clear();
+                if has_room && !connection.is_handshaking() {
+                    break;
+                }
             }
             let mut told = false;
             while let Some(event) = connection.poll_endpoint_events() {

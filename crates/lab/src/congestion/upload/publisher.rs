@@ -51,6 +51,8 @@ struct Ping {
 pub(crate) struct Published {
     /// When the first picture was made.
     pub(crate) started: Option<Instant>,
+    /// When its controller first took the path for policed.
+    pub(crate) policed: Option<Instant>,
     /// When the connection broke, and why.
     pub(crate) broken: Option<(Instant, String)>,
     /// From each ping to its answer, the application's own time not counted.
@@ -235,9 +237,12 @@ impl Application for Publisher {
         if self.camera.is_none() {
             return;
         }
+        let seen = self.observed.get();
+        if seen.policed {
+            self.published.policed.get_or_insert(now);
+        }
         let pings = &mut self.pings;
-        let window = self.observed.get().window;
-        self.schedule.turn(now, connection, window, |number| {
+        self.schedule.turn(now, connection, seen.window, |number| {
             if let Some(ping) = pings.iter_mut().find(|ping| ping.number == number) {
                 ping.dropped = true;
             }

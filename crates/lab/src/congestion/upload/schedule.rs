@@ -20,6 +20,9 @@ const WINDOWS: u64 = 2;
 const GIVEN_MIN: u64 = 32 << 10;
 const GIVEN_MAX: u64 = 2 << 20;
 
+/// Of the bytes that may wait, sound may be this part.
+const SOUND_SHARE: u64 = 8;
+
 /// The media that waits for the transport.
 #[derive(Debug)]
 pub(super) struct Schedule {
@@ -145,9 +148,9 @@ impl Schedule {
     ) {
         connection.set_send_window((WINDOWS * window).clamp(GIVEN_MIN, GIVEN_MAX));
         if let Delivery::Groups(limits) = self.delivery {
+            self.bound_sound(limits);
             self.drop_late(now, connection, limits, dropped);
         }
-        let before = self.counts.written;
         let lanes = self.groups.iter_mut().enumerate().rev();
         let lanes = lanes.map(|(place, lane)| (i32::try_from(place).unwrap_or(i32::MAX - 1), lane));
         let sound = self.sound.iter_mut().map(|lane| (i32::MAX, lane));
@@ -157,10 +160,26 @@ impl Schedule {
                 blocked = lane.write(connection, priority, &mut self.counts.written);
             }
         }
-        let _ = before;
         self.groups
             .retain(|lane| !lane.finished || lane.unacked(&self.wire) > 0);
         self.counts.backlog_max = self.counts.backlog_max.max(self.backlog());
+    }
+
+    /// Sound is never late before its pictures are; but when nothing leaves at all, the
+    /// oldest of it goes too.
+    fn bound_sound(&mut self, limits: Groups) {
+        let Some(sound) = &mut self.sound else {
+            return;
+        };
+        let most = limits.queue_bytes / SOUND_SHARE;
+        while sound.queued > most
+            && let Some(oldest) = sound.messages.iter().position(|it| it.written == 0)
+            && let Some(message) = sound.messages.remove(oldest)
+        {
+            let bytes = u64::from(HEADER_BYTES + message.zeros);
+            sound.queued -= bytes;
+            self.counts.dropped_bytes += bytes;
+        }
     }
 
     fn drop_late(
