@@ -15,7 +15,7 @@ use glassline_lab::congestion::log::{Head, Log};
 use glassline_lab::congestion::outcome::Outcome;
 use glassline_lab::congestion::populations;
 use glassline_lab::congestion::report::{self, About, Report};
-use glassline_lab::congestion::session::{Arm, Sessions};
+use glassline_lab::congestion::session::{Arm, Scenario, Sessions};
 use glassline_sim::{Population, Sample};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -23,6 +23,9 @@ use super::files::{self, Output};
 use super::{interrupt, quantity};
 use crate::exit::{Failure, INTERRUPTED, THRESHOLD_MISSED};
 use crate::{logging, output};
+
+/// Between two samples of a session over time.
+const SAMPLES: Duration = Duration::from_millis(100);
 
 /// The study's arms, and ours.
 const ARMS: &str = "cubic,bbr,copa,copa-competitive,glide,glide-coupled";
@@ -59,6 +62,10 @@ pub(crate) struct Options {
     /// they do not. Wants an idle machine.
     #[arg(long)]
     relay: bool,
+    /// Instead: one session of a kind of network under each arm, over time, as
+    /// policed or policed:3. With --json its samples, with --svg a picture.
+    #[arg(long, value_name = "KIND[:N]", conflicts_with = "relay")]
+    session: Option<String>,
     /// Decides which sessions are drawn.
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
@@ -89,6 +96,9 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     if options.relay {
         return options.relay(quiet);
+    }
+    if let Some(which) = &options.session {
+        return options.timeline(which, quiet);
     }
     let plan = options.plan()?;
     files::one_stdout([&options.json, &options.csv, &options.svg])?;
@@ -260,6 +270,51 @@ impl Options {
             true => ExitCode::SUCCESS,
             false => ExitCode::from(THRESHOLD_MISSED),
         })
+    }
+
+    fn timeline(&self, which: &str, quiet: bool) -> Result<ExitCode, Failure> {
+        let plan = self.plan()?;
+        let (name, rank) = which.split_once(':').unwrap_or((which, "0"));
+        let stratum = plan.population.strata().position(|it| it.name == name);
+        let session = stratum.zip(rank.parse().ok());
+        let (stratum, rank) = session.ok_or_else(|| {
+            let names: Vec<&str> = plan.population.strata().map(|it| it.name).collect();
+            Failure::usage(format_args!(
+                "--session '{which}': give KIND or KIND:N, KIND one of {}",
+                names.join(", ")
+            ))
+        })?;
+        let drawn = plan.population.session_of(plan.sample, stratum, rank);
+        let drawn = drawn.expect("the stratum is the population's");
+        let mut json = self.json.as_deref().map(Output::open).transpose()?;
+        let mut svg = self.svg.as_deref().map(Output::open).transpose()?;
+        let (sessions, scenario) = (Sessions::new(), Scenario::from(&drawn));
+        let mut lines = Vec::new();
+        for arm in &plan.arms {
+            let (measured, samples) =
+                sessions.trace(&scenario, arm, drawn.seed, drawn.duration, SAMPLES);
+            if !quiet {
+                output::print(&format!(
+                    "{:<17} goodput {:.2} Mbit/s, app RTT {:.0} ms, transport RTT {:.0} ms, RTX {:.2} %\n",
+                    arm.name,
+                    measured.goodput_mbps,
+                    measured.app_rtt_ms,
+                    measured.transport_rtt_ms.mean,
+                    measured.rtx_overhead * 100.0
+                ))?;
+            }
+            lines.push((arm.name.clone(), samples));
+        }
+        if let Some(json) = &mut json {
+            let by_arm: BTreeMap<_, _> = lines.iter().cloned().collect();
+            let text = serde_json::to_string(&by_arm).map_err(Failure::runtime)?;
+            json.write(&(text + "\n"))?;
+        }
+        if let Some(svg) = &mut svg {
+            let title = format!("{}, {name} {rank}", plan.population.name());
+            svg.write(&report::svg::timeline(&title, &lines))?;
+        }
+        Ok(ExitCode::SUCCESS)
     }
 
     fn open_log(&self, plan: &Plan) -> Result<(Option<Log>, Vec<Outcome>), Failure> {

@@ -9,8 +9,10 @@ use crate::report::svg::{INK, SOFT, escape, text};
 mod dial;
 mod plot;
 mod study;
+mod timeline;
 
 use plot::{Axis, Frame, Plot};
+pub use timeline::timeline;
 
 const WIDTH: f64 = 1000.0;
 const LEFT: f64 = 62.0;

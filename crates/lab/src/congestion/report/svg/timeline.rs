@@ -1,0 +1,97 @@
+//! One session over time, under each arm.
+
+use super::plot::{Axis, Frame, Plot};
+use super::{COLOURS, LEFT, RIGHT, SOFT, WIDTH, escape, text};
+use crate::congestion::session::Sample;
+use crate::report::svg::INK;
+
+const HEIGHT: f64 = 150.0;
+const BETWEEN: f64 = 62.0;
+const TOP: f64 = 116.0;
+
+/// One of the figures that are drawn.
+type Figure = fn(&Sample) -> f64;
+
+/// What is drawn, one above the other.
+const FIGURES: [(&str, Figure); 4] = [
+    ("Goodput, Mbit/s", |it| it.goodput_mbps),
+    ("Bitrate of the encoder, Mbit/s", |it| it.bitrate_mbps),
+    ("Congestion window, kB", |it| it.window_bytes as f64 / 1e3),
+    ("Wait in the bottleneck's queue, ms", |it| it.queue_ms),
+];
+
+/// Draws the time lines of one session, called `title`, by arm.
+pub fn timeline(title: &str, arms: &[(String, Vec<Sample>)]) -> String {
+    let height = TOP + FIGURES.len() as f64 * (HEIGHT + BETWEEN);
+    let mut out = format!(
+        r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0}" width="{WIDTH}" height="{height:.0}" font-family="system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif" font-size="13" fill="{INK}">
+<title>{}</title>
+<rect width="{WIDTH}" height="{height:.0}" rx="10" fill="#ffffff"/>
+"##,
+        escape(title)
+    );
+    out += &text(24.0, 36.0, title, r#"font-size="18" font-weight="600""#);
+    let mut x = 24.0;
+    for ((arm, _), colour) in arms.iter().zip(COLOURS.into_iter().cycle()) {
+        out += &format!(
+            r#"<circle cx="{:.1}" cy="61.5" r="5" fill="{colour}"/>"#,
+            x + 5.0
+        );
+        out += &text(x + 15.0, 66.0, arm, &format!(r#"fill="{SOFT}""#));
+        x += 32.0 + 7.6 * arm.chars().count() as f64;
+    }
+    let all = || arms.iter().flat_map(|(_, samples)| samples);
+    let end = all().map(|it| it.at_s).fold(1.0, f64::max);
+    for (place, (name, of)) in FIGURES.into_iter().enumerate() {
+        let frame = Frame {
+            left: LEFT,
+            top: TOP + place as f64 * (HEIGHT + BETWEEN),
+            width: RIGHT - LEFT,
+            height: HEIGHT,
+        };
+        // The window of an unbounded start would flatten all that follows.
+        let mut values: Vec<f64> = all().map(of).collect();
+        values.sort_unstable_by(f64::total_cmp);
+        let most = values.get(values.len().saturating_sub(1) * 99 / 100);
+        let most = most.copied().unwrap_or(1.0).max(0.1) * 1.05;
+        let axes = (Axis::linear(0.0, end), Axis::linear(0.0, most));
+        let mut plot = Plot::new(frame, name, axes.0, axes.1);
+        if place + 1 == FIGURES.len() {
+            plot.below("seconds");
+        }
+        for ((_, samples), colour) in arms.iter().zip(COLOURS.into_iter().cycle()) {
+            let points = samples.iter().map(|it| (it.at_s, of(it).min(most)));
+            plot.line(&points.collect::<Vec<_>>(), colour, 1.4);
+        }
+        out += &plot.finish();
+    }
+    out + "</svg>\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_arm_has_a_line_in_each_figure() {
+        let samples: Vec<Sample> = (0..50u32)
+            .map(|step| Sample {
+                at_s: f64::from(step) / 10.0,
+                goodput_mbps: f64::from(step % 7),
+                ..Sample::default()
+            })
+            .collect();
+        let arms = [
+            ("cubic".to_owned(), samples.clone()),
+            ("a<b".to_owned(), samples),
+        ];
+        let drawn = timeline("policed 3", &arms);
+        let lines = drawn.matches("stroke-linejoin").count();
+        assert_eq!(lines, 2 * FIGURES.len());
+        assert!(
+            drawn.contains("a&lt;b") && drawn.ends_with("</svg>\n"),
+            "{drawn}"
+        );
+        assert!(timeline("none", &[]).contains("</svg>"));
+    }
+}
