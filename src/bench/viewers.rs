@@ -63,7 +63,12 @@ pub(crate) struct Options {
     #[arg(long)]
     describe_probe: bool,
     /// How RTSP media travels [default: tcp].
-    #[arg(long, value_enum, value_name = "tcp|udp", hide_possible_values = true)]
+    #[arg(
+        long,
+        value_enum,
+        value_name = "tcp|udp|http",
+        hide_possible_values = true
+    )]
     transport: Option<Transport>,
     /// The read token; better given by the environment.
     #[arg(
@@ -116,6 +121,7 @@ pub(crate) struct Options {
 enum Transport {
     Tcp,
     Udp,
+    Http,
 }
 
 /// Shorter ones count single packets.
@@ -178,13 +184,15 @@ impl Options {
                 let text = "--transport is for rtsp:// only; WebRTC media goes over UDP";
                 return Err(Failure::usage(text));
             };
-            if secure && matches!(wanted, Transport::Udp) {
-                let text = "--transport udp is for rtsp:// only; rtsps:// is media inside TLS";
+            if secure && !matches!(wanted, Transport::Tcp) {
+                let text =
+                    "--transport udp and http are for rtsp:// only; rtsps:// is all inside TLS";
                 return Err(Failure::usage(text));
             }
             *transport = match wanted {
                 Transport::Tcp => RtspTransport::Tcp,
                 Transport::Udp => RtspTransport::Udp,
+                Transport::Http => RtspTransport::Http,
             };
         }
         let needs_server = self
@@ -420,7 +428,7 @@ mod tests {
     fn what_fits_clap_but_not_together_is_a_usage_error() {
         let cases: [(&[&str], &str); 5] = [
             (&[WHEP, "--transport", "udp"], "rtsp:// only"),
-            (&["rtsps://h/x", "--transport", "udp"], "inside TLS"),
+            (&["rtsps://h/x", "--transport", "http"], "inside TLS"),
             (&[WHEP, "--fail-if", "cpu>35%"], "--server-pid"),
             (&["ftp://h/x"], "ftp"),
             (&["nonsense"], "nonsense"),

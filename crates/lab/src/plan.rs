@@ -100,6 +100,7 @@ impl Plan {
                 RtspTransport::Tcp if self.endpoint.is_secure() => "rtsps/tcp",
                 RtspTransport::Tcp => "rtsp/tcp",
                 RtspTransport::Udp => "rtsp/udp",
+                RtspTransport::Http => "rtsp/http",
             },
         }
     }
@@ -119,7 +120,7 @@ impl Plan {
             (self.trouble.tiny_window, "--tiny-window"),
         ];
         if let Some((_, flag)) = by_window.iter().find(|(count, _)| *count > 0)
-            && !matches!(protocol, "rtsp/tcp" | "rtsps/tcp")
+            && !matches!(protocol, "rtsp/tcp" | "rtsps/tcp" | "rtsp/http")
         {
             return refuse(format!(
                 "{flag} is for RTSP over TCP only: {protocol} sends media by UDP, where nobody \
@@ -168,6 +169,10 @@ impl Plan {
                 transport: RtspTransport::Udp,
                 ..
             } => 5,
+            Endpoint::Rtsp {
+                transport: RtspTransport::Http,
+                ..
+            } => 2,
             _ => 1,
         }
     }

@@ -85,6 +85,13 @@ fn viewers_get_every_packet_by_udp() {
 }
 
 #[test]
+fn viewers_get_every_packet_through_http() {
+    for shards in [1, 4] {
+        plays_whole(shards, RtspTransport::Http);
+    }
+}
+
+#[test]
 fn two_hundred_who_join_at_once_all_play() {
     let running = Running::start(2);
     let _source = Source::start(&running.stream(), Film::default());

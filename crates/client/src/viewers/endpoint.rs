@@ -28,6 +28,8 @@ pub enum RtspTransport {
     Tcp,
     /// To ports of ours.
     Udp,
+    /// As [`Tcp`](Self::Tcp), through a pair of HTTP connections to the same port.
+    Http,
 }
 
 impl Endpoint {
@@ -96,6 +98,10 @@ impl fmt::Debug for Endpoint {
                 transport: RtspTransport::Tcp,
                 ..
             } => "RTSP/TCP",
+            Self::Rtsp {
+                transport: RtspTransport::Http,
+                ..
+            } => "RTSP/HTTP",
             Self::Rtsp { .. } => "RTSP/UDP",
         };
         write!(f, "{how} {self}")

@@ -130,8 +130,8 @@ impl Peer {
     /// comes with one read, so that looking in vain would cost more, and the kernel
     /// notes no times for streams.
     pub(super) fn wants_events(&self) -> bool {
-        let tcp = RtspTransport::Tcp;
-        matches!(&self.join.endpoint, Endpoint::Rtsp { transport, .. } if *transport == tcp)
+        let udp = RtspTransport::Udp;
+        matches!(&self.join.endpoint, Endpoint::Rtsp { transport, .. } if *transport != udp)
     }
 
     /// The descriptor of a viewer that has just begun and has one for good.

@@ -305,7 +305,7 @@ impl Line {
         let mut ways = Vec::with_capacity(wanted.len());
         for track in wanted {
             let way = match self.profile.transport {
-                RtspTransport::Tcp => Way::Interleaved,
+                RtspTransport::Tcp | RtspTransport::Http => Way::Interleaved,
                 RtspTransport::Udp => {
                     let (local, server) = (self.local.ip(), self.server.ip());
                     let ports = Ports::bind(local, server, &self.profile.sockets)

@@ -155,7 +155,12 @@ impl Context {
                 Ok(Dialled::WebRtc(Box::new(answered)))
             }
             Endpoint::Rtsp { url, transport } => Ok(Dialled::Rtsp {
-                connection: rtsp::connect(url, join.conduct.receive_buffer(), self.options.trust)?,
+                connection: rtsp::connect(
+                    url,
+                    *transport,
+                    join.conduct.receive_buffer(),
+                    self.options.trust,
+                )?,
                 url: url.clone(),
                 transport: *transport,
             }),

@@ -10,6 +10,7 @@ use url::Url;
 
 use super::wire::Wire;
 use crate::trust::Trust;
+use crate::viewers::RtspTransport;
 
 /// A connection on which nothing was said yet. It does not block.
 #[derive(Debug)]
@@ -33,6 +34,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// that answers; with so many bytes of receive buffer, or as many as the system likes.
 pub(in crate::viewers) fn connect(
     url: &Url,
+    transport: RtspTransport,
     receive_buffer: Option<usize>,
     trust: Trust,
 ) -> Result<Connection, String> {
@@ -48,11 +50,14 @@ pub(in crate::viewers) fn connect(
     for server in addresses {
         let opened = open(server, receive_buffer).and_then(|stream| {
             let local = stream.local_addr()?;
-            let stream = match secure {
-                true => Wire::secure(stream, host, trust, CONNECT_TIMEOUT)?,
-                false => Wire::Plain(stream),
+            let is_tunnel = transport == RtspTransport::Http;
+            let stream = match (secure, is_tunnel) {
+                (true, true) => return Err(std::io::Error::other("no HTTP inside TLS here")),
+                (true, false) => Wire::secure(stream, host, trust, CONNECT_TIMEOUT)?,
+                (false, true) => Wire::tunnel(stream, open(server, None)?, url, CONNECT_TIMEOUT)?,
+                (false, false) => Wire::Plain(stream),
             };
-            stream.socket().set_nonblocking(true)?;
+            stream.set_nonblocking(true)?;
             Ok((stream, local))
         });
         match opened {
@@ -98,10 +103,8 @@ impl Farewell {
     }
 
     fn exchange(&mut self, buffer: &mut [u8]) -> std::io::Result<()> {
-        self.stream.socket().set_nonblocking(false)?;
-        self.stream
-            .socket()
-            .set_write_timeout(Some(Duration::from_secs(1)))?;
+        self.stream.set_nonblocking(false)?;
+        self.stream.set_write_timeout(Duration::from_secs(1))?;
         self.stream.write_all(self.client.output())?;
         self.stream.flush()?;
         loop {

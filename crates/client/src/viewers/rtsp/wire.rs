@@ -3,18 +3,36 @@ use std::net::TcpStream;
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use glassline_rtsp::tunnel;
 use rustls::ClientConnection;
 use rustls::pki_types::ServerName;
+use url::Url;
 
 use crate::trust::Trust;
 
-/// A connection to a server: plain, or inside TLS.
+/// A connection to a server: plain, inside TLS, or two of HTTP.
 #[derive(Debug)]
 pub(super) enum Wire {
     /// As the bytes are.
     Plain(TcpStream),
     /// Sealed.
     Tls(Box<Tls>),
+    /// In base64 on the way to the server, on a connection of its own.
+    Tunnel(Box<Tunnel>),
+}
+
+/// RTSP over HTTP, as QuickTime has it.
+#[derive(Debug)]
+pub(super) struct Tunnel {
+    /// From the server: a GET's answer that does not end.
+    down: TcpStream,
+    /// To it: a POST's body that does not end.
+    up: TcpStream,
+    /// What the kernel did not take of that, and how much of it is gone.
+    encoded: Vec<u8>,
+    sent: usize,
 }
 
 /// TLS, its handshake done, and the socket under it.
@@ -50,7 +68,7 @@ impl Wire {
     /// The name of what seals it, if anything does.
     pub(super) const fn protection(&self) -> Option<&'static str> {
         match self {
-            Self::Plain(_) => None,
+            Self::Plain(_) | Self::Tunnel(_) => None,
             Self::Tls(_) => Some("TLS"),
         }
     }
@@ -59,8 +77,81 @@ impl Wire {
         match self {
             Self::Plain(socket) => socket,
             Self::Tls(tls) => &tls.socket,
+            Self::Tunnel(tunnel) => &tunnel.down,
         }
     }
+
+    /// The socket that is written to.
+    const fn upward(&self) -> &TcpStream {
+        match self {
+            Self::Tunnel(tunnel) => &tunnel.up,
+            _ => self.socket(),
+        }
+    }
+
+    pub(super) fn set_nonblocking(&self, is_so: bool) -> io::Result<()> {
+        self.socket().set_nonblocking(is_so)?;
+        self.upward().set_nonblocking(is_so)
+    }
+
+    pub(super) fn set_write_timeout(&self, patience: Duration) -> io::Result<()> {
+        self.upward().set_write_timeout(Some(patience))
+    }
+
+    /// Opens a tunnel to the stream of `url` on two fresh connections that block; no
+    /// read or write of it takes longer than `patience`.
+    pub(super) fn tunnel(
+        mut down: TcpStream,
+        mut up: TcpStream,
+        url: &Url,
+        patience: Duration,
+    ) -> io::Result<Self> {
+        let cookie = format!("{:016x}", rand::random::<u64>());
+        let (host, path) = (url.host_str().unwrap_or_default(), url.path());
+        let query = url.query().map(|query| format!("?{query}"));
+        let head = |method: &str, more: &str| {
+            let query = query.as_deref().unwrap_or_default();
+            format!(
+                "{method} {path}{query} HTTP/1.0\r\nHost: {host}\r\nx-sessioncookie: {cookie}\r\n\
+                 {more}Pragma: no-cache\r\nCache-Control: no-cache\r\n\r\n"
+            )
+        };
+        let kind = tunnel::CONTENT_TYPE;
+        down.set_read_timeout(Some(patience))?;
+        down.write_all(head("GET", &format!("Accept: {kind}\r\n")).as_bytes())?;
+        let answer = read_head(&mut down)?;
+        let line = answer.lines().next().unwrap_or_default();
+        if line.split(' ').nth(1) != Some("200") {
+            return Err(io::Error::other(format!("its tunnel answers `{line}`")));
+        }
+        down.set_read_timeout(None)?;
+        // Nobody reads the length; it must be there, and large.
+        let more = format!("Content-Type: {kind}\r\nContent-Length: 1000000000\r\n");
+        up.write_all(head("POST", &more).as_bytes())?;
+        Ok(Self::Tunnel(Box::new(Tunnel {
+            down,
+            up,
+            encoded: Vec::new(),
+            sent: 0,
+        })))
+    }
+}
+
+/// Longer than any answer to a GET that opens a tunnel.
+const HEAD_BYTES_MAX: usize = 8 << 10;
+
+/// The head of an HTTP answer, and not a byte of what is behind it.
+fn read_head(socket: &mut TcpStream) -> io::Result<String> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        if head.len() == HEAD_BYTES_MAX {
+            return Err(io::Error::other("its tunnel's answer has no end"));
+        }
+        let mut byte = [0];
+        socket.read_exact(&mut byte)?;
+        head.push(byte[0]);
+    }
+    Ok(String::from_utf8_lossy(&head).into_owned())
 }
 
 impl AsRawFd for Wire {
@@ -74,6 +165,7 @@ impl Read for Wire {
         match self {
             Self::Plain(socket) => socket.read(buffer),
             Self::Tls(tls) => tls.read(buffer),
+            Self::Tunnel(tunnel) => tunnel.down.read(buffer),
         }
     }
 }
@@ -83,6 +175,7 @@ impl Write for Wire {
         match self {
             Self::Plain(socket) => socket.write(bytes),
             Self::Tls(tls) => tls.write(bytes),
+            Self::Tunnel(tunnel) => tunnel.write(bytes),
         }
     }
 
@@ -91,6 +184,32 @@ impl Write for Wire {
         match self {
             Self::Plain(_) => Ok(()),
             Self::Tls(tls) => tls.send_sealed(),
+            Self::Tunnel(tunnel) => tunnel.send_encoded(),
+        }
+    }
+}
+
+impl Tunnel {
+    /// Hands the kernel what is encoded.
+    fn send_encoded(&mut self) -> io::Result<()> {
+        while self.sent < self.encoded.len() {
+            match self.up.write(&self.encoded[self.sent..])? {
+                0 => return Err(ErrorKind::WriteZero.into()),
+                count => self.sent += count,
+            }
+        }
+        self.encoded.clear();
+        self.sent = 0;
+        Ok(())
+    }
+
+    /// Takes nothing while something waits for the kernel.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.send_encoded()?;
+        self.encoded = STANDARD.encode(bytes).into_bytes();
+        match self.send_encoded() {
+            Err(error) if error.kind() != ErrorKind::WouldBlock => Err(error),
+            _ => Ok(bytes.len()),
         }
     }
 }
