@@ -78,13 +78,27 @@ impl Sealed {
     }
 
     pub(crate) fn ask(&mut self, method: &str, path: &str, headers: &str) -> String {
+        self.ask_with(method, path, headers, "")
+    }
+
+    pub(crate) fn ask_with(
+        &mut self,
+        method: &str,
+        path: &str,
+        headers: &str,
+        body: &str,
+    ) -> String {
         self.cseq += 1;
         let (url, cseq) = (&self.url, self.cseq);
         let mut text = format!("{method} {url}{path} RTSP/1.0\r\nCSeq: {cseq}\r\n{headers}");
         if !self.session.is_empty() {
             text += &format!("Session: {}\r\n", self.session);
         }
+        if !body.is_empty() {
+            text += &format!("Content-Length: {}\r\n", body.len());
+        }
         text += "\r\n";
+        text += body;
         self.stream.write_all(text.as_bytes()).expect("sent");
         self.response()
     }

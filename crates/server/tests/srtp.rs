@@ -337,3 +337,84 @@ fn srtp_is_given_as_the_configuration_says() {
     assert_eq!(ask(Srtp::Required, "", plain), told(true, "461"));
     assert_eq!(ask(Srtp::Required, "", WITHIN), told(true, "200"));
 }
+
+/// Announces a microphone at `line`'s URL, and sets it up with these headers.
+fn announce(line: &mut Sealed, transport: &str, keys: &str) -> String {
+    let sdp = "v=0\r\no=- 0 0 IN IP4 127.0.0.1\r\ns=-\r\nt=0 0\r\n\
+               m=audio 0 RTP/SAVP 0\r\na=control:streamid=0\r\n";
+    let head = "Content-Type: application/sdp\r\n";
+    let announced = line.ask_with("ANNOUNCE", "", head, sdp);
+    assert!(announced.contains("200 OK"), "{announced}");
+    line.ask(
+        "SETUP",
+        "/streamid=0",
+        &format!("Transport: {transport}\r\n{keys}"),
+    )
+}
+
+#[test]
+fn a_publisher_with_keys_is_opened_and_told_under_ours() {
+    let running = running(|_| {});
+    let url = format!("rtsps://{}/mic", running.rtsps());
+    let transport = "RTP/SAVP/TCP;unicast;interleaved=0-1;mode=record";
+    let mut without = Sealed::new(&running);
+    without.url.clone_from(&url);
+    let refused = announce(&mut without, transport, "");
+    assert!(refused.contains(" 463 "), "{refused}");
+
+    let own = own_keys();
+    let data = own.to_base64(NtpTime(0), &[7; 16]);
+    let header = format!("KeyMgmt: {}\r\n", Keys::header(&data, &url));
+    let mut line = Sealed::new(&running);
+    line.url = url;
+    let set_up = announce(&mut line, transport, &header);
+    assert!(set_up.contains("200 OK"), "{set_up}");
+    let told = field(&set_up, "KeyMgmt").expect("keys");
+    let mut theirs = inbound(&Keys::from_header(told).expect("MIKEY").expect("keys"));
+    let answer = line.ask("RECORD", "", "");
+    assert!(answer.contains("200 OK"), "{answer}");
+
+    let master = Outbound::with_master(profile(own.cipher), own.key(), own.salt());
+    let mut outbound = master.expect("whole keys");
+    let stream = outbound.add_stream(Ssrc(99), 7).expect("the first");
+    let mut send = |line: &mut Sealed, place: u32, forged: bool| {
+        let mut packet = vec![0x80, 0, 0, 0];
+        packet.extend((place * 160).to_be_bytes());
+        packet.resize(HEADER_BYTES + 160 + outbound.overhead(), 0);
+        let sealed = outbound.seal(stream, HEADER_BYTES, &[0x55; 160], 0, &mut packet);
+        sealed.expect("room");
+        packet[20] ^= u8::from(forged);
+        let mut frame = Vec::new();
+        assert!(write_frame(&mut frame, 0, &packet));
+        line.stream.write_all(&frame).expect("sent");
+    };
+    let end = Instant::now() + SOON;
+    send(&mut line, 0, true);
+    let mut place = 1;
+    let bursts = || {
+        running
+            .hub()
+            .stream("mic")
+            .map_or(0, |it| it.totals().bursts)
+    };
+    while bursts() < 20 {
+        assert!(Instant::now() < end, "published");
+        send(&mut line, place, false);
+        place += 1;
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(running.total("rtsp_srtp_refused_total"), 1);
+    let told = running.admin("/api/v1/rtsp/clients").json();
+    let mut clients = told["clients"].as_array().expect("a list").iter();
+    assert!(clients.any(|it| it["srtp"] == true), "{told}");
+    // A report comes within some seconds.
+    assert_eq!(line.byte(), b'$');
+    let (channel, mut report) = line.frame();
+    assert_eq!(channel, 1);
+    let bytes = theirs.open_rtcp(&mut report).expect("authentic");
+    let first = rtcp::parse(&report[..bytes]).next();
+    let Some(Ok(rtcp::Packet::ReceiverReport(report))) = first else {
+        panic!("{first:?}");
+    };
+    assert_eq!(report.reports[0].ssrc, Ssrc(99));
+}

@@ -250,6 +250,8 @@ pub enum Refusal {
     AggregateNotAllowed,
     /// 461: not this way.
     UnsupportedTransport,
+    /// 463: SRTP, and not what it is sealed with.
+    NoKeys,
     /// 500: our fault.
     Internal,
     /// 503: later.
@@ -273,6 +275,7 @@ impl Refusal {
             Self::InvalidRange => Status::INVALID_RANGE,
             Self::AggregateNotAllowed => Status::AGGREGATE_NOT_ALLOWED,
             Self::UnsupportedTransport => Status::UNSUPPORTED_TRANSPORT,
+            Self::NoKeys => Status::KEY_MANAGEMENT_FAILURE,
             Self::Internal => Status::INTERNAL_SERVER_ERROR,
             Self::Unavailable { .. } => Status::SERVICE_UNAVAILABLE,
         }

@@ -89,7 +89,7 @@ pub(super) async fn viewers(app: &App) -> BTreeMap<String, Viewers> {
 }
 
 /// Counts of the threads.
-const FAMILIES: [Family<Counters>; 12] = [
+const FAMILIES: [Family<Counters>; 13] = [
     Family::plain("rtsp_accepted_total", "RTSP connections accepted.", |c| {
         &c.accepted
     }),
@@ -125,6 +125,11 @@ const FAMILIES: [Family<Counters>; 12] = [
         "rtsp_late_packets_total",
         "Packets of RTSP publishers that came again, or too late to be put in order.",
         |c| &c.late,
+    ),
+    Family::plain(
+        "rtsp_srtp_refused_total",
+        "Packets of RTSP publishers with SRTP that their keys did not open.",
+        |c| &c.srtp_refused,
     ),
     Family::by_reason(
         "rtsp_frames_skipped_total",

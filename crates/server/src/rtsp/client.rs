@@ -32,7 +32,9 @@ fn hear(
 ) {
     let (track, control) = (frame.track, frame.control);
     if let Some(recording) = recording {
-        recording.take(track, control, frame.payload, now);
+        if !recording.take(track, control, frame.payload, now) {
+            counters.srtp_refused.add(1);
+        }
     } else if let Some(session) = session {
         session.hear(track, control, frame.payload, counters);
     }
@@ -411,7 +413,7 @@ impl Client {
                 true if self.wire.is_secure() => "tls",
                 true => "tcp",
             },
-            srtp: false,
+            srtp: recording.seals.iter().any(Option::is_some),
             state: if recording.is_on {
                 "recording"
             } else {

@@ -85,7 +85,7 @@ impl Worker {
                 let wanted = Wanted { track, way, srtp };
                 let answer = match access {
                     Access::Read => self.set_up(key, id, &path, wanted, now),
-                    Access::Publish => Some(self.set_up_recording(key, &wanted)),
+                    Access::Publish => Some(self.set_up_recording(key, &wanted, now)),
                 };
                 answer.map(|answer| (id, answer))
             }

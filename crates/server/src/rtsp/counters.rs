@@ -34,6 +34,8 @@ pub struct Counters {
     /// Clients closed because they spoke no TLS where it is spoken, broke it, or were
     /// not done with its handshake in time.
     pub closed_tls: Counter,
+    /// Packets of publishers with SRTP that their keys did not open.
+    pub srtp_refused: Counter,
     /// Reports of clients with SRTP that their keys opened.
     pub srtcp_opened: Counter,
     /// Those that they did not.

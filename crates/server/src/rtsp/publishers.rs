@@ -71,6 +71,11 @@ impl Worker {
             return;
         }
         for (track, packet) in &feedback {
+            let seal = recording.seals.get_mut(*track).and_then(Option::as_mut);
+            let packet = match seal {
+                Some(seal) => &seal.control(packet).unwrap_or_default(),
+                None => packet,
+            };
             let way = recording.channels.get(*track).copied().flatten();
             if let Some((_, control)) = way {
                 // Whoever reads nothing has a whole socket's buffer of it; the next

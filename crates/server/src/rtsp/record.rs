@@ -16,13 +16,15 @@ use glassline_media::{Burst, Kind};
 use glassline_rtp::Packet as Rtp;
 use glassline_rtp::order::Part;
 use glassline_rtp::rtcp;
+use glassline_rtsp::mikey;
 use glassline_rtsp::sdp::Description;
-use glassline_rtsp::server::Refusal;
+use glassline_rtsp::server::{Refusal, Srtp};
 use smallvec::SmallVec;
 
 use super::counters::Counters;
 use super::numbers::Keys;
 use super::outlet::Channels;
+use super::seal::{self, Seal, Seals};
 use super::udp::Target;
 use crate::ingest::{Assembler, Packet, track_of};
 use feedback::Feedback;
@@ -55,6 +57,12 @@ pub(super) struct Recording {
     pub(super) channels: Channels,
     /// Where the datagrams of each announced track come from.
     pub(super) targets: SmallVec<[Option<Target>; 2]>,
+    /// Of announced tracks that come as SRTP.
+    pub(super) seals: Seals,
+    /// What the announcement says that each of them is sealed with.
+    announced_keys: Vec<Option<String>>,
+    /// A packet that was opened; empty between calls, kept for its room.
+    clear: Vec<u8>,
     /// RECORD was asked for.
     pub(super) is_on: bool,
     pub(super) bytes: u64,
@@ -127,6 +135,8 @@ impl Recording {
         if present.is_some_and(|stream| matches!(stream.state(), State::Live { .. })) {
             return Err(Refusal::Busy);
         }
+        let announced_keys = description.tracks.iter();
+        let announced_keys = announced_keys.map(|media| media.key_management.clone());
         Ok(Self {
             hub: Arc::clone(hub),
             name,
@@ -140,6 +150,9 @@ impl Recording {
             heard: now,
             channels: Channels::new(),
             targets: SmallVec::new(),
+            seals: Seals::new(),
+            announced_keys: announced_keys.collect(),
+            clear: Vec::new(),
             is_on: false,
             bytes: 0,
         })
@@ -163,8 +176,44 @@ impl Recording {
         self.heard = now;
     }
 
-    /// Takes a packet of announced track `track`.
-    pub(super) fn take(&mut self, track: usize, control: bool, bytes: &[u8], now: Instant) {
+    /// Announced track `track` comes as SRTP; what we seal our reports with.
+    ///
+    /// # Errors
+    /// The publisher did not say what it seals with, neither in its announcement nor now.
+    pub(super) fn seal(&mut self, track: usize, srtp: &Srtp) -> Result<&Seal, Refusal> {
+        let announced = self.announced_keys.get(track).and_then(Option::as_deref);
+        let announced = announced.and_then(|text| mikey::Keys::from_base64(text).ok());
+        let keys = srtp.keys.clone().or(announced);
+        let before = self.seals.get_mut(track).and_then(Option::take);
+        let srtp = Srtp { keys };
+        let seal = seal::renew(before, None, track, self.feedback.ssrc(), &srtp)?;
+        if !seal.knows_client() {
+            return Err(Refusal::NoKeys);
+        }
+        if self.seals.len() <= track {
+            self.seals.resize_with(track + 1, || None);
+        }
+        Ok(self.seals[track].insert(seal))
+    }
+
+    /// Takes a packet of announced track `track`; false if it is SRTP that the
+    /// publisher's keys do not open.
+    pub(super) fn take(&mut self, track: usize, control: bool, bytes: &[u8], now: Instant) -> bool {
+        let Some(Some(seal)) = self.seals.get_mut(track) else {
+            self.take_clear(track, control, bytes, now);
+            return true;
+        };
+        let mut clear = std::mem::take(&mut self.clear);
+        let opened = seal.open(control, bytes, &mut clear);
+        let is_authentic = opened.is_some();
+        if let Some(bytes) = opened {
+            self.take_clear(track, control, bytes, now);
+        }
+        self.clear = clear;
+        is_authentic
+    }
+
+    fn take_clear(&mut self, track: usize, control: bool, bytes: &[u8], now: Instant) {
         let Some(place) = self.places.get(track).copied().flatten() else {
             return;
         };

@@ -4,6 +4,7 @@
 //! DESCRIBE ─► Keyring: a fresh key for each track, told in the description
 //! SETUP ────► Seal: takes its track's key, and counts its packets from then on
 //! Ring entry ─ Seal ─► bytes that nobody else gets ─► Outlet, Udp
+//! a publisher's packets ─ Seal ─► Recording, whose reports go back sealed
 //! ```
 //!
 //! What a client with keys costs is its own: its packets are sealed for it one by one,
@@ -13,9 +14,10 @@
 //! never loses count of their turns.
 
 use glassline_media::{Burst, NtpTime, Ssrc};
-use glassline_rtp::{HEADER_BYTES, Header, write_header};
+use glassline_rtp::{HEADER_BYTES, Header, Packet, write_header};
 use glassline_rtsp::interleaved;
 use glassline_rtsp::mikey::{Cipher, Keys};
+use glassline_rtsp::server::{Refusal, Srtp};
 use glassline_webrtc::srtp::{self, Inbound, Outbound, Profile, StreamId};
 use smallvec::SmallVec;
 
@@ -39,7 +41,7 @@ pub(super) struct Seal {
     ssrc: Ssrc,
     outbound: Outbound,
     stream: StreamId,
-    /// With the client's own keys; without, what it says cannot be read.
+    /// With the client's own keys; without, what it sends cannot be read.
     inbound: Option<Inbound>,
 }
 
@@ -99,6 +101,29 @@ const fn profile(cipher: Cipher) -> Profile {
     }
 }
 
+/// The seal that the track had, or one with the key that the client was told.
+///
+/// # Errors
+/// Keys of the client that seal nothing.
+pub(super) fn renew(
+    before: Option<Box<Seal>>,
+    keyring: Option<&mut Keyring>,
+    track: usize,
+    ssrc: Ssrc,
+    srtp: &Srtp,
+) -> Result<Box<Seal>, Refusal> {
+    let fresh = || Seal::new(keyring, track, ssrc).map(Box::new);
+    // One that goes on keeps its count: under one key it never begins again.
+    let mut seal = before
+        .map_or_else(fresh, Ok)
+        .map_err(|_| Refusal::Internal)?;
+    if let Some(keys) = &srtp.keys {
+        let set = seal.set_client_keys(keys);
+        set.map_err(|_| Refusal::NoKeys)?;
+    }
+    Ok(seal)
+}
+
 impl Seal {
     /// A seal for `track`, whose packets have this SSRC, under the key that the client
     /// was told of it, or a fresh one.
@@ -143,6 +168,11 @@ impl Seal {
         let profile = profile(keys.cipher);
         self.inbound = Some(Inbound::with_master(profile, keys.key(), keys.salt())?);
         Ok(())
+    }
+
+    /// The client said what it seals with.
+    pub(super) fn knows_client(&self) -> bool {
+        self.inbound.is_some()
     }
 
     /// What the client is to open its packets with from now on.
@@ -218,6 +248,26 @@ impl Seal {
             Ok(_) => Opened::Authentic,
             Err(_) => Opened::Refused,
         }
+    }
+
+    /// Opens a packet of a client that publishes, into `clear`; `None` for what its keys
+    /// do not open.
+    pub(super) fn open<'a>(
+        &mut self,
+        control: bool,
+        packet: &[u8],
+        clear: &'a mut Vec<u8>,
+    ) -> Option<&'a [u8]> {
+        let inbound = self.inbound.as_mut()?;
+        clear.clear();
+        clear.extend_from_slice(packet);
+        let end = if control {
+            inbound.open_rtcp(clear).ok()?
+        } else {
+            let header_bytes = Packet::header_len(packet).ok()?;
+            inbound.open(header_bytes, clear).ok()?.payload.end
+        };
+        clear.get(..end)
     }
 
     /// One packet, with the next number whatever its header says.

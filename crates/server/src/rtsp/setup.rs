@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 use super::client::Session;
 use super::groups::Seat;
 use super::place::TRACKS_MAX;
-use super::seal::{Keyring, Seal};
+use super::seal::{self, Keyring, Seal};
 use super::udp::{Target, Udp};
 use super::worker::Worker;
 use crate::shard::Key;
@@ -155,7 +155,7 @@ impl Worker {
             Some(srtp) => {
                 let before = session.take_seal(track).filter(|seal| seal.is_of(ssrc));
                 let keyring = client.keyring.as_deref_mut();
-                Some(seal(before, keyring, track, ssrc, srtp)?)
+                Some(seal::renew(before, keyring, track, ssrc, srtp)?)
             }
             None => None,
         };
@@ -170,17 +170,29 @@ impl Worker {
         })
     }
 
-    pub(super) fn set_up_recording(&mut self, key: Key, wanted: &Wanted) -> Answer {
-        if wanted.srtp.is_some() {
-            return Answer::Refused(Refusal::UnsupportedTransport);
+    pub(super) fn set_up_recording(&mut self, key: Key, wanted: &Wanted, now: Instant) -> Answer {
+        match self.try_set_up_recording(key, wanted, now) {
+            Ok(answer) => answer,
+            Err(refusal) => Answer::Refused(refusal),
         }
+    }
+
+    fn try_set_up_recording(
+        &mut self,
+        key: Key,
+        wanted: &Wanted,
+        now: Instant,
+    ) -> Result<Answer, Refusal> {
         let client = self.clients.get_mut(key);
-        let Some(recording) = client.and_then(|client| client.recording.as_deref_mut()) else {
-            return Answer::Refused(Refusal::NotInThisState);
-        };
-        let track = match wanted.index(recording.tracks()) {
-            Ok(track) => track,
-            Err(refusal) => return Answer::Refused(refusal),
+        let recording = client.and_then(|client| client.recording.as_deref_mut());
+        let recording = recording.ok_or(Refusal::NotInThisState)?;
+        let track = wanted.index(recording.tracks())?;
+        let keys = match wanted.srtp.as_deref() {
+            Some(srtp) => {
+                let seal = recording.seal(track, srtp)?;
+                Some(seal.message(self.shared.wall.ntp(now)))
+            }
+            None => None,
         };
         let server_ports = match wanted.way {
             Way::Interleaved { channels } => {
@@ -191,9 +203,7 @@ impl Worker {
                 client_ports: (media, control),
                 destination,
             } => {
-                let Some(udp) = &mut self.udp else {
-                    return Answer::Refused(Refusal::UnsupportedTransport);
-                };
+                let udp = self.udp.as_mut().ok_or(Refusal::UnsupportedTransport)?;
                 let target = Target {
                     media: SocketAddr::new(destination, media),
                     control: SocketAddr::new(destination, control),
@@ -203,35 +213,15 @@ impl Worker {
                 udp.learn(&target, key, track);
                 Some(udp.ports())
             }
-            Way::Multicast => return Answer::Refused(Refusal::UnsupportedTransport),
+            Way::Multicast => return Err(Refusal::UnsupportedTransport),
         };
-        Answer::SetUp {
+        Ok(Answer::SetUp {
             ssrc: None,
             server_ports,
             multicast: None,
-            keys: None,
-        }
+            keys,
+        })
     }
-}
-
-/// The seal that the track had, or one with the key that the client was told.
-fn seal(
-    before: Option<Box<Seal>>,
-    keyring: Option<&mut Keyring>,
-    track: usize,
-    ssrc: glassline_media::Ssrc,
-    srtp: &Srtp,
-) -> Result<Box<Seal>, Refusal> {
-    let fresh = || Seal::new(keyring, track, ssrc).map(Box::new);
-    // One that goes on keeps its count: under one key it never begins again.
-    let mut seal = before
-        .map_or_else(fresh, Ok)
-        .map_err(|_| Refusal::Internal)?;
-    if let Some(keys) = &srtp.keys {
-        let set = seal.set_client_keys(keys);
-        set.map_err(|_| Refusal::UnsupportedTransport)?;
-    }
-    Ok(seal)
 }
 
 impl Session {

@@ -397,7 +397,10 @@ impl Worker {
                 ..
             } = arrived;
             if let Some(recording) = &mut client.recording {
-                recording.take(track, is_control, bytes, now);
+                if !recording.take(track, is_control, bytes, now) {
+                    counters.srtp_refused.add(1);
+                    return;
+                }
                 publishers.push(arrived.client);
             } else if let Some(session) = &mut client.session
                 && !session.hear(track, is_control, bytes, counters)

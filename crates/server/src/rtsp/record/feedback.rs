@@ -51,6 +51,11 @@ impl Feedback {
         }
     }
 
+    /// Who reports.
+    pub(super) fn ssrc(&self) -> Ssrc {
+        self.ssrc
+    }
+
     /// The publisher begins: with a keyframe, as most do, and if none comes it is asked.
     pub(super) fn start(&mut self, now: Instant) {
         self.keyframe_asked = Some(now);
