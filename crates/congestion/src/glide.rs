@@ -354,6 +354,12 @@ impl Controller for Glide {
 
     #[expect(clippy::cast_precision_loss, reason = "datagrams are small")]
     fn on_mtu(&mut self, bytes: u64) {
+        if (bytes as f64) < self.mtu {
+            // What was lost was too large, not too fast: whatever was concluded from it
+            // holds no more.
+            self.policer = None;
+            self.delivery = Delivery::new();
+        }
         self.mtu = bytes as f64;
         if let Some(rival) = self.competition.rival() {
             rival.on_mtu(bytes);

@@ -29,7 +29,7 @@ pub(super) fn draw(
         return (String::new(), 0.0);
     }
     curve.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let points: Vec<((&str, &str), (f64, f64))> = arms
+    let points: Vec<_> = arms
         .iter()
         .filter_map(|(arm, colour)| Some(((*arm, *colour), place(outcomes, arm)?)))
         .collect();
