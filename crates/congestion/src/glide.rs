@@ -21,6 +21,7 @@
 //! - **loss is asked about** before it is believed: see [`policer`].
 //! - **others' queues too**: see [`competition`].
 
+mod background;
 mod bucket;
 mod competition;
 mod course;
@@ -110,6 +111,8 @@ pub struct Glide {
     doubled: Option<Instant>,
     queue: Queue,
     delivery: Delivery,
+    /// Mean deviation of round trips.
+    variation: Duration,
     /// `None` before the first acknowledgement.
     policer: Option<Policer>,
     competition: Competition,
@@ -132,6 +135,7 @@ impl Glide {
             doubled: None,
             queue: Queue::new(),
             delivery: Delivery::new(),
+            variation: Duration::ZERO,
             policer: None,
             competition: Competition::new(),
         }
@@ -150,6 +154,12 @@ impl Glide {
     /// The share of packets that the path loses whatever one does, 0 to 1.
     pub fn loss_floor(&self) -> f64 {
         self.policer.as_ref().map_or(0.0, Policer::floor)
+    }
+
+    /// How unevenly acknowledgements come.
+    fn noise(&self) -> Duration {
+        let seconds = self.delivery.unevenness(2.0 * self.mtu);
+        Duration::from_secs_f64(seconds.min(1.0))
     }
 
     fn least_window(&self) -> f64 {
@@ -173,6 +183,7 @@ impl Glide {
             now,
             smoothed: self.queue.smoothed(),
             queue: self.queue.latest_delay(),
+            variation: self.variation,
             target: Duration::from_secs_f64(self.target().min(2.0)),
             mtu: self.mtu,
         }
@@ -276,6 +287,7 @@ impl Controller for Glide {
         let window = self.window_bytes();
         // A window that is not used must not grow: on a live stream it would never stop.
         let used = ack.in_flight_before as f64 >= window / 2.0;
+        self.variation = ack.round_trips.variation().unwrap_or_default();
         let of = self.circumstances(now);
         let policer = self.policer.get_or_insert_with(|| Policer::new(now));
         if !contested {
@@ -293,6 +305,8 @@ impl Controller for Glide {
             let of = Surroundings {
                 window,
                 mtu: self.mtu,
+                rate: self.delivery.sustained().unwrap_or(f64::INFINITY),
+                noise: self.noise(),
                 target: of.target,
                 may_ask: filled && !asking,
             };
@@ -407,7 +421,8 @@ impl Controller for Glide {
     fn is_holding_back(&self) -> bool {
         // A trial is slower than what was sent, on purpose: an encoder that took that
         // for the path would make every trial's slowness last.
-        self.policer.as_ref().is_some_and(Policer::is_on_trial)
+        let on_trial = self.policer.as_ref().is_some_and(Policer::is_on_trial);
+        on_trial || self.competition.held_back().is_some()
     }
 
     fn verdict(&self) -> Verdict {

@@ -21,13 +21,19 @@ const FULL_ROUNDS: u32 = 5;
 /// Answers that it is not ours before we believe it.
 const FOREIGN_MIN: u32 = 2;
 /// Answers that it is ours before we believe that they are gone.
-const OURS_MIN: u32 = 2;
+const OURS_MIN: u32 = 3;
 /// How long the others' queue may be in the least round trip.
 const RECENT: Duration = Duration::from_secs(20);
 /// A queue of our own shrinks by at least this share of what we held back.
 const OURS: f64 = 0.7;
-/// Less than this share of the queue is ours: half of the path's would be fair.
-const SMALL: f64 = 0.35;
+/// Beside one other flow this share of the queue would be fair; more of them correct
+/// it by their losses.
+const FAIR: f64 = 0.5;
+/// Less than this is too little: CUBIC's flows take minutes to become equal, but we
+/// know how far we are.
+const SMALL: f64 = 0.42;
+/// What a window aims at is at most so many times itself: an answer is not exact.
+const AIM_MAX: f64 = 4.0;
 /// No more than this share of the window is held back.
 const CUT_MAX: f64 = 0.5;
 /// A change of the queue smaller than this, or than this share of the round trip,
@@ -37,6 +43,8 @@ const TELLING_SHARE: f64 = 0.05;
 /// Between questions while competing.
 const ASK_AGAIN: Duration = Duration::from_secs(4);
 const ASK_AGAIN_ROUNDS: u32 = 20;
+/// Between answers that it is ours: not all within one loss of another.
+const ASK_SURE: Duration = Duration::from_secs(1);
 /// Without a queue for so long there is nothing to compete for.
 const EMPTY: Duration = Duration::from_secs(3);
 
@@ -75,6 +83,10 @@ struct Question {
 pub(super) struct Surroundings {
     pub(super) window: f64,
     pub(super) mtu: f64,
+    /// What is delivered, in bytes a second.
+    pub(super) rate: f64,
+    /// How unevenly acknowledgements come: round trips are known to within this.
+    pub(super) noise: Duration,
     /// The queue that we aim at.
     pub(super) target: Duration,
     /// The window is used, and nothing else is being asked.
@@ -152,7 +164,7 @@ impl Competition {
             if let Some(shortest) = answered {
                 self.question = None;
                 self.asked = Some(now);
-                let shrunk = before.saturating_sub(shortest);
+                let shrunk = before.saturating_sub(shortest.saturating_sub(of.noise));
                 let share = shrunk.as_secs_f64() / expected.as_secs_f64();
                 return self.conclude(share, now, queue, of);
             }
@@ -162,7 +174,7 @@ impl Competition {
             }
             return None;
         }
-        if queue.delay() >= telling(queue) || self.queued.is_none() {
+        if queue.delay() >= telling(queue, of.noise) || self.queued.is_none() {
             self.queued = Some(now);
         }
         if self.is_active() {
@@ -179,7 +191,7 @@ impl Competition {
             }
         }
         if of.may_ask && self.is_due(now, queue, of.target) {
-            self.question = Question::new(ack, queue);
+            self.question = Question::new(ack, queue, of);
         }
         None
     }
@@ -190,7 +202,7 @@ impl Competition {
         if self.is_active() {
             let pause = match self.ours {
                 0 => ASK_AGAIN.max(smoothed * ASK_AGAIN_ROUNDS),
-                _ => smoothed * 2,
+                _ => ASK_SURE.max(smoothed * 2),
             };
             return since.is_none_or(|since| since > pause);
         }
@@ -221,17 +233,17 @@ impl Competition {
         }
         self.ours = 0;
         self.foreign += 1;
-        if !self.is_active() && self.foreign >= FOREIGN_MIN {
-            self.ours = 0;
-            self.rival = Some(Cubic::resume(of.mtu, of.window, self.uncontested));
+        let enough = if self.is_recent(now) { 1 } else { FOREIGN_MIN };
+        if !self.is_active() && self.foreign >= enough {
+            let aim = of.window * (FAIR / share.max(FAIR / AIM_MAX));
+            self.rival = Some(Cubic::resume(of.mtu, of.window, self.uncontested.max(aim)));
             self.queued = Some(now);
             return Some(Verdict::Compete);
         }
         if let Some(rival) = &mut self.rival
             && share < SMALL
         {
-            // CUBIC's flows take minutes to become equal; we know how far we are.
-            rival.aim(of.window * (0.5 / share.max(0.25)));
+            rival.aim(of.window * (FAIR / share.max(FAIR / AIM_MAX)));
         }
         None
     }
@@ -252,21 +264,22 @@ impl Competition {
 }
 
 /// The least change of the queue that says anything.
-fn telling(queue: &Queue) -> Duration {
-    TELLING_MIN.max(queue.standing().mul_f64(TELLING_SHARE))
+fn telling(queue: &Queue, noise: Duration) -> Duration {
+    TELLING_MIN.max(queue.standing().mul_f64(TELLING_SHARE)) + noise
 }
 
 impl Question {
     /// `None` if the answer would not tell anything.
     #[expect(clippy::cast_precision_loss, reason = "windows stay far below 2^52")]
-    fn new(ack: &Ack<'_>, queue: &Queue) -> Option<Self> {
+    fn new(ack: &Ack<'_>, queue: &Queue, of: &Surroundings) -> Option<Self> {
         let least = queue.least().as_secs_f64();
         let delay = queue.delay();
-        let rate = ack.rate.bytes_per_second(queue.least())?;
+        // Lumps of acknowledgements make the rate of one round trip look like more.
+        let rate = ack.rate.bytes_per_second(queue.least())?.min(of.rate);
         let window = (rate * least).max(ack.in_flight_before as f64 * (1.0 - CUT_MAX));
         let rest = Duration::from_secs_f64((window / rate - least).max(0.0));
         let expected = delay.saturating_sub(rest);
-        (expected >= telling(queue)).then_some(Self {
+        (expected >= telling(queue, of.noise)).then_some(Self {
             began: ack.now,
             window,
             queue: delay,

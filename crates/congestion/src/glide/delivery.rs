@@ -45,6 +45,9 @@ struct Slice {
 struct Lump {
     began: Option<Instant>,
     acked: f64,
+    /// Acknowledged at one moment: at the latest, and smoothed.
+    moment: Option<(Instant, f64)>,
+    together: f64,
     largest: Windowed<f64, Largest>,
 }
 
@@ -59,6 +62,8 @@ impl Delivery {
             lump: Lump {
                 began: None,
                 acked: 0.0,
+                moment: None,
+                together: 0.0,
                 largest: Windowed::new(BEST_WINDOW_MIN),
             },
         }
@@ -140,6 +145,13 @@ impl Delivery {
         self.lump.largest.get().unwrap_or(0.0)
     }
 
+    /// How unevenly acknowledgements come, in seconds: `apart` bytes at a time are what
+    /// a peer makes of them anyway.
+    pub(super) fn unevenness(&self, apart: f64) -> f64 {
+        let rate = self.best.get().unwrap_or(f64::INFINITY).max(1.0);
+        (self.lump.together - apart).max(0.0) / rate
+    }
+
     /// The path is as good as new.
     pub(super) fn forget(&mut self) {
         *self = Self {
@@ -152,6 +164,15 @@ impl Delivery {
 impl Lump {
     #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
     fn observe(&mut self, ack: &Ack<'_>, rate: Option<f64>, smoothed: Duration) {
+        let bytes = ack.bytes as f64;
+        self.moment = Some(match self.moment {
+            Some((at, before)) if at == ack.now => (at, before + bytes),
+            Some((_, before)) => {
+                self.together += (before - self.together) / 8.0;
+                (ack.now, bytes)
+            }
+            None => (ack.now, bytes),
+        });
         let Some(rate) = rate else {
             return;
         };
@@ -161,10 +182,10 @@ impl Lump {
         let expected = rate * ack.now.saturating_duration_since(began).as_secs_f64();
         if self.acked <= expected {
             self.began = Some(ack.now);
-            self.acked = ack.bytes as f64;
+            self.acked = bytes;
             self.largest.record(self.acked, ack.now);
         } else {
-            self.acked += ack.bytes as f64;
+            self.acked += bytes;
             self.largest.record(self.acked - expected, ack.now);
         }
     }

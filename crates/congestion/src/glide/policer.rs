@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use crate::Acked;
 
+use super::background::Background;
 use super::bucket::Bucket;
 use super::tally::{Rows, Tally};
 
@@ -46,20 +47,23 @@ const VANISHED: f64 = 0.25;
 /// Loss that fell below this share is caused by speed, but the rate was not right.
 const ABATED: f64 = 0.65;
 const TRIES_MAX: u32 = 3;
+/// So much loss is more than radio links have, and so short a queue is none.
+const PLAIN_LOSS: f64 = 0.1;
+const EMPTY: Duration = Duration::from_millis(5);
 /// A path that was cleared is left alone for so long.
 const QUIET: Duration = Duration::from_secs(10);
 /// We keep so little below the rate of the bucket.
 const HOLD_SHARE: f64 = 0.98;
 /// A probe asks for this much more.
-const PROBE_GAIN: f64 = 1.12;
-/// Cuts of the rate that did not help: then it is not the rate.
-const CUTS_MAX: u32 = 2;
-/// Bursts of loss that a held rate would see if it did not help, before it is judged:
-/// twice a trial's, since a verdict by chance is to be undone and a right one is not.
-const HELD_BURSTS: f64 = 12.0;
-/// Loss that stays above this share was never caused by speed.
-const HELD_VAIN: f64 = 0.5;
-/// Rest before a probe, doubled with each that failed.
+const PROBE_GAIN: f64 = 1.2;
+/// While we hold, loss is at most this share of what made us hold, or it was not the
+/// rate. Loss of a bucket whose rate we overrate by a tenth is a tenth.
+const DOUBT: f64 = 0.4;
+/// A policer's rate is not so far below what it first let through.
+const RATE_SHARE_MIN: f64 = 0.6;
+/// Rest before the first probe: what it finds is the second witness.
+const REST_FIRST: Duration = Duration::from_millis(800);
+/// Rest before another, doubled with each that failed.
 const REST_MIN: Duration = Duration::from_secs(2);
 const REST_MAX: Duration = Duration::from_secs(30);
 /// Of a queue that is too short this much is ours: its swing is 2.5 times as long.
@@ -69,7 +73,13 @@ const REST_SHORT: Duration = Duration::from_secs(8);
 /// No target is longer than this: a queue that may be as long is not short.
 const SHORT_MAX: Duration = Duration::from_millis(400);
 /// A probe that the application does not use ends after so long.
-const PROBE_TIME_MAX: Duration = Duration::from_secs(3);
+const PROBE_TIME_MAX: Duration = Duration::from_secs(5);
+/// One that was used by so much of its gain and lost nothing in that time shows that
+/// the rate is higher, however large the burst.
+const PROBE_USED: f64 = (PROBE_GAIN - 1.0) / 2.0;
+/// Seconds of the rate that a bucket holds at most: what was delivered before the rate
+/// fell looks like a burst, too.
+const BURST_MAX: f64 = 0.5;
 /// What was delivered, remembered to find the burst by.
 const HISTORY_STEP: Duration = Duration::from_millis(40);
 const HISTORY_LEN: usize = 128;
@@ -80,41 +90,19 @@ pub(super) struct Policer {
     phase: Phase,
     tally: Tally,
     rows: Rows,
-    floor: f64,
-    /// Since a verdict: whether it helps.
-    held: Held,
+    background: Background,
     quiet_until: Option<Instant>,
     rest: Duration,
     history: VecDeque<(Instant, f64)>,
     delivered: f64,
     /// A queue so short that it was full before it was as long as we want it.
     short: Option<Short>,
-}
-
-/// What a verdict has brought.
-#[derive(Clone, Copy, Debug, Default)]
-struct Held {
-    /// Bursts of loss per packet before it.
-    before: f64,
-    packets: f64,
-    bursts: f64,
-}
-
-impl Held {
-    /// As much is lost as if it had not been: at which ratio.
-    fn in_vain(&self) -> Option<f64> {
-        let expected = self.packets * self.before;
-        let vain = expected >= HELD_BURSTS && self.bursts >= HELD_VAIN * expected;
-        vain.then(|| self.bursts / self.packets)
-    }
-
-    /// The recent past counts.
-    fn age(&mut self) {
-        if self.packets * self.before > 2.0 * HELD_BURSTS {
-            self.packets /= 2.0;
-            self.bursts /= 2.0;
-        }
-    }
+    /// A probe showed the policer, too.
+    confirmed: bool,
+    /// What made us hold.
+    before: Option<Before>,
+    /// Since then.
+    held: Tally,
 }
 
 /// A queue shorter than our target.
@@ -130,18 +118,9 @@ struct Short {
 #[derive(Clone, Copy, Debug)]
 enum Phase {
     Free,
-    Trial {
-        before: Before,
-        tries: u32,
-    },
-    Holding {
-        bucket: Bucket,
-        probe_at: Instant,
-        cuts: u32,
-    },
-    Probing {
-        bucket: Bucket,
-    },
+    Trial { before: Before, tries: u32 },
+    Holding { bucket: Bucket, probe_at: Instant },
+    Probing { bucket: Bucket },
 }
 
 /// What a trial is compared with.
@@ -149,11 +128,15 @@ enum Phase {
 struct Before {
     /// Bytes a second that arrived.
     rate: f64,
-    loss_ratio: f64,
-    /// Bursts of loss per packet.
-    bursts: f64,
-    /// The queue that was full then, if it was one.
-    full_queue: Option<Duration>,
+    tally: Tally,
+}
+
+impl Before {
+    /// Much loss on an empty path needs no second witness.
+    fn is_plain(&self) -> bool {
+        let empty = self.tally.queue_at_loss.is_some_and(|it| it <= EMPTY);
+        empty && self.tally.loss_ratio() >= PLAIN_LOSS
+    }
 }
 
 /// What the queue looked like, for judging a loss.
@@ -163,6 +146,8 @@ pub(super) struct Circumstances {
     pub(super) smoothed: Duration,
     /// Queue delay of the latest packet.
     pub(super) queue: Duration,
+    /// Mean deviation of round trips.
+    pub(super) variation: Duration,
     pub(super) target: Duration,
     pub(super) mtu: f64,
 }
@@ -180,13 +165,15 @@ impl Policer {
             phase: Phase::Free,
             tally: Tally::new(now),
             rows: Rows::default(),
-            floor: 0.0,
-            held: Held::default(),
+            background: Background::default(),
             quiet_until: None,
             rest: REST_MIN,
             history: VecDeque::new(),
             delivered: 0.0,
             short: None,
+            confirmed: false,
+            before: None,
+            held: Tally::new(now),
         }
     }
 
@@ -225,10 +212,6 @@ impl Policer {
         } else {
             since
         };
-        if matches!(self.phase, Phase::Holding { .. }) {
-            self.held.packets += since / of.mtu;
-            self.held.age();
-        }
         if round && since > 0.0 {
             self.tally.rounds += 1;
         }
@@ -245,6 +228,7 @@ impl Policer {
         match &mut self.phase {
             Phase::Free => {
                 if self.tally.bursts == 0 {
+                    self.background.learn(&self.tally, of.mtu);
                     // What arrived before the bucket was empty says nothing of its rate.
                     self.tally = Tally::new(of.now);
                     self.tally.bursts = 1;
@@ -264,9 +248,6 @@ impl Policer {
         }
         self.tally.lost += bytes;
         self.tally.bursts += u32::from(burst);
-        if matches!(self.phase, Phase::Holding { .. }) {
-            self.held.bursts += f64::from(u8::from(burst));
-        }
         let queue = self.tally.queue_at_loss.unwrap_or(of.queue);
         self.tally.queue_at_loss = Some(queue.min(of.queue));
         self.judge(of);
@@ -276,11 +257,7 @@ impl Policer {
         match self.phase {
             Phase::Free => self.suspect(of),
             Phase::Trial { before, tries } => self.try_on(of, &before, tries),
-            Phase::Holding {
-                bucket,
-                probe_at,
-                cuts,
-            } => self.hold(of, bucket, probe_at, cuts),
+            Phase::Holding { bucket, probe_at } => self.hold(of, bucket, probe_at),
             Phase::Probing { bucket } => self.probe(of, bucket),
         }
     }
@@ -297,7 +274,11 @@ impl Policer {
 
     /// Loss worth asking about.
     fn threshold(&self) -> f64 {
-        LOSS_MIN.max(FLOOR_MARGIN * self.floor)
+        LOSS_MIN.max(FLOOR_MARGIN * self.background.floor())
+    }
+
+    fn is_chance(&self, mtu: f64) -> bool {
+        self.background.explains(&self.tally, mtu)
     }
 
     fn suspect(&mut self, of: &Circumstances) {
@@ -307,43 +288,42 @@ impl Policer {
         if enough
             && elapsed >= of.smoothed.max(RATE_TIME_MIN)
             && tally.loss_ratio() > self.threshold()
+            && !self.is_chance(of.mtu)
         {
             let quiet = self.quiet_until.is_some_and(|until| of.now < until);
             if !quiet && of.is_ours() {
                 let before = Before {
                     rate: tally.rate(of.now),
-                    loss_ratio: tally.loss_ratio(),
-                    bursts: f64::from(tally.bursts) * of.mtu / (tally.delivered + tally.lost),
-                    full_queue: tally.full_queue(),
+                    tally,
                 };
                 let phase = Phase::Trial { before, tries: 1 };
                 return self.ask(phase, of);
             }
         }
         if elapsed > COUNT_TIME_MAX.max(of.smoothed * 8) {
+            self.background.learn(&tally, of.mtu);
             self.tally = Tally::new(of.now);
         }
     }
 
     fn try_on(&mut self, of: &Circumstances, before: &Before, tries: u32) {
         let tally = self.tally;
-        let packets = (tally.delivered + tally.lost) / of.mtu;
-        let expected = packets * before.bursts;
+        let packets = |tally: &Tally| (tally.delivered + tally.lost) / of.mtu;
+        let expected = packets(&tally) * f64::from(before.tally.bursts) / packets(&before.tally);
         if tally.rounds < 2 || expected < TRIAL_BURSTS {
             return;
         }
-        let left = tally.loss_ratio() / before.loss_ratio;
+        let left = tally.loss_ratio() / before.tally.loss_ratio();
         if left <= VANISHED && f64::from(tally.bursts) <= VANISHED * expected {
-            if let Some(queue) = before.full_queue {
+            if let Some(queue) = before.tally.full_queue(of.variation) {
                 return self.shorten(queue, of.now);
             }
             let bucket = Bucket::new(before.rate, self.burst(before.rate), of.now);
-            self.rest = REST_MIN;
-            self.held = Held {
-                before: before.bursts,
-                ..Held::default()
-            };
-            self.rest(bucket, 0, of);
+            self.rest = REST_FIRST;
+            self.confirmed = before.is_plain();
+            self.before = Some(*before);
+            self.held = Tally::new(of.now);
+            self.rest(bucket, of);
         } else if left <= ABATED && tries < TRIES_MAX {
             let before = Before {
                 rate: tally.rate(of.now).min(before.rate),
@@ -352,7 +332,8 @@ impl Policer {
             let tries = tries + 1;
             self.ask(Phase::Trial { before, tries }, of);
         } else {
-            self.clear(tally.loss_ratio().max(before.loss_ratio / 2.0), of);
+            self.background.learn(&before.tally, of.mtu);
+            self.clear(of);
         }
     }
 
@@ -386,59 +367,58 @@ impl Policer {
     }
 
     /// The loss is not ours to avoid.
-    fn clear(&mut self, floor: f64, of: &Circumstances) {
-        self.floor = floor;
+    fn clear(&mut self, of: &Circumstances) {
+        self.background.learn(&self.tally, of.mtu);
         self.quiet_until = Some(of.now + QUIET);
         self.enter(Phase::Free, of.now);
     }
 
     /// Keeps to the bucket's rate until the next probe.
-    fn rest(&mut self, bucket: Bucket, cuts: u32, of: &Circumstances) {
+    fn rest(&mut self, bucket: Bucket, of: &Circumstances) {
         let probe_at = of.now + self.rest;
-        let phase = Phase::Holding {
-            bucket,
-            probe_at,
-            cuts,
+        self.enter(Phase::Holding { bucket, probe_at }, of.now);
+    }
+
+    fn hold(&mut self, of: &Circumstances, mut bucket: Bucket, probe_at: Instant) {
+        let tally = self.tally;
+        let due = of.now >= probe_at;
+        let lossy = tally.rounds >= 2
+            && tally.lost >= PACKETS_MIN / 2.0 * of.mtu
+            && tally.loss_ratio() > LOSS_MIN / 2.0
+            && !self.is_chance(of.mtu);
+        if !lossy && !due && tally.elapsed(of.now) <= COUNT_TIME_MAX {
+            return;
+        }
+        if let Some(queue) = tally.full_queue(of.variation).filter(|_| lossy) {
+            // At less than its rate a bucket has no queue: others fill this one.
+            return self.shorten(queue, of.now);
+        }
+        self.held.add(&tally);
+        if lossy {
+            bucket.rate = tally.rate(of.now).min(bucket.rate * 0.97);
+        }
+        if self.is_doubtful(bucket.rate) {
+            self.background.learn(&self.held, of.mtu);
+            return self.clear(of);
+        }
+        let phase = if due && !lossy {
+            Phase::Probing {
+                bucket: Bucket::new(bucket.rate, bucket.burst, of.now),
+            }
+        } else {
+            Phase::Holding { bucket, probe_at }
         };
         self.enter(phase, of.now);
     }
 
-    fn hold(&mut self, of: &Circumstances, mut bucket: Bucket, probe_at: Instant, cuts: u32) {
-        if let Some(ratio) = self.held.in_vain() {
-            return self.clear(ratio, of);
-        }
-        let tally = self.tally;
-        if tally.rounds >= 2
-            && tally.lost >= PACKETS_MIN / 2.0 * of.mtu
-            && tally.loss_ratio() > self.threshold()
-        {
-            if let Some(queue) = tally.full_queue() {
-                // At less than its rate a bucket has no queue: others fill this one.
-                return self.shorten(queue, of.now);
-            }
-            if cuts >= CUTS_MAX {
-                return self.clear(tally.loss_ratio(), of);
-            }
-            bucket.rate = tally.rate(of.now).min(bucket.rate * 0.97);
-            let phase = Phase::Holding {
-                bucket,
-                probe_at,
-                cuts: cuts + 1,
-            };
-            self.enter(phase, of.now);
-        } else if of.now >= probe_at {
-            let phase = Phase::Probing {
-                bucket: Bucket::new(bucket.rate, bucket.burst, of.now),
-            };
-            self.enter(phase, of.now);
-        } else if tally.elapsed(of.now) > COUNT_TIME_MAX {
-            let phase = Phase::Holding {
-                bucket,
-                probe_at,
-                cuts: 0,
-            };
-            self.enter(phase, of.now);
-        }
+    /// Holding does not help.
+    fn is_doubtful(&self, rate: f64) -> bool {
+        let held = &self.held;
+        self.before.is_some_and(|before| {
+            let stayed = held.loss_ratio() > DOUBT * before.tally.loss_ratio();
+            let many = f64::from(held.bursts) >= TRIAL_BURSTS;
+            (many && stayed) || rate < RATE_SHARE_MIN * before.rate
+        })
     }
 
     fn probe(&mut self, of: &Circumstances, mut bucket: Bucket) {
@@ -447,16 +427,24 @@ impl Policer {
         // What went above the rate: the bucket must have noticed.
         let sent = tally.delivered + tally.lost;
         let above = sent - bucket.rate * elapsed;
-        if tally.lost >= 2.0 * of.mtu + 2.0 * self.floor * sent {
+        if tally.bursts > 1 && !self.is_chance(of.mtu) {
             self.rest = (self.rest * 2).min(REST_MAX);
-            if let Some(queue) = tally.full_queue() {
+            if let Some(queue) = tally.full_queue(of.variation) {
                 return self.shorten(queue, of.now);
             }
+            self.confirmed = true;
             bucket.drop_seen();
-            self.rest(bucket, 0, of);
-        } else if above > bucket.burst + 8.0 * of.mtu {
+            self.rest(bucket, of);
+        } else if above > bucket.burst + 8.0 * of.mtu
+            || (tally.elapsed(of.now) > PROBE_TIME_MAX
+                && above > PROBE_USED * bucket.rate * elapsed)
+        {
             bucket.rate *= PROBE_GAIN;
             self.rest = REST_MIN;
+            self.before = self.before.map(|before| Before {
+                rate: bucket.rate,
+                ..before
+            });
             if of.queue > of.target / 2 {
                 // The path has a queue that shows: no need for a model of it.
                 return self.enter(Phase::Free, of.now);
@@ -466,7 +454,7 @@ impl Policer {
             };
             self.enter(phase, of.now);
         } else if tally.elapsed(of.now) > PROBE_TIME_MAX {
-            self.rest(bucket, 0, of);
+            self.rest(bucket, of);
         }
     }
 
@@ -482,7 +470,7 @@ impl Policer {
             least = least.min(above);
             burst = burst.max(above - least);
         }
-        burst
+        burst.min(BURST_MAX * rate)
     }
 
     /// No faster than this, in bytes a second.
@@ -516,7 +504,6 @@ impl Policer {
         }
     }
 
-    /// It sends less than it did, to see what that does to the loss.
     pub(super) const fn is_on_trial(&self) -> bool {
         matches!(self.phase, Phase::Trial { .. })
     }
@@ -525,14 +512,15 @@ impl Policer {
         matches!(self.phase, Phase::Trial { .. } | Phase::Probing { .. })
     }
 
-    /// Loss is caused by speed, and not by the end of a queue.
+    /// Loss is caused by speed, and not by the end of a queue: it went when we slowed,
+    /// and came back when we tried more.
     pub(super) const fn is_policed(&self) -> bool {
-        self.rate().is_some()
+        self.confirmed && self.rate().is_some()
     }
 
     /// Share of packets that the path loses whatever one does, 0 to 1.
-    pub(super) const fn floor(&self) -> f64 {
-        self.floor
+    pub(super) fn floor(&self) -> f64 {
+        self.background.floor()
     }
 
     /// Somebody else is the cause: nothing is known.

@@ -71,6 +71,13 @@ impl Tally {
         }
     }
 
+    /// Counts what another did, too.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.delivered += other.delivered;
+        self.lost += other.lost;
+        self.bursts += other.bursts;
+    }
+
     /// Lost of all, 0 to 1.
     pub(super) fn loss_ratio(&self) -> f64 {
         let all = self.delivered + self.lost;
@@ -79,9 +86,10 @@ impl Tally {
 
     /// All loss came when the queue was about as long as it ever got: it was the end of
     /// the queue that dropped. How long the queue was then.
-    pub(super) fn full_queue(&self) -> Option<Duration> {
+    /// `noise`: mean deviation of round trips.
+    pub(super) fn full_queue(&self, noise: Duration) -> Option<Duration> {
         let at_loss = self.queue_at_loss?;
-        let full = at_loss >= FULL_MIN && at_loss >= self.queue_max.mul_f64(FULL);
+        let full = at_loss >= FULL_MIN + noise * 2 && at_loss >= self.queue_max.mul_f64(FULL);
         full.then_some(self.queue_max)
     }
 
