@@ -143,7 +143,7 @@ async fn publish(
     let report = terminal.end();
     let (end, figures) = outcome.map_err(|error| match error {
         session::Error::Source(error) => failure(error),
-        other => Failure::runtime(other),
+        other => advise(&other.to_string()),
     })?;
     report.finish(&options.destination, &figures, json)?;
     Ok(match end {
@@ -162,6 +162,19 @@ fn failure(error: source::Error) -> Failure {
         | source::Error::Codec { .. } => Failure::usage(error),
         other => Failure::runtime(other),
     }
+}
+
+/// What to do about the two ways in which most first connections fail.
+fn advise(error: &str) -> Failure {
+    let advice = if error.contains("certificate") {
+        "; pin the server's certificate (#sha256=… behind the URL), name its authority (--ca \
+         FILE), or take any (--insecure)"
+    } else if error.contains("no session within") {
+        "; is the server running there, and does its UDP port pass the firewalls?"
+    } else {
+        ""
+    };
+    Failure::runtime(format_args!("{error}{advice}"))
 }
 
 /// Ctrl-C is an interruption; SIGTERM, from a service manager, is an end like others.
@@ -257,6 +270,14 @@ mod tests {
         let options = parse(&["test", "http://host:8889/cam/whip"]).expect("a URL");
         let refused = options.session().expect_err("no WHIP").to_string();
         assert!(refused.contains("moq://"), "{refused}");
+    }
+
+    #[test]
+    fn a_first_connection_that_fails_comes_with_advice() {
+        let text = |error| advise(error).to_string();
+        assert!(text("invalid peer certificate: UnknownIssuer").contains("--insecure"));
+        assert!(text("no session within 10 s").contains("UDP"));
+        assert_eq!(text("not authorised"), "not authorised");
     }
 
     #[test]

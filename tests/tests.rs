@@ -21,6 +21,7 @@ mod moq;
 mod peers;
 mod pion;
 mod process;
+mod publish;
 mod rtsp;
 mod rtsp_players;
 mod rtsp_publishers;
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         rtsp_publishers::TESTS,
         browser::TESTS,
         moq::TESTS,
+        publish::TESTS,
         files::TESTS,
         bench::TESTS,
     ];

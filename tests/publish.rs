@@ -1,0 +1,129 @@
+//! `glassline publish` from FFmpeg's pipes into a server, out to WebRTC viewers.
+
+use std::process::Command;
+use std::time::Duration;
+
+use glassline_client::viewers::{Endpoint, Join, Mode, Options, Pool, State};
+use libtest_mimic::Failed;
+
+use crate::peers::{Peer, Test};
+use crate::process::{Running, eventually};
+use crate::server::{Server, glassline, run_to_end};
+
+pub(crate) const TESTS: &[Test] = &[
+    Test {
+        name: "publish::raw_pictures_of_a_pipe_reach_viewers",
+        needs: &[Peer::Ffmpeg],
+        run: raw_pictures_of_a_pipe_reach_viewers,
+    },
+    Test {
+        name: "publish::coded_pictures_of_a_pipe_reach_viewers",
+        needs: &[Peer::Ffmpeg],
+        run: coded_pictures_of_a_pipe_reach_viewers,
+    },
+    Test {
+        name: "publish::ctrl_c_ends_a_stream_with_its_figures",
+        needs: &[],
+        run: ctrl_c_ends_a_stream_with_its_figures,
+    },
+    Test {
+        name: "publish::what_cannot_be_published_is_said_at_once",
+        needs: &[],
+        run: what_cannot_be_published_is_said_at_once,
+    },
+];
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn raw_pictures_of_a_pipe_reach_viewers() -> Result<(), Failed> {
+    through_a_pipe("-pix_fmt yuv420p -f yuv4mpegpipe")
+}
+
+fn coded_pictures_of_a_pipe_reach_viewers() -> Result<(), Failed> {
+    through_a_pipe("-c:v libx264 -preset ultrafast -bf 0 -g 25 -pix_fmt yuv420p -f h264")
+}
+
+/// Fifteen seconds of pictures, of which a viewer decodes some, and an end.
+fn through_a_pipe(coding: &str) -> Result<(), Failed> {
+    let server = Server::serve(&[])?;
+    let url = server.moq_url("cam")?;
+    let program = env!("CARGO_BIN_EXE_glassline");
+    let line = format!(
+        "ffmpeg -v error -f lavfi -i testsrc=size=320x240:rate=25 -t 15 {coding} - \
+         | '{program}' publish - '{url}' --log warn"
+    );
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &line]);
+    let mut publisher = Running::start("publish", shell)?;
+    let entry = server.wait_for_state("cam", "live")?;
+    let track = &entry["tracks"][0];
+    if track["width"] != 320 || track["codec"] != "H264" {
+        return Err(format!("it is another stream: {entry}").into());
+    }
+    let options = Options {
+        mode: Mode::Verify,
+        ..Options::default()
+    };
+    let pool = Pool::start(options).map_err(|error| error.to_string())?;
+    let endpoint = Endpoint::parse(&server.url("/cam/whep")).map_err(|error| error.to_string())?;
+    pool.join(Join::new(endpoint));
+    eventually(PATIENCE, || {
+        let viewers = pool.snapshot();
+        let viewer = viewers.first().ok_or("no viewer")?;
+        let plays = viewer.state == State::Playing && viewer.keyframes >= 2;
+        if plays && viewer.frames >= 60 && viewer.damaged == 0 {
+            Ok(())
+        } else {
+            Err(format!("{viewer:?}"))
+        }
+    })?;
+    let status = publisher.wait(PATIENCE)?;
+    if !status.success() {
+        return Err(format!("{status}: {}", publisher.printed()).into());
+    }
+    Ok(())
+}
+
+fn ctrl_c_ends_a_stream_with_its_figures() -> Result<(), Failed> {
+    let server = Server::serve(&[])?;
+    let url = server.moq_url("cam")?;
+    let command = glassline(&["publish", "test?size=128x64", &url, "--json", "-"]);
+    let mut publisher = Running::start("publish", command)?;
+    server.wait_for_state("cam", "live")?;
+    publisher.signal("INT")?;
+    let status = publisher.wait(PATIENCE)?;
+    let printed = publisher.printed();
+    if status.code() != Some(130) {
+        return Err(format!("{status}, not 130: {printed}").into());
+    }
+    let start = printed.find("\n{").map_or(0, |at| at + 1);
+    let end = printed.rfind('}').ok_or("no figures")?;
+    let figures: serde_json::Value =
+        serde_json::from_str(&printed[start..=end]).map_err(|error| error.to_string())?;
+    let sent = figures["sent_bytes"].as_u64();
+    if figures["congestion"] != "glide" || sent.is_none_or(|sent| sent == 0) {
+        return Err(format!("other figures: {figures}").into());
+    }
+    Ok(())
+}
+
+fn what_cannot_be_published_is_said_at_once() -> Result<(), Failed> {
+    let cases: [(&[&str], i32, &str); 4] = [
+        (&["test", "http://127.0.0.1/cam/whip"], 2, "moq://"),
+        (&["srt://host", "moq://127.0.0.1/cam"], 2, "ffmpeg"),
+        (&["/nowhere.mp4", "moq://127.0.0.1/cam"], 1, "/nowhere.mp4"),
+        (
+            &["/etc/hostname.txt", "moq://127.0.0.1/cam"],
+            1,
+            "extension",
+        ),
+    ];
+    for (arguments, code, text) in cases {
+        let arguments = [&["publish"], arguments].concat();
+        let (status, printed) = run_to_end(&arguments)?;
+        if status.code() != Some(code) || !printed.contains(text) {
+            return Err(format!("{arguments:?}: {status}: {printed}").into());
+        }
+    }
+    Ok(())
+}
