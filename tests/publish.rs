@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use glassline_client::viewers::{Endpoint, Join, Mode, Options, Pool, State};
+use glassline_client::viewers::{Endpoint, Join, Options, Pool, State};
 use libtest_mimic::Failed;
 
 use crate::peers::{Peer, Test};
@@ -60,11 +60,7 @@ fn through_a_pipe(coding: &str) -> Result<(), Failed> {
     if track["width"] != 320 || track["codec"] != "H264" {
         return Err(format!("it is another stream: {entry}").into());
     }
-    let options = Options {
-        mode: Mode::Verify,
-        ..Options::default()
-    };
-    let pool = Pool::start(options).map_err(|error| error.to_string())?;
+    let pool = Pool::start(Options::default()).map_err(|error| error.to_string())?;
     let endpoint = Endpoint::parse(&server.url("/cam/whep")).map_err(|error| error.to_string())?;
     pool.join(Join::new(endpoint));
     eventually(PATIENCE, || {
