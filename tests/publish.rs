@@ -86,7 +86,7 @@ fn ctrl_c_ends_a_stream_with_its_figures() -> Result<(), Failed> {
     let command = glassline(&["publish", "test?size=128x64", &url, "--json", "-"]);
     let mut publisher = Running::start("publish", command)?;
     server.wait_for_state("cam", "live")?;
-    publisher.signal("INT")?;
+    publisher.signal("-INT")?;
     let status = publisher.wait(PATIENCE)?;
     let printed = publisher.printed();
     if status.code() != Some(130) {
