@@ -219,7 +219,9 @@ mod tests {
         );
         let latency = account.latency(start + Duration::from_secs(9));
         assert_eq!(latency.accounted, Accounted { within: 1, of: 2 });
-        let network = &latency.stages[Stage::Network.index()];
+        let mut rows = latency.stages.iter();
+        let is_it = |row: &&StageRow| row.stage == Stage::Network.as_str();
+        let network = rows.find(is_it).expect("it is accounted for");
         assert_eq!((network.count, network.unmatched, network.lost), (3, 2, 1));
         assert_eq!((network.p50_ms, network.max_ms), (20.0, 30.0));
         assert_eq!(latency.end_to_end.map(|whole| whole.p95_ms), Some(30.0));
