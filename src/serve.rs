@@ -44,7 +44,9 @@ async fn serve(config: Config, quiet: bool) -> Result<ExitCode, Failure> {
         .await
         .map_err(Failure::runtime)?;
     if !quiet {
-        output::print(&announcement(server.listeners(), &page))?;
+        let pin = server.quic_fingerprint().map(|pin| pin.to_string());
+        let text = announcement(server.listeners(), pin.as_deref(), &page);
+        output::print(&text)?;
     }
     loop {
         tokio::select! {
@@ -63,7 +65,7 @@ async fn serve(config: Config, quiet: bool) -> Result<ExitCode, Failure> {
 }
 
 /// One line for each listener and one URL to click.
-fn announcement(listeners: &[(&'static str, SocketAddr)], page: &str) -> String {
+fn announcement(listeners: &[(&'static str, SocketAddr)], pin: Option<&str>, page: &str) -> String {
     let mut out = String::new();
     let mut line = |name: &str, place: &str, what: &str| {
         let text = format!("{name:<6} {place:<28} {what}");
@@ -80,6 +82,10 @@ fn announcement(listeners: &[(&'static str, SocketAddr)], page: &str) -> String 
             _ => ("", ""),
         };
         line(name, &format!("{scheme}{address}"), what);
+    }
+    if let Some(pin) = pin {
+        // What follows a moq:// URL where no authority vouches for the certificate.
+        line("pin", &format!("#sha256={pin}"), "");
     }
     if let Some((_, address)) = listeners.iter().find(|(name, _)| *name == "http") {
         line("watch", &url(*address, page), "");
@@ -202,7 +208,9 @@ media  udp 127.0.0.1:8189           WebRTC media
 admin  http://127.0.0.1:9997        metrics, health
 watch  http://127.0.0.1:8889/demo
 ";
-        assert_eq!(announcement(&listeners, "demo"), expected);
+        assert_eq!(announcement(&listeners, None, "demo"), expected);
+        let pinned = announcement(&listeners, Some("ab12"), "demo");
+        assert!(pinned.contains("\npin    #sha256=ab12\nwatch"), "{pinned}");
     }
 
     #[test]

@@ -12,6 +12,19 @@ pub(super) struct Latency {
     pub(super) glass_to_glass: Option<Whole>,
     #[serde(default)]
     pub(super) viewers: Vec<Viewer>,
+    pub(super) publisher: Option<Publisher>,
+}
+
+/// How a publisher over QUIC sees its sending.
+#[derive(Debug, Deserialize)]
+pub(super) struct Publisher {
+    pub(super) app_rtt_ms: Option<f64>,
+    pub(super) transport_rtt_ms: Option<f64>,
+    pub(super) goodput_bps: Option<u64>,
+    pub(super) rtx_overhead_ratio: Option<f64>,
+    pub(super) bitrate_bps: Option<u64>,
+    pub(super) deliverable_bps: Option<u64>,
+    pub(super) backlog_bytes: Option<u64>,
 }
 
 /// One stage's delays.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::latency::{Latency, Whole};
+use super::latency::{Latency, Publisher, Whole};
 
 /// Characters of the widest bar.
 const BAR_CHARS: f64 = 24.0;
@@ -63,6 +63,9 @@ pub(super) fn text(latency: &Latency, colour: bool) -> String {
             whole.p50_ms, whole.p95_ms, "", whole.count, whole.error_ms
         ));
     }
+    if let Some(publisher) = &latency.publisher {
+        line(format_args!("publisher: {}", sending(publisher)));
+    }
     for viewer in latency.viewers.iter().take(VIEWERS_MAX) {
         let delay = match (&viewer.glass_to_glass, &viewer.end_to_end) {
             (Some(whole), _) => format!("glass to glass {:.1} ms", whole.p50_ms),
@@ -85,6 +88,28 @@ pub(super) fn text(latency: &Latency, colour: bool) -> String {
         ));
     }
     out
+}
+
+/// What is known of a publisher's sending, in words.
+#[expect(clippy::cast_precision_loss, reason = "rounded for people")]
+fn sending(publisher: &Publisher) -> String {
+    let mbit = |bps: u64| format!("{:.2} Mbit/s", bps as f64 / 1e6);
+    let ms = |ms: f64| format!("{ms:.1} ms");
+    let kb = |bytes: u64| format!("{:.0} kB", bytes as f64 / 1e3);
+    let share = |ratio: f64| format!("{:.2} %", ratio * 100.0);
+    let parts = [
+        ("app RTT", publisher.app_rtt_ms.map(ms)),
+        ("transport RTT", publisher.transport_rtt_ms.map(ms)),
+        ("goodput", publisher.goodput_bps.map(mbit)),
+        ("sent again", publisher.rtx_overhead_ratio.map(share)),
+        ("encoder at", publisher.bitrate_bps.map(mbit)),
+        ("path carries", publisher.deliverable_bps.map(mbit)),
+        ("backlog", publisher.backlog_bytes.map(kb)),
+    ];
+    let known = parts
+        .into_iter()
+        .filter_map(|(name, value)| Some(format!("{name} {}", value?)));
+    known.collect::<Vec<_>>().join(", ")
 }
 
 /// A line for each stage, then the whole way where it is known.

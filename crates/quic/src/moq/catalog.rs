@@ -117,11 +117,19 @@ fn list(left_out: &[(String, LeftOut)]) -> String {
 }
 
 impl Catalog {
+    /// Reads a document as it stands on the wire.
+    ///
+    /// # Errors
+    /// [`CatalogError`] names the first thing that is wrong.
+    pub fn parse(document: &[u8]) -> Result<Self, CatalogError> {
+        Document::default().take(document, true)
+    }
+
     /// Reads a document.
     ///
     /// # Errors
     /// [`CatalogError`] names the first thing that is wrong.
-    pub(super) fn read(document: &Value) -> Result<Self, CatalogError> {
+    fn read(document: &Value) -> Result<Self, CatalogError> {
         let root = document
             .as_object()
             .ok_or_else(|| CatalogError::Malformed("not an object".to_owned()))?;

@@ -58,6 +58,23 @@ pub(super) fn split(mut frame: Bytes) -> Result<(u64, Bytes), FrameError> {
     Ok((micros, frame))
 }
 
+/// Time and unit of a frame as it stands on the wire.
+///
+/// # Errors
+/// [`FrameError`] says in which way it is not what the catalog says.
+pub fn parse(frame: Bytes, framing: Framing) -> Result<(MediaTime, Bytes), FrameError> {
+    let (micros, payload) = split(frame)?;
+    let nanos = i64::try_from(micros)
+        .ok()
+        .and_then(|it| it.checked_mul(1000));
+    let time = MediaTime::from_nanos(nanos.ok_or(FrameError::Short)?);
+    let data = match unit(&payload, framing)? {
+        Cow::Borrowed(part) => payload.slice_ref(part),
+        Cow::Owned(whole) => whole.into(),
+    };
+    Ok((time, data))
+}
+
 /// The payload as payload formats take it.
 ///
 /// # Errors

@@ -41,7 +41,7 @@ pub use address::{Address, AddressError, PORT};
 pub use broadcast::{Broadcast, Lane, WriteError};
 pub use catalog::{Catalog, CatalogError, LeftOut, Rendition};
 pub use codec::{Framing, is_carried};
-pub use frame::{BYTES_MAX as FRAME_BYTES_MAX, Frame, FrameError};
+pub use frame::{BYTES_MAX as FRAME_BYTES_MAX, Frame, FrameError, parse as parse_frame};
 pub use offer::Offer;
 pub use pulse::{Report, RoundTrips};
 pub use server::{AskError, Asked, Grant, Knock, Refusal, Server};

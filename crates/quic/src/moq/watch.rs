@@ -227,15 +227,8 @@ impl Reader {
 
     fn take(&mut self, frame: Bytes, is_first: bool) -> Result<Received, WatchError> {
         let arrived = Instant::now();
-        let (micros, payload) = frame::split(frame)?;
-        let nanos = i64::try_from(micros)
-            .ok()
-            .and_then(|it| it.checked_mul(1000));
-        let time = MediaTime::from_nanos(nanos.ok_or(FrameError::Short)?);
-        let data = match frame::unit(&payload, self.rendition.framing)? {
-            std::borrow::Cow::Borrowed(part) => payload.slice_ref(part),
-            std::borrow::Cow::Owned(whole) => whole.into(),
-        };
+        let (time, data) = frame::parse(frame, self.rendition.framing)?;
+        let micros = frame::micros(time);
         self.answer(micros, arrived);
         let after_loss = self.late > self.told_late;
         self.told_late = self.late;

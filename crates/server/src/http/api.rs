@@ -17,6 +17,7 @@ use super::auth::Reader;
 use super::problem::Problem;
 use super::{App, whep};
 use crate::latency::{self, Report, StreamLatency, ViewerLatency};
+use crate::quic::Sender;
 use crate::registry::{Entry, Home};
 use crate::shard::{Command, FrameStamps};
 
@@ -117,15 +118,43 @@ async fn stream(
     Ok(Json(view(&stream, Instant::now())))
 }
 
+/// A stream's stages, and how its publisher's way to us is where it tells.
+#[derive(Debug, Serialize)]
+struct Latency {
+    #[serde(flatten)]
+    stages: StreamLatency,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    publisher: Option<Publisher>,
+}
+
+/// How a publisher over QUIC sees its sending. Absent is unknown.
+#[derive(Debug, Serialize)]
+struct Publisher {
+    /// Useful bits a second that came in over the last second.
+    goodput_bps: Option<u64>,
+    #[serde(flatten)]
+    sender: Sender,
+}
+
 async fn stream_latency(
     State(app): State<App>,
     Path(name): Path<String>,
-) -> Result<Json<StreamLatency>, Problem> {
+) -> Result<Json<Latency>, Problem> {
     let stream = app
         .hub
         .stream(&name)
         .ok_or_else(|| Problem::no_stream(&name))?;
-    Ok(Json(app.board.latency(&stream, Instant::now())))
+    let now = Instant::now();
+    let sessions = app.quic.iter().flat_map(|quic| quic.sessions(now));
+    let mut publishers = sessions.filter(|it| it.publishes.contains(&name));
+    let publisher = publishers.next().map(|session| Publisher {
+        goodput_bps: session.goodput_bps,
+        sender: session.sender,
+    });
+    Ok(Json(Latency {
+        stages: app.board.latency(&stream, now),
+        publisher,
+    }))
 }
 
 /// How to read the number burnt into the picture, and when frame 0 was captured.

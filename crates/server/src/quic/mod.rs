@@ -34,7 +34,7 @@ use account::{Accounts, Seat};
 use counters::Counters;
 use ingest::{Fault, Intake};
 
-pub(crate) use account::SessionView;
+pub(crate) use account::{Sender, SessionView};
 pub(crate) use counters::Reason;
 
 /// Broadcasts that one session may publish.
