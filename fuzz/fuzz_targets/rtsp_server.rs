@@ -10,7 +10,8 @@ use glassline_media::{Codec, Ssrc, Track};
 use glassline_rtsp::range::Range;
 use glassline_rtsp::sdp::{Presentation, Section};
 use glassline_rtsp::server::{
-    Answer, Config, Connection, Ends, Event, Presented, Refusal, RequestId, Start, State, Way,
+    Answer, Config, Connection, Ends, Event, Presented, Refusal, RequestId, SrtpPolicy, Start,
+    State, Way,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -23,7 +24,11 @@ fuzz_target!(|bytes: &[u8]| {
         udp: kind & 1 == 0,
         multicast: kind & 2 != 0,
         basic_over_plain: kind & 4 != 0,
-        srtp: kind & 64 != 0,
+        srtp: if kind & 64 != 0 {
+            SrtpPolicy::Optional
+        } else {
+            SrtpPolicy::Off
+        },
         ..Config::default()
     };
     let ends = Ends {
@@ -121,6 +126,7 @@ fn answer(event: Event, kind: u8) -> Option<(RequestId, Answer)> {
                 ssrc,
                 server_ports: Some((6000, 6001)),
                 multicast: None,
+                keys: track.map(|_| "AQAF".to_owned()),
             };
             (id, set_up)
         }

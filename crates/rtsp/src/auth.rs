@@ -71,7 +71,7 @@ impl Challenge {
     }
 
     /// The one to answer: digest with SHA-256, with MD5, basic.
-    pub fn strongest(challenges: Vec<Self>) -> Option<Self> {
+    pub(crate) fn strongest(challenges: Vec<Self>) -> Option<Self> {
         let strength = |challenge: &Self| match challenge {
             Self::Basic { .. } => 0,
             Self::Digest(digest) if digest.algorithm.is_md5() => 1,

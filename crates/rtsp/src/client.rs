@@ -303,11 +303,6 @@ impl Client {
     pub const fn stray_frames(&self) -> u64 {
         self.core.stray_frames
     }
-
-    /// Bytes of garbage passed over.
-    pub const fn skipped_bytes(&mut self) -> u64 {
-        self.reader.demultiplexer().skipped()
-    }
 }
 
 /// Name and password of a URL, decoded.

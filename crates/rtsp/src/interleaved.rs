@@ -127,7 +127,7 @@ impl Demultiplexer {
 
     /// No frame is expected beyond `channel`: after garbage, `$` and a higher one
     /// are garbage too.
-    pub const fn set_channel_max(&mut self, channel: u8) {
+    pub(crate) const fn set_channel_max(&mut self, channel: u8) {
         self.channel_max = channel;
     }
 

@@ -80,7 +80,7 @@ impl Range {
 impl Range {
     /// Makes a time of `smpte`, `smpte-30-drop` or `smpte-25` (RFC 2326 §3.5) one in
     /// seconds; the others stay. `None` for units that nobody knows.
-    pub fn without_frames(self) -> Option<Self> {
+    pub(crate) fn without_frames(self) -> Option<Self> {
         let Self::Other(text) = self else {
             return Some(self);
         };

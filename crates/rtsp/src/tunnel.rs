@@ -13,7 +13,7 @@ use crate::message::{Method, Request};
 pub const CONTENT_TYPE: &str = "application/x-rtsp-tunnelled";
 
 /// Longest cookie; those of the players have 22 to 32 bytes.
-pub const COOKIE_BYTES_MAX: usize = 256;
+const COOKIE_BYTES_MAX: usize = 256;
 
 /// Not base64. The peer's fault: close.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

@@ -41,7 +41,7 @@ impl Reader {
     }
 
     /// What cuts the stream.
-    pub const fn demultiplexer(&mut self) -> &mut Demultiplexer {
+    pub(crate) const fn demultiplexer(&mut self) -> &mut Demultiplexer {
         &mut self.demultiplexer
     }
 
@@ -51,7 +51,7 @@ impl Reader {
     }
 
     /// What is not whole yet is a message, not a frame.
-    pub fn is_within_message(&self) -> bool {
+    pub(crate) fn is_within_message(&self) -> bool {
         self.tail.first().is_some_and(|&first| first != MARK)
     }
 

@@ -68,7 +68,7 @@ impl Status {
     }
 
     /// One that names another place to ask: 301, 302, 303, 305 (RFC 2326 §11.3).
-    pub const fn is_redirect(self) -> bool {
+    pub(crate) const fn is_redirect(self) -> bool {
         matches!(self.0, 301..=303 | 305)
     }
 }
