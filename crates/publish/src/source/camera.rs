@@ -112,7 +112,8 @@ async fn call(
     let mut session = step(camera, "DESCRIBE", describe).await?;
     let chosen = choose(&session, carries);
     if chosen.is_empty() {
-        let offered = session.streams().iter().map(|it| it.encoding_name());
+        let streams = session.streams().iter();
+        let offered = streams.map(retina::client::Stream::encoding_name);
         let offered = offered.collect::<Vec<_>>().join(", ");
         let why = format!("it has no H.264, H.265 or AAC that can be sent on, but {offered}");
         return Err(camera.refused(why));
