@@ -139,7 +139,7 @@ impl Step {
 }
 
 /// Bytes of the file over its length.
-fn measured(path: &PathBuf, source: &Source) -> Option<Bitrate> {
+fn measured(path: &std::path::Path, source: &Source) -> Option<Bitrate> {
     let bytes = std::fs::metadata(path).ok()?.len();
     let length = source.duration();
     (!length.is_zero()).then(|| Bitrate::over(bytes, length))
@@ -242,6 +242,7 @@ mod tests {
     use crate::input::Input;
     use crate::source::{Event, Steer};
     use glassline_media::Codec;
+    use std::path::Path;
     use std::sync::Arc;
     use std::sync::atomic::Ordering;
     use tokio::sync::mpsc;
@@ -270,7 +271,7 @@ mod tests {
         (high, low)
     }
 
-    fn spec(rung: &PathBuf) -> Spec {
+    fn spec(rung: &Path) -> Spec {
         Spec {
             input: Input::Clip,
             fps: None,
@@ -278,7 +279,7 @@ mod tests {
             live: false,
             audio: None,
             rungs: vec![Rung {
-                path: rung.clone(),
+                path: rung.to_owned(),
                 rate: Some(Bitrate::from_bps(300_000)),
             }],
             start: Bitrate::from_bps(300_000),
