@@ -1,9 +1,11 @@
 //! Arms by name, as on the command line.
 
 use std::str::FromStr as _;
+use std::time::Duration;
 
 use glassline_congestion::Algorithm;
 use glassline_congestion::copa::{self, Copa};
+use glassline_congestion::glide::{self, Glide};
 use thiserror::Error;
 
 use super::session::Arm;
@@ -22,22 +24,26 @@ const COUPLED: &str = "-coupled";
 #[non_exhaustive]
 pub enum ArmError {
     /// No such controller.
-    #[error("{0}; behind any of them -coupled, behind copa's :DELTA")]
+    #[error("{0}; behind any of them -coupled, behind copa's :DELTA, behind glide's :MSms")]
     Algorithm(#[from] glassline_congestion::UnknownAlgorithm),
     /// A number that is none, or out of range.
     #[error("'{0}' is no delta: give 0.02 to 2, as in copa:0.1")]
     Delta(String),
-    /// Only Copa has one.
-    #[error("'{0}' takes no delta: only copa and copa-competitive do")]
-    NoDelta(String),
+    /// A queue that is no time, or out of range.
+    #[error("'{0}' is no queue to aim at: give 10ms to 400ms, as in glide:20ms")]
+    Queue(String),
+    /// Only Copa and Glide have one.
+    #[error("'{0}' takes nothing behind a colon: only copa, copa-competitive and glide do")]
+    NoSetting(String),
 }
 
 /// The arm called `name`: a controller's, with `-coupled` behind it if the encoder is to
-/// follow the controller instead of the study's rule, and with `:DELTA` behind Copa's.
-/// `delta` is Copa's where the name tells none.
+/// follow the controller instead of the study's rule, with `:DELTA` behind Copa's and
+/// with the queue to aim at, as `:20ms`, behind Glide's. `delta` is Copa's where the name
+/// tells none.
 pub fn arm(name: &str, delta: Option<f64>) -> Result<Arm, ArmError> {
     let (left, told) = match name.split_once(':') {
-        Some((left, told)) => (left, Some(parse_delta(told)?)),
+        Some((left, told)) => (left, Some(told)),
         None => (name, None),
     };
     let (controller, is_coupled) = match left.strip_suffix(COUPLED) {
@@ -45,11 +51,17 @@ pub fn arm(name: &str, delta: Option<f64>) -> Result<Arm, ArmError> {
         None => (left, false),
     };
     let algorithm = Algorithm::from_str(controller)?;
-    let mut arm = match (algorithm, told.or(delta)) {
-        (Algorithm::Copa, Some(delta)) => with_delta(delta, copa::Config::default()),
-        (Algorithm::CopaCompetitive, Some(delta)) => with_delta(delta, copa::Config::competitive()),
-        (_, Some(_)) if told.is_some() => return Err(ArmError::NoDelta(left.to_owned())),
-        (algorithm, _) => Arm::new(algorithm),
+    let copa = |config: copa::Config| -> Result<Arm, ArmError> {
+        let told = told.map(parse_delta).transpose()?;
+        let delta = told.or(delta).unwrap_or(config.delta);
+        Ok(with_delta(delta, config))
+    };
+    let mut arm = match (algorithm, told) {
+        (Algorithm::Copa, _) => copa(copa::Config::default())?,
+        (Algorithm::CopaCompetitive, _) => copa(copa::Config::competitive())?,
+        (Algorithm::Glide, Some(told)) => with_queue(parse_queue(told)?),
+        (_, Some(_)) => return Err(ArmError::NoSetting(left.to_owned())),
+        (algorithm, None) => Arm::new(algorithm),
     };
     if is_coupled {
         arm = arm.coupled();
@@ -62,6 +74,22 @@ pub fn arm(name: &str, delta: Option<f64>) -> Result<Arm, ArmError> {
 pub fn parse_delta(text: &str) -> Result<f64, ArmError> {
     let delta = text.parse().ok().filter(|delta| DELTAS.contains(delta));
     delta.ok_or_else(|| ArmError::Delta(text.to_owned()))
+}
+
+fn parse_queue(text: &str) -> Result<Duration, ArmError> {
+    let (low, high) = glide::Config::TARGET_QUEUE;
+    let millis = text.strip_suffix("ms").and_then(|text| text.parse().ok());
+    let queue = millis.map(Duration::from_millis);
+    let queue = queue.filter(|queue| (low..=high).contains(queue));
+    queue.ok_or_else(|| ArmError::Queue(text.to_owned()))
+}
+
+fn with_queue(target_queue: Duration) -> Arm {
+    let config = glide::Config {
+        target_queue,
+        ..glide::Config::default()
+    };
+    Arm::with("glide", move |mtu| Box::new(Glide::new(config, mtu)))
 }
 
 fn with_delta(delta: f64, config: copa::Config) -> Arm {
@@ -95,11 +123,20 @@ mod tests {
     }
 
     #[test]
+    fn glide_aims_at_the_queue_that_is_told() {
+        let found = arm("glide:10ms", Some(0.3)).expect("an arm");
+        let glide = format!("{:?}", (found.controller)(1200));
+        assert!(glide.contains("target_queue: 10ms"), "{glide}");
+    }
+
+    #[test]
     fn what_is_no_arm_is_told() {
         let told = |name| arm(name, None).expect_err("no arm").to_string();
         assert!(told("reno").contains("'reno'") && told("reno").contains("cubic"));
         assert!(told("copa:9").contains("'9' is no delta"));
         assert!(told("copa:x").contains("'x' is no delta"));
-        assert!(told("cubic:0.1").contains("'cubic' takes no delta"));
+        assert!(told("cubic:0.1").contains("'cubic' takes nothing"));
+        assert!(told("glide:5ms").contains("'5ms' is no queue"));
+        assert!(told("glide:20").contains("'20' is no queue"));
     }
 }
