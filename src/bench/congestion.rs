@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use clap::Args;
 use glassline_lab::congestion::anchors::{self, Agreement};
@@ -111,13 +111,13 @@ pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     let takes_stdout = outputs.iter().any(is_stdout);
     let (mut log, mut outcomes) = options.open_log(&plan)?;
     let stop = interrupt::listen()?;
-    let started = SystemTime::now();
+    let started = report::now();
     let bar = Bar::new(quiet);
     let mut failure = None;
     let jobs = options.jobs.map_or_else(cores, usize::from);
     let known = outcomes.clone();
     let progress = plan.run(&known, jobs, &stop, |outcome, progress| {
-        bar.show(progress, started);
+        bar.show(progress);
         if let Some(log) = &mut log
             && let Err(error) = log.add(&outcome)
         {
@@ -339,7 +339,7 @@ impl Options {
         Ok((Some(log), outcomes))
     }
 
-    fn about(&self, plan: &Plan, progress: Progress, started: SystemTime) -> About {
+    fn about(&self, plan: &Plan, progress: Progress, started: String) -> About {
         About {
             population: plan.population.name().to_owned(),
             population_version: plan.population.version(),
@@ -347,7 +347,7 @@ impl Options {
             held_out: self.hold_out,
             duration_s: plan.population.duration().as_secs_f64(),
             virtual_s_per_cpu_s: progress.speed(),
-            started: report::timestamp(started),
+            started,
             version: env!("CARGO_PKG_VERSION").to_owned(),
             shares: plan.shares(),
         }
@@ -388,11 +388,11 @@ impl Bar {
         Self(Some(ProgressBar::new(1).with_style(style)))
     }
 
-    fn show(&self, progress: Progress, started: SystemTime) {
+    fn show(&self, progress: Progress) {
         let Some(bar) = &self.0 else { return };
         bar.set_length(progress.of as u64);
         bar.set_position(progress.done as u64);
-        let elapsed = started.elapsed().unwrap_or_default().as_secs_f64();
+        let elapsed = progress.elapsed.as_secs_f64();
         // What was known before took no time.
         let ran = progress.ran.max(1) as f64;
         let left = elapsed / ran * (progress.of - progress.done) as f64;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use glassline_sim::{Population, Sample, Scenario as Drawn};
 
@@ -34,6 +34,8 @@ pub struct Progress {
     pub ran: usize,
     /// How many there are.
     pub of: usize,
+    /// Since the run began.
+    pub elapsed: Duration,
     /// Processor time so far, of all threads.
     pub cpu: Duration,
     /// Virtual time so far.
@@ -105,6 +107,7 @@ impl Plan {
             ..Progress::default()
         };
         // No figure depends on what the bytes are; a third more sessions pass in a second.
+        let began = Instant::now();
         let sessions = Sessions::new().unsealed();
         let next = AtomicUsize::new(0);
         let (found, outcomes) = mpsc::channel();
@@ -140,6 +143,7 @@ impl Plan {
                 progress.done += 1;
                 progress.ran += 1;
                 progress.cpu += cpu;
+                progress.elapsed = began.elapsed();
                 progress.simulated += self.population.duration();
                 each(outcome, progress);
             }

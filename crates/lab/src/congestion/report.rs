@@ -423,9 +423,9 @@ fn health(table: &Table<'_>) -> Named<Health> {
     table.arms.iter().map(arm).collect()
 }
 
-/// When a run began, as [`Report::started`] has it.
-pub fn timestamp(at: SystemTime) -> String {
-    let since = at.duration_since(SystemTime::UNIX_EPOCH);
+/// This moment, as [`Report::started`] has it.
+pub fn now() -> String {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     crate::report::csv::timestamp(since.unwrap_or_default().as_secs())
 }
 
