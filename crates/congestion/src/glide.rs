@@ -79,7 +79,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            target_queue: Duration::from_millis(40),
+            target_queue: Duration::from_millis(60),
             competes: true,
         }
     }

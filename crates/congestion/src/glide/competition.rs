@@ -32,6 +32,10 @@ const FAIR: f64 = 0.5;
 /// Less than this is too little: CUBIC's flows take minutes to become equal, but we
 /// know how far we are.
 const SMALL: f64 = 0.42;
+/// A fade of a radio link answers with more than this.
+const UNNOTICED: f64 = 0.2;
+/// CUBIC's decrease (RFC 9438 §4.6).
+const KEPT: f64 = 0.7;
 /// What a window aims at is at most so many times itself: an answer is not exact.
 const AIM_MAX: f64 = 4.0;
 /// No more than this share of the window is held back.
@@ -236,7 +240,14 @@ impl Competition {
         let enough = if self.is_recent(now) { 1 } else { FOREIGN_MIN };
         if !self.is_active() && self.foreign >= enough {
             let aim = of.window * (FAIR / share.max(FAIR / AIM_MAX));
-            self.rival = Some(Cubic::resume(of.mtu, of.window, self.uncontested.max(aim)));
+            // A queue that did not notice us is somebody else's beyond doubt: what we gave
+            // up in the meantime, less what CUBIC gives up for a loss, is ours.
+            let window = if share < UNNOTICED {
+                of.window.max(KEPT * self.uncontested)
+            } else {
+                of.window
+            };
+            self.rival = Some(Cubic::resume(of.mtu, window, self.uncontested.max(aim)));
             self.queued = Some(now);
             return Some(Verdict::Compete);
         }

@@ -12,7 +12,7 @@ const BEST_ROUNDS: u32 = 6;
 /// bursts do not look like the path.
 const BEST_WINDOW_MIN: Duration = Duration::from_millis(500);
 /// Time constant of the sustained rate: an encoder hears of a fall within a second.
-const SUSTAINED: Duration = Duration::from_millis(300);
+const SUSTAINED: Duration = Duration::from_millis(200);
 /// A rate over less than this is a burst.
 const SLICE_MIN: Duration = Duration::from_millis(60);
 /// Lumps of acknowledgements are remembered for so many round trips (BBRv3, ack

@@ -62,7 +62,7 @@ const DOUBT: f64 = 0.4;
 /// A policer's rate is not so far below what it first let through.
 const RATE_SHARE_MIN: f64 = 0.6;
 /// Rest before the first probe: what it finds is the second witness.
-const REST_FIRST: Duration = Duration::from_millis(800);
+const REST_FIRST: Duration = Duration::from_millis(500);
 /// Rest before another, doubled with each that failed.
 const REST_MIN: Duration = Duration::from_secs(2);
 const REST_MAX: Duration = Duration::from_secs(30);
@@ -133,8 +133,9 @@ struct Before {
 
 impl Before {
     /// Much loss on an empty path needs no second witness.
-    fn is_plain(&self) -> bool {
-        let empty = self.tally.queue_at_loss.is_some_and(|it| it <= EMPTY);
+    fn is_plain(&self, noise: Duration) -> bool {
+        let empty = EMPTY + noise * 2;
+        let empty = self.tally.queue_at_loss.is_some_and(|it| it <= empty);
         empty && self.tally.loss_ratio() >= PLAIN_LOSS
     }
 }
@@ -320,7 +321,7 @@ impl Policer {
             }
             let bucket = Bucket::new(before.rate, self.burst(before.rate), of.now);
             self.rest = REST_FIRST;
-            self.confirmed = before.is_plain();
+            self.confirmed = before.is_plain(of.variation);
             self.before = Some(*before);
             self.held = Tally::new(of.now);
             self.rest(bucket, of);
