@@ -104,7 +104,7 @@ async fn publish(address: &Address, mut stopped: oneshot::Receiver<()>) -> Resul
         let sent = Frame {
             time: frame.time,
             keyframe: frame.keyframe,
-            data: frame.data.into(),
+            data: frame.data,
         };
         broadcast
             .write(frame.track, &sent)
