@@ -409,9 +409,10 @@ impl Controller for Glide {
     }
 
     fn deliverable_rate(&self) -> Option<Bitrate> {
-        let sustained = self.delivery.sustained()?;
+        // What an application left unused, the flow's own measurement knows better.
         let model = self.policer.as_ref().and_then(Policer::rate);
-        Some(bitrate(model.map_or(sustained, |rate| rate.min(sustained))))
+        let model = model.and_then(|rate| Some(rate.min(self.delivery.best()?)));
+        self.delivery.saturated().or(model).map(bitrate)
     }
 
     fn is_starting(&self) -> bool {

@@ -15,6 +15,8 @@ const BEST_WINDOW_MIN: Duration = Duration::from_millis(500);
 const SUSTAINED: Duration = Duration::from_millis(200);
 /// A rate over less than this is a burst.
 const SLICE_MIN: Duration = Duration::from_millis(60);
+/// So many stretches tell more than a burst of frames.
+const SATURATED_MIN: u32 = 3;
 /// Lumps of acknowledgements are remembered for so many round trips (BBRv3, ack
 /// aggregation over ten).
 const LUMP_ROUNDS: u32 = 10;
@@ -28,6 +30,8 @@ pub(super) struct Delivery {
     round_ends_at: u64,
     slice: Option<Slice>,
     sustained: Option<f64>,
+    /// Stretches in a row in which the application had more than the path took.
+    saturated: u32,
     lump: Lump,
 }
 
@@ -59,6 +63,7 @@ impl Delivery {
             round_ends_at: 0,
             slice: None,
             sustained: None,
+            saturated: 0,
             lump: Lump {
                 began: None,
                 acked: 0.0,
@@ -113,6 +118,11 @@ impl Delivery {
         #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
         let rate = bytes as f64 / elapsed.as_secs_f64();
         let app_limited = slice.app_limited && !queued;
+        self.saturated = if app_limited {
+            0
+        } else {
+            self.saturated.saturating_add(1)
+        };
         self.slice = None;
         self.sustained = Some(match self.sustained {
             None => rate,
@@ -138,6 +148,11 @@ impl Delivery {
     /// What the path carries for long.
     pub(super) const fn sustained(&self) -> Option<f64> {
         self.sustained
+    }
+
+    /// The same, while the application has more than the path takes.
+    pub(super) fn saturated(&self) -> Option<f64> {
+        self.sustained.filter(|_| self.saturated >= SATURATED_MIN)
     }
 
     /// Bytes that come acknowledged at once on top of what the rate explains.
