@@ -412,7 +412,7 @@ impl Controller for Glide {
         // What an application left unused, the flow's own measurement knows better.
         let model = self.policer.as_ref().and_then(Policer::rate);
         let model = model.and_then(|rate| Some(rate.min(self.delivery.best()?)));
-        self.delivery.saturated().or(model).map(bitrate)
+        model.or_else(|| self.delivery.saturated()).map(bitrate)
     }
 
     fn is_starting(&self) -> bool {
