@@ -116,11 +116,12 @@ fn looks_like(start: &[u8]) -> Option<&'static str> {
 }
 
 /// Packets of 188 bytes that each begin with 0x47 (ISO/IEC 13818-1), also with a
-/// time of arrival before or a code behind.
+/// time of arrival before or a code behind. Three could be any sound's by chance.
 fn is_transport_stream(start: &[u8]) -> bool {
     let places = [(0, 188), (4, 192), (0, 204)];
     places.iter().any(|(first, stride)| {
-        (0..3).all(|number| start.get(first + number * stride) == Some(&0x47))
+        let seen = start.iter().skip(*first).step_by(*stride).take(16);
+        seen.clone().count() >= 3 && seen.clone().all(|byte| *byte == 0x47)
     })
 }
 

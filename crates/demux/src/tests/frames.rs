@@ -269,6 +269,19 @@ fn forms_that_nobody_could_be_sent_are_refused_by_name() {
 }
 
 #[test]
+fn sound_in_which_three_bytes_look_like_packets_is_sound() {
+    // 1044 bytes each, of which the first frame's are a transport stream's first ones.
+    let frame = |fill: u8| {
+        let mut frame = vec![0xff, 0xfb, 0xe0, 0];
+        frame.resize(1044, fill);
+        frame
+    };
+    let file = [frame(0x47), frame(0x55), frame(0x11)].concat();
+    let source = opened(Format::MpegAudio, &file, &ONCE).expect("a good file");
+    assert_eq!(all(source).len(), 3);
+}
+
+#[test]
 fn mislabelled_sound_is_named_for_what_it_is() {
     let wav = b"RIFF\x24\0\0\0WAVEfmt ";
     for (format, bytes, found) in [
