@@ -45,7 +45,7 @@ pub(crate) enum Benchmark {
 const CONGESTION: &str = "\
 Examples:
   glassline bench congestion --sessions 300 --svg study.svg
-  glassline bench congestion --sessions 4000 --at-least policed=1000 --hold-out --log run.jsonl --json run.json
+  glassline bench congestion --sessions 4000 --at-least policed=1000 --hold-out --resume run.jsonl --json run.json
   glassline bench congestion --arms cubic,bbr,glide --dial --sessions 300 --svg dial.svg
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 a --fail-if condition was met, 130 interrupted.";

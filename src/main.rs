@@ -91,4 +91,21 @@ mod tests {
     fn the_command_line_is_sound() {
         CommandLine::command().debug_assert();
     }
+
+    /// The parser takes the one for the other, and says so only when it is used.
+    #[test]
+    fn no_flag_has_the_name_of_one_for_all_commands() {
+        fn look(command: &clap::Command, global: &[clap::Id]) {
+            for argument in command.get_arguments() {
+                let (name, id) = (command.get_name(), argument.get_id());
+                assert!(!global.contains(id), "{name} has a {id} of its own");
+            }
+            command.get_subcommands().for_each(|it| look(it, global));
+        }
+        let command = CommandLine::command();
+        let global = command.get_arguments().filter(|it| it.is_global_set());
+        let global: Vec<clap::Id> = global.map(|it| it.get_id().clone()).collect();
+        assert!(global.len() > 1);
+        command.get_subcommands().for_each(|it| look(it, &global));
+    }
 }

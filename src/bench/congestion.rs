@@ -77,7 +77,7 @@ pub(crate) struct Options {
     jobs: Option<u16>,
     /// Keep outcomes in FILE as they come, and go on from what is in it.
     #[arg(long, value_name = "FILE")]
-    log: Option<PathBuf>,
+    resume: Option<PathBuf>,
     /// Write the report as JSON; `-` for stdout.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -318,7 +318,7 @@ impl Options {
     }
 
     fn open_log(&self, plan: &Plan) -> Result<(Option<Log>, Vec<Outcome>), Failure> {
-        let Some(path) = &self.log else {
+        let Some(path) = &self.resume else {
             return Ok((None, Vec::new()));
         };
         let program = std::env::current_exe().and_then(std::fs::read);

@@ -64,7 +64,7 @@ fn samples_share_no_session() {
             }
         }
     }
-    let next = STUDY.replace("version = 1", "version = 2");
+    let next = STUDY.replace("\nversion = ", "\nversion = 9");
     let next = Population::parse(&next).expect("study2019 with another version");
     assert!(seeds.insert(next.session(Sample::Tuning(0), 0).seed));
     assert_ne!(next.digest(), population.digest());
@@ -212,14 +212,14 @@ fn what_is_no_population_is_refused_by_name() {
             "policed: uplink.policer.access_ratio",
         ),
         (
-            "capacity_above_cap = 0.66",
-            "capacity_above_cap = 1",
+            "capacity_above_cap = ",
+            "capacity_above_cap = 1 #",
             "cannot be had",
         ),
         (
             "bitrate_start_kbps = 1000",
             "bitrate_start_kbps = 9000",
-            "9000 is not within 500 to 3000",
+            "9000 is not within",
         ),
     ] {
         assert!(STUDY.contains(from), "{from}");
@@ -234,7 +234,7 @@ fn what_is_no_population_is_refused_by_name() {
 fn recorded() -> String {
     let rate = "rate_mbps = { log_normal = { median = 9, sigma = 0.8, min = 0.8, max = 80 } }";
     let traces = STUDY.replace(rate, "traces = [\"slow\", \"fast\"]");
-    let traces = traces.replace("capacity_above_cap = 0.66", "");
+    let traces = traces.replace("capacity_above_cap = ", "# ");
     traces.replacen("scaled = true", "scaled = false", 1)
 }
 
