@@ -1,7 +1,6 @@
 //! Flags of `bench congestion`, and what becomes of its report.
 
 use std::collections::BTreeMap;
-use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -17,10 +16,10 @@ use glassline_lab::congestion::populations;
 use glassline_lab::congestion::report::{self, About, Report};
 use glassline_lab::congestion::session::{Arm, Scenario, Sessions};
 use glassline_sim::{Population, Sample};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 
 use super::files::{self, Output};
-use super::{interrupt, quantity};
+use super::{interrupt, quantity, terminal};
 use crate::exit::{Failure, INTERRUPTED, THRESHOLD_MISSED};
 use crate::{logging, output};
 
@@ -373,19 +372,7 @@ struct Bar(Option<ProgressBar>);
 
 impl Bar {
     fn new(quiet: bool) -> Self {
-        let stderr = std::io::stderr();
-        if quiet || !stderr.is_terminal() {
-            return Self(None);
-        }
-        let template = if logging::colour(&stderr) {
-            "{bar:46.cyan/dim} {msg}"
-        } else {
-            "{bar:46} {msg}"
-        };
-        let style = ProgressStyle::with_template(template)
-            .expect("a template of ours")
-            .progress_chars("━╸─");
-        Self(Some(ProgressBar::new(1).with_style(style)))
+        Self(terminal::bar(quiet))
     }
 
     fn show(&self, progress: Progress) {

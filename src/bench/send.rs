@@ -1,18 +1,17 @@
 //! Flags of `bench send`, and what becomes of its report.
 
-use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 use glassline_lab::send::{self, Experiment, Method, Report, Turn, Watcher};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 
 use super::files::{self, Output};
-use super::{interrupt, quantity};
+use super::{interrupt, quantity, terminal};
 use crate::exit::{Failure, INTERRUPTED};
-use crate::{logging, output};
+use crate::output;
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -137,19 +136,7 @@ struct Progress(Option<ProgressBar>);
 
 impl Progress {
     fn new(quiet: bool) -> Self {
-        let stderr = std::io::stderr();
-        if quiet || !stderr.is_terminal() {
-            return Self(None);
-        }
-        let template = if logging::colour(&stderr) {
-            "{bar:46.cyan/dim} {msg}"
-        } else {
-            "{bar:46} {msg}"
-        };
-        let style = ProgressStyle::with_template(template)
-            .expect("a template of ours")
-            .progress_chars("━╸─");
-        Self(Some(ProgressBar::new(1).with_style(style)))
+        Self(terminal::bar(quiet))
     }
 
     fn end(&mut self) {

@@ -164,24 +164,36 @@ impl Watcher for Terminal {
     }
 }
 
+/// A bar on stderr for what has one; `None` where nobody looks.
+pub(super) fn bar(quiet: bool) -> Option<ProgressBar> {
+    let stderr = std::io::stderr();
+    (!quiet && stderr.is_terminal())
+        .then(|| ProgressBar::new(1).with_style(bar_style(logging::colour(&stderr))))
+}
+
+fn bar_style(colour: bool) -> ProgressStyle {
+    drawn(if colour {
+        "{bar:46.cyan/dim} {msg}"
+    } else {
+        "{bar:46} {msg}"
+    })
+}
+
+fn drawn(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template)
+        .expect("a template of ours")
+        .progress_chars("━╸─")
+}
+
 /// Whole tenths of a second, so that the bar moves with time and not by steps.
 const TICKS_PER_SECOND: u128 = 10;
 
 impl Live {
     fn new(colour: bool) -> Self {
         let all = MultiProgress::new();
-        let add = |template: &str| {
-            let style = ProgressStyle::with_template(template)
-                .expect("a template of ours")
-                .progress_chars("━╸─");
-            all.add(ProgressBar::new(1).with_style(style))
-        };
-        let step = add("{msg}");
-        let ramp = add(if colour {
-            "{bar:46.cyan/dim} {msg}"
-        } else {
-            "{bar:46} {msg}"
-        });
+        let add = |style| all.add(ProgressBar::new(1).with_style(style));
+        let step = add(drawn("{msg}"));
+        let ramp = add(bar_style(colour));
         Self { all, step, ramp }
     }
 

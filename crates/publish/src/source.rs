@@ -14,10 +14,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use glassline_demux::Frame;
 use glassline_media::{Bitrate, Kind, Track};
 use tokio::sync::mpsc;
 
-use crate::clock::Timeline;
+use crate::clock::{Pace, Timeline};
 use crate::encoder;
 use crate::input::{Input, Spec};
 use crate::unit::Unit;
@@ -155,6 +156,34 @@ impl Feed {
     /// False if nobody takes it any more.
     fn deliver(&self, unit: Unit) -> bool {
         self.events.blocking_send(Event::Unit(unit)).is_ok()
+    }
+
+    /// Delivers what `next` reads, frame and track, when each is due, to its end or until
+    /// the source is to stop.
+    fn play(
+        &self,
+        mut next: impl FnMut() -> Result<Option<(usize, Frame)>, Error>,
+    ) -> Result<(), Error> {
+        let mut pace = Pace::new(self.timeline, Instant::now());
+        while let Some((track, frame)) = next()? {
+            if !self.steer.sleep_until(pace.due(frame.decode_time)) {
+                return Ok(());
+            }
+            if pace.catch_up(frame.decode_time, Instant::now()) {
+                tracing::warn!("the machine stood still; going on from here");
+            }
+            let unit = Unit {
+                track,
+                time: pace.place(frame.time),
+                keyframe: frame.keyframe,
+                data: frame.data,
+                made: pace.due(frame.decode_time),
+            };
+            if !self.deliver(unit) {
+                return Ok(());
+            }
+        }
+        Ok(())
     }
 
     fn end(&self, how: Result<(), Error>) {

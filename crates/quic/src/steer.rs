@@ -59,9 +59,10 @@ impl fmt::Debug for Steering {
 impl ControllerFactory for Steering {
     fn build(self: Arc<Self>, _: Instant, mtu: u16) -> Box<dyn noq::Controller> {
         let mtu = u64::from(mtu).max(LEAST_DATAGRAM);
+        let controller = (self.start)(mtu);
         let steered = Steered {
-            flow: Flow::new((self.start)(mtu)),
-            initial_window: (self.start)(mtu).window(),
+            initial_window: controller.window(),
+            flow: Flow::new(controller),
             sent: VecDeque::new(),
             next: 0,
             acked: Vec::new(),
@@ -71,7 +72,7 @@ impl ControllerFactory for Steering {
             before: self.observed.get(),
             observed: self.observed.clone(),
         };
-        steered.show();
+        steered.show(false);
         Box::new(steered)
     }
 }
@@ -219,7 +220,8 @@ impl Steered {
         }
     }
 
-    fn show(&self) {
+    /// Shows how it stands, and the round trip that was just `measured`.
+    fn show(&self, measured: bool) {
         let trips = self.flow.round_trips();
         let (totals, before) = (self.flow.totals(), self.before.totals);
         let mut seen = self.observed.lock();
@@ -239,18 +241,11 @@ impl Steered {
             rtt: latest.or(seen.rtt),
             smoothed_rtt: trips.smoothed().or(seen.smoothed_rtt),
             least_rtt: trips.least().or(seen.least_rtt),
+            rtts: seen.rtts + u64::from(measured),
+            rtt_sum: seen.rtt_sum + latest.filter(|_| measured).unwrap_or_default(),
             starting: self.flow.controller().is_starting(),
             policed: self.flow.controller().verdict().policed,
-            ..*seen
         };
-    }
-
-    fn show_round_trip(&self) {
-        if let Some(latest) = self.flow.round_trips().latest() {
-            let mut seen = self.observed.lock();
-            seen.rtts += 1;
-            seen.rtt_sum += latest;
-        }
     }
 }
 
@@ -293,10 +288,7 @@ impl noq::Controller for Steered {
         }
         self.forget_settled();
         self.reconcile(in_flight);
-        self.show();
-        if measured {
-            self.show_round_trip();
-        }
+        self.show(measured);
     }
 
     fn on_packet_lost(&mut self, _: u16, packet: u64, _: Instant) {
@@ -322,7 +314,7 @@ impl noq::Controller for Steered {
             self.flow.on_lost(now, self.lost.drain(..), is_persistent);
             self.forget_settled();
         }
-        self.show();
+        self.show(false);
     }
 
     fn on_spurious_congestion_event(&mut self) {

@@ -200,7 +200,7 @@ fn slow_interface() {
         eprintln!("skipped slow_interface: no token bucket filter in this kernel ({reason})");
         return;
     }
-    let running = Running::start(1);
+    let running = Running::with(1, |config| config.webrtc.lag_ms = None);
     let film = Film {
         gop: 15,
         picture_bytes: 200_000,

@@ -12,7 +12,10 @@ use crate::running::{Running, STREAM};
 use crate::source::{Film, Source};
 
 fn paced(algorithm: Algorithm) -> Running {
-    Running::with(2, |config| config.webrtc.pacing = Pacing::by(algorithm))
+    Running::with(2, |config| {
+        config.webrtc.pacing = Pacing::by(algorithm);
+        config.webrtc.lag_ms = None;
+    })
 }
 
 /// The ways to viewers that the API shows.

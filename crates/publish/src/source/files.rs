@@ -1,15 +1,12 @@
 //! Files and the built-in clip, in real time.
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use glassline_demux::{self as demux, Source};
 use glassline_media::{Codec, Kind, Track};
 
 use super::{Error, Feed, Part};
-use crate::clock::Pace;
 use crate::input::Spec;
-use crate::unit::Unit;
 
 static CLIP_VIDEO: &[u8] = include_bytes!("../../../../assets/demo.h264");
 static CLIP_AUDIO: &[u8] = include_bytes!("../../../../assets/demo.ogg");
@@ -61,29 +58,14 @@ pub(super) fn play(
     let (tracks, numbers) = choose(source.tracks(), first, carries)?;
     let part = if first == 0 { Part::Lead } else { Part::Beside };
     feed.spawn("files", part, move |feed| {
-        let mut pace = Pace::new(feed.timeline, Instant::now());
-        while let Some(frame) = source.next_frame()? {
-            let Some(track) = numbers[frame.track] else {
-                continue;
-            };
-            if !feed.steer.sleep_until(pace.due(frame.decode_time)) {
-                return Ok(());
+        feed.play(|| {
+            while let Some(frame) = source.next_frame()? {
+                if let Some(track) = numbers[frame.track] {
+                    return Ok(Some((track, frame)));
+                }
             }
-            if pace.catch_up(frame.decode_time, Instant::now()) {
-                tracing::warn!("the machine stood still; going on from here");
-            }
-            let unit = Unit {
-                track,
-                time: pace.place(frame.time),
-                keyframe: frame.keyframe,
-                data: frame.data,
-                made: pace.due(frame.decode_time),
-            };
-            if !feed.deliver(unit) {
-                return Ok(());
-            }
-        }
-        Ok(())
+            Ok(None)
+        })
     })?;
     Ok(tracks)
 }

@@ -5,15 +5,13 @@
 //! the same time. Sound comes from the first, always.
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use glassline_demux::{self as demux, Frame, Source};
 use glassline_media::{Bitrate, Kind, MediaTime, Track};
 
 use super::{Error, Feed, Part, Tally, files};
-use crate::clock::Pace;
 use crate::input::Spec;
-use crate::unit::Unit;
 
 /// A rendition beside the input.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -158,27 +156,8 @@ struct Ladder {
 
 impl Ladder {
     fn run(mut self, feed: &Feed) -> Result<(), Error> {
-        let mut pace = Pace::new(feed.timeline, Instant::now());
         self.current = self.wanted(feed.steer.target());
-        while let Some((track, frame)) = self.next(feed)? {
-            if !feed.steer.sleep_until(pace.due(frame.decode_time)) {
-                return Ok(());
-            }
-            if pace.catch_up(frame.decode_time, Instant::now()) {
-                tracing::warn!("the machine stood still; going on from here");
-            }
-            let unit = Unit {
-                track,
-                time: pace.place(frame.time),
-                keyframe: frame.keyframe,
-                data: frame.data,
-                made: pace.due(frame.decode_time),
-            };
-            if !feed.deliver(unit) {
-                return Ok(());
-            }
-        }
-        Ok(())
+        feed.play(|| self.next(feed))
     }
 
     /// The best that `target` carries, else the lowest.
@@ -237,10 +216,13 @@ impl Ladder {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
     use crate::clock::Timeline;
     use crate::input::Input;
     use crate::source::{Event, Steer};
+    use crate::unit::Unit;
     use glassline_media::Codec;
     use std::path::Path;
     use std::sync::Arc;

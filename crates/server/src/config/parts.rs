@@ -92,6 +92,16 @@ where
     Ok(value)
 }
 
+pub(super) fn positive_or_null<'de, D>(deserializer: D) -> Result<Option<u64>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    match Option::deserialize(deserializer)? {
+        Some(0) => Err(D::Error::custom("must be at least 1, or null")),
+        value => Ok(value),
+    }
+}
+
 pub(super) fn shards<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<usize>, D::Error> {

@@ -1,10 +1,13 @@
 //! How WebRTC viewers are sent to.
 
 use std::fmt;
+use std::time::Duration;
 
 use glassline_congestion::{Algorithm, UnknownAlgorithm};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use super::parts;
 
 /// How WebRTC viewers are sent to.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -14,6 +17,19 @@ pub struct WebRtc {
     /// which sends pictures as they come, or the name of a controller (`cubic`,
     /// `bbr`, `copa` and others), which skips to the next keyframe rather than queue.
     pub pacing: Pacing,
+    /// Milliseconds that a viewer's pictures may wait here before it skips to the next
+    /// keyframe. Null: 200, or 500 where a controller paces, since a keyframe then takes
+    /// the time that the path needs for it.
+    #[serde(deserialize_with = "parts::positive_or_null")]
+    #[schemars(range(min = 1))]
+    pub lag_ms: Option<u64>,
+}
+
+impl WebRtc {
+    /// See [`lag_ms`](Self::lag_ms).
+    pub(crate) fn lag(&self) -> Option<Duration> {
+        self.lag_ms.map(Duration::from_millis)
+    }
 }
 
 /// The controller that paces viewers, if one does.
@@ -67,6 +83,17 @@ pub struct PacingError(#[from] UnknownAlgorithm);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lag_is_positive_or_left_to_the_server() {
+        let read = |text: &str| serde_saphyr::from_str::<WebRtc>(text);
+        let lag = |text: &str| read(text).expect("valid").lag();
+        assert_eq!(lag("pacing: none"), None);
+        assert_eq!(lag("lag_ms: null"), None);
+        assert_eq!(lag("lag_ms: 750"), Some(Duration::from_millis(750)));
+        let refused = read("lag_ms: 0").expect_err("none at all").to_string();
+        assert!(refused.contains("at least 1, or null"), "{refused}");
+    }
 
     #[test]
     fn every_controller_and_none_can_be_named() {

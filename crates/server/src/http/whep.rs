@@ -136,7 +136,8 @@ fn answer_with(
     let peer_ufrag = session
         .remote_credentials()
         .map_or_else(String::new, |theirs| theirs.ufrag.clone());
-    let viewer = Viewer::new(session_id(), stream, session, permit, now);
+    let lag = app.config.webrtc.lag();
+    let viewer = Viewer::new(session_id(), stream, session, permit, lag, now);
     let ice = IceTag {
         peer_ufrag,
         etag: format!("\"{ufrag}\""),

@@ -30,6 +30,14 @@ impl Patience {
         wait: Duration::from_millis(500),
         catch_up_bytes: 512 << 10,
     };
+
+    /// The same, waiting no longer than `lag` if there is one.
+    pub(crate) fn waiting(self, lag: Option<Duration>) -> Self {
+        Self {
+            wait: lag.unwrap_or(self.wait),
+            ..self
+        }
+    }
 }
 
 /// Pictures before the viewer's live point are squeezed in time by this factor,

@@ -97,6 +97,7 @@ impl Viewer {
         stream: Arc<Stream>,
         session: Session,
         permit: Permit,
+        lag: Option<Duration>,
         now: Instant,
     ) -> Self {
         let senders = session.senders().iter().enumerate();
@@ -111,10 +112,13 @@ impl Viewer {
                 )
             })
             .collect();
-        if session.is_steered() {
-            for outlet in &mut outlets {
-                outlet.set_patience(Patience::PACED);
-            }
+        let patience = if session.is_steered() {
+            Patience::PACED
+        } else {
+            Patience::UNPACED
+        };
+        for outlet in &mut outlets {
+            outlet.set_patience(patience.waiting(lag));
         }
         Self {
             id,
