@@ -72,8 +72,20 @@ pub fn control(index: usize) -> String {
     format!("trackID={index}")
 }
 
-impl fmt::Display for Presentation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Presentation {
+    /// The body with absolute controls, below the stream's URL `base`.
+    ///
+    /// Players agree about relative controls only where the URL has no query: some
+    /// append them to it, others put them in place of the name before it (RFC 3986
+    /// §5.3).
+    pub fn at<'a>(&'a self, base: &'a str) -> impl fmt::Display + 'a {
+        Placed {
+            presentation: self,
+            base,
+        }
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>, base: Option<&str>) -> fmt::Result {
         let (family, address) = (family(self.address), self.address);
         let any = match self.address {
             IpAddr::V4(_) => "0.0.0.0",
@@ -88,7 +100,8 @@ impl fmt::Display for Presentation {
         if !self.information.is_empty() {
             write!(f, "i={}\r\n", line(&self.information, "-"))?;
         }
-        write!(f, "c=IN {family} {any}\r\nt=0 0\r\na=control:*\r\n")?;
+        let whole = base.unwrap_or("*");
+        write!(f, "c=IN {family} {any}\r\nt=0 0\r\na=control:{whole}\r\n")?;
         match self.duration {
             Some(duration) => write!(f, "a=range:npt=0-{:.3}\r\n", duration.as_secs_f64())?,
             None => f.write_str("a=range:npt=now-\r\n")?,
@@ -96,8 +109,31 @@ impl fmt::Display for Presentation {
         let tracks = self.tracks.iter().take(TRACKS_MAX).enumerate();
         for (index, section) in tracks {
             section.write(f, index)?;
+            f.write_str("a=control:")?;
+            if let Some(base) = base {
+                write!(f, "{base}/")?;
+            }
+            write!(f, "{}\r\n", control(index))?;
         }
         Ok(())
+    }
+}
+
+/// See [`Presentation::at`].
+struct Placed<'a> {
+    presentation: &'a Presentation,
+    base: &'a str,
+}
+
+impl fmt::Display for Placed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.presentation.write(f, Some(self.base))
+    }
+}
+
+impl fmt::Display for Presentation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f, None)
     }
 }
 
@@ -138,7 +174,7 @@ impl Section {
         if let Some(keys) = &self.key_management {
             write!(f, "a=key-mgmt:mikey {}\r\n", line(keys, ""))?;
         }
-        write!(f, "a=control:{}\r\n", control(index))
+        Ok(())
     }
 }
 
@@ -311,6 +347,18 @@ mod tests {
         let text = file.to_string();
         assert!(text.contains("o=- 42 42 IN IP6 2001:db8::1\r\n"), "{text}");
         assert_eq!(lines(&file, 0)[1], "c=IN IP6 ff3e::1");
+    }
+
+    #[test]
+    fn absolute_controls_are_below_the_url_they_were_asked_under() {
+        let presentation = presentation(vec![Section::new(Track::new(Codec::Pcmu)); 2]);
+        let text = presentation.at("rtsp://h/cam?a=b").to_string();
+        let controls: Vec<_> = text
+            .lines()
+            .filter_map(|it| it.strip_prefix("a=control:"))
+            .collect();
+        let below = |track| format!("rtsp://h/cam?a=b/trackID={track}");
+        assert_eq!(controls, ["rtsp://h/cam?a=b", &below(0), &below(1)]);
     }
 
     #[test]

@@ -165,7 +165,11 @@ impl Core {
         self.respond(request, Status::OK, |response| {
             response.headers.push("Content-Base", &base);
             response.headers.push("Content-Type", "application/sdp");
-            response.body = presentation.to_string().into_bytes();
+            let body = match target.query {
+                Some(_) => presentation.at(&target.base).to_string(),
+                None => presentation.to_string(),
+            };
+            response.body = body.into_bytes();
         });
     }
 

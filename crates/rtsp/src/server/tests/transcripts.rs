@@ -1,5 +1,24 @@
 use super::*;
 
+/// Where the URL has a query, GStreamer would put a relative control in place of the
+/// stream's name.
+#[test]
+fn controls_are_absolute_where_the_url_has_a_query() {
+    let mut line = Line::open();
+    let url = format!("{CAM}?a=b");
+    let response = line.ask(&format!("DESCRIBE {url}"), "Accept: application/sdp");
+    let mut description = crate::sdp::Description::parse(&response.body).expect("a description");
+    description.resolve("rtsp://elsewhere/");
+    let controls = description.tracks.iter().map(|media| media.control.clone());
+    let controls: Vec<_> = controls.flatten().collect();
+    assert_eq!(
+        controls,
+        [format!("{url}/trackID=0"), format!("{url}/trackID=1")]
+    );
+    let response = line.set_up(&controls[1], "RTP/AVP/TCP;unicast;interleaved=0-1");
+    assert_eq!(response.status, Status::OK);
+}
+
 /// What ffmpeg 5.1 sends to play over TCP.
 #[test]
 fn ffmpeg_plays_within_the_connection() {
