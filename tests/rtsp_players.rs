@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::peers::{Peer, Test};
 use crate::process::{Running, output_folder};
-use crate::server::{Server, free_ports, glassline};
+use crate::server::{Server, free_ports, glassline, rtsps_yaml};
 use crate::webdriver::Browser;
 
 const FFMPEG: &[Peer] = &[Peer::Ffmpeg];
@@ -386,15 +386,8 @@ fn a_live_stream_comes_by_every_transport() -> Result<(), Failed> {
 fn gstreamer_plays_what_is_sealed_for_it() -> Result<(), Failed> {
     let folder = media_folder()?;
     let [port, ..] = free_ports()?;
-    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/server/tests/data");
-    let yaml = format!(
-        "rtsp:\n  media_folder: {}\n  tls:\n    address: 127.0.0.1:{port}\n    \
-         certificate: {}\n    key: {}\n    srtp: optional\n",
-        folder.display(),
-        data.join("localhost.pem").display(),
-        data.join("localhost.key.pem").display(),
-    );
-    let server = Server::configured(&yaml, &["demo"])?;
+    let media = format!("  media_folder: {}\n", folder.display());
+    let server = Server::configured(&(rtsps_yaml(port) + &media), &["demo"])?;
     let url = |name: &str| format!("rtsps://127.0.0.1:{port}/{name}");
     server.wait_for_state("demo", "live")?;
     let mut tests = Vec::new();

@@ -8,13 +8,20 @@ use libtest_mimic::Failed;
 
 use crate::peers::{Peer, Test};
 use crate::process::Running;
-use crate::server::Server;
+use crate::server::{Server, free_ports, rtsps_yaml};
 
-pub(crate) const TESTS: &[Test] = &[Test {
-    name: "rtsp_publishers::gstreamer_makes_a_keyframe_for_who_comes_late",
-    needs: &[Peer::Ffmpeg, Peer::RtspServer],
-    run: gstreamer_makes_a_keyframe_for_who_comes_late,
-}];
+pub(crate) const TESTS: &[Test] = &[
+    Test {
+        name: "rtsp_publishers::gstreamer_makes_a_keyframe_for_who_comes_late",
+        needs: &[Peer::Ffmpeg, Peer::RtspServer],
+        run: gstreamer_makes_a_keyframe_for_who_comes_late,
+    },
+    Test {
+        name: "rtsp_publishers::gstreamer_publishes_what_it_has_sealed",
+        needs: &[Peer::Ffmpeg, Peer::RtspServer],
+        run: gstreamer_publishes_what_it_has_sealed,
+    },
+];
 
 /// What is kept of a stream, and a second more.
 const KEYFRAME_IS_FORGOTTEN: Duration = Duration::from_secs(3);
@@ -23,35 +30,71 @@ const KEYFRAME_IS_FORGOTTEN: Duration = Duration::from_secs(3);
 /// another one.
 fn gstreamer_makes_a_keyframe_for_who_comes_late() -> Result<(), Failed> {
     let server = Server::configured("limits: {ring_s: 2}\n", &["demo"])?;
-    let mut command = Command::new("gst-launch-1.0");
-    let location = format!("location={}", server.rtsp_url("studio"));
-    command.args(["-q", "videotestsrc", "is-live=true", "!"]);
-    command.args(["video/x-raw,width=320,height=240,framerate=25/1", "!"]);
-    command.args(["x264enc", "tune=zerolatency", "key-int-max=100000", "!"]);
-    command.args(["h264parse", "!", "rtspclientsink"]);
-    command.args([&location, "protocols=udp"]);
-    let publisher = Running::start("gst-launch", command)?;
+    let udp = ["protocols=udp"];
+    let publisher = test_picture(&server.rtsp_url("studio"), 100_000, &udp)?;
     let failed = |reason: String| -> Failed {
         format!("{reason}\n{}\n{}", publisher.printed(), server.printed()).into()
     };
     server.wait_for_state("studio", "live").map_err(failed)?;
     thread::sleep(KEYFRAME_IS_FORGOTTEN);
-    let url = server.rtsp_url("studio");
-    let mut command = Command::new("timeout");
-    command.args(["25", "ffmpeg", "-hide_banner", "-loglevel", "error"]);
-    command.args(["-rtsp_transport", "tcp", "-i", &url]);
-    command.args(["-frames:v", "25", "-f", "null", "-"]);
-    let played = command
-        .stdin(Stdio::null())
-        .output()
-        .map_err(|error| failed(format!("ffmpeg: {error}")))?;
-    if !played.status.success() {
-        let errors = String::from_utf8_lossy(&played.stderr).into_owned();
-        return Err(failed(format!("{}: {errors}", played.status)));
-    }
+    plays(&server.rtsp_url("studio")).map_err(failed)?;
     let asked = server.metric("glassline_rtsp_keyframe_requests_total");
     match asked.map_err(failed)? {
         asked if asked >= 1.0 => Ok(()),
         _ => Err(failed("it played, but nobody asked".to_owned())),
     }
+}
+
+/// Sealed under keys of its own (`profiles=savp`), within TLS: in the connection, and
+/// by UDP.
+fn gstreamer_publishes_what_it_has_sealed() -> Result<(), Failed> {
+    let [port, ..] = free_ports()?;
+    let server = Server::configured(&rtsps_yaml(port), &["demo"])?;
+    for way in ["tcp", "udp"] {
+        let url = format!("rtsps://127.0.0.1:{port}/{way}");
+        // The tests' certificate is nobody's.
+        let protocols = format!("protocols={way}");
+        let settings = [&protocols, "profiles=savp", "tls-validation-flags=0"];
+        let publisher = test_picture(&url, 25, &settings)?;
+        let failed = |reason: String| -> Failed {
+            format!("{reason}\n{}\n{}", publisher.printed(), server.printed()).into()
+        };
+        server.wait_for_state(way, "live").map_err(failed)?;
+        let clients = server.rtsp_clients().map_err(failed)?;
+        if !clients
+            .iter()
+            .any(|it| it["stream"] == way && it["srtp"] == true)
+        {
+            return Err(failed(format!("not sealed: {clients:?}")));
+        }
+        plays(&server.rtsp_url(way)).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Publishes a test picture, 25 a second and a keyframe every `group` pictures.
+fn test_picture(url: &str, group: u32, settings: &[&str]) -> Result<Running, String> {
+    let mut command = Command::new("gst-launch-1.0");
+    command.args(["-q", "videotestsrc", "is-live=true", "!"]);
+    command.args(["video/x-raw,width=320,height=240,framerate=25/1", "!"]);
+    command.args(["x264enc", "tune=zerolatency"]);
+    command.args([&format!("key-int-max={group}"), "!", "h264parse", "!"]);
+    command.args(["rtspclientsink", &format!("location={url}")]);
+    command.args(settings);
+    Running::start("gst-launch", command)
+}
+
+/// FFmpeg decodes a second of it.
+fn plays(url: &str) -> Result<(), String> {
+    let mut command = Command::new("timeout");
+    command.args(["25", "ffmpeg", "-hide_banner", "-loglevel", "error"]);
+    command.args(["-rtsp_transport", "tcp", "-i", url]);
+    command.args(["-frames:v", "25", "-f", "null", "-"]);
+    let played = command.stdin(Stdio::null()).output();
+    let played = played.map_err(|error| format!("ffmpeg: {error}"))?;
+    if played.status.success() {
+        return Ok(());
+    }
+    let errors = String::from_utf8_lossy(&played.stderr);
+    Err(format!("{}: {errors}", played.status))
 }

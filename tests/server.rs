@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
 use std::process::{Command, ExitStatus};
 use std::time::Duration;
 
@@ -36,6 +37,18 @@ pub(crate) struct Server {
     rtsp_url: String,
     media: SocketAddr,
     quic: SocketAddr,
+}
+
+/// RTSPS on `port` with a certificate that is nobody's, and SRTP for who asks; more of
+/// `rtsp:` may follow.
+pub(crate) fn rtsps_yaml(port: u16) -> String {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/server/tests/data");
+    format!(
+        "rtsp:\n  tls:\n    address: 127.0.0.1:{port}\n    certificate: {}\n    key: {}\n    \
+         srtp: optional\n",
+        data.join("localhost.pem").display(),
+        data.join("localhost.key.pem").display(),
+    )
 }
 
 impl Server {
@@ -110,6 +123,13 @@ impl Server {
         let pin = told["certificate_sha256"].as_str();
         let pin = pin.ok_or("no certificate of QUIC")?;
         Ok(format!("moq://{}/{stream}#sha256={pin}", self.quic))
+    }
+
+    /// Who plays and publishes over RTSP, as the API tells it.
+    pub(crate) fn rtsp_clients(&self) -> Result<Vec<Value>, String> {
+        let told = http::get_json(&self.admin_url("/api/v1/rtsp/clients"))?;
+        let clients = told["clients"].as_array().cloned();
+        clients.ok_or_else(|| format!("clients: {told}"))
     }
 
     fn admin_url(&self, path: &str) -> String {
