@@ -1,0 +1,48 @@
+//! SCTP as data channels use it, without input or output.
+//!
+//! ```text
+//!  message ─► send: streams ─ scheduler ─ outstanding ring ─┐          poll_transmit
+//!                    ▲  recovery (RACK, probe, T3)          ├─► packet ─────────────► DTLS
+//!                    └─ glassline_congestion::Flow          │
+//!  SACK, resets, handshake, heartbeats: association ────────┘
+//!                                                              handle_packet, end_batch
+//!  Event::Message ◄─ receive: streams ◄─ reassembly ◄─ TSN ranges ◄─────────────── DTLS
+//! ```
+//!
+//! - `packet`, `chunk`: what is on the wire, one file per chunk, named as in
+//!   the RFC.
+//! - [`Association`]: RFC 9260 with partial reliability (RFC 3758), stream
+//!   reconfiguration (RFC 6525), interleaving (RFC 8260), zero checksum (RFC 9653)
+//!   and path MTU discovery (RFC 8899).
+//! - `channel`: DCEP (RFC 8832) and data channels (RFC 8831) on top of it.
+//!
+//! Packets come and go in batches: the shell hands in all that a read gave, says so
+//! with [`Association::end_batch`], and then takes packets of equal size until there
+//! are none, so that one SACK, one cipher run and one system call serve many.
+//!
+//! One path only: under DTLS and ICE there is no multi-homing. Nothing here reads a
+//! clock or draws a number; chance comes in as [`Secrets`].
+
+#![cfg_attr(
+    test,
+    expect(
+        clippy::disallowed_methods,
+        reason = "a test may anchor virtual time anywhere"
+    )
+)]
+
+mod association;
+mod config;
+mod error;
+mod event;
+mod receive;
+mod report;
+mod send;
+mod sequence;
+
+pub use association::Association;
+pub use config::{Config, Congestion, Reliability, Secrets, SendOptions};
+pub use error::{Dropped, ResetError, SendError};
+pub use event::{CloseReason, Direction, Event};
+pub use report::{Report, State};
+pub use sequence::{Mid, Ssn, Tsn};
