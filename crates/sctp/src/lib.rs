@@ -9,7 +9,7 @@
 //!  Event::Message ◄─ receive: streams ◄─ reassembly ◄─ TSN ranges ◄─────────────── DTLS
 //! ```
 //!
-//! - `packet`, `chunk`: what is on the wire, one file per chunk, named as in
+//! - [`packet`], [`chunk`]: what is on the wire, one file per chunk, named as in
 //!   the RFC.
 //! - [`Association`]: RFC 9260 with partial reliability (RFC 3758), stream
 //!   reconfiguration (RFC 6525), interleaving (RFC 8260), zero checksum (RFC 9653)
@@ -32,9 +32,12 @@
 )]
 
 mod association;
+pub mod chunk;
 mod config;
 mod error;
 mod event;
+pub mod packet;
+mod parse;
 mod receive;
 mod report;
 mod send;
@@ -44,5 +47,6 @@ pub use association::Association;
 pub use config::{Config, Congestion, Reliability, Secrets, SendOptions};
 pub use error::{Dropped, ResetError, SendError};
 pub use event::{CloseReason, Direction, Event};
+pub use parse::ParseError;
 pub use report::{Report, State};
 pub use sequence::{Mid, Ssn, Tsn};

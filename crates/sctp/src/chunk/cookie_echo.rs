@@ -1,0 +1,23 @@
+use super::{Frame, kind};
+use crate::packet::{NoRoom, PacketBuilder};
+
+/// Brings the state cookie back (RFC 9260 §3.3.11); first in its packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CookieEcho<'a> {
+    /// The cookie, as it was in the INIT ACK.
+    pub cookie: &'a [u8],
+}
+
+impl<'a> CookieEcho<'a> {
+    pub(super) fn parse(frame: Frame<'a>) -> Self {
+        Self { cookie: frame.body }
+    }
+
+    /// Appends the chunk to a packet.
+    ///
+    /// # Errors
+    /// [`NoRoom`]; the packet is then as it was.
+    pub fn write(&self, packet: &mut PacketBuilder<'_>) -> Result<(), NoRoom> {
+        packet.chunk(kind::COOKIE_ECHO, 0, |body| body.put(self.cookie))
+    }
+}

@@ -1,0 +1,90 @@
+use std::ops::BitOr;
+
+use super::{CHUNK_HEADER_BYTES, Frame, kind};
+use crate::ParseError;
+use crate::packet::{NoRoom, PacketBuilder};
+use crate::sequence::{Ssn, Tsn};
+
+/// Bytes of a DATA chunk before its payload, chunk header included.
+pub const DATA_HEADER_BYTES: usize = CHUNK_HEADER_BYTES + FIXED_BYTES;
+
+/// A message or a fragment of one (RFC 9260 §3.3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Data<'a> {
+    /// Which fragment it is.
+    pub flags: DataFlags,
+    /// Number of this fragment in the association.
+    pub tsn: Tsn,
+    /// The stream.
+    pub stream: u16,
+    /// Number of the message in its stream; meaningless if it is unordered.
+    pub ssn: Ssn,
+    /// What the payload is, for the application.
+    pub ppid: u32,
+    /// The bytes. Empty ones are a protocol error (RFC 9260 §6.2, cause 9), which
+    /// the association answers because it needs the TSN.
+    pub payload: &'a [u8],
+}
+
+/// The flags of DATA and I-DATA.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DataFlags(pub u8);
+
+impl DataFlags {
+    /// E: the last fragment of a message.
+    pub const END: Self = Self(1);
+    /// B: the first fragment of a message.
+    pub const BEGIN: Self = Self(2);
+    /// A whole message.
+    pub const WHOLE: Self = Self(3);
+    /// U: delivered without regard to order.
+    pub const UNORDERED: Self = Self(4);
+    /// I: the receiver should acknowledge at once.
+    pub const IMMEDIATE: Self = Self(8);
+
+    /// Whether all flags of `other` are set.
+    pub const fn has(self, other: Self) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+impl BitOr for DataFlags {
+    type Output = Self;
+
+    fn bitor(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+}
+
+impl<'a> Data<'a> {
+    pub(super) fn parse(frame: Frame<'a>) -> Result<Self, ParseError> {
+        frame.need("DATA", 0, FIXED_BYTES)?;
+        Ok(Self {
+            flags: DataFlags(frame.flags),
+            tsn: frame.tsn(0),
+            stream: frame.u16(4),
+            ssn: Ssn(frame.u16(6)),
+            ppid: frame.u32(8),
+            payload: &frame.body[FIXED_BYTES..],
+        })
+    }
+
+    /// Appends the chunk to a packet.
+    ///
+    /// # Errors
+    /// [`NoRoom`]; the packet is then as it was.
+    pub fn write(&self, packet: &mut PacketBuilder<'_>) -> Result<(), NoRoom> {
+        let mut fixed = [0; FIXED_BYTES];
+        fixed[..4].copy_from_slice(&self.tsn.0.to_be_bytes());
+        fixed[4..6].copy_from_slice(&self.stream.to_be_bytes());
+        fixed[6..8].copy_from_slice(&self.ssn.0.to_be_bytes());
+        fixed[8..].copy_from_slice(&self.ppid.to_be_bytes());
+        packet.chunk(kind::DATA, self.flags.0, |body| {
+            body.put(&fixed);
+            body.put(self.payload);
+        })
+    }
+}
+
+/// TSN, stream, stream sequence number, payload protocol.
+const FIXED_BYTES: usize = 12;

@@ -1,0 +1,41 @@
+use super::{Frame, Parameter, Parameters, kind};
+use crate::packet::{NoRoom, PacketBuilder};
+
+/// Asks for, or answers, a change of the streams (RFC 6525 §3.1): one or two
+/// parameters of those in §4.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReConfig<'a> {
+    /// Requests and responses.
+    pub parameters: Parameters<'a>,
+}
+
+impl<'a> ReConfig<'a> {
+    pub(super) fn parse(frame: Frame<'a>) -> Self {
+        Self {
+            parameters: Parameters::new(frame.body, frame.offset),
+        }
+    }
+
+    /// Appends the chunk to a packet.
+    ///
+    /// # Errors
+    /// [`NoRoom`]; the packet is then as it was.
+    pub fn write(&self, packet: &mut PacketBuilder<'_>) -> Result<(), NoRoom> {
+        packet.chunk(kind::RE_CONFIG, 0, |body| self.parameters.write(body))
+    }
+
+    /// Appends a chunk with these parameters to a packet.
+    ///
+    /// # Errors
+    /// [`NoRoom`]; the packet is then as it was.
+    pub fn write_parameters(
+        parameters: &[Parameter<'_>],
+        packet: &mut PacketBuilder<'_>,
+    ) -> Result<(), NoRoom> {
+        packet.chunk(kind::RE_CONFIG, 0, |body| {
+            for parameter in parameters {
+                parameter.write(body);
+            }
+        })
+    }
+}
