@@ -14,7 +14,7 @@
 //! - [`Association`]: RFC 9260 with partial reliability (RFC 3758), stream
 //!   reconfiguration (RFC 6525), interleaving (RFC 8260), zero checksum (RFC 9653)
 //!   and path MTU discovery (RFC 8899).
-//! - `channel`: DCEP (RFC 8832) and data channels (RFC 8831) on top of it.
+//! - [`channel`]: DCEP (RFC 8832) and data channels (RFC 8831) on top of it.
 //!
 //! Packets come and go in batches: the shell hands in all that a read gave, says so
 //! with [`Association::end_batch`], and then takes packets of equal size until there
@@ -32,6 +32,7 @@
 )]
 
 mod association;
+pub mod channel;
 pub mod chunk;
 mod config;
 mod error;

@@ -1,0 +1,783 @@
+//! Data channels over an association (RFC 8831, RFC 8832).
+//!
+//! ```text
+//! open, send, close ─► Channels ─► Association ─► packets
+//! Event ◄───────────── Channels ◄─ Association ◄─ packets
+//! ```
+//!
+//! A channel is a stream each way with the same number. One end opens it with a DCEP
+//! message on the stream and may send at once; or both have agreed on a number
+//! elsewhere ("negotiated") and nothing is said. To close a channel each end resets
+//! its outgoing stream; when both have, the number may be used again.
+//!
+//! [`Channels`] takes packets and time as its [`Association`] does. Poll events
+//! before packets: answers to the peer's DCEP messages come of it. A message that is
+//! not polled stays in the association, counts against the receive window, and so
+//! slows the peer down.
+
+mod dcep;
+mod error;
+mod message;
+mod registry;
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use bytes::{Bytes, BytesMut};
+
+pub use dcep::{Dcep, Open};
+pub use error::{ClosedBy, OpenError, Refusal, SendError};
+pub use message::{Kind, Message, ppid};
+use message::{Piece, received};
+use registry::{Channel, Phase, Registry};
+
+use crate::{
+    Association, CloseReason, Direction, Dropped, Event as AssociationEvent, Reliability, Report,
+    SendOptions,
+};
+
+/// A channel of one [`Channels`]; never used again for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ChannelId(u32);
+
+/// Which streams an end opens channels on, by its part in the DTLS handshake, so that
+/// both ends can open at once (RFC 8832 §6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// The even ones.
+    DtlsClient,
+    /// The odd ones.
+    DtlsServer,
+}
+
+/// What a channel shall be like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Init {
+    /// Its name; channels may share one.
+    pub label: String,
+    /// The protocol to be spoken on it; often empty.
+    pub protocol: String,
+    /// Messages may not overtake each other.
+    pub ordered: bool,
+    /// What is done so that they arrive.
+    pub reliability: Reliability,
+    /// The stream that both ends agreed on elsewhere; `None` opens in-band.
+    pub negotiated: Option<u16>,
+    /// Weight against other channels: 128, 256, 512 or 1024 (RFC 8831 §6.4).
+    pub priority: u16,
+}
+
+impl Default for Init {
+    fn default() -> Self {
+        Self {
+            label: String::new(),
+            protocol: String::new(),
+            ordered: true,
+            reliability: Reliability::Reliable,
+            negotiated: None,
+            priority: 256,
+        }
+    }
+}
+
+/// What the peer can make an end hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Channels at a time, of both ends.
+    pub channels_max: usize,
+    /// Bytes of all labels and protocols that the peer chose.
+    pub names_max: usize,
+    /// Bytes of a message that comes in parts by the deprecated identifiers, and of
+    /// all such messages that are not whole yet. `Config::max_message_size` cannot
+    /// bound those, because SCTP sees each part as a message.
+    pub parts_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            channels_max: 1024,
+            names_max: 256 * 1024,
+            parts_max: 256 * 1024,
+        }
+    }
+}
+
+/// What happened, in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// The association stands.
+    Connected,
+    /// Messages may be sent; [`Channels::info`] tells of it.
+    Opened {
+        /// Which.
+        channel: ChannelId,
+        /// The peer opened it.
+        by_peer: bool,
+    },
+    /// A message arrived.
+    Message {
+        /// Where.
+        channel: ChannelId,
+        /// What.
+        message: Message,
+    },
+    /// What waits to be sent fell to the low threshold.
+    BufferedLow {
+        /// Where.
+        channel: ChannelId,
+    },
+    /// The channel is no more.
+    Closed {
+        /// Which.
+        channel: ChannelId,
+        /// Why.
+        by: ClosedBy,
+    },
+    /// The peer did something that has no place; to be counted or logged.
+    Refused {
+        /// On which stream.
+        stream: u16,
+        /// What.
+        why: Refusal,
+    },
+    /// Packets of another size are sent from now on.
+    MtuChanged {
+        /// Bytes of an SCTP packet.
+        mtu: usize,
+    },
+    /// The association is over; all channels were closed before.
+    Ended(CloseReason),
+}
+
+/// What is known of a channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Info {
+    /// Its stream; `None` until the association stands.
+    pub stream: Option<u16>,
+    /// How it was opened.
+    pub init: Init,
+    /// The peer opened it.
+    pub by_peer: bool,
+    /// Messages that were handed over.
+    pub messages_sent: u64,
+    /// Their bytes.
+    pub bytes_sent: u64,
+    /// Messages that were delivered.
+    pub messages_received: u64,
+    /// Their bytes.
+    pub bytes_received: u64,
+}
+
+/// Data channels, and the association that carries them.
+#[derive(Debug)]
+pub struct Channels {
+    association: Association,
+    registry: Registry,
+    role: Role,
+    limits: Limits,
+    /// Streams the association has, once it stands.
+    streams: Option<u16>,
+    /// What the peer takes; `None` for anything.
+    peer_message_max: Option<u64>,
+    /// Bytes in `Channel::parts` of all channels.
+    parts: usize,
+    events: VecDeque<Event>,
+    /// A DCEP message or a reset found no room and is to be tried again.
+    owing: bool,
+    ended: bool,
+}
+
+/// What an end takes that says nothing of it (RFC 8841 §6.1).
+pub const MESSAGE_MAX_UNSTATED: u64 = 64 * 1024;
+
+/// The largest stream that a channel can have: 65535 is ruled out (RFC 8832 §6).
+const STREAM_MAX: u16 = 65534;
+
+impl Channels {
+    /// Channels over `association`, none yet.
+    pub fn new(association: Association, role: Role, limits: Limits) -> Self {
+        Self {
+            association,
+            registry: Registry::default(),
+            role,
+            limits,
+            streams: None,
+            peer_message_max: Some(MESSAGE_MAX_UNSTATED),
+            parts: 0,
+            events: VecDeque::new(),
+            owing: false,
+            ended: false,
+        }
+    }
+
+    /// The part in the DTLS handshake, where it is settled later than this was made;
+    /// before the association stands.
+    pub fn set_role(&mut self, role: Role) {
+        self.role = role;
+    }
+
+    /// What the peer's `a=max-message-size` says: `None` if there is none (64 KiB),
+    /// zero for any size (RFC 8841 §6).
+    pub fn set_peer_max_message_size(&mut self, bytes: Option<u64>) {
+        self.peer_message_max = match bytes {
+            None => Some(MESSAGE_MAX_UNSTATED),
+            Some(0) => None,
+            limit => limit,
+        };
+    }
+
+    /// Opens a channel, at once or as soon as the association stands.
+    ///
+    /// # Errors
+    /// Why it cannot be.
+    pub fn open(&mut self, init: Init, now: Instant) -> Result<ChannelId, OpenError> {
+        if self.ended {
+            return Err(OpenError::Closed);
+        }
+        for (what, text) in [("label", &init.label), ("protocol", &init.protocol)] {
+            let bytes = text.len();
+            if bytes > usize::from(u16::MAX) {
+                return Err(OpenError::TooLong { what, bytes });
+            }
+        }
+        let limit = self.limits.channels_max;
+        if self.registry.len() >= limit {
+            return Err(OpenError::TooMany { limit });
+        }
+        if let Some(stream) = init.negotiated {
+            let last = self.last_stream();
+            if stream > last {
+                return Err(OpenError::OutOfRange { stream, last });
+            }
+            if self.registry.has_stream(stream) {
+                return Err(OpenError::InUse { stream });
+            }
+        }
+        let negotiated = init.negotiated;
+        let channel = self.registry.add(Channel::new(init, false));
+        if let Some(stream) = negotiated {
+            // Reserved at once, so that nothing else takes it before.
+            self.registry.bind(channel, stream);
+        }
+        if self.streams.is_some() {
+            self.begin(channel, now);
+        }
+        Ok(channel)
+    }
+
+    /// Sends a message, in order or not and with such care as its channel was opened
+    /// with.
+    ///
+    /// # Errors
+    /// Why it was not taken; of those only `BufferFull` passes by itself.
+    pub fn send(
+        &mut self,
+        channel: ChannelId,
+        message: Message,
+        now: Instant,
+    ) -> Result<(), SendError> {
+        let found = self.registry.get(channel);
+        let channel = found.ok_or(SendError::NoSuchChannel)?;
+        let stream = match (channel.phase, channel.info.stream) {
+            (Phase::Opening | Phase::Open, Some(stream)) => stream,
+            (Phase::Closing, _) => return Err(SendError::Closing),
+            _ => return Err(SendError::NotOpen),
+        };
+        if channel.owes_open {
+            return Err(SendError::NotOpen);
+        }
+        let size = message.data.len();
+        if let Some(limit) = self.peer_message_max
+            && size as u64 > limit
+        {
+            return Err(SendError::TooLarge { size, limit });
+        }
+        let options = SendOptions {
+            // Nothing may overtake the OPEN (RFC 8832 §6).
+            unordered: !channel.info.init.ordered && channel.phase == Phase::Open,
+            reliability: channel.info.init.reliability,
+        };
+        let (ppid, data) = message.into_wire();
+        self.association.send(stream, ppid, data, options, now)?;
+        channel.info.messages_sent += 1;
+        channel.info.bytes_sent += size as u64;
+        Ok(())
+    }
+
+    /// Closes a channel: what was handed over is sent first, nothing more is taken or
+    /// delivered, and [`Event::Closed`] comes when the peer has closed its side too.
+    pub fn close(&mut self, channel: ChannelId, now: Instant) {
+        let Some(found) = self.registry.get(channel) else {
+            return;
+        };
+        if found.closed_by.is_none() {
+            found.closed_by = Some(ClosedBy::Us);
+        }
+        if found.info.stream.is_none() || self.streams.is_none() {
+            self.remove(channel);
+        } else {
+            self.reset(channel, now);
+        }
+    }
+
+    /// Bytes that were handed over and not yet sent once.
+    pub fn buffered_amount(&self, channel: ChannelId) -> usize {
+        let channel = self.registry.peek(channel);
+        channel
+            .and_then(|channel| channel.info.stream)
+            .map_or(0, |stream| self.association.buffered(stream))
+    }
+
+    /// [`Event::BufferedLow`] comes when [`buffered_amount`](Self::buffered_amount)
+    /// falls from above `bytes` to it or below; zero at first.
+    pub fn set_buffered_low(&mut self, channel: ChannelId, bytes: usize) {
+        let Some(channel) = self.registry.get(channel) else {
+            return;
+        };
+        channel.low = bytes;
+        if let Some(stream) = channel.info.stream {
+            self.association.set_buffered_low(stream, bytes);
+        }
+    }
+
+    /// What is known of a channel; `None` once it is closed.
+    pub fn info(&self, channel: ChannelId) -> Option<&Info> {
+        self.registry.peek(channel).map(|channel| &channel.info)
+    }
+
+    /// All channels that are not closed.
+    pub fn iter(&self) -> impl Iterator<Item = (ChannelId, &Info)> {
+        self.registry.iter()
+    }
+
+    /// What happened next.
+    pub fn poll_event(&mut self, now: Instant) -> Option<Event> {
+        if self.owing {
+            self.pay(now);
+        }
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return Some(event);
+            }
+            let event = self.association.poll_event()?;
+            if let Some(event) = self.on_event(event, now) {
+                return Some(event);
+            }
+        }
+    }
+
+    fn on_event(&mut self, event: AssociationEvent, now: Instant) -> Option<Event> {
+        match event {
+            AssociationEvent::Message {
+                stream, ppid, data, ..
+            } => return self.on_message(stream, ppid, data, now),
+            AssociationEvent::Connected { outgoing, incoming } => {
+                self.streams = Some(outgoing.min(incoming));
+                self.events.push_back(Event::Connected);
+                for channel in self.registry.ids() {
+                    self.begin(channel, now);
+                }
+            }
+            AssociationEvent::StreamsReset { direction, streams } => {
+                self.on_reset(direction, &streams, now);
+            }
+            AssociationEvent::ResetRefused { streams } => {
+                for stream in streams {
+                    if let Some(channel) = self.registry.on_stream(stream) {
+                        self.retire(channel, stream);
+                    }
+                }
+            }
+            AssociationEvent::BufferedLow { stream } => {
+                let channel = self.registry.on_stream(stream)?;
+                return Some(Event::BufferedLow { channel });
+            }
+            AssociationEvent::MtuChanged { mtu } => return Some(Event::MtuChanged { mtu }),
+            AssociationEvent::Restarted => {
+                self.remove_all();
+                self.registry.restart();
+            }
+            AssociationEvent::Closed(reason) => {
+                self.ended = true;
+                self.remove_all();
+                self.events.push_back(Event::Ended(reason));
+            }
+        }
+        None
+    }
+
+    fn on_message(&mut self, stream: u16, ppid: u32, data: Bytes, now: Instant) -> Option<Event> {
+        let Some(piece) = Piece::of(ppid) else {
+            let why = Refusal::PayloadProtocol;
+            return Some(Event::Refused { stream, why });
+        };
+        if piece == Piece::Control {
+            self.on_control(stream, &data, now);
+            return None;
+        }
+        let Some(id) = self.registry.on_stream(stream) else {
+            self.refuse(stream, Refusal::NoChannel, now);
+            return None;
+        };
+        let channel = self.registry.get(id)?;
+        if channel.phase == Phase::Opening {
+            // Whatever comes shows that the OPEN has arrived (RFC 8832 §6).
+            channel.phase = Phase::Open;
+        }
+        if channel.closed_by == Some(ClosedBy::Us) {
+            return None;
+        }
+        let message = match piece {
+            Piece::Control => return None,
+            Piece::Empty(kind) => received(kind, Bytes::new()),
+            Piece::Last(kind) if channel.parts.is_empty() => received(kind, data),
+            Piece::Last(kind) => {
+                let mut parts = std::mem::take(&mut channel.parts);
+                self.parts -= parts.len();
+                if parts.len() + data.len() > self.limits.parts_max {
+                    self.refuse(stream, Refusal::PartsTooLarge, now);
+                    return None;
+                }
+                parts.extend_from_slice(&data);
+                received(kind, parts.freeze())
+            }
+            Piece::Part(_) => {
+                if self.parts + data.len() > self.limits.parts_max {
+                    self.refuse(stream, Refusal::PartsTooLarge, now);
+                    return None;
+                }
+                channel.parts.extend_from_slice(&data);
+                self.parts += data.len();
+                return None;
+            }
+        };
+        channel_received(self.registry.get(id)?, &message);
+        Some(Event::Message {
+            channel: id,
+            message,
+        })
+    }
+
+    fn on_control(&mut self, stream: u16, data: &[u8], now: Instant) {
+        match Dcep::parse(data) {
+            Ok(Dcep::Open(open)) => match self.accept(stream, &open, now) {
+                Ok(channel) => self.events.push_back(Event::Opened {
+                    channel,
+                    by_peer: true,
+                }),
+                Err(why) => self.refuse(stream, why, now),
+            },
+            Ok(Dcep::Ack) => {
+                let channel = self.registry.on_stream(stream);
+                let Some(channel) = channel.and_then(|id| self.registry.get(id)) else {
+                    return self.refuse(stream, Refusal::NoChannel, now);
+                };
+                if channel.phase == Phase::Opening {
+                    channel.phase = Phase::Open;
+                }
+            }
+            Err(_malformed) => self.refuse(stream, Refusal::Malformed, now),
+        }
+    }
+
+    /// A channel as the peer wants it, and the answer on its way.
+    fn accept(&mut self, stream: u16, open: &Open<'_>, now: Instant) -> Result<ChannelId, Refusal> {
+        if self.registry.has_stream(stream) {
+            return Err(Refusal::InUse);
+        }
+        if self.is_own(stream) {
+            return Err(Refusal::Parity);
+        }
+        let names = self.registry.peer_names() + open.label.len() + open.protocol.len();
+        if self.registry.len() >= self.limits.channels_max || names > self.limits.names_max {
+            return Err(Refusal::TooMany);
+        }
+        let init = Init {
+            label: open.label.to_owned(),
+            protocol: open.protocol.to_owned(),
+            ordered: open.ordered,
+            reliability: open.reliability,
+            negotiated: None,
+            priority: open.priority,
+        };
+        let mut channel = Channel::new(init, true);
+        channel.phase = Phase::Open;
+        channel.owes_ack = true;
+        let id = self.registry.add(channel);
+        self.registry.bind(id, stream);
+        self.association.set_priority(stream, open.priority);
+        self.pay_one(id, now);
+        Ok(id)
+    }
+
+    /// Gives a channel its stream, now that the association stands.
+    fn begin(&mut self, id: ChannelId, now: Instant) {
+        let last = self.last_stream();
+        let parity = u16::from(self.role == Role::DtlsServer);
+        let Some(channel) = self.registry.get(id) else {
+            return;
+        };
+        let in_band = channel.info.init.negotiated.is_none();
+        let stream = match channel.info.init.negotiated {
+            Some(stream) => Some(stream).filter(|&stream| stream <= last),
+            None => self.registry.free_stream(parity, last),
+        };
+        let Some(stream) = stream else {
+            if let Some(channel) = self.registry.get(id) {
+                channel.closed_by = Some(ClosedBy::NoStream);
+            }
+            return self.remove(id);
+        };
+        self.registry.bind(id, stream);
+        let Some(channel) = self.registry.get(id) else {
+            return;
+        };
+        channel.phase = if in_band { Phase::Opening } else { Phase::Open };
+        channel.owes_open = in_band;
+        let (low, priority) = (channel.low, channel.info.init.priority);
+        self.association.set_priority(stream, priority);
+        self.association.set_buffered_low(stream, low);
+        if in_band {
+            // Opened is said when the OPEN has found room.
+            self.pay_one(id, now);
+        } else {
+            self.events.push_back(Event::Opened {
+                channel: id,
+                by_peer: false,
+            });
+        }
+    }
+
+    /// Sends what is owed to the peer on all channels.
+    fn pay(&mut self, now: Instant) {
+        self.owing = false;
+        for channel in self.registry.ids() {
+            self.pay_one(channel, now);
+        }
+    }
+
+    /// Sends the OPEN, the ACK or the reset that a channel owes; remembers that there
+    /// was no room for it.
+    fn pay_one(&mut self, id: ChannelId, now: Instant) {
+        let Some(channel) = self.registry.get(id) else {
+            return;
+        };
+        let Some(stream) = channel.info.stream else {
+            return;
+        };
+        let init = &channel.info.init;
+        let dcep = if channel.owes_open {
+            Dcep::Open(Open {
+                ordered: init.ordered,
+                reliability: init.reliability,
+                priority: init.priority,
+                label: &init.label,
+                protocol: &init.protocol,
+            })
+        } else if channel.owes_ack {
+            Dcep::Ack
+        } else {
+            if channel.owes_reset {
+                self.reset(id, now);
+            }
+            return;
+        };
+        let bytes = Bytes::from(dcep.to_bytes());
+        let options = SendOptions::default();
+        let sent = self
+            .association
+            .send(stream, ppid::CONTROL, bytes, options, now);
+        let Some(channel) = self.registry.get(id) else {
+            return;
+        };
+        match sent {
+            Ok(()) => {
+                if std::mem::take(&mut channel.owes_open) {
+                    self.events.push_back(Event::Opened {
+                        channel: id,
+                        by_peer: false,
+                    });
+                }
+                channel.owes_ack = false;
+                if channel.owes_reset {
+                    self.reset(id, now);
+                }
+            }
+            Err(crate::SendError::BufferFull { .. }) => self.owing = true,
+            // The end of the association is about to be heard of.
+            Err(_) => {}
+        }
+    }
+
+    /// Asks for the reset of a channel's outgoing stream, once.
+    fn reset(&mut self, id: ChannelId, now: Instant) {
+        let Some(channel) = self.registry.get(id) else {
+            return;
+        };
+        let Some(stream) = channel.info.stream else {
+            return;
+        };
+        if channel.phase == Phase::Closing && !channel.owes_reset {
+            return;
+        }
+        channel.phase = Phase::Closing;
+        self.parts -= channel.parts.len();
+        channel.parts = BytesMut::new();
+        channel.owes_reset = channel.owes_open || channel.owes_ack;
+        if channel.owes_reset {
+            // What is owed goes before it, so that the peer sees whole channels.
+            self.owing = true;
+            return;
+        }
+        // Refused for want of the extension, or because the association is ending.
+        if self.association.reset_streams(&[stream], now).is_err() {
+            self.retire(id, stream);
+        }
+    }
+
+    /// Gives up a channel whose stream cannot be reset. To the peer it may live on, so
+    /// its number is not used again.
+    fn retire(&mut self, id: ChannelId, stream: u16) {
+        self.remove(id);
+        self.registry.retire(stream);
+    }
+
+    fn on_reset(&mut self, direction: Direction, streams: &[u16], now: Instant) {
+        let channels: Vec<ChannelId> = if streams.is_empty() {
+            self.registry.ids()
+        } else {
+            let channel = |&stream: &u16| self.registry.on_stream(stream);
+            streams.iter().filter_map(channel).collect()
+        };
+        for id in channels {
+            if direction == Direction::Incoming
+                && let Some(channel) = self.registry.get(id)
+            {
+                channel.closed_by.get_or_insert(ClosedBy::Peer);
+                self.reset(id, now);
+            }
+            self.finish(id, direction);
+        }
+    }
+
+    /// One half of a channel's stream is reset; the channel is gone with the second.
+    fn finish(&mut self, id: ChannelId, half: Direction) {
+        let Some(channel) = self.registry.get(id) else {
+            return;
+        };
+        match half {
+            Direction::Incoming => channel.incoming_reset = true,
+            Direction::Outgoing => channel.outgoing_reset = true,
+        }
+        if channel.incoming_reset && channel.outgoing_reset {
+            self.remove(id);
+        }
+    }
+
+    /// The peer did something that closes the channel, if there is one, and resets the
+    /// stream in any case (RFC 8832 §6).
+    fn refuse(&mut self, stream: u16, why: Refusal, now: Instant) {
+        self.events.push_back(Event::Refused { stream, why });
+        match self.registry.on_stream(stream) {
+            Some(id) => {
+                if let Some(channel) = self.registry.get(id) {
+                    channel.closed_by.get_or_insert(ClosedBy::Fault);
+                }
+                self.reset(id, now);
+            }
+            // Without the extension there is no way to tell the peer.
+            None => drop(self.association.reset_streams(&[stream], now)),
+        }
+    }
+
+    fn remove(&mut self, id: ChannelId) {
+        if let Some(channel) = self.registry.remove(id) {
+            self.parts -= channel.parts.len();
+            self.events.push_back(Event::Closed {
+                channel: id,
+                by: channel.closed_by.unwrap_or(ClosedBy::Association),
+            });
+        }
+    }
+
+    fn remove_all(&mut self) {
+        for id in self.registry.ids() {
+            self.remove(id);
+        }
+    }
+
+    fn is_own(&self, stream: u16) -> bool {
+        (stream % 2 == 1) == (self.role == Role::DtlsServer)
+    }
+
+    fn last_stream(&self) -> u16 {
+        let streams = self.streams.map_or(STREAM_MAX, |streams| {
+            // No stream at all cannot be: the handshake rules it out.
+            streams.saturating_sub(1)
+        });
+        streams.min(STREAM_MAX)
+    }
+}
+
+fn channel_received(channel: &mut Channel, message: &Message) {
+    channel.info.messages_received += 1;
+    channel.info.bytes_received += message.data.len() as u64;
+}
+
+/// What goes through to the [`Association`].
+impl Channels {
+    /// See [`Association::connect`].
+    pub fn connect(&mut self, now: Instant) {
+        self.association.connect(now);
+    }
+
+    /// See [`Association::handle_packet`].
+    ///
+    /// # Errors
+    /// What was thrown away of the packet, and why.
+    pub fn handle_packet(&mut self, packet: &[u8], now: Instant) -> Result<(), Dropped> {
+        self.association.handle_packet(packet, now)
+    }
+
+    /// See [`Association::end_batch`].
+    pub fn end_batch(&mut self, now: Instant) {
+        self.association.end_batch(now);
+    }
+
+    /// See [`Association::poll_transmit`].
+    pub fn poll_transmit(&mut self, now: Instant, out: &mut [u8]) -> Option<usize> {
+        self.association.poll_transmit(now, out)
+    }
+
+    /// See [`Association::poll_timeout`].
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        self.association.poll_timeout()
+    }
+
+    /// See [`Association::handle_timeout`].
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.association.handle_timeout(now);
+    }
+
+    /// Ends it in order: what was handed over is still sent.
+    pub fn shutdown(&mut self, now: Instant) {
+        self.association.close(now);
+    }
+
+    /// Ends it at once.
+    pub fn abort(&mut self, now: Instant) {
+        self.association.abort(now);
+    }
+
+    /// How the association stands.
+    pub fn report(&self) -> Report {
+        self.association.report()
+    }
+
+    /// Bytes of an SCTP packet at present.
+    pub fn mtu(&self) -> usize {
+        self.association.mtu()
+    }
+}
