@@ -32,6 +32,7 @@ pub(crate) fn pair(
     let dialled = DialConfig {
         certificate: Arc::clone(theirs),
         local: vec![CLIENT],
+        relays: Vec::new(),
         secrets: secrets(1),
         wall,
         receive: Kinds::ALL,

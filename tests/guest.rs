@@ -113,6 +113,7 @@ impl Guest {
         let config = DialConfig {
             certificate: CERTIFICATE.clone(),
             local: vec![local],
+            relays: Vec::new(),
             secrets: Secrets::expand(&seed),
             wall: WallClock::new(now, Duration::from_secs(1_700_000_000)),
             receive: Kinds::ALL,

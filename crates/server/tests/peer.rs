@@ -105,6 +105,7 @@ impl<'a> Peer<'a> {
         let config = DialConfig {
             certificate: CERTIFICATE.clone(),
             local: vec![believed],
+            relays: Vec::new(),
             secrets: Secrets::expand(&rand::random()),
             wall: WallClock::new(now, Duration::from_secs(1_700_000_000)),
             receive: Kinds::ALL,

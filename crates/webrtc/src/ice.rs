@@ -76,10 +76,16 @@ pub(crate) struct Agent {
     agent: Box<IceAgent>,
     lite: bool,
     local: Vec<SocketAddr>,
+    /// Addresses on TURN servers that are ours, too.
+    relayed: Vec<SocketAddr>,
+    /// What the peer said of its addresses.
+    described: Vec<(SocketAddr, CandidateKind)>,
     /// Addresses from which authentic STUN came, since the last restart.
     validated: Vec<SocketAddr>,
     remote_candidates: usize,
     path: Option<SocketAddr>,
+    /// Which of our addresses `path` leaves from.
+    path_local: Option<SocketAddr>,
     /// When the controlling peer last confirmed `path`.
     nominated: Option<Instant>,
     /// When authentic STUN last came.
@@ -131,9 +137,12 @@ impl Agent {
             agent: Box::new(agent),
             lite,
             local,
+            relayed: Vec::new(),
+            described: Vec::new(),
             validated: Vec::new(),
             remote_candidates: 0,
             path: None,
+            path_local: None,
             nominated: None,
             heard: now,
         }
@@ -144,6 +153,36 @@ impl Agent {
         &self.local
     }
 
+    /// Adds an address on a TURN server, asked for from `base`.
+    pub(crate) fn add_relayed(&mut self, relayed: SocketAddr, base: SocketAddr) {
+        if let Ok(candidate) = Candidate::relayed(relayed, base, Protocol::Udp) {
+            self.agent.add_local_candidate(candidate);
+            self.relayed.push(relayed);
+        }
+    }
+
+    /// Notes what the peer says of its addresses, for [`kind_of`](Self::kind_of).
+    pub(crate) fn describe_remote(&mut self, candidate: &sdp::Candidate) {
+        let known = self.described.len() < CANDIDATES_MAX;
+        if let (true, Some(candidate)) = (known, translate(candidate)) {
+            let described = (candidate.addr(), candidate.kind());
+            self.described.push(described);
+        }
+    }
+
+    /// How the peer learnt of its address, by its own words.
+    pub(crate) fn kind_of(&self, remote: SocketAddr) -> CandidateKind {
+        let mut described = self.described.iter();
+        let found = described.find(|(address, _)| *address == remote);
+        found.map_or(CandidateKind::PeerReflexive, |(_, kind)| *kind)
+    }
+
+    /// Which of our addresses the path leaves from, and whether it is on a TURN server.
+    pub(crate) fn path_local(&self) -> Option<(SocketAddr, bool)> {
+        let local = self.path_local?;
+        Some((local, self.relayed.contains(&local)))
+    }
+
     pub(crate) fn set_remote(&mut self, remote: IceCredentials, now: Instant) {
         self.agent.set_remote_credentials(creds(remote));
         self.agent.handle_timeout(now);
@@ -151,6 +190,7 @@ impl Agent {
 
     /// Adds one of the peer's addresses; beyond the bound it is ignored.
     pub(crate) fn add_remote_candidate(&mut self, candidate: &sdp::Candidate, now: Instant) {
+        self.describe_remote(candidate);
         // A lite agent sends no checks, so it has no use for candidates: it
         // learns addresses from the checks that come in (and mDNS names do not matter).
         if self.lite || self.remote_candidates >= CANDIDATES_MAX {
@@ -203,11 +243,16 @@ impl Agent {
     /// Chromium sends its ClientHello over the first path that works and
     /// nominates some 50 ms later, Pion 200 ms later; waiting for the
     /// nomination would add that to every join.
-    pub(crate) fn use_before_nomination(&mut self, source: SocketAddr) -> bool {
+    pub(crate) fn use_before_nomination(
+        &mut self,
+        source: SocketAddr,
+        destination: SocketAddr,
+    ) -> bool {
         if self.path.is_some() || !self.validated.contains(&source) {
             return false;
         }
         self.path = Some(source);
+        self.path_local = Some(self.arrived_at(destination));
         true
     }
 
@@ -246,7 +291,8 @@ impl Agent {
         self.agent.handle_timeout(now);
         let change = self.poll_change();
         if self.lite && nominates {
-            return Ok(self.nominate(now, source).or(change));
+            let local = self.arrived_at(destination);
+            return Ok(self.nominate(now, source, local).or(change));
         }
         Ok(change)
     }
@@ -268,7 +314,7 @@ impl Agent {
     /// A lite agent follows the peer's last nomination: the agent below would
     /// stay with the older path of higher priority until it dies 15 s later,
     /// which is how a phone that leaves its Wi-Fi goes black.
-    fn nominate(&mut self, now: Instant, source: SocketAddr) -> Option<Change> {
+    fn nominate(&mut self, now: Instant, source: SocketAddr, local: SocketAddr) -> Option<Change> {
         if self.path == Some(source) {
             self.nominated = Some(now);
             return None;
@@ -281,6 +327,7 @@ impl Agent {
         }
         self.nominated = Some(now);
         self.path = Some(source);
+        self.path_local = Some(local);
         Some(Change::Path(source))
     }
 
@@ -293,23 +340,31 @@ impl Agent {
         self.agent.poll_timeout()
     }
 
-    /// Writes the next STUN message and returns its destination.
-    pub(crate) fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<SocketAddr> {
+    /// Writes the next STUN message and returns which of our addresses it leaves from,
+    /// and its destination.
+    pub(crate) fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(SocketAddr, SocketAddr)> {
         let transmit = self.agent.poll_transmit()?;
         out.clear();
         out.extend_from_slice(&transmit.contents);
-        Some(transmit.destination)
+        Some((transmit.source, transmit.destination))
     }
 
     fn poll_change(&mut self) -> Option<Change> {
         let mut change = None;
         while let Some(event) = self.agent.poll_event() {
             match event {
-                IceAgentEvent::NominatedSend { destination, .. }
+                IceAgentEvent::NominatedSend {
+                    source,
+                    destination,
+                    ..
+                }
                     // Once a lite agent has a path it follows the peer, see `nominate`.
-                    if self.path != Some(destination) && (!self.lite || self.path.is_none()) =>
+                    if !self.lite || self.path.is_none() =>
                 {
-                    self.path = Some(destination);
+                    self.path_local = Some(source);
+                    if self.path.replace(destination) == Some(destination) {
+                        continue;
+                    }
                     change = Some(Change::Path(destination));
                 }
                 IceAgentEvent::IceConnectionStateChange(IceConnectionState::Disconnected) => {
@@ -326,7 +381,7 @@ impl Agent {
     fn arrived_at(&self, destination: SocketAddr) -> SocketAddr {
         // A dual-stack socket shows IPv4 as mapped IPv6.
         let destination = SocketAddr::new(destination.ip().to_canonical(), destination.port());
-        if self.local.contains(&destination) {
+        if self.local.contains(&destination) || self.relayed.contains(&destination) {
             return destination;
         }
         self.local

@@ -22,12 +22,13 @@ mod ice;
 pub mod sdp;
 pub mod session;
 pub mod srtp;
+pub mod turn;
 
 pub use demux::{DatagramKind, classify, stun_username};
 pub use dtls::Certificate;
 pub use sdp::IceCredentials;
 pub use session::{
-    AcceptConfig, AcceptError, CloseReason, Counts, DialConfig, Dropped, Event, Kinds, PathReport,
-    ReceiveMode, Received, Receiver, Rtx, Sealed, Secrets, Sender, SenderTime, Session,
-    SetAnswerError, TRACKS_MAX, TrackSecrets,
+    AcceptConfig, AcceptError, CloseReason, Counts, DialConfig, Dropped, Event, Kinds, Path,
+    PathEnd, PathReport, ReceiveMode, Received, Receiver, Rtx, Sealed, Secrets, Sender, SenderTime,
+    Session, SetAnswerError, TRACKS_MAX, TrackSecrets,
 };

@@ -186,6 +186,7 @@ impl Context {
         let config = DialConfig {
             certificate: Arc::clone(&self.certificate),
             local: local.clone(),
+            relays: Vec::new(),
             secrets: Secrets::expand(&rand::random()),
             wall: self.wall,
             receive: self.options.kinds,

@@ -83,6 +83,19 @@ impl Candidate {
         }
     }
 
+    /// A UDP candidate on a TURN server, asked for from `base`, the `index`-th of its
+    /// agent (type preference 0, so that every direct path is tried before).
+    pub fn relayed(address: SocketAddr, base: SocketAddr, index: usize) -> Self {
+        let host = Self::host(address, index);
+        Self {
+            foundation: format!("r{}", index + 1),
+            priority: host.priority & 0x00ff_ffff,
+            kind: CandidateKind::Relay,
+            related: Some((Address::Ip(base.ip().to_canonical()), base.port())),
+            ..host
+        }
+    }
+
     /// IP address and port; `None` for an unresolved name.
     pub const fn socket_addr(&self) -> Option<SocketAddr> {
         match self.address {

@@ -8,7 +8,7 @@ use super::attributes::Attributes;
 use super::description::{MediaDescription, Origin, SessionDescription};
 use super::fingerprint::Fingerprint;
 use super::negotiate::Feedback;
-use super::transport::{IceCredentials, push_candidates, push_transport};
+use super::transport::{IceCredentials, push_candidates, push_relayed, push_transport};
 use super::{MID_URI, TRANSPORT_CC_URI};
 
 /// What this end says of itself when it offers to receive.
@@ -22,6 +22,8 @@ pub struct OfferParameters {
     pub fingerprint: Fingerprint,
     /// Where we are reached, most preferred first; all there are.
     pub candidates: Vec<SocketAddr>,
+    /// Where TURN servers take datagrams for us, each with where we asked from.
+    pub relayed: Vec<(SocketAddr, SocketAddr)>,
     /// Number of the session, below 2⁶³ (RFC 8829 §5.2.1).
     pub session_id: u64,
 }
@@ -171,6 +173,7 @@ fn section(index: usize, kind: Kind, parameters: &OfferParameters) -> MediaDescr
         .iter()
         .for_each(|format| push_offered(&mut attributes, format));
     if index == 0 {
+        push_relayed(&mut attributes, &parameters.relayed);
         push_candidates(&mut attributes, &parameters.candidates);
     }
     MediaDescription {

@@ -108,6 +108,14 @@ pub(super) fn push_credentials(attributes: &mut Attributes, credentials: &IceCre
     attributes.push(Attribute::IcePwd(credentials.pwd.clone()));
 }
 
+/// Appends relayed candidates, each with where it was asked for from.
+pub(super) fn push_relayed(attributes: &mut Attributes, relayed: &[(SocketAddr, SocketAddr)]) {
+    for (index, (address, base)) in relayed.iter().enumerate() {
+        let candidate = Candidate::relayed(*address, *base, index);
+        attributes.push(Attribute::Candidate(candidate));
+    }
+}
+
 /// Appends host candidates, all there are.
 pub(super) fn push_candidates(attributes: &mut Attributes, candidates: &[SocketAddr]) {
     for (index, address) in candidates.iter().enumerate() {

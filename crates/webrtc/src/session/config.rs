@@ -5,6 +5,7 @@ use aws_lc_rs::hkdf;
 use glassline_media::{Ssrc, Track, WallClock};
 
 use crate::dtls::Certificate;
+use crate::turn;
 
 /// Tracks that one session carries at most.
 pub const TRACKS_MAX: usize = 8;
@@ -29,8 +30,11 @@ pub struct AcceptConfig<'a> {
 pub struct DialConfig {
     /// The process's certificate.
     pub certificate: Arc<Certificate>,
-    /// Addresses to offer as host candidates; never unspecified (`0.0.0.0`).
+    /// Addresses to offer as host candidates; never unspecified (`0.0.0.0`). None, and
+    /// every path goes through `relays`.
     pub local: Vec<SocketAddr>,
+    /// Allocations on TURN servers; those without an address yet are left out.
+    pub relays: Vec<turn::Relay>,
     /// Everything random of this session.
     pub secrets: Secrets,
     /// For the NTP times of reports.

@@ -80,6 +80,9 @@ impl Session {
             },
         );
         let remote = negotiated.remote;
+        for candidate in &remote.candidates {
+            ice.describe_remote(candidate);
+        }
         ice.set_remote(remote.credentials.clone(), now);
         let dtls = Association::new(&config.certificate, Role::Server, remote.fingerprints, now);
         let mut session = Self::new(ice, secrets, credentials, config.wall, now);
@@ -94,7 +97,17 @@ impl Session {
     pub fn dial(config: DialConfig, now: Instant) -> (Self, String) {
         let secrets = &config.secrets;
         let credentials = credentials(secrets);
-        let ice = ice::Agent::full(credentials.clone(), secrets.tie_breaker, &config.local, now);
+        let mut ice =
+            ice::Agent::full(credentials.clone(), secrets.tie_breaker, &config.local, now);
+        let mut relays = config.relays;
+        relays.retain(|relay| relay.relayed().is_some());
+        let relayed = relays
+            .iter()
+            .filter_map(|it| Some((it.relayed()?, it.local())));
+        let relayed: Vec<_> = relayed.collect();
+        for (relayed, base) in &relayed {
+            ice.add_relayed(*relayed, *base);
+        }
         let wanted = [
             (config.receive.video, Kind::Video),
             (config.receive.audio, Kind::Audio),
@@ -107,11 +120,13 @@ impl Session {
             credentials: credentials.clone(),
             fingerprint: config.certificate.fingerprint().clone(),
             candidates: ice.local().to_vec(),
+            relayed,
             session_id: secrets.session_id,
         });
         let text = offer.to_string();
         let mut session = Self::new(ice, secrets, credentials, config.wall, now);
         session.mode = config.mode;
+        session.relays = relays;
         session.dialling = Some(Box::new(Dialling {
             certificate: config.certificate,
             offer,
@@ -170,6 +185,7 @@ impl Session {
                 deadline: now + HANDSHAKE_MAX,
             },
             ice,
+            relays: Vec::new(),
             dtls: None,
             keys: None,
             senders: SmallVec::new(),

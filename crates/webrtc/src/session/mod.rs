@@ -10,15 +10,17 @@ mod control;
 mod establish;
 mod event;
 mod media;
+mod path;
 mod receiver;
 mod sender;
 mod steering;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use config::{AcceptConfig, DialConfig, Kinds, ReceiveMode, Secrets, TRACKS_MAX, TrackSecrets};
 pub use establish::{AcceptError, SetAnswerError};
 pub use event::{CloseReason, Dropped, Event, NACK_LOST_MAX, Received, Sealed};
+pub use path::{Path, PathEnd};
 pub use receiver::{Receiver, SenderTime};
 pub use sender::{Counts, REPAIRS_MAX, Rtx, Sender};
 pub use steering::PathReport;
@@ -38,7 +40,9 @@ use crate::dtls::{Association, Certificate, Progress};
 use crate::ice::{self, Change};
 use crate::sdp::{self, IceCredentials};
 use crate::srtp::{self, Inbound, Outbound, Role};
+use crate::turn;
 
+use path::Unwrapped;
 use sender::Outgoing;
 use steering::Steering;
 
@@ -47,6 +51,8 @@ use steering::Steering;
 pub struct Session {
     state: State,
     ice: ice::Agent,
+    /// Allocations on TURN servers; none but where we dial.
+    relays: Vec<turn::Relay>,
     dtls: Option<Association>,
     keys: Option<Box<Keys>>,
     /// In place: sealing follows fewer pointers to memory that is far away.
@@ -128,6 +134,25 @@ impl Session {
         if self.state == State::Closed {
             return Err(Dropped::Closed);
         }
+        match self.unwrap_relayed(now, source, datagram) {
+            Unwrapped::Direct => self.handle_peer(now, source, destination, datagram),
+            Unwrapped::Consumed => Ok(Received::Consumed),
+            Unwrapped::Relayed {
+                peer,
+                relayed,
+                range,
+            } => self.handle_peer(now, peer, relayed, &mut datagram[range]),
+        }
+    }
+
+    /// A datagram of the peer, out of any relay's frame.
+    fn handle_peer<'a>(
+        &mut self,
+        now: Instant,
+        source: SocketAddr,
+        destination: SocketAddr,
+        datagram: &'a mut [u8],
+    ) -> Result<Received<'a>, Dropped> {
         let first = datagram.first().copied().ok_or(Dropped::Unknown)?;
         match classify(first) {
             DatagramKind::Stun => {
@@ -139,7 +164,7 @@ impl Session {
             // Only addresses that ICE vouches for get at DTLS and the media keys.
             _ if !self.ice.is_validated(source) => Err(Dropped::UnknownAddress),
             DatagramKind::Dtls => {
-                if self.ice.use_before_nomination(source) {
+                if self.ice.use_before_nomination(source, destination) {
                     self.on_path_change(now, Some(Change::Path(source)));
                 }
                 let dtls = self.dtls.as_mut().ok_or(Dropped::TooEarly)?;
@@ -168,6 +193,7 @@ impl Session {
             }
             _ => {}
         }
+        self.handle_relay_timeouts(now);
         if self.ice.poll_timeout().is_some_and(|at| at <= now) {
             let change = self.ice.handle_timeout(now);
             self.on_path_change(now, change);
@@ -205,7 +231,12 @@ impl Session {
             _ => None,
         };
         let dtls = self.dtls.as_ref().and_then(Association::poll_timeout);
-        [Some(limit), reports, self.ice.poll_timeout(), dtls]
+        let relays = self
+            .relays
+            .iter()
+            .filter_map(turn::Relay::poll_timeout)
+            .min();
+        [Some(limit), reports, self.ice.poll_timeout(), dtls, relays]
             .into_iter()
             .flatten()
             .min()
@@ -215,10 +246,23 @@ impl Session {
     ///
     /// Gives the farewell after the session closed.
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<SocketAddr> {
-        if let Some(destination) = self.ice.poll_transmit(out) {
+        while let Some((local, remote)) = self.ice.poll_transmit(out) {
             self.timeout = None;
-            return Some(destination);
+            if let Some(destination) = self.wrap_relayed(local, remote, out) {
+                return Some(destination);
+            }
         }
+        while let Some(remote) = self.poll_path_transmit(out) {
+            let local = self.ice.path_local().map_or(remote, |(local, _)| local);
+            if let Some(destination) = self.wrap_relayed(local, remote, out) {
+                return Some(destination);
+            }
+        }
+        self.poll_relay_transmit(out)
+    }
+
+    /// The next datagram for the path.
+    fn poll_path_transmit(&mut self, out: &mut Vec<u8>) -> Option<SocketAddr> {
         let path = self.ice.path()?;
         if let Some(datagram) = self.dtls.as_mut().and_then(Association::poll_transmit) {
             self.timeout = None;
@@ -445,6 +489,9 @@ impl Session {
         }
         if let Some(dtls) = &mut self.dtls {
             dtls.close(now);
+        }
+        for relay in &mut self.relays {
+            relay.note_now(now);
         }
         self.finish(CloseReason::Local);
     }

@@ -12,6 +12,7 @@ fn our_offer(kinds: &[Kind]) -> SessionDescription {
         },
         fingerprint: Fingerprint::sha256([0xcd; 32]),
         candidates: vec!["192.0.2.9:40000".parse().expect("an address")],
+        relayed: Vec::new(),
         session_id: 78,
     })
 }

@@ -250,6 +250,7 @@ proptest! {
             credentials: credentials(),
             fingerprint: Fingerprint::sha256([1; 32]),
             candidates: Vec::new(),
+            relayed: Vec::new(),
             session_id: 1,
         });
         let _ = apply_answer(&ours, &text);

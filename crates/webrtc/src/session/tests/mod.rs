@@ -18,8 +18,8 @@ use super::*;
 
 /// Three certificates for all tests; a handshake's retransmission timers draw
 /// their jitter from the seed, so that virtual time repeats.
-pub(super) static SERVER: LazyLock<Arc<Certificate>> = LazyLock::new(|| certificate(1));
-pub(super) static CLIENT: LazyLock<Arc<Certificate>> = LazyLock::new(|| certificate(2));
+pub(crate) static SERVER: LazyLock<Arc<Certificate>> = LazyLock::new(|| certificate(1));
+pub(crate) static CLIENT: LazyLock<Arc<Certificate>> = LazyLock::new(|| certificate(2));
 pub(super) static STRANGER: LazyLock<Arc<Certificate>> = LazyLock::new(|| certificate(3));
 
 fn certificate(seed: u64) -> Arc<Certificate> {
@@ -30,7 +30,7 @@ pub(super) fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
-pub(super) fn tracks() -> Vec<Track> {
+pub(crate) fn tracks() -> Vec<Track> {
     let video = VideoParameters {
         sps: vec![0x67, 0x42, 0xc0, 0x1f, 0xda],
         ..VideoParameters::default()
@@ -118,6 +118,7 @@ impl Pair {
             DialConfig {
                 certificate: CLIENT.clone(),
                 local: vec![addresses[1]],
+                relays: Vec::new(),
                 secrets: secrets(),
                 wall,
                 receive: Kinds::ALL,
