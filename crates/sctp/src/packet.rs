@@ -242,3 +242,121 @@ fn crc32c(packet: &[u8]) -> u32 {
     zeroed[..8].copy_from_slice(&header[..8]);
     crc32c::crc32c_append(crc32c::crc32c(&zeroed), chunks)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Tsn;
+    use crate::chunk::{Chunk, CookieAck, CookieEcho, List, Pad, Sack};
+
+    const HEADER: Header = Header {
+        source_port: 5000,
+        destination_port: 5000,
+        verification_tag: 0x0edd_ca08,
+    };
+
+    /// A SACK of usrsctp's, captured: its checksum is not of our making.
+    const CAPTURED: [u8; 28] = [
+        0x13, 0x88, 0x13, 0x88, 0x0e, 0xdd, 0xca, 0x08, 0x2a, 0x81, 0xf5, 0x32, 0x03, 0x00, 0x00,
+        0x10, 0x55, 0x08, 0x36, 0x40, 0x00, 0x02, 0x00, 0x00, 0x00, 0x00, 0x00, 0x00,
+    ];
+
+    const SACK: Sack<'_> = Sack {
+        cumulative_tsn: Tsn(0x5508_3640),
+        a_rwnd: 0x2_0000,
+        gaps: List::EMPTY,
+        duplicates: List::EMPTY,
+    };
+
+    #[test]
+    fn the_checksum_is_crc32c_as_in_rfc_3720_b_4() {
+        let counting: Vec<u8> = (0..32).collect();
+        assert_eq!(crc32c::crc32c(&[0; 32]), 0x8a91_36aa);
+        assert_eq!(crc32c::crc32c(&[0xff; 32]), 0x62a8_ab43);
+        assert_eq!(crc32c::crc32c(&counting), 0x46dd_794e);
+    }
+
+    #[test]
+    fn a_captured_packet_is_read_and_written_to_the_bit() {
+        let packet = Packet::parse(&CAPTURED, false).expect("a sound packet");
+        assert_eq!(packet.header, HEADER);
+        let chunks: Vec<_> = packet.chunks().collect();
+        assert_eq!(chunks, [Ok(Chunk::Sack(SACK))]);
+
+        let mut out = [0xaa; 40];
+        let mut builder = PacketBuilder::new(&mut out, HEADER).expect("room");
+        assert!(builder.is_empty());
+        SACK.write(&mut builder).expect("room");
+        assert_eq!((builder.len(), builder.room()), (28, 12));
+        let len = builder.finish(Checksum::Crc32c);
+        assert_eq!(out[..len], CAPTURED);
+    }
+
+    #[test]
+    fn zero_passes_for_a_checksum_only_where_it_was_agreed_on() {
+        let mut bytes = CAPTURED;
+        bytes[8..12].fill(0);
+        assert!(Packet::parse(&bytes, true).is_ok());
+        assert_eq!(
+            Packet::parse(&bytes, false).map(|_| ()).unwrap_err(),
+            ParseError::Checksum {
+                found: 0,
+                computed: 0x32f5_812a
+            }
+        );
+        // A checksum that is there must be right even then (RFC 9653 §5.3).
+        assert!(Packet::parse(&CAPTURED, true).is_ok());
+        bytes[8] = 1;
+        assert!(Packet::parse(&bytes, true).is_err());
+    }
+
+    #[test]
+    fn every_damaged_bit_is_noticed() {
+        for bit in 0..CAPTURED.len() * 8 {
+            let mut bytes = CAPTURED;
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            assert!(Packet::parse(&bytes, false).is_err(), "bit {bit}");
+        }
+        for len in 0..CAPTURED.len() {
+            assert!(Packet::parse(&CAPTURED[..len], false).is_err());
+        }
+    }
+
+    #[test]
+    fn a_chunk_that_does_not_fit_leaves_the_packet_as_it_was() {
+        let mut out = [0; HEADER_BYTES + 11];
+        let mut builder = PacketBuilder::new(&mut out, HEADER).expect("room");
+        // Eleven bytes are two words: a padded chunk must not reach past them.
+        assert_eq!(builder.room(), 8);
+        let cookie = [7; 5];
+        assert_eq!(
+            CookieEcho { cookie: &cookie }.write(&mut builder),
+            Err(NoRoom)
+        );
+        assert!(builder.is_empty());
+        CookieEcho {
+            cookie: &cookie[..3],
+        }
+        .write(&mut builder)
+        .expect("room for a padded one");
+        assert_eq!(builder.room(), 0);
+        assert_eq!(CookieAck.write(&mut builder), Err(NoRoom));
+        assert_eq!(builder.finish(Checksum::Zero), HEADER_BYTES + 8);
+        assert_eq!(out[HEADER_BYTES..], [10, 0, 0, 7, 7, 7, 7, 0, 0, 0, 0]);
+        assert!(PacketBuilder::new(&mut [0; 11], HEADER).is_err());
+    }
+
+    #[test]
+    fn padding_fills_a_probe_to_its_size() {
+        for size in [HEADER_BYTES + 4, 1200, 1203, 70_000] {
+            let mut out = vec![0xaa; size];
+            let mut builder = PacketBuilder::new(&mut out, HEADER).expect("room");
+            let pad = Pad::filling(&builder).expect("room for a chunk header");
+            pad.write(&mut builder).expect("it fits by its making");
+            let len = builder.finish(Checksum::Crc32c);
+            assert_eq!(len, (size & !3).min(HEADER_BYTES + CHUNK_BYTES_MAX));
+            let packet = Packet::parse(&out[..len], false).expect("a sound packet");
+            assert_eq!(packet.chunks().next(), Some(Ok(Chunk::Pad(pad))));
+        }
+    }
+}
