@@ -34,7 +34,7 @@ const ARROWS: [(&str, &[&str]); 17] = [
 ];
 
 /// Crates without clock, chance or sockets.
-const CORES: [&str; 10] = [
+const CORES: [&str; 9] = [
     "media",
     "rtp",
     "demux",
@@ -42,7 +42,6 @@ const CORES: [&str; 10] = [
     "sctp",
     "webrtc",
     "rtsp",
-    "voice",
     "sim",
     "hub",
 ];

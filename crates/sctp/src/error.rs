@@ -1,5 +1,7 @@
 use thiserror::Error;
 
+use crate::ParseError;
+
 /// Why a message was not taken. Nothing of it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
@@ -68,9 +70,10 @@ pub enum ResetError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Dropped {
-    /// Not an SCTP packet, or a chunk that breaks its own length.
-    #[error("not a well-formed SCTP packet")]
-    Malformed,
+    /// Not an SCTP packet, or a chunk that breaks its own length. Chunks before that
+    /// one were taken.
+    #[error("not a well-formed SCTP packet: {0}")]
+    Malformed(ParseError),
     /// Damaged, or without the checksum that was agreed on.
     #[error("the packet's checksum is wrong")]
     Checksum,
@@ -98,6 +101,12 @@ pub enum Dropped {
     /// keeping track of them needs more memory than what they carry.
     #[error("no room in the receive buffer")]
     ReceiveBufferFull,
+    /// Data on a stream that was not agreed on (RFC 9260 §6.5).
+    #[error("data came on stream {stream}, which was not agreed on")]
+    NoSuchStream {
+        /// Which.
+        stream: u16,
+    },
     /// Over.
     #[error("the association is closed")]
     Closed,

@@ -41,6 +41,7 @@ pub mod packet;
 mod parse;
 mod receive;
 mod report;
+mod reset;
 mod send;
 mod sequence;
 

@@ -1,1 +1,485 @@
-//! Filled in with the association's send side.
+//! The sending half: what waits, what is on its way, and what is lost of it.
+//!
+//! ```text
+//!  push ─► Streams ─ piece ─► Outstanding ring ─► packet
+//!                                ▲   ▲
+//!  SACK ── news (ranges) ────────┘   └── Recovery: lost again ─► sent again, lowest first
+//!   └───── packets ─► Flow ─► window, pacing
+//! ```
+
+mod outstanding;
+mod partial;
+mod recovery;
+mod standard;
+mod streams;
+mod writing;
+
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use glassline_congestion::{Flow, Pacer};
+
+use crate::chunk::{List, Sack};
+use crate::packet::HEADER_BYTES;
+use crate::sequence::{Tsn, widen, widen_first};
+use crate::{Config, Congestion, Reliability, Report, SendOptions};
+
+use outstanding::{Fate, Outstanding};
+use partial::Forward;
+use recovery::{Bounds, Due, Recovery};
+use standard::Standard;
+use streams::{Limits, Outgoing, Streams};
+
+/// The sending half of an association.
+#[derive(Debug)]
+pub(crate) struct Sender {
+    pub(crate) streams: Streams,
+    outstanding: Outstanding,
+    recovery: Recovery,
+    forward: Forward,
+    flow: Flow,
+    pacer: Pacer,
+    congestion: Congestion,
+    mtu: usize,
+    interleaving: bool,
+    /// The peer knows FORWARD-TSN, so that messages can be given up.
+    partial_reliability: bool,
+    next_packet: u64,
+    /// The peer's window, as its latest SACK said.
+    peer_window: u64,
+    /// To be sent again, lowest TSN first.
+    lost: BTreeSet<u64>,
+    /// A tail-loss probe is due: one packet leaves whatever the windows say.
+    probe: bool,
+    /// The probe's TSN: a duplicate of it is no sign of impatience.
+    probed: Option<u64>,
+    counts: Counts,
+    news: Vec<RangeInclusive<u64>>,
+    acked: Vec<u64>,
+    found: Vec<u64>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    data_sent: u64,
+    retransmitted: u64,
+    lost: u64,
+    spurious: u64,
+    timeouts: u64,
+    probes: u64,
+    abandoned: u64,
+    sacks: u64,
+}
+
+/// A SACK makes no sense: it acknowledges what was never sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unsent;
+
+impl Sender {
+    pub(crate) fn new(config: &Config, initial_tsn: u32) -> Self {
+        let mtu = config.mtu as u64;
+        let controller = match config.congestion {
+            Congestion::Standard => Box::new(Standard::new(mtu)),
+            Congestion::By(algorithm) => algorithm.start(mtu),
+        };
+        let first = widen_first(initial_tsn);
+        Self {
+            streams: Streams::default(),
+            outstanding: Outstanding::new(first),
+            recovery: Recovery::new(Bounds {
+                initial: config.rto_initial,
+                min: config.rto_min,
+                max: config.rto_max,
+            }),
+            forward: Forward::new(first - 1),
+            flow: Flow::new(controller),
+            pacer: Pacer::new(mtu),
+            congestion: config.congestion,
+            mtu: config.mtu,
+            interleaving: false,
+            partial_reliability: false,
+            next_packet: 0,
+            peer_window: 0,
+            lost: BTreeSet::new(),
+            probe: false,
+            probed: None,
+            counts: Counts::default(),
+            news: Vec::new(),
+            acked: Vec::new(),
+            found: Vec::new(),
+        }
+    }
+
+    /// What the handshake found out.
+    pub(crate) fn establish(
+        &mut self,
+        peer_window: u32,
+        interleaving: bool,
+        partial_reliability: bool,
+    ) {
+        self.peer_window = peer_window.into();
+        self.interleaving = interleaving;
+        self.partial_reliability = partial_reliability;
+        self.streams.set_interleaving(interleaving);
+    }
+
+    /// Packets may be so large from now on.
+    pub(crate) fn set_mtu(&mut self, mtu: usize) {
+        self.mtu = mtu;
+        self.flow.on_mtu(mtu as u64);
+        self.pacer = Pacer::new(mtu as u64);
+    }
+
+    pub(crate) const fn mtu(&self) -> usize {
+        self.mtu
+    }
+
+    /// Bytes that unsent and unacknowledged messages occupy.
+    pub(crate) const fn occupied(&self) -> usize {
+        self.streams.buffered_total() + self.outstanding.held()
+    }
+
+    pub(crate) fn push(
+        &mut self,
+        stream: u16,
+        ppid: u32,
+        data: Bytes,
+        options: SendOptions,
+        now: Instant,
+    ) {
+        let mut limits = Limits::default();
+        match options.reliability {
+            Reliability::Reliable => {}
+            _ if !self.partial_reliability => {}
+            Reliability::Limited { retransmissions } => {
+                limits.retransmissions = Some(retransmissions);
+            }
+            Reliability::Timed { lifetime } => limits.deadline = now.checked_add(lifetime),
+        }
+        self.streams.push(
+            stream,
+            Outgoing {
+                data,
+                ppid,
+                unordered: options.unordered,
+                limits,
+            },
+        );
+    }
+
+    /// The last TSN that was sent.
+    pub(crate) fn last_tsn(&self) -> u64 {
+        self.outstanding.next_tsn() - 1
+    }
+
+    /// The last TSN up to which everything is acknowledged.
+    pub(crate) const fn cumulative(&self) -> u64 {
+        self.outstanding.cumulative()
+    }
+
+    /// How large the next packet may be: as large as a chunk that is to be sent again
+    /// from before the path became narrower, because chunks cannot be cut twice.
+    pub(crate) fn packet_limit(&self) -> usize {
+        let first = self.lost.first().and_then(|tsn| self.outstanding.get(*tsn));
+        let needed = first.map_or(0, |chunk| {
+            let len = usize::from(chunk.len).next_multiple_of(4);
+            HEADER_BYTES + self.header_bytes() + len
+        });
+        self.mtu.max(needed)
+    }
+
+    /// Nothing waits and all has arrived or was given up.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.streams.is_empty() && self.outstanding.is_empty()
+    }
+
+    /// Time-outs in a row.
+    pub(crate) const fn timeouts(&self) -> u32 {
+        self.recovery.timeouts()
+    }
+
+    pub(crate) fn rto(&self) -> Duration {
+        self.recovery.rto(self.flow.round_trips())
+    }
+
+    pub(crate) fn round_trip(&self) -> Option<Duration> {
+        self.flow.round_trips().smoothed()
+    }
+
+    /// A SACK came, or the cumulative part of a SHUTDOWN.
+    ///
+    /// # Errors
+    /// [`Unsent`]; nothing of it is believed.
+    pub(crate) fn on_sack(&mut self, sack: &Sack<'_>, now: Instant) -> Result<(), Unsent> {
+        self.counts.sacks += 1;
+        let before = self.outstanding.cumulative();
+        let cumulative = widen(sack.cumulative_tsn.0, before);
+        if cumulative >= self.outstanding.next_tsn() {
+            return Err(Unsent);
+        }
+        if cumulative < before {
+            // Overtaken by a later one: its window is old, too.
+            return Ok(());
+        }
+        self.peer_window = sack.a_rwnd.into();
+        let highest_before = self.recovery.highest();
+        let late = self.counts.spurious;
+        self.acked.clear();
+        let progress = self.take_cumulative(cumulative, now, highest_before);
+        self.outstanding.trim();
+        if !sack.gaps.is_empty() {
+            let blocks = sack.gaps.map(|gap| {
+                let at = |offset: u16| cumulative + u64::from(offset);
+                (at(gap.start), at(gap.end))
+            });
+            let mut news = std::mem::take(&mut self.news);
+            news.clear();
+            self.outstanding.news(blocks, &mut news);
+            for tsn in news.iter().cloned().flatten() {
+                self.arrive(tsn, now, highest_before);
+            }
+            self.news = news;
+        }
+        self.reneged(now);
+        self.on_duplicates(sack, late, now);
+        self.acknowledge(now, progress);
+        self.detect(now);
+        if self.partial_reliability {
+            self.forward.advance(&self.outstanding);
+        }
+        Ok(())
+    }
+
+    /// The cumulative TSN of a SHUTDOWN: all that a SACK says but for the window.
+    ///
+    /// # Errors
+    /// [`Unsent`]; it is not believed.
+    pub(crate) fn on_cumulative(&mut self, tsn: Tsn, now: Instant) -> Result<(), Unsent> {
+        let sack = Sack {
+            cumulative_tsn: tsn,
+            a_rwnd: u32::try_from(self.peer_window).unwrap_or(u32::MAX),
+            gaps: List::EMPTY,
+            duplicates: List::EMPTY,
+        };
+        self.on_sack(&sack, now)
+    }
+
+    /// Takes out everything up to `cumulative`; whether that is anything.
+    fn take_cumulative(&mut self, cumulative: u64, now: Instant, highest_before: u64) -> bool {
+        let mut progress = false;
+        while self.outstanding.cumulative() < cumulative {
+            let tsn = self.outstanding.cumulative() + 1;
+            self.arrive(tsn, now, highest_before);
+            self.outstanding.pop();
+            progress = true;
+        }
+        progress
+    }
+
+    /// Chunk `tsn` arrived, for the first time that we hear of.
+    fn arrive(&mut self, tsn: u64, now: Instant, highest_before: u64) {
+        let Some(chunk) = self.outstanding.arrive(tsn) else {
+            return;
+        };
+        let mut packet = chunk.packet;
+        match chunk.fate {
+            Fate::Lost => {
+                // It was late only, and has not been sent again yet.
+                self.lost.remove(&tsn);
+                self.needless(now);
+            }
+            Fate::InFlight if chunk.times > 1 && self.is_too_soon(chunk.at, now) => {
+                // Nothing comes back so soon: what arrived is the one before.
+                self.needless(now);
+                self.flow.on_discarded([packet]);
+                packet = chunk.packet_before;
+            }
+            Fate::InFlight => {
+                self.recovery
+                    .on_arrived(now, packet, chunk.at, tsn, chunk.times, highest_before)
+            }
+            Fate::GivenUp | Fate::Arrived => {}
+        }
+        if self.acked.last() != Some(&packet) {
+            self.acked.push(packet);
+        }
+    }
+
+    fn needless(&mut self, now: Instant) {
+        self.counts.spurious += 1;
+        self.recovery.on_needless(now, self.flow.round_trips());
+    }
+
+    /// An answer to what was sent `at` cannot be here yet.
+    fn is_too_soon(&self, at: Instant, now: Instant) -> bool {
+        let least = self.flow.round_trips().least().unwrap_or_default();
+        now.saturating_duration_since(at) < least * 9 / 10
+    }
+
+    /// Duplicates mean that something was sent again for nothing, unless that is known
+    /// already or it was a probe.
+    fn on_duplicates(&mut self, sack: &Sack<'_>, known: u64, now: Instant) {
+        if self.counts.spurious != known {
+            return;
+        }
+        let probed = self.probed.map(crate::sequence::narrow);
+        let duplicates = sack.duplicates;
+        if self.counts.retransmitted > 0 && duplicates.take(32).any(|tsn| Some(tsn.0) != probed) {
+            self.recovery.on_needless(now, self.flow.round_trips());
+        }
+    }
+
+    /// The peer threw away what it had acknowledged: that is to be sent again.
+    fn reneged(&mut self, now: Instant) {
+        for tsn in self.outstanding.renege() {
+            self.lose(tsn, now);
+        }
+    }
+
+    /// Tells the flow, and starts the timers anew.
+    fn acknowledge(&mut self, now: Instant, progress: bool) {
+        if !self.acked.is_empty() {
+            let acked = self.acked.iter().copied();
+            self.flow.on_acked(now, acked, Duration::ZERO);
+        }
+        if progress || !self.acked.is_empty() {
+            let waiting = !self.outstanding.is_empty();
+            let alone = self.flow.in_flight() <= self.mtu as u64;
+            let trips = self.flow.round_trips();
+            self.recovery.on_progress(now, trips, waiting, alone);
+            self.probe = false;
+        }
+        if self.outstanding.is_empty() {
+            self.recovery.on_idle();
+            self.probed = None;
+        }
+    }
+
+    /// Looks for losses and notes them.
+    fn detect(&mut self, now: Instant) {
+        let mut found = std::mem::take(&mut self.found);
+        found.clear();
+        let trips = self.flow.round_trips();
+        self.recovery
+            .detect(now, &self.outstanding, trips, &mut found);
+        self.note_lost(&found, false, now);
+        self.found = found;
+    }
+
+    /// These chunks are lost.
+    fn note_lost(&mut self, tsns: &[u64], persistent: bool, now: Instant) {
+        if tsns.is_empty() {
+            return;
+        }
+        self.acked.clear();
+        for &tsn in tsns {
+            let Some(chunk) = self.outstanding.get(tsn) else {
+                continue;
+            };
+            let packet = chunk.packet;
+            self.counts.lost += u64::from(chunk.len);
+            if self.acked.last() != Some(&packet) {
+                self.acked.push(packet);
+            }
+            self.lose(tsn, now);
+        }
+        let packets = self.acked.iter().copied();
+        if self.peer_window == 0 {
+            // A probe of a window that is shut, not of the path.
+            self.flow.on_discarded(packets);
+        } else {
+            self.flow.on_lost(now, packets, persistent);
+        }
+    }
+
+    /// A chunk is to be sent again, unless its message has been tried for long enough.
+    fn lose(&mut self, tsn: u64, now: Instant) {
+        let Some(chunk) = self.outstanding.get_mut(tsn) else {
+            return;
+        };
+        chunk.fate = Fate::Lost;
+        let (number, times) = (chunk.message, u32::from(chunk.times));
+        self.lost.insert(tsn);
+        let over = self.outstanding.message(number).is_none_or(|message| {
+            let limits = &message.content.limits;
+            let often = |limit: u32| times > limit;
+            message.given_up || limits.retransmissions.is_some_and(often) || limits.is_expired(now)
+        });
+        if over {
+            self.give_up(number);
+        }
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        let timers = [self.recovery.deadline(), self.forward.deadline()];
+        timers.into_iter().flatten().min()
+    }
+
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        match self.recovery.due(now) {
+            Some(Due::Losses) => self.detect(now),
+            Some(Due::Probe) => {
+                let trips = self.flow.round_trips();
+                self.recovery.on_probe(now, trips);
+                if self.peer_window > 0 {
+                    self.probe = true;
+                }
+            }
+            Some(Due::Timeout) => self.time_out(now),
+            None => {}
+        }
+        if self.partial_reliability {
+            self.forward.advance(&self.outstanding);
+            self.forward.handle_timeout(now);
+        }
+    }
+
+    fn time_out(&mut self, now: Instant) {
+        let mut found = std::mem::take(&mut self.found);
+        found.clear();
+        let trips = self.flow.round_trips();
+        self.recovery
+            .time_out(now, &self.outstanding, trips, &mut found);
+        if self.peer_window > 0 {
+            self.counts.timeouts += 1;
+        }
+        // The standard begins anew at each, the others where the path is silent.
+        let standard = self.congestion == Congestion::Standard;
+        let persistent = standard || self.recovery.timeouts() >= 3;
+        self.note_lost(&found, persistent, now);
+        self.found = found;
+    }
+
+    pub(crate) fn fill_report(&self, report: &mut Report) {
+        let trips = self.flow.round_trips();
+        report.rtt = trips.smoothed();
+        report.rtt_min = trips.least();
+        report.rtt_latest = trips.latest();
+        report.rto = self.rto();
+        report.cwnd = self.flow.controller().window();
+        report.in_flight = self.flow.in_flight();
+        report.pacing_rate = self.flow.pacing_rate();
+        report.peer_window = self.peer_room();
+        report.buffered = self.streams.buffered_total() as u64;
+        report.unacknowledged = self.outstanding.bytes() as u64;
+        report.mtu = self.mtu;
+        report.data_sent = self.counts.data_sent;
+        report.retransmitted = self.counts.retransmitted;
+        report.lost = self.counts.lost;
+        report.spurious = self.counts.spurious;
+        report.timeouts = self.counts.timeouts;
+        report.probes = self.counts.probes;
+        report.abandoned = self.counts.abandoned;
+        report.sacks_received = self.counts.sacks;
+        report.interleaving = self.interleaving;
+    }
+
+    /// Payload that the peer may be sent yet.
+    fn peer_room(&self) -> u64 {
+        let outstanding = self.outstanding.bytes() as u64;
+        self.peer_window.saturating_sub(outstanding)
+    }
+}

@@ -1,0 +1,159 @@
+//! The state cookie: all that the answering end must remember, kept by the other one
+//! (RFC 9260 §5.1.3), so that an INIT costs no memory.
+
+use std::time::Duration;
+
+use blake2::Blake2sMac256;
+use blake2::digest::{FixedOutput, KeyInit, Mac, Update};
+
+use crate::chunk::parameter::Extensions;
+use crate::parse::{u16_at, u32_at};
+
+/// Content without its authentication.
+const CONTENT_BYTES: usize = 8 + 7 * 4 + 2 * 2 + 1;
+/// Of BLAKE2s (RFC 7693), keyed.
+const MAC_BYTES: usize = 32;
+pub(super) const COOKIE_BYTES: usize = CONTENT_BYTES + MAC_BYTES;
+
+/// What an INIT or INIT ACK says of its sender.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Peer {
+    pub(super) tag: u32,
+    pub(super) initial_tsn: u32,
+    pub(super) window: u32,
+    /// Streams that it sends on, and that it takes.
+    pub(super) outbound: u16,
+    pub(super) inbound: u16,
+    pub(super) extensions: Extensions,
+}
+
+/// What a cookie holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cookie {
+    /// When it was made, since the association object was.
+    pub(super) made: Duration,
+    pub(super) peer: Peer,
+    pub(super) own_tag: u32,
+    pub(super) own_tsn: u32,
+    /// Our tag and the peer's when the INIT came (§5.2.2), zero if there was no
+    /// association.
+    pub(super) ties: (u32, u32),
+}
+
+impl Cookie {
+    pub(super) fn seal(&self, key: &[u8; 32]) -> [u8; COOKIE_BYTES] {
+        let mut content = [0; CONTENT_BYTES];
+        let micros = u64::try_from(self.made.as_micros()).unwrap_or(u64::MAX);
+        content[..8].copy_from_slice(&micros.to_be_bytes());
+        let words = [
+            self.peer.tag,
+            self.peer.initial_tsn,
+            self.peer.window,
+            self.own_tag,
+            self.own_tsn,
+            self.ties.0,
+            self.ties.1,
+        ];
+        for (place, word) in content[8..36].chunks_exact_mut(4).zip(words) {
+            place.copy_from_slice(&word.to_be_bytes());
+        }
+        content[36..38].copy_from_slice(&self.peer.outbound.to_be_bytes());
+        content[38..40].copy_from_slice(&self.peer.inbound.to_be_bytes());
+        content[40] = bits(self.peer.extensions);
+        let mut sealed = [0; COOKIE_BYTES];
+        sealed[..CONTENT_BYTES].copy_from_slice(&content);
+        let code = keyed(key, b"cookie", &content).finalize_fixed();
+        sealed[CONTENT_BYTES..].copy_from_slice(&code);
+        sealed
+    }
+
+    /// `None` unless it was sealed with this key.
+    pub(super) fn open(bytes: &[u8], key: &[u8; 32]) -> Option<Self> {
+        if bytes.len() != COOKIE_BYTES {
+            return None;
+        }
+        let (content, code) = bytes.split_at(CONTENT_BYTES);
+        // In constant time.
+        keyed(key, b"cookie", content).verify_slice(code).ok()?;
+        let micros = u64::from(u32_at(content, 0)) << 32 | u64::from(u32_at(content, 4));
+        Some(Self {
+            made: Duration::from_micros(micros),
+            peer: Peer {
+                tag: u32_at(content, 8),
+                initial_tsn: u32_at(content, 12),
+                window: u32_at(content, 16),
+                outbound: u16_at(content, 36),
+                inbound: u16_at(content, 38),
+                extensions: extensions(content[40]),
+            },
+            own_tag: u32_at(content, 20),
+            own_tsn: u32_at(content, 24),
+            ties: (u32_at(content, 28), u32_at(content, 32)),
+        })
+    }
+}
+
+/// A tag and a first TSN for the association that would replace one (§5.2.2): nobody
+/// foresees them, and asking again gives the same.
+pub(super) fn renewed(key: &[u8; 32], peer_tag: u32, own_tag: u32) -> (u32, u32) {
+    let mut seed = [0; 8];
+    seed[..4].copy_from_slice(&peer_tag.to_be_bytes());
+    seed[4..].copy_from_slice(&own_tag.to_be_bytes());
+    let drawn = keyed(key, b"renew", &seed).finalize_fixed();
+    (u32_at(&drawn, 0).max(1), u32_at(&drawn, 4))
+}
+
+fn keyed(key: &[u8; 32], purpose: &[u8], content: &[u8]) -> Blake2sMac256 {
+    let mut mac = <Blake2sMac256 as KeyInit>::new(key.into());
+    Update::update(&mut mac, purpose);
+    Update::update(&mut mac, content);
+    mac
+}
+
+fn bits(it: Extensions) -> u8 {
+    u8::from(it.forward_tsn)
+        | u8::from(it.re_config) << 1
+        | u8::from(it.interleaving) << 2
+        | u8::from(it.zero_checksum) << 3
+}
+
+const fn extensions(bits: u8) -> Extensions {
+    Extensions {
+        forward_tsn: bits & 1 != 0,
+        re_config: bits & 2 != 0,
+        interleaving: bits & 4 != 0,
+        zero_checksum: bits & 8 != 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cookie_opens_with_its_key_unchanged_only() {
+        let cookie = Cookie {
+            made: Duration::from_micros(123_456_789),
+            peer: Peer {
+                tag: 1,
+                initial_tsn: 2,
+                window: 3,
+                outbound: 4,
+                inbound: 5,
+                extensions: extensions(0b1010),
+            },
+            own_tag: 6,
+            own_tsn: 7,
+            ties: (8, 9),
+        };
+        let sealed = cookie.seal(&[1; 32]);
+        assert_eq!(Cookie::open(&sealed, &[1; 32]), Some(cookie));
+        assert_eq!(Cookie::open(&sealed, &[2; 32]), None);
+        assert_eq!(Cookie::open(&sealed[1..], &[1; 32]), None);
+        for at in 0..COOKIE_BYTES {
+            let mut forged = sealed;
+            forged[at] ^= 1;
+            assert_eq!(Cookie::open(&forged, &[1; 32]), None, "byte {at}");
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! Four messages into an association (RFC 9260 §5).
+
+use std::time::{Duration, Instant};
+
+use super::cookie::{self, Cookie, Peer};
+use super::{Association, Timer};
+use crate::chunk::parameter::{ERROR_DETECTION_DTLS, Parameter};
+use crate::chunk::{CookieEcho, Init, InitAck, Parameters, kind};
+use crate::packet::{Header, NoRoom, PacketBuilder};
+use crate::receive::Receiver;
+use crate::send::Sender;
+use crate::{CloseReason, Dropped, Event, State, Tsn};
+
+/// Of our INIT or the answer to theirs; larger ones would not fit the packet that must
+/// bring them back.
+const COOKIE_BYTES_MAX: usize = 1024;
+
+/// What is under way.
+#[derive(Debug, Default)]
+pub(super) struct Handshake {
+    /// INIT or COOKIE ECHO is to be sent now.
+    pub(super) due: bool,
+    /// Sent how often; T1.
+    pub(super) timer: Timer,
+    /// The peer's, to be echoed.
+    cookie: Vec<u8>,
+    /// An INIT waits for its answer: one, whatever number came.
+    pub(super) reply: Option<Reply>,
+    pub(super) cookie_ack: bool,
+    /// Microseconds that a cookie was too old.
+    pub(super) stale: Option<(u32, u32)>,
+    /// When INIT or COOKIE ECHO left, if once only.
+    sent_at: Option<Instant>,
+}
+
+/// What INIT ACK says.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reply {
+    cookie: Cookie,
+}
+
+impl Reply {
+    /// Of the packet that carries it.
+    pub(super) const fn tag(&self) -> u32 {
+        self.cookie.peer.tag
+    }
+}
+
+impl Association {
+    pub(super) fn begin(&mut self) {
+        self.state = State::CookieWait;
+        self.handshake.due = true;
+    }
+
+    /// T1 ran out.
+    pub(super) fn handshake_timeout(&mut self, now: Instant) {
+        if !self.handshake.timer.is_over(now) {
+            return;
+        }
+        let max = self.config.max_init_retransmissions;
+        if max.is_some_and(|max| self.handshake.timer.times > max) {
+            self.end(CloseReason::ConnectTimeout);
+            return;
+        }
+        self.handshake.timer.stop();
+        self.handshake.due = true;
+    }
+
+    /// INIT, alone in its packet.
+    pub(super) fn write_init(
+        &mut self,
+        now: Instant,
+        packet: &mut PacketBuilder<'_>,
+    ) -> Result<(), NoRoom> {
+        let init = self.own_init(self.own_tag, self.secrets.initial_tsn, self.config.streams);
+        let extensions = self.own_extensions();
+        let parameters = parameters(&extensions, self.config.zero_checksum);
+        init.write_with(&parameters, packet)?;
+        self.handshake_sent(now);
+        Ok(())
+    }
+
+    /// COOKIE ECHO, alone in its packet too.
+    pub(super) fn write_cookie_echo(
+        &mut self,
+        now: Instant,
+        packet: &mut PacketBuilder<'_>,
+    ) -> Result<(), NoRoom> {
+        let cookie = &self.handshake.cookie;
+        CookieEcho { cookie }.write(packet)?;
+        self.handshake_sent(now);
+        Ok(())
+    }
+
+    fn handshake_sent(&mut self, now: Instant) {
+        self.handshake.due = false;
+        let first = self.handshake.timer.times == 0;
+        self.handshake.sent_at = first.then_some(now);
+        let bounds = (self.config.rto_initial, self.config.rto_max);
+        self.handshake.timer.start(now, bounds);
+    }
+
+    /// INIT ACK for the INIT that came last.
+    pub(super) fn write_init_ack(
+        &mut self,
+        reply: &Reply,
+        packet: &mut PacketBuilder<'_>,
+    ) -> Result<(), NoRoom> {
+        let Reply { cookie } = *reply;
+        let sealed = cookie.seal(&self.secrets.cookie_key);
+        let streams = self.config.streams.min(cookie.peer.inbound);
+        let init = self.own_init(cookie.own_tag, cookie.own_tsn, streams);
+        let extensions = self.own_extensions();
+        let mut all = vec![Parameter::StateCookie(&sealed)];
+        all.extend(parameters(&extensions, self.config.zero_checksum));
+        InitAck(init).write_with(&all, packet)
+    }
+
+    fn own_init(&self, tag: u32, tsn: u32, outbound: u16) -> Init<'static> {
+        Init {
+            initiate_tag: tag,
+            a_rwnd: self.receiver.first_window(),
+            outbound_streams: outbound,
+            inbound_streams: self.config.streams,
+            initial_tsn: Tsn(tsn),
+            parameters: Parameters::NONE,
+        }
+    }
+
+    fn own_extensions(&self) -> Vec<u8> {
+        let mut kinds = vec![kind::RE_CONFIG, kind::FORWARD_TSN];
+        if self.config.interleaving {
+            kinds.extend([kind::I_DATA, kind::I_FORWARD_TSN]);
+        }
+        kinds
+    }
+
+    /// An INIT: answered by what its sender must bring back; nothing is remembered
+    /// (§5.1 B, §5.2.1, §5.2.2).
+    pub(super) fn on_init(&mut self, init: &Init<'_>, now: Instant) -> Result<(), Dropped> {
+        let peer = peer(init).ok_or(Dropped::State)?;
+        let (own, ties) = match self.state {
+            State::Closed if self.is_over => return Err(Dropped::Closed),
+            State::ShutdownAckSent => {
+                // §9.2: the peer missed that it is over.
+                self.shutdown.due = true;
+                return Ok(());
+            }
+            // Both ends connect: the answer says what our own INIT did.
+            State::Closed | State::CookieWait | State::CookieEchoed => {
+                ((self.own_tag, self.secrets.initial_tsn), (0, 0))
+            }
+            _ => {
+                let key = &self.secrets.cookie_key;
+                let own = cookie::renewed(key, peer.tag, self.own_tag);
+                (own, (self.own_tag, self.peer_tag))
+            }
+        };
+        self.handshake.reply = Some(Reply {
+            cookie: Cookie {
+                made: now.saturating_duration_since(self.made),
+                peer,
+                own_tag: own.0,
+                own_tsn: own.1,
+                ties,
+            },
+        });
+        Ok(())
+    }
+
+    /// INIT ACK (§5.1 C).
+    pub(super) fn on_init_ack(&mut self, ack: &InitAck<'_>, now: Instant) -> Result<(), Dropped> {
+        if self.state != State::CookieWait {
+            return Err(Dropped::State);
+        }
+        let peer = peer(&ack.0).ok_or(Dropped::State)?;
+        let Some(cookie) = ack.0.parameters.state_cookie() else {
+            self.violate("INIT ACK without a state cookie");
+            return Ok(());
+        };
+        if cookie.len() > COOKIE_BYTES_MAX {
+            self.violate("state cookie of more than 1024 bytes");
+            return Ok(());
+        }
+        self.handshake.cookie = cookie.to_vec();
+        if let Some(sent) = self.handshake.sent_at {
+            self.note_round_trip(now.saturating_duration_since(sent));
+        }
+        self.agree(&peer);
+        self.state = State::CookieEchoed;
+        self.handshake.timer = Timer::default();
+        self.handshake.due = true;
+        Ok(())
+    }
+
+    /// COOKIE ECHO (§5.1 D, §5.2.4); `tag`: of the packet.
+    pub(super) fn on_cookie_echo(
+        &mut self,
+        echo: &CookieEcho<'_>,
+        tag: u32,
+        now: Instant,
+    ) -> Result<(), Dropped> {
+        let cookie = Cookie::open(echo.cookie, &self.secrets.cookie_key).ok_or(Dropped::Cookie)?;
+        if tag != cookie.own_tag {
+            return Err(Dropped::Tag);
+        }
+        if self.is_over {
+            return Err(Dropped::Closed);
+        }
+        let own = cookie.own_tag == self.own_tag;
+        let theirs = cookie.peer.tag == self.peer_tag;
+        let age = now
+            .saturating_duration_since(self.made)
+            .saturating_sub(cookie.made);
+        if age > self.config.cookie_life && !(own && theirs) {
+            let over = (age - self.config.cookie_life).as_micros();
+            let over = u32::try_from(over).unwrap_or(u32::MAX);
+            self.handshake.stale = Some((over, cookie.peer.tag));
+            return Err(Dropped::StaleCookie);
+        }
+        let connecting = matches!(
+            self.state,
+            State::Closed | State::CookieWait | State::CookieEchoed
+        );
+        match (own, theirs) {
+            // §5.2.4 D, and the normal course of events for an end that waits.
+            (true, true) if connecting => self.establish(None),
+            (true, true) => {}
+            // §5.2.4 B: both sent INIT.
+            (true, false) if connecting => {
+                self.note_round_trip(age);
+                self.establish(Some(&cookie.peer));
+            }
+            // §5.2.4 A: the peer lost its state.
+            (false, false) if cookie.ties == (self.own_tag, self.peer_tag) => {
+                if self.state == State::ShutdownAckSent {
+                    return Err(Dropped::State);
+                }
+                self.restart(&cookie);
+            }
+            _ => return Err(Dropped::State),
+        }
+        self.handshake.cookie_ack = true;
+        Ok(())
+    }
+
+    pub(super) fn on_cookie_ack(&mut self) {
+        if self.state == State::CookieEchoed {
+            self.establish(None);
+        }
+    }
+
+    /// Our cookie was too old when it came: once more from the beginning (§5.2.6).
+    pub(super) fn on_stale_cookie(&mut self) {
+        if self.state == State::CookieEchoed {
+            self.handshake.timer.stop();
+            self.peer_tag = 0;
+            self.begin();
+        }
+    }
+
+    /// Takes over what the peer said of itself.
+    fn agree(&mut self, peer: &Peer) {
+        self.peer_tag = peer.tag;
+        self.outgoing_streams = self.config.streams.min(peer.inbound);
+        self.incoming_streams = self.config.streams.min(peer.outbound);
+        let theirs = peer.extensions;
+        self.extensions = theirs;
+        self.interleaving = self.config.interleaving && theirs.interleaving;
+        self.zero_checksum = self.config.zero_checksum && theirs.zero_checksum;
+        self.sender
+            .establish(peer.window, self.interleaving, theirs.forward_tsn);
+        self.receiver.establish(peer.initial_tsn);
+        self.resets.establish(self.own_tsn, peer.initial_tsn);
+    }
+
+    fn establish(&mut self, peer: Option<&Peer>) {
+        if let Some(peer) = peer {
+            self.agree(peer);
+        }
+        self.state = State::Established;
+        self.handshake.timer = Timer::default();
+        self.handshake.due = false;
+        self.handshake.cookie = Vec::new();
+        self.notices.push_back(Event::Connected {
+            outgoing: self.outgoing_streams,
+            incoming: self.incoming_streams,
+        });
+    }
+
+    fn restart(&mut self, cookie: &Cookie) {
+        self.own_tag = cookie.own_tag;
+        self.own_tsn = cookie.own_tsn;
+        self.sender = Sender::new(&self.config, cookie.own_tsn);
+        let unread = std::mem::replace(&mut self.receiver, Receiver::new(&self.config));
+        self.receiver.inherit(unread);
+        self.push_event(Event::Restarted);
+        self.shutdown = super::shutdown::Shutdown::default();
+        self.heartbeat = super::heartbeat::Heartbeats::default();
+        self.errors = 0;
+        self.establish(Some(&cookie.peer));
+    }
+
+    fn note_round_trip(&mut self, round_trip: Duration) {
+        self.round_trip = Some(round_trip);
+    }
+
+    /// The header of a packet for the peer with its tag as it is known.
+    pub(super) const fn header(&self, tag: u32) -> Header {
+        Header {
+            source_port: self.config.local_port,
+            destination_port: self.config.remote_port,
+            verification_tag: tag,
+        }
+    }
+}
+
+fn parameters(extensions: &[u8], zero_checksum: bool) -> Vec<Parameter<'_>> {
+    let mut all = vec![
+        Parameter::ForwardTsnSupported,
+        Parameter::SupportedExtensions(extensions),
+    ];
+    if zero_checksum {
+        all.push(Parameter::ZeroChecksumAcceptable(ERROR_DETECTION_DTLS));
+    }
+    all
+}
+
+/// What the peer says of itself; `None` if that is ruled out (§3.3.2).
+fn peer(init: &Init<'_>) -> Option<Peer> {
+    let valid = init.initiate_tag != 0 && init.outbound_streams != 0 && init.inbound_streams != 0;
+    valid.then(|| Peer {
+        tag: init.initiate_tag,
+        initial_tsn: init.initial_tsn.0,
+        window: init.a_rwnd,
+        outbound: init.outbound_streams,
+        inbound: init.inbound_streams,
+        extensions: init.parameters.extensions(),
+    })
+}

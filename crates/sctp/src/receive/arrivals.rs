@@ -1,0 +1,195 @@
+//! Which TSNs have arrived.
+
+use std::collections::VecDeque;
+
+use crate::chunk::GapBlock;
+use crate::sequence::{Tsn, narrow};
+
+/// Runs beyond the first hole that are kept apart: more than a SACK could tell of.
+const RUNS_MAX: usize = 4096;
+/// Duplicates that are told of in one SACK.
+const DUPLICATES_MAX: usize = 32;
+/// Gap blocks reach so far beyond the cumulative TSN.
+const REACH: u64 = 65_535;
+
+/// What a TSN is to us.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// The next without a hole.
+    Next,
+    /// Beyond a hole, or in one.
+    Apart,
+    /// It was here before.
+    Duplicate,
+    /// Too far ahead to be told of.
+    OutOfReach,
+}
+
+/// The cumulative TSN and the runs beyond the first hole.
+#[derive(Debug)]
+pub(super) struct Arrivals {
+    cumulative: u64,
+    /// Apart from each other and from `cumulative`, ascending; both ends count.
+    runs: VecDeque<(u64, u64)>,
+    duplicates: Vec<Tsn>,
+    duplicates_total: u64,
+}
+
+impl Arrivals {
+    pub(super) const fn new(cumulative: u64) -> Self {
+        Self {
+            cumulative,
+            runs: VecDeque::new(),
+            duplicates: Vec::new(),
+            duplicates_total: 0,
+        }
+    }
+
+    pub(super) const fn cumulative(&self) -> u64 {
+        self.cumulative
+    }
+
+    pub(super) fn highest(&self) -> u64 {
+        self.runs.back().map_or(self.cumulative, |run| run.1)
+    }
+
+    pub(super) fn has_holes(&self) -> bool {
+        !self.runs.is_empty()
+    }
+
+    pub(super) const fn duplicates_total(&self) -> u64 {
+        self.duplicates_total
+    }
+
+    /// What `tsn` would be.
+    pub(super) fn judge(&self, tsn: u64) -> Arrival {
+        if tsn == self.cumulative + 1 {
+            return Arrival::Next;
+        }
+        if tsn <= self.cumulative {
+            return Arrival::Duplicate;
+        }
+        if tsn > self.cumulative + REACH {
+            return Arrival::OutOfReach;
+        }
+        let place = self.runs.partition_point(|run| run.1 < tsn);
+        match self.runs.get(place) {
+            Some(run) if run.0 <= tsn => Arrival::Duplicate,
+            _ if self.runs.len() >= RUNS_MAX => Arrival::OutOfReach,
+            _ => Arrival::Apart,
+        }
+    }
+
+    pub(super) fn note_duplicate(&mut self, tsn: u64) {
+        self.duplicates_total += 1;
+        if self.duplicates.len() < DUPLICATES_MAX {
+            self.duplicates.push(Tsn(narrow(tsn)));
+        }
+    }
+
+    /// `tsn`, judged as new, is here.
+    pub(super) fn insert(&mut self, tsn: u64) {
+        if tsn == self.cumulative + 1 {
+            self.cumulative = tsn;
+            self.swallow();
+            return;
+        }
+        let place = self.runs.partition_point(|run| run.1 < tsn);
+        let joins_before = place > 0 && self.runs[place - 1].1 + 1 == tsn;
+        let joins_after = self.runs.get(place).is_some_and(|run| run.0 == tsn + 1);
+        match (joins_before, joins_after) {
+            (true, true) => {
+                let end = self.runs[place].1;
+                self.runs.remove(place);
+                self.runs[place - 1].1 = end;
+            }
+            (true, false) => self.runs[place - 1].1 = tsn,
+            (false, true) => self.runs[place].0 = tsn,
+            (false, false) => self.runs.insert(place, (tsn, tsn)),
+        }
+    }
+
+    /// Everything up to `tsn` counts as arrived (FORWARD-TSN).
+    pub(super) fn skip_to(&mut self, tsn: u64) {
+        self.cumulative = self.cumulative.max(tsn);
+        self.swallow();
+    }
+
+    fn swallow(&mut self) {
+        while let Some(run) = self.runs.front().copied() {
+            if run.0 > self.cumulative + 1 {
+                break;
+            }
+            self.cumulative = self.cumulative.max(run.1);
+            self.runs.pop_front();
+        }
+    }
+
+    /// Gap blocks, lowest first.
+    pub(super) fn gaps(&self) -> impl Iterator<Item = GapBlock> + '_ {
+        let offset = |tsn: u64| u16::try_from(tsn - self.cumulative).unwrap_or(u16::MAX);
+        self.runs.iter().map(move |run| GapBlock {
+            start: offset(run.0),
+            end: offset(run.1),
+        })
+    }
+
+    pub(super) fn duplicates(&self) -> &[Tsn] {
+        &self.duplicates
+    }
+
+    pub(super) fn clear_duplicates(&mut self) {
+        self.duplicates.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        #[test]
+        fn runs_are_what_a_set_would_say(order in prop::collection::vec(101u64..180, 1..120)) {
+            let mut arrivals = Arrivals::new(100);
+            let mut set = BTreeSet::new();
+            for tsn in order {
+                match arrivals.judge(tsn) {
+                    Arrival::Duplicate => prop_assert!(set.contains(&tsn)),
+                    Arrival::OutOfReach => prop_assert!(false, "near enough"),
+                    Arrival::Next | Arrival::Apart => {
+                        prop_assert!(set.insert(tsn));
+                        arrivals.insert(tsn);
+                    }
+                }
+                let cumulative = (101..).find(|tsn| !set.contains(tsn)).map_or(100, |hole| hole - 1);
+                prop_assert_eq!(arrivals.cumulative(), cumulative);
+                let beyond: BTreeSet<u64> = arrivals
+                    .gaps()
+                    .flat_map(|gap| gap.start..=gap.end)
+                    .map(|offset| cumulative + u64::from(offset))
+                    .collect();
+                let expected: BTreeSet<u64> = set.range(cumulative + 1..).copied().collect();
+                prop_assert_eq!(beyond, expected);
+            }
+        }
+    }
+
+    #[test]
+    fn what_no_sack_could_tell_of_is_refused() {
+        let mut arrivals = Arrivals::new(100);
+        assert_eq!(arrivals.judge(100 + 65_535), Arrival::Apart);
+        assert_eq!(arrivals.judge(101 + 65_535), Arrival::OutOfReach);
+        for run in 0..RUNS_MAX as u64 {
+            arrivals.insert(102 + 2 * run);
+        }
+        assert_eq!(
+            arrivals.judge(102 + 2 * RUNS_MAX as u64),
+            Arrival::OutOfReach
+        );
+        assert_eq!(arrivals.judge(101), Arrival::Next);
+        arrivals.skip_to(200);
+        assert_eq!(arrivals.cumulative(), 200);
+    }
+}

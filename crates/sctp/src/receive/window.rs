@@ -1,0 +1,100 @@
+//! How large the receive window is.
+//!
+//! It grows with what the application takes in a round trip, as Linux has it for TCP
+//! (dynamic right-sizing: Fisk and Feng, 2001): so that the window never is what holds
+//! a sender back, and memory follows what the path carries. It never shrinks, because
+//! what was announced is promised.
+
+use std::time::{Duration, Instant};
+
+/// Window for what is taken in a round trip: a sender in slow start doubles in one, and
+/// a hole makes what follows wait for another.
+const ROUND_TRIPS: u64 = 4;
+
+/// What may be held at the receiver.
+#[derive(Debug)]
+pub(super) struct Window {
+    limit: u64,
+    max: u64,
+    began: Option<Instant>,
+    taken: u64,
+}
+
+impl Window {
+    pub(super) fn new(min: u64, max: u64) -> Self {
+        Self {
+            limit: min.min(max),
+            max,
+            began: None,
+            taken: 0,
+        }
+    }
+
+    pub(super) const fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// It is as large as it may become.
+    pub(super) const fn is_full_grown(&self) -> bool {
+        self.limit >= self.max
+    }
+
+    /// The application took `bytes`, or they became ready for it in order.
+    pub(super) const fn on_taken(&mut self, bytes: u64) {
+        self.taken += bytes;
+    }
+
+    /// Once a batch: a round trip may be over.
+    pub(super) fn adjust(&mut self, now: Instant, round_trip: Option<Duration>) {
+        let Some(round_trip) = round_trip else {
+            return;
+        };
+        let began = *self.began.get_or_insert(now);
+        let passed = now.saturating_duration_since(began);
+        if passed < round_trip {
+            return;
+        }
+        // If nobody looked for several round trips, one of them counts.
+        let share = round_trip.as_secs_f64() / passed.as_secs_f64().max(1e-9);
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "far below 2^52, not below zero"
+        )]
+        let per_round_trip = (self.taken as f64 * share.min(1.0)) as u64;
+        let wanted = per_round_trip.saturating_mul(ROUND_TRIPS);
+        self.limit = self.limit.max(wanted.min(self.max));
+        self.began = Some(now);
+        self.taken = 0;
+    }
+
+    /// Everything in it waits for more: twice as much may come.
+    pub(super) fn double(&mut self) {
+        self.limit = (self.limit * 2).min(self.max);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_follows_the_rate_and_keeps_its_promise() {
+        let mut now = Instant::now();
+        let round_trip = Duration::from_millis(100);
+        let mut window = Window::new(1 << 20, 64 << 20);
+        window.adjust(now, Some(round_trip));
+        for megabytes in [0u64, 1, 3, 10, 1] {
+            window.on_taken(megabytes << 20);
+            now += round_trip;
+            window.adjust(now, Some(round_trip));
+        }
+        assert_eq!(window.limit(), 40 << 20);
+        window.on_taken(100 << 20);
+        now += round_trip;
+        window.adjust(now, Some(round_trip));
+        assert_eq!(window.limit(), 64 << 20);
+        assert!(window.is_full_grown());
+    }
+}

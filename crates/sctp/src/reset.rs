@@ -1,0 +1,219 @@
+//! Streams that end and begin again (RFC 6525).
+//!
+//! A request is sent once all that the streams carried is acknowledged, so that the
+//! peer can perform it at once: "in progress" is answered differently by every stack.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Instant;
+
+use crate::association::Timer;
+use crate::chunk::parameter::{OutgoingReset, ReConfigResult, Response, Streams};
+use crate::chunk::{Parameter, ReConfig};
+use crate::packet::PacketBuilder;
+use crate::sequence::{Tsn, narrow};
+
+/// Streams in one request, so that it fits any packet.
+const STREAMS_MAX: usize = 128;
+/// Answers that wait to be sent.
+const ANSWERS_MAX: usize = 4;
+
+/// Both directions.
+#[derive(Debug, Default)]
+pub(crate) struct Resets {
+    /// Number of our next request.
+    next: u32,
+    /// To be reset, and the TSN that must be acknowledged first, once nothing waits.
+    wanted: BTreeMap<u16, Option<u64>>,
+    sent: Option<Request>,
+    /// Number of the peer's next request, and what became of the one before.
+    expected: u32,
+    result: Option<ReConfigResult>,
+    deferred: Option<Deferred>,
+    answers: VecDeque<(u32, ReConfigResult)>,
+}
+
+/// A request of ours.
+#[derive(Debug)]
+struct Request {
+    number: u32,
+    last_tsn: u64,
+    streams: Vec<u16>,
+    due: bool,
+    timer: Timer,
+}
+
+/// A request of the peer's whose last TSN has not arrived.
+#[derive(Debug)]
+struct Deferred {
+    last_tsn: u64,
+    streams: Vec<u16>,
+}
+
+/// What the peer's answer means.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Answered {
+    Done(Vec<u16>),
+    Refused(Vec<u16>),
+}
+
+impl Resets {
+    pub(crate) fn establish(&mut self, own_tsn: u32, peer_tsn: u32) {
+        *self = Self {
+            next: own_tsn,
+            expected: peer_tsn,
+            ..Self::default()
+        };
+    }
+
+    pub(crate) fn want(&mut self, stream: u16) {
+        let sent = |request: &Request| request.streams.contains(&stream);
+        if !self.sent.as_ref().is_some_and(sent) {
+            self.wanted.entry(stream).or_insert(None);
+        }
+    }
+
+    /// Makes a request of those that are ready. `drained`: nothing of the stream waits;
+    /// `last`, `acknowledged`: TSNs.
+    pub(crate) fn prepare(&mut self, drained: impl Fn(u16) -> bool, last: u64, acknowledged: u64) {
+        if self.wanted.is_empty() || self.sent.is_some() {
+            return;
+        }
+        let mut streams = Vec::new();
+        for (stream, after) in &mut self.wanted {
+            if after.is_none() && drained(*stream) {
+                *after = Some(last);
+            }
+            if after.is_some_and(|after| after <= acknowledged) && streams.len() < STREAMS_MAX {
+                streams.push(*stream);
+            }
+        }
+        if streams.is_empty() {
+            return;
+        }
+        for stream in &streams {
+            self.wanted.remove(stream);
+        }
+        self.sent = Some(Request {
+            number: self.next,
+            last_tsn: acknowledged,
+            streams,
+            due: true,
+            timer: Timer::default(),
+        });
+        self.next = self.next.wrapping_add(1);
+    }
+
+    pub(crate) fn is_due(&self) -> bool {
+        !self.answers.is_empty() || self.sent.as_ref().is_some_and(|request| request.due)
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.sent.as_ref()?.timer.at
+    }
+
+    /// Time-outs in a row are returned.
+    pub(crate) fn handle_timeout(&mut self, now: Instant) -> bool {
+        let Some(request) = &mut self.sent else {
+            return false;
+        };
+        let over = request.timer.is_over(now);
+        if over {
+            request.timer.stop();
+            request.due = true;
+        }
+        over
+    }
+
+    /// Appends a RE-CONFIG with what is due.
+    pub(crate) fn write(
+        &mut self,
+        packet: &mut PacketBuilder<'_>,
+        now: Instant,
+        bounds: (std::time::Duration, std::time::Duration),
+    ) {
+        if let Some(&(response, result)) = self.answers.front() {
+            let answer = Parameter::Response(Response {
+                response,
+                result,
+                next_tsns: None,
+            });
+            if ReConfig::write_parameters(&[answer], packet).is_ok() {
+                self.answers.pop_front();
+            }
+            return;
+        }
+        let Some(request) = self.sent.as_mut().filter(|request| request.due) else {
+            return;
+        };
+        let ask = Parameter::OutgoingReset(OutgoingReset {
+            request: request.number,
+            response: self.expected.wrapping_sub(1),
+            last_tsn: Tsn(narrow(request.last_tsn)),
+            streams: Streams::Own(&request.streams),
+        });
+        if ReConfig::write_parameters(&[ask], packet).is_ok() {
+            request.due = false;
+            request.timer.start(now, bounds);
+        }
+    }
+
+    /// The peer asks for something of number `number`; what to do about it is asked of
+    /// `perform` if it is new.
+    pub(crate) fn on_request(
+        &mut self,
+        number: u32,
+        perform: impl FnOnce(&mut Self) -> ReConfigResult,
+    ) {
+        let repeated = number == self.expected.wrapping_sub(1) && self.result.is_some();
+        let result = if number == self.expected {
+            self.expected = self.expected.wrapping_add(1);
+            let result = perform(self);
+            self.result = Some(result);
+            result
+        } else if repeated {
+            self.result.unwrap_or(ReConfigResult::BAD_NUMBER)
+        } else {
+            ReConfigResult::BAD_NUMBER
+        };
+        if self.answers.len() < ANSWERS_MAX {
+            self.answers.push_back((number, result));
+        }
+    }
+
+    /// The peer's reset must wait until `last_tsn` is here.
+    pub(crate) fn defer(&mut self, last_tsn: u64, streams: Vec<u16>) {
+        self.deferred = Some(Deferred { last_tsn, streams });
+    }
+
+    /// A deferred reset of which everything has arrived: its streams. The peer is told.
+    pub(crate) fn take_deferred(&mut self, cumulative: u64) -> Option<Vec<u16>> {
+        let ready = |it: &mut Deferred| it.last_tsn <= cumulative;
+        let deferred = self.deferred.take_if(ready)?;
+        self.result = Some(ReConfigResult::PERFORMED);
+        let number = self.expected.wrapping_sub(1);
+        if self.answers.len() < ANSWERS_MAX {
+            self.answers.push_back((number, ReConfigResult::PERFORMED));
+        }
+        Some(deferred.streams)
+    }
+
+    /// The peer answers.
+    pub(crate) fn on_response(&mut self, number: u32, result: ReConfigResult) -> Option<Answered> {
+        let ours = |request: &mut Request| request.number == number;
+        let mut request = self.sent.take_if(ours)?;
+        match result {
+            ReConfigResult::PERFORMED | ReConfigResult::NOTHING_TO_DO => {
+                Some(Answered::Done(request.streams))
+            }
+            ReConfigResult::IN_PROGRESS => {
+                // Asked again when the timer says so, under a new number: dcsctp answers
+                // the old one with "in progress" for ever, usrsctp takes both.
+                request.number = self.next;
+                self.next = self.next.wrapping_add(1);
+                self.sent = Some(request);
+                None
+            }
+            _ => Some(Answered::Refused(request.streams)),
+        }
+    }
+}

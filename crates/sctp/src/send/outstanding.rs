@@ -1,0 +1,390 @@
+//! What was sent and is not acknowledged up to: a ring indexed by TSN.
+//!
+//! A chunk is a range of a message, not bytes of its own; the messages lie in a second
+//! ring, in the order in which their sending began. An acknowledgement costs as much as
+//! it newly covers, and as it has gap blocks: what they covered before is remembered as
+//! ranges and skipped.
+
+use std::collections::VecDeque;
+use std::ops::RangeInclusive;
+use std::time::Instant;
+
+use super::streams::Outgoing;
+use crate::chunk::DataFlags;
+
+/// SACK's gap blocks reach so far beyond the cumulative TSN.
+pub(crate) const REACH: usize = 65_535;
+
+/// What is known of a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// On its way.
+    InFlight,
+    /// Lost, to be sent again.
+    Lost,
+    /// Arrived, the peer says.
+    Arrived,
+    /// Lost or not, it does not matter: its message was given up.
+    GivenUp,
+}
+
+/// A chunk that was sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent {
+    /// In the ring of messages.
+    pub(crate) message: u64,
+    /// Number of the packet that carried it last, and when that left.
+    pub(crate) packet: u64,
+    pub(crate) at: Instant,
+    /// The packet before that one, if there was any.
+    pub(crate) packet_before: u64,
+    pub(crate) offset: u32,
+    /// Number of the piece in its message.
+    pub(crate) index: u32,
+    pub(crate) len: u16,
+    pub(crate) times: u16,
+    pub(crate) flags: DataFlags,
+    pub(crate) fate: Fate,
+}
+
+/// A message of which something was sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Message {
+    pub(crate) stream: u16,
+    /// SSN or MID, widened.
+    pub(crate) number: u64,
+    pub(crate) content: Outgoing,
+    /// Chunks in the ring.
+    pub(crate) chunks: u32,
+    /// None will come any more.
+    pub(crate) complete: bool,
+    pub(crate) given_up: bool,
+}
+
+/// Both rings.
+#[derive(Debug)]
+pub(crate) struct Outstanding {
+    /// TSN of the first in `chunks`.
+    first: u64,
+    chunks: VecDeque<Sent>,
+    first_message: u64,
+    messages: VecDeque<Option<Message>>,
+    /// Beyond the first hole, what is known to have arrived; apart from each other.
+    arrived: Vec<(u64, u64)>,
+    /// Kept for its room.
+    merged: Vec<(u64, u64)>,
+    /// Payload that may not have arrived.
+    bytes: usize,
+    /// Payload in messages that are still held.
+    held: usize,
+}
+
+impl Outstanding {
+    pub(crate) fn new(first: u64) -> Self {
+        Self {
+            first,
+            chunks: VecDeque::new(),
+            first_message: 0,
+            messages: VecDeque::new(),
+            arrived: Vec::new(),
+            merged: Vec::new(),
+            bytes: 0,
+            held: 0,
+        }
+    }
+
+    /// TSN that the next new chunk gets.
+    pub(crate) fn next_tsn(&self) -> u64 {
+        self.first + self.chunks.len() as u64
+    }
+
+    /// The last TSN up to which everything is settled.
+    pub(crate) const fn cumulative(&self) -> u64 {
+        self.first - 1
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+
+    /// Another chunk would be out of a gap block's reach.
+    pub(crate) fn is_full(&self) -> bool {
+        self.chunks.len() >= REACH
+    }
+
+    /// Payload that may not have arrived: what the peer's window is reduced by.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Payload of the messages that are held, parts that were not sent counted.
+    pub(crate) const fn held(&self) -> usize {
+        self.held
+    }
+
+    pub(crate) fn get(&self, tsn: u64) -> Option<&Sent> {
+        self.chunks.get(self.place(tsn)?)
+    }
+
+    pub(crate) fn get_mut(&mut self, tsn: u64) -> Option<&mut Sent> {
+        let place = self.place(tsn)?;
+        self.chunks.get_mut(place)
+    }
+
+    fn place(&self, tsn: u64) -> Option<usize> {
+        usize::try_from(tsn.checked_sub(self.first)?).ok()
+    }
+
+    pub(crate) fn message(&self, number: u64) -> Option<&Message> {
+        let place = usize::try_from(number.checked_sub(self.first_message)?).ok()?;
+        self.messages.get(place)?.as_ref()
+    }
+
+    pub(crate) fn message_mut(&mut self, number: u64) -> Option<&mut Message> {
+        let place = usize::try_from(number.checked_sub(self.first_message)?).ok()?;
+        self.messages.get_mut(place)?.as_mut()
+    }
+
+    /// A message whose first chunk is about to leave.
+    pub(crate) fn begin(&mut self, message: Message) -> u64 {
+        self.held += message.content.data.len();
+        self.messages.push_back(Some(message));
+        self.first_message + self.messages.len() as u64 - 1
+    }
+
+    /// A new chunk left.
+    pub(crate) fn push(&mut self, chunk: Sent) {
+        self.bytes += usize::from(chunk.len);
+        let last = chunk.flags.has(DataFlags::END);
+        if let Some(message) = self.message_mut(chunk.message) {
+            message.chunks += 1;
+            message.complete |= last;
+        }
+        self.chunks.push_back(chunk);
+    }
+
+    /// The chunk arrived; `None` if that was known, or there is no such chunk.
+    pub(crate) fn arrive(&mut self, tsn: u64) -> Option<Sent> {
+        let chunk = self.get_mut(tsn)?;
+        let before = *chunk;
+        chunk.fate = Fate::Arrived;
+        if before.fate == Fate::Arrived {
+            return None;
+        }
+        self.bytes -= usize::from(before.len);
+        Some(before)
+    }
+
+    /// Takes out the first chunk; `None` if it arrived before, or there is none.
+    pub(crate) fn pop(&mut self) -> Option<Sent> {
+        let chunk = self.chunks.pop_front()?;
+        self.first += 1;
+        if chunk.fate != Fate::Arrived {
+            self.bytes -= usize::from(chunk.len);
+        }
+        self.release(chunk.message);
+        Some(chunk)
+    }
+
+    fn release(&mut self, number: u64) {
+        if let Some(message) = self.message_mut(number) {
+            message.chunks -= 1;
+            if message.chunks == 0 && message.complete {
+                self.forget(number);
+            }
+        }
+    }
+
+    /// No chunk of the message will come any more.
+    pub(crate) fn complete(&mut self, number: u64) {
+        if let Some(message) = self.message_mut(number) {
+            message.complete = true;
+            if message.chunks == 0 {
+                self.forget(number);
+            }
+        }
+    }
+
+    fn forget(&mut self, number: u64) {
+        let place = usize::try_from(number - self.first_message).unwrap_or(usize::MAX);
+        let gone = self.messages.get_mut(place).and_then(Option::take);
+        self.held -= gone.map_or(0, |message| message.content.data.len());
+        while let Some(None) = self.messages.front() {
+            self.messages.pop_front();
+            self.first_message += 1;
+        }
+    }
+
+    /// What of `blocks` was not known to have arrived; they ascend and lie beyond the
+    /// cumulative TSN, others are passed over. Remembers them.
+    pub(crate) fn news(
+        &mut self,
+        blocks: impl Iterator<Item = (u64, u64)>,
+        news: &mut Vec<RangeInclusive<u64>>,
+    ) {
+        let next_tsn = self.next_tsn();
+        let mut merged = std::mem::take(&mut self.merged);
+        merged.clear();
+        let mut known = self.arrived.iter().copied().peekable();
+        let mut reached = self.first;
+        for (start, end) in blocks {
+            if start < reached || end < start || end >= next_tsn {
+                continue;
+            }
+            reached = end + 1;
+            while let Some(before) = known.next_if(|it| it.1 < start) {
+                extend(&mut merged, before);
+            }
+            let mut from = start;
+            while let Some(within) = known.next_if(|it| it.0 <= end) {
+                if within.0 > from {
+                    news.push(from..=within.0 - 1);
+                }
+                from = from.max(within.1 + 1);
+                extend(&mut merged, within);
+            }
+            if from <= end {
+                news.push(from..=end);
+            }
+            extend(&mut merged, (start, end));
+        }
+        known.for_each(|it| extend(&mut merged, it));
+        self.merged = std::mem::replace(&mut self.arrived, merged);
+    }
+
+    /// Drops from what is remembered what is not beyond the cumulative TSN.
+    pub(crate) fn trim(&mut self) {
+        if self.arrived.first().is_some_and(|it| it.0 < self.first) {
+            let first = self.first;
+            self.arrived.retain(|it| it.1 >= first);
+        }
+    }
+
+    /// The first chunk is said to be missing, although it had arrived: the peer threw
+    /// away what it had acknowledged (RFC 9260 §3.3.4 lets it). All that may concern is
+    /// forgotten, and the TSNs given.
+    pub(crate) fn renege(&mut self) -> Vec<u64> {
+        let is_reneged = |chunk: &Sent| chunk.fate == Fate::Arrived;
+        if !self.chunks.front().is_some_and(is_reneged) {
+            return Vec::new();
+        }
+        self.arrived.clear();
+        let mut reneged = Vec::new();
+        for (place, chunk) in self.chunks.iter_mut().enumerate() {
+            if chunk.fate == Fate::Arrived {
+                chunk.fate = Fate::Lost;
+                self.bytes += usize::from(chunk.len);
+                reneged.push(self.first + place as u64);
+            }
+        }
+        reneged
+    }
+
+    /// Blocks of arrived chunks that are remembered.
+    #[cfg(test)]
+    pub(crate) fn arrived(&self) -> &[(u64, u64)] {
+        &self.arrived
+    }
+}
+
+/// Appends a range that does not begin before the last one, joining the two if they
+/// touch.
+fn extend(ranges: &mut Vec<(u64, u64)>, next: (u64, u64)) {
+    match ranges.last_mut() {
+        Some(last) if next.0 <= last.1 + 1 => last.1 = last.1.max(next.1),
+        _ => ranges.push(next),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::send::streams::Limits;
+    use bytes::Bytes;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    fn with_chunks(count: u32) -> Outstanding {
+        #[expect(clippy::disallowed_methods, reason = "virtual time begins anywhere")]
+        let at = Instant::now();
+        let mut outstanding = Outstanding::new(1000);
+        let content = Outgoing {
+            data: Bytes::from(vec![0; 10 * count as usize]),
+            ppid: 0,
+            unordered: false,
+            limits: Limits::default(),
+        };
+        let message = outstanding.begin(Message {
+            stream: 0,
+            number: 0,
+            content,
+            chunks: 0,
+            complete: false,
+            given_up: false,
+        });
+        for index in 0..count {
+            outstanding.push(Sent {
+                message,
+                packet: u64::from(index),
+                at,
+                packet_before: 0,
+                offset: index * 10,
+                index,
+                len: 10,
+                times: 1,
+                flags: if index + 1 == count {
+                    DataFlags::END
+                } else {
+                    DataFlags(0)
+                },
+                fate: Fate::InFlight,
+            });
+        }
+        outstanding
+    }
+
+    #[test]
+    fn a_message_is_held_until_its_last_chunk_is_settled() {
+        let mut outstanding = with_chunks(3);
+        assert_eq!((outstanding.held(), outstanding.bytes()), (30, 30));
+        assert!(outstanding.arrive(1001).is_some());
+        assert!(outstanding.arrive(1001).is_none());
+        assert_eq!(outstanding.bytes(), 20);
+        outstanding.pop();
+        outstanding.pop();
+        assert_eq!((outstanding.held(), outstanding.bytes()), (30, 10));
+        outstanding.pop();
+        assert_eq!((outstanding.held(), outstanding.bytes()), (0, 0));
+        assert!(outstanding.is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn news_are_what_sets_would_say(
+            sacks in prop::collection::vec(
+                prop::collection::vec((1000u64..1100, 0u64..9), 0..12), 1..12)
+        ) {
+            let mut outstanding = with_chunks(100);
+            let mut known = BTreeSet::new();
+            for mut blocks in sacks {
+                blocks.sort_unstable();
+                let blocks: Vec<_> = blocks.into_iter().map(|(at, len)| (at, at + len)).collect();
+                let mut expected = BTreeSet::new();
+                let mut reached = 1000;
+                for &(start, end) in &blocks {
+                    if start >= reached && end < 1100 {
+                        reached = end + 1;
+                        expected.extend((start..=end).filter(|tsn| !known.contains(tsn)));
+                    }
+                }
+                let mut news = Vec::new();
+                outstanding.news(blocks.into_iter(), &mut news);
+                let found: Vec<u64> = news.into_iter().flatten().collect();
+                prop_assert_eq!(&found, &expected.iter().copied().collect::<Vec<_>>());
+                known.extend(expected);
+                let ranges: Vec<u64> = outstanding.arrived().iter().flat_map(|it| it.0..=it.1).collect();
+                prop_assert_eq!(ranges, known.iter().copied().collect::<Vec<_>>());
+            }
+        }
+    }
+}

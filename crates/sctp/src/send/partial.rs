@@ -1,0 +1,155 @@
+//! Messages that are given up (RFC 3758, RFC 8260 §2.3, RFC 7496).
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use super::Sender;
+use super::outstanding::{Fate, Outstanding};
+use crate::chunk::{DataFlags, ForwardTsn, IForwardTsn, SkippedMessage, SkippedStream};
+use crate::packet::PacketBuilder;
+use crate::sequence::{Mid, Ssn, Tsn, narrow, narrow_short};
+
+/// Streams or messages that one chunk names at the most, so that it fits any packet.
+const SKIPPED_MAX: usize = 48;
+
+/// How far the peer may go on without what was given up.
+#[derive(Debug)]
+pub(crate) struct Forward {
+    /// `Advanced.Peer.Ack.Point` (RFC 3758 §3.5).
+    advanced: u64,
+    /// To be told now.
+    due: bool,
+    /// To be told again then.
+    again_at: Option<Instant>,
+}
+
+impl Forward {
+    pub(crate) const fn new(advanced: u64) -> Self {
+        Self {
+            advanced,
+            due: false,
+            again_at: None,
+        }
+    }
+
+    /// Moves the point on over all that is settled behind the first hole.
+    pub(crate) fn advance(&mut self, outstanding: &Outstanding) {
+        let before = self.advanced;
+        self.advanced = self.advanced.max(outstanding.cumulative());
+        let mut tsn = self.advanced + 1;
+        while let Some(chunk) = outstanding.get(tsn) {
+            let message = outstanding.message(chunk.message);
+            let given_up = message.is_some_and(|it| it.given_up);
+            if !given_up && chunk.fate != Fate::Arrived {
+                break;
+            }
+            // Not into the middle of a message that is still wanted: the peer would take
+            // what it has of that for given up.
+            if given_up || chunk.flags.has(DataFlags::END) {
+                self.advanced = tsn;
+            }
+            tsn += 1;
+        }
+        if self.advanced == outstanding.cumulative() {
+            self.due = false;
+            self.again_at = None;
+        } else if self.advanced > before {
+            self.due = true;
+        }
+    }
+
+    pub(crate) const fn deadline(&self) -> Option<Instant> {
+        self.again_at
+    }
+
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        if self.again_at.is_some_and(|at| now >= at) {
+            self.again_at = None;
+            self.due = true;
+        }
+    }
+
+    pub(crate) const fn is_due(&self) -> bool {
+        self.due
+    }
+}
+
+impl Sender {
+    /// Gives an outstanding message up, what is unsent of it too.
+    pub(super) fn give_up(&mut self, number: u64) {
+        let Some(message) = self.outstanding.message_mut(number) else {
+            return;
+        };
+        if !message.given_up {
+            message.given_up = true;
+            self.counts.abandoned += 1;
+            let stream = message.stream;
+            self.streams.abandon(stream, number);
+            self.outstanding.complete(number);
+        }
+        let is_of_it = |tsn: &u64| {
+            let chunk = self.outstanding.get(*tsn);
+            chunk.is_some_and(|chunk| chunk.message == number)
+        };
+        // Its chunks lie together, but for interleaving.
+        let lost: Vec<u64> = self.lost.iter().copied().filter(is_of_it).collect();
+        for tsn in lost {
+            self.lost.remove(&tsn);
+            if let Some(chunk) = self.outstanding.get_mut(tsn) {
+                chunk.fate = Fate::GivenUp;
+            }
+        }
+    }
+
+    /// Appends FORWARD-TSN or I-FORWARD-TSN if the peer is to be told.
+    pub(crate) fn write_forward(&mut self, now: Instant, packet: &mut PacketBuilder<'_>) {
+        if !self.forward.due {
+            return;
+        }
+        // Ordered and unordered ones count apart; without interleaving only ordered ones
+        // have a number.
+        let mut skipped: BTreeMap<(u16, bool), u64> = BTreeMap::new();
+        let mut reached = self.outstanding.cumulative();
+        for tsn in reached + 1..=self.forward.advanced {
+            let Some(chunk) = self.outstanding.get(tsn) else {
+                break;
+            };
+            if let Some(message) = self.outstanding.message(chunk.message)
+                && message.given_up
+                && (self.interleaving || !message.content.unordered)
+            {
+                let key = (message.stream, message.content.unordered);
+                if skipped.len() == SKIPPED_MAX && !skipped.contains_key(&key) {
+                    break;
+                }
+                let last = skipped.entry(key).or_insert(message.number);
+                *last = (*last).max(message.number);
+            }
+            reached = tsn;
+        }
+        let to = Tsn(narrow(reached));
+        let written = if self.interleaving {
+            let messages = skipped.iter().map(|(key, number)| SkippedMessage {
+                stream: key.0,
+                unordered: key.1,
+                mid: Mid(narrow(*number)),
+            });
+            IForwardTsn::write_messages(to, messages, packet)
+        } else {
+            let streams = skipped.iter().map(|(key, number)| SkippedStream {
+                stream: key.0,
+                ssn: Ssn(narrow_short(*number)),
+            });
+            ForwardTsn::write_streams(to, streams, packet)
+        };
+        if written.is_ok() {
+            self.forward.due = false;
+            let wait = self.rto().min(Duration::from_secs(1));
+            self.forward.again_at = Some(now + wait);
+        }
+    }
+
+    pub(crate) const fn is_forward_due(&self) -> bool {
+        self.forward.is_due()
+    }
+}

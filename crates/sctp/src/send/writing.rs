@@ -1,0 +1,295 @@
+//! Which chunks go into the next packet.
+
+use std::time::Instant;
+
+use super::Sender;
+use super::outstanding::{Fate, Message, Sent};
+use crate::chunk::{DATA_HEADER_BYTES, Data, DataFlags, I_DATA_HEADER_BYTES, IData};
+use crate::packet::PacketBuilder;
+use crate::sequence::{Mid, Ssn, Tsn, narrow, narrow_short};
+
+/// A message is not cut to fill a rest of a packet that is smaller: a header and a
+/// chunk of its own would cost more than they use.
+const PIECE_MIN: usize = 128;
+
+impl Sender {
+    pub(super) const fn header_bytes(&self) -> usize {
+        if self.interleaving {
+            I_DATA_HEADER_BYTES
+        } else {
+            DATA_HEADER_BYTES
+        }
+    }
+
+    /// There may be something to write, if windows and pacing let it.
+    pub(crate) fn has_data(&self) -> bool {
+        self.probe || !self.lost.is_empty() || !self.streams.is_empty()
+    }
+
+    /// Windows and pacing let a packet leave now.
+    fn may_leave(&mut self, now: Instant) -> bool {
+        let mtu = self.mtu as u64;
+        let window = self.flow.allowance() >= mtu || self.flow.in_flight() == 0;
+        window && self.pacer.allowance(now, self.flow.pacing_rate()) >= mtu
+    }
+
+    /// A packet would carry data, as far as can be told.
+    pub(crate) fn would_write(&mut self, now: Instant) -> bool {
+        self.probe || self.has_data() && self.may_leave(now)
+    }
+
+    /// When a packet may leave that pacing alone holds back now.
+    pub(crate) fn pacing_deadline(&mut self, now: Instant) -> Option<Instant> {
+        let mtu = self.mtu as u64;
+        let window = self.flow.allowance() >= mtu || self.flow.in_flight() == 0;
+        let new = !self.streams.is_empty() && self.peer_room() > 0 && !self.outstanding.is_full();
+        if !window || !(new || !self.lost.is_empty()) {
+            return None;
+        }
+        let rate = self.flow.pacing_rate();
+        // A few packets at a time: a timer for each would cost more than it smooths.
+        self.pacer.deadline(now, rate, 8 * mtu)
+    }
+
+    /// Appends chunks of data to the packet; whether there are any. Then
+    /// [`on_packet`](Self::on_packet) tells how large it became.
+    pub(crate) fn write_data(&mut self, now: Instant, packet: &mut PacketBuilder<'_>) -> bool {
+        if !self.has_data() {
+            if !self.outstanding.is_full() {
+                self.flow.on_app_limited();
+            }
+            return false;
+        }
+        let probe = std::mem::take(&mut self.probe);
+        if !probe && !self.may_leave(now) {
+            return false;
+        }
+        let begun = self.outstanding.next_tsn();
+        let mut written = self.write_lost(now, packet);
+        if self.lost.is_empty() {
+            written |= self.write_new(now, packet, probe);
+        }
+        if probe {
+            self.counts.probes += 1;
+            if !written {
+                written = self.write_probe(now, packet);
+            } else if self.outstanding.next_tsn() == begun {
+                self.probed = None;
+            }
+        }
+        if !written && self.streams.is_empty() {
+            self.flow.on_app_limited();
+        }
+        written
+    }
+
+    /// The packet leaves with `bytes`, data among them.
+    pub(crate) fn on_packet(&mut self, now: Instant, bytes: usize) {
+        let number = self.next_packet;
+        self.next_packet += 1;
+        self.flow.on_sent(now, number, bytes as u64);
+        self.pacer.sent(bytes as u64);
+        let alone = self.flow.in_flight() <= self.mtu as u64;
+        let trips = self.flow.round_trips();
+        self.recovery.on_packet(now, trips, alone);
+    }
+
+    /// What is lost, lowest TSN first: what waits for it at the peer waits least so.
+    fn write_lost(&mut self, now: Instant, packet: &mut PacketBuilder<'_>) -> bool {
+        let mut written = false;
+        while let Some(&tsn) = self.lost.first() {
+            let Some(chunk) = self.outstanding.get(tsn) else {
+                self.lost.pop_first();
+                continue;
+            };
+            let message = chunk.message;
+            let expired = self
+                .outstanding
+                .message(message)
+                .is_some_and(|it| it.content.limits.is_expired(now));
+            if expired {
+                self.give_up(message);
+                self.lost.remove(&tsn);
+                self.forward.advance(&self.outstanding);
+                continue;
+            }
+            if !self.write_again(tsn, now, packet) {
+                break;
+            }
+            self.lost.pop_first();
+            written = true;
+        }
+        written
+    }
+
+    /// Appends chunk `tsn` once more; false if it does not fit.
+    fn write_again(&mut self, tsn: u64, now: Instant, packet: &mut PacketBuilder<'_>) -> bool {
+        let Some(&chunk) = self.outstanding.get(tsn) else {
+            return false;
+        };
+        let header = self.header_bytes();
+        if usize::from(chunk.len) + header > packet.room() {
+            return false;
+        }
+        let Some(message) = self.outstanding.message(chunk.message) else {
+            return false;
+        };
+        let flags = chunk.flags;
+        if !write_chunk(packet, message, &chunk, tsn, flags, self.interleaving) {
+            return false;
+        }
+        self.counts.retransmitted += u64::from(chunk.len);
+        let number = self.next_packet;
+        if let Some(chunk) = self.outstanding.get_mut(tsn) {
+            chunk.packet_before = chunk.packet;
+            chunk.packet = number;
+            chunk.at = now;
+            chunk.times = chunk.times.saturating_add(1);
+            chunk.fate = Fate::InFlight;
+        }
+        self.recovery.on_sent(number, tsn);
+        true
+    }
+
+    /// The newest chunk once more, so that its acknowledgement shows what is missing.
+    fn write_probe(&mut self, now: Instant, packet: &mut PacketBuilder<'_>) -> bool {
+        let last = self.outstanding.next_tsn() - 1;
+        let in_flight = |tsn: &u64| {
+            let chunk = self.outstanding.get(*tsn);
+            chunk.is_some_and(|chunk| chunk.fate == Fate::InFlight)
+        };
+        let first = self.outstanding.cumulative() + 1;
+        let Some(tsn) = (first..=last).rev().take(64).find(in_flight) else {
+            return false;
+        };
+        let before = self.outstanding.get(tsn).map(|chunk| chunk.packet);
+        if !self.write_again(tsn, now, packet) {
+            return false;
+        }
+        // Nobody said that it was lost: one of the two in flight is enough.
+        self.flow.on_discarded(before);
+        self.probed = Some(tsn);
+        true
+    }
+
+    fn write_new(&mut self, now: Instant, packet: &mut PacketBuilder<'_>, probe: bool) -> bool {
+        let header = self.header_bytes();
+        let mut written = false;
+        let mut expired = 0;
+        while packet.room() > header && !self.outstanding.is_full() {
+            let room = packet.room() - header;
+            let peer_room = self.peer_room();
+            let shut = peer_room < room as u64;
+            // With nothing on its way, a packet may ask whether the window is open again
+            // (RFC 9260 §6.1 A).
+            let asks = self.outstanding.bytes() == 0 && !written;
+            let Some((piece, message)) = self.streams.peek(room, now, &mut expired) else {
+                break;
+            };
+            if shut && piece.len as u64 > peer_room && !asks {
+                break;
+            }
+            if !piece.ends && piece.len < PIECE_MIN.min(self.mtu / 2) {
+                break;
+            }
+            let content = piece.begins.then(|| message.clone());
+            let number = match content {
+                Some(content) => self.outstanding.begin(Message {
+                    stream: piece.stream,
+                    number: piece.number,
+                    content,
+                    chunks: 0,
+                    complete: false,
+                    given_up: false,
+                }),
+                None => piece.message,
+            };
+            self.streams.take(&piece, number);
+            let tsn = self.outstanding.next_tsn();
+            let mut flags = DataFlags(0);
+            for (set, flag) in [
+                (piece.begins, DataFlags::BEGIN),
+                (piece.ends, DataFlags::END),
+                (piece.unordered, DataFlags::UNORDERED),
+            ] {
+                if set {
+                    flags = flags | flag;
+                }
+            }
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "messages are below 4 GiB, chunks below 64 KiB"
+            )]
+            let chunk = Sent {
+                message: number,
+                packet: self.next_packet,
+                packet_before: self.next_packet,
+                at: now,
+                offset: piece.offset as u32,
+                index: piece.index,
+                len: piece.len as u16,
+                times: 1,
+                flags,
+                fate: Fate::InFlight,
+            };
+            let wire = if probe || self.is_last() {
+                flags | DataFlags::IMMEDIATE
+            } else {
+                flags
+            };
+            if let Some(message) = self.outstanding.message(number) {
+                write_chunk(packet, message, &chunk, tsn, wire, self.interleaving);
+            }
+            self.outstanding.push(chunk);
+            self.recovery.on_sent(chunk.packet, tsn);
+            self.counts.data_sent += piece.len as u64;
+            written = true;
+        }
+        self.counts.abandoned += expired;
+        written
+    }
+
+    /// Nothing follows for now: an acknowledgement should not wait for more (RFC 7053
+    /// §4). A single packet's may, to travel with an answer.
+    fn is_last(&self) -> bool {
+        let mtu = self.mtu as u64;
+        let several = self.flow.in_flight() > mtu;
+        several && (self.streams.is_empty() || self.flow.allowance() < 2 * mtu)
+    }
+}
+
+fn write_chunk(
+    packet: &mut PacketBuilder<'_>,
+    message: &Message,
+    chunk: &Sent,
+    tsn: u64,
+    flags: DataFlags,
+    interleaving: bool,
+) -> bool {
+    let from = chunk.offset as usize;
+    let payload = &message.content.data[from..from + usize::from(chunk.len)];
+    let tsn = Tsn(narrow(tsn));
+    let written = if interleaving {
+        IData {
+            flags,
+            tsn,
+            stream: message.stream,
+            mid: Mid(narrow(message.number)),
+            ppid: message.content.ppid,
+            fsn: chunk.index,
+            payload,
+        }
+        .write(packet)
+    } else {
+        Data {
+            flags,
+            tsn,
+            stream: message.stream,
+            ssn: Ssn(narrow_short(message.number)),
+            ppid: message.content.ppid,
+            payload,
+        }
+        .write(packet)
+    };
+    written.is_ok()
+}
