@@ -12,6 +12,7 @@
 
 mod document;
 mod media;
+mod moq;
 mod place;
 mod results;
 mod running;
@@ -44,6 +45,8 @@ struct Options {
     hold: u64,
     /// Only print: a quick look is no figure to publish.
     writes: bool,
+    /// Instead of viewers: one upload and its readers over MoQ.
+    moq: Option<moq::Load>,
 }
 
 /// `START:END:STEP`.
@@ -60,6 +63,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     // Before our own pictures make the checkout differ from the commit.
     let circumstances = circumstances(arguments);
     let lab = prepare(&options)?;
+    if let Some(load) = options.moq {
+        let layout = options.layouts.first().copied().unwrap_or(Layout::Shared);
+        return Ok(moq::run(&lab, layout, load)?);
+    }
     let servers = available(&options.servers);
     let mut section = String::new();
     let mut measured = Vec::new();
@@ -311,10 +318,15 @@ impl Options {
             every: seconds,
             hold: seconds * 2,
             writes: !is_quick,
+            moq: None,
         };
         let mut words = arguments.iter();
         while let Some(flag) = words.next() {
             if flag == "--quick" {
+                continue;
+            }
+            if flag == "--moq" {
+                options.moq.get_or_insert_default();
                 continue;
             }
             let mut value = || {
@@ -325,10 +337,16 @@ impl Options {
                 "--servers" => options.servers = servers(value()?)?,
                 "--layouts" => options.layouts = layouts(value()?)?,
                 "--ramp" => options.ramp = Ramp::parse(value()?)?,
+                "--readers" => options.moq.get_or_insert_default().readers = readers(value()?)?,
                 "--every" => options.every = seconds_of(value()?)?,
                 "--hold" => options.hold = seconds_of(value()?)?,
                 other => return Err(format!("bench-peers takes no `{other}`")),
             }
+        }
+        if let Some(load) = &mut options.moq
+            && arguments.iter().any(|argument| argument == "--hold")
+        {
+            load.hold = Duration::from_secs(options.hold);
         }
         Ok(options)
     }
@@ -387,6 +405,13 @@ fn layouts(names: &str) -> Result<Vec<Layout>, String> {
     all.collect()
 }
 
+fn readers(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(readers) if (1..=1_000).contains(&readers) => Ok(readers),
+        _ => Err(format!("`{text}` is no number of readers from 1 to 1000")),
+    }
+}
+
 /// `5s` or `5`.
 fn seconds_of(text: &str) -> Result<u64, String> {
     match text.strip_suffix('s').unwrap_or(text).parse() {
@@ -433,6 +458,19 @@ mod tests {
             step: 10,
         };
         assert_eq!((options.ramp, options.every, options.hold), (ramp, 2, 4));
+    }
+
+    #[test]
+    fn moq_is_compared_by_its_own_flags() {
+        assert_eq!(parse("").expect("no flags").moq, None);
+        assert_eq!(
+            parse("--moq").expect("a flag").moq,
+            Some(moq::Load::default())
+        );
+        let load = parse("--moq --readers 3 --hold 5s").expect("flags").moq;
+        let load = load.expect("asked for");
+        assert_eq!((load.readers, load.hold), (3, Duration::from_secs(5)));
+        assert!(parse("--moq --readers 0").is_err());
     }
 
     #[test]

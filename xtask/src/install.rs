@@ -13,7 +13,7 @@ use std::process::Command;
 
 use crate::{process, versions};
 
-pub(crate) use source::{live555, mediamtx};
+pub(crate) use source::{live555, mediamtx, moq};
 
 /// A program, or a set of programs, that some test plays against.
 struct Peer {

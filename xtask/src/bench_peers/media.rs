@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::process;
 
 /// Length of the files.
-const SECONDS: u64 = 10;
+pub(super) const SECONDS: u64 = 10;
 
 /// A constant 3 Mbit/s in constrained baseline, a keyframe every two seconds, one
 /// slice a picture: noise makes every picture fill its share.

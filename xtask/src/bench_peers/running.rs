@@ -165,7 +165,7 @@ pub(super) fn run_in_view(
 /// (a viewer takes up to five). The shell and `taskset` become the program, so that
 /// its process is the one that was started. It is told to end when we do, however we
 /// end: a server that is left over would be in the next comparison's way.
-fn on(command: &Command, cores: &Cores) -> Command {
+pub(super) fn on(command: &Command, cores: &Cores) -> Command {
     let mut bound = Command::new("sh");
     bound.args(["-c", "ulimit -n \"$(ulimit -H -n)\"; exec \"$@\"", "sh"]);
     if process::find("setpriv").is_some() {

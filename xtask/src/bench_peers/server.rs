@@ -204,7 +204,7 @@ impl Server {
 }
 
 impl Lab {
-    fn log(&self, name: &str, place: &Placement) -> PathBuf {
+    pub(super) fn log(&self, name: &str, place: &Placement) -> PathBuf {
         self.folder
             .join(format!("{name}-{}.log", place.layout.name()))
     }
@@ -474,7 +474,7 @@ fn ask(port: u16, request: &str) -> Option<String> {
 }
 
 /// Some that nobody holds at this moment, for TCP and most probably for UDP.
-fn free_ports<const COUNT: usize>() -> Result<[u16; COUNT], String> {
+pub(super) fn free_ports<const COUNT: usize>() -> Result<[u16; COUNT], String> {
     let mut held = Vec::new();
     let mut ports = [0; COUNT];
     for port in &mut ports {

@@ -70,6 +70,27 @@ pub(crate) fn mediamtx() -> Result<PathBuf, String> {
     })
 }
 
+/// The publisher and reader of the MoQ project (`moq`) and its relay: those on the PATH,
+/// else from the registry, which takes a quarter of an hour on two cores.
+///
+/// # Errors
+/// As [`live555`].
+pub(crate) fn moq() -> Result<(PathBuf, PathBuf), String> {
+    let build = |package: &'static str, binary: &'static str| {
+        program(package, binary, |folder| {
+            super::build_tools()?;
+            let version = versions::of(package, "version")?;
+            let mut install = process::cargo(&["install", "--no-default-features"]);
+            install.args(["--features", "noq", "--version", &version, "--root"]);
+            // Their own profile links for minutes more, and serves hardly faster.
+            install.env("CARGO_PROFILE_RELEASE_LTO", "off");
+            process::run(install.arg(folder).arg(package))?;
+            Ok(folder.join("bin").join(binary))
+        })
+    };
+    Ok((build("moq-cli", "moq")?, build("moq-relay", "moq-relay")?))
+}
+
 /// `program` of `peer`: on the PATH, built earlier, or built now in a folder.
 fn program(
     peer: &str,
