@@ -84,7 +84,13 @@ impl Session {
             ice.describe_remote(candidate);
         }
         ice.set_remote(remote.credentials.clone(), now);
-        let dtls = Association::new(&config.certificate, Role::Server, remote.fingerprints, now);
+        let dtls = Association::new(
+            &config.certificate,
+            Role::Server,
+            remote.fingerprints,
+            None,
+            now,
+        );
         let mut session = Self::new(ice, secrets, credentials, config.wall, now);
         session.senders = senders.into();
         session.dtls = Some(dtls);
@@ -151,6 +157,7 @@ impl Session {
             &dialling.certificate,
             role,
             agreed.remote.fingerprints,
+            None,
             now,
         ));
         self.receivers = agreed.media.into_iter().map(Receiver::new).collect();

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use glassline_rtp as rtp;
 
+use crate::dtls::record;
 use crate::srtp::{OpenError, Profile};
 
 /// What the owner of a session should know or do.
@@ -170,12 +171,15 @@ pub enum Dropped {
     /// RTP with an SSRC or payload type nobody negotiated.
     #[error("RTP of no negotiated stream")]
     UnknownStream,
-    /// SRTP or SRTCP seen before, or too old to tell.
+    /// A packet or DTLS record seen before, or too old to tell.
     #[error("replayed")]
     Replayed,
-    /// SRTP or SRTCP that does not authenticate.
-    #[error("SRTP authentication failed")]
+    /// A packet or DTLS record that does not authenticate.
+    #[error("authentication failed")]
     Forged,
+    /// A DTLS record that is damaged, or not of this handshake.
+    #[error("malformed DTLS record")]
+    MalformedRecord,
     /// A packet that was already received, or repaired twice.
     #[error("duplicate")]
     Duplicate,
@@ -198,6 +202,7 @@ impl Dropped {
             Self::UnknownStream => "unknown_stream",
             Self::Replayed => "replayed",
             Self::Forged => "forged",
+            Self::MalformedRecord => "malformed_record",
             Self::Duplicate => "duplicate",
             Self::Closed => "closed",
         }
@@ -210,6 +215,16 @@ impl From<OpenError> for Dropped {
             OpenError::Replayed | OpenError::Stale => Self::Replayed,
             OpenError::Short | OpenError::Clear | OpenError::Forged => Self::Forged,
             OpenError::TooManySources => Self::UnknownStream,
+        }
+    }
+}
+
+impl From<record::OpenError> for Dropped {
+    fn from(error: record::OpenError) -> Self {
+        match error {
+            record::OpenError::Malformed => Self::MalformedRecord,
+            record::OpenError::Replayed | record::OpenError::Stale => Self::Replayed,
+            record::OpenError::Forged => Self::Forged,
         }
     }
 }

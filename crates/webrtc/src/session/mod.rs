@@ -36,7 +36,7 @@ use glassline_rtp::twcc::{Recorder, SendHistory};
 use smallvec::SmallVec;
 
 use crate::demux::{DatagramKind, classify, is_rtcp};
-use crate::dtls::{Association, Certificate, Progress};
+use crate::dtls::{Association, Certificate, Material, Progress};
 use crate::ice::{self, Change};
 use crate::sdp::{self, IceCredentials};
 use crate::srtp::{self, Inbound, Outbound, Role};
@@ -168,7 +168,7 @@ impl Session {
                     self.on_path_change(now, Some(Change::Path(source)));
                 }
                 let dtls = self.dtls.as_mut().ok_or(Dropped::TooEarly)?;
-                let progress = dtls.handle_datagram(now, datagram);
+                let progress = dtls.handle_datagram(now, datagram, |_| {})?;
                 self.on_progress(now, progress);
                 Ok(Received::Consumed)
             }
@@ -585,17 +585,16 @@ impl Session {
     fn on_progress(&mut self, now: Instant, progress: Option<Progress>) {
         match progress {
             None => {}
-            Some(Progress::Keys {
-                profile,
-                role,
-                material,
-            }) => self.connect(now, profile, role, &material.0),
+            Some(Progress::Connected { role, srtp }) => self.connect(now, role, srtp),
             Some(Progress::WrongFingerprint) => {
                 // Nothing more goes to an impostor, not even the queued Finished.
                 self.dtls = None;
                 self.finish(CloseReason::WrongFingerprint);
             }
-            Some(Progress::NoSrtpProfile) => self.finish(CloseReason::NoSrtpProfile),
+            Some(Progress::FatalAlert(description)) => {
+                tracing::debug!(description, ufrag = self.local.ufrag, "fatal DTLS alert");
+                self.finish(CloseReason::Peer);
+            }
             Some(Progress::CloseNotify) => self.finish(CloseReason::Peer),
             // Media does without DTLS once it has its keys.
             Some(Progress::Failed(error)) => {
@@ -607,8 +606,11 @@ impl Session {
         }
     }
 
-    fn connect(&mut self, now: Instant, profile: srtp::Profile, role: Role, material: &[u8]) {
-        let Ok((mut outbound, inbound)) = srtp::derive(profile, material, role) else {
+    fn connect(&mut self, now: Instant, role: Role, srtp: Option<(srtp::Profile, Material)>) {
+        let Some((profile, material)) = srtp else {
+            return self.finish(CloseReason::NoSrtpProfile);
+        };
+        let Ok((mut outbound, inbound)) = srtp::derive(profile, &material.0, role) else {
             return self.finish(CloseReason::HandshakeFailed);
         };
         for sender in &mut self.senders {

@@ -123,7 +123,7 @@ fn a_client_lets_an_active_server_begin() {
     });
     let fingerprints = vec![CLIENT.fingerprint().clone()];
     let now = pair.now();
-    let active = Association::new(&SERVER, Role::Client, fingerprints, now);
+    let active = Association::new(&SERVER, Role::Client, fingerprints, None, now);
     pair.server.dtls = Some(active);
     pair.run_for(ms(1000));
     let (at, profile) = connected(&pair.client_events).expect("connected");

@@ -1,0 +1,109 @@
+/// Which of the last [`BITS`](ReplayWindow::BITS) sequence numbers were seen
+/// (RFC 6347 §4.1.2.6).
+///
+/// A ring of words, as in RFC 6479: moving on clears words instead of shifting
+/// the whole window, so a record costs the same however wide it is.
+#[derive(Clone, Debug)]
+pub(super) struct ReplayWindow {
+    /// One above the highest number accepted; 0 before any.
+    next: u64,
+    seen: [u64; WORDS],
+}
+
+/// One word more than the window, since the newest is filled only in part.
+const WORDS: usize = 33;
+
+/// What the window says of a sequence number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Fresh,
+    Replayed,
+    /// Older than the window can tell.
+    Stale,
+}
+
+impl Default for ReplayWindow {
+    fn default() -> Self {
+        Self {
+            next: 0,
+            seen: [0; WORDS],
+        }
+    }
+}
+
+impl ReplayWindow {
+    /// At a gigabit per second this is 20 ms of reordering.
+    pub(super) const BITS: u64 = 64 * (WORDS as u64 - 1);
+
+    pub(super) fn check(&self, sequence: u64) -> Verdict {
+        if sequence >= self.next {
+            return Verdict::Fresh;
+        }
+        if self.next - sequence > Self::BITS {
+            return Verdict::Stale;
+        }
+        let (word, bit) = place(sequence);
+        if self.seen[word] >> bit & 1 == 1 {
+            Verdict::Replayed
+        } else {
+            Verdict::Fresh
+        }
+    }
+
+    /// Records a number that [`check`](Self::check) called fresh and whose record
+    /// was authentic.
+    pub(super) fn accept(&mut self, sequence: u64) {
+        if sequence >= self.next {
+            let newest = self.next.saturating_sub(1) / 64;
+            let steps = (sequence / 64 - newest).min(WORDS as u64);
+            for step in 1..=steps {
+                // Counted from the new end, so that a jump clears the whole ring.
+                let (word, _) = place((sequence / 64 - (steps - step)) * 64);
+                self.seen[word] = 0;
+            }
+            self.next = sequence + 1;
+        }
+        let (word, bit) = place(sequence);
+        self.seen[word] |= 1 << bit;
+    }
+}
+
+fn place(sequence: u64) -> (usize, u64) {
+    ((sequence / 64 % WORDS as u64) as usize, sequence % 64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashSet;
+
+    proptest! {
+        #[test]
+        fn agrees_with_a_set_that_forgets_nothing(
+            start in prop::sample::select(vec![0u64, 1, 63, 64, 1 << 40]),
+            steps in prop::collection::vec(
+                prop_oneof![8 => -40i64..60, 1 => -3000i64..0, 1 => 0i64..6000],
+                1..400,
+            ),
+        ) {
+            let mut window = ReplayWindow::default();
+            let mut seen = HashSet::new();
+            let mut at = start;
+            for step in steps {
+                at = at.saturating_add_signed(step);
+                let highest = seen.iter().max().copied();
+                let expected = match highest {
+                    Some(highest) if at <= highest && highest - at >= ReplayWindow::BITS => Verdict::Stale,
+                    _ if seen.contains(&at) => Verdict::Replayed,
+                    _ => Verdict::Fresh,
+                };
+                prop_assert_eq!(window.check(at), expected, "of {} after {:?}", at, highest);
+                if expected == Verdict::Fresh {
+                    window.accept(at);
+                    seen.insert(at);
+                }
+            }
+        }
+    }
+}
