@@ -33,6 +33,7 @@ pub(crate) fn pair(
         certificate: Arc::clone(theirs),
         local: vec![CLIENT],
         relays: Vec::new(),
+        data: None,
         secrets: secrets(1),
         wall,
         receive: Kinds::ALL,
@@ -52,6 +53,7 @@ pub(crate) fn pair(
         secrets: secrets(2),
         wall,
         tracks: &tracks,
+        data: None,
     };
     let accepted = Session::accept(accepted, &offer, now);
     let (server, answer) = accepted.map_err(|error| error.to_string())?;

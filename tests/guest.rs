@@ -114,6 +114,7 @@ impl Guest {
             certificate: CERTIFICATE.clone(),
             local: vec![local],
             relays: Vec::new(),
+            data: None,
             secrets: Secrets::expand(&seed),
             wall: WallClock::new(now, Duration::from_secs(1_700_000_000)),
             receive: Kinds::ALL,

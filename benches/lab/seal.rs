@@ -211,7 +211,10 @@ fn connect(
             let _ = server.handle_datagram(now, CLIENT, SERVER, &mut datagram);
         }
         while let Some(event) = server.poll_event() {
-            if let Event::Connected { profile } = event {
+            if let Event::Connected {
+                profile: Some(profile),
+            } = event
+            {
                 return Ok((server, profile));
             }
         }

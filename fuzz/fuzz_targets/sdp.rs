@@ -6,8 +6,8 @@
 
 use glassline_media::{Codec, Kind, Ssrc, Track, VideoParameters};
 use glassline_webrtc::sdp::{
-    Fingerprint, Fragment, IceCredentials, LocalDescription, OfferParameters, SenderSsrc,
-    SessionDescription, answer, apply_answer, negotiate, offer, restart_fragment,
+    DataParameters, Fingerprint, Fragment, IceCredentials, LocalDescription, OfferParameters,
+    SenderSsrc, SessionDescription, answer, apply_answer, negotiate, offer, restart_fragment,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -21,6 +21,10 @@ fuzz_target!(|bytes: &[u8]| {
         Fragment::parse(&body).expect("we wrote it");
     }
     let ours = offer(&OfferParameters {
+        data: Some(DataParameters {
+            port: 5000,
+            max_message_size: None,
+        }),
         kinds: vec![Kind::Video, Kind::Audio],
         credentials: credentials(),
         fingerprint: Fingerprint::sha256([1; 32]),
@@ -46,7 +50,7 @@ fn answered(offer: &SessionDescription) {
         Track::audio(Codec::Opus, 2),
         Track::audio(Codec::Pcmu, 1),
     ];
-    let Ok(negotiated) = negotiate(offer, &tracks) else {
+    let Ok(negotiated) = negotiate(offer, &tracks, true) else {
         return;
     };
     let local = LocalDescription {
@@ -64,10 +68,15 @@ fn answered(offer: &SessionDescription) {
         ],
         cname: "cname".to_owned(),
         stream_id: "stream".to_owned(),
+        data: DataParameters {
+            port: 5000,
+            max_message_size: Some(65536),
+        },
     };
     let text = answer(&negotiated, &local);
     let agreed = apply_answer(offer, &text).expect("we answered it");
     assert_eq!(agreed.media.len(), negotiated.tracks.len());
+    assert_eq!(agreed.data.is_some(), negotiated.data.is_some());
 }
 
 fn credentials() -> IceCredentials {

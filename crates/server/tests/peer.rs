@@ -106,6 +106,7 @@ impl<'a> Peer<'a> {
             certificate: CERTIFICATE.clone(),
             local: vec![believed],
             relays: Vec::new(),
+            data: None,
             secrets: Secrets::expand(&rand::random()),
             wall: WallClock::new(now, Duration::from_secs(1_700_000_000)),
             receive: Kinds::ALL,

@@ -1,13 +1,16 @@
-//! One WebRTC peer session without input or output: SDP, ICE, DTLS, SRTP, RTCP.
+//! One WebRTC peer session without input or output: SDP, ICE, DTLS, SRTP, RTCP,
+//! data channels.
 //!
 //! ```text
 //!  offer ─► sdp ─► answer            shell: one UDP socket, many sessions
 //!                                       │ demux: first byte, STUN ufrag
 //!  datagram ─► Session ─┬─ ice   (STUN)  ◄┘
 //!                       ├─ dtls  (handshake, keys, close_notify)
+//!                       │    └─ record (data, opened in place) ─► glassline_sctp
 //!                       ├─ srtp  (open: ROC, replay window)
 //!                       └─ RTCP  ─► events: keyframe request, NACK, reports
 //!  payload  ─► Session::seal ─► one sealed datagram in the caller's buffer
+//!  messages ─► Session::channels_mut ─► Session::poll_transmit_batch ─► equal datagrams
 //! ```
 //!
 //! Nothing here reads a clock, draws a number or opens a socket: `now`, the
@@ -25,10 +28,10 @@ pub mod srtp;
 pub mod turn;
 
 pub use demux::{DatagramKind, classify, stun_username};
-pub use dtls::Certificate;
+pub use dtls::{Certificate, Cipher, CipherChoice};
 pub use sdp::IceCredentials;
 pub use session::{
-    AcceptConfig, AcceptError, CloseReason, Counts, DialConfig, Dropped, Event, Kinds, Path,
-    PathEnd, PathReport, ReceiveMode, Received, Receiver, Rtx, Sealed, Secrets, Sender, SenderTime,
-    Session, SetAnswerError, TRACKS_MAX, TrackSecrets,
+    AcceptConfig, AcceptError, CloseReason, Counts, DataConfig, DataCounts, DialConfig, Dropped,
+    Event, Kinds, Path, PathEnd, PathReport, ReceiveMode, Received, Receiver, Rtx, Sealed, Secrets,
+    Sender, SenderTime, Session, SetAnswerError, TRACKS_MAX, TrackSecrets,
 };

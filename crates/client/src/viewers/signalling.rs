@@ -187,6 +187,7 @@ impl Context {
             certificate: Arc::clone(&self.certificate),
             local: local.clone(),
             relays: Vec::new(),
+            data: None,
             secrets: Secrets::expand(&rand::random()),
             wall: self.wall,
             receive: self.options.kinds,

@@ -183,6 +183,7 @@ impl Run {
             secrets,
             wall: self.wall,
             tracks: &self.tracks,
+            data: None,
         };
         let (session, answer) =
             Session::accept(config, &request.body, Instant::now()).expect("our own offer");

@@ -123,6 +123,7 @@ fn answer_with(
         secrets,
         wall: app.clock.wall(),
         tracks: &tracks,
+        data: None,
     };
     let (mut session, answer) = Session::accept(config, offer, now).map_err(refused)?;
     // An absurd number of seconds leaves the session's own bound.

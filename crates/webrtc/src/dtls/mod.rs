@@ -217,6 +217,13 @@ impl Association {
         datagram
     }
 
+    /// Queues a datagram of ours, sealed.
+    pub(crate) fn queue(&mut self, datagram: Vec<u8>) {
+        if self.datagrams.len() < DATAGRAMS_QUEUED_MAX {
+            self.datagrams.push_back(datagram.into());
+        }
+    }
+
     /// Says goodbye; before the handshake is done there is nobody to say it to.
     pub(crate) fn close(&mut self, now: Instant) {
         if self.say_goodbye() || self.failed {

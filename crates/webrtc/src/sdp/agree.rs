@@ -2,6 +2,7 @@ use glassline_media::{Codec, Kind, Ssrc};
 
 use super::attribute::{Attribute, Setup, StreamId};
 use super::attributes::Attributes;
+use super::data::{self, AgreedData};
 use super::description::{MediaDescription, SessionDescription};
 use super::error::Error;
 use super::format;
@@ -12,8 +13,10 @@ use super::{ABS_SEND_TIME_URI, MID_URI, TRANSPORT_CC_URI};
 /// What an answer to our offer agrees to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Agreed {
-    /// The `m=` lines on which the peer sends; never empty.
+    /// The `m=` lines on which the peer sends; empty only if there is data.
     pub media: Vec<AgreedMedia>,
+    /// Data channels, if offered and taken.
+    pub data: Option<AgreedData>,
     /// The peer's end of the one transport.
     pub remote: RemoteTransport,
     /// We open the DTLS connection.
@@ -137,14 +140,26 @@ pub fn apply_answer(offer: &SessionDescription, answer: &str) -> Result<Agreed, 
     let answer = SessionDescription::parse(answer)?;
     check_lines(offer, &answer)?;
     let mut media = Vec::new();
+    let mut data = None;
     let mut useless = Vec::new();
     for (line, (offered, answered)) in offer.media.iter().zip(&answer.media).enumerate() {
+        if let Some(ours) = data::of(line, offered) {
+            data = data::of(line, answered).map(|theirs| AgreedData {
+                mid: answered.attributes.mid().map_or(ours.mid, str::to_owned),
+                ..theirs
+            });
+            if data.is_none() {
+                useless.push(format!("{}: no data channels", media_name(&answer, line)));
+            }
+            continue;
+        }
         match agreed_media(line, &answer, offered, answered) {
             Ok(agreed) => media.push(agreed),
             Err(why) => useless.push(format!("{}: {why}", media_name(&answer, line))),
         }
     }
-    let lines: Vec<usize> = media.iter().map(|it| it.line).collect();
+    let lines = media.iter().map(|it| it.line);
+    let lines: Vec<usize> = lines.chain(data.as_ref().map(|it| it.line)).collect();
     if lines.is_empty() {
         return Err(AnswerError::NothingAgreed { answered: useless });
     }
@@ -164,6 +179,7 @@ pub fn apply_answer(offer: &SessionDescription, answer: &str) -> Result<Agreed, 
     };
     Ok(Agreed {
         media,
+        data,
         remote,
         dtls_client,
     })
@@ -290,7 +306,13 @@ fn check_bundle(answer: &SessionDescription, lines: &[usize]) -> Result<(), Answ
         .iter()
         .filter_map(|&line| section(line))
         .any(|section| section.has(&Attribute::RtcpMux));
-    if muxed {
+    let is_rtp = |line: &usize| {
+        answer
+            .media
+            .get(*line)
+            .is_some_and(MediaDescription::is_rtp)
+    };
+    if muxed || !lines.iter().any(is_rtp) {
         Ok(())
     } else {
         Err(AnswerError::NoRtcpMux {

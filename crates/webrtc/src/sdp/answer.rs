@@ -7,9 +7,10 @@ use super::attribute::{
     SsrcGroup, StreamId,
 };
 use super::attributes::Attributes;
+use super::data::{self, DataParameters};
 use super::description::{MediaDescription, Origin, SessionDescription};
 use super::fingerprint::Fingerprint;
-use super::negotiate::{AnswerLine, Feedback, Negotiated, NegotiatedTrack};
+use super::negotiate::{AnswerLine, Content, Feedback, Negotiated, NegotiatedTrack};
 use super::transport::{IceCredentials, push_candidates, push_transport};
 
 /// What this end says of itself in an answer.
@@ -29,6 +30,8 @@ pub struct LocalDescription {
     pub senders: Vec<SenderSsrc>,
     /// Canonical name of RTCP, the same for all sources (RFC 8834 §4.9).
     pub cname: String,
+    /// Of our data channels; used where they are agreed.
+    pub data: DataParameters,
     /// Groups our tracks into one MediaStream, so that the peer plays them in step.
     pub stream_id: String,
 }
@@ -65,8 +68,9 @@ pub fn answer(negotiated: &Negotiated, local: &LocalDescription) -> String {
         lines: vec![('t', "0 0".to_owned())],
         attributes: session,
         media: lines
-            .map(|line| match line.track {
-                Some(index) => accepted(negotiated, index, line, local),
+            .map(|line| match line.content {
+                Some(Content::Track(index)) => accepted(negotiated, index, line, local),
+                Some(Content::Data) => accepted_data(negotiated, line, local),
                 None => rejected(line),
             })
             .collect(),
@@ -135,6 +139,27 @@ fn accepted(
         lines: vec![('c', connection)],
         attributes,
     }
+}
+
+fn accepted_data(
+    negotiated: &Negotiated,
+    line: &AnswerLine,
+    local: &LocalDescription,
+) -> MediaDescription {
+    let first = negotiated.bundle.first();
+    data::section(
+        &local.data,
+        data::Section {
+            mid: line.mid.clone(),
+            credentials: &local.credentials,
+            fingerprint: &local.fingerprint,
+            setup: Setup::Passive,
+            trickle: negotiated.remote.trickle,
+            candidates: &local.candidates,
+            carries_transport: first.is_none_or(|tag| Some(tag) == line.mid.as_ref()),
+            old: negotiated.data.as_ref().is_some_and(|data| data.old),
+        },
+    )
 }
 
 fn push_format(attributes: &mut Attributes, track: &NegotiatedTrack) {

@@ -1,7 +1,7 @@
 //! Session descriptions: reading, answering and offering.
 //!
 //! ```text
-//! text ─ parse ─► SessionDescription ─ negotiate(tracks) ─► Negotiated ─ answer ─► text   (server)
+//! text ─ parse ─► SessionDescription ─ negotiate(wanted) ─► Negotiated ─ answer ─► text   (server)
 //! offer ─► SessionDescription ─► text … answer text ─ apply_answer ─► Agreed              (client)
 //! text ─ parse ─► Fragment ─ restart_fragment ─► text                                     (PATCH)
 //! ```
@@ -11,18 +11,21 @@
 //! pass through unchanged. What is written can be parsed again to the same value.
 //!
 //! The server answers as an ICE-lite, DTLS-passive sender; the client offers to
-//! receive. Simulcast, RID and data channels are not negotiated here: such an
-//! `m=` line is rejected in the answer, which leaves the others intact.
+//! receive. Either may carry data channels, too, or nothing else. Simulcast and RID
+//! are not negotiated here; an `m=` line that is not wanted is rejected in the
+//! answer, which leaves the others intact.
 //!
 //! Sources: RFC 8866 (SDP), RFC 3264 and 8829 (offer/answer), RFC 9143 (BUNDLE),
 //! RFC 8839 and 8840 (ICE), RFC 8842 (DTLS), RFC 6184 §8 (H.264), RFC 7587 (Opus),
-//! RFC 4585 and 5104 (feedback), RFC 4588 (RTX), RFC 8285 (header extensions).
+//! RFC 4585 and 5104 (feedback), RFC 4588 (RTX), RFC 8285 (header extensions),
+//! RFC 8841 (data channels).
 
 mod agree;
 mod answer;
 mod attribute;
 mod attributes;
 mod candidate;
+mod data;
 mod description;
 mod error;
 mod fingerprint;
@@ -44,6 +47,7 @@ pub use attribute::{
 };
 pub use attributes::Attributes;
 pub use candidate::{Address, Candidate, CandidateKind, Protocol};
+pub use data::{AgreedData, DataParameters};
 pub use description::{MediaDescription, Origin, SessionDescription};
 pub use error::{Error, Reason};
 pub use fingerprint::{Fingerprint, HashAlgorithm};

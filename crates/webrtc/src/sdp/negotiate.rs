@@ -2,6 +2,7 @@ use glassline_media::{Codec, Kind, Track};
 
 use super::attribute::{Attribute, Direction, ExtensionMap, Setup};
 use super::attributes::Attributes;
+use super::data::{self, AgreedData};
 use super::description::{MediaDescription, SessionDescription};
 use super::format::{self, Format};
 use super::transport::{Missing, RemoteTransport};
@@ -10,8 +11,11 @@ use super::{ABS_SEND_TIME_URI, MID_URI, TRANSPORT_CC_URI};
 /// What we and the peer agree on when its offer is answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Negotiated {
-    /// Our tracks that are sent, in the order they were given in; never empty.
+    /// Our tracks that are sent, in the order they were given in; empty only if
+    /// there is data.
     pub tracks: Vec<NegotiatedTrack>,
+    /// Data channels, if both ends want them.
+    pub data: Option<AgreedData>,
     /// The peer's end of the one transport.
     pub remote: RemoteTransport,
     /// Tags of the bundle in the answer, the one that carries the transport first;
@@ -113,6 +117,15 @@ pub enum NegotiationError {
         /// The `m=` lines with their direction.
         offered: Vec<String>,
     },
+    /// Nothing but data is wanted, and the offer has none.
+    #[error(
+        "no m= line for data channels (m=application with UDP/DTLS/SCTP webrtc-datachannel); \
+         offered is {}", list(.offered)
+    )]
+    NoData {
+        /// The `m=` lines.
+        offered: Vec<String>,
+    },
     /// Media in the clear.
     #[error("{media}: {protocol} is not encrypted; offer UDP/TLS/RTP/SAVPF")]
     NoSecureTransport {
@@ -168,12 +181,20 @@ pub(super) struct AnswerLine {
     /// To be repeated where the line is rejected.
     pub(super) format: String,
     pub(super) mid: Option<String>,
-    /// Index into [`Negotiated::tracks`], `None` if rejected.
-    pub(super) track: Option<usize>,
+    /// `None` if rejected.
+    pub(super) content: Option<Content>,
 }
 
-/// Matches our tracks to an offer; the answer is then written by
-/// [`answer`](super::answer).
+/// What is agreed for an `m=` line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    /// Index into [`Negotiated::tracks`].
+    Track(usize),
+    Data,
+}
+
+/// Matches our tracks, and data channels if `with_data`, to an offer; the answer is
+/// then written by [`answer`](super::answer).
 ///
 /// Each track goes to the first `m=` line of its kind that wants to receive, is
 /// not yet taken and has an acceptable codec; all other lines are rejected. Sound
@@ -181,14 +202,35 @@ pub(super) struct AnswerLine {
 /// codec in common is an error, and so is having nothing to send at all. Tracks that
 /// no browser plays are left out. Pictures out of order are refused where they are
 /// wanted, rather than left out: sound alone would look like a fault of the viewer's.
+/// An offer of data alone gets data alone, whatever there is to send.
+///
+/// # Errors
+/// [`NegotiationError`].
 pub fn negotiate(
     offer: &SessionDescription,
     tracks: &[Track],
+    with_data: bool,
 ) -> Result<Negotiated, NegotiationError> {
-    check_playable(offer, tracks)?;
-    let choices = choose(offer, tracks);
-    check_choices(offer, tracks, &choices)?;
-    let mut accepted: Vec<usize> = choices.iter().map(|choice| choice.line).collect();
+    let mut sections = offer.media.iter().enumerate();
+    let data = sections
+        .find_map(|(line, media)| data::of(line, media))
+        .filter(|_| with_data);
+    let choices = match &data {
+        Some(_) if tracks.is_empty() || !wants_media(offer) => Vec::new(),
+        None if with_data && tracks.is_empty() => {
+            return Err(NegotiationError::NoData {
+                offered: offered_lines(offer),
+            });
+        }
+        _ => {
+            check_playable(offer, tracks)?;
+            let choices = choose(offer, tracks);
+            check_choices(offer, tracks, &choices)?;
+            choices
+        }
+    };
+    let lines = choices.iter().map(|choice| choice.line);
+    let mut accepted: Vec<usize> = lines.chain(data.as_ref().map(|data| data.line)).collect();
     accepted.sort_unstable();
     let bundle = bundle(offer, &accepted)?;
     let sections = transport_sections(offer, &accepted, &bundle);
@@ -205,15 +247,34 @@ pub fn negotiate(
             protocol: media.protocol.clone(),
             format,
             mid: media.attributes.mid().map(str::to_owned),
-            track: tracks.iter().position(|track| track.line == index),
+            content: match &data {
+                Some(data) if data.line == index => Some(Content::Data),
+                _ => tracks
+                    .iter()
+                    .position(|track| track.line == index)
+                    .map(Content::Track),
+            },
         }
     });
     Ok(Negotiated {
         lines: lines.collect(),
         tracks,
+        data,
         remote,
         bundle,
     })
+}
+
+/// Some `m=` line wants to receive picture or sound.
+fn wants_media(offer: &SessionDescription) -> bool {
+    let kinds = [Kind::Video, Kind::Audio];
+    (0..offer.media.len()).any(|line| kinds.iter().any(|&kind| wants(offer, line, kind)))
+}
+
+fn offered_lines(offer: &SessionDescription) -> Vec<String> {
+    (0..offer.media.len())
+        .map(|line| format!("{}: {}", media_name(offer, line), state(offer, line)))
+        .collect()
 }
 
 fn is_playable(track: &Track) -> bool {
@@ -306,9 +367,7 @@ fn check_choices(
         kinds.dedup();
         return Err(NegotiationError::NoMedia {
             wanted: kinds.join(" or "),
-            offered: (0..offer.media.len())
-                .map(|line| format!("{}: {}", media_name(offer, line), state(offer, line)))
-                .collect(),
+            offered: offered_lines(offer),
         });
     }
     Ok(())
@@ -384,7 +443,9 @@ fn remote_transport(
     let bundled = sections.iter().any(|it| it.has(&Attribute::RtcpMux));
     let muxed = |line: &&usize| {
         let media = offer.media.get(**line);
-        bundled || media.is_some_and(|media| media.attributes.has(&Attribute::RtcpMux))
+        bundled
+            || media
+                .is_some_and(|media| !media.is_rtp() || media.attributes.has(&Attribute::RtcpMux))
     };
     if let Some(&line) = accepted.iter().find(|line| !muxed(line)) {
         return Err(NegotiationError::NoRtcpMux {

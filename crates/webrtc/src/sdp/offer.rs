@@ -5,6 +5,7 @@ use glassline_media::{Codec, Kind};
 use super::answer::{default_destination, push_feedback, push_rtx, rtpmap};
 use super::attribute::{Attribute, Direction, ExtensionMap, FormatParameters, Group, Setup};
 use super::attributes::Attributes;
+use super::data::{self, DataParameters};
 use super::description::{MediaDescription, Origin, SessionDescription};
 use super::fingerprint::Fingerprint;
 use super::negotiate::Feedback;
@@ -16,6 +17,8 @@ use super::{MID_URI, TRANSPORT_CC_URI};
 pub struct OfferParameters {
     /// One `m=` line each, in this order; their tags count from 0.
     pub kinds: Vec<Kind>,
+    /// One more `m=` line, the last, for data channels; it may be the only one.
+    pub data: Option<DataParameters>,
     /// Our ICE credentials.
     pub credentials: IceCredentials,
     /// Of our certificate.
@@ -28,12 +31,12 @@ pub struct OfferParameters {
     pub session_id: u64,
 }
 
-/// An offer to receive: full ICE without trickle, either DTLS role, one bundle.
+/// An offer to receive, and of data channels: full ICE without trickle, either DTLS role, one bundle.
 pub fn offer(parameters: &OfferParameters) -> SessionDescription {
     let mut session = Attributes::default();
     session.push(Attribute::Group(Group {
         semantics: "BUNDLE".to_owned(),
-        mids: (0..parameters.kinds.len())
+        mids: (0..parameters.kinds.len() + usize::from(parameters.data.is_some()))
             .map(|index| index.to_string())
             .collect(),
     }));
@@ -42,6 +45,8 @@ pub fn offer(parameters: &OfferParameters) -> SessionDescription {
         value: Some(" WMS".to_owned()),
     });
     let kinds = parameters.kinds.iter().enumerate();
+    let data = parameters.data.as_ref();
+    let data = data.map(|data| data_section(parameters.kinds.len(), data, parameters));
     SessionDescription {
         origin: Origin::local(parameters.session_id, 1),
         name: "-".to_owned(),
@@ -49,6 +54,7 @@ pub fn offer(parameters: &OfferParameters) -> SessionDescription {
         attributes: session,
         media: kinds
             .map(|(index, kind)| section(index, *kind, parameters))
+            .chain(data)
             .collect(),
     }
 }
@@ -190,6 +196,26 @@ fn section(index: usize, kind: Kind, parameters: &OfferParameters) -> MediaDescr
         lines: vec![('c', connection)],
         attributes,
     }
+}
+
+fn data_section(
+    index: usize,
+    data: &DataParameters,
+    parameters: &OfferParameters,
+) -> MediaDescription {
+    data::section(
+        data,
+        data::Section {
+            mid: Some(index.to_string()),
+            credentials: &parameters.credentials,
+            fingerprint: &parameters.fingerprint,
+            setup: Setup::ActPass,
+            trickle: false,
+            candidates: &parameters.candidates,
+            carries_transport: index == 0,
+            old: false,
+        },
+    )
 }
 
 fn push_offered(attributes: &mut Attributes, format: &Offered) {

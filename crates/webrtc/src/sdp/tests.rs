@@ -1,12 +1,13 @@
 mod answering;
 mod codecs;
+mod data;
 mod offering;
 mod parsing;
 mod properties;
 
 use glassline_media::{Codec, Ssrc, Track, VideoParameters};
 
-use super::{Fingerprint, IceCredentials, LocalDescription, SenderSsrc};
+use super::{DataParameters, Fingerprint, IceCredentials, LocalDescription, SenderSsrc};
 
 /// Taken from the peers themselves: Chromium 156, aiortc 1.16, Pion 4.2.18,
 /// GStreamer 1.22's webrtcbin. Firefox and Safari are written after their form.
@@ -80,5 +81,9 @@ fn local(senders: u32) -> LocalDescription {
             .collect(),
         cname: "glassline".to_owned(),
         stream_id: "demo".to_owned(),
+        data: DataParameters {
+            port: 5000,
+            max_message_size: Some(1 << 20),
+        },
     }
 }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use aws_lc_rs::hkdf;
 use glassline_media::{Ssrc, Track, WallClock};
 
-use crate::dtls::Certificate;
+use glassline_sctp as sctp;
+
+use crate::dtls::{Certificate, CipherChoice};
 use crate::turn;
 
 /// Tracks that one session carries at most.
@@ -22,7 +24,10 @@ pub struct AcceptConfig<'a> {
     /// For the NTP times of sender reports.
     pub wall: WallClock,
     /// What may be sent, in the order of [`Sender::track`](super::Sender::track).
+    /// May be empty where data is all there is.
     pub tracks: &'a [Track],
+    /// Data channels, if the peer offers them; `None` turns them down.
+    pub data: Option<DataConfig>,
 }
 
 /// What a client needs to dial a server.
@@ -43,6 +48,23 @@ pub struct DialConfig {
     pub receive: Kinds,
     /// What to do with the media that comes.
     pub mode: ReceiveMode,
+    /// Data channels; with [`Kinds::NONE`] nothing else.
+    pub data: Option<DataConfig>,
+}
+
+/// How a session carries data channels.
+///
+/// A session with data runs its DTLS handshake a little differently (see
+/// [`dtls`](crate::dtls)), so it is asked for at the start.
+#[derive(Clone, Debug, Default)]
+pub struct DataConfig {
+    /// What protects the records.
+    pub cipher: CipherChoice,
+    /// The association; its `max_message_size` is announced, and its ports are the
+    /// SDP's.
+    pub association: sctp::Config,
+    /// What the peer can make this end hold.
+    pub limits: sctp::channel::Limits,
 }
 
 /// Kinds of media that a client asks for.
@@ -55,6 +77,11 @@ pub struct Kinds {
 }
 
 impl Kinds {
+    /// Neither.
+    pub const NONE: Self = Self {
+        video: false,
+        audio: false,
+    };
     /// Pictures and sound.
     pub const ALL: Self = Self {
         video: true,
@@ -96,6 +123,8 @@ pub struct Secrets {
     pub rtcp_ssrc: Ssrc,
     /// One per track.
     pub tracks: Vec<TrackSecrets>,
+    /// What the SCTP association needs.
+    pub sctp: [u8; 40],
 }
 
 /// The random numbers of one sender.
@@ -145,6 +174,7 @@ impl Secrets {
             cname,
             rtcp_ssrc,
             tracks,
+            sctp: bytes.take(),
         }
     }
 }

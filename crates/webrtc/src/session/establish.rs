@@ -6,9 +6,10 @@ use glassline_media::{Kind, Ssrc, WallClock};
 use glassline_rtp::twcc::{Recorder, SendHistory};
 use smallvec::SmallVec;
 
+use super::data::Data;
 use super::{
-    AcceptConfig, DialConfig, Dialling, HANDSHAKE_MAX, ReceiveMode, Receiver, Secrets, Sender,
-    Session, State, TRACKS_MAX,
+    AcceptConfig, DataConfig, DialConfig, Dialling, HANDSHAKE_MAX, ReceiveMode, Receiver, Secrets,
+    Sender, Session, State, TRACKS_MAX,
 };
 use crate::dtls::Association;
 use crate::ice;
@@ -57,9 +58,10 @@ impl Session {
         now: Instant,
     ) -> Result<(Self, String), AcceptError> {
         let offer = SessionDescription::parse(offer)?;
-        let negotiated = sdp::negotiate(&offer, config.tracks)?;
+        let negotiated = sdp::negotiate(&offer, config.tracks, config.data.is_some())?;
         let secrets = &config.secrets;
         let senders = senders(&negotiated, secrets)?;
+        let data = config.data.filter(|_| negotiated.data.is_some());
         let credentials = credentials(secrets);
         let mut ice =
             ice::Agent::lite(credentials.clone(), secrets.tie_breaker, &config.local, now);
@@ -76,6 +78,7 @@ impl Session {
                 session_version: 1,
                 senders: senders.iter().map(sources).collect(),
                 cname: secrets.cname.clone(),
+                data: parameters(data.as_ref().unwrap_or(&DataConfig::default())),
                 stream_id: secrets.cname.clone(),
             },
         );
@@ -88,11 +91,16 @@ impl Session {
             &config.certificate,
             Role::Server,
             remote.fingerprints,
-            None,
+            data.as_ref().map(|data| data.cipher),
             now,
         );
         let mut session = Self::new(ice, secrets, credentials, config.wall, now);
         session.senders = senders.into();
+        session.data = data.map(|config| {
+            let mut data = Data::new(config, secrets, now);
+            data.agree(Role::Server, negotiated.data.as_ref());
+            Box::new(data)
+        });
         session.dtls = Some(dtls);
         session.remote = Some(remote.credentials);
         Ok((session, answer))
@@ -123,6 +131,7 @@ impl Session {
                 .into_iter()
                 .filter_map(|(wanted, kind)| wanted.then_some(kind))
                 .collect(),
+            data: config.data.as_ref().map(parameters),
             credentials: credentials.clone(),
             fingerprint: config.certificate.fingerprint().clone(),
             candidates: ice.local().to_vec(),
@@ -132,10 +141,15 @@ impl Session {
         let text = offer.to_string();
         let mut session = Self::new(ice, secrets, credentials, config.wall, now);
         session.mode = config.mode;
+        let cipher = config.data.as_ref().map(|data| data.cipher);
+        session.data = config
+            .data
+            .map(|config| Box::new(Data::new(config, secrets, now)));
         session.relays = relays;
         session.dialling = Some(Box::new(Dialling {
             certificate: config.certificate,
             offer,
+            cipher,
         }));
         (session, text)
     }
@@ -153,11 +167,15 @@ impl Session {
         } else {
             Role::Server
         };
+        self.data = self.data.take().filter(|_| agreed.data.is_some());
+        if let Some(data) = &mut self.data {
+            data.agree(role, agreed.data.as_ref());
+        }
         self.dtls = Some(Association::new(
             &dialling.certificate,
             role,
             agreed.remote.fingerprints,
-            None,
+            dialling.cipher.filter(|_| agreed.data.is_some()),
             now,
         ));
         self.receivers = agreed.media.into_iter().map(Receiver::new).collect();
@@ -197,6 +215,7 @@ impl Session {
             keys: None,
             senders: SmallVec::new(),
             receivers: Vec::new(),
+            data: None,
             mode: ReceiveMode::default(),
             // Above zero, so that feedback about the first packet can be widened down.
             transport_sequence: 1,
@@ -223,6 +242,14 @@ fn credentials(secrets: &Secrets) -> IceCredentials {
     IceCredentials {
         ufrag: secrets.ufrag.clone(),
         pwd: secrets.pwd.clone(),
+    }
+}
+
+/// What we say of our association.
+fn parameters(data: &DataConfig) -> sdp::DataParameters {
+    sdp::DataParameters {
+        port: data.association.local_port,
+        max_message_size: Some(data.association.max_message_size as u64),
     }
 }
 

@@ -12,8 +12,8 @@ use crate::srtp::{OpenError, Profile};
 pub enum Event {
     /// Keys are there: [`Session::seal`](super::Session::seal) works from now on.
     Connected {
-        /// How media is protected.
-        profile: Profile,
+        /// How media is protected; `None` in a session of data alone.
+        profile: Option<Profile>,
     },
     /// The peer's decoder needs a keyframe (PLI, RFC 4585 §6.3.1, or FIR, RFC 5104 §4.3.1).
     KeyframeRequest {
@@ -90,6 +90,9 @@ pub enum CloseReason {
     /// DTLS failed for another reason: no common suite, bad signature.
     #[error("DTLS handshake failed")]
     HandshakeFailed,
+    /// The keys of the data's records are worn out ([`record::SealError`]): connect anew.
+    #[error("the record keys are used up")]
+    KeysExhausted,
     /// The peer agreed to no SRTP profile.
     #[error("no common SRTP profile")]
     NoSrtpProfile,
@@ -107,6 +110,7 @@ impl CloseReason {
             Self::HandshakeTimeout => "handshake_timeout",
             Self::WrongFingerprint => "wrong_fingerprint",
             Self::HandshakeFailed => "handshake_failed",
+            Self::KeysExhausted => "keys_exhausted",
             Self::NoSrtpProfile => "no_srtp_profile",
             Self::Vanished => "vanished",
         }

@@ -3,10 +3,12 @@
 //! After every input (`handle_*`, a command, a seal) drain
 //! [`Session::poll_transmit`] and [`Session::poll_event`], then sleep until
 //! [`Session::poll_timeout`]. Nothing here allocates per media packet, and every
-//! queue has a bound.
+//! queue has a bound. With data channels call [`Session::end_batch`] after the
+//! datagrams that came together, and drain [`Session::poll_transmit_batch`] instead.
 
 mod config;
 mod control;
+mod data;
 mod establish;
 mod event;
 mod media;
@@ -17,7 +19,10 @@ mod steering;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use config::{AcceptConfig, DialConfig, Kinds, ReceiveMode, Secrets, TRACKS_MAX, TrackSecrets};
+pub use config::{
+    AcceptConfig, DataConfig, DialConfig, Kinds, ReceiveMode, Secrets, TRACKS_MAX, TrackSecrets,
+};
+pub use data::DataCounts;
 pub use establish::{AcceptError, SetAnswerError};
 pub use event::{CloseReason, Dropped, Event, NACK_LOST_MAX, Received, Sealed};
 pub use path::{Path, PathEnd};
@@ -36,12 +41,13 @@ use glassline_rtp::twcc::{Recorder, SendHistory};
 use smallvec::SmallVec;
 
 use crate::demux::{DatagramKind, classify, is_rtcp};
-use crate::dtls::{Association, Certificate, Material, Progress};
+use crate::dtls::{Association, Certificate, CipherChoice, Material, Progress};
 use crate::ice::{self, Change};
 use crate::sdp::{self, IceCredentials};
 use crate::srtp::{self, Inbound, Outbound, Role};
 use crate::turn;
 
+use data::Data;
 use path::Unwrapped;
 use sender::Outgoing;
 use steering::Steering;
@@ -58,6 +64,7 @@ pub struct Session {
     /// In place: sealing follows fewer pointers to memory that is far away.
     senders: SmallVec<[Sender; 2]>,
     receivers: Vec<Receiver>,
+    data: Option<Box<Data>>,
     mode: ReceiveMode,
     /// Wide number of the next packet that carries one.
     transport_sequence: u64,
@@ -95,6 +102,8 @@ struct Keys {
 struct Dialling {
     certificate: Arc<Certificate>,
     offer: sdp::SessionDescription,
+    /// What was configured for data.
+    cipher: Option<CipherChoice>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,7 +177,12 @@ impl Session {
                     self.on_path_change(now, Some(Change::Path(source)));
                 }
                 let dtls = self.dtls.as_mut().ok_or(Dropped::TooEarly)?;
-                let progress = dtls.handle_datagram(now, datagram, |_| {})?;
+                let data = &mut self.data;
+                let progress = dtls.handle_datagram(now, datagram, |packet| {
+                    if let Some(data) = data {
+                        data.handle_packet(packet, now);
+                    }
+                })?;
                 self.on_progress(now, progress);
                 Ok(Received::Consumed)
             }
@@ -205,6 +219,11 @@ impl Session {
             self.on_progress(now, progress);
         }
         if self.state == State::Connected {
+            if let Some(data) = &mut self.data
+                && data.poll_timeout().is_some_and(|at| at <= now)
+            {
+                data.handle_timeout(now);
+            }
             self.send_reports(now);
         }
     }
@@ -226,9 +245,12 @@ impl Session {
             State::Connecting { deadline } => deadline,
             State::Connected => self.ice.silent_at(),
         };
-        let reports = match self.state {
-            State::Connected => self.reports_at(),
-            _ => None,
+        let (reports, data) = match self.state {
+            State::Connected => (
+                self.reports_at(),
+                self.data.as_ref().and_then(|data| data.poll_timeout()),
+            ),
+            _ => (None, None),
         };
         let dtls = self.dtls.as_ref().and_then(Association::poll_timeout);
         let relays = self
@@ -236,7 +258,8 @@ impl Session {
             .iter()
             .filter_map(turn::Relay::poll_timeout)
             .min();
-        [Some(limit), reports, self.ice.poll_timeout(), dtls, relays]
+        let ice = self.ice.poll_timeout();
+        [Some(limit), reports, data, ice, dtls, relays]
             .into_iter()
             .flatten()
             .min()
@@ -487,6 +510,7 @@ impl Session {
         if self.keys.is_some() {
             self.send_bye(now);
         }
+        self.abort_data(now);
         if let Some(dtls) = &mut self.dtls {
             dtls.close(now);
         }
@@ -607,23 +631,44 @@ impl Session {
     }
 
     fn connect(&mut self, now: Instant, role: Role, srtp: Option<(srtp::Profile, Material)>) {
-        let Some((profile, material)) = srtp else {
-            return self.finish(CloseReason::NoSrtpProfile);
+        // A session of data alone has no use for SRTP, and its peer may offer none.
+        let has_media = !self.senders.is_empty() || !self.receivers.is_empty();
+        let profile = match srtp {
+            None if has_media => return self.finish(CloseReason::NoSrtpProfile),
+            Some((profile, material)) if has_media => {
+                if self.protect_media(profile, role, &material.0).is_err() {
+                    return self.finish(CloseReason::HandshakeFailed);
+                }
+                Some(profile)
+            }
+            _ => None,
         };
-        let Ok((mut outbound, inbound)) = srtp::derive(profile, &material.0, role) else {
-            return self.finish(CloseReason::HandshakeFailed);
-        };
+        self.state = State::Connected;
+        if !self.receivers.is_empty() {
+            self.report_at = Some(now + control::REPORT_INTERVAL);
+        }
+        self.push(Event::Connected { profile });
+        if let (Some(data), Some(dtls)) = (&mut self.data, &mut self.dtls) {
+            data.connect(now);
+            dtls.open_early(|packet| data.handle_packet(packet, now));
+            data.end_batch(now);
+        }
+    }
+
+    fn protect_media(
+        &mut self,
+        profile: srtp::Profile,
+        role: Role,
+        material: &[u8],
+    ) -> Result<(), srtp::KeyError> {
+        let (mut outbound, inbound) = srtp::derive(profile, material, role)?;
         for sender in &mut self.senders {
             sender
                 .connect(&mut outbound)
                 .expect("accept checked that SSRCs differ");
         }
         self.keys = Some(Box::new(Keys { outbound, inbound }));
-        self.state = State::Connected;
-        if !self.receivers.is_empty() {
-            self.report_at = Some(now + control::REPORT_INTERVAL);
-        }
-        self.push(Event::Connected { profile });
+        Ok(())
     }
 
     /// Ends the session; what is queued for the peer stays to be polled.

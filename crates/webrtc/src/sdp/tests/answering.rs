@@ -10,11 +10,11 @@ fn parse(text: &str) -> SessionDescription {
 }
 
 fn negotiated(offer: &str) -> Negotiated {
-    negotiate(&parse(offer), &tracks()).expect("an acceptable offer")
+    negotiate(&parse(offer), &tracks(), false).expect("an acceptable offer")
 }
 
 fn refused(offer: &str) -> NegotiationError {
-    negotiate(&parse(offer), &tracks()).expect_err("must be refused")
+    negotiate(&parse(offer), &tracks(), false).expect_err("must be refused")
 }
 
 /// The offer less the lines that begin with `prefix`.
@@ -126,7 +126,7 @@ fn names_from_outside_cannot_add_lines() {
 #[test]
 fn the_tracks_profile_is_preferred() {
     let chosen = |profile, offer: &str| {
-        let negotiated = negotiate(&parse(offer), &[video(profile)]).expect("acceptable");
+        let negotiated = negotiate(&parse(offer), &[video(profile)], false).expect("acceptable");
         negotiated.tracks[0].payload_type
     };
     assert_eq!(chosen([0x42, 0x00, 31], CHROMIUM), 102, "baseline");
@@ -147,13 +147,13 @@ fn the_tracks_profile_is_preferred() {
 fn a_sufficient_level_is_preferred_but_not_required() {
     let offer = CHROMIUM.replace("profile-level-id=42001f", "profile-level-id=42e028");
     let negotiate = |level| {
-        let negotiated = negotiate(&parse(&offer), &[video([0x42, 0xc0, level])]);
+        let negotiated = negotiate(&parse(&offer), &[video([0x42, 0xc0, level])], false);
         negotiated.expect("acceptable").tracks[0].payload_type
     };
     assert_eq!(negotiate(40), 102);
     assert_eq!(negotiate(51), 102, "the first of equals");
     let offer = CHROMIUM.replace("profile-level-id=4d001f", "profile-level-id=42e028");
-    let negotiated = super::super::negotiate(&parse(&offer), &[video([0x42, 0xc0, 40])]);
+    let negotiated = super::super::negotiate(&parse(&offer), &[video([0x42, 0xc0, 40])], false);
     assert_eq!(negotiated.expect("acceptable").tracks[0].payload_type, 116);
 }
 
@@ -215,7 +215,7 @@ fn either_kind_may_be_left_out() {
     for (line, codec) in [(0, Codec::H264), (1, Codec::Opus)] {
         let mut one = offer.clone();
         one.media = vec![offer.media[line].clone()];
-        let negotiated = negotiate(&one, &tracks()).expect("one kind");
+        let negotiated = negotiate(&one, &tracks(), false).expect("one kind");
         assert_eq!(negotiated.tracks.len(), 1);
         assert_eq!(negotiated.tracks[0].codec, codec);
         assert_eq!(negotiated.tracks[0].line, 0);
@@ -223,7 +223,8 @@ fn either_kind_may_be_left_out() {
         // Its section carries the transport, whichever the offer's tag was.
         assert!(answer(&negotiated, &local(1)).contains("a=candidate:"));
     }
-    let sound_only = negotiate(&offer, &[Track::audio(Codec::Pcma, 1)]).expect("static type");
+    let sound_only =
+        negotiate(&offer, &[Track::audio(Codec::Pcma, 1)], false).expect("static type");
     assert_eq!(
         (sound_only.tracks[0].payload_type, sound_only.tracks[0].line),
         (8, 1)
@@ -243,7 +244,7 @@ fn nothing_to_send_names_the_lines() {
     let only_sound = [Track::audio(Codec::Opus, 2)];
     let no_opus = CHROMIUM.replace("opus/48000/2", "opus/48000/1");
     assert!(matches!(
-        negotiate(&parse(&no_opus), &only_sound),
+        negotiate(&parse(&no_opus), &only_sound, false),
         Err(NegotiationError::NoCodec {
             kind: Kind::Audio,
             ..
@@ -256,7 +257,7 @@ fn static_payload_types_need_no_rtpmap() {
     let bare = without(&without(CHROMIUM, "a=rtpmap:0 "), "a=rtpmap:8 ");
     let offer = parse(&bare);
     for (codec, payload_type) in [(Codec::Pcmu, 0), (Codec::Pcma, 8)] {
-        let negotiated = negotiate(&offer, &[Track::audio(codec, 1)]).expect("static");
+        let negotiated = negotiate(&offer, &[Track::audio(codec, 1)], false).expect("static");
         assert_eq!(negotiated.tracks[0].payload_type, payload_type);
         let text = answer(&negotiated, &local(1));
         let name = codec.encoding_name();
@@ -269,7 +270,7 @@ fn static_payload_types_need_no_rtpmap() {
 
 #[test]
 fn mono_opus_does_not_claim_stereo() {
-    let negotiated = negotiate(&parse(CHROMIUM), &[Track::audio(Codec::Opus, 1)]);
+    let negotiated = negotiate(&parse(CHROMIUM), &[Track::audio(Codec::Opus, 1)], false);
     let text = answer(&negotiated.expect("acceptable"), &local(1));
     assert!(
         text.contains("a=fmtp:111 minptime=10;useinbandfec=1\r\n"),
@@ -281,7 +282,7 @@ fn mono_opus_does_not_claim_stereo() {
 fn each_track_takes_a_line_of_its_own() {
     let offer = parse(CHROMIUM);
     let two = [video([0x42, 0xc0, 31]), video([0x42, 0xc0, 31])];
-    let negotiated = negotiate(&offer, &two).expect("one of them");
+    let negotiated = negotiate(&offer, &two, false).expect("one of them");
     assert_eq!(negotiated.tracks.len(), 1);
     let mut more = offer.clone();
     let mut second = offer.media[0].clone();
@@ -298,7 +299,7 @@ fn each_track_takes_a_line_of_its_own() {
         semantics: "BUNDLE".to_owned(),
         mids: ["2", "1", "0"].map(str::to_owned).to_vec(),
     }));
-    let negotiated = negotiate(&more, &two).expect("both");
+    let negotiated = negotiate(&more, &two, false).expect("both");
     let lines: Vec<_> = negotiated
         .tracks
         .iter()
@@ -328,7 +329,7 @@ fn bundle_only_lines_are_not_rejected_ones() {
                 | Attribute::RtcpMux
         )
     });
-    let sound = negotiate(&offer, &[Track::audio(Codec::Opus, 2)]).expect("sound alone");
+    let sound = negotiate(&offer, &[Track::audio(Codec::Opus, 2)], false).expect("sound alone");
     assert_eq!(
         sound.remote.credentials.ufrag,
         "qiex5SOIuG8ixi8UbsTqzCnyqAlL/Iif"
@@ -338,7 +339,7 @@ fn bundle_only_lines_are_not_rejected_ones() {
         .attributes
         .0
         .retain(|it| *it != Attribute::BundleOnly);
-    assert!(negotiate(&offer, &[Track::audio(Codec::Opus, 2)]).is_err());
+    assert!(negotiate(&offer, &[Track::audio(Codec::Opus, 2)], false).is_err());
 }
 
 #[test]
@@ -402,7 +403,8 @@ fn what_the_transport_lacks_is_named() {
 #[test]
 fn a_lone_line_needs_neither_bundle_nor_mid() {
     let bare = without(&without(&without(CHROMIUM, "a=group"), "a=mid"), "a=setup");
-    let negotiated = negotiate(&parse(&bare), &[video([0x42, 0xc0, 31])]).expect("acceptable");
+    let negotiated =
+        negotiate(&parse(&bare), &[video([0x42, 0xc0, 31])], false).expect("acceptable");
     assert!(negotiated.bundle.is_empty());
     assert_eq!(negotiated.tracks[0].mid, "");
     let answer = answer(&negotiated, &local(1));
@@ -425,7 +427,7 @@ fn transport_at_session_level_is_read() {
         media.attributes.0 = rest;
         offer.attributes.0.extend::<Vec<_>>(transport);
     }
-    assert!(negotiate(&offer, &tracks()).is_ok());
+    assert!(negotiate(&offer, &tracks(), false).is_ok());
 }
 
 #[test]

@@ -61,7 +61,7 @@ fn each_codec_gets_the_payload_type_of_its_profile() {
         (with(Codec::Pcma, ""), 8, None, None),
     ] {
         let codec = track.codec;
-        let negotiated = negotiate(&parse(&offer), &[track]).expect("Chromium plays it");
+        let negotiated = negotiate(&parse(&offer), &[track], false).expect("Chromium plays it");
         let [chosen] = &negotiated.tracks[..] else {
             panic!("{codec}: {negotiated:?}");
         };
@@ -98,7 +98,7 @@ fn a_profile_that_is_not_offered_is_refused_with_what_is() {
                 wanted: told,
                 offered: all,
                 ..
-            }) = negotiate(&parse(offer), &[track.clone(), opus()])
+            }) = negotiate(&parse(offer), &[track.clone(), opus()], false)
             else {
                 continue;
             };
@@ -108,6 +108,7 @@ fn a_profile_that_is_not_offered_is_refused_with_what_is() {
         let refused = negotiate(
             &parse(CHROMIUM),
             &[with(track.codec, "profile-id=7;profile=7")],
+            false,
         );
         let Err(NegotiationError::NoCodec { offered: all, .. }) = refused else {
             panic!("{wanted}");
@@ -125,18 +126,18 @@ fn tracks_that_no_browser_plays_are_left_out() {
         opus(),
         with(Codec::T140, ""),
     ];
-    let negotiated = negotiate(&parse(CHROMIUM), &tracks).expect("two of them");
+    let negotiated = negotiate(&parse(CHROMIUM), &tracks, false).expect("two of them");
     let chosen: Vec<usize> = negotiated.tracks.iter().map(|it| it.track).collect();
     assert_eq!(chosen, [1, 3]);
     // A picture that no browser shows leaves the sound.
-    let negotiated = negotiate(&parse(CHROMIUM), &[with(Codec::Jpeg, ""), opus()]);
+    let negotiated = negotiate(&parse(CHROMIUM), &[with(Codec::Jpeg, ""), opus()], false);
     assert_eq!(negotiated.expect("sound").tracks.len(), 1);
 }
 
 #[test]
 fn a_stream_without_anything_for_browsers_is_refused_by_name() {
     let tracks = [with(Codec::MpegVideo, ""), Track::audio(Codec::Ac3, 2)];
-    let refused = negotiate(&parse(CHROMIUM), &tracks).expect_err("nothing to play");
+    let refused = negotiate(&parse(CHROMIUM), &tracks, false).expect_err("nothing to play");
     assert_eq!(
         refused.to_string(),
         "the stream has MPEG-1/2 video, AC-3, which browsers do not play; they take H.264, \
@@ -148,11 +149,11 @@ fn a_stream_without_anything_for_browsers_is_refused_by_name() {
 fn pictures_out_of_order_are_refused_where_they_are_wanted() {
     let mut picture = super::video([0x4d, 0, 31]);
     picture.video.reordered = true;
-    let refused = negotiate(&parse(CHROMIUM), &[picture.clone(), opus()]);
+    let refused = negotiate(&parse(CHROMIUM), &[picture.clone(), opus()], false);
     let text = refused.expect_err("B-frames").to_string();
     assert!(text.contains("H.264 has B-frames"), "{text}");
     // Who wants only the sound gets it.
     let sound = CHROMIUM.replacen("m=video 9", "m=video 0", 1);
-    let negotiated = negotiate(&parse(&sound), &[picture, opus()]).expect("sound");
+    let negotiated = negotiate(&parse(&sound), &[picture, opus()], false).expect("sound");
     assert_eq!(negotiated.tracks.len(), 1);
 }

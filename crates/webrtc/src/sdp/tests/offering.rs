@@ -6,6 +6,7 @@ use super::{ANSWERS, credentials, local, tracks, video};
 fn our_offer(kinds: &[Kind]) -> SessionDescription {
     offer(&OfferParameters {
         kinds: kinds.to_vec(),
+        data: None,
         credentials: IceCredentials {
             ufrag: "cLiE".to_owned(),
             pwd: "thePasswordOfTheClient".to_owned(),
@@ -44,13 +45,13 @@ fn our_offer_is_one_that_we_answer() {
         ([0x64, 0x0c, 40], 112),
     ];
     for (profile, payload_type) in expected {
-        let negotiated = negotiate(&offer, &[video(profile)]).expect("acceptable");
+        let negotiated = negotiate(&offer, &[video(profile)], false).expect("acceptable");
         let track = &negotiated.tracks[0];
         assert_eq!(track.payload_type, payload_type, "{profile:?}");
         assert_eq!(track.rtx_payload_type, Some(payload_type + 1));
     }
     for (codec, payload_type) in [(Codec::Pcmu, 0), (Codec::Pcma, 8), (Codec::Opus, 111)] {
-        let negotiated = negotiate(&offer, &[Track::audio(codec, 1)]).expect("acceptable");
+        let negotiated = negotiate(&offer, &[Track::audio(codec, 1)], false).expect("acceptable");
         assert_eq!(negotiated.tracks[0].payload_type, payload_type);
     }
 }
@@ -58,7 +59,7 @@ fn our_offer_is_one_that_we_answer() {
 #[test]
 fn offer_and_answer_of_our_own_agree() {
     let offer = both();
-    let negotiated = negotiate(&offer, &tracks()).expect("acceptable");
+    let negotiated = negotiate(&offer, &tracks(), false).expect("acceptable");
     assert_eq!(negotiated.remote.credentials.ufrag, "cLiE");
     assert_eq!(negotiated.remote.candidates.len(), 1);
     let agreed = apply_answer(&offer, &answer(&negotiated, &local(2))).expect("agreed");

@@ -238,7 +238,7 @@ proptest! {
         };
         let again = SessionDescription::parse(&offer.to_string());
         prop_assert_eq!(again.as_ref(), Ok(&offer));
-        if let Ok(negotiated) = negotiate(&offer, &tracks()) {
+        if let Ok(negotiated) = negotiate(&offer, &tracks(), false) {
             let text = answer(&negotiated, &local(2));
             let answer = SessionDescription::parse(&text).expect("our own answer");
             prop_assert_eq!(answer.media.len(), offer.media.len());
@@ -246,6 +246,7 @@ proptest! {
             prop_assert_eq!(agreed.media.len(), negotiated.tracks.len());
         }
         let ours = super::super::offer(&OfferParameters {
+            data: None,
             kinds: vec![Kind::Video, Kind::Audio],
             credentials: credentials(),
             fingerprint: Fingerprint::sha256([1; 32]),

@@ -12,7 +12,9 @@ fn closed(events: &[(Duration, Event)]) -> Option<(Duration, CloseReason)> {
 
 fn connected(events: &[(Duration, Event)]) -> Option<(Duration, Profile)> {
     events.iter().find_map(|(at, event)| match event {
-        Event::Connected { profile } => Some((*at, *profile)),
+        Event::Connected {
+            profile: Some(profile),
+        } => Some((*at, *profile)),
         _ => None,
     })
 }

@@ -1,6 +1,7 @@
 //! Two sessions joined by simulated links, in virtual time.
 
 mod codecs;
+mod data;
 mod handshake;
 mod hostile;
 mod media;
@@ -12,6 +13,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use glassline_media::{Codec, Track, VideoParameters, WallClock};
+use glassline_sctp::channel;
 use glassline_sim::{Clock, Conditions, End, Path, Rng, Trace};
 
 use super::*;
@@ -60,6 +62,9 @@ pub(super) struct Pair {
     pub(super) server_events: Vec<(Duration, Event)>,
     pub(super) client_events: Vec<(Duration, Event)>,
     pub(super) heard: Vec<Heard>,
+    /// What the channels told, and was not taken away yet.
+    pub(super) server_channels: Vec<channel::Event>,
+    pub(super) client_channels: Vec<channel::Event>,
     pub(super) counted: u64,
     pub(super) counted_repaired: u64,
     pub(super) dropped: Vec<(End, Dropped)>,
@@ -76,6 +81,10 @@ pub(super) struct Setup {
     pub(super) mode: ReceiveMode,
     /// What the server sends.
     pub(super) tracks: Vec<Track>,
+    /// Data channels of each end, and what the client asks for beside them.
+    pub(super) server_data: Option<DataConfig>,
+    pub(super) client_data: Option<DataConfig>,
+    pub(super) receive: Kinds,
     pub(super) server: Arc<Certificate>,
     /// Edits the offer and the answer on their way.
     pub(super) edit_offer: fn(&str) -> String,
@@ -91,6 +100,9 @@ impl Default for Setup {
             seed: 1,
             mode: ReceiveMode::Open,
             tracks: tracks(),
+            server_data: None,
+            client_data: None,
+            receive: Kinds::ALL,
             server: SERVER.clone(),
             edit_offer: str::to_owned,
             edit_answer: str::to_owned,
@@ -119,9 +131,10 @@ impl Pair {
                 certificate: CLIENT.clone(),
                 local: vec![addresses[1]],
                 relays: Vec::new(),
+                data: setup.client_data,
                 secrets: secrets(),
                 wall,
-                receive: Kinds::ALL,
+                receive: setup.receive,
                 mode: setup.mode,
             },
             now,
@@ -135,6 +148,7 @@ impl Pair {
                 secrets: drawn,
                 wall,
                 tracks: &setup.tracks,
+                data: setup.server_data,
             },
             &(setup.edit_offer)(&offer),
             now,
@@ -152,6 +166,8 @@ impl Pair {
             server_events: Vec::new(),
             client_events: Vec::new(),
             heard: Vec::new(),
+            server_channels: Vec::new(),
+            client_channels: Vec::new(),
             counted: 0,
             counted_repaired: 0,
             dropped: Vec::new(),
@@ -199,6 +215,7 @@ impl Pair {
                 self.deliver(end, datagram);
             }
             for session in [&mut self.server, &mut self.client] {
+                session.end_batch(now);
                 if session.poll_timeout().is_some_and(|at| at <= now) {
                     session.handle_timeout(now);
                 }
@@ -284,15 +301,20 @@ impl Pair {
         let now = self.now();
         let at = self.clock.elapsed();
         let mut out = Vec::new();
-        while let Some(to) = self.server.poll_transmit(&mut out) {
+        self.poll_channels();
+        while let Some((to, segment)) = self.server.poll_transmit_batch(now, &mut out) {
             // What goes to an address the client has left is lost.
             if to == self.addresses[1] {
-                self.path.send(End::A, now, std::mem::take(&mut out));
+                for datagram in out.chunks(segment) {
+                    self.path.send(End::A, now, datagram.to_vec());
+                }
             }
         }
-        while let Some(to) = self.client.poll_transmit(&mut out) {
+        while let Some((to, segment)) = self.client.poll_transmit_batch(now, &mut out) {
             assert_eq!(to, self.addresses[0]);
-            self.path.send(End::B, now, std::mem::take(&mut out));
+            for datagram in out.chunks(segment) {
+                self.path.send(End::B, now, datagram.to_vec());
+            }
         }
         while let Some(event) = self.client.poll_event() {
             self.client_events.push((at, event));
@@ -304,6 +326,20 @@ impl Pair {
                 self.retransmit(*sender, lost);
             }
             self.server_events.push((at, event));
+        }
+    }
+
+    /// What the channels have to tell. Polled before their packets, which it makes.
+    fn poll_channels(&mut self) {
+        let now = self.now();
+        let ends = [
+            (&mut self.server, &mut self.server_channels),
+            (&mut self.client, &mut self.client_channels),
+        ];
+        for (session, heard) in ends {
+            if let Some(channels) = session.channels_mut() {
+                heard.extend(std::iter::from_fn(|| channels.poll_event(now)));
+            }
         }
     }
 
