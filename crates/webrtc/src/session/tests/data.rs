@@ -1,5 +1,9 @@
 //! Data channels over a session: with media, without, and where one end has none.
 
+use glassline_sctp as sctp;
+use glassline_sim::Loss;
+use sctp::channel::{ChannelId, Event as ChannelEvent, Init, Kind, Message};
+
 use super::*;
 use crate::dtls::{Cipher, CipherChoice};
 
@@ -28,6 +32,31 @@ fn connected_with(events: &[(Duration, Event)]) -> Option<Option<srtp::Profile>>
         Event::Connected { profile } => Some(*profile),
         _ => None,
     })
+}
+
+/// The client opens a channel and both ends know it.
+fn open(pair: &mut Pair, init: Init) -> (ChannelId, ChannelId) {
+    let now = pair.now();
+    let ours = pair.client.channels_mut().expect("data").open(init, now);
+    let ours = ours.expect("room for one");
+    pair.run_for(ms(300));
+    let opened = |events: &[ChannelEvent]| {
+        events.iter().rev().find_map(|event| match event {
+            ChannelEvent::Opened { channel, .. } => Some(*channel),
+            _ => None,
+        })
+    };
+    assert_eq!(opened(&pair.client_channels), Some(ours));
+    let theirs = opened(&pair.server_channels).expect("opened at the server");
+    (ours, theirs)
+}
+
+fn messages(events: &[ChannelEvent]) -> Vec<Message> {
+    let messages = events.iter().filter_map(|event| match event {
+        ChannelEvent::Message { message, .. } => Some(message.clone()),
+        _ => None,
+    });
+    messages.collect()
 }
 
 #[test]
@@ -68,4 +97,85 @@ fn an_end_that_wants_no_data_gets_media_alone() {
         pair.run_for(ms(100));
         assert_eq!(pair.heard.len(), 1);
     }
+}
+
+#[test]
+fn messages_cross_beside_media() {
+    let mut pair = Pair::connected(both(CipherChoice::default()));
+    let (ours, theirs) = open(&mut pair, Init::default());
+    let now = pair.now();
+    let texts = ["", "to the server", "ö"];
+    for text in texts {
+        let channels = pair.client.channels_mut().expect("data");
+        channels.send(ours, Message::text(text), now).expect("open");
+        let channels = pair.server.channels_mut().expect("data");
+        let back = Message::binary(text.as_bytes().to_vec());
+        channels.send(theirs, back, now).expect("open");
+    }
+    pair.stream(1, 2);
+    pair.run_for(ms(200));
+    assert_eq!(pair.heard.len(), 60 + 50);
+    let got = messages(&pair.server_channels);
+    assert_eq!(got, texts.map(Message::text));
+    let got = messages(&pair.client_channels);
+    assert!(got.iter().all(|message| message.kind == Kind::Binary));
+    assert_eq!(got.len(), 3);
+    let counts = pair.server.data_counts().expect("data");
+    assert_eq!((counts.records.forged, counts.refused), (0, 0));
+}
+
+/// A megabyte each way: batches of equal size, all of it once and in order.
+#[test]
+fn bulk_crosses_in_batches_whatever_is_lost() {
+    for loss in [0.0, 0.02] {
+        let conditions = Conditions::delayed(ms(10)).with_loss(Loss::Random(loss));
+        let mut pair = Pair::connected(Setup {
+            conditions,
+            ..data_alone()
+        });
+        let (ours, theirs) = open(&mut pair, Init::default());
+        let sent: Vec<Vec<u8>> = (0..16_u8).map(|number| vec![number; 65_000]).collect();
+        let now = pair.now();
+        for payload in &sent {
+            let channels = pair.client.channels_mut().expect("data");
+            let message = Message::binary(payload.clone());
+            channels.send(ours, message.clone(), now).expect("room");
+            let channels = pair.server.channels_mut().expect("data");
+            channels.send(theirs, message, now).expect("room");
+        }
+        pair.run_for(ms(20_000));
+        for events in [&pair.server_channels, &pair.client_channels] {
+            let got = messages(events);
+            let got: Vec<&[u8]> = got.iter().map(|message| &message.data[..]).collect();
+            assert!(got == sent, "{} messages of 16, loss {loss}", got.len());
+        }
+    }
+}
+
+#[test]
+fn a_goodbye_closes_the_peers_channels_and_session() {
+    let mut pair = Pair::connected(data_alone());
+    open(&mut pair, Init::default());
+    let now = pair.now();
+    pair.client.close(now);
+    pair.run_for(ms(100));
+    let ended = |event: &ChannelEvent| matches!(event, ChannelEvent::Ended(_));
+    assert!(pair.server_channels.iter().any(ended));
+    assert!(pair.server.is_closed());
+    let over = Event::Closed(CloseReason::Peer);
+    assert!(pair.server_events.iter().any(|(_, event)| *event == over));
+}
+
+#[test]
+fn an_idle_peer_stays_connected() {
+    let mut pair = Pair::connected(data_alone());
+    let (ours, _) = open(&mut pair, Init::default());
+    pair.run_for(ms(120_000));
+    let now = pair.now();
+    let channels = pair.client.channels_mut().expect("data");
+    channels
+        .send(ours, Message::text("still"), now)
+        .expect("open");
+    pair.run_for(ms(200));
+    assert_eq!(messages(&pair.server_channels), [Message::text("still")]);
 }
