@@ -34,7 +34,7 @@ const ARROWS: [(&str, &[&str]); 17] = [
 ];
 
 /// Crates without clock, chance or sockets.
-const CORES: [&str; 9] = [
+const CORES: [&str; 10] = [
     "media",
     "rtp",
     "demux",
@@ -42,6 +42,7 @@ const CORES: [&str; 9] = [
     "sctp",
     "webrtc",
     "rtsp",
+    "voice",
     "sim",
     "hub",
 ];

@@ -11,6 +11,7 @@
 //!                      floor: what the same packets cost at least, here
 //! send::Experiment ─► every way to send in turn, loopback ─► send::Report
 //! congestion::session ─► live uploads over QUIC in virtual time ─► Measured
+//! jitter::Contender ─► jitter buffers on the same delays ─► jitter::Report
 //! ```
 //!
 //! Does not signal, receive or count: that is the client's. Does not parse a
@@ -22,6 +23,7 @@ use std::time::Duration;
 
 pub mod congestion;
 pub mod floor;
+pub mod jitter;
 pub mod machine;
 pub mod meter;
 pub mod plan;

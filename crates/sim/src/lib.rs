@@ -12,7 +12,7 @@
 //! and lets [`Clock::advance_to_earliest`] jump to whatever comes next. Every
 //! decision follows from a seed: print it, and the same seed gives the same
 //! [`Trace`]. A [`Link`] takes its capacity from a rate or from a [`Schedule`].
-//! Knows no protocol.
+//! [`Delays`] are a path reduced to what it did to each packet. Knows no protocol.
 
 #![cfg_attr(
     test,
@@ -23,6 +23,7 @@
 )]
 
 mod clock;
+mod delays;
 mod link;
 mod path;
 mod population;
@@ -31,6 +32,7 @@ mod schedule;
 mod trace;
 
 pub use clock::Clock;
+pub use delays::{Delays, DelaysError, Family, UnknownFamily};
 pub use link::{Arrival, Capacity, Conditions, Counts, Fate, Link, Loss, Policer};
 pub use path::{End, Path};
 pub use population::{

@@ -1,0 +1,37 @@
+//! The simplest buffer, told beforehand what it needs.
+
+use super::{Contender, Moment, Outcome, Stream};
+use crate::quantile;
+
+/// One delay for all packets: the least that so many meet. Nobody can have it live,
+/// because it is read from the whole trace; a buffer that adapts should beat it.
+#[derive(Clone, Copy, Debug)]
+pub struct Fixed {
+    /// Of packets that come, how many may be late.
+    pub late_share: f64,
+}
+
+impl Contender for Fixed {
+    fn name(&self) -> String {
+        format!("fixed, {}% late", self.late_share * 100.0)
+    }
+
+    fn play(&self, stream: &Stream<'_>) -> Outcome {
+        let delays: Vec<f64> = stream.delays_ms().flatten().collect();
+        let delay = quantile(&delays, 1.0 - self.late_share).unwrap_or(0.0);
+        let mut outcome = Outcome::new(stream);
+        for (packet, taken) in stream.delays_ms().enumerate() {
+            match taken {
+                Some(taken) if taken <= delay => outcome.moments.push(Moment {
+                    at_s: (stream.sent_ms(packet) + delay) / 1e3,
+                    wait_ms: delay - taken,
+                }),
+                Some(_) => outcome.late += 1,
+                None => {}
+            }
+        }
+        let packets = stream.delays.packets().len();
+        outcome.concealed_ratio = 1.0 - outcome.moments.len() as f64 / packets as f64;
+        outcome
+    }
+}

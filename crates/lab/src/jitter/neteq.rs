@@ -1,0 +1,343 @@
+//! A model of the control logic of NetEq, WebRTC's jitter buffer: when it plays,
+//! stretches and conceals, without sound.
+//!
+//! Written from a description of two versions. All times are whole ticks of 10 ms,
+//! one a pull, as in NetEq. A stretch always finds a pitch period, of 8 ms; NetEq's
+//! own often finds none. Packets that come late, while nothing else is in hand, hold
+//! the stream up; those that come after later ones were played are discarded.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::{Contender, Moment, Outcome, Stream};
+use histogram::{Reordering, Underruns};
+
+mod histogram;
+
+/// Which NetEq.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// Of Chromium 98, December 2021: the study's.
+    M98,
+    /// Of July 2026.
+    Y2026,
+}
+
+/// NetEq's control logic.
+#[derive(Clone, Copy, Debug)]
+pub struct NetEq {
+    /// Which.
+    pub version: Version,
+}
+
+/// A tick, and what a pull plays.
+const TICK_MS: f64 = 10.0;
+/// What a stretch removes or inserts.
+const PERIOD_MS: f64 = 8.0;
+/// Ticks between two stretches.
+const STRETCH_TICKS: u64 = 5;
+/// A stretch wants so much decoded.
+const DECODED_MS: f64 = 30.0;
+/// Arrivals are compared over so much media time.
+const HISTORY_MS: f64 = 2_000.0;
+
+impl Contender for NetEq {
+    fn name(&self) -> String {
+        match self.version {
+            Version::M98 => "NetEq M98 (model)".to_owned(),
+            Version::Y2026 => "NetEq 2026 (model)".to_owned(),
+        }
+    }
+
+    fn play(&self, stream: &Stream<'_>) -> Outcome {
+        let mut state = State::new(self.version, stream);
+        let mut outcome = Outcome::new(stream);
+        let mut arrivals = stream.arrivals().into_iter().peekable();
+        let first = arrivals.peek().map_or(0.0, |it| it.0.as_secs_f64() * 1e3);
+        let end = stream.end().as_secs_f64() * 1e3;
+        let mut now = first;
+        while now < end {
+            while let Some((_, packet)) = arrivals.next_if(|it| it.0.as_secs_f64() * 1e3 <= now) {
+                state.insert(packet);
+            }
+            state.pull(now, &mut outcome);
+            now += TICK_MS;
+        }
+        let played = state.tick as f64 * TICK_MS;
+        outcome.concealed_ratio = state.concealed_ms / played;
+        outcome.stretched_ratio = state.stretched_ms / played;
+        outcome.late = state.late;
+        outcome
+    }
+}
+
+/// Of one stream.
+struct State {
+    version: Version,
+    packet_ms: f64,
+    tick: u64,
+    /// Packets in hand, and the tick in which they came.
+    packets: BTreeMap<usize, u64>,
+    /// The next packet to be decoded.
+    expected: usize,
+    /// Decoded and not yet played.
+    decoded_ms: f64,
+    arrivals: Arrivals,
+    underruns: Underruns,
+    reordering: Reordering,
+    target_ms: f64,
+    level_ms: f64,
+    stretched_at: u64,
+    /// Pulls concealed in a row.
+    expands: u64,
+    /// Stretched since the level was last looked at.
+    change_ms: f64,
+    is_begun: bool,
+    concealed_ms: f64,
+    stretched_ms: f64,
+    late: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Operation {
+    Normal,
+    Accelerate,
+    FastAccelerate,
+    PreemptiveExpand,
+    Expand,
+    Merge,
+}
+
+impl State {
+    fn new(version: Version, stream: &Stream<'_>) -> Self {
+        Self {
+            version,
+            packet_ms: stream.interval.as_secs_f64() * 1e3,
+            tick: 0,
+            packets: BTreeMap::new(),
+            expected: 0,
+            decoded_ms: 0.0,
+            arrivals: Arrivals::default(),
+            underruns: Underruns::new(),
+            reordering: Reordering::new(),
+            target_ms: 80.0,
+            level_ms: 0.0,
+            stretched_at: 0,
+            expands: 0,
+            change_ms: 0.0,
+            is_begun: false,
+            concealed_ms: 0.0,
+            stretched_ms: 0.0,
+            late: 0,
+        }
+    }
+
+    fn insert(&mut self, packet: usize) {
+        let media = packet as f64 * self.packet_ms;
+        let came = self.tick as f64 * TICK_MS;
+        let is_reordered = self.arrivals.latest.is_some_and(|latest| media < latest);
+        let delay = match self.version {
+            Version::M98 => self.arrivals.running(came, media),
+            Version::Y2026 => self.arrivals.above_fastest(came, media),
+        };
+        if !is_reordered {
+            self.underruns.add(delay, came);
+        }
+        let under = self.underruns.optimal_ms();
+        let reordered = if is_reordered { delay } else { 0.0 };
+        let over = self.reordering.add(reordered, under);
+        let least = match self.version {
+            Version::M98 => self.packet_ms,
+            Version::Y2026 => 0.0,
+        };
+        self.target_ms = under
+            .max(over)
+            .max(least)
+            .min(0.75 * 200.0 * self.packet_ms);
+        if self.is_begun && packet < self.expected {
+            self.late += 1;
+        } else {
+            self.packets.insert(packet, self.tick);
+        }
+    }
+
+    fn pull(&mut self, now: f64, outcome: &mut Outcome) {
+        self.tick += 1;
+        if !self.is_begun {
+            let Some((packet, _)) = self.packets.first_key_value() else {
+                return;
+            };
+            (self.is_begun, self.expected) = (true, *packet);
+        }
+        self.filter_level();
+        let operation = self.decide();
+        self.decode_for(operation, now, outcome);
+        let is_long_enough = self.decoded_ms >= DECODED_MS - 1e-6;
+        match operation {
+            Operation::Accelerate | Operation::FastAccelerate if is_long_enough => {
+                self.stretch(-PERIOD_MS);
+            }
+            Operation::PreemptiveExpand if is_long_enough => self.stretch(PERIOD_MS),
+            _ => {}
+        }
+        if self.decoded_ms >= TICK_MS - 1e-6 {
+            self.decoded_ms -= TICK_MS;
+            self.expands = 0;
+        } else {
+            self.concealed_ms += TICK_MS - self.decoded_ms;
+            self.decoded_ms = 0.0;
+            self.expands += 1;
+        }
+    }
+
+    fn stretch(&mut self, by: f64) {
+        self.decoded_ms += by;
+        self.change_ms += by;
+        self.stretched_ms += by.abs();
+        self.stretched_at = self.tick;
+    }
+
+    fn filter_level(&mut self) {
+        let factor = match self.target_ms {
+            it if it <= 20.0 => 251.0,
+            it if it <= 60.0 => 252.0,
+            it if it <= 140.0 => 253.0,
+            _ => 254.0,
+        } / 256.0;
+        // Of packets only: what is decoded does not count.
+        let span = self.packets.len() as f64 * self.packet_ms;
+        let change = std::mem::take(&mut self.change_ms);
+        self.level_ms = (factor * self.level_ms + (1.0 - factor) * span + change).max(0.0);
+    }
+
+    fn decide(&self) -> Operation {
+        match self.packets.first_key_value() {
+            None => Operation::Expand,
+            Some((packet, _)) if *packet > self.expected => self.decide_on_gap(*packet),
+            Some(_) => self.decide_on_level(),
+        }
+    }
+
+    fn decide_on_level(&self) -> Operation {
+        if self.expands > 0 {
+            return Operation::Merge;
+        }
+        let target = self.target_ms;
+        let (level, low, high) = match self.version {
+            Version::M98 => {
+                let low = (0.75 * target).max(target - 85.0);
+                (self.level_ms, low, target.max(low + 20.0))
+            }
+            Version::Y2026 => {
+                let played = self.expected as f64 * self.packet_ms - self.decoded_ms;
+                let delay = self.arrivals.above_fastest_at(self.tick, played);
+                (delay, target, target + self.arrivals.highest_ms() + 20.0)
+            }
+        };
+        let may_stretch = self.tick >= self.stretched_at + STRETCH_TICKS;
+        match () {
+            () if level >= 4.0 * high => Operation::FastAccelerate,
+            () if level >= high && may_stretch => Operation::Accelerate,
+            () if level < low && may_stretch => Operation::PreemptiveExpand,
+            () => Operation::Normal,
+        }
+    }
+
+    /// The expected packet is missing, a later one is here.
+    fn decide_on_gap(&self, packet: usize) -> Operation {
+        let leap_ms = (packet - self.expected) as f64 * self.packet_ms;
+        let is_early = leap_ms > self.expands as f64 * TICK_MS;
+        let span = self.packets.len() as f64 * self.packet_ms + self.decoded_ms;
+        let waits = match self.version {
+            Version::M98 => self.expands < 10 && span < self.target_ms,
+            Version::Y2026 => span <= self.target_ms + 50.0,
+        };
+        match is_early && waits {
+            true => Operation::Expand,
+            false => Operation::Merge,
+        }
+    }
+
+    /// Decodes as much as the operation wants, if it is in hand.
+    fn decode_for(&mut self, operation: Operation, now: f64, outcome: &mut Outcome) {
+        let is_stretch = matches!(
+            operation,
+            Operation::Accelerate | Operation::FastAccelerate | Operation::PreemptiveExpand
+        );
+        let wanted = match is_stretch {
+            true => DECODED_MS,
+            false => TICK_MS,
+        };
+        while self.decoded_ms < wanted - 1e-6 && operation != Operation::Expand {
+            let Some((packet, came)) = self.packets.pop_first() else {
+                return;
+            };
+            if packet > self.expected && operation != Operation::Merge {
+                self.packets.insert(packet, came);
+                return;
+            }
+            outcome.moments.push(Moment {
+                at_s: now / 1e3,
+                wait_ms: (self.tick - came) as f64 * TICK_MS,
+            });
+            self.expected = packet + 1;
+            self.decoded_ms += self.packet_ms;
+        }
+    }
+}
+
+/// When packets of the last two seconds came.
+#[derive(Default)]
+struct Arrivals {
+    /// Media time, and arrival minus media time.
+    delays: VecDeque<(f64, f64)>,
+    latest: Option<f64>,
+    last: Option<(f64, f64)>,
+    /// Media time, and how much longer than its predecessor it took.
+    steps: VecDeque<(f64, f64)>,
+}
+
+impl Arrivals {
+    /// M98's relative delay: what inter-arrival times add up to, never below 0.
+    fn running(&mut self, came: f64, media: f64) -> f64 {
+        let step = self
+            .last
+            .map_or(0.0, |(before, then)| came - before - (media - then));
+        self.last = Some((came, media));
+        self.latest = Some(self.latest.map_or(media, |latest| latest.max(media)));
+        self.steps.push_back((media, step));
+        while self.steps[0].0 < media - HISTORY_MS {
+            self.steps.pop_front();
+        }
+        self.steps
+            .iter()
+            .fold(0.0, |sum, (_, step)| f64::max(sum + step, 0.0))
+    }
+
+    /// 2026's: above the fastest of two seconds.
+    fn above_fastest(&mut self, came: f64, media: f64) -> f64 {
+        self.latest = Some(self.latest.map_or(media, |latest| latest.max(media)));
+        self.delays.push_back((media, came - media));
+        let latest = self.latest.unwrap_or(media);
+        while self.delays[0].0 < latest - HISTORY_MS {
+            self.delays.pop_front();
+        }
+        came - media - self.fastest()
+    }
+
+    /// The same for what is played in `tick`.
+    fn above_fastest_at(&self, tick: u64, media: f64) -> f64 {
+        tick as f64 * TICK_MS - media - self.fastest()
+    }
+
+    fn highest_ms(&self) -> f64 {
+        let delays = self.delays.iter().map(|(_, delay)| *delay);
+        (delays.fold(f64::NEG_INFINITY, f64::max) - self.fastest()).max(0.0)
+    }
+
+    fn fastest(&self) -> f64 {
+        self.delays
+            .iter()
+            .map(|(_, delay)| *delay)
+            .fold(f64::INFINITY, f64::min)
+    }
+}

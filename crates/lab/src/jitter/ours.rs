@@ -1,0 +1,92 @@
+//! Our jitter buffer, the real one: linear samples through queue, tape, stretching
+//! and concealment, in virtual time.
+
+use std::time::Duration;
+
+use glassline_sim::Clock;
+use glassline_voice::jitter::{Buffer, Config, Packet};
+use glassline_voice::{Format, L16};
+
+use super::outcome::{Moment, Outcome};
+use super::speech::speech;
+use super::{Contender, Stream};
+
+/// Its rate: what stretching finds does not depend on it, what it costs does.
+const RATE: u32 = 16_000;
+
+/// Glassline's buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct Ours {
+    /// Of the buffer.
+    pub config: Config,
+    /// Between pulls.
+    pub pull: Duration,
+    /// Whether the speaker pauses between phrases.
+    pub has_pauses: bool,
+}
+
+impl Default for Ours {
+    fn default() -> Self {
+        Self {
+            config: Config::default(),
+            pull: Duration::from_micros(2_500),
+            has_pauses: true,
+        }
+    }
+}
+
+impl Contender for Ours {
+    fn name(&self) -> String {
+        "glassline".to_owned()
+    }
+
+    fn play(&self, stream: &Stream<'_>) -> Outcome {
+        let format = Format::new(RATE, 1).expect("a voice's");
+        let per_packet = stream.samples_per_packet(RATE);
+        let sound = speech(RATE, 1, self.has_pauses);
+        let payload = |packet: usize| {
+            let from = packet * per_packet % (sound.len() - per_packet);
+            L16::encode(&sound[from..from + per_packet])
+        };
+        let mut buffer = Buffer::new(self.config, L16::new(format));
+        let mut clock = Clock::new();
+        let start = clock.now();
+        let mut arrivals = stream.arrivals().into_iter().peekable();
+        let first = arrivals.peek().map_or(Duration::ZERO, |it| it.0);
+        let end = stream.end();
+        let mut outcome = Outcome::new(stream);
+        let mut out = vec![0.0; (RATE as f64 * self.pull.as_secs_f64()).round() as usize];
+        clock.advance(first);
+        let mut pulled = 0u32;
+        while clock.elapsed() < end {
+            while let Some((at, packet)) = arrivals.next_if(|it| it.0 <= clock.elapsed()) {
+                let packet = Packet {
+                    sequence: packet as u16,
+                    timestamp: (packet * per_packet) as u32,
+                    payload: payload(packet).into(),
+                };
+                // What is refused is in the buffer's counts.
+                let _ = buffer.insert(packet, start + at);
+            }
+            buffer.pull(clock.now(), &mut out);
+            while let Some(played) = buffer.poll_played() {
+                let at_s = clock.elapsed().as_secs_f64();
+                let wait_ms = played.wait.as_secs_f64() * 1e3;
+                outcome.moments.push(Moment { at_s, wait_ms });
+            }
+            pulled += 1;
+            clock.advance_to(start + first + self.pull * pulled);
+        }
+        let report = buffer.report(clock.now());
+        outcome.concealed_ratio = report.concealed_ratio();
+        outcome.stretched_ratio = report.stretched_ratio();
+        outcome.late = report.counts.late + report.counts.cut;
+        outcome
+    }
+}
+
+impl Stream<'_> {
+    fn samples_per_packet(&self, rate: u32) -> usize {
+        (f64::from(rate) * self.interval.as_secs_f64()).round() as usize
+    }
+}

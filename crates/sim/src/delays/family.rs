@@ -1,0 +1,326 @@
+//! Families of delays: what a path does to packets, drawn from a seed.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use thiserror::Error;
+
+use crate::Rng;
+
+/// A kind of path.
+///
+/// All but [`Self::Clean`] and [`Self::Spikes`] have the delays that a study of a
+/// voice call counted on its network (27,111 packets, mean 20 ms, one in 500 above
+/// 100 ms). The study says how often, not in what order: the families differ in how
+/// long a delay lasts. `Ar98` is the one under which a model of NetEq waits as long
+/// as the study measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Family {
+    /// Slow swings: correlated .98 from one 20 ms packet to the next.
+    Ar98,
+    /// Fast swings: correlated .90.
+    Ar90,
+    /// Four fifths of the variance swing slowly, one fifth is noise.
+    Mixed,
+    /// Every packet for itself; packets overtake each other.
+    Independent,
+    /// 20 ms, give or take 0.7.
+    Clean,
+    /// Clean, but every few seconds all that is sent for 40 to 250 ms comes at once:
+    /// a radio that scans, a sender that sleeps.
+    Spikes,
+}
+
+impl Family {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Ar98,
+        Self::Ar90,
+        Self::Mixed,
+        Self::Independent,
+        Self::Clean,
+        Self::Spikes,
+    ];
+
+    /// What it is called on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ar98 => "ar98",
+            Self::Ar90 => "ar90",
+            Self::Mixed => "mixed",
+            Self::Independent => "iid",
+            Self::Clean => "clean",
+            Self::Spikes => "spikes",
+        }
+    }
+}
+
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// No family has that name.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("no family of delays is called '{0}': there are ar98, ar90, mixed, iid, clean and spikes")]
+pub struct UnknownFamily(String);
+
+impl FromStr for Family {
+    type Err = UnknownFamily;
+
+    fn from_str(name: &str) -> Result<Self, UnknownFamily> {
+        let named = Self::ALL.into_iter().find(|it| it.name() == name);
+        named.ok_or_else(|| UnknownFamily(name.to_owned()))
+    }
+}
+
+/// The study's network delays: upper edge in ms, packets up to there. The last
+/// bin is open; nothing in the study waited longer than 200 ms by much.
+const STUDY: [(f64, f64); 8] = [
+    (5.0, 132.0),
+    (10.0, 5408.0),
+    (15.0, 7362.0),
+    (20.0, 4644.0),
+    (35.0, 6650.0),
+    (60.0, 2476.0),
+    (100.0, 382.0),
+    (200.0, 57.0),
+];
+
+/// What correlations are told for.
+const STEP: Duration = Duration::from_millis(20);
+
+pub(super) fn draw(
+    family: Family,
+    seed: u64,
+    count: usize,
+    interval: Duration,
+) -> Vec<Option<Duration>> {
+    let count = count.clamp(1, super::Delays::PACKETS_MAX);
+    let mut rng = Rng::new(seed).fork(family as u64);
+    let ms = match family {
+        Family::Clean => clean(&mut rng, count),
+        Family::Spikes => spikes(&mut rng, count, interval),
+        _ => {
+            let normal = copula(family, &rng, count, interval);
+            normal.map(|z| study_quantile(normal_share(z))).collect()
+        }
+    };
+    let ms = match family {
+        Family::Independent => ms,
+        _ => in_order(ms, interval),
+    };
+    let delay = |ms: f64| Some(Duration::from_micros((ms * 1e3).round() as u64));
+    ms.into_iter().map(delay).collect()
+}
+
+/// Standard normal numbers with the family's correlation.
+fn copula(
+    family: Family,
+    rng: &Rng,
+    count: usize,
+    interval: Duration,
+) -> impl Iterator<Item = f64> + use<> {
+    let (slow_share, per_step): (f64, f64) = match family {
+        Family::Ar98 => (1.0, 0.98),
+        Family::Ar90 => (1.0, 0.90),
+        Family::Mixed => (0.8, 0.98),
+        _ => (0.0, 0.0),
+    };
+    let steps = interval.as_secs_f64() / STEP.as_secs_f64();
+    let rho = per_step.powf(steps.max(1e-6));
+    let (mut swings, mut noise) = (rng.fork(1), rng.fork(2));
+    let mut slow = normal(&mut swings);
+    (0..count).map(move |_| {
+        slow = rho * slow + (1.0 - rho * rho).sqrt() * normal(&mut swings);
+        slow_share.sqrt() * slow + (1.0 - slow_share).sqrt() * normal(&mut noise)
+    })
+}
+
+fn clean(rng: &mut Rng, count: usize) -> Vec<f64> {
+    let delay = |_| (20.0 + 0.7 * normal(rng)).clamp(16.0, 24.0);
+    (0..count).map(delay).collect()
+}
+
+fn spikes(rng: &mut Rng, count: usize, interval: Duration) -> Vec<f64> {
+    let base = clean(rng, count);
+    let mut rng = rng.fork(3);
+    let interval = interval.as_secs_f64() * 1e3;
+    let mut next = 0.0;
+    let mut until = 0.0;
+    let held = base.into_iter().enumerate().map(|(index, delay)| {
+        let sent = index as f64 * interval;
+        if sent >= next {
+            until = sent + 40.0 + 210.0 * rng.unit();
+            // Exponential, 4 s in the mean.
+            next = until - 4000.0 * (1.0 - rng.unit()).ln();
+        }
+        delay.max(until - sent)
+    });
+    held.collect()
+}
+
+/// A path that keeps the order: who would overtake waits.
+fn in_order(ms: Vec<f64>, interval: Duration) -> Vec<f64> {
+    let interval = interval.as_secs_f64() * 1e3;
+    let mut last = f64::NEG_INFINITY;
+    let delays = ms.into_iter().enumerate().map(|(index, delay)| {
+        let sent = index as f64 * interval;
+        last = last.max(sent + delay);
+        last - sent
+    });
+    delays.collect()
+}
+
+/// Two uniform numbers become a normal one (Box and Muller, 1958).
+fn normal(rng: &mut Rng) -> f64 {
+    let radius = (-2.0 * (1.0 - rng.unit()).ln()).sqrt();
+    radius * (std::f64::consts::TAU * rng.unit()).cos()
+}
+
+/// The normal distribution function (Abramowitz and Stegun, 7.1.26: to 1e-7).
+fn normal_share(z: f64) -> f64 {
+    let x = z.abs() / std::f64::consts::SQRT_2;
+    let t = 1.0 / (1.0 + 0.327_591_1 * x);
+    let series = [
+        1.061_405_429,
+        -1.453_152_027,
+        1.421_413_741,
+        -0.284_496_736,
+        0.254_829_592,
+    ];
+    let sum = series.into_iter().fold(0.0, |sum, term| (sum + term) * t);
+    let upper = 0.5 * sum * (-x * x).exp();
+    if z > 0.0 { 1.0 - upper } else { upper }
+}
+
+/// The delay in ms that a `share` of the study's packets did not exceed; even
+/// within a bin.
+fn study_quantile(share: f64) -> f64 {
+    let all: f64 = STUDY.iter().map(|(_, count)| count).sum();
+    let mut left = share.clamp(0.0, 1.0) * all;
+    let mut low = 0.0;
+    for (high, count) in STUDY {
+        if left <= count {
+            return low + (high - low) * left / count;
+        }
+        left -= count;
+        low = high;
+    }
+    low
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INTERVAL: Duration = Duration::from_millis(20);
+
+    fn ms(family: Family, seed: u64, count: usize) -> Vec<f64> {
+        let drawn = draw(family, seed, count, INTERVAL);
+        let ms = drawn.iter().flatten().map(|it| it.as_secs_f64() * 1e3);
+        ms.collect()
+    }
+
+    fn correlation(values: &[f64], lag: usize) -> f64 {
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        let product = |a: f64, b: f64| (a - mean) * (b - mean);
+        let pairs = values.iter().zip(&values[lag..]);
+        let together: f64 = pairs.map(|(a, b)| product(*a, *b)).sum();
+        together / values.iter().map(|a| product(*a, *a)).sum::<f64>()
+    }
+
+    #[test]
+    fn delays_are_as_often_as_the_study_counted() {
+        let all: f64 = STUDY.iter().map(|(_, count)| count).sum();
+        assert_eq!(all, 27_111.0);
+        let drawn = ms(Family::Independent, 5, 200_000);
+        let mut low = 0.0;
+        for (high, count) in STUDY {
+            let within = drawn.iter().filter(|it| **it > low && **it <= high).count();
+            let (share, wanted) = (within as f64 / drawn.len() as f64, count / all);
+            let error = 5.0 * (wanted / drawn.len() as f64).sqrt();
+            assert!(
+                (share - wanted).abs() < error,
+                "({low}-{high}]: {share} instead of {wanted}"
+            );
+            low = high;
+        }
+    }
+
+    #[test]
+    fn families_swing_as_fast_as_they_say() {
+        for (family, wanted) in [
+            (Family::Ar98, 0.98),
+            (Family::Ar90, 0.90),
+            (Family::Mixed, 0.784),
+            (Family::Independent, 0.0),
+        ] {
+            let z: Vec<f64> = copula(family, &Rng::new(9), 100_000, INTERVAL).collect();
+            let found = correlation(&z, 1);
+            assert!((found - wanted).abs() < 0.02, "{family}: {found}");
+            let power = z.iter().map(|z| z * z).sum::<f64>() / z.len() as f64;
+            assert!((power - 1.0).abs() < 0.15, "{family}: {power}");
+        }
+        // The same path, asked twice as often.
+        let half = copula(Family::Ar90, &Rng::new(9), 100_000, INTERVAL / 2);
+        let half: Vec<f64> = half.collect();
+        assert!((correlation(&half, 2) - 0.90).abs() < 0.02);
+    }
+
+    #[test]
+    fn only_the_independent_family_reorders() {
+        for family in Family::ALL {
+            let delays = ms(family, 2, 20_000);
+            let arrivals = delays
+                .iter()
+                .enumerate()
+                .map(|(i, it)| i as f64 * 20.0 + it);
+            let arrivals: Vec<f64> = arrivals.collect();
+            // Rounded to a microsecond.
+            let is_ordered = arrivals.is_sorted_by(|a, b| *a <= b + 0.0011);
+            assert_eq!(is_ordered, family != Family::Independent, "{family}");
+        }
+    }
+
+    #[test]
+    fn a_clean_path_stays_within_a_few_milliseconds_and_spikes_leave_it() {
+        let clean = ms(Family::Clean, 1, 50_000);
+        assert!(clean.iter().all(|it| (16.0..=24.0).contains(it)));
+        let spiky = ms(Family::Spikes, 1, 50_000);
+        let held = spiky.iter().filter(|it| **it > 30.0).count() as f64 / 50_000.0;
+        // 145 ms every 4.1 s, less the last 30 ms of each.
+        assert!((0.02..0.04).contains(&held), "{held}");
+        assert!(spiky.iter().all(|it| *it <= 271.0));
+    }
+
+    #[test]
+    fn seeds_and_families_differ_and_repeat() {
+        assert_eq!(ms(Family::Ar98, 4, 500), ms(Family::Ar98, 4, 500));
+        assert_ne!(ms(Family::Ar98, 4, 500), ms(Family::Ar98, 5, 500));
+        for family in Family::ALL {
+            assert_eq!(family.name().parse(), Ok(family));
+        }
+        let error = "ar99".parse::<Family>().expect_err("none");
+        for family in Family::ALL {
+            assert!(error.to_string().contains(family.name()), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_normal_distribution_is_right_in_its_tails() {
+        for (z, wanted) in [
+            (0.0, 0.5),
+            (1.644_854, 0.95),
+            (2.866, 0.997_92),
+            (-3.09, 0.001),
+        ] {
+            let found = normal_share(z);
+            assert!((found - wanted).abs() < 2e-5, "{z}: {found}");
+        }
+        assert_eq!(study_quantile(1.0), 200.0);
+        assert_eq!(study_quantile(0.0), 0.0);
+    }
+}

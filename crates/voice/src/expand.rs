@@ -1,0 +1,120 @@
+//! What is played when there is nothing to play: the last pitch period again and
+//! again, fading (as ITU-T G.711 appendix I does), and the way back.
+
+use crate::codec::Format;
+use crate::pitch::{self, LAG_MS, WINDOW_MS};
+use crate::stretch::fade;
+use crate::tape::Tape;
+
+/// At full level for so long, then fading evenly until silent.
+const FULL_MS: f64 = 10.0;
+const SILENT_MS: f64 = 70.0;
+
+/// Below this fit a sound has no period; it is repeated in a longer piece.
+const VOICED_FIT: f32 = 0.5;
+
+/// A sound that goes on by itself.
+#[derive(Clone, Debug)]
+pub(crate) struct Expansion {
+    format: Format,
+    /// Repeated; whole frames.
+    period: Vec<f32>,
+    /// Frames given so far.
+    given: usize,
+    is_voiced: bool,
+}
+
+impl Expansion {
+    /// Goes on after all that `tape` holds, what waits included.
+    pub(crate) fn after(tape: &Tape) -> Self {
+        let format = tape.format();
+        let end = tape.waiting() as isize;
+        let window = format.frames(WINDOW_MS);
+        let (low, high) = (format.frames(LAG_MS.0), format.frames(LAG_MS.1));
+        let lag = pitch::search(tape, end - window as isize, true, low, high);
+        let is_voiced = lag.fit >= VOICED_FIT;
+        let period = if is_voiced { lag.frames } else { high };
+        let mut period = tape.span(end - period as isize, end).to_vec();
+        if !is_voiced {
+            // Forth and back: no seam, and no tone of the piece's length.
+            let back: Vec<f32> = period
+                .chunks_exact(format.channels())
+                .rev()
+                .flatten()
+                .copied()
+                .collect();
+            period.splice(0..0, back);
+            // Begins with the way back from what was played last.
+        }
+        Self {
+            format,
+            period,
+            given: 0,
+            is_voiced,
+        }
+    }
+
+    /// Appends the next `frames` to `out`.
+    pub(crate) fn give(&mut self, frames: usize, out: &mut Vec<f32>) {
+        for _ in 0..frames {
+            let gain = self.gain();
+            let channels = self.format.channels();
+            let at = self.given * channels % self.period.len();
+            out.extend(self.period[at..at + channels].iter().map(|it| it * gain));
+            self.given += 1;
+        }
+    }
+
+    /// Nothing is to be heard of it any more.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.gain() == 0.0
+    }
+
+    /// Joins `decoded` to what was given: a little more of it, up to where the two fit,
+    /// and a fade. Returns what is to be played and by how many frames it is longer
+    /// than `decoded`.
+    pub(crate) fn join(mut self, decoded: &[f32]) -> (Vec<f32>, usize) {
+        let channels = self.format.channels();
+        let window = self.format.frames(WINDOW_MS).min(decoded.len() / channels);
+        let slack = match self.is_voiced && !self.is_silent() {
+            true => self.period.len() / channels,
+            false => 0,
+        };
+        let mut more = Vec::new();
+        self.give(slack + window, &mut more);
+        let head = &decoded[..window * channels];
+        let fit = |skip: usize| {
+            let part = &more[skip * channels..(skip + window) * channels];
+            let (mut both, mut power) = (0.0f32, 1e-9f32);
+            for (a, b) in part.iter().zip(head) {
+                both += a * b;
+                power += a * a;
+            }
+            both / power.sqrt()
+        };
+        // Every quarter of a millisecond is near enough for a fade.
+        let step = self.format.frames(0.25);
+        let mut best = (0, fit(0));
+        for skip in (step..slack).step_by(step) {
+            let found = fit(skip);
+            if found > best.1 * 1.05 + 1e-6 {
+                best = (skip, found);
+            }
+        }
+        let (skip, end) = (best.0, best.0 + window);
+        let mut joined = more[..skip * channels].to_vec();
+        joined.extend(fade(
+            &more[skip * channels..end * channels],
+            head,
+            channels,
+            1.0,
+        ));
+        joined.extend_from_slice(&decoded[window * channels..]);
+        (joined, skip)
+    }
+
+    fn gain(&self) -> f32 {
+        let ms = self.format.ms(self.given);
+        (1.0 - (ms - FULL_MS) / (SILENT_MS - FULL_MS)).clamp(0.0, 1.0) as f32
+    }
+}

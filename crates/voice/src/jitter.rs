@@ -1,0 +1,836 @@
+//! The jitter buffer: packets in as they come, samples out as the device asks.
+//!
+//! A pull is a decision. The playout delay that results from what waits is compared
+//! with [`Target`]'s; if it is too long, a pitch period is left out, if too short,
+//! one is played again, at most so much of the time as [`Config`] allows, and freely
+//! where nobody speaks. Clocks that run at different speeds are the same thing to
+//! it: waits that grow or shrink.
+//!
+//! When what is due is not there:
+//!
+//! | in hand | what is played | the delay |
+//! |---|---|---|
+//! | nothing | the last sound goes on, fading | grows: what comes late is played whole, until [`Config::stall_max`]; then time goes on |
+//! | something later | the codec's redundancy (FEC), else its concealment, else the last sound | stays; if the packet comes meanwhile, its rest is played |
+//! | something later, and its number is the next | comfort noise: the sender was silent | moves freely to the target |
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use thiserror::Error;
+
+use crate::codec::{Decoder, FRAMES_MS_MAX};
+use crate::expand::Expansion;
+use crate::pitch::{self, LAG_MS};
+use crate::stretch::{self, Limits};
+use crate::tape::Tape;
+use order::{Order, Place};
+use queue::{Entry, Queue};
+use target::Target;
+
+mod order;
+mod queue;
+mod report;
+mod skew;
+mod target;
+
+#[cfg(test)]
+mod tests;
+
+pub use report::{Counts, Report};
+use skew::Skew;
+
+/// What a jitter buffer may do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Config {
+    /// Ticks a second of RTP timestamps; `None` if they count the decoder's frames
+    /// (G.722's clock runs at half of its rate: RFC 3551 §4.5.2).
+    pub clock_rate: Option<u32>,
+    /// Of the time, what may be concealed for packets that come late, 0 to 0.1, in
+    /// the long run. Less costs waiting.
+    pub late_share: f64,
+    /// The playout delay never goes below this above the fastest path.
+    pub delay_min: Duration,
+    /// Nor its target above this; what comes later is lost.
+    pub delay_max: Duration,
+    /// Of the time, what may be left out while somebody speaks, 0 to 0.5.
+    pub shorten_share: f64,
+    /// Of the time, what may be played twice while somebody speaks, 0 to 0.5.
+    pub lengthen_share: f64,
+    /// How long to hold the stream up for a packet that is late.
+    pub stall_max: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            clock_rate: None,
+            late_share: 0.0012,
+            delay_min: Duration::ZERO,
+            delay_max: Duration::from_millis(500),
+            shorten_share: 0.10,
+            lengthen_share: 0.25,
+            stall_max: Duration::from_millis(80),
+        }
+    }
+}
+
+/// A voice packet: its RTP numbers and what is inside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// RTP sequence number.
+    pub sequence: u16,
+    /// RTP timestamp.
+    pub timestamp: u32,
+    /// What the codec takes.
+    pub payload: Bytes,
+}
+
+/// Why a packet was not taken. None of these needs an answer; they are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Refused {
+    /// It was here before, or is too old to tell.
+    #[error("the packet was here before")]
+    Duplicate,
+    /// Its time to be played has passed.
+    #[error("the packet came too late to be played")]
+    Late,
+    /// The codec cannot say how long it is.
+    #[error("the codec makes no sound of this payload")]
+    Undecodable,
+    /// Its numbers are far from the stream's. A second one in a row begins anew.
+    #[error("the packet's numbers are not this stream's")]
+    Stray,
+}
+
+/// What became of a packet, for tables of stages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Played {
+    /// RTP sequence number.
+    pub sequence: u16,
+    /// From its arrival until its first sample leaves, to within a pull.
+    pub wait: Duration,
+}
+
+/// Packets whose end was not asked for yet; older ones are forgotten.
+const PLAYED_MAX: usize = 256;
+
+/// Timestamps further apart than this are another stream's.
+const REACH: Duration = Duration::from_secs(10);
+
+/// More than this above the target is not worth stretching: it is cut.
+const CUT_MS: f64 = 400.0;
+
+/// The sound is background below this part of the speaker's level, or below this.
+const SILENCE_SHARE: f32 = 0.06;
+const SILENCE_LEVEL: f32 = 0.000_5;
+
+/// What must fit to stretch speech, at ease and in need (mean, ms from the target).
+const FIT: (f32, f32) = (0.90, 0.55);
+const NEED_MS: f64 = 40.0;
+
+/// The jitter buffer of one voice.
+#[derive(Debug)]
+pub struct Buffer<D> {
+    config: Config,
+    decoder: D,
+    order: Order,
+    queue: Queue,
+    target: Target,
+    skew: Skew,
+    tape: Tape,
+    /// Since when times are counted: the first packet's arrival.
+    epoch: Option<Instant>,
+    /// The media time right after what is on the tape, in frames.
+    next: i64,
+    /// The last packet that was decoded.
+    last: Option<Last>,
+    is_begun: bool,
+    expansion: Option<Expansion>,
+    /// Concealed since the last packet, because nothing was in hand, in frames.
+    stalled: usize,
+    /// Concealed in place of packets that may still come, by media time.
+    concealed: VecDeque<(i64, i64)>,
+    may: Allowance,
+    /// The speaker's level, decaying.
+    level: f32,
+    pull_ms: f64,
+    played: VecDeque<Played>,
+    counts: Counts,
+    /// Kept for its memory.
+    decoded: Vec<f32>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Last {
+    sequence: Option<u64>,
+    begins_silence: bool,
+}
+
+/// Frames that stretching has left, of what the shares allow.
+#[derive(Clone, Copy, Debug, Default)]
+struct Allowance {
+    shorten: f64,
+    lengthen: f64,
+}
+
+impl<D: Decoder> Buffer<D> {
+    /// An empty buffer; values of `config` beyond their ranges are cut.
+    pub fn new(config: Config, decoder: D) -> Self {
+        let tape = Tape::new(decoder.format());
+        Self {
+            target: Target::new(config.late_share.clamp(0.0, 0.1)),
+            tape,
+            config,
+            decoder,
+            order: Order::default(),
+            queue: Queue::default(),
+            skew: Skew::default(),
+            epoch: None,
+            next: 0,
+            last: None,
+            is_begun: false,
+            expansion: None,
+            stalled: 0,
+            concealed: VecDeque::new(),
+            may: Allowance::default(),
+            level: 0.0,
+            pull_ms: 10.0,
+            played: VecDeque::new(),
+            counts: Counts::default(),
+            decoded: Vec::new(),
+        }
+    }
+
+    /// The decoder.
+    pub const fn decoder(&self) -> &D {
+        &self.decoder
+    }
+
+    /// Takes a packet that came at `now`.
+    ///
+    /// # Errors
+    /// Says why it will not be played; the stream goes on.
+    pub fn insert(&mut self, packet: Packet, now: Instant) -> Result<(), Refused> {
+        self.take(packet, &[], now)
+    }
+
+    /// Takes a packet and what it repeats of earlier ones: (ticks before its
+    /// timestamp, payload). For RED, see [`blocks`](crate::blocks).
+    ///
+    /// # Errors
+    /// As [`Self::insert`], for the packet itself.
+    pub fn insert_with(
+        &mut self,
+        packet: Packet,
+        earlier: &[(u32, Bytes)],
+        now: Instant,
+    ) -> Result<(), Refused> {
+        self.take(packet, earlier, now)
+    }
+
+    fn take(
+        &mut self,
+        packet: Packet,
+        earlier: &[(u32, Bytes)],
+        now: Instant,
+    ) -> Result<(), Refused> {
+        let reach = self.clock_rate() as i64 * REACH.as_secs() as i64;
+        let mut place = self.order.place(packet.sequence, packet.timestamp, reach);
+        if place == Place::Restart {
+            self.counts.restarts += 1;
+            self.restart();
+            place = self.order.place(packet.sequence, packet.timestamp, reach);
+        }
+        let (sequence, ticks) = match place {
+            Place::At(sequence, ticks) => (sequence, ticks),
+            Place::Seen => {
+                self.counts.duplicates += 1;
+                return Err(Refused::Duplicate);
+            }
+            Place::Stray | Place::Restart => {
+                self.counts.strays += 1;
+                return Err(Refused::Stray);
+            }
+        };
+        self.counts.packets += 1;
+        let Some(frames) = self.frames_of(&packet.payload) else {
+            self.counts.undecodable += 1;
+            return Err(Refused::Undecodable);
+        };
+        let at = self.media(ticks);
+        self.epoch.get_or_insert(now);
+        let came = self.since(now);
+        let delay = came - at as f64 * self.frame_ms();
+        self.target.arrived(came, delay);
+        self.skew.arrived(came, delay);
+        for (offset, payload) in earlier {
+            self.take_copy(self.media(Order::before(ticks, *offset)), payload, now);
+        }
+        let entry = Entry {
+            payload: packet.payload,
+            sequence: Some(sequence),
+            arrival: now,
+            frames,
+        };
+        self.admit(at, entry)
+    }
+
+    fn admit(&mut self, at: i64, entry: Entry) -> Result<(), Refused> {
+        let end = at + entry.frames as i64;
+        if !self.is_begun {
+            // The earliest of those that came before the first pull begins.
+            self.next = match self.queue.first() {
+                Some((first, _)) => first.min(at),
+                None => at,
+            };
+        } else if end <= self.next && !self.is_starving() {
+            self.was_concealed(at, end);
+            self.counts.late += 1;
+            return Err(Refused::Late);
+        }
+        if !self.queue.insert(at, entry) {
+            self.counts.duplicates += 1;
+            return Err(Refused::Duplicate);
+        }
+        while self.queue.is_over() {
+            self.queue.take_first();
+            self.counts.overflowed += 1;
+        }
+        Ok(())
+    }
+
+    /// A redundant copy: taken if it is of use.
+    fn take_copy(&mut self, at: i64, payload: &Bytes, now: Instant) {
+        let Some(frames) = self.frames_of(payload) else {
+            return;
+        };
+        if !self.is_begun || at < self.next {
+            return;
+        }
+        let entry = Entry {
+            payload: payload.clone(),
+            sequence: None,
+            arrival: now,
+            frames,
+        };
+        self.queue.insert(at, entry);
+    }
+
+    /// Fills `out` with what is to be heard next: interleaved samples, whole frames
+    /// of [`Decoder::format`], 2.5 to 10 ms at best. `now` is when they are asked for.
+    pub fn pull(&mut self, now: Instant, out: &mut [f32]) {
+        let frames = out.len() / self.format().channels();
+        let (out, rest) = out.split_at_mut(frames * self.format().channels());
+        rest.fill(0.0);
+        self.pull_ms = self.format().ms(frames).min(20.0);
+        self.counts.frames += frames as u64;
+        if !self.begin(now) {
+            out.fill(0.0);
+            return;
+        }
+        self.allow(frames);
+        self.steer(now);
+        while self.tape.waiting() < frames {
+            self.fill(now, frames - self.tape.waiting());
+        }
+        self.tape.play(out);
+        self.target.passed(self.format().ms(frames));
+    }
+
+    /// The next packet that was played, and how long it waited.
+    pub fn poll_played(&mut self) -> Option<Played> {
+        self.played.pop_front()
+    }
+
+    /// How it stands.
+    pub fn report(&self, now: Instant) -> Report {
+        let ms = |ms: f64| Duration::from_secs_f64(ms.max(0.0) / 1e3);
+        let floor = self.target.floor();
+        let target = self.aim();
+        Report {
+            counts: self.counts,
+            format: self.format(),
+            waiting: ms(self.format().ms(self.tape.waiting())),
+            packets: self.queue.len(),
+            target: ms(target.map_or(0.0, |it| it - floor)),
+            delay: match self.is_begun {
+                true => ms(self.playout(now) - floor),
+                false => Duration::ZERO,
+            },
+            skew_ppm: self.skew.ppm(),
+        }
+    }
+
+    /// Forgets the stream, as when its source changes; counts go on.
+    pub fn reset(&mut self) {
+        self.restart();
+        self.order = Order::default();
+    }
+
+    fn restart(&mut self) {
+        self.queue.clear();
+        self.order = Order::default();
+        self.target = Target::new(self.config.late_share.clamp(0.0, 0.1));
+        self.skew = Skew::default();
+        self.epoch = None;
+        self.last = None;
+        self.is_begun = false;
+        self.stalled = 0;
+        self.concealed.clear();
+        self.decoder.reset();
+        // What waits is still played; what comes then joins to it.
+        if self.expansion.is_none() {
+            self.expansion = Some(Expansion::after(&self.tape));
+        }
+    }
+
+    /// Whether there is something to play at all: the first packet waits as long as
+    /// all others.
+    fn begin(&mut self, now: Instant) -> bool {
+        if self.is_begun {
+            return true;
+        }
+        if self.queue.first().is_some()
+            && self
+                .aim()
+                .is_some_and(|aim| self.playout(now) + self.pull_ms / 2.0 >= aim)
+        {
+            self.is_begun = true;
+        }
+        // After a restart the old sound fades until the new one begins.
+        self.is_begun || self.is_fading()
+    }
+
+    fn is_fading(&mut self) -> bool {
+        !self.is_begun && self.expansion.as_ref().is_some_and(|it| !it.is_silent())
+    }
+
+    /// Makes at least one frame wait more than before, at best `wanted`.
+    fn fill(&mut self, now: Instant, wanted: usize) {
+        if !self.is_begun {
+            return self.expand(wanted);
+        }
+        self.drop_passed();
+        match self.queue.first() {
+            Some((at, _)) if at <= self.next => self.decode(now),
+            Some((at, _)) => {
+                let gap = usize::try_from(at - self.next).expect("it is later");
+                self.bridge(gap, wanted, now);
+            }
+            None => self.starve(wanted),
+        }
+    }
+
+    /// Packets that are all in the past: of no use, unless nothing else is left.
+    fn drop_passed(&mut self) {
+        let Some(end) = self.queue.end() else { return };
+        if end <= self.next {
+            // All of it is late: the path has changed. Go back to where it is now.
+            let (at, _) = self.queue.first().expect("it has an end");
+            self.next = at;
+            self.stalled = 0;
+            return;
+        }
+        while let Some((at, first)) = self.queue.first() {
+            if at + first.frames as i64 > self.next {
+                break;
+            }
+            self.queue.take_first();
+            self.counts.late += 1;
+        }
+    }
+
+    /// Decodes the first packet in hand, which is due.
+    fn decode(&mut self, now: Instant) {
+        let Some((at, entry)) = self.queue.take_first() else {
+            return;
+        };
+        self.settle(at, entry.sequence);
+        self.decoded.clear();
+        let result = self.decoder.decode(&entry.payload, &mut self.decoded);
+        let channels = self.format().channels();
+        self.decoded.resize(entry.frames * channels, 0.0);
+        if result.is_err() {
+            self.counts.undecodable += 1;
+            self.conceal(entry.frames);
+            self.next = self.next.max(at + entry.frames as i64);
+            return;
+        }
+        self.hear();
+        let gone = usize::try_from(self.next - at).unwrap_or(0);
+        let gone = gone.min(entry.frames);
+        if gone > 0 {
+            self.was_concealed(at, self.next);
+        }
+        let decoded = std::mem::take(&mut self.decoded);
+        let wait = self.format().ms(self.tape.waiting());
+        self.join(&decoded[gone * channels..]);
+        self.decoded = decoded;
+        self.next = at + entry.frames as i64;
+        self.last = Some(Last {
+            sequence: entry.sequence,
+            begins_silence: self.decoder.begins_silence(&entry.payload),
+        });
+        if let Some(sequence) = entry.sequence {
+            if self.played.len() == PLAYED_MAX {
+                self.played.pop_front();
+            }
+            let waited = now.saturating_duration_since(entry.arrival);
+            self.played.push_back(Played {
+                sequence: sequence as u16,
+                wait: waited + Duration::from_secs_f64(wait / 1e3),
+            });
+        } else {
+            self.counts.repeated += 1;
+        }
+    }
+
+    /// A packet comes after a stall: what was it?
+    fn settle(&mut self, at: i64, sequence: Option<u64>) {
+        let stalled = std::mem::take(&mut self.stalled);
+        let last = self.last.and_then(|last| last.sequence);
+        let missing = match (last, sequence) {
+            (Some(last), Some(sequence)) => sequence.saturating_sub(last + 1),
+            _ => 0,
+        };
+        self.counts.lost += missing;
+        if stalled > 0 && missing == 0 && at <= self.next {
+            self.target.was_late(self.format().ms(stalled));
+        }
+    }
+
+    /// Something later is in hand: `gap` frames are missing before it.
+    fn bridge(&mut self, gap: usize, wanted: usize, now: Instant) {
+        let (_, first) = self.queue.first().expect("the caller saw it");
+        let last = self.last.and_then(|last| last.sequence);
+        let follows = last.is_some_and(|last| first.sequence == Some(last + 1));
+        let is_silence = follows || self.last.is_some_and(|last| last.begins_silence);
+        if is_silence {
+            return self.be_silent(gap, wanted, now);
+        }
+        if self.stalled > 0 {
+            // It was not late but lost: what was played meanwhile stood for it.
+            let stood = self.stalled.min(gap);
+            self.stalled -= stood;
+            self.next += stood as i64;
+            if stood == gap {
+                return;
+            }
+        }
+        let gap = gap - self.stalled.min(gap);
+        let longest = self.format().frames(FRAMES_MS_MAX);
+        let following = first.payload.clone();
+        let frames = first.frames;
+        if gap <= frames.min(longest) && gap > 0 {
+            self.decoded.clear();
+            let is_whole = gap == frames;
+            if is_whole && self.decoder.recover(&following, gap, &mut self.decoded) {
+                self.counts.recovered += 1;
+                let decoded = std::mem::take(&mut self.decoded);
+                self.join(&decoded);
+                self.decoded = decoded;
+                self.next += gap as i64;
+                return;
+            }
+        }
+        // A little at a time: it may still come.
+        let step = self.format().frames(2.5).max(wanted).min(gap.max(1));
+        self.remember_concealed(step);
+        self.conceal(step);
+        self.next += step as i64;
+    }
+
+    /// The sender was silent for `gap` frames: they may be longer or shorter.
+    fn be_silent(&mut self, gap: usize, wanted: usize, now: Instant) {
+        let error = self.error_ms(now).unwrap_or(0.0);
+        let frames = (error * f64::from(self.format().rate()) / 1e3) as i64;
+        self.next += frames.min(gap as i64);
+        let left = usize::try_from(frames.max(0)).expect("not negative");
+        let gap = gap.saturating_sub(left);
+        let step = wanted.min(gap);
+        self.comfort(step);
+        self.next += step as i64;
+    }
+
+    /// Nothing is in hand.
+    fn starve(&mut self, wanted: usize) {
+        if self.last.is_some_and(|last| last.begins_silence) {
+            self.comfort(wanted);
+            self.next += wanted as i64;
+            return;
+        }
+        self.counts.frames_concealed += wanted as u64;
+        self.expand(wanted);
+        let most = self
+            .format()
+            .frames(self.config.stall_max.as_secs_f64() * 1e3);
+        if self.stalled + wanted > most {
+            self.next += wanted as i64;
+        }
+        self.stalled += wanted;
+    }
+
+    fn is_starving(&self) -> bool {
+        self.stalled > 0 && self.queue.end().is_none_or(|end| end <= self.next)
+    }
+
+    /// Goes on for `frames` with the codec's concealment, or ours.
+    fn conceal(&mut self, frames: usize) {
+        self.counts.frames_concealed += frames as u64;
+        self.decoded.clear();
+        if self.decoder.conceal(frames, &mut self.decoded) {
+            self.decoded
+                .resize(frames * self.tape.format().channels(), 0.0);
+            let decoded = std::mem::take(&mut self.decoded);
+            self.join(&decoded);
+            self.decoded = decoded;
+        } else {
+            self.expand(frames);
+        }
+    }
+
+    fn comfort(&mut self, frames: usize) {
+        self.counts.frames_comfort += frames as u64;
+        self.decoded.clear();
+        if self.decoder.comfort(frames, &mut self.decoded) {
+            self.decoded
+                .resize(frames * self.tape.format().channels(), 0.0);
+            let decoded = std::mem::take(&mut self.decoded);
+            self.join(&decoded);
+            self.decoded = decoded;
+        } else {
+            self.expand(frames);
+        }
+    }
+
+    fn expand(&mut self, frames: usize) {
+        let expansion = self
+            .expansion
+            .get_or_insert_with(|| Expansion::after(&self.tape));
+        let mut more = Vec::new();
+        expansion.give(frames, &mut more);
+        self.tape.append(&more);
+    }
+
+    /// Appends decoded sound to the tape, without a seam if the last was ours.
+    fn join(&mut self, decoded: &[f32]) {
+        match self.expansion.take() {
+            Some(expansion) if !decoded.is_empty() => {
+                let (joined, longer) = expansion.join(decoded);
+                self.counts.frames_concealed += longer as u64;
+                self.tape.append(&joined);
+            }
+            kept => {
+                self.expansion = kept;
+                self.tape.append(decoded);
+            }
+        }
+    }
+
+    /// Brings the playout delay nearer to the target.
+    fn steer(&mut self, now: Instant) {
+        if !self.is_begun || self.expansion.is_some() {
+            return;
+        }
+        let Some(error) = self.error_ms(now) else {
+            return;
+        };
+        if error > CUT_MS {
+            self.cut(error);
+        } else if error >= LAG_MS.0 {
+            self.shorten(error, now);
+        } else if error <= -1.0 {
+            self.lengthen(-error);
+        }
+    }
+
+    fn shorten(&mut self, error: f64, now: Instant) {
+        let rate = f64::from(self.format().rate()) / 1e3;
+        // So that a long period finds room: decode what is in hand, if it follows.
+        let most = self.format().frames(LAG_MS.1 + pitch::WINDOW_MS);
+        while self.tape.waiting() < most
+            && self.queue.first().is_some_and(|(at, _)| at == self.next)
+        {
+            self.decode(now);
+        }
+        if self.tape.waiting() < stretch::needed(&self.tape) {
+            return;
+        }
+        let is_silence = self.is_silence();
+        let wanted = (error + 0.5) * rate;
+        let frames_max = match is_silence {
+            true => wanted,
+            false => wanted.min(self.may.shorten),
+        };
+        let limits = Limits {
+            frames_max: frames_max as usize,
+            fit_min: fit_for(error),
+            is_silence,
+        };
+        let frames = stretch::shorten(&mut self.tape, limits);
+        self.counts.frames_removed += frames as u64;
+        if is_silence {
+            self.counts.frames_removed_in_silence += frames as u64;
+        } else {
+            self.may.shorten -= frames as f64;
+        }
+    }
+
+    fn lengthen(&mut self, error: f64) {
+        let rate = f64::from(self.format().rate()) / 1e3;
+        let is_silence = self.is_silence();
+        let wanted = (error + LAG_MS.0) * rate;
+        let frames_max = match is_silence {
+            true => wanted,
+            // A whole period, if need be: too long is better than too short.
+            false => (wanted + 5.0 * rate).min(self.may.lengthen),
+        };
+        let limits = Limits {
+            frames_max: frames_max as usize,
+            fit_min: fit_for(error * 2.0),
+            is_silence,
+        };
+        let frames = stretch::lengthen(&mut self.tape, limits);
+        self.counts.frames_inserted += frames as u64;
+        if is_silence {
+            self.counts.frames_inserted_in_silence += frames as u64;
+        } else {
+            self.may.lengthen -= frames as f64;
+        }
+    }
+
+    /// Leaves out whole packets: the device was away, or the path got better at once.
+    fn cut(&mut self, error: f64) {
+        let mut left = error;
+        while let Some((at, first)) = self.queue.first() {
+            let ms = self.format().ms(first.frames);
+            if ms > left || self.queue.len() < 2 {
+                break;
+            }
+            let end = at + first.frames as i64;
+            self.queue.take_first();
+            self.counts.cut += 1;
+            left -= ms;
+            self.next = end;
+        }
+        if left < error {
+            self.expansion = Some(Expansion::after(&self.tape));
+            // Not lost, and not silence either.
+            self.last = None;
+        }
+    }
+
+    fn is_silence(&self) -> bool {
+        let near = self.tape.span(0, self.tape.waiting() as isize);
+        pitch::level(near) < (self.level * SILENCE_SHARE).max(SILENCE_LEVEL)
+    }
+
+    /// Follows the speaker's level: up at once, down in seconds.
+    fn hear(&mut self) {
+        let frames = self.decoded.len() / self.format().channels();
+        let fades = (-self.format().ms(frames) / 3_000.0).exp() as f32;
+        let level = pitch::level(&self.decoded);
+        if level.is_finite() {
+            self.level = level.min(1.0).max(self.level * fades);
+        }
+    }
+
+    fn allow(&mut self, frames: usize) {
+        let most = self.format().frames(LAG_MS.1) as f64;
+        let more = |left: f64, share: f64| (left + share.clamp(0.0, 0.5) * frames as f64).min(most);
+        self.may.shorten = more(self.may.shorten, self.config.shorten_share);
+        self.may.lengthen = more(self.may.lengthen, self.config.lengthen_share);
+    }
+
+    /// Remembers that the next `frames` of media are being concealed.
+    fn remember_concealed(&mut self, frames: usize) {
+        let end = self.next + frames as i64;
+        match self.concealed.back_mut() {
+            Some(last) if last.1 == self.next => last.1 = end,
+            _ => self.concealed.push_back((self.next, end)),
+        }
+        if self.concealed.len() > 32 {
+            self.concealed.pop_front();
+        }
+    }
+
+    /// A packet came for what was concealed: it was late, not lost.
+    fn was_concealed(&mut self, from: i64, to: i64) {
+        let mut late = 0;
+        for span in &self.concealed {
+            late += (span.1.min(to) - span.0.max(from)).max(0);
+        }
+        if late > 0 {
+            self.target.was_late(late as f64 * self.frame_ms());
+            // Once is enough.
+            self.concealed.retain(|span| span.1 <= from || span.0 >= to);
+        }
+    }
+
+    /// By how many ms media is played later than it should be.
+    fn error_ms(&self, now: Instant) -> Option<f64> {
+        Some(self.playout(now) - self.aim()?)
+    }
+
+    /// The playout delay to aim for: what the target says, and what a pull adds.
+    fn aim(&self) -> Option<f64> {
+        let aim = self.target.playout()? + self.pull_ms / 2.0;
+        let floor = self.target.floor();
+        let least = floor + self.config.delay_min.as_secs_f64() * 1e3;
+        let most = floor + self.config.delay_max.as_secs_f64() * 1e3;
+        Some(aim.max(least).min(most.max(least)))
+    }
+
+    /// The playout delay of the next frame to be decoded, in the target's terms.
+    fn playout(&self, now: Instant) -> f64 {
+        let waiting = self.format().ms(self.tape.waiting());
+        self.since(now) + waiting - self.next as f64 * self.frame_ms()
+    }
+
+    fn since(&self, now: Instant) -> f64 {
+        let epoch = self.epoch.unwrap_or(now);
+        now.saturating_duration_since(epoch).as_secs_f64() * 1e3
+    }
+
+    fn frames_of(&self, payload: &[u8]) -> Option<usize> {
+        let longest = self.format().frames(FRAMES_MS_MAX);
+        let frames = self.decoder.frames(payload)?;
+        (1..=longest).contains(&frames).then_some(frames)
+    }
+
+    fn clock_rate(&self) -> u32 {
+        self.config
+            .clock_rate
+            .unwrap_or(self.format().rate())
+            .max(1)
+    }
+
+    /// A wide timestamp in frames.
+    fn media(&self, ticks: i64) -> i64 {
+        let (rate, clock) = (self.format().rate(), self.clock_rate());
+        match rate == clock {
+            true => ticks,
+            false => {
+                let frames = i128::from(ticks) * i128::from(rate) / i128::from(clock);
+                i64::try_from(frames).unwrap_or(0)
+            }
+        }
+    }
+
+    fn frame_ms(&self) -> f64 {
+        1e3 / f64::from(self.format().rate())
+    }
+
+    const fn format(&self) -> crate::Format {
+        self.tape.format()
+    }
+}
+
+/// The further from the target, the less choosy.
+fn fit_for(error_ms: f64) -> f32 {
+    let need = (error_ms / NEED_MS).clamp(0.0, 1.0) as f32;
+    FIT.0 + (FIT.1 - FIT.0) * need
+}

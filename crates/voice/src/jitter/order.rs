@@ -1,0 +1,141 @@
+use glassline_rtp::{SequenceExtender, TimestampExtender};
+
+/// Sequence numbers that are remembered as seen, up to the highest.
+const SEEN: u64 = 1_024;
+
+/// Further apart from the highest, and the stream is not the one that was heard
+/// (RFC 3550 appendix A.1 allows 3,000 ahead).
+const JUMP_MAX: u64 = 3_000;
+
+/// Sequence numbers and timestamps of a stream, made wide, and what they say of it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Order {
+    sequences: SequenceExtender,
+    timestamps: TimestampExtender,
+    /// A bit for each of the last [`SEEN`] numbers.
+    seen: [u64; (SEEN / 64) as usize],
+    /// The one before, if it did not belong here.
+    stray: Option<(u16, u32)>,
+}
+
+/// What a packet's numbers say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// Its wide sequence number and timestamp.
+    At(u64, i64),
+    /// It was here before, or may have been.
+    Seen,
+    /// It belongs to some other stream, or to this one's next life.
+    Stray,
+    /// The second of a new stream.
+    Restart,
+}
+
+impl Order {
+    /// Where a packet belongs. `reach` is how many ticks away from the highest a
+    /// timestamp may be.
+    pub(super) fn place(&mut self, sequence: u16, timestamp: u32, reach: i64) -> Place {
+        let wide = self.sequences.peek(sequence);
+        if let (Some(highest), Some(latest)) = (self.sequences.highest(), self.timestamps.highest())
+        {
+            let ticks = TimestampExtender::near(latest, timestamp) - latest;
+            if wide.abs_diff(highest) > JUMP_MAX || ticks.abs() > reach {
+                return self.astray(sequence, timestamp, reach);
+            }
+            if highest >= wide && highest - wide >= SEEN {
+                return Place::Seen;
+            }
+            self.forget_between(highest, wide);
+        }
+        let (word, bit) = slot(wide);
+        if self.seen[word] & bit != 0 {
+            return Place::Seen;
+        }
+        self.seen[word] |= bit;
+        self.stray = None;
+        self.sequences.extend(sequence);
+        Place::At(wide, self.timestamps.extend(timestamp))
+    }
+
+    /// The timestamp of a block `offset` ticks before a packet at `at`.
+    pub(super) const fn before(at: i64, offset: u32) -> i64 {
+        at - offset as i64
+    }
+
+    fn astray(&mut self, sequence: u16, timestamp: u32, reach: i64) -> Place {
+        let follows = self.stray.is_some_and(|(last, then)| {
+            let ticks = i64::from(timestamp.wrapping_sub(then) as i32);
+            last.wrapping_add(1) == sequence && (0..=reach).contains(&ticks)
+        });
+        self.stray = Some((sequence, timestamp));
+        if follows {
+            Place::Restart
+        } else {
+            Place::Stray
+        }
+    }
+
+    /// Numbers that were skipped take the places of old ones.
+    fn forget_between(&mut self, highest: u64, wide: u64) {
+        let first = wide.saturating_sub(SEEN - 1).max(highest + 1);
+        for number in first..=wide {
+            let (word, bit) = slot(number);
+            self.seen[word] &= !bit;
+        }
+    }
+}
+
+const fn slot(wide: u64) -> (usize, u64) {
+    let place = wide % SEEN;
+    ((place / 64) as usize, 1 << (place % 64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REACH: i64 = 480_000;
+
+    #[test]
+    fn numbers_wrap_and_are_seen_once() {
+        let mut order = Order::default();
+        let (mut sequence, mut timestamp) = (65_000u16, u32::MAX - 500_000);
+        let mut last = None;
+        for _ in 0..5_000 {
+            let Place::At(wide, ticks) = order.place(sequence, timestamp, REACH) else {
+                panic!("it follows");
+            };
+            if let Some((number, then)) = last {
+                assert_eq!((wide, ticks), (number + 1, then + 960));
+            }
+            assert_eq!(order.place(sequence, timestamp, REACH), Place::Seen);
+            last = Some((wide, ticks));
+            sequence = sequence.wrapping_add(1);
+            timestamp = timestamp.wrapping_add(960);
+        }
+    }
+
+    #[test]
+    fn those_between_may_still_come() {
+        let mut order = Order::default();
+        for sequence in [10u16, 14, 12, 500, 13, 11, 400] {
+            let timestamp = u32::from(sequence) * 960;
+            let place = order.place(sequence, timestamp, REACH);
+            assert!(matches!(place, Place::At(..)), "{sequence}: {place:?}");
+        }
+        assert_eq!(order.place(12, 12 * 960, REACH), Place::Seen);
+        // A full turn of the window later nobody knows any more.
+        order.place(1_600, 1_600 * 960 - 200 * 960, 2 * REACH);
+        assert_eq!(order.place(401, 401 * 960, 2 * REACH), Place::Seen);
+    }
+
+    #[test]
+    fn one_stray_packet_changes_nothing_and_two_in_a_row_do() {
+        let mut order = Order::default();
+        order.place(1, 960, REACH);
+        assert_eq!(order.place(40_000, 7, REACH), Place::Stray);
+        assert!(matches!(order.place(2, 1_920, REACH), Place::At(..)));
+        assert_eq!(order.place(40_001, 967, REACH), Place::Stray);
+        assert_eq!(order.place(40_002, 1_927, REACH), Place::Restart);
+    }
+}

@@ -1,0 +1,42 @@
+use std::collections::VecDeque;
+
+/// A point each second, for a minute.
+const POINT_MS: f64 = 1_000.0;
+const POINTS: usize = 60;
+
+/// How much faster our clock runs than the sender's: the slope of the least delays.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Skew {
+    /// When, and the least delay of that second, in ms.
+    points: VecDeque<(f64, f64)>,
+}
+
+impl Skew {
+    pub(super) fn arrived(&mut self, at: f64, delay: f64) {
+        match self.points.back_mut() {
+            Some((begun, least)) if at - *begun < POINT_MS => *least = least.min(delay),
+            _ => {
+                if self.points.len() == POINTS {
+                    self.points.pop_front();
+                }
+                self.points.push_back((at, delay));
+            }
+        }
+    }
+
+    /// Parts per million, by least squares; `None` before ten seconds.
+    pub(super) fn ppm(&self) -> Option<f64> {
+        if self.points.len() < 10 {
+            return None;
+        }
+        let count = self.points.len() as f64;
+        let mean = |of: fn(&(f64, f64)) -> f64| self.points.iter().map(of).sum::<f64>() / count;
+        let (middle, height) = (mean(|it| it.0), mean(|it| it.1));
+        let (mut rise, mut run) = (0.0, 0.0);
+        for (at, delay) in &self.points {
+            rise += (at - middle) * (delay - height);
+            run += (at - middle) * (at - middle);
+        }
+        Some(rise / run * 1e6)
+    }
+}

@@ -1,0 +1,194 @@
+//! How long to wait.
+//!
+//! All delays here are one-way delays by two clocks that nobody compared: only their
+//! differences mean anything. A packet that is played at media time `t` waits for
+//! what the playout delay is above its own delay.
+//!
+//! ```text
+//! playout delay = highest of the last 120 ms
+//!               + margin × (that highest above the floor, and some of the spread)
+//!               + 1 ms and half a pull
+//! ```
+//!
+//! A path that is at its floor seldom jumps far; one that has a queue does, and the
+//! further the longer the queue is: so the margin grows with the level, and a calm
+//! moment costs next to nothing. How much of it is needed is not known beforehand
+//! and differs from path to path. It is learnt from what comes of it: each
+//! millisecond that had to be concealed because a packet was late widens the margin,
+//! each second that passes narrows it, so that in the long run the late share is what
+//! was asked for. (The idea is that of adaptive conformal inference, Gibbs and
+//! Candès, NeurIPS 2021: correct the quantile by its own failures instead of trusting
+//! a model of the distribution.) Where waiting does not help, the margin ends at a
+//! bound: a stall of 200 ms out of nothing is not worth waiting for.
+
+use std::collections::VecDeque;
+
+/// The highest delay of so long counts.
+const RECENT_MS: f64 = 120.0;
+/// At least so many packets, if they are long; at most, if somebody floods.
+const RECENT_PACKETS: (usize, usize) = (3, 64);
+/// Floor and spread are those of so long.
+const LONG_MS: f64 = 8_000.0;
+/// At 2.5 ms a packet; more than that are thinned by forgetting earlier.
+const LONG_PACKETS: usize = 3_200;
+/// How often floor and spread are computed again.
+const REVIEW_MS: f64 = 100.0;
+
+/// Of the margin, what follows the spread and not the level.
+const SPREAD_SHARE: f64 = 0.15;
+/// So much a late millisecond changes the margin's logarithm.
+const LEARN_PER_MS: f64 = 0.0025;
+/// The margin's range.
+const MARGIN: (f64, f64) = (0.15, 2.5);
+/// What a margin is before anything is known.
+const MARGIN_FIRST: f64 = 1.0;
+/// Before much has been heard, the spread is taken for this, less each second.
+const SPREAD_FIRST_MS: f64 = 20.0;
+const SPREAD_FIRST_FADES_MS: f64 = 1_000.0;
+
+/// The playout delay to aim for.
+#[derive(Clone, Debug)]
+pub(super) struct Target {
+    late_share: f64,
+    /// When they came and what they took, in ms.
+    recent: VecDeque<(f64, f64)>,
+    long: VecDeque<(f64, f64)>,
+    floor: f64,
+    spread: f64,
+    reviewed: f64,
+    begun: Option<f64>,
+    log_margin: f64,
+}
+
+impl Target {
+    /// Nothing heard yet. `late_share` of the time may be concealed because packets
+    /// are late, in the long run.
+    pub(super) fn new(late_share: f64) -> Self {
+        Self {
+            late_share,
+            recent: VecDeque::new(),
+            long: VecDeque::new(),
+            floor: 0.0,
+            spread: 0.0,
+            reviewed: f64::NEG_INFINITY,
+            begun: None,
+            log_margin: MARGIN_FIRST.ln(),
+        }
+    }
+
+    /// A packet came at `at` and took `delay`, both in ms.
+    pub(super) fn arrived(&mut self, at: f64, delay: f64) {
+        self.begun.get_or_insert(at);
+        self.recent.push_back((at, delay));
+        let (least, most) = RECENT_PACKETS;
+        let is_old = |it: &(f64, f64)| it.0 < at - RECENT_MS;
+        while self.recent.len() > most || self.recent.len() > least && is_old(&self.recent[0]) {
+            self.recent.pop_front();
+        }
+        self.long.push_back((at, delay));
+        while self.long.len() > LONG_PACKETS || self.long[0].0 < at - LONG_MS {
+            self.long.pop_front();
+        }
+        if at - self.reviewed >= REVIEW_MS || self.long.len() < 10 {
+            self.review(at);
+        }
+    }
+
+    /// `ms` were concealed because a packet was late. One event counts for no more
+    /// than 100: a longer one is not for a margin to prevent.
+    pub(super) fn was_late(&mut self, ms: f64) {
+        self.learn(LEARN_PER_MS * ms.min(100.0));
+    }
+
+    /// `ms` have been played.
+    pub(super) fn passed(&mut self, ms: f64) {
+        self.learn(-LEARN_PER_MS * self.late_share * ms);
+    }
+
+    /// The delay that media should be played with, in ms by the same clocks; `None`
+    /// before anything has come.
+    pub(super) fn playout(&self) -> Option<f64> {
+        let highest = self.recent.iter().map(|(_, delay)| *delay);
+        let highest = highest.reduce(f64::max)?;
+        let last = self.recent.back().map_or(0.0, |(at, _)| *at);
+        let heard = last - self.begun.unwrap_or(last);
+        let first = SPREAD_FIRST_MS * (-heard / SPREAD_FIRST_FADES_MS).exp();
+        let spread = self.spread.max(first).max(0.3);
+        let level = (highest - self.floor).max(0.0);
+        let reach = (1.0 - SPREAD_SHARE) * level + SPREAD_SHARE * spread + first;
+        Some(highest + self.log_margin.exp() * reach + 1.0)
+    }
+
+    /// What a packet would have that met no queue, in ms.
+    pub(super) const fn floor(&self) -> f64 {
+        self.floor
+    }
+
+    fn learn(&mut self, by: f64) {
+        let range = MARGIN.0.ln()..=MARGIN.1.ln();
+        self.log_margin = (self.log_margin + by).clamp(*range.start(), *range.end());
+    }
+
+    fn review(&mut self, at: f64) {
+        self.reviewed = at;
+        let mut delays: Vec<f64> = self.long.iter().map(|(_, delay)| *delay).collect();
+        delays.sort_unstable_by(f64::total_cmp);
+        let at = |share: f64| delays[((delays.len() - 1) as f64 * share).round() as usize];
+        self.floor = at(0.02);
+        self.spread = at(0.95) - at(0.50);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settled(delay: impl Fn(u32) -> f64) -> Target {
+        let mut target = Target::new(0.001);
+        for packet in 0..3_000 {
+            target.arrived(f64::from(packet) * 20.0 + delay(packet), delay(packet));
+            target.passed(20.0);
+        }
+        target
+    }
+
+    #[test]
+    fn a_steady_path_costs_next_to_nothing() {
+        let target = settled(|packet| 500.0 + f64::from(packet % 3) * 0.5);
+        let above = target.playout().expect("packets came") - 500.0;
+        assert!((1.0..5.0).contains(&above), "{above}");
+    }
+
+    #[test]
+    fn a_queue_is_answered_by_more_than_itself() {
+        let calm = |packet: u32| 20.0 + f64::from(packet * 7 % 11);
+        let mut target = settled(calm);
+        let before = target.playout().expect("packets came");
+        target.arrived(60_100.0, 80.0);
+        let after = target.playout().expect("packets came");
+        assert!(before < 60.0 && after > 80.0 + 20.0, "{before} {after}");
+    }
+
+    #[test]
+    fn failures_widen_the_margin_and_time_narrows_it_within_bounds() {
+        let mut target = settled(|packet| f64::from(packet * 7 % 11));
+        let narrow = target.playout().expect("packets came");
+        for _ in 0..10_000 {
+            target.was_late(1_000.0);
+        }
+        let wide = target.playout().expect("packets came");
+        assert!(wide > narrow + 5.0 && wide < 60.0, "{narrow} {wide}");
+        target.passed(1e9);
+        let again = target.playout().expect("packets came");
+        assert!(again <= narrow, "{again} {narrow}");
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded() {
+        let mut target = Target::new(0.001);
+        for packet in 0..100_000 {
+            target.arrived(f64::from(packet) * 0.01, 5.0);
+        }
+        assert!(target.long.len() <= LONG_PACKETS && target.recent.len() <= RECENT_PACKETS.1);
+    }
+}

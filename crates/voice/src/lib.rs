@@ -1,0 +1,26 @@
+//! Voice without devices: from packets to a steady stream of samples.
+//!
+//! ```text
+//! packet ─► jitter::Buffer ─┬─ Queue: order, duplicates, wraps, bounds
+//!  (RED blocks too)         ├─ Target: how long to wait, from arrivals and from underruns
+//!                           ├─ Decoder (yours): speech, FEC, concealment, comfort noise
+//!                           ├─ Tape: what was played, what is decoded and not yet played
+//!                           │    ├─ stretch: a pitch period less, or one more
+//!                           │    └─ expand: goes on when there is nothing
+//!                           └─► pull(now): 2.5 ms, 10 ms, as the device asks
+//! ```
+//!
+//! No clock, no device, no codec: `now` and the decoder come in. The same packets at
+//! the same times give the same samples. What a packet's wait is, is counted here;
+//! what it is compared with is the laboratory's.
+
+mod codec;
+mod expand;
+pub mod jitter;
+mod pitch;
+mod red;
+mod stretch;
+mod tape;
+
+pub use codec::{Decoder, Format, L16, Undecodable};
+pub use red::{Block, NoRed, blocks};

@@ -1,0 +1,101 @@
+//! Where a sound resembles itself: the lag of its pitch.
+
+use crate::tape::Tape;
+
+/// The shortest and longest periods that are looked for: 400 Hz to 66 Hz. A higher
+/// voice is found at a multiple of its period.
+pub(crate) const LAG_MS: (f64, f64) = (2.5, 15.0);
+
+/// How much is compared. Long enough to hold half a period of the lowest voice, short
+/// enough for a packet of 20 ms to give a lag and it.
+pub(crate) const WINDOW_MS: f64 = 5.0;
+
+/// The coarse search's rate: as coarse as a pitch allows.
+const COARSE_HZ: u32 = 4_000;
+
+/// A lag and how well it fits.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Lag {
+    /// Frames.
+    pub(crate) frames: usize,
+    /// Normalised correlation, −1 to 1; 0 where there is nothing to compare.
+    pub(crate) fit: f32,
+}
+
+/// The lag in `from..=to` frames by which the window that begins at frame `at`
+/// resembles what begins that much earlier (`is_back`) or later.
+///
+/// Coarsely at 4 kHz, then exactly around the best. Shorter lags win ties, so that a
+/// voice is not taken for one an octave lower.
+pub(crate) fn search(tape: &Tape, at: isize, is_back: bool, from: usize, to: usize) -> Lag {
+    let format = tape.format();
+    let window = format.frames(WINDOW_MS);
+    let step = (format.rate() / COARSE_HZ).max(1) as usize;
+    let (from, to) = (from.max(1), to.max(1));
+    let reach = to as isize;
+    let (low, high) = match is_back {
+        true => (at - reach, at + window as isize),
+        false => (at, at + reach + window as isize),
+    };
+    let mono = mono(tape.span(low, high), format.channels());
+    // Where the window begins in `mono`, and which way the lag goes.
+    let (home, sign) = if is_back { (to, -1) } else { (0, 1) };
+    let fit = |lag: usize, step: usize| {
+        let other = home.checked_add_signed(sign * lag as isize).unwrap_or(0);
+        let a = mono[home..home + window].iter().step_by(step);
+        let b = mono[other..other + window].iter().step_by(step);
+        correlation(a.zip(b))
+    };
+    let mut best = Lag {
+        frames: from,
+        fit: -1.0,
+    };
+    for lag in (from..=to).step_by(step) {
+        let fit = fit(lag, step);
+        // A multiple of the period fits as well, give or take noise.
+        if fit > best.fit + 0.01 {
+            best = Lag { frames: lag, fit };
+        }
+    }
+    let around = best.frames.saturating_sub(step).max(from)..=(best.frames + step).min(to);
+    best.fit = -1.0;
+    for lag in around {
+        let fit = fit(lag, 1);
+        if fit > best.fit {
+            best = Lag { frames: lag, fit };
+        }
+    }
+    best
+}
+
+/// Root mean square of interleaved samples.
+pub(crate) fn level(samples: &[f32]) -> f32 {
+    let power: f32 = samples.iter().map(|sample| sample * sample).sum();
+    (power / samples.len().max(1) as f32).sqrt()
+}
+
+fn mono(samples: &[f32], channels: usize) -> Vec<f32> {
+    match channels {
+        1 => samples.to_vec(),
+        _ => {
+            let frames = samples.chunks_exact(channels);
+            frames.map(|frame| frame.iter().sum()).collect()
+        }
+    }
+}
+
+fn correlation<'a>(pairs: impl Iterator<Item = (&'a f32, &'a f32)>) -> f32 {
+    let (mut both, mut left, mut right) = (0.0, 0.0, 0.0);
+    for (a, b) in pairs {
+        both += a * b;
+        left += a * a;
+        right += b * b;
+    }
+    let power: f32 = left * right;
+    // Two silences are no period.
+    if power < 1e-12 {
+        0.0
+    } else {
+        both / power.sqrt()
+    }
+}

@@ -1,0 +1,106 @@
+//! Time stretching: a pitch period less, or one more, without a seam (waveform
+//! similarity overlap-add; Verhelst and Roelands, ICASSP 1993).
+//!
+//! ```text
+//! shorter:  head ▕ a ▏ b ▕ rest        a fades into b: one lag less waits
+//! longer:   played ▕ a ▏ head …        the head fades into a, then a plays again
+//! ```
+//!
+//! Both need little decoded sound: a lag and the window to be shorter, the window
+//! alone to be longer. So a buffer with one packet in hand can do either.
+
+use crate::pitch::{self, LAG_MS, Lag, WINDOW_MS};
+use crate::tape::Tape;
+
+/// What a stretch may do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Frames by which the sound may become shorter or longer.
+    pub(crate) frames_max: usize,
+    /// How well the places must fit, 0 to 1; anything does in silence.
+    pub(crate) fit_min: f32,
+    /// The sound at hand is background: any cut will do.
+    pub(crate) is_silence: bool,
+}
+
+/// Frames that must wait for [`shorten`] to find the shortest lag.
+pub(crate) fn needed(tape: &Tape) -> usize {
+    tape.format().frames(LAG_MS.0) + tape.format().frames(WINDOW_MS)
+}
+
+/// Takes a lag out of what waits. Returns the frames taken, 0 if nothing fits.
+pub(crate) fn shorten(tape: &mut Tape, limits: Limits) -> usize {
+    let format = tape.format();
+    let window = format.frames(WINDOW_MS);
+    let room = tape.waiting().saturating_sub(window);
+    let most = room.min(limits.frames_max);
+    let lag = if limits.is_silence {
+        // Nothing to keep in step with: as much as is wanted.
+        Lag {
+            frames: most,
+            fit: 1.0,
+        }
+    } else {
+        let (low, high) = (format.frames(LAG_MS.0), format.frames(LAG_MS.1));
+        if most < low {
+            return 0;
+        }
+        pitch::search(tape, 0, false, low, most.min(high))
+    };
+    if lag.frames == 0 || lag.fit < limits.fit_min {
+        return 0;
+    }
+    let skip = lag.frames as isize;
+    let head = tape.span(0, window as isize);
+    let later = tape.span(skip, skip + window as isize);
+    let faded = fade(head, later, format.channels(), lag.fit);
+    tape.replace(0, skip + window as isize, &faded);
+    lag.frames
+}
+
+/// Plays a lag of the past again. Returns the frames gained, 0 if nothing fits.
+pub(crate) fn lengthen(tape: &mut Tape, limits: Limits) -> usize {
+    let format = tape.format();
+    let window = format.frames(WINDOW_MS);
+    if tape.waiting() < window {
+        return 0;
+    }
+    let (low, high) = (format.frames(LAG_MS.0), format.frames(LAG_MS.1));
+    let most = limits.frames_max.min(high).min(tape.history());
+    let lag = match limits.is_silence {
+        _ if most < low => return 0,
+        true => Lag {
+            frames: most,
+            fit: 1.0,
+        },
+        false => pitch::search(tape, 0, true, low, most),
+    };
+    if lag.fit < limits.fit_min {
+        return 0;
+    }
+    let (back, window) = (lag.frames as isize, window as isize);
+    let head = tape.span(0, window);
+    let earlier = tape.span(-back, window - back);
+    let mut longer = fade(head, earlier, format.channels(), lag.fit);
+    // After the fade goes what followed `earlier`, up to where the head began, and on.
+    longer.extend_from_slice(tape.span(window - back, window));
+    tape.replace(0, window, &longer);
+    lag.frames
+}
+
+/// `from` into `to` over their length. What resembles each other is mixed by
+/// amplitude, what does not by power, so that neither swells nor sinks.
+pub(crate) fn fade(from: &[f32], to: &[f32], channels: usize, fit: f32) -> Vec<f32> {
+    let frames = from.len() / channels;
+    // Between linear (1) and quarter-sine (0) gains; in between by the fit.
+    let alike = fit.clamp(0.0, 1.0);
+    let mixed = from.iter().zip(to).enumerate().map(|(index, (a, b))| {
+        let share = (index / channels) as f32 + 0.5;
+        let share = share / frames as f32;
+        let angle = share * std::f32::consts::FRAC_PI_2;
+        let down = alike * (1.0 - share) + (1.0 - alike) * angle.cos();
+        let up = alike * share + (1.0 - alike) * angle.sin();
+        (a * down + b * up).clamp(-1.0, 1.0)
+    });
+    mixed.collect()
+}
