@@ -3,6 +3,7 @@
 mod congestion;
 pub(crate) mod files;
 mod interrupt;
+mod jitter;
 pub(crate) mod quantity;
 mod send;
 mod terminal;
@@ -40,7 +41,25 @@ pub(crate) enum Benchmark {
     /// figures.
     #[command(after_help = CONGESTION)]
     Congestion(Box<congestion::Options>),
+    /// Compare jitter buffers on the delays of a voice call's packets.
+    ///
+    /// TRACE is a file of one-way delays in ms, a line a packet, `lost` for a lost one;
+    /// or a family of delays and a seed, as ar98:7 (ar98, ar90, mixed, iid, clean,
+    /// spikes). In virtual time: our buffer with real sound, a model of NetEq's control
+    /// logic, one fixed delay, and an oracle that knows what will come. The same trace
+    /// gives the same figures.
+    #[command(after_help = JITTER)]
+    Jitter(Box<jitter::Options>),
 }
+
+const JITTER: &str = "\
+Examples:
+  glassline bench jitter ar98
+  glassline bench jitter mixed:3 --loss 1% --svg mixed.svg --json mixed.json
+  glassline bench jitter call.txt --interval 10ms --pull 10ms
+  glassline bench jitter ar98:9 --fail-if 'wait_ms.mean>30' --fail-if 'concealed_ratio>0.00093'
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 a --fail-if condition was met, 130 interrupted.";
 
 const CONGESTION: &str = "\
 Examples:
@@ -64,5 +83,6 @@ pub(crate) fn run(benchmark: &Benchmark, quiet: bool) -> Result<ExitCode, Failur
         Benchmark::Viewers(options) => viewers::run(options, quiet),
         Benchmark::Send(options) => send::run(options, quiet),
         Benchmark::Congestion(options) => congestion::run(options, quiet),
+        Benchmark::Jitter(options) => jitter::run(options, quiet),
     }
 }

@@ -5,7 +5,7 @@
 //!                                                     ├► NetEq: a model of its control logic
 //!                                                     ├► Fixed: one delay, known beforehand
 //!                                                     └► Oracle: knows what will come
-//!                                       Outcome ◄─────┘  waits, concealed, stretched
+//!           Report ◄─ Comparison ◄─ Outcome ◄────┘  waits, concealed, stretched
 //! ```
 //!
 //! A packet's wait runs from its arrival until its first sample leaves. NetEq's model
@@ -16,13 +16,16 @@ use std::time::Duration;
 
 use glassline_sim::Delays;
 
+mod comparison;
 mod fixed;
 mod neteq;
 mod oracle;
 mod ours;
 mod outcome;
+pub mod report;
 mod speech;
 
+pub use comparison::{Comparison, Found};
 pub use fixed::Fixed;
 pub use neteq::{NetEq, Version};
 pub use oracle::Oracle;

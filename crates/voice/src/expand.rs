@@ -13,6 +13,9 @@ const SILENT_MS: f64 = 70.0;
 /// Below this fit a sound has no period; it is repeated in a longer piece.
 const VOICED_FIT: f32 = 0.5;
 
+/// Places that fit so well may be faded into each other.
+const JOIN_FIT: f32 = 0.6;
+
 /// A sound that goes on by itself.
 #[derive(Clone, Debug)]
 pub(crate) struct Expansion {
@@ -85,19 +88,24 @@ impl Expansion {
         let head = &decoded[..window * channels];
         let fit = |skip: usize| {
             let part = &more[skip * channels..(skip + window) * channels];
-            let (mut both, mut power) = (0.0f32, 1e-9f32);
+            let (mut both, mut left, mut right) = (0.0f32, 1e-9f32, 1e-9f32);
             for (a, b) in part.iter().zip(head) {
                 both += a * b;
-                power += a * a;
+                left += a * a;
+                right += b * b;
             }
-            both / power.sqrt()
+            both / (left * right).sqrt()
         };
-        // Every quarter of a millisecond is near enough for a fade.
+        // Every quarter of a millisecond is near enough for a fade, and the first
+        // place that fits is better than the best: all up to there is made up.
         let step = self.format.frames(0.25);
         let mut best = (0, fit(0));
         for skip in (step..slack).step_by(step) {
+            if best.1 >= JOIN_FIT {
+                break;
+            }
             let found = fit(skip);
-            if found > best.1 * 1.05 + 1e-6 {
+            if found > best.1 {
                 best = (skip, found);
             }
         }

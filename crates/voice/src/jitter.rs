@@ -66,7 +66,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             clock_rate: None,
-            late_share: 0.0012,
+            late_share: 0.000_8,
             delay_min: Duration::ZERO,
             delay_max: Duration::from_millis(500),
             shorten_share: 0.10,
@@ -151,6 +151,8 @@ pub struct Buffer<D> {
     expansion: Option<Expansion>,
     /// Concealed since the last packet, because nothing was in hand, in frames.
     stalled: usize,
+    /// The packet that is being decoded ended a stall.
+    was_late: bool,
     /// Concealed in place of packets that may still come, by media time.
     concealed: VecDeque<(i64, i64)>,
     may: Allowance,
@@ -194,6 +196,7 @@ impl<D: Decoder> Buffer<D> {
             is_begun: false,
             expansion: None,
             stalled: 0,
+            was_late: false,
             concealed: VecDeque::new(),
             may: Allowance::default(),
             level: 0.0,
@@ -491,6 +494,7 @@ impl<D: Decoder> Buffer<D> {
     /// A packet comes after a stall: what was it?
     fn settle(&mut self, at: i64, sequence: Option<u64>) {
         let stalled = std::mem::take(&mut self.stalled);
+        self.was_late = false;
         let last = self.last.and_then(|last| last.sequence);
         let missing = match (last, sequence) {
             (Some(last), Some(sequence)) => sequence.saturating_sub(last + 1),
@@ -499,6 +503,7 @@ impl<D: Decoder> Buffer<D> {
         self.counts.lost += missing;
         if stalled > 0 && missing == 0 && at <= self.next {
             self.target.was_late(self.format().ms(stalled));
+            self.was_late = true;
         }
     }
 
@@ -621,6 +626,9 @@ impl<D: Decoder> Buffer<D> {
             Some(expansion) if !decoded.is_empty() => {
                 let (joined, longer) = expansion.join(decoded);
                 self.counts.frames_concealed += longer as u64;
+                if std::mem::take(&mut self.was_late) {
+                    self.target.was_late(self.format().ms(longer));
+                }
                 self.tape.append(&joined);
             }
             kept => {

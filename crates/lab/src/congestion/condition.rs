@@ -4,10 +4,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::Serialize;
 use serde_json::Value;
 use thiserror::Error;
-
-use super::report::Report;
 
 /// A condition that no report may meet.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,7 +53,7 @@ impl fmt::Display for Condition {
 impl Condition {
     /// Why `report` misses what is promised: the condition is met, or there is no such
     /// figure. `None` if all is well.
-    pub fn miss(&self, report: &Report) -> Option<String> {
+    pub fn miss(&self, report: &impl Serialize) -> Option<String> {
         let json = serde_json::to_value(report).expect("plain data becomes JSON");
         let Some(value) = find(&json, &self.path).and_then(Value::as_f64) else {
             return Some(format!("{self}: the report has no such figure"));

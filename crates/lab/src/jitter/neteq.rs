@@ -27,6 +27,18 @@ pub enum Version {
 pub struct NetEq {
     /// Which.
     pub version: Version,
+    /// Of the worst delays of half-seconds, how many are waited for. A field trial
+    /// may set it; 0.95 is what everybody has.
+    pub quantile: f64,
+}
+
+impl Default for NetEq {
+    fn default() -> Self {
+        Self {
+            version: Version::M98,
+            quantile: 0.95,
+        }
+    }
 }
 
 /// A tick, and what a pull plays.
@@ -49,7 +61,7 @@ impl Contender for NetEq {
     }
 
     fn play(&self, stream: &Stream<'_>) -> Outcome {
-        let mut state = State::new(self.version, stream);
+        let mut state = State::new(*self, stream);
         let mut outcome = Outcome::new(stream);
         let mut arrivals = stream.arrivals().into_iter().peekable();
         let first = arrivals.peek().map_or(0.0, |it| it.0.as_secs_f64() * 1e3);
@@ -108,16 +120,16 @@ enum Operation {
 }
 
 impl State {
-    fn new(version: Version, stream: &Stream<'_>) -> Self {
+    fn new(kind: NetEq, stream: &Stream<'_>) -> Self {
         Self {
-            version,
+            version: kind.version,
             packet_ms: stream.interval.as_secs_f64() * 1e3,
             tick: 0,
             packets: BTreeMap::new(),
             expected: 0,
             decoded_ms: 0.0,
             arrivals: Arrivals::default(),
-            underruns: Underruns::new(),
+            underruns: Underruns::new(kind.quantile),
             reordering: Reordering::new(),
             target_ms: 80.0,
             level_ms: 0.0,

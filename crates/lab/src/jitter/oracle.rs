@@ -23,8 +23,8 @@ const CONCEALED_COST: f64 = 60.0;
 const STATES_MAX: usize = 2_000;
 const CHUNK: usize = 10_000;
 
-/// Steps of delay in what one packet's stretching may do.
-const STEPS_PER_PACKET: usize = 2;
+/// A step of delay, about.
+const STEP_MS: f64 = 0.5;
 
 impl Contender for Oracle {
     fn name(&self) -> String {
@@ -33,13 +33,16 @@ impl Contender for Oracle {
 
     fn play(&self, stream: &Stream<'_>) -> Outcome {
         let interval = stream.interval.as_secs_f64() * 1e3;
-        let step = (self.stretch * interval / STEPS_PER_PACKET as f64).max(1e-3);
+        let slew = (self.stretch * interval).max(1e-3);
+        let steps = (slew / STEP_MS).ceil().min(20.0) as usize;
+        let step = slew / steps as f64;
         let delays: Vec<Option<f64>> = stream.delays_ms().collect();
         let least = delays.iter().flatten().copied().fold(f64::MAX, f64::min);
         let most = delays.iter().flatten().copied().fold(least, f64::max);
         let states = (((most - least) / step).ceil() as usize + 1).min(STATES_MAX);
         let plan = Plan {
             step,
+            steps,
             states,
             skip_cost: CONCEALED_COST * interval,
         };
@@ -83,6 +86,8 @@ impl Contender for Oracle {
 
 struct Plan {
     step: f64,
+    /// In what one packet's stretching may do.
+    steps: usize,
     states: usize,
     skip_cost: f64,
 }
@@ -115,7 +120,7 @@ impl Plan {
             let from = usize::from(came[state]);
             choices.push(Choice {
                 state,
-                is_stalled: state > from + STEPS_PER_PACKET,
+                is_stalled: state > from + self.steps,
                 is_played: need.is_some_and(|need| need <= state),
             });
             state = from;
@@ -132,18 +137,18 @@ impl Plan {
         let mut stall = (f64::INFINITY, 0);
         let stall_step = CONCEALED_COST * self.step;
         for state in 0..self.states {
-            let low = state.saturating_sub(STEPS_PER_PACKET);
-            let high = (state + STEPS_PER_PACKET).min(self.states - 1);
+            let low = state.saturating_sub(self.steps);
+            let high = (state + self.steps).min(self.states - 1);
             let mut best = stall;
-            for from in low..=high {
-                if cost[from] < best.0 {
-                    best = (cost[from], from);
+            for (from, cost) in (low..).zip(&cost[low..=high]) {
+                if *cost < best.0 {
+                    best = (*cost, from);
                 }
             }
             stall.0 += stall_step;
             // Joins those below for the next state up; it is then one step away.
-            if let Some(from) = state.checked_sub(STEPS_PER_PACKET) {
-                let dear = cost[from] + stall_step * (STEPS_PER_PACKET + 1) as f64;
+            if let Some(from) = state.checked_sub(self.steps) {
+                let dear = cost[from] + stall_step * (self.steps + 1) as f64;
                 if dear < stall.0 {
                     stall = (dear, from);
                 }

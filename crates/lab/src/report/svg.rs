@@ -9,6 +9,7 @@ use super::Report;
 use crate::step::Step;
 use crate::verdict::Bottleneck;
 
+pub(crate) mod plot;
 pub(crate) mod scale;
 
 use scale::Scale;

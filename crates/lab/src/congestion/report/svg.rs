@@ -4,14 +4,13 @@ use super::table::{names, shown};
 use super::{BASE, Change, Report, percentile_name};
 use crate::congestion::outcome::{Metric, Outcome};
 use crate::congestion::statistics::Ranked;
+use crate::report::svg::plot::{Axis, Frame, Plot};
 use crate::report::svg::{INK, SOFT, escape, text};
 
 mod dial;
-mod plot;
 mod study;
 mod timeline;
 
-use plot::{Axis, Frame, Plot};
 pub use timeline::timeline;
 
 const WIDTH: f64 = 1000.0;

@@ -55,10 +55,11 @@ impl Histogram {
     }
 }
 
-/// How long to wait so that the buffer seldom runs empty: 95 % of the worst delays
-/// of half-seconds.
+/// How long to wait so that the buffer seldom runs empty: a quantile of the worst
+/// delays of half-seconds.
 pub(super) struct Underruns {
     histogram: Histogram,
+    quantile: f64,
     worst_ms: f64,
     begun: Option<f64>,
     optimal_ms: f64,
@@ -67,9 +68,10 @@ pub(super) struct Underruns {
 impl Underruns {
     const RESAMPLE_MS: f64 = 500.0;
 
-    pub(super) fn new() -> Self {
+    pub(super) fn new(quantile: f64) -> Self {
         Self {
             histogram: Histogram::new(0.983, Some(2.0)),
+            quantile,
             worst_ms: 0.0,
             begun: None,
             optimal_ms: 80.0,
@@ -82,7 +84,7 @@ impl Underruns {
             self.histogram.add(self.worst_ms);
             self.worst_ms = 0.0;
             self.begun = Some(now);
-            self.optimal_ms = (self.histogram.quantile(0.95) + 1) as f64 * BUCKET_MS;
+            self.optimal_ms = (self.histogram.quantile(self.quantile) + 1) as f64 * BUCKET_MS;
         }
         self.worst_ms = self.worst_ms.max(delay_ms);
     }

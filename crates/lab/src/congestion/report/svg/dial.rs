@@ -1,10 +1,10 @@
 //! What Copa's delta buys: goodput against queue, over the whole dial.
 
-use super::plot::{Axis, Frame, Plot};
 use super::{LEFT, RIGHT, of_arm};
 use crate::congestion::outcome::Outcome;
 use crate::congestion::statistics::Ranked;
 use crate::report::svg::INK;
+use crate::report::svg::plot::{Axis, Frame, Plot};
 
 const HEIGHT: f64 = 220.0;
 

@@ -1,9 +1,9 @@
 //! One session over time, under each arm.
 
-use super::plot::{Axis, Frame, Plot};
 use super::{COLOURS, LEFT, RIGHT, SOFT, WIDTH, escape, text};
 use crate::congestion::session::Sample;
 use crate::report::svg::INK;
+use crate::report::svg::plot::{Axis, Frame, Plot};
 
 const HEIGHT: f64 = 150.0;
 const BETWEEN: f64 = 62.0;

@@ -2,20 +2,20 @@
 
 use std::fmt::Write as _;
 
-use crate::report::svg::scale::Scale;
-use crate::report::svg::{GRID, SOFT, text};
+use super::scale::Scale;
+use super::{GRID, SOFT, text};
 
 /// Where a plot is drawn: the inside of its axes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Frame {
-    pub(super) left: f64,
-    pub(super) top: f64,
-    pub(super) width: f64,
-    pub(super) height: f64,
+pub(crate) struct Frame {
+    pub(crate) left: f64,
+    pub(crate) top: f64,
+    pub(crate) width: f64,
+    pub(crate) height: f64,
 }
 
 /// A plot that is being drawn.
-pub(super) struct Plot {
+pub(crate) struct Plot {
     frame: Frame,
     x: Scale,
     y: Scale,
@@ -24,14 +24,14 @@ pub(super) struct Plot {
 
 /// What an axis shows.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Axis {
-    pub(super) min: f64,
-    pub(super) max: f64,
-    pub(super) is_logarithmic: bool,
+pub(crate) struct Axis {
+    pub(crate) min: f64,
+    pub(crate) max: f64,
+    pub(crate) is_logarithmic: bool,
 }
 
 impl Axis {
-    pub(super) const fn linear(min: f64, max: f64) -> Self {
+    pub(crate) const fn linear(min: f64, max: f64) -> Self {
         Self {
             min,
             max,
@@ -39,7 +39,7 @@ impl Axis {
         }
     }
 
-    pub(super) const fn logarithmic(min: f64, max: f64) -> Self {
+    pub(crate) const fn logarithmic(min: f64, max: f64) -> Self {
         Self {
             min,
             max,
@@ -58,7 +58,7 @@ impl Axis {
 
 impl Plot {
     /// Axes, ticks and title.
-    pub(super) fn new(frame: Frame, title: &str, x: Axis, y: Axis) -> Self {
+    pub(crate) fn new(frame: Frame, title: &str, x: Axis, y: Axis) -> Self {
         let Frame {
             left,
             top,
@@ -101,7 +101,7 @@ impl Plot {
     }
 
     /// What the x axis counts, below it.
-    pub(super) fn below(&mut self, words: &str) {
+    pub(crate) fn below(&mut self, words: &str) {
         let style = format!(r#"text-anchor="middle" font-size="11" fill="{SOFT}""#);
         let at = self.frame.left + self.frame.width / 2.0;
         let mark = text(at, self.frame.top + self.frame.height + 33.0, words, &style);
@@ -109,7 +109,7 @@ impl Plot {
     }
 
     /// A line through points; gaps where a value is not finite.
-    pub(super) fn line(&mut self, points: &[(f64, f64)], colour: &str, width: f64) {
+    pub(crate) fn line(&mut self, points: &[(f64, f64)], colour: &str, width: f64) {
         let mut path = String::new();
         let mut is_begun = false;
         for (x, y) in points {
@@ -130,12 +130,12 @@ impl Plot {
     }
 
     /// A dot of `radius`, with words for the pointer if any.
-    pub(super) fn dot(&mut self, at: (f64, f64), radius: f64, style: &str, words: &str) {
+    pub(crate) fn dot(&mut self, at: (f64, f64), radius: f64, style: &str, words: &str) {
         let (x, y) = (self.x.place(at.0), self.y.place(at.1));
         let mark = if words.is_empty() {
             format!(r#"<circle cx="{x:.1}" cy="{y:.1}" r="{radius}" {style}/>"#)
         } else {
-            let words = crate::report::svg::escape(words);
+            let words = super::escape(words);
             format!(
                 r#"<circle cx="{x:.1}" cy="{y:.1}" r="{radius}" {style}><title>{words}</title></circle>"#
             )
@@ -144,7 +144,7 @@ impl Plot {
     }
 
     /// Words beside a mark.
-    pub(super) fn label(&mut self, at: (f64, f64), words: &str, colour: &str) {
+    pub(crate) fn label(&mut self, at: (f64, f64), words: &str, colour: &str) {
         let (x, y) = (self.x.place(at.0), self.y.place(at.1));
         let style = format!(r#"font-size="11" fill="{colour}""#);
         let mark = text(x + 8.0, y - 5.0, words, &style);
@@ -152,7 +152,7 @@ impl Plot {
     }
 
     /// A horizontal interval at `y`, moved down by `shift` units of the page.
-    pub(super) fn whisker(&mut self, from: f64, to: f64, y: f64, shift: f64, colour: &str) {
+    pub(crate) fn whisker(&mut self, from: f64, to: f64, y: f64, shift: f64, colour: &str) {
         let y = self.y.place(y) + shift;
         let (from, to) = (self.x.place(from), self.x.place(to));
         self.put(&format!(
@@ -161,18 +161,18 @@ impl Plot {
     }
 
     /// A dot that is moved like its [`Self::whisker`].
-    pub(super) fn dot_shifted(&mut self, at: (f64, f64), shift: f64, style: &str, words: &str) {
+    pub(crate) fn dot_shifted(&mut self, at: (f64, f64), shift: f64, style: &str, words: &str) {
         let (x, y) = (self.x.place(at.0), self.y.place(at.1) + shift);
-        let words = crate::report::svg::escape(words);
+        let words = super::escape(words);
         self.put(&format!(
             r#"<circle cx="{x:.1}" cy="{y:.1}" r="4" {style}><title>{words}</title></circle>"#
         ));
     }
 
     /// A diamond: what somebody else found.
-    pub(super) fn diamond(&mut self, at: (f64, f64), shift: f64, colour: &str, words: &str) {
+    pub(crate) fn diamond(&mut self, at: (f64, f64), shift: f64, colour: &str, words: &str) {
         let (x, y) = (self.x.place(at.0), self.y.place(at.1) + shift);
-        let words = crate::report::svg::escape(words);
+        let words = super::escape(words);
         self.put(&format!(
             r##"<path d="M{x:.1} {:.1}l5 5l-5 5l-5 -5z" fill="#ffffff" stroke="{colour}" stroke-width="1.6"><title>{words}</title></path>"##,
             y - 5.0
@@ -180,7 +180,7 @@ impl Plot {
     }
 
     /// A vertical line over the whole height.
-    pub(super) fn upright(&mut self, x: f64, style: &str) {
+    pub(crate) fn upright(&mut self, x: f64, style: &str) {
         let at = self.x.place(x);
         let (top, bottom) = (self.frame.top, self.frame.top + self.frame.height);
         self.put(&format!(
@@ -189,7 +189,7 @@ impl Plot {
     }
 
     /// What was drawn.
-    pub(super) fn finish(self) -> String {
+    pub(crate) fn finish(self) -> String {
         self.out
     }
 }

@@ -1,0 +1,171 @@
+//! Waiting against concealing, and waiting over time.
+
+use super::{Report, Timeline};
+use crate::report::svg::plot::{Axis, Frame, Plot};
+use crate::report::svg::{INK, SOFT, escape, text};
+
+const WIDTH: f64 = 1000.0;
+const LEFT: f64 = 62.0;
+const RIGHT: f64 = 976.0;
+
+/// Told apart by people who see few colours, too. Ours is first.
+const COLOURS: [&str; 8] = [
+    "#1d5fd1", "#d9680b", "#b0209a", "#6b7480", "#0b8a5e", "#7a5a00", "#0a8aa8", "#5b4bd6",
+];
+
+/// Less than this cannot be told from nothing.
+const CONCEALED_LEAST: f64 = 0.001;
+
+/// So much of the time line is drawn, in seconds.
+pub const TIMELINE_S: f64 = 60.0;
+
+/// Draws `report`, and `timelines` below.
+pub fn draw(report: &Report, timelines: &[Timeline]) -> String {
+    const HEIGHT: f64 = 300.0;
+    const BELOW: f64 = 180.0;
+    let top = 126.0;
+    let height = top + HEIGHT + 96.0 + BELOW + 62.0;
+    let title = format!("Jitter buffers on {}", report.trace);
+    let mut out = format!(
+        r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0}" width="{WIDTH}" height="{height:.0}" font-family="system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif" font-size="13" fill="{INK}">
+<title>{}</title>
+<rect width="{WIDTH}" height="{height:.0}" rx="10" fill="#ffffff"/><rect x="0.5" y="0.5" width="{:.0}" height="{:.0}" rx="9.5" fill="none" stroke="#cfd6de"/>
+"##,
+        escape(&title),
+        WIDTH - 1.0,
+        height - 1.0
+    );
+    out += &head(report, &title);
+    let frame = Frame {
+        left: LEFT,
+        top,
+        width: RIGHT - LEFT,
+        height: HEIGHT,
+    };
+    out += &trade(report, frame);
+    let frame = Frame {
+        top: top + HEIGHT + 96.0,
+        height: BELOW,
+        ..frame
+    };
+    out += &over_time(report, timelines, frame);
+    out + "</svg>\n"
+}
+
+/// Title, circumstances, and who has which colour.
+fn head(report: &Report, title: &str) -> String {
+    let about = [
+        format!("{} packets of {} ms", report.packets, report.interval_ms),
+        format!("pulled every {} ms", report.pull_ms),
+        format!("{} lost", report.glassline.lost),
+        report.started.get(..10).unwrap_or_default().to_owned(),
+    ];
+    let mut out = text(24.0, 36.0, title, r#"font-size="18" font-weight="600""#);
+    let soft = format!(r#"font-size="12" fill="{SOFT}""#);
+    out += &text(24.0, 56.0, &about.join(" · "), &soft);
+    let mut x = 24.0;
+    for (contender, colour) in report.contenders.iter().zip(COLOURS) {
+        out += &format!(
+            r#"<circle cx="{:.1}" cy="77.5" r="5" fill="{colour}"/>"#,
+            x + 5.0
+        );
+        out += &text(x + 15.0, 82.0, &contender.name, "");
+        x += 32.0 + 7.0 * contender.name.chars().count() as f64;
+    }
+    out
+}
+
+/// Mean wait over what was concealed: to the lower left is better.
+fn trade(report: &Report, frame: Frame) -> String {
+    let percent = |ratio: f64| (ratio * 100.0).max(CONCEALED_LEAST);
+    let points = || report.curves.iter().flat_map(|it| &it.points);
+    let marks = || report.contenders.iter().map(|it| it.figures);
+    let waits = points().map(|it| it.wait_ms);
+    let most = waits.chain(marks().map(|it| it.wait_ms.mean));
+    let most = most.fold(10.0, f64::max);
+    let concealed = points().map(|it| it.concealed_ratio);
+    let concealed = concealed.chain(marks().map(|it| it.concealed_ratio));
+    let concealed: Vec<f64> = concealed.map(percent).collect();
+    let high = concealed.iter().copied().fold(1.0, f64::max);
+    let low = concealed.iter().copied().fold(0.01, f64::min);
+    let x = Axis::logarithmic(low, high);
+    let title = "Mean wait, ms, over what is concealed: to the lower left is better";
+    let mut plot = Plot::new(frame, title, x, Axis::linear(0.0, most));
+    plot.below("concealed, % of the time (at the left edge: nothing, or next to nothing)");
+    for curve in &report.curves {
+        let line = curve.points.iter();
+        let line = line.map(|it| (percent(it.concealed_ratio), it.wait_ms));
+        plot.line(&line.collect::<Vec<_>>(), colour(report, &curve.name), 2.2);
+        for point in &curve.points {
+            let at = (percent(point.concealed_ratio), point.wait_ms);
+            let style = format!(r#"fill="{}""#, colour(report, &curve.name));
+            let words = format!("{} at {}", curve.name, point.setting);
+            plot.dot(at, 2.4, &style, &words);
+        }
+    }
+    for contender in &report.contenders {
+        let figures = contender.figures;
+        let at = (percent(figures.concealed_ratio), figures.wait_ms.mean);
+        let colour = colour(report, &contender.name);
+        let words = format!(
+            "{}: {:.1} ms, {:.3} %",
+            contender.name,
+            figures.wait_ms.mean,
+            figures.concealed_ratio * 100.0
+        );
+        let style = format!(r##"fill="{colour}" stroke="#ffffff" stroke-width="1.5""##);
+        plot.dot(at, 6.0, &style, &words);
+        plot.label(at, &format!("{:.1} ms", figures.wait_ms.mean), colour);
+    }
+    plot.finish()
+}
+
+fn over_time(report: &Report, timelines: &[Timeline], frame: Frame) -> String {
+    let moments = || timelines.iter().flat_map(|it| &it.moments);
+    let most = moments().map(|it| it.wait_ms).fold(20.0, f64::max);
+    let from = moments().map(|it| it.at_s).fold(f64::INFINITY, f64::min);
+    let from = if from.is_finite() { from.floor() } else { 0.0 };
+    let x = Axis::linear(from, from + TIMELINE_S);
+    let title = "Each packet's wait, ms, over a minute";
+    let mut plot = Plot::new(frame, title, x, Axis::linear(0.0, most));
+    plot.below("seconds since the first packet was sent");
+    for timeline in timelines.iter().rev() {
+        let points = timeline.moments.iter().map(|it| (it.at_s, it.wait_ms));
+        let points: Vec<(f64, f64)> = points.collect();
+        plot.line(&points, colour(report, &timeline.name), 1.3);
+    }
+    plot.finish()
+}
+
+fn colour<'a>(report: &Report, name: &str) -> &'a str {
+    let place = report.contenders.iter().position(|it| it.name == name);
+    COLOURS[place.unwrap_or(COLOURS.len() - 1) % COLOURS.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Moment;
+    use super::super::tests::report;
+    use super::*;
+    use crate::report::svg::assert_well_formed;
+
+    #[test]
+    fn everybody_has_a_mark_and_names_are_escaped() {
+        let report = report();
+        let moments = (0..100u32).map(|at| Moment {
+            at_s: f64::from(at),
+            wait_ms: f64::from(at % 7),
+        });
+        let timeline = Timeline {
+            name: "glassline".to_owned(),
+            moments: moments.collect(),
+        };
+        let drawn = draw(&report, &[timeline]);
+        assert_well_formed(&drawn);
+        assert_eq!(drawn.matches(r#"r="6""#).count(), 2);
+        // The curve and the time line.
+        assert_eq!(drawn.matches("stroke-linejoin").count(), 2);
+        assert!(drawn.contains("ar98:&lt;7&gt;"));
+        assert_well_formed(&draw(&report, &[]));
+    }
+}

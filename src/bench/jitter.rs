@@ -1,0 +1,260 @@
+//! Flags of `bench jitter`, and what becomes of its report.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use glassline_lab::congestion::condition::Condition;
+use glassline_lab::jitter::report::svg;
+use glassline_lab::jitter::{Comparison, Found, Ours, Stream};
+use glassline_sim::{Delays, Family};
+
+use super::files::{self, Output};
+use super::{interrupt, quantity, terminal};
+use crate::exit::{Failure, INTERRUPTED, THRESHOLD_MISSED};
+use crate::{logging, output};
+
+/// A trace's file may be so large.
+const TRACE_BYTES_MAX: u64 = 100 << 20;
+
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// A file of delays, or a family: ar98, ar90, mixed, iid, clean, spikes; a seed
+    /// behind it, as ar98:7.
+    #[arg(value_name = "FILE|FAMILY[:SEED]")]
+    trace: String,
+    /// How many packets are drawn from a family.
+    #[arg(long, default_value_t = 30_000, value_name = "N", value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
+    packets: u32,
+    /// Between two packets, and how long each lasts.
+    #[arg(long, default_value = "20ms", value_name = "TIME", value_parser = packet_time)]
+    interval: Duration,
+    /// Between two pulls of our buffer.
+    #[arg(long, default_value = "2.5ms", value_name = "TIME", value_parser = pull_time)]
+    pull: Duration,
+    /// Lose so many packets besides.
+    #[arg(long, default_value = "0%", value_name = "PERCENT", value_parser = quantity::percentage)]
+    loss: f64,
+    /// Of the time, what our buffer may conceal for late packets; less costs waiting.
+    #[arg(long, default_value = "0.08%", value_name = "PERCENT", value_parser = late_share)]
+    late_share: f64,
+    /// The speaker never pauses: nothing is gained for free.
+    #[arg(long)]
+    no_pauses: bool,
+    /// Threads [default: one per core].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    jobs: Option<u16>,
+    /// Write the report as JSON; `-` for stdout.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write a row for each contender; `-` for stdout.
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Draw how waiting and concealing trade, and waits over time; `-` for stdout.
+    /// Takes longer: everybody's knob is turned.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Exit with 3 if a figure of the JSON is so, as wait_ms.mean>30. Repeatable.
+    #[arg(long, value_name = "PATH>VALUE")]
+    fail_if: Vec<Condition>,
+}
+
+pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
+    files::one_stdout([&options.json, &options.csv, &options.svg])?;
+    let delays = options.delays()?;
+    let open = |path: &Option<PathBuf>| path.as_deref().map(Output::open).transpose();
+    let mut json = open(&options.json)?;
+    let mut csv = open(&options.csv)?;
+    let mut svg = open(&options.svg)?;
+    let is_stdout = |file: &&Option<Output>| file.as_ref().is_some_and(Output::is_stdout);
+    let takes_stdout = [&json, &csv, &svg].iter().any(is_stdout);
+    let stop = interrupt::listen()?;
+    let comparison = options.comparison(&delays);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let jobs = options.jobs.map_or(cores, usize::from);
+    let bar = terminal::bar(quiet);
+    let found = comparison.run(jobs, &stop, |done, all| {
+        if let Some(bar) = &bar {
+            bar.set_length(all as u64);
+            bar.set_position(done as u64);
+            bar.set_message(format!("{done} of {all} runs"));
+        }
+    });
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
+    }
+    let Some((report, timelines)): Option<Found> = found else {
+        return Ok(ExitCode::from(INTERRUPTED));
+    };
+    if !quiet {
+        if takes_stdout {
+            eprint!("{}", report.to_table(logging::colour(&std::io::stderr())));
+        } else {
+            output::print(&report.to_table(logging::colour(&std::io::stdout())))?;
+        }
+    }
+    let write = |file: &mut Option<Output>, text: &dyn Fn() -> String| {
+        file.as_mut().map_or(Ok(()), |file| file.write(&text()))
+    };
+    write(&mut json, &|| report.to_json())?;
+    write(&mut csv, &|| report.to_csv())?;
+    write(&mut svg, &|| svg::draw(&report, &timelines))?;
+    let misses = options.fail_if.iter().filter_map(|it| it.miss(&report));
+    let misses: Vec<String> = misses.collect();
+    for miss in &misses {
+        eprintln!("{miss}");
+    }
+    Ok(match misses.as_slice() {
+        [] => ExitCode::SUCCESS,
+        _ => ExitCode::from(THRESHOLD_MISSED),
+    })
+}
+
+impl Options {
+    /// A family's name comes before a file's; `./ar98` is the file.
+    fn delays(&self) -> Result<Delays, Failure> {
+        let (name, seed) = match self.trace.split_once(':') {
+            Some((name, seed)) => (name, seed.parse::<u64>().ok()),
+            None => (self.trace.as_str(), Some(1)),
+        };
+        let delays = match (name.parse::<Family>(), seed) {
+            (Ok(family), Some(seed)) => {
+                Delays::of_family(family, seed, self.packets as usize, self.interval)
+            }
+            (Ok(family), None) => {
+                return Err(Failure::usage(format_args!(
+                    "'{}': give the seed as a number, like {family}:7",
+                    self.trace
+                )));
+            }
+            (Err(unknown), _) => self.file(&unknown)?,
+        };
+        let seed = seed.unwrap_or(1);
+        Ok(match self.loss {
+            0.0 => delays,
+            percent => delays.losing(percent / 100.0, seed),
+        })
+    }
+
+    fn file(&self, unknown: &dyn std::fmt::Display) -> Result<Delays, Failure> {
+        let path = Path::new(&self.trace);
+        let size = std::fs::metadata(path).map_err(|error| {
+            Failure::usage(format_args!("{}: {error}; {unknown}", path.display()))
+        })?;
+        if size.len() > TRACE_BYTES_MAX {
+            return Err(Failure::usage(format_args!(
+                "{}: larger than 100 MiB; cut the trace",
+                path.display()
+            )));
+        }
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| Failure::runtime(format_args!("{}: {error}", path.display())))?;
+        Delays::parse(&text)
+            .map_err(|error| Failure::usage(format_args!("{}: {error}", path.display())))
+    }
+
+    fn comparison<'a>(&self, delays: &'a Delays) -> Comparison<'a> {
+        let mut ours = Ours {
+            pull: self.pull,
+            has_pauses: !self.no_pauses,
+            ..Ours::default()
+        };
+        ours.config.late_share = self.late_share;
+        Comparison {
+            trace: self.trace.clone(),
+            stream: Stream {
+                delays,
+                interval: self.interval,
+            },
+            ours,
+            has_curves: self.svg.is_some(),
+        }
+    }
+}
+
+fn packet_time(text: &str) -> Result<Duration, String> {
+    within(text, 2.5..=120.0, "a packet lasts 2.5ms to 120ms")
+}
+
+fn pull_time(text: &str) -> Result<Duration, String> {
+    within(text, 2.5..=40.0, "a device pulls every 2.5ms to 40ms")
+}
+
+fn within(
+    text: &str,
+    range: std::ops::RangeInclusive<f64>,
+    wrong: &str,
+) -> Result<Duration, String> {
+    let time = quantity::time(text)?;
+    match range.contains(&(time.as_secs_f64() * 1e3)) {
+        true => Ok(time),
+        false => Err(wrong.to_owned()),
+    }
+}
+
+/// As a ratio.
+fn late_share(text: &str) -> Result<f64, String> {
+    match quantity::percentage(text)? / 100.0 {
+        share if share <= 0.1 => Ok(share),
+        _ => Err("at most 10%".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn delays(flags: &[&str]) -> Result<(Delays, Options), String> {
+        let line = Line::try_parse_from(std::iter::once(&"jitter").chain(flags));
+        let options = line.map_err(|error| error.to_string())?.options;
+        let delays = options.delays().map_err(|failure| failure.to_string())?;
+        Ok((delays, options))
+    }
+
+    #[test]
+    fn a_family_needs_no_more_than_its_name() {
+        let (first, options) = delays(&["ar98"]).expect("a family");
+        assert_eq!(first.packets().len(), 30_000);
+        assert_eq!(options.comparison(&first).ours.pull.as_micros(), 2_500);
+        let (same, _) = delays(&["ar98:1"]).expect("with its seed");
+        let (other, _) = delays(&["ar98:2", "--loss", "1%"]).expect("another");
+        assert_eq!(first, same);
+        assert_ne!(first, other);
+        let lost = other.packets().iter().filter(|it| it.is_none()).count();
+        assert!((200..400).contains(&lost), "{lost}");
+    }
+
+    #[test]
+    fn the_default_share_is_the_buffers_own() {
+        let (delays, options) = delays(&["clean"]).expect("a family");
+        assert_eq!(
+            options.comparison(&delays).ours.config,
+            Ours::default().config
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_run_is_named() {
+        let cases: [(&[&str], &str); 7] = [
+            (&["ar99"], "there are ar98"),
+            (&["ar98:x"], "ar98:7"),
+            (&["clean", "--pull", "1ms"], "every 2.5ms"),
+            (&["clean", "--interval", "1s"], "2.5ms to 120ms"),
+            (&["clean", "--loss", "101%"], "percentage"),
+            (&["clean", "--late-share", "20%"], "at most 10%"),
+            (&["clean", "--fail-if", "wait"], "is no condition"),
+        ];
+        for (flags, reason) in cases {
+            let error = delays(flags).expect_err("wrong flags");
+            assert!(error.contains(reason), "{flags:?}: {error}");
+        }
+    }
+}
