@@ -1,0 +1,265 @@
+//! Ours against the SCTP of Chromium and of str0m, and each of those against itself,
+//! so that a failure tells whose it is.
+
+use std::time::{Duration, Instant};
+
+use glassline_sctp::{Reliability, SendOptions};
+use glassline_sim::{Conditions, Loss, Rng};
+
+use crate::exchange::{Flow, exchange, pump};
+use crate::network::{A, B, Network};
+use crate::peers::{Dcsctp, Happened, Ours, Peer, SctpProto, Setup};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Make {
+    Ours,
+    Dcsctp,
+    SctpProto,
+}
+
+impl Make {
+    fn build(self, setup: Setup, seed: u8, now: Instant) -> Box<dyn Peer> {
+        match self {
+            Self::Ours => Box::new(Ours::new(setup, seed, now)),
+            Self::Dcsctp => Box::new(Dcsctp::new(setup, seed, now)),
+            Self::SctpProto => Box::new(SctpProto::new(setup)),
+        }
+    }
+}
+
+const MIXED: [[Make; 2]; 5] = [
+    [Make::Ours, Make::Ours],
+    [Make::Ours, Make::Dcsctp],
+    [Make::Dcsctp, Make::Ours],
+    [Make::Ours, Make::SctpProto],
+    [Make::SctpProto, Make::Ours],
+];
+
+/// 20 ms there and back, 2 % lost, 2 % held back by up to 5 ms.
+fn rough() -> Conditions {
+    Conditions {
+        reorder: 0.02,
+        reorder_delay: Duration::from_millis(5),
+        ..Conditions::delayed(Duration::from_millis(10)).with_loss(Loss::Random(0.02))
+    }
+}
+
+/// The first of the two connects.
+fn pair(makes: [Make; 2], setup: Setup, conditions: Conditions, seed: u64) -> Network {
+    println!("{makes:?} seed {seed}");
+    let mut network = Network::new(conditions, seed, |now| {
+        [makes[A].build(setup, 1, now), makes[B].build(setup, 2, now)]
+    });
+    let now = network.now();
+    network.end(A).connect(now);
+    network.establish();
+    network
+}
+
+/// `count` messages each way at once.
+fn flows(count: usize, largest: usize, options: SendOptions, seed: u64) -> [Flow; 2] {
+    let rng = Rng::new(seed);
+    [0, 1].map(|end| Flow::new(count, largest, 5, options, &mut rng.fork(end)))
+}
+
+fn reliable(unordered: bool) -> SendOptions {
+    SendOptions {
+        unordered,
+        ..SendOptions::default()
+    }
+}
+
+#[test]
+fn every_message_arrives_once_whole_and_in_order() {
+    for (seed, makes) in (1..).zip(MIXED) {
+        let mut network = pair(makes, Setup::default(), rough(), seed);
+        network.repeated = 0.02;
+        let mut flows = flows(600, 60_000, reliable(false), seed);
+        exchange(&mut network, &mut flows, Duration::from_secs(600));
+    }
+}
+
+#[test]
+fn unordered_messages_all_arrive() {
+    for (seed, makes) in (11..).zip(MIXED) {
+        let mut network = pair(makes, Setup::default(), rough(), seed);
+        network.repeated = 0.02;
+        let mut flows = flows(400, 30_000, reliable(true), seed);
+        exchange(&mut network, &mut flows, Duration::from_secs(600));
+    }
+}
+
+#[test]
+fn the_handshake_survives_a_bad_path_from_either_end() {
+    let bad = Conditions::delayed(Duration::from_millis(30)).with_loss(Loss::Random(0.3));
+    for (seed, makes) in (21..).zip(MIXED.repeat(4)) {
+        let mut network = pair(makes, Setup::default(), bad.clone(), seed);
+        let mut flows = flows(3, 3000, reliable(false), seed);
+        exchange(&mut network, &mut flows, Duration::from_secs(300));
+    }
+}
+
+#[test]
+fn both_ends_connecting_at_once_make_one_association() {
+    for (seed, makes) in (41..).zip([[Make::Ours, Make::Ours], [Make::Ours, Make::Dcsctp]]) {
+        let mut network = Network::new(rough(), seed, |now| {
+            [A, B].map(|end| makes[end].build(Setup::default(), end as u8 + 1, now))
+        });
+        let now = network.now();
+        network.end(A).connect(now);
+        network.end(B).connect(now);
+        network.establish();
+        let mut flows = flows(50, 10_000, reliable(false), seed);
+        exchange(&mut network, &mut flows, Duration::from_secs(60));
+    }
+}
+
+#[test]
+fn interleaving_and_zero_checksum_are_agreed_on_and_used() {
+    for interleaving in [false, true] {
+        for zero_checksum in [false, true] {
+            for makes in &MIXED[..3] {
+                let setup = Setup {
+                    interleaving,
+                    zero_checksum,
+                    ..Setup::default()
+                };
+                let mut network = pair(*makes, setup, rough(), 51);
+                let mut flows = flows(150, 60_000, reliable(false), 51);
+                exchange(&mut network, &mut flows, Duration::from_secs(300));
+                for end in [A, B] {
+                    let figures = network.end(end).figures();
+                    assert_eq!(figures.interleaving, interleaving, "{makes:?} {end}");
+                    assert_eq!(figures.zero_checksum, zero_checksum, "{makes:?} {end}");
+                }
+            }
+        }
+    }
+}
+
+/// What partial reliability gives up is gone; what comes is whole, once and in order;
+/// and the association goes on.
+fn gives_up(reliability: Reliability, makes: [Make; 2], unordered: bool, seed: u64) {
+    let setup = Setup {
+        interleaving: seed.is_multiple_of(2),
+        ..Setup::default()
+    };
+    let mut network = pair(makes, setup, rough(), seed);
+    let options = SendOptions {
+        unordered,
+        reliability,
+    };
+    let rng = Rng::new(seed);
+    let mut flows = [0, 1].map(|end| Flow::new(300, 5000, 5, options, &mut rng.fork(end)));
+    let sent = pump(
+        &mut network,
+        &mut flows,
+        Duration::from_secs(300),
+        |flows| flows.iter().all(Flow::is_sent),
+    );
+    assert!(sent, "not all was taken");
+    pump(&mut network, &mut flows, Duration::from_secs(60), |_| false);
+    for flow in &flows {
+        assert!(flow.received > 200, "{} of 300 came", flow.received);
+    }
+}
+
+#[test]
+fn messages_are_given_up_after_their_retransmissions_or_time() {
+    let limited = Reliability::Limited { retransmissions: 0 };
+    let timed = Reliability::Timed {
+        lifetime: Duration::from_millis(150),
+    };
+    for (index, &makes) in MIXED.iter().enumerate() {
+        let seed = 61 + index as u64;
+        gives_up(limited, makes, false, seed);
+        gives_up(limited, makes, true, seed + 10);
+        // str0m's counts a lifetime from its next poll, which is as good.
+        gives_up(timed, makes, false, seed + 20);
+    }
+}
+
+#[test]
+fn a_reset_stream_begins_anew() {
+    for (seed, makes) in (91..).zip(&MIXED[..3]) {
+        let mut network = pair(*makes, Setup::default(), rough(), seed);
+        for round in 0..5 {
+            let mut flows = flows(40, 4000, reliable(false), seed + round);
+            exchange(&mut network, &mut flows, Duration::from_secs(60));
+            let now = network.now();
+            for stream in 0..5 {
+                network.end(A).reset(stream, now);
+                network.end(B).reset(stream, now);
+            }
+            assert_both_reset(&mut network);
+        }
+    }
+}
+
+/// Each end hears of its own five streams and of the other's.
+#[track_caller]
+fn assert_both_reset(network: &mut Network) {
+    let mut heard = [[[false; 2]; 5]; 2];
+    let all = network.run(Duration::from_secs(60), |network| {
+        for (heard, happened) in heard.iter_mut().zip(&mut network.happened) {
+            while let Some(happened) = happened.pop_front() {
+                let (streams, half) = match happened {
+                    Happened::PeerReset(streams) => (streams, 0),
+                    Happened::Reset(streams) => (streams, 1),
+                    other => panic!("{other:?}"),
+                };
+                for stream in streams {
+                    heard[usize::from(stream)][half] = true;
+                }
+            }
+        }
+        heard == [[[true; 2]; 5]; 2]
+    });
+    assert!(all, "{heard:?}");
+}
+
+#[test]
+fn an_orderly_end_comes_after_everything_sent() {
+    for (seed, makes) in (101..).zip(&MIXED[..3]) {
+        let mut network = pair(*makes, Setup::default(), rough(), seed);
+        let mut flows = [
+            Flow::new(50, 20_000, 5, reliable(false), &mut Rng::new(seed)),
+            Flow::new(0, 20_000, 5, reliable(false), &mut Rng::new(seed)),
+        ];
+        let sent = pump(&mut network, &mut flows, Duration::from_secs(60), |flows| {
+            flows.iter().all(Flow::is_sent)
+        });
+        assert!(sent);
+        let now = network.now();
+        network.end(A).shutdown(now);
+        let mut messages = flows[A].received;
+        let mut closed = [false; 2];
+        network.run(Duration::from_secs(60), |network| {
+            for end in [A, B] {
+                while let Some(happened) = network.happened[end].pop_front() {
+                    match happened {
+                        Happened::Message { .. } => messages += 1,
+                        Happened::Closed(_) => closed[end] = true,
+                        other => panic!("{other:?}"),
+                    }
+                }
+            }
+            closed == [true; 2]
+        });
+        assert_eq!((messages, closed), (50, [true; 2]), "{makes:?}");
+    }
+}
+
+#[test]
+fn the_harness_passes_for_the_other_makes_among_themselves() {
+    for (seed, makes) in (111..).zip([
+        [Make::Dcsctp, Make::Dcsctp],
+        [Make::SctpProto, Make::SctpProto],
+        [Make::Dcsctp, Make::SctpProto],
+    ]) {
+        let mut network = pair(makes, Setup::default(), rough(), seed);
+        network.repeated = 0.02;
+        let mut flows = flows(200, 30_000, reliable(false), seed);
+        exchange(&mut network, &mut flows, Duration::from_secs(600));
+    }
+}
