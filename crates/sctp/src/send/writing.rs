@@ -47,6 +47,11 @@ impl Sender {
             return None;
         }
         let rate = self.flow.pacing_rate();
+        if self.pacer.allowance(now, rate) >= mtu {
+            // Something else held it back, a piece larger than the peer's window has
+            // left: to come back for it at once would be to turn on the spot.
+            return None;
+        }
         // A few packets at a time: a timer for each would cost more than it smooths.
         self.pacer.deadline(now, rate, 8 * mtu)
     }
