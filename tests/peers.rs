@@ -26,6 +26,8 @@ pub(crate) enum Peer {
     /// Pion's file server of `lab/peers/pion`. Go builds it; a machine without Go may
     /// always go without.
     Pion,
+    /// Pion's data channels, of `lab/peers/channels`; built likewise.
+    PionChannels,
 }
 
 /// A test by name, with the peers it needs.
@@ -88,7 +90,7 @@ impl Peer {
     fn may_be_missing(self) -> bool {
         match self {
             Peer::Live555 => true,
-            Peer::Pion => find("go").is_none(),
+            Peer::Pion | Peer::PionChannels => find("go").is_none(),
             _ => false,
         }
     }
@@ -104,10 +106,11 @@ impl Peer {
             Peer::Live555 => return live555().err(),
             Peer::Aiortc => aiortc_python().err()?,
             Peer::Ffmpeg => ffmpeg_check().err()?,
-            Peer::Pion if find("go").is_none() => {
-                return Some("go, which builds Pion's server, is not on the PATH".to_owned());
+            Peer::Pion | Peer::PionChannels if find("go").is_none() => {
+                return Some("go, which builds Pion's programs, is not on the PATH".to_owned());
             }
-            Peer::Pion => pion_binary().err()?,
+            Peer::Pion => go_binary("pion").err()?,
+            Peer::PionChannels => go_binary("channels").err()?,
         };
         Some(format!("{reason}; `cargo xtask test` installs it"))
     }
@@ -146,11 +149,23 @@ pub(crate) fn aiortc_whep() -> Result<Command, String> {
 
 /// Pion's file server, ready to be run with arguments.
 pub(crate) fn pion() -> Result<Command, String> {
-    pion_binary().map(Command::new)
+    go_binary("pion").map(Command::new)
 }
 
-fn pion_binary() -> Result<PathBuf, String> {
-    let binary = target_directory().join("peers/go/pion");
+/// Pion's data channels, ready to be run with arguments.
+pub(crate) fn pion_channels() -> Result<Command, String> {
+    go_binary("channels").map(Command::new)
+}
+
+/// aiortc's data channels, ready to be run with arguments.
+pub(crate) fn aiortc_channels() -> Result<Command, String> {
+    let mut command = Command::new(aiortc_python()?);
+    command.arg(lab("aiortc_channels.py"));
+    Ok(command)
+}
+
+fn go_binary(name: &str) -> Result<PathBuf, String> {
+    let binary = target_directory().join("peers/go").join(name);
     if binary.is_file() {
         Ok(binary)
     } else {

@@ -12,6 +12,8 @@
 mod aiortc;
 mod bench;
 mod browser;
+mod channel_host;
+mod channels;
 mod churn;
 mod commands;
 mod files;
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
         churn::TESTS,
         aiortc::TESTS,
         pion::TESTS,
+        channels::TESTS,
         rtsp::TESTS,
         rtsp_viewers::TESTS,
         rtsp_players::TESTS,

@@ -181,7 +181,7 @@ pub(crate) fn go_peers() -> Result<(), String> {
                 "-o",
             ])
             .arg(&folder)
-            .args(["./pion", "./janus"]);
+            .args(["./pion", "./janus", "./channels"]);
         process::run(&mut build)
     })
 }

@@ -228,6 +228,11 @@ impl Channels {
         };
     }
 
+    /// The largest message that the peer takes; `None` for any size.
+    pub const fn peer_max_message_size(&self) -> Option<u64> {
+        self.peer_message_max
+    }
+
     /// Opens a channel, at once or as soon as the association stands.
     ///
     /// # Errors

@@ -1,0 +1,211 @@
+//! Data channels with WebRTC stacks that share no code with ours: Chromium's, Pion's
+//! and aiortc's, each as the one that offers and as the one that answers.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use glassline_webrtc::{Cipher, CipherChoice, CloseReason};
+use libtest_mimic::Failed;
+use serde_json::{Value, json};
+
+use crate::channel_host::{Host, SIZES, Story};
+use crate::peers::{self, Peer, Test};
+use crate::process::{Running, eventually};
+use crate::webdriver::Browser;
+
+/// Loose: a debug build at our end, an interpreter at the other.
+const PATIENCE: Duration = Duration::from_secs(90);
+/// Channels that a peer exercises: ordered, unordered, and negotiated.
+const EXERCISES: usize = 3;
+
+pub(crate) const TESTS: &[Test] = &[
+    Test {
+        name: "channels::chromium_offers",
+        needs: &[Peer::Chromium],
+        run: || chromium(Role::Offers, CipherChoice::default()),
+    },
+    Test {
+        name: "channels::chromium_answers",
+        needs: &[Peer::Chromium],
+        run: || chromium(Role::Answers, CipherChoice::default()),
+    },
+    Test {
+        name: "channels::chromium_with_chacha20",
+        needs: &[Peer::Chromium],
+        run: || {
+            let cipher = CipherChoice::Only(Cipher::ChaCha20Poly1305);
+            chromium(Role::Offers, cipher)
+        },
+    },
+    Test {
+        name: "channels::pion_offers",
+        needs: &[Peer::PionChannels],
+        run: || program("pion", peers::pion_channels()?, Role::Offers),
+    },
+    Test {
+        name: "channels::pion_answers",
+        needs: &[Peer::PionChannels],
+        run: || program("pion", peers::pion_channels()?, Role::Answers),
+    },
+    Test {
+        name: "channels::aiortc_offers",
+        needs: &[Peer::Aiortc],
+        run: || program("aiortc", peers::aiortc_channels()?, Role::Offers),
+    },
+    Test {
+        name: "channels::aiortc_answers",
+        needs: &[Peer::Aiortc],
+        run: || program("aiortc", peers::aiortc_channels()?, Role::Answers),
+    },
+];
+
+/// What the peer does.
+#[derive(Clone, Copy, PartialEq)]
+enum Role {
+    Offers,
+    Answers,
+}
+
+fn chromium(role: Role, cipher: CipherChoice) -> Result<(), Failed> {
+    let browser = Browser::start()?;
+    browser.run(include_str!("../lab/peers/data_channels.js"))?;
+    let host = match role {
+        Role::Offers => {
+            let offer = browser.run("return peer.offer()")?;
+            let offer = offer.as_str().ok_or("the page gave no offer")?;
+            let (host, answer) = Host::accept(offer, cipher)?;
+            browser.run(&format!("return peer.accept({})", json!(answer)))?;
+            host
+        }
+        Role::Answers => {
+            let dialled = Host::dial(cipher)?;
+            let answer = browser.run(&format!("return peer.answer({})", json!(dialled.offer)))?;
+            let answer = answer.as_str().ok_or("the page gave no answer")?;
+            dialled.answered(answer)?
+        }
+    };
+    let done = eventually(PATIENCE, || {
+        let report = browser.run("return peer.report")?;
+        let story = host.story();
+        match (&report["error"], &story.problem) {
+            (Value::Null, None) if report["done"] == true && story.verified == total() => {
+                Ok(report)
+            }
+            _ => Err(format!("{report}; {story:?}")),
+        }
+    })?;
+    browser.run("peer.connection.close()")?;
+    judge(&host, &done, cipher)
+}
+
+/// A peer that exchanges descriptions through files.
+fn program(name: &str, mut command: Command, role: Role) -> Result<(), Failed> {
+    let folder = Folder::new(name)?;
+    command.arg(&folder.0).arg(match role {
+        Role::Offers => "offer",
+        Role::Answers => "answer",
+    });
+    let cipher = CipherChoice::default();
+    let (mut peer, host) = match role {
+        Role::Offers => {
+            let peer = Running::start(name, command)?;
+            let (host, answer) = Host::accept(&folder.described(&peer)?, cipher)?;
+            folder.describe(&answer)?;
+            (peer, host)
+        }
+        Role::Answers => {
+            let dialled = Host::dial(cipher)?;
+            folder.describe(&dialled.offer)?;
+            let peer = Running::start(name, command)?;
+            let host = dialled.answered(&folder.described(&peer)?)?;
+            (peer, host)
+        }
+    };
+    let status = peer.wait(PATIENCE);
+    let printed = peer.printed();
+    let story = host.story();
+    let status = status.map_err(|reason| format!("{reason}; {story:?}"))?;
+    let report = printed.lines().find(|line| line.starts_with('{'));
+    let report =
+        report.ok_or_else(|| format!("{name} ended with {status}: {printed}; {story:?}"))?;
+    let report = serde_json::from_str(report).map_err(|error| format!("{error}: {printed}"))?;
+    judge(&host, &report, cipher)
+}
+
+/// Both ends must have got everything back, and each other's goodbye.
+fn judge(host: &Host, report: &Value, cipher: CipherChoice) -> Result<(), Failed> {
+    let story = eventually(Duration::from_secs(30), || {
+        let story = host.story();
+        match story.end {
+            Some(CloseReason::Peer) => Ok(story),
+            _ => Err(format!("the peer did not say goodbye: {story:?}; {report}")),
+        }
+    })?;
+    println!("{report}; {story:?}");
+    let told = || Failed::from(format!("{report}; {story:?}"));
+    let exercised = report["channels"].as_object().ok_or_else(told)?;
+    // Beside the sizes there is a text of two bytes.
+    let all = total() as u64 + 2;
+    let complete = |it: &Value| it["bytes"] == all || it["bytes"] == all - 1;
+    if exercised.len() != EXERCISES || !exercised.values().all(complete) {
+        return Err(told());
+    }
+    if report["closed"] != EXERCISES || story.opened.len() != EXERCISES - 1 {
+        return Err(told());
+    }
+    if story.problem.is_some() || story.verified != total() || story.forged > 0 {
+        return Err(told());
+    }
+    check_cipher(&story, cipher).ok_or_else(told)
+}
+
+fn check_cipher(story: &Story, cipher: CipherChoice) -> Option<()> {
+    match cipher {
+        CipherChoice::Only(forced) => (story.cipher? == forced.as_str()).then_some(()),
+        CipherChoice::Prefer(_) => story.cipher.map(drop),
+    }
+}
+
+fn total() -> usize {
+    SIZES.iter().sum()
+}
+
+/// Where two programs leave their descriptions for each other.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Result<Self, String> {
+        let unique = format!("glassline-channels-{name}-{}", std::process::id());
+        let path = std::env::temp_dir().join(unique);
+        // Left over from a run that was killed.
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(Self(path))
+    }
+
+    /// What the peer says.
+    fn described(&self, peer: &Running) -> Result<String, String> {
+        let path = self.0.join("local.sdp");
+        eventually(PATIENCE, || {
+            fs::read_to_string(&path)
+                .map_err(|error| format!("{}: {error}; it said {}", path.display(), peer.printed()))
+        })
+    }
+
+    /// Says it to the peer: whole, or not at all.
+    fn describe(&self, sdp: &str) -> Result<(), String> {
+        let part = self.0.join("remote.part");
+        fs::write(&part, sdp)
+            .and_then(|()| fs::rename(&part, self.0.join("remote.sdp")))
+            .map_err(|error| format!("{}: {error}", part.display()))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // Nobody misses it.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
