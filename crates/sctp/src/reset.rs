@@ -14,8 +14,10 @@ use crate::sequence::{Tsn, narrow};
 
 /// Streams in one request, so that it fits any packet.
 const STREAMS_MAX: usize = 128;
-/// Answers that wait to be sent.
-const ANSWERS_MAX: usize = 4;
+/// Answers that wait to be sent, and requests of the peer's that are remembered or
+/// may be on their way at once. RFC 6525 §5.1.1 allows one; Pion sends as many as
+/// channels close together, and repeats them in any order.
+const REQUESTS_MAX: usize = 16;
 
 /// Both directions.
 #[derive(Debug, Default)]
@@ -25,10 +27,10 @@ pub(crate) struct Resets {
     /// To be reset, and the TSN that must be acknowledged first, once nothing waits.
     wanted: BTreeMap<u16, Option<u64>>,
     sent: Option<Request>,
-    /// Number of the peer's next request, and what became of the one before.
+    /// Number of the peer's next request, and what became of those before.
     expected: u32,
-    result: Option<ReConfigResult>,
-    deferred: Option<Deferred>,
+    results: VecDeque<(u32, ReConfigResult)>,
+    deferred: Vec<Deferred>,
     answers: VecDeque<(u32, ReConfigResult)>,
 }
 
@@ -45,6 +47,7 @@ struct Request {
 /// A request of the peer's whose last TSN has not arrived.
 #[derive(Debug)]
 struct Deferred {
+    number: u32,
     last_tsn: u64,
     streams: Vec<u16>,
 }
@@ -164,37 +167,57 @@ impl Resets {
         number: u32,
         perform: impl FnOnce(&mut Self) -> ReConfigResult,
     ) {
-        let repeated = number == self.expected.wrapping_sub(1) && self.result.is_some();
-        let result = if number == self.expected {
+        let known = self.results.iter().find(|(known, _)| *known == number);
+        let ahead = number.wrapping_sub(self.expected) as usize;
+        let result = if let Some((_, result)) = known {
+            *result
+        } else if ahead == 0 && self.deferred.len() < REQUESTS_MAX {
             self.expected = self.expected.wrapping_add(1);
             let result = perform(self);
-            self.result = Some(result);
+            if self.results.len() >= REQUESTS_MAX {
+                self.results.pop_front();
+            }
+            self.results.push_back((number, result));
             result
-        } else if repeated {
-            self.result.unwrap_or(ReConfigResult::BAD_NUMBER)
+        } else if ahead < REQUESTS_MAX {
+            // Another comes before it, or there are too many: it will be repeated.
+            return;
         } else {
             ReConfigResult::BAD_NUMBER
         };
-        if self.answers.len() < ANSWERS_MAX {
+        self.answer(number, result);
+    }
+
+    fn answer(&mut self, number: u32, result: ReConfigResult) {
+        if self.answers.len() < REQUESTS_MAX {
             self.answers.push_back((number, result));
         }
     }
 
-    /// The peer's reset must wait until `last_tsn` is here.
-    pub(crate) fn defer(&mut self, last_tsn: u64, streams: Vec<u16>) {
-        self.deferred = Some(Deferred { last_tsn, streams });
+    /// The peer's reset of number `number` must wait until `last_tsn` is here.
+    pub(crate) fn defer(&mut self, number: u32, last_tsn: u64, streams: Vec<u16>) {
+        self.deferred.push(Deferred {
+            number,
+            last_tsn,
+            streams,
+        });
     }
 
     /// A deferred reset of which everything has arrived: its streams. The peer is told.
+    /// Ask until there is none.
     pub(crate) fn take_deferred(&mut self, cumulative: u64) -> Option<Vec<u16>> {
-        let ready = |it: &mut Deferred| it.last_tsn <= cumulative;
-        let deferred = self.deferred.take_if(ready)?;
-        self.result = Some(ReConfigResult::PERFORMED);
-        let number = self.expected.wrapping_sub(1);
-        if self.answers.len() < ANSWERS_MAX {
-            self.answers.push_back((number, ReConfigResult::PERFORMED));
+        let mut deferred = self.deferred.iter();
+        let ready = deferred.position(|it| it.last_tsn <= cumulative)?;
+        let Deferred {
+            number, streams, ..
+        } = self.deferred.remove(ready);
+        for (known, result) in &mut self.results {
+            if *known == number {
+                *result = ReConfigResult::PERFORMED;
+            }
         }
-        Some(deferred.streams)
+        self.answer(number, ReConfigResult::PERFORMED);
+        Some(streams)
     }
 
     /// The peer answers.
@@ -215,5 +238,61 @@ impl Resets {
             }
             _ => Some(Answered::Refused(request.streams)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answers(resets: &mut Resets) -> Vec<(u32, ReConfigResult)> {
+        resets.answers.drain(..).collect()
+    }
+
+    /// Three channels of Pion's close at once, and their data is late.
+    #[test]
+    fn requests_on_their_way_together_are_all_performed() {
+        const PERFORMED: ReConfigResult = ReConfigResult::PERFORMED;
+        const IN_PROGRESS: ReConfigResult = ReConfigResult::IN_PROGRESS;
+        let mut resets = Resets::default();
+        resets.establish(1, 7);
+        let ask = |resets: &mut Resets, number: u32, last_tsn: u64| {
+            resets.on_request(number, |resets| {
+                resets.defer(number, last_tsn, vec![number as u16]);
+                IN_PROGRESS
+            });
+        };
+        ask(&mut resets, 8, 102);
+        assert_eq!(answers(&mut resets), [], "another comes before it");
+        ask(&mut resets, 7, 101);
+        ask(&mut resets, 8, 102);
+        ask(&mut resets, 9, 103);
+        let pending = [(7, IN_PROGRESS), (8, IN_PROGRESS), (9, IN_PROGRESS)];
+        assert_eq!(answers(&mut resets), pending);
+        ask(&mut resets, 8, 102);
+        assert_eq!(answers(&mut resets), [(8, IN_PROGRESS)], "repeated");
+        assert_eq!(resets.take_deferred(100), None);
+        assert_eq!(resets.take_deferred(102), Some(vec![7]));
+        assert_eq!(resets.take_deferred(102), Some(vec![8]));
+        assert_eq!(resets.take_deferred(102), None);
+        assert_eq!(answers(&mut resets), [(7, PERFORMED), (8, PERFORMED)]);
+        ask(&mut resets, 7, 101);
+        assert_eq!(answers(&mut resets), [(7, PERFORMED)], "repeated");
+        ask(&mut resets, 7 + 100, 101);
+        assert_eq!(answers(&mut resets), [(107, ReConfigResult::BAD_NUMBER)]);
+    }
+
+    #[test]
+    fn a_peer_that_asks_on_and_on_is_remembered_within_bounds() {
+        let mut resets = Resets::default();
+        resets.establish(1, 0);
+        for number in 0..1000 {
+            resets.on_request(number, |resets| {
+                resets.defer(number, u64::MAX, vec![0]);
+                ReConfigResult::IN_PROGRESS
+            });
+        }
+        assert_eq!(resets.deferred.len(), REQUESTS_MAX);
+        assert!(resets.results.len() <= REQUESTS_MAX && resets.answers.len() <= REQUESTS_MAX);
     }
 }

@@ -288,7 +288,7 @@ impl Association {
                 performed = true;
                 ReConfigResult::PERFORMED
             } else {
-                resets.defer(last, streams.clone());
+                resets.defer(reset.request, last, streams.clone());
                 ReConfigResult::IN_PROGRESS
             }
         });
@@ -300,7 +300,7 @@ impl Association {
     /// The peer's reset that waited for data, if that is here now.
     fn perform_deferred(&mut self) {
         let cumulative = self.receiver.cumulative();
-        if let Some(streams) = self.resets.take_deferred(cumulative) {
+        while let Some(streams) = self.resets.take_deferred(cumulative) {
             self.perform_reset(streams);
         }
     }
