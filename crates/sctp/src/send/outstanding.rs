@@ -226,7 +226,8 @@ impl Outstanding {
         let mut merged = std::mem::take(&mut self.merged);
         merged.clear();
         let mut known = self.arrived.iter().copied().peekable();
-        let mut reached = self.first;
+        // What blocks and known ranges reach to, exclusively.
+        let (mut reached, mut covered) = (self.first, 0);
         for (start, end) in blocks {
             if start < reached || end < start || end >= next_tsn {
                 continue;
@@ -235,18 +236,22 @@ impl Outstanding {
             while let Some(before) = known.next_if(|it| it.1 < start) {
                 extend(&mut merged, before);
             }
-            let mut from = start;
+            // A block may begin before what is known of it, and join several.
+            let (mut low, mut high) = (start, end);
+            let mut from = start.max(covered);
             while let Some(within) = known.next_if(|it| it.0 <= end) {
                 if within.0 > from {
                     news.push(from..=within.0 - 1);
                 }
-                from = from.max(within.1 + 1);
-                extend(&mut merged, within);
+                covered = within.1 + 1;
+                from = from.max(covered);
+                low = low.min(within.0);
+                high = high.max(within.1);
             }
             if from <= end {
                 news.push(from..=end);
             }
-            extend(&mut merged, (start, end));
+            extend(&mut merged, (low, high));
         }
         known.for_each(|it| extend(&mut merged, it));
         self.merged = std::mem::replace(&mut self.arrived, merged);
