@@ -14,7 +14,7 @@ const LATE_SHARES: [f64; 7] = [0.000_1, 0.000_3, 0.000_6, 0.001, 0.002, 0.004, 0
 /// NetEq's: which quantile of delays it aims for.
 const QUANTILES: [f64; 6] = [0.50, 0.70, 0.85, 0.95, 0.98, 0.995];
 
-/// That of a fixed delay: how many packets come late.
+/// That of a fixed delay: how many packets come late; in the table one in a thousand.
 const FIXED: [f64; 7] = [0.000_1, 0.000_3, 0.001, 0.002, 0.004, 0.008, 0.016];
 
 /// What is compared, on which stream.

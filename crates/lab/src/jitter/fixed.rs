@@ -13,7 +13,7 @@ pub struct Fixed {
 
 impl Contender for Fixed {
     fn name(&self) -> String {
-        format!("fixed, {}% late", self.late_share * 100.0)
+        "fixed".to_owned()
     }
 
     fn play(&self, stream: &Stream<'_>) -> Outcome {

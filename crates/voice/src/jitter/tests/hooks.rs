@@ -1,0 +1,170 @@
+//! What a codec may know better than the buffer.
+
+use super::*;
+
+/// A stub of a codec with everything: a payload is a level, 0 falls silent. A packet
+/// repeats its predecessor's level in its second byte.
+#[derive(Debug, Default)]
+struct Clever {
+    recovered: usize,
+    concealed: usize,
+    comforted: usize,
+}
+
+const FRAMES: usize = 160;
+
+impl Decoder for Clever {
+    fn format(&self) -> Format {
+        mono()
+    }
+
+    fn frames(&self, payload: &[u8]) -> Option<usize> {
+        (!payload.is_empty()).then_some(FRAMES)
+    }
+
+    fn decode(&mut self, payload: &[u8], out: &mut Vec<f32>) -> Result<(), crate::Undecodable> {
+        match payload {
+            [255, ..] => Err(crate::Undecodable),
+            _ => {
+                out.resize(out.len() + FRAMES, f32::from(payload[0]) / 256.0);
+                Ok(())
+            }
+        }
+    }
+
+    fn recover(&mut self, following: &[u8], frames: usize, out: &mut Vec<f32>) -> bool {
+        let Some(level) = following.get(1) else {
+            return false;
+        };
+        self.recovered += 1;
+        out.resize(out.len() + frames, f32::from(*level) / 256.0);
+        true
+    }
+
+    fn conceal(&mut self, frames: usize, out: &mut Vec<f32>) -> bool {
+        self.concealed += frames;
+        out.resize(out.len() + frames, 0.25);
+        true
+    }
+
+    fn comfort(&mut self, frames: usize, out: &mut Vec<f32>) -> bool {
+        self.comforted += frames;
+        out.resize(out.len() + frames, 0.001);
+        true
+    }
+
+    fn begins_silence(&self, payload: &[u8]) -> bool {
+        payload[0] == 0
+    }
+}
+
+fn call(
+    path: impl FnMut(u64) -> Option<Duration> + 'static,
+    payload: &'static [u8],
+) -> Call<Clever> {
+    // Waits for two packets, so that what follows a loss is there when it is missed.
+    let config = Config {
+        delay_min: millis(45),
+        ..Config::default()
+    };
+    let mut call = Call::with(Clever::default(), config, path);
+    call.payload = Bytes::from_static(payload);
+    call
+}
+
+#[test]
+fn what_the_next_packet_repeats_replaces_a_lost_one() {
+    let mut call = call(
+        |packet| (packet % 10 != 7).then_some(millis(20)),
+        &[128, 64],
+    );
+    call.run(millis(20_000));
+    let report = call.report();
+    let counts = report.counts;
+    assert!(counts.recovered >= 98, "{counts:?}");
+    assert!(report.concealed_ratio() < 0.002, "{counts:?}");
+    assert!(call.buffer.decoder().recovered >= 98);
+}
+
+#[test]
+fn the_codecs_concealment_is_asked_where_nothing_repeats() {
+    let mut call = call(|packet| (packet % 10 != 7).then_some(millis(20)), &[128]);
+    call.run(millis(20_000));
+    let concealed = call.buffer.decoder().concealed;
+    let counts = call.report().counts;
+    assert!(concealed >= 97 * FRAMES, "{concealed}");
+    assert_eq!(counts.recovered, 0);
+    let share = call.report().concealed_ratio();
+    assert!((0.09..0.12).contains(&share), "{share}");
+}
+
+#[test]
+fn a_sender_that_falls_silent_is_neither_late_nor_lost() {
+    // The payload says so; then nothing comes for 400 ms, as Opus does.
+    let mut call = call(|packet| (packet % 20 == 0).then_some(millis(20)), &[0]);
+    // Numbers count what is sent only.
+    let mut sent = 0u16;
+    for _ in 0..2_000 {
+        call.step();
+        for (_, packet) in &mut call.flying {
+            if packet.sequence >= 64_000 || packet.sequence < 20_000 {
+                packet.sequence = 30_000 + sent;
+                sent += 1;
+            }
+        }
+    }
+    let counts = call.report().counts;
+    assert_eq!((counts.frames_concealed, counts.lost), (0, 0), "{counts:?}");
+    assert!(counts.frames_comfort > 140_000, "{counts:?}");
+    assert!(call.buffer.decoder().comforted > 140_000);
+    assert!(call.report().delay < millis(80), "{:?}", call.report());
+}
+
+#[test]
+fn what_the_codec_does_not_take_is_concealed() {
+    let mut call = call(steady, &[128]);
+    call.run(millis(2_000));
+    call.payload = Bytes::from_static(&[255]);
+    call.run(millis(20));
+    call.payload = Bytes::from_static(&[128]);
+    call.run(millis(1_000));
+    let counts = call.report().counts;
+    assert_eq!(counts.undecodable, 1, "{counts:?}");
+    assert!((19.0..41.0).contains(&concealed_ms(counts)), "{counts:?}");
+    call.payload = Bytes::new();
+    call.run(millis(100));
+    assert!(call.report().counts.undecodable >= 5);
+}
+
+#[test]
+fn copies_in_later_packets_are_played_where_the_packet_is_missing() {
+    let mut buffer = Buffer::new(
+        Config {
+            delay_min: millis(60),
+            ..Config::default()
+        },
+        L16::new(mono()),
+    );
+    let clock = Clock::new();
+    let mut out = [0.0; 80];
+    for packet in 0u16..500 {
+        let now = clock.now() + PACKET * u32::from(packet);
+        let timestamp = u32::from(packet) * 160;
+        if packet % 5 != 3 {
+            let packet = Packet {
+                sequence: packet,
+                timestamp,
+                payload: tone(),
+            };
+            let earlier = [(160, tone())];
+            buffer.insert_with(packet, &earlier, now).expect("in time");
+        }
+        for pull in 0..2 {
+            buffer.pull(now + PULL * pull, &mut out);
+        }
+    }
+    let report = buffer.report(clock.now() + PACKET * 500);
+    let counts = report.counts;
+    assert!(counts.repeated >= 95, "{counts:?}");
+    assert!(report.concealed_ratio() < 0.005, "{counts:?}");
+}
