@@ -236,6 +236,10 @@ impl Association {
         if self.events.front().filter(is_due).is_some() {
             return self.events.pop_front().map(|(_, event)| event);
         }
+        if matches!(self.state, State::CookieWait | State::CookieEchoed) {
+            // The peer's data overtook its COOKIE ACK: first things first.
+            return None;
+        }
         let (stream, ppid, unordered, data) = self.receiver.read()?;
         self.messages_read += 1;
         Some(Event::Message {

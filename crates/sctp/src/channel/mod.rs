@@ -276,7 +276,8 @@ impl Channels {
     /// with.
     ///
     /// # Errors
-    /// Why it was not taken; of those only `BufferFull` passes by itself.
+    /// Why it was not taken; of those the association's `BufferFull` and `Resetting`
+    /// pass by themselves.
     pub fn send(
         &mut self,
         channel: ChannelId,
@@ -397,7 +398,9 @@ impl Channels {
             }
             AssociationEvent::BufferedLow { stream } => {
                 let channel = self.registry.on_stream(stream)?;
-                return Some(Event::BufferedLow { channel });
+                // An OPEN or an ACK that has left is no news to the application.
+                let sent = self.registry.peek(channel)?.info.messages_sent;
+                return (sent > 0).then_some(Event::BufferedLow { channel });
             }
             AssociationEvent::MtuChanged { mtu } => return Some(Event::MtuChanged { mtu }),
             AssociationEvent::Restarted => {
@@ -489,7 +492,15 @@ impl Channels {
 
     /// A channel as the peer wants it, and the answer on its way.
     fn accept(&mut self, stream: u16, open: &Open<'_>, now: Instant) -> Result<ChannelId, Refusal> {
-        if self.registry.has_stream(stream) {
+        if let Some(id) = self.registry.on_stream(stream) {
+            let reset = |channel: &mut Channel| channel.incoming_reset;
+            if !self.registry.get(id).is_some_and(reset) {
+                return Err(Refusal::InUse);
+            }
+            // The peer has seen both resets, or it would not begin anew; only its
+            // answer to ours was lost. What is sent waits until it comes once more.
+            self.remove(id);
+        } else if self.registry.has_stream(stream) {
             return Err(Refusal::InUse);
         }
         if self.is_own(stream) {
@@ -610,7 +621,9 @@ impl Channels {
                     self.reset(id, now);
                 }
             }
-            Err(crate::SendError::BufferFull { .. }) => self.owing = true,
+            Err(crate::SendError::BufferFull { .. } | crate::SendError::Resetting { .. }) => {
+                self.owing = true;
+            }
             // The end of the association is about to be heard of.
             Err(_) => {}
         }
@@ -674,7 +687,8 @@ impl Channels {
         };
         match half {
             Direction::Incoming => channel.incoming_reset = true,
-            Direction::Outgoing => channel.outgoing_reset = true,
+            // Not that of the channel that had the stream before.
+            Direction::Outgoing => channel.outgoing_reset = channel.phase == Phase::Closing,
         }
         if channel.incoming_reset && channel.outgoing_reset {
             self.remove(id);
@@ -786,3 +800,6 @@ impl Channels {
         self.association.mtu()
     }
 }
+
+#[cfg(test)]
+mod tests;

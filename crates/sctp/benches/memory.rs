@@ -1,0 +1,337 @@
+//! Associations in memory: what they cost, and what they make of a path.
+//!
+//! ```text
+//! cargo bench -p glassline-sctp --bench memory            # everything, a few minutes
+//! cargo bench -p glassline-sctp --bench memory -- cost    # one of the two parts
+//! cargo bench -p glassline-sctp --bench memory -- paths ours
+//! ```
+//!
+//! `cost`: two ends on one thread, nothing lost, 64 KiB messages one way; bits of user
+//! data per second of processor time of both ends together, the queue between them
+//! included. Beside ours, in the same run: dcsctp and sctp-proto as released, so that
+//! the ratio stands whatever the machine.
+//!
+//! `paths`: virtual time. 1 Gbit/s, a queue of one bandwidth-delay product, random loss
+//! both ways; goodput from the third second on, packets sent again per packet lost, and
+//! the longest time in which nothing was delivered.
+
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a benchmark may anchor virtual time anywhere"
+)]
+
+#[path = "../tests/peers/mod.rs"]
+mod peers;
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use glassline_media::Bitrate;
+use glassline_sctp::SendOptions;
+use glassline_sim::{Capacity, Clock, Conditions, End, Loss, Path};
+use peers::{Dcsctp, Happened, Ours, Peer, SctpProto, Setup};
+
+const MESSAGE: usize = 64 * 1024;
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    // Cargo adds a word of its own.
+    let wanted = |names: &[&str], name: &str| {
+        let named = |word: &&String| names.contains(&word.as_str());
+        let mut words = words.iter().filter(named).peekable();
+        words.peek().is_none() || words.any(|word| word == name)
+    };
+    let makes: Vec<Make> = [Make::Ours, Make::Dcsctp, Make::SctpProto]
+        .into_iter()
+        .filter(|make| wanted(&["ours", "dcsctp", "sctp-proto"], make.name()))
+        .collect();
+    if wanted(&["cost", "paths"], "cost") {
+        cost(&makes);
+    }
+    if wanted(&["cost", "paths"], "paths") {
+        paths(&makes);
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Make {
+    Ours,
+    Dcsctp,
+    SctpProto,
+}
+
+impl Make {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Ours => "ours",
+            Self::Dcsctp => "dcsctp",
+            Self::SctpProto => "sctp-proto",
+        }
+    }
+
+    fn pair(self, setup: Setup, now: Instant) -> [Box<dyn Peer>; 2] {
+        [1, 2].map(|seed| -> Box<dyn Peer> {
+            match self {
+                Self::Ours => Box::new(Ours::new(setup, seed, now)),
+                Self::Dcsctp => Box::new(Dcsctp::new(setup, seed, now)),
+                Self::SctpProto => Box::new(SctpProto::new(setup)),
+            }
+        })
+    }
+}
+
+/// A sender that always has a message, and what has come out at the other end.
+struct Transfer {
+    clock: Clock,
+    ends: [Box<dyn Peer>; 2],
+    message: Bytes,
+    connected: [bool; 2],
+    delivered: u64,
+    /// When something was last delivered, and the longest wait since `reset`.
+    last: Instant,
+    gap: Duration,
+}
+
+impl Transfer {
+    fn new(make: Make, setup: Setup) -> Self {
+        let clock = Clock::new();
+        let mut ends = make.pair(setup, clock.now());
+        ends[0].connect(clock.now());
+        Self {
+            ends,
+            message: Bytes::from(vec![0xa5; MESSAGE]),
+            connected: [false; 2],
+            delivered: 0,
+            last: clock.now(),
+            gap: Duration::ZERO,
+            clock,
+        }
+    }
+
+    /// Takes what happened, and keeps the sender busy.
+    fn attend(&mut self) {
+        let now = self.clock.now();
+        for (end, connected) in self.ends.iter_mut().zip(&mut self.connected) {
+            while let Some(happened) = end.poll(now) {
+                match happened {
+                    Happened::Connected => *connected = true,
+                    Happened::Message { data, .. } => {
+                        self.delivered += data.len() as u64;
+                        self.gap = self.gap.max(now - self.last);
+                        self.last = now;
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+        if self.connected == [true; 2] {
+            // Two windows' worth in the send buffer is for it to refuse.
+            while self.ends[0].buffered(0) < 4 * MESSAGE
+                && self.ends[0].send(0, &self.message, SendOptions::default(), now)
+            {}
+        }
+    }
+}
+
+fn cost(makes: &[Make]) {
+    println!("user data per second of processor time, both ends on one core, Gbit/s");
+    println!(
+        "{:12} {:>8} {:>8} {:>7} {:>9} {:>11}",
+        "", "window", "RTT ms", "check", "Gbit/s", "ns/packet"
+    );
+    for (window, rtt) in [(4 << 20, 0), (4 << 20, 20), (64 << 20, 20)] {
+        for zero_checksum in [true, false] {
+            for &make in makes {
+                let setup = Setup {
+                    window,
+                    send_buffer: window + (1 << 20),
+                    zero_checksum,
+                    ..Setup::default()
+                };
+                let (bits, packets, seconds) = spend(make, setup, Duration::from_millis(rtt));
+                println!(
+                    "{:12} {:>6} M {rtt:>8} {:>7} {:>9.3} {:>11.0}",
+                    make.name(),
+                    window >> 20,
+                    if zero_checksum { "zero" } else { "crc32c" },
+                    bits / seconds / 1e9,
+                    seconds / packets * 1e9,
+                );
+            }
+        }
+    }
+}
+
+/// Packets that are handed over before the other end has its turn: what one read of
+/// coalesced datagrams brings.
+const BATCH: usize = 44;
+
+/// Bits delivered, packets sent by the sender, and processor seconds, over three of
+/// those or so, after a while to get going.
+fn spend(make: Make, setup: Setup, rtt: Duration) -> (f64, f64, f64) {
+    let mut transfer = Transfer::new(make, setup);
+    let mut wires: [Wire; 2] = Default::default();
+    let mut counted = None;
+    let began = processor_time();
+    loop {
+        transfer.attend();
+        let now = transfer.clock.now();
+        let mut idle = true;
+        for from in [0, 1] {
+            for _ in 0..BATCH {
+                let mut packet = wires[from].spare.pop().unwrap_or_default();
+                if !transfer.ends[from].transmit(now, &mut packet) {
+                    wires[from].spare.push(packet);
+                    break;
+                }
+                wires[from].sent += 1;
+                wires[from].flight.push_back((now + rtt / 2, packet));
+            }
+        }
+        for (from, wire) in wires.iter_mut().enumerate() {
+            let end = &mut transfer.ends[1 - from];
+            let mut handed = 0;
+            while handed < BATCH && wire.flight.front().is_some_and(|(at, _)| *at <= now) {
+                let (_, packet) = wire.flight.pop_front().expect("it is there");
+                end.handle(&packet, now);
+                wire.spare.push(packet);
+                handed += 1;
+            }
+            if handed > 0 {
+                end.end_batch(now);
+                idle = false;
+            }
+        }
+        let spent = processor_time() - began;
+        match counted {
+            // Long enough for a window to open to its full size.
+            None if spent > Duration::from_secs(1) => {
+                counted = Some((spent, transfer.delivered, wires[0].sent));
+            }
+            Some((since, delivered, sent)) if spent > since + Duration::from_secs(3) => {
+                let bits = (transfer.delivered - delivered) as f64 * 8.0;
+                let packets = (wires[0].sent - sent) as f64;
+                return (bits, packets, (spent - since).as_secs_f64());
+            }
+            _ => {}
+        }
+        if idle {
+            let arrivals = wires.iter().map(|wire| Some(wire.flight.front()?.0));
+            let deadlines = transfer.ends.iter().map(|end| end.deadline());
+            let next = arrivals.chain(deadlines).flatten().min();
+            transfer.clock.advance_to(next.expect("something to come"));
+        }
+        let now = transfer.clock.now();
+        for end in &mut transfer.ends {
+            if end.deadline().is_some_and(|at| at <= now) {
+                end.on_deadline(now);
+            }
+        }
+    }
+}
+
+/// What is on its way in one direction, in order, and buffers that were.
+#[derive(Default)]
+struct Wire {
+    flight: VecDeque<(Instant, Vec<u8>)>,
+    spare: Vec<Vec<u8>>,
+    sent: u64,
+}
+
+/// What this thread has had of the processor; of the clock on the wall where the
+/// system does not tell.
+fn processor_time() -> Duration {
+    let told = std::fs::read_to_string("/proc/thread-self/schedstat");
+    let first = |text: String| text.split(' ').next()?.parse().ok();
+    match told.ok().and_then(first) {
+        Some(nanoseconds) => Duration::from_nanos(nanoseconds),
+        None => ANCHOR.with(Instant::elapsed),
+    }
+}
+
+thread_local! {
+    static ANCHOR: Instant = Instant::now();
+}
+
+fn paths(makes: &[Make]) {
+    println!("1 Gbit/s, queue 1 BDP: user data from the third to the tenth second");
+    println!(
+        "{:12} {:>7} {:>7} {:>9} {:>10} {:>8} {:>9} {:>7}",
+        "", "RTT ms", "loss %", "Mbit/s", "gap ms", "lost", "re-sent", "ratio"
+    );
+    for rtt in [20, 100] {
+        for loss in [0.0, 0.001, 0.01] {
+            for &make in makes {
+                path(make, Duration::from_millis(rtt), loss);
+            }
+        }
+    }
+}
+
+const RATE: u64 = 1_000_000_000;
+/// UDP, IP and a DTLS record with AES-GCM around each packet.
+const AROUND: usize = 28 + 37;
+
+fn path(make: Make, rtt: Duration, loss: f64) {
+    let setup = Setup {
+        window: 64 << 20,
+        send_buffer: 64 << 20,
+        ..Setup::default()
+    };
+    let mut transfer = Transfer::new(make, setup);
+    let bdp = (RATE as f64 / 8.0 * rtt.as_secs_f64()) as usize;
+    let conditions = Conditions {
+        capacity: Capacity::Rate(Bitrate::from_bps(RATE)),
+        queue_bytes: bdp,
+        ..Conditions::delayed(rtt / 2).with_loss(Loss::Random(loss))
+    };
+    let mut link = Path::symmetric(conditions, 7);
+    let mut counted = None;
+    let mut packet = Vec::new();
+    while transfer.clock.elapsed() < Duration::from_secs(10) {
+        transfer.attend();
+        let now = transfer.clock.now();
+        for (from, end) in [End::A, End::B].into_iter().zip(&mut transfer.ends) {
+            while end.transmit(now, &mut packet) {
+                packet.resize(packet.len() + AROUND, 0);
+                link.send(from, now, std::mem::take(&mut packet));
+            }
+        }
+        let deadlines = transfer.ends.iter().map(|end| end.deadline());
+        let next = deadlines.chain([link.next_arrival()]).flatten().min();
+        transfer.clock.advance_to(next.expect("something to come"));
+        let now = transfer.clock.now();
+        let mut heard = [false; 2];
+        while let Some((to, bytes)) = link.poll(now) {
+            let to = usize::from(to == End::B);
+            transfer.ends[to].handle(&bytes[..bytes.len() - AROUND], now);
+            heard[to] = true;
+        }
+        for (end, heard) in transfer.ends.iter_mut().zip(heard) {
+            if heard {
+                end.end_batch(now);
+            }
+            if end.deadline().is_some_and(|at| at <= now) {
+                end.on_deadline(now);
+            }
+        }
+        if counted.is_none() && transfer.clock.elapsed() > Duration::from_secs(3) {
+            counted = Some(transfer.delivered);
+            transfer.gap = Duration::ZERO;
+        }
+    }
+    let bits = (transfer.delivered - counted.unwrap_or_default()) as f64 * 8.0;
+    let counts = link.link(End::A).counts();
+    let lost = counts.lost + counts.dropped;
+    let resent = transfer.ends[0].figures().resent;
+    println!(
+        "{:12} {:>7} {:>7} {:>9.1} {:>10.1} {lost:>8} {resent:>9} {:>7.2}",
+        make.name(),
+        rtt.as_millis(),
+        loss * 100.0,
+        bits / 7e6,
+        transfer.gap.as_secs_f64() * 1e3,
+        resent as f64 / lost as f64,
+    );
+}
