@@ -232,7 +232,7 @@ impl End {
             .channels_mut()
             .and_then(|it| it.poll_event(now))
         {
-            self.on_event(event, now)?;
+            self.on_event(event)?;
         }
         self.send_waiting(now)?;
         let mut out = Vec::new();
@@ -253,7 +253,7 @@ impl End {
         Ok(())
     }
 
-    fn on_event(&mut self, event: ChannelEvent, now: Instant) -> Result<(), String> {
+    fn on_event(&mut self, event: ChannelEvent) -> Result<(), String> {
         match event {
             ChannelEvent::Opened { channel, .. } if Some(channel) == self.own => {
                 self.send_own(channel)

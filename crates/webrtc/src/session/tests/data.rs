@@ -179,3 +179,32 @@ fn an_idle_peer_stays_connected() {
     pair.run_for(ms(200));
     assert_eq!(messages(&pair.server_channels), [Message::text("still")]);
 }
+
+/// What one segmented send wants: equal datagrams, the last one at most as long.
+#[test]
+fn bulk_leaves_in_batches_of_equal_datagrams() {
+    let mut pair = Pair::connected(data_alone());
+    let (ours, _) = open(&mut pair, Init::default());
+    let now = pair.now();
+    for _ in 0..8 {
+        let channels = pair.client.channels_mut().expect("data");
+        let message = Message::binary(vec![7; 60_000]);
+        channels.send(ours, message, now).expect("room");
+    }
+    pair.client_batches.clear();
+    pair.run_for(ms(3_000));
+    assert_eq!(messages(&pair.server_channels).len(), 8);
+    for &(segment, bytes) in &pair.client_batches {
+        assert!((1..=65_000).contains(&bytes) && bytes.div_ceil(segment) <= 64);
+    }
+    // Paced as it is, most of what waits leaves in company.
+    let datagrams = pair.client_batches.iter();
+    let datagrams: usize = datagrams
+        .map(|(segment, bytes)| bytes.div_ceil(*segment))
+        .sum();
+    let batches = pair.client_batches.len();
+    assert!(
+        batches * 2 < datagrams,
+        "{datagrams} datagrams in {batches} batches"
+    );
+}

@@ -65,6 +65,8 @@ pub(super) struct Pair {
     /// What the channels told, and was not taken away yet.
     pub(super) server_channels: Vec<channel::Event>,
     pub(super) client_channels: Vec<channel::Event>,
+    /// Segment and bytes of what the client sent at once.
+    pub(super) client_batches: Vec<(usize, usize)>,
     pub(super) counted: u64,
     pub(super) counted_repaired: u64,
     pub(super) dropped: Vec<(End, Dropped)>,
@@ -168,6 +170,7 @@ impl Pair {
             heard: Vec::new(),
             server_channels: Vec::new(),
             client_channels: Vec::new(),
+            client_batches: Vec::new(),
             counted: 0,
             counted_repaired: 0,
             dropped: Vec::new(),
@@ -312,6 +315,7 @@ impl Pair {
         }
         while let Some((to, segment)) = self.client.poll_transmit_batch(now, &mut out) {
             assert_eq!(to, self.addresses[0]);
+            self.client_batches.push((segment, out.len()));
             for datagram in out.chunks(segment) {
                 self.path.send(End::B, now, datagram.to_vec());
             }
