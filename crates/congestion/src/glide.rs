@@ -66,6 +66,8 @@ const PACING_UNPROVEN: f64 = 2.0;
 const PACING_PROVEN: f64 = 1.25;
 /// A mark of congestion shrinks the window to this (RFC 8511 §3.1).
 const BETA_MARKED: f64 = 0.85;
+/// More of the window than this in flight is as good as all of it: packets are whole.
+const FILLED: f64 = 0.8;
 
 /// What it aims at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,6 +118,8 @@ pub struct Glide {
     /// `None` before the first acknowledgement.
     policer: Option<Policer>,
     competition: Competition,
+    /// Neither window nor queue was full at the latest acknowledgement.
+    unfilled: bool,
 }
 
 impl Glide {
@@ -138,6 +142,7 @@ impl Glide {
             variation: Duration::ZERO,
             policer: None,
             competition: Competition::new(),
+            unfilled: false,
         }
     }
 
@@ -160,6 +165,11 @@ impl Glide {
     fn noise(&self) -> Duration {
         let seconds = self.delivery.unevenness(2.0 * self.mtu);
         Duration::from_secs_f64(seconds.min(1.0))
+    }
+
+    fn is_pacing_only(&self) -> bool {
+        let free = self.policer.as_ref().is_none_or(|it| it.rate().is_none());
+        self.unfilled && free && !self.starting && !self.competition.is_active()
     }
 
     fn least_window(&self) -> f64 {
@@ -287,6 +297,8 @@ impl Controller for Glide {
         let window = self.window_bytes();
         // A window that is not used must not grow: on a live stream it would never stop.
         let used = ack.in_flight_before as f64 >= window / 2.0;
+        self.unfilled = (ack.in_flight_before as f64) < FILLED * window
+            && self.queue.latest_delay() <= target / 4;
         self.variation = ack.round_trips.variation().unwrap_or_default();
         let of = self.circumstances(now);
         let policer = self.policer.get_or_insert_with(|| Policer::new(now));
@@ -301,7 +313,7 @@ impl Controller for Glide {
         }
         if self.config.competes && !self.starting {
             let asking = self.policer.as_ref().is_some_and(Policer::is_asking);
-            let filled = ack.in_flight_before as f64 >= 0.8 * window;
+            let filled = ack.in_flight_before as f64 >= FILLED * window;
             let of = Surroundings {
                 window,
                 mtu: self.mtu,
@@ -423,7 +435,7 @@ impl Controller for Glide {
         // A trial is slower than what was sent, on purpose: an encoder that took that
         // for the path would make every trial's slowness last.
         let on_trial = self.policer.as_ref().is_some_and(Policer::is_on_trial);
-        on_trial || self.competition.held_back().is_some()
+        on_trial || self.competition.held_back().is_some() || self.is_pacing_only()
     }
 
     fn verdict(&self) -> Verdict {
