@@ -168,7 +168,8 @@ impl Glide {
     }
 
     fn is_pacing_only(&self) -> bool {
-        let free = self.policer.as_ref().is_none_or(|it| it.rate().is_none());
+        let free = |it: &Policer| it.rate().is_none() && !it.is_losing();
+        let free = self.policer.as_ref().is_none_or(free);
         self.unfilled && free && !self.starting && !self.competition.is_active()
     }
 

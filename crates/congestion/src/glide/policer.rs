@@ -50,8 +50,10 @@ const TRIES_MAX: u32 = 3;
 /// So much loss is more than radio links have, and so short a queue is none.
 const PLAIN_LOSS: f64 = 0.1;
 const EMPTY: Duration = Duration::from_millis(5);
-/// A path that was cleared is left alone for so long.
+/// A path that was cleared is left alone for so long ...
 const QUIET: Duration = Duration::from_secs(10);
+/// ... unless so much is lost that whatever cleared it was a mistake.
+const LOUD: f64 = 0.2;
 /// We keep so little below the rate of the bucket.
 const HOLD_SHARE: f64 = 0.98;
 /// A probe asks for this much more.
@@ -292,6 +294,7 @@ impl Policer {
             && !self.is_chance(of.mtu)
         {
             let quiet = self.quiet_until.is_some_and(|until| of.now < until);
+            let quiet = quiet && tally.loss_ratio() < LOUD;
             if !quiet && of.is_ours() {
                 let before = Before {
                     rate: tally.rate(of.now),
@@ -327,7 +330,7 @@ impl Policer {
             self.rest(bucket, of);
         } else if left <= ABATED && tries < TRIES_MAX {
             let before = Before {
-                rate: tally.rate(of.now).min(before.rate),
+                rate: tally.rate(of.now - of.smoothed).min(before.rate),
                 ..*before
             };
             let tries = tries + 1;
@@ -396,7 +399,7 @@ impl Policer {
         }
         self.held.add(&tally);
         if lossy {
-            bucket.rate = tally.rate(of.now).min(bucket.rate * 0.97);
+            bucket.rate = tally.rate(of.now - of.smoothed).min(bucket.rate * 0.97);
         }
         if self.is_doubtful(bucket.rate) {
             self.background.learn(&self.held, of.mtu);
@@ -517,6 +520,11 @@ impl Policer {
     /// and came back when we tried more.
     pub(super) const fn is_policed(&self) -> bool {
         self.confirmed && self.rate().is_some()
+    }
+
+    /// So much is lost lately that the path must be the limit.
+    pub(super) fn is_losing(&self) -> bool {
+        self.tally.bursts >= BURSTS_MIN && self.tally.loss_ratio() >= PLAIN_LOSS
     }
 
     /// Share of packets that the path loses whatever one does, 0 to 1.
