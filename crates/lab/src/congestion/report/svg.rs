@@ -224,7 +224,7 @@ type Delay = fn(&Outcome) -> f64;
 /// Delay against overhead, session by session: where both are low and high.
 fn scatters(_: &Report, outcomes: &[Outcome], arms: &[(&str, &str)], top: f64) -> (String, f64) {
     const HEIGHT: f64 = 150.0;
-    const BETWEEN: f64 = 30.0;
+    const BETWEEN: f64 = 48.0;
     let columns = arms.len().max(1) as f64;
     let width = (RIGHT - LEFT - BETWEEN * (columns - 1.0)) / columns;
     let rows: [(&str, Delay); 2] = [
