@@ -20,7 +20,7 @@ pub(super) fn ratio(arm: &str, metric: Metric, percentile: u32) -> Option<f64> {
     };
     match arm {
         "copa" => copa,
-        "bbr" => bbr,
+        "bbr" | "bbr-study" => bbr,
         _ => None,
     }
 }
