@@ -49,6 +49,8 @@ pub(crate) struct Story {
     pub(crate) closed: usize,
     pub(crate) forged: u64,
     pub(crate) problem: Option<String>,
+    /// How the association ended.
+    pub(crate) association: Option<String>,
     pub(crate) end: Option<CloseReason>,
 }
 
@@ -285,6 +287,10 @@ impl End {
             }
             ChannelEvent::Closed { .. } => {
                 lock(&self.story).closed += 1;
+                Ok(())
+            }
+            ChannelEvent::Ended(reason) => {
+                lock(&self.story).association = Some(reason.to_string());
                 Ok(())
             }
             ChannelEvent::Refused { stream, why } => Err(format!("stream {stream}: {why:?}")),

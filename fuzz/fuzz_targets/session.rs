@@ -1,7 +1,8 @@
 //! Two sessions and a hostile network: the input says which datagrams pass, are
 //! lost, held back, doubled or damaged, what is injected, and what the ends do.
 //!
-//! Nothing panics; what arrives is what was sent, once; and an end that is left
+//! Nothing panics; what arrives is what was sent, once, and messages of a channel in
+//! their order; and an end that is left
 //! alone long enough comes to rest.
 
 #![no_main]
@@ -13,9 +14,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_media::{Codec, Track, VideoParameters, WallClock};
+use glassline_sctp::channel::{ChannelId, Event as ChannelEvent, Init, Message};
 use glassline_webrtc::{
-    AcceptConfig, Certificate, DialConfig, Event, IceCredentials, Kinds, ReceiveMode, Received,
-    Secrets, Session,
+    AcceptConfig, Certificate, DataConfig, DialConfig, Event, IceCredentials, Kinds, ReceiveMode,
+    Received, Secrets, Session,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -67,6 +69,9 @@ struct Network {
     queues: [VecDeque<Vec<u8>>; 2],
     heard: HashSet<(usize, u64)>,
     sent: u32,
+    /// The client's channel, and messages sent and received on it.
+    channel: Option<ChannelId>,
+    messages: [u32; 2],
 }
 
 impl Network {
@@ -79,10 +84,13 @@ impl Network {
         } else {
             ReceiveMode::CountOnly
         };
+        let data = (options & 8 != 0).then(DataConfig::default);
         let (mut client, mut offer) = Session::dial(
             DialConfig {
                 certificate: theirs,
                 local: vec![address(1)],
+                relays: Vec::new(),
+                data: data.clone(),
                 secrets: Secrets::expand(&[1; 32]),
                 wall,
                 receive: Kinds::ALL,
@@ -103,15 +111,22 @@ impl Network {
             secrets: Secrets::expand(&[2; 32]),
             wall,
             tracks: &tracks,
+            data,
         };
         let (server, answer) = Session::accept(config, &offer, now).expect("our own offer");
         client.set_answer(&answer, now).expect("our own answer");
+        let channel = client.channels_mut().map(|channels| {
+            let opened = channels.open(Init::default(), now);
+            opened.expect("room for one channel")
+        });
         let mut network = Self {
             now,
             ends: [server, client],
             queues: [VecDeque::new(), VecDeque::new()],
             heard: HashSet::new(),
             sent: 0,
+            channel,
+            messages: [0; 2],
         };
         if options & 4 != 0 {
             // Most inputs are about what comes after the handshake.
@@ -136,6 +151,7 @@ impl Network {
             }
             9 | 10 => self.wait(Duration::from_millis(u64::from(argument))),
             11 => self.seal(argument),
+            12 if argument & 2 != 0 => self.send_message(argument),
             12 => {
                 self.ends[1].request_keyframe(end, self.now);
             }
@@ -181,6 +197,7 @@ impl Network {
             assert_eq!(packet.payload, packet.header.timestamp.to_be_bytes());
             assert!(self.heard.insert((receiver, sequence)), "heard twice");
         }
+        self.ends[end].end_batch(self.now);
         self.drain();
     }
 
@@ -226,6 +243,34 @@ impl Network {
         }
     }
 
+    fn send_message(&mut self, argument: u8) {
+        let Some((channel, channels)) = self.channel.zip(self.ends[1].channels_mut()) else {
+            return;
+        };
+        let mut payload = self.messages[0].to_be_bytes().to_vec();
+        payload.resize(4 + 97 * usize::from(argument), argument);
+        // Refused before it is open, after it is closed, and where there is no room.
+        if channels
+            .send(channel, Message::binary(payload), self.now)
+            .is_ok()
+        {
+            self.messages[0] += 1;
+        }
+    }
+
+    fn poll_channels(&mut self) {
+        for end in &mut self.ends {
+            while let Some(event) = end.channels_mut().and_then(|it| it.poll_event(self.now)) {
+                if let ChannelEvent::Message { message, .. } = event {
+                    let number = self.messages[1].to_be_bytes();
+                    assert_eq!(message.data[..4], number, "out of order");
+                    self.messages[1] += 1;
+                }
+            }
+        }
+        assert!(self.messages[1] <= self.messages[0]);
+    }
+
     fn restart(&mut self, argument: u8) {
         let credentials = |name: &str| IceCredentials {
             ufrag: format!("{name}{argument}"),
@@ -242,10 +287,13 @@ impl Network {
 
     fn drain(&mut self) {
         let mut out = Vec::new();
+        self.poll_channels();
         for end in [0, 1] {
-            while self.ends[end].poll_transmit(&mut out).is_some() {
-                if self.queues[1 - end].len() < 64 {
-                    self.queues[1 - end].push_back(std::mem::take(&mut out));
+            while let Some((_, segment)) = self.ends[end].poll_transmit_batch(self.now, &mut out) {
+                for datagram in out.chunks(segment) {
+                    if self.queues[1 - end].len() < 64 {
+                        self.queues[1 - end].push_back(datagram.to_vec());
+                    }
                 }
             }
             while let Some(event) = self.ends[end].poll_event() {

@@ -22,7 +22,7 @@ import (
 const (
 	// Pion's receive buffer is a megabyte, its usual piece this.
 	piece      = 64 << 10
-	patience   = 60 * time.Second
+	patience   = 200 * time.Second
 	negotiated = 100
 )
 
