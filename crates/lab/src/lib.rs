@@ -22,6 +22,7 @@
 use std::time::Duration;
 
 pub mod congestion;
+pub mod data;
 pub mod floor;
 pub mod jitter;
 pub mod machine;

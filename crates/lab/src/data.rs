@@ -1,0 +1,26 @@
+//! Data-channel throughput between two ends, as iperf measures TCP's.
+//!
+//! ```text
+//! client: Plan ── POST /data {plan, offer} ──► serve: a thread for the test
+//!         Session ◄──── answer ────────────── Session
+//!   end (thread) ═══ control: start, ready, samples, report ═══ end (thread)
+//!                ═══ data-0 … data-N: messages up, down or both ═══
+//!   samples of both ends ─► Interval ─► Report: table, JSON, CSV, SVG, bound
+//! ```
+//!
+//! One thread an end owns its socket, session and workload, so that what a gigabit
+//! costs is that thread's processor time. A browser at `/data` speaks the same HTTP
+//! and the same control channel. With [`Impairment`] the datagrams pass a relay with
+//! the laboratory's links, in a thread of its own.
+
+pub mod control;
+pub mod impair;
+pub mod plan;
+pub mod report;
+pub mod staircase;
+pub mod sweep;
+
+pub use control::{Control, Sample};
+pub use impair::Impairment;
+pub use plan::{Direction, Plan};
+pub use report::Report;

@@ -1,0 +1,388 @@
+//! A run for tools (JSON, CSV) and for people (table, [`svg`]), and the bound that
+//! applied.
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+
+use super::control::Sample;
+use super::plan::Plan;
+use crate::machine;
+
+pub mod bound;
+pub mod svg;
+pub mod table;
+
+pub use bound::Bound;
+
+/// A run of `glassline bench data`: what `--json` writes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// What pictures and tables call it.
+    pub label: String,
+    /// When it began, RFC 3339, UTC.
+    pub started: String,
+    /// Of Glassline.
+    pub version: String,
+    /// What it ran on.
+    pub machine: machine::Description,
+    /// What was asked for.
+    pub plan: Plan,
+    /// What stood between the ends, as on the command line.
+    pub impairment: Option<String>,
+    /// One for each interval and way.
+    pub intervals: Vec<Interval>,
+    /// User data of whole messages that arrived, both ways together.
+    pub goodput_mbps: f64,
+    /// Whole messages that arrived.
+    pub messages: u64,
+    /// Processor time of each end.
+    pub cpu_s_per_gbit: Cpu,
+    /// Of one core, over the run.
+    pub cpu_percent: Cpu,
+    /// The association's round trip, the median of intervals.
+    pub rtt_ms: Option<f64>,
+    /// What the receive window allows in that round trip.
+    pub window_bound_mbps: Option<f64>,
+    /// User data that was sent again.
+    pub retransmitted_bytes: u64,
+    /// Retransmission time-outs.
+    pub timeouts: u64,
+    /// What kept it from being faster.
+    pub bound: Bound,
+    /// The way that datagrams took.
+    pub path: Option<Path>,
+    /// What records were protected with.
+    pub cipher: Option<String>,
+    /// Packets went without a checksum (RFC 9653).
+    pub zero_checksum: Option<bool>,
+    /// What it comes to, in a sentence.
+    pub verdict: String,
+}
+
+/// An interval of one way.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// From the client to the server.
+    pub up: bool,
+    /// Since the start.
+    pub start_s: f64,
+    /// Since the start.
+    pub end_s: f64,
+    /// User data of whole messages that arrived.
+    pub goodput_mbps: f64,
+    /// Whole messages that arrived.
+    pub messages_per_s: f64,
+    /// The association's smoothed round trip at the end.
+    pub rtt_ms: Option<f64>,
+    /// Congestion window at the end.
+    pub cwnd_bytes: u64,
+    /// On the way at the end.
+    pub in_flight_bytes: u64,
+    /// User data sent again.
+    pub retransmitted_bytes: u64,
+    /// Handed over and not yet sent, at the end.
+    pub buffered_bytes: u64,
+    /// Processor time of each end.
+    pub cpu_s_per_gbit: Cpu,
+}
+
+/// A figure of either end. With messages both ways, the sender is the client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cpu {
+    /// Who sent; `None` if it cannot be known.
+    pub sender: Option<f64>,
+    /// Who received.
+    pub receiver: Option<f64>,
+}
+
+/// The pair of candidates in use.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Path {
+    /// This end.
+    pub local: PathEnd,
+    /// The other.
+    pub remote: PathEnd,
+    /// Datagrams go through a TURN server.
+    pub relayed: bool,
+    /// Which, if it is ours.
+    pub relay: Option<String>,
+    /// How it is spoken to: `udp`, `tcp` or `tls`.
+    pub relay_protocol: Option<String>,
+}
+
+/// One end of a [`Path`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathEnd {
+    /// `host`, `srflx`, `prflx` or `relay` (RFC 8839 §5.1).
+    pub r#type: String,
+    /// `udp`.
+    pub protocol: String,
+    /// IP address and port.
+    pub address: String,
+}
+
+/// What the two ends found, and everything else that a report is made of.
+#[derive(Clone, Debug)]
+pub struct Findings {
+    /// What pictures call it.
+    pub label: String,
+    /// RFC 3339.
+    pub started: String,
+    /// What was asked for.
+    pub plan: Plan,
+    /// What stood between the ends.
+    pub impairment: Option<String>,
+    /// The client's samples, in order; the last one is at its end.
+    pub client: Vec<Sample>,
+    /// The server's.
+    pub server: Vec<Sample>,
+    /// The client's.
+    pub path: Option<Path>,
+    /// Of the client's records.
+    pub cipher: Option<String>,
+    /// Of the client's association.
+    pub zero_checksum: Option<bool>,
+}
+
+impl Report {
+    /// Puts the samples of both ends together.
+    pub fn new(findings: Findings) -> Self {
+        let Findings {
+            plan,
+            client,
+            server,
+            ..
+        } = findings;
+        let mut intervals = Vec::new();
+        let mut ways = Vec::new();
+        for (is_up, is_on) in [
+            (true, plan.direction.is_up()),
+            (false, plan.direction.is_down()),
+        ] {
+            if is_on {
+                let (sender, receiver) = match is_up {
+                    true => (&client, &server),
+                    false => (&server, &client),
+                };
+                intervals.extend(rows(is_up, sender, receiver));
+                ways.push(Way::new(sender, receiver));
+            }
+        }
+        intervals.sort_by(|a, b| {
+            (a.start_s, !a.up)
+                .partial_cmp(&(b.start_s, !b.up))
+                .expect("times")
+        });
+        let goodput_mbps: f64 = ways.iter().map(|way| way.goodput_mbps).sum();
+        let gigabits: f64 = ways.iter().map(|way| way.gigabits).sum();
+        let is_down_only = !plan.direction.is_up();
+        let (sender, receiver) = if is_down_only {
+            (&server, &client)
+        } else {
+            (&client, &server)
+        };
+        let (sender, receiver) = (Spent::of(sender), Spent::of(receiver));
+        let rtt_ms = median(intervals.iter().filter_map(|it| it.rtt_ms).collect());
+        let window = ways.first().map_or(0, |way| way.window_bytes);
+        let window_bound_mbps = rtt_ms
+            .filter(|rtt| *rtt > 0.0 && window > 0)
+            .map(|rtt| window as f64 * 8.0 / (rtt * 1e3));
+        let cpu_percent = Cpu {
+            sender: sender.percent(),
+            receiver: receiver.percent(),
+        };
+        let bound = bound::of(&ways, cpu_percent, goodput_mbps, window_bound_mbps);
+        let mut report = Self {
+            label: findings.label,
+            started: findings.started,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            machine: machine::describe(),
+            plan,
+            impairment: findings.impairment,
+            intervals,
+            goodput_mbps,
+            messages: ways.iter().map(|way| way.messages).sum(),
+            cpu_s_per_gbit: Cpu {
+                sender: sender.per_gbit(gigabits),
+                receiver: receiver.per_gbit(gigabits),
+            },
+            cpu_percent,
+            rtt_ms,
+            window_bound_mbps,
+            retransmitted_bytes: ways.iter().map(|way| way.retransmitted_bytes).sum(),
+            timeouts: ways.iter().map(|way| way.timeouts).sum(),
+            bound,
+            path: findings.path,
+            cipher: findings.cipher,
+            zero_checksum: findings.zero_checksum,
+            verdict: String::new(),
+        };
+        report.verdict = bound::verdict(&report, &ways);
+        report
+    }
+
+    /// Pretty JSON, a line feed at the end.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("plain data") + "\n"
+    }
+
+    /// A row for each interval and way.
+    pub fn to_csv(&self) -> String {
+        let mut out = String::from(CSV_HEADER);
+        let text =
+            |value: Option<f64>| value.map(|value| format!("{value:.4}")).unwrap_or_default();
+        for it in &self.intervals {
+            writeln!(
+                out,
+                "{},{:.3},{:.3},{:.3},{:.1},{},{},{},{},{},{},{}",
+                if it.up { "up" } else { "down" },
+                it.start_s,
+                it.end_s,
+                it.goodput_mbps,
+                it.messages_per_s,
+                text(it.rtt_ms),
+                it.cwnd_bytes,
+                it.in_flight_bytes,
+                it.retransmitted_bytes,
+                it.buffered_bytes,
+                text(it.cpu_s_per_gbit.sender),
+                text(it.cpu_s_per_gbit.receiver),
+            )
+            .expect("a string takes everything");
+        }
+        out
+    }
+}
+
+/// The names of [`Report::to_csv`]'s columns.
+pub const CSV_HEADER: &str = "direction,start_s,end_s,goodput_mbps,messages_per_s,rtt_ms,\
+cwnd_bytes,in_flight_bytes,retransmitted_bytes,buffered_bytes,\
+sender_cpu_s_per_gbit,receiver_cpu_s_per_gbit\n";
+
+/// One way of a run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Way {
+    pub(super) goodput_mbps: f64,
+    pub(super) gigabits: f64,
+    pub(super) messages: u64,
+    pub(super) retransmitted_bytes: u64,
+    pub(super) lost_bytes: u64,
+    pub(super) timeouts: u64,
+    pub(super) starved: u64,
+    /// Of the receiver.
+    pub(super) window_bytes: u64,
+    /// Medians over the sender's samples.
+    pub(super) cwnd_bytes: u64,
+    pub(super) in_flight_bytes: u64,
+    pub(super) peer_window_bytes: u64,
+    pub(super) pacing_mbps: Option<f64>,
+}
+
+impl Way {
+    fn new(sender: &[Sample], receiver: &[Sample]) -> Self {
+        let received = receiver.last().copied().unwrap_or_default();
+        let sent = sender.last().copied().unwrap_or_default();
+        let megabits = received.received_bytes as f64 * 8e-6;
+        let middle = |value: fn(&Sample) -> u64| {
+            let values = sender.iter().map(|it| value(it) as f64).collect();
+            median(values).unwrap_or_default() as u64
+        };
+        Self {
+            goodput_mbps: rate(megabits, received.at_ms / 1e3),
+            gigabits: megabits / 1e3,
+            messages: received.received_messages,
+            retransmitted_bytes: sent.retransmitted_bytes,
+            lost_bytes: sent.lost_bytes,
+            timeouts: sent.timeouts,
+            starved: sent.starved,
+            window_bytes: received.window_bytes,
+            cwnd_bytes: middle(|it| it.cwnd_bytes),
+            in_flight_bytes: middle(|it| it.in_flight_bytes),
+            peer_window_bytes: middle(|it| it.peer_window_bytes),
+            pacing_mbps: median(sender.iter().filter_map(|it| it.pacing_mbps).collect()),
+        }
+    }
+}
+
+/// Processor time of an end.
+struct Spent {
+    cpu_s: Option<f64>,
+    time_s: f64,
+}
+
+impl Spent {
+    fn of(samples: &[Sample]) -> Self {
+        let last = samples.last().copied().unwrap_or_default();
+        Self {
+            cpu_s: last.cpu_s,
+            time_s: last.at_ms / 1e3,
+        }
+    }
+
+    fn percent(&self) -> Option<f64> {
+        Some(rate(self.cpu_s?, self.time_s) * 100.0)
+    }
+
+    fn per_gbit(&self, gigabits: f64) -> Option<f64> {
+        self.cpu_s
+            .filter(|_| gigabits > 0.0)
+            .map(|cpu| cpu / gigabits)
+    }
+}
+
+/// The n-th interval of each end, together.
+fn rows(up: bool, sender: &[Sample], receiver: &[Sample]) -> Vec<Interval> {
+    let (mut rows, mut before) = (Vec::new(), (Sample::default(), Sample::default()));
+    for (sent, received) in sender.iter().zip(receiver) {
+        let seconds = (received.at_ms - before.1.at_ms) / 1e3;
+        let bytes = received
+            .received_bytes
+            .saturating_sub(before.1.received_bytes);
+        let messages = received
+            .received_messages
+            .saturating_sub(before.1.received_messages);
+        let megabits = bytes as f64 * 8e-6;
+        let cost = |now: &Sample, before: &Sample| {
+            let spent = now.cpu_s? - before.cpu_s.unwrap_or_default();
+            (megabits > 0.0).then(|| spent / (megabits / 1e3))
+        };
+        rows.push(Interval {
+            up,
+            start_s: before.1.at_ms / 1e3,
+            end_s: received.at_ms / 1e3,
+            goodput_mbps: rate(megabits, seconds),
+            messages_per_s: rate(messages as f64, seconds),
+            rtt_ms: sent.rtt_ms,
+            cwnd_bytes: sent.cwnd_bytes,
+            in_flight_bytes: sent.in_flight_bytes,
+            retransmitted_bytes: sent
+                .retransmitted_bytes
+                .saturating_sub(before.0.retransmitted_bytes),
+            buffered_bytes: sent.buffered_bytes,
+            cpu_s_per_gbit: Cpu {
+                sender: cost(sent, &before.0),
+                receiver: cost(received, &before.1),
+            },
+        });
+        before = (*sent, *received);
+    }
+    // A last one that is a sliver says nothing by itself.
+    if let [.., whole, last] = rows.as_slice()
+        && last.end_s - last.start_s < 0.1 * (whole.end_s - whole.start_s)
+    {
+        rows.pop();
+    }
+    rows
+}
+
+fn rate(amount: f64, seconds: f64) -> f64 {
+    if seconds > 0.0 { amount / seconds } else { 0.0 }
+}
+
+fn median(values: Vec<f64>) -> Option<f64> {
+    crate::quantile(&values, 0.5)
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,143 @@
+//! What kept a run from being faster.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Cpu, Report, Way};
+
+/// What kept a run from being faster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bound {
+    /// A thread had all of a core.
+    SenderCpu,
+    /// A thread had all of a core.
+    ReceiverCpu,
+    /// The receive window, once a round trip.
+    Window,
+    /// The congestion window, which losses keep small.
+    CongestionWindow,
+    /// The rate at which congestion control lets packets go: the path's, as it
+    /// believes.
+    Pacing,
+    /// The sender ran dry: message size or water marks.
+    Application,
+    /// None of them was reached.
+    Unknown,
+}
+
+/// A thread that is busy for so much of its time is what bounds the run. The rest goes
+/// to waking up and to others on the machine.
+const BUSY_PERCENT: f64 = 85.0;
+/// So near to a bound is at it.
+const NEAR: f64 = 0.8;
+
+/// Decides in the order in which one hides the next.
+pub(super) fn of(ways: &[Way], cpu: Cpu, goodput_mbps: f64, window_mbps: Option<f64>) -> Bound {
+    let is_busy = |percent: Option<f64>| percent.is_some_and(|it| it >= BUSY_PERCENT);
+    if is_busy(cpu.sender) && cpu.sender >= cpu.receiver {
+        return Bound::SenderCpu;
+    }
+    if is_busy(cpu.receiver) {
+        return Bound::ReceiverCpu;
+    }
+    let Some(way) = ways.first() else {
+        return Bound::Unknown;
+    };
+    let fills = |limit: u64| limit > 0 && way.in_flight_bytes as f64 >= NEAR * limit as f64;
+    // Little left of it: what is on its way is what the receiver lets be there.
+    let is_closed = way.peer_window_bytes < way.in_flight_bytes / 4;
+    if is_closed || window_mbps.is_some_and(|bound| goodput_mbps >= NEAR * bound) {
+        return Bound::Window;
+    }
+    if fills(way.cwnd_bytes) && way.lost_bytes > 0 {
+        return Bound::CongestionWindow;
+    }
+    if way
+        .pacing_mbps
+        .is_some_and(|rate| way.goodput_mbps >= NEAR * rate)
+    {
+        return Bound::Pacing;
+    }
+    if fills(way.cwnd_bytes) {
+        return Bound::CongestionWindow;
+    }
+    if way.starved > 0 {
+        return Bound::Application;
+    }
+    Bound::Unknown
+}
+
+/// The run in a sentence or two.
+pub(super) fn verdict(report: &Report, ways: &[Way]) -> String {
+    let Some(way) = ways.first() else {
+        return String::new();
+    };
+    let goodput = mbps(report.goodput_mbps);
+    let rtt = report.rtt_ms.unwrap_or_default();
+    let busy = |percent: Option<f64>| {
+        percent.map_or_else(String::new, |it| format!(" ({it:.0} % of a core)"))
+    };
+    let why = match report.bound {
+        Bound::SenderCpu => format!(
+            "the sender's processor time{}",
+            busy(report.cpu_percent.sender)
+        ),
+        Bound::ReceiverCpu => format!(
+            "the receiver's processor time{}",
+            busy(report.cpu_percent.receiver)
+        ),
+        Bound::Window => format!(
+            "window/RTT: {} in {rtt:.1} ms are {}",
+            bytes(way.window_bytes),
+            mbps(report.window_bound_mbps.unwrap_or_default()),
+        ),
+        Bound::CongestionWindow => format!(
+            "cwnd/loss: a congestion window of {} in {rtt:.1} ms, {} lost",
+            bytes(way.cwnd_bytes),
+            bytes(way.lost_bytes),
+        ),
+        Bound::Pacing => format!(
+            "pacing: congestion control lets {} go",
+            mbps(way.pacing_mbps.unwrap_or_default())
+        ),
+        Bound::Application => format!(
+            "the application: the sender ran dry {} times with messages of {} and water \
+             marks of {} and {}",
+            way.starved,
+            bytes(report.plan.message_size as u64),
+            bytes(report.plan.low_water as u64),
+            bytes(report.plan.high_water as u64),
+        ),
+        Bound::Unknown => {
+            "none of processor time, windows and pacing: another program, or waiting".to_owned()
+        }
+    };
+    format!("{goodput}, bounded by {why}.")
+}
+
+/// `3.42 Gbit/s`.
+pub(crate) fn mbps(value: f64) -> String {
+    if value >= 1000.0 {
+        format!("{:.2} Gbit/s", value / 1000.0)
+    } else if value >= 10.0 {
+        format!("{value:.0} Mbit/s")
+    } else {
+        format!("{value:.2} Mbit/s")
+    }
+}
+
+/// `256 KiB`.
+pub(crate) fn bytes(value: u64) -> String {
+    const KIB: f64 = 1024.0;
+    let value = value as f64;
+    let (value, unit) = match value {
+        v if v >= KIB * KIB => (v / KIB / KIB, "MiB"),
+        v if v >= KIB => (v / KIB, "KiB"),
+        v => (v, "B"),
+    };
+    if value.fract() < 0.05 || value >= 100.0 {
+        format!("{value:.0} {unit}")
+    } else {
+        format!("{value:.1} {unit}")
+    }
+}
