@@ -1,6 +1,7 @@
 //! `glassline bench`: the measuring laboratory.
 
 mod congestion;
+mod data;
 pub(crate) mod files;
 mod interrupt;
 mod jitter;
@@ -33,6 +34,14 @@ pub(crate) enum Benchmark {
     /// each round. Figures are processor time and system calls per packet, bytes
     /// copied, and by how much frames are late.
     Send(send::Options),
+    /// Measure data channels between two ends, as iperf measures TCP.
+    ///
+    /// `glassline bench data serve` prints the URL that the other end takes, another
+    /// glassline or a browser. Without a URL both ends are here. Figures are goodput,
+    /// round trip, windows, what was sent again, and processor seconds per gigabit at
+    /// each end; the last line names what bounded the run.
+    #[command(after_help = DATA)]
+    Data(Box<data::Options>),
     /// Compare congestion controls on the networks of a whole population.
     ///
     /// Live uploads over QUIC in virtual time: each session of the population is run
@@ -61,6 +70,16 @@ Examples:
 
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 a --fail-if condition was met, 130 interrupted.";
 
+const DATA: &str = "\
+Examples:
+  glassline bench data serve --listen 10.0.0.1:8890
+  glassline bench data http://10.0.0.1:8890/data --direction both --time 30s --svg run.svg
+  glassline bench data --impair 'rtt=20ms loss=1% rate=1gbit' --congestion standard
+  glassline bench data --sweep message-size=16K,64K,256K,window=256K,4M --time 5s --svg sweep.svg
+  glassline bench data --staircase --time 5s
+
+Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.";
+
 const CONGESTION: &str = "\
 Examples:
   glassline bench congestion --sessions 300 --svg study.svg
@@ -82,6 +101,7 @@ pub(crate) fn run(benchmark: &Benchmark, quiet: bool) -> Result<ExitCode, Failur
     match benchmark {
         Benchmark::Viewers(options) => viewers::run(options, quiet),
         Benchmark::Send(options) => send::run(options, quiet),
+        Benchmark::Data(options) => data::run(options, quiet),
         Benchmark::Congestion(options) => congestion::run(options, quiet),
         Benchmark::Jitter(options) => jitter::run(options, quiet),
     }

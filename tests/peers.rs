@@ -28,6 +28,8 @@ pub(crate) enum Peer {
     Pion,
     /// Pion's data channels, of `lab/peers/channels`; built likewise.
     PionChannels,
+    /// coturn, the TURN server of Debian.
+    Coturn,
 }
 
 /// A test by name, with the peers it needs.
@@ -111,6 +113,7 @@ impl Peer {
             }
             Peer::Pion => go_binary("pion").err()?,
             Peer::PionChannels => go_binary("channels").err()?,
+            Peer::Coturn => coturn().err()?,
         };
         Some(format!("{reason}; `cargo xtask test` installs it"))
     }
@@ -150,6 +153,11 @@ pub(crate) fn aiortc_whep() -> Result<Command, String> {
 /// Pion's file server, ready to be run with arguments.
 pub(crate) fn pion() -> Result<Command, String> {
     go_binary("pion").map(Command::new)
+}
+
+/// coturn's server.
+pub(crate) fn coturn() -> Result<PathBuf, String> {
+    find("turnserver").ok_or_else(|| "turnserver (coturn) is not on the PATH".to_owned())
 }
 
 /// Pion's data channels, ready to be run with arguments.

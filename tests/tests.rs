@@ -16,6 +16,7 @@ mod channel_host;
 mod channels;
 mod churn;
 mod commands;
+mod data;
 mod files;
 mod guest;
 mod http;
@@ -57,6 +58,7 @@ fn main() -> ExitCode {
         publish::TESTS,
         files::TESTS,
         bench::TESTS,
+        data::TESTS,
     ];
     let trials = peers::trials(tests.concat(), !arguments.list);
     libtest_mimic::run(&arguments, trials).exit_code()

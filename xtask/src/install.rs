@@ -33,7 +33,12 @@ const BENCH_PEERS: [Peer; 1] = [Peer {
 /// Oldest Go that the peers in Go build with.
 const GO_MIN: (u32, u32) = (1, 24);
 
-const PEERS: [Peer; 4] = [
+const PEERS: [Peer; 5] = [
+    Peer {
+        name: "coturn",
+        packages: &["coturn"],
+        is_present: || process::find("turnserver").is_some(),
+    },
     Peer {
         name: "Chromium",
         packages: &["chromium", "chromium-driver"],

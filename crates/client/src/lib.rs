@@ -10,6 +10,7 @@
     reason = "a shell: it reads the clocks and draws the randomness for the cores"
 )]
 
+pub mod relay;
 #[cfg(test)]
 mod test_http;
 pub mod trust;

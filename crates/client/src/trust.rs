@@ -23,7 +23,7 @@ pub enum Trust {
 
 impl Trust {
     /// For HTTP: rustls on aws-lc-rs.
-    pub(crate) fn for_http(self) -> TlsConfig {
+    pub fn for_http(self) -> TlsConfig {
         let roots = ROOTS
             .iter()
             .map(|der| Certificate::from_der(der).to_owned());

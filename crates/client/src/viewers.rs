@@ -32,6 +32,7 @@ mod webrtc;
 
 pub use endpoint::{Endpoint, RtspTransport};
 pub use glassline_webrtc::Kinds;
+pub use route::{local_addresses, wildcard};
 pub use tally::Flow;
 
 use crate::trust::Trust;

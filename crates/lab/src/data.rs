@@ -13,14 +13,23 @@
 //! and the same control channel. With [`Impairment`] the datagrams pass a relay with
 //! the laboratory's links, in a thread of its own.
 
+pub mod client;
 pub mod control;
+mod end;
 pub mod impair;
 pub mod plan;
 pub mod report;
+pub mod serve;
 pub mod staircase;
 pub mod sweep;
+#[cfg(test)]
+mod tests;
 
+pub use client::{Dial, DialError, Relays, measure};
 pub use control::{Control, Sample};
+pub use end::EndError;
+pub use glassline_webrtc::turn;
 pub use impair::Impairment;
 pub use plan::{Direction, Plan};
 pub use report::Report;
+pub use serve::{Host, Server, Unattended};

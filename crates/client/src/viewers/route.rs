@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 /// world, because many servers leave loopback out of their candidates.
 ///
 /// Connecting a UDP socket asks the routing table and sends nothing.
-pub(super) fn local_addresses(server: SocketAddr) -> io::Result<Vec<IpAddr>> {
+pub fn local_addresses(server: SocketAddr) -> io::Result<Vec<IpAddr>> {
     let near = towards(server)?;
     let mut addresses = vec![near];
     if near.is_loopback() {
@@ -32,7 +32,7 @@ fn towards(peer: SocketAddr) -> io::Result<IpAddr> {
 }
 
 /// Where to bind for a peer of this family, on any port.
-pub(super) fn wildcard(peer: SocketAddr) -> SocketAddr {
+pub fn wildcard(peer: SocketAddr) -> SocketAddr {
     match peer {
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
         SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),

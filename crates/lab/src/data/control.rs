@@ -60,7 +60,9 @@ pub struct Sample {
     pub timeouts: u64,
     /// Handed over and not yet sent.
     pub buffered_bytes: u64,
-    /// The sender had nothing to send though it might have: times it ran dry.
+    /// Times that messages were handed over because a channel fell to its low mark.
+    pub refills: u64,
+    /// Of those, with nothing left in the channel: the sender had run dry.
     pub starved: u64,
     /// Processor time of the thread that is this end; `None` if it cannot be known
     /// (a browser).

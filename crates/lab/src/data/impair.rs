@@ -396,7 +396,7 @@ impl Carrier {
             && let Some(to) = to
         {
             // What the kernel does not take is lost, as on a real network.
-            self.sockets[1 - way].send_segmented(&it.run, it.segment, to);
+            let _ = self.sockets[1 - way].send_segmented(&it.run, it.segment, to);
         }
         it.run.clear();
         it.segments = 0;

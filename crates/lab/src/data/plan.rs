@@ -200,7 +200,8 @@ mod tests {
 
     #[test]
     fn what_a_stranger_may_not_ask_for_is_named() {
-        let plans: [(&str, fn(&mut Plan)); 6] = [
+        type Edit = fn(&mut Plan);
+        let plans: [(&str, Edit); 6] = [
             ("--time", |plan| plan.time_ms = u64::MAX),
             ("--interval", |plan| plan.interval_ms = 0),
             ("--message-size", |plan| plan.message_size = 1 << 30),

@@ -183,7 +183,7 @@ impl Report {
             (&client, &server)
         };
         let (sender, receiver) = (Spent::of(sender), Spent::of(receiver));
-        let rtt_ms = median(intervals.iter().filter_map(|it| it.rtt_ms).collect());
+        let rtt_ms = median(intervals.iter().filter_map(|it| it.rtt_ms));
         let window = ways.first().map_or(0, |way| way.window_bytes);
         let window_bound_mbps = rtt_ms
             .filter(|rtt| *rtt > 0.0 && window > 0)
@@ -269,6 +269,7 @@ pub(super) struct Way {
     pub(super) retransmitted_bytes: u64,
     pub(super) lost_bytes: u64,
     pub(super) timeouts: u64,
+    pub(super) refills: u64,
     pub(super) starved: u64,
     /// Of the receiver.
     pub(super) window_bytes: u64,
@@ -285,7 +286,7 @@ impl Way {
         let sent = sender.last().copied().unwrap_or_default();
         let megabits = received.received_bytes as f64 * 8e-6;
         let middle = |value: fn(&Sample) -> u64| {
-            let values = sender.iter().map(|it| value(it) as f64).collect();
+            let values = sender.iter().map(|it| value(it) as f64);
             median(values).unwrap_or_default() as u64
         };
         Self {
@@ -295,12 +296,13 @@ impl Way {
             retransmitted_bytes: sent.retransmitted_bytes,
             lost_bytes: sent.lost_bytes,
             timeouts: sent.timeouts,
+            refills: sent.refills,
             starved: sent.starved,
             window_bytes: received.window_bytes,
             cwnd_bytes: middle(|it| it.cwnd_bytes),
             in_flight_bytes: middle(|it| it.in_flight_bytes),
             peer_window_bytes: middle(|it| it.peer_window_bytes),
-            pacing_mbps: median(sender.iter().filter_map(|it| it.pacing_mbps).collect()),
+            pacing_mbps: median(sender.iter().filter_map(|it| it.pacing_mbps)),
         }
     }
 }
@@ -380,7 +382,8 @@ fn rate(amount: f64, seconds: f64) -> f64 {
     if seconds > 0.0 { amount / seconds } else { 0.0 }
 }
 
-fn median(values: Vec<f64>) -> Option<f64> {
+fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let values: Vec<f64> = values.into_iter().collect();
     crate::quantile(&values, 0.5)
 }
 

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::plan::Plan;
 use super::report::Report;
 use super::report::bound::{bytes, mbps};
+use super::sweep::{RUN_HEADER, run_row};
 
 /// All steps of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,7 +32,8 @@ pub struct Step {
 const WINDOW_USUAL: u32 = 256 << 10;
 const LARGE: u32 = 4 << 20;
 
-type Change = (String, fn(&mut Plan));
+type Edit = fn(&mut Plan);
+type Change = (String, Edit);
 
 /// The steps of both ciphers that are compared on the same four settings.
 fn settings() -> Vec<Change> {
@@ -61,7 +63,7 @@ fn settings() -> Vec<Change> {
 /// What is tried on the best of those, and kept if it is better.
 fn refinements(plan: &Plan) -> Vec<Change> {
     let mut changes: Vec<Change> = Vec::new();
-    let sizes: [(usize, fn(&mut Plan)); 3] = [
+    let sizes: [(usize, Edit); 3] = [
         (16 << 10, |plan| plan.message_size = 16 << 10),
         (64 << 10, |plan| plan.message_size = 64 << 10),
         (256 << 10, |plan| plan.message_size = 256 << 10),
@@ -80,7 +82,7 @@ fn refinements(plan: &Plan) -> Vec<Change> {
         plan.low_water = 4 << 20;
     }));
     changes.push(("windows that grow by themselves".to_owned(), |plan| {
-        plan.window = None
+        plan.window = None;
     }));
     changes
 }
@@ -100,7 +102,7 @@ pub fn climb<E>(
 ) -> Result<Staircase, E> {
     let mut staircase = Staircase { steps: Vec::new() };
     let mut best: Option<(Plan, f64)> = None;
-    let mut steps: Vec<(String, Option<Plan>, fn(&mut Plan))> = Vec::new();
+    let mut steps: Vec<(Change, Option<Plan>)> = Vec::new();
     for (cipher, of) in [
         ("aes-128-gcm", "AES-GCM"),
         ("chacha20-poly1305", "ChaCha20"),
@@ -110,12 +112,12 @@ pub fn climb<E>(
                 cipher: Some(cipher.to_owned()),
                 ..plan.clone()
             };
-            steps.push((format!("{of}, {name}"), Some(base), change));
+            steps.push(((format!("{of}, {name}"), change), Some(base)));
         }
     }
     let refined = refinements(plan).into_iter();
-    steps.extend(refined.map(|(name, change)| (format!("+ {name}"), None, change)));
-    for (name, base, change) in steps {
+    steps.extend(refined.map(|(name, change)| ((format!("+ {name}"), change), None)));
+    for ((name, change), base) in steps {
         let from = base.or_else(|| best.as_ref().map(|(plan, _)| plan.clone()));
         let mut tried = from.unwrap_or_else(|| plan.clone());
         change(&mut tried);
@@ -141,6 +143,18 @@ pub fn climb<E>(
 }
 
 impl Staircase {
+    /// A row for each step.
+    pub fn to_csv(&self) -> String {
+        let mut out = format!("step,kept,gained_percent,{RUN_HEADER}");
+        for step in &self.steps {
+            let name = step.name.replace('"', "'");
+            let gained = step.gained.map(|it| format!("{it:.2}")).unwrap_or_default();
+            let row = run_row(&step.report);
+            out += &format!("\"{name}\",{},{gained},{row}", step.is_kept);
+        }
+        out
+    }
+
     /// A line for each step.
     pub fn draw(&self) -> String {
         let mut out = String::new();

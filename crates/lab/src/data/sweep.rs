@@ -186,6 +186,39 @@ impl Point {
     }
 }
 
+impl Swept {
+    /// A row for each run.
+    pub fn to_csv(&self) -> String {
+        let mut out = self.axes.join(",") + "," + RUN_HEADER;
+        for point in &self.points {
+            let values: Vec<String> = point.values.iter().map(f64::to_string).collect();
+            out += &format!("{},{}", values.join(","), run_row(&point.report));
+        }
+        out
+    }
+}
+
+/// The names of [`run_row`]'s columns.
+pub(super) const RUN_HEADER: &str = "goodput_mbps,rtt_ms,window_bound_mbps,retransmitted_bytes,\
+timeouts,sender_cpu_s_per_gbit,receiver_cpu_s_per_gbit,bound\n";
+
+/// A run in a row.
+pub(super) fn run_row(report: &Report) -> String {
+    let text = |value: Option<f64>| value.map(|value| format!("{value:.4}")).unwrap_or_default();
+    let bound = serde_json::to_value(report.bound).expect("plain data");
+    format!(
+        "{:.3},{},{},{},{},{},{},{}\n",
+        report.goodput_mbps,
+        text(report.rtt_ms),
+        text(report.window_bound_mbps),
+        report.retransmitted_bytes,
+        report.timeouts,
+        text(report.cpu_s_per_gbit.sender),
+        text(report.cpu_s_per_gbit.receiver),
+        bound.as_str().unwrap_or_default(),
+    )
+}
+
 impl fmt::Display for Point {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.names.join(" "))

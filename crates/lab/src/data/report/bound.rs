@@ -61,7 +61,8 @@ pub(super) fn of(ways: &[Way], cpu: Cpu, goodput_mbps: f64, window_mbps: Option<
     if fills(way.cwnd_bytes) {
         return Bound::CongestionWindow;
     }
-    if way.starved > 0 {
+    // The first time there is nothing in it yet.
+    if way.starved > 1 && way.starved >= way.refills / 4 {
         return Bound::Application;
     }
     Bound::Unknown
@@ -101,9 +102,10 @@ pub(super) fn verdict(report: &Report, ways: &[Way]) -> String {
             mbps(way.pacing_mbps.unwrap_or_default())
         ),
         Bound::Application => format!(
-            "the application: the sender ran dry {} times with messages of {} and water \
-             marks of {} and {}",
+            "the application: the sender ran dry {} times of {} with messages of {} and \
+             water marks of {} and {}",
             way.starved,
+            way.refills,
             bytes(report.plan.message_size as u64),
             bytes(report.plan.low_water as u64),
             bytes(report.plan.high_water as u64),

@@ -115,12 +115,10 @@ fn other_bounds_are_told_apart() {
         .bound
     };
     assert_eq!(found(|_, _| {}), Bound::Unknown);
-    let busy = |sample: &mut Sample| sample.cpu_s = Some(sample.at_ms * 0.95e-3);
-    assert_eq!(found(move |sent, _| busy(sent)), Bound::SenderCpu);
-    assert_eq!(found(move |_, received| busy(received)), Bound::ReceiverCpu);
-    let filled = |sent: &mut Sample| sent.cwnd_bytes = sent.in_flight_bytes + 1000;
+    assert_eq!(found(|sent, _| busy(sent)), Bound::SenderCpu);
+    assert_eq!(found(|_, received| busy(received)), Bound::ReceiverCpu);
     assert_eq!(
-        found(move |sent, _| {
+        found(|sent, _| {
             filled(sent);
             sent.lost_bytes = 5000;
         }),
@@ -210,4 +208,13 @@ fn a_test_that_never_got_going_has_a_report_all_the_same() {
     assert_eq!(report.goodput_mbps, 0.0);
     assert_eq!(report.bound, Bound::Unknown);
     assert!(!svg::draw(&report).contains("NaN"));
+}
+
+/// The thread had nearly all of a core.
+fn busy(sample: &mut Sample) {
+    sample.cpu_s = Some(sample.at_ms * 0.95e-3);
+}
+
+fn filled(sent: &mut Sample) {
+    sent.cwnd_bytes = sent.in_flight_bytes + 1000;
 }

@@ -1,0 +1,329 @@
+//! The dialling end: asks a server for a test, and runs it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use glassline_client::relay::{Connection, GatherError, gather};
+use glassline_client::trust::Trust;
+use glassline_client::viewers::{local_addresses, wildcard};
+use glassline_media::WallClock;
+use glassline_net::{BindError, Options as SocketOptions, UdpSocket};
+use glassline_webrtc::{Certificate, DialConfig, Kinds, ReceiveMode, Secrets, Session, turn};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use url::Url;
+
+use super::control::Sample;
+use super::end::{End, EndError, Side, data_config};
+use super::impair::{Impairment, Relay};
+use super::plan::Plan;
+use super::report::{Findings, Report};
+
+/// What a client posts.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Request {
+    /// What is to be measured.
+    pub plan: Plan,
+    /// The SDP offer.
+    pub sdp: String,
+}
+
+/// What the server answers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Response {
+    /// The SDP answer.
+    pub sdp: String,
+}
+
+/// Whom to dial, and how.
+#[derive(Clone, Debug)]
+pub struct Dial {
+    /// What `bench data serve` printed.
+    pub url: Url,
+    /// Whose certificates are taken.
+    pub trust: Trust,
+    /// What shall stand between the ends.
+    pub impairment: Option<Impairment>,
+    /// Relays to reach it by, and whether it must be by them.
+    pub relays: Relays,
+    /// What pictures call the run.
+    pub label: String,
+}
+
+/// TURN servers of the dialling end.
+#[derive(Clone, Debug)]
+pub struct Relays {
+    /// Asked in turn; the first that gives a relay is kept.
+    pub servers: Vec<turn::Server>,
+    /// For all of them.
+    pub credentials: turn::Credentials,
+    /// Offer no other way.
+    pub only: bool,
+}
+
+impl Relays {
+    /// Every path is direct.
+    pub const NONE: Self = Self {
+        servers: Vec::new(),
+        credentials: turn::Credentials {
+            username: String::new(),
+            password: String::new(),
+        },
+        only: false,
+    };
+}
+
+/// Why there are no figures.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum DialError {
+    /// The plan cannot be: a wrong flag.
+    #[error("{0}")]
+    Plan(String),
+    /// The URL has no host that can be resolved, or no route leads there.
+    #[error("cannot reach {0}: {1}")]
+    Unreachable(Url, String),
+    /// The server refused, or is none of `bench data serve`.
+    #[error("{url} answers {status}: {detail}")]
+    Refused {
+        /// Who.
+        url: Url,
+        /// HTTP.
+        status: u16,
+        /// What it said.
+        detail: String,
+    },
+    /// No socket.
+    #[error(transparent)]
+    Socket(#[from] BindError),
+    /// A relay is wanted, and there is none.
+    #[error(transparent)]
+    Relay(#[from] GatherError),
+    /// No key, or no thread.
+    #[error("cannot start: {0}")]
+    Start(String),
+    /// The answer is of no use.
+    #[error("the answer of {0} cannot be used: {1}")]
+    Answer(Url, String),
+    /// The test did not come to its end.
+    #[error(transparent)]
+    End(#[from] EndError),
+}
+
+impl From<String> for DialError {
+    fn from(error: String) -> Self {
+        Self::Plan(error)
+    }
+}
+
+/// How both ends open their sockets.
+pub(super) fn socket_options(plan: &Plan) -> SocketOptions {
+    SocketOptions {
+        receive_buffer: plan.udp_buffer,
+        send_buffer: plan.udp_buffer,
+        segmentation: !plan.no_offload,
+        coalescing: !plan.no_offload,
+        ..SocketOptions::default()
+    }
+}
+
+pub(super) fn wall() -> WallClock {
+    let unix = SystemTime::now().duration_since(UNIX_EPOCH);
+    WallClock::new(Instant::now(), unix.unwrap_or_default())
+}
+
+/// Runs a test against the server at `dial.url`; blocks until it is over, or `stop`.
+/// `watch` sees the client's sample and the server's latest after each interval.
+///
+/// # Errors
+/// [`DialError`].
+pub fn measure(
+    dial: &Dial,
+    plan: &Plan,
+    stop: &AtomicBool,
+    mut watch: impl FnMut(&Sample, Option<&Sample>) + Send,
+) -> Result<Report, DialError> {
+    plan.check()?;
+    let started = crate::congestion::report::now();
+    let data = data_config(plan)?;
+    let unreachable = |why: String| DialError::Unreachable(dial.url.clone(), why);
+    let server = dial
+        .url
+        .socket_addrs(|| None)
+        .ok()
+        .and_then(|all| all.into_iter().next())
+        .ok_or_else(|| unreachable("its host cannot be resolved".to_owned()))?;
+    let ips = local_addresses(server).map_err(|error| unreachable(error.to_string()))?;
+    let socket = UdpSocket::bind(wildcard(server), &socket_options(plan))?;
+    let port = socket.local_addr().port();
+    let local: Vec<SocketAddr> = ips.iter().map(|ip| SocketAddr::new(*ip, port)).collect();
+    let (relays, connection) = relays(dial, &socket, local[0])?;
+    let certificate =
+        Certificate::generate().map_err(|error| DialError::Start(error.to_string()))?;
+    let config = DialConfig {
+        certificate: Arc::new(certificate),
+        local: match dial.relays.only {
+            true => Vec::new(),
+            false => local.clone(),
+        },
+        relays,
+        data: Some(data),
+        secrets: Secrets::expand(&rand::random()),
+        wall: wall(),
+        receive: Kinds::NONE,
+        mode: ReceiveMode::Open,
+    };
+    let (mut session, offer) = Session::dial(config, Instant::now());
+    let mut answer = post(dial, plan, offer)?;
+    let unusable = |why: String| DialError::Answer(dial.url.clone(), why);
+    let between = match &dial.impairment {
+        None => None,
+        Some(impairment) => {
+            let (at, rewritten) = through(&answer, impairment)
+                .ok_or_else(|| unusable("it has no candidate to impair".to_owned()))??;
+            answer = rewritten;
+            Some(at)
+        }
+    };
+    session
+        .set_answer(&answer, Instant::now())
+        .map_err(|error| unusable(error.to_string()))?;
+    let end = End::new(
+        Side::Client,
+        plan.clone(),
+        session,
+        socket,
+        local[0],
+        connection,
+    );
+    // A thread of its own, so that its processor time is the end's and nothing else's.
+    let outcome = std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("data client".to_owned());
+        let thread = thread.spawn_scoped(scope, || end.run(stop, &mut watch));
+        let thread = thread.map_err(|error| DialError::Start(error.to_string()))?;
+        let outcome = thread.join().expect("an end's thread does not panic");
+        Ok::<_, DialError>(outcome?)
+    })?;
+    drop(between);
+    Ok(Report::new(Findings {
+        label: dial.label.clone(),
+        started,
+        plan: plan.clone(),
+        impairment: dial.impairment.as_ref().map(ToString::to_string),
+        client: outcome.own,
+        server: outcome.peer,
+        path: outcome.path,
+        cipher: outcome.cipher,
+        zero_checksum: outcome.zero_checksum,
+    }))
+}
+
+/// How long each TURN server may take.
+const RELAY_PATIENCE: Duration = Duration::from_secs(4);
+
+/// A relay, if one is wanted and there is one. Without one a direct path may do.
+fn relays(
+    dial: &Dial,
+    socket: &UdpSocket,
+    local: SocketAddr,
+) -> Result<(Vec<turn::Relay>, Option<Connection>), DialError> {
+    let Relays {
+        servers,
+        credentials,
+        only,
+    } = &dial.relays;
+    if servers.is_empty() && !only {
+        return Ok((Vec::new(), None));
+    }
+    match gather(
+        servers,
+        credentials,
+        socket,
+        local,
+        dial.trust,
+        RELAY_PATIENCE,
+    ) {
+        Ok(gathered) => Ok((vec![gathered.relay], gathered.connection)),
+        Err(error) if *only => Err(error.into()),
+        Err(error) => {
+            tracing::warn!(%error, "only a direct path is tried");
+            Ok((Vec::new(), None))
+        }
+    }
+}
+
+/// An answer has a few kilobytes.
+const BODY_BYTES_MAX: u64 = 256 << 10;
+
+fn post(dial: &Dial, plan: &Plan, sdp: String) -> Result<String, DialError> {
+    let request = Request {
+        plan: plan.clone(),
+        sdp,
+    };
+    let unreachable =
+        |error: ureq::Error| DialError::Unreachable(dial.url.clone(), error.to_string());
+    let agent: ureq::Agent = ureq::Agent::config_builder()
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .timeout_global(Some(Duration::from_secs(15)))
+        .tls_config(dial.trust.for_http())
+        .build()
+        .into();
+    let body = serde_json::to_string(&request).expect("plain data");
+    let mut response = agent
+        .post(dial.url.as_str())
+        .header("content-type", "application/json")
+        .send(body)
+        .map_err(unreachable)?;
+    let status = response.status().as_u16();
+    let text = response
+        .body_mut()
+        .with_config()
+        .limit(BODY_BYTES_MAX)
+        .read_to_string()
+        .map_err(unreachable)?;
+    if status != 200 {
+        return Err(DialError::Refused {
+            url: dial.url.clone(),
+            status,
+            detail: text.chars().take(300).collect(),
+        });
+    }
+    let response: Response = serde_json::from_str(&text)
+        .map_err(|error| DialError::Answer(dial.url.clone(), error.to_string()))?;
+    Ok(response.sdp)
+}
+
+/// Puts a relay before the first host candidate of `answer`, and the relay's address in
+/// place of all candidates.
+fn through(answer: &str, impairment: &Impairment) -> Option<Result<(Relay, String), BindError>> {
+    let first = answer.lines().find_map(|line| {
+        let mut words = line.strip_prefix("a=candidate:")?.split(' ');
+        let (_, _, protocol, _) = (words.next()?, words.next()?, words.next()?, words.next()?);
+        let (ip, port) = (words.next()?, words.next()?);
+        if !protocol.eq_ignore_ascii_case("udp") {
+            return None;
+        }
+        Some(SocketAddr::new(ip.parse().ok()?, port.parse().ok()?))
+    })?;
+    let relay = match Relay::start(impairment, first) {
+        Ok(relay) => relay,
+        Err(error) => return Some(Err(error)),
+    };
+    let at = relay.address();
+    let mut out = String::new();
+    let mut is_written = false;
+    for line in answer.lines() {
+        if !line.starts_with("a=candidate:") {
+            out += line;
+            out += "\r\n";
+        } else if !std::mem::replace(&mut is_written, true) {
+            let (ip, port) = (at.ip(), at.port());
+            out += &format!("a=candidate:1 1 udp 2130706431 {ip} {port} typ host\r\n");
+        }
+    }
+    Some(Ok((relay, out)))
+}

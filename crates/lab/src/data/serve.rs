@@ -1,0 +1,288 @@
+//! The answering end: an HTTP server for offers and the page, a thread for each test.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::extract::connect_info::Connected;
+use axum::extract::{ConnectInfo, DefaultBodyLimit, State};
+use axum::http::{HeaderName, StatusCode, header};
+use axum::response::{IntoResponse, Response as HttpResponse};
+use axum::routing::get;
+use axum::serve::IncomingStream;
+use glassline_client::viewers::{local_addresses, wildcard};
+use glassline_net::UdpSocket;
+use glassline_webrtc::{AcceptConfig, Certificate, Secrets, Session};
+use thiserror::Error;
+use tokio::net::TcpListener;
+
+use super::client::{Request, Response, socket_options, wall};
+use super::control::Sample;
+use super::end::{End, EndError, Side, data_config};
+use super::plan::Plan;
+use super::report::{Findings, Report};
+
+/// Where offers go and the page is.
+pub const PATH: &str = "/data";
+
+/// More than this would measure each other.
+const TESTS_MAX: usize = 4;
+/// An offer with a plan.
+const BODY_BYTES_MAX: usize = 128 << 10;
+/// How long the last test may take to end.
+const DRAIN_MAX: Duration = Duration::from_secs(3);
+
+/// Why nothing is served.
+#[derive(Debug, Error)]
+#[error("cannot serve tests at {address}: {reason}")]
+pub struct ServeError {
+    address: SocketAddr,
+    reason: String,
+}
+
+/// What a server tells of a test; called from its thread.
+pub trait Host: Send + Sync + 'static {
+    /// A test begins.
+    fn begun(&self, peer: SocketAddr, plan: &Plan);
+    /// An interval of it is over.
+    fn sampled(&self, peer: SocketAddr, sample: &Sample);
+    /// It is over; the server's side of it.
+    fn ended(&self, peer: SocketAddr, report: Result<Report, EndError>);
+}
+
+/// Nobody who listens.
+#[derive(Clone, Copy, Debug)]
+pub struct Unattended;
+
+impl Host for Unattended {
+    fn begun(&self, _: SocketAddr, _: &Plan) {}
+    fn sampled(&self, _: SocketAddr, _: &Sample) {}
+    fn ended(&self, _: SocketAddr, _: Result<Report, EndError>) {}
+}
+
+/// A server of tests, until dropped.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    running: Arc<AtomicUsize>,
+    runtime: Option<tokio::runtime::Runtime>,
+}
+
+/// What the handlers share.
+struct App {
+    host: Arc<dyn Host>,
+    certificate: Arc<Certificate>,
+    stop: Arc<AtomicBool>,
+    running: Arc<AtomicUsize>,
+}
+
+impl Server {
+    /// Listens at `address`.
+    ///
+    /// # Errors
+    /// The address is taken or not ours, or the system gives no threads.
+    pub fn start(address: SocketAddr, host: Arc<dyn Host>) -> Result<Self, ServeError> {
+        let failed = |reason: String| ServeError { address, reason };
+        let certificate = Certificate::generate().map_err(|it| failed(it.to_string()))?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("data http")
+            .enable_all()
+            .build()
+            .map_err(|error| failed(error.to_string()))?;
+        let listener = runtime
+            .block_on(TcpListener::bind(address))
+            .map_err(|error| failed(error.to_string()))?;
+        let bound = listener.local_addr().map_err(|it| failed(it.to_string()))?;
+        let (stop, running) = (Arc::new(AtomicBool::new(false)), Arc::default());
+        let app = Arc::new(App {
+            host,
+            certificate: Arc::new(certificate),
+            stop: Arc::clone(&stop),
+            running: Arc::clone(&running),
+        });
+        let router = Router::new()
+            .route(PATH, get(page).post(offer))
+            .route("/data.js", get(script))
+            .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+            .with_state(app)
+            .into_make_service_with_connect_info::<Ends>();
+        runtime.spawn(async move {
+            if let Err(error) = axum::serve(listener, router).await {
+                tracing::error!(%error, "no more tests are taken");
+            }
+        });
+        Ok(Self {
+            address: bound,
+            stop,
+            running,
+            runtime: Some(runtime),
+        })
+    }
+
+    /// Where it listens.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What a client takes.
+    pub fn url(&self) -> String {
+        format!("http://{}{PATH}", self.address)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let until = Instant::now() + DRAIN_MAX;
+        while self.running.load(Ordering::Relaxed) > 0 && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Both ends of an HTTP connection.
+#[derive(Clone, Copy, Debug)]
+struct Ends {
+    peer: SocketAddr,
+    /// Which of our addresses the peer reached: one that it can reach for data too.
+    local: SocketAddr,
+}
+
+impl Connected<IncomingStream<'_, TcpListener>> for Ends {
+    fn connect_info(stream: IncomingStream<'_, TcpListener>) -> Self {
+        let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
+        Self {
+            peer: *stream.remote_addr(),
+            local: stream.io().local_addr().unwrap_or(unknown),
+        }
+    }
+}
+
+/// Only this server's own script runs in the page.
+const CONTENT_SECURITY_POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; \
+     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+fn asset(kind: &'static str, body: &'static str) -> HttpResponse {
+    let headers: [(HeaderName, &str); 3] = [
+        (header::CONTENT_TYPE, kind),
+        (header::CACHE_CONTROL, "no-cache"),
+        (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
+    ];
+    (headers, body).into_response()
+}
+
+async fn page() -> HttpResponse {
+    let body = include_str!("../../assets/data.html");
+    asset("text/html; charset=utf-8", body)
+}
+
+async fn script() -> HttpResponse {
+    let body = include_str!("../../assets/data.js");
+    asset("text/javascript; charset=utf-8", body)
+}
+
+/// `POST /data`
+async fn offer(
+    State(app): State<Arc<App>>,
+    ConnectInfo(ends): ConnectInfo<Ends>,
+    body: String,
+) -> HttpResponse {
+    let answered = tokio::task::spawn_blocking(move || app.accept(ends, &body)).await;
+    match answered {
+        Ok(Ok(sdp)) => {
+            let body = serde_json::to_string(&Response { sdp }).expect("plain data");
+            ([(header::CONTENT_TYPE, "application/json")], body).into_response()
+        }
+        Ok(Err((status, reason))) => (status, reason + "\n").into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
+    }
+}
+
+/// Counts a test for as long as it runs.
+struct Running(Arc<AtomicUsize>);
+
+impl Running {
+    fn one_more(running: &Arc<AtomicUsize>) -> Option<Self> {
+        let before = running.fetch_add(1, Ordering::Relaxed);
+        let one = Self(Arc::clone(running));
+        (before < TESTS_MAX).then_some(one)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl App {
+    /// Makes a session for an offer and starts its thread; returns the SDP answer.
+    fn accept(&self, ends: Ends, body: &str) -> Result<String, (StatusCode, String)> {
+        let bad = |reason: String| (StatusCode::BAD_REQUEST, reason);
+        let ours = |reason: String| (StatusCode::INTERNAL_SERVER_ERROR, reason);
+        let request: Request = serde_json::from_str(body).map_err(|it| bad(it.to_string()))?;
+        let plan = request.plan;
+        plan.check().map_err(bad)?;
+        let data = data_config(&plan).map_err(bad)?;
+        let running = Running::one_more(&self.running).ok_or_else(|| {
+            let text = format!("{TESTS_MAX} tests are running: try again later");
+            (StatusCode::SERVICE_UNAVAILABLE, text)
+        })?;
+        let socket = UdpSocket::bind(wildcard(ends.local), &socket_options(&plan))
+            .map_err(|it| ours(it.to_string()))?;
+        let port = socket.local_addr().port();
+        let reached = ends.local.ip().to_canonical();
+        let mut local = vec![SocketAddr::new(reached, port)];
+        if reached.is_loopback() {
+            // Browsers do not check loopback from their other addresses.
+            let more = local_addresses(ends.local).unwrap_or_default();
+            let more = more.into_iter().filter(|ip: &IpAddr| *ip != reached);
+            local.extend(more.map(|ip| SocketAddr::new(ip, port)));
+        }
+        let config = AcceptConfig {
+            certificate: Arc::clone(&self.certificate),
+            local: local.clone(),
+            secrets: Secrets::expand(&rand::random()),
+            wall: wall(),
+            tracks: &[],
+            data: Some(data),
+        };
+        let (session, answer) = Session::accept(config, &request.sdp, Instant::now())
+            .map_err(|it| bad(it.to_string()))?;
+        if session.channels().is_none() {
+            return Err(bad("the offer has no data channels".to_owned()));
+        }
+        let end = End::new(Side::Server, plan.clone(), session, socket, local[0], None);
+        let (host, stop, peer) = (Arc::clone(&self.host), Arc::clone(&self.stop), ends.peer);
+        let thread = std::thread::Builder::new().name("data server".to_owned());
+        let thread = thread.spawn(move || {
+            let _running = running;
+            let started = crate::congestion::report::now();
+            host.begun(peer, &plan);
+            let outcome = end.run(&stop, |sample, _| host.sampled(peer, sample));
+            let report = outcome.map(|outcome| {
+                Report::new(Findings {
+                    label: peer.to_string(),
+                    started,
+                    plan,
+                    impairment: None,
+                    client: outcome.peer,
+                    server: outcome.own,
+                    path: outcome.path,
+                    cipher: outcome.cipher,
+                    zero_checksum: outcome.zero_checksum,
+                })
+            });
+            host.ended(peer, report);
+        });
+        thread.map_err(|it| ours(it.to_string()))?;
+        Ok(answer)
+    }
+}

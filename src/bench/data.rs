@@ -1,0 +1,432 @@
+//! Flags of `bench data`, and what becomes of its report.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use glassline_lab::data::report::{svg, table};
+use glassline_lab::data::staircase::{self, Staircase};
+use glassline_lab::data::sweep::{self, Sweep, Swept};
+use glassline_lab::data::{
+    Dial, DialError, Direction, EndError, Host, Impairment, Plan, Relays, Report, Sample, Server,
+    Unattended, measure, turn,
+};
+use glassline_lab::plan::Trust;
+use url::Url;
+
+use super::files::{self, Output};
+use super::{interrupt, quantity};
+use crate::exit::{Failure, INTERRUPTED};
+use crate::output;
+
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// The URL that `glassline bench data serve` printed, or `serve` to be that server.
+    /// Without either, both ends run in this process, on loopback.
+    #[arg(value_name = "URL|serve")]
+    target: Option<String>,
+    /// Where `serve` listens.
+    #[arg(long, default_value = "127.0.0.1:8890", value_name = "IP:PORT")]
+    listen: SocketAddr,
+    /// Which way messages go, as the client sees it.
+    #[arg(long, default_value_t = Direction::Up, value_name = "up|down|both")]
+    direction: Direction,
+    /// How long they go.
+    #[arg(long, default_value = "10s", value_name = "TIME", value_parser = quantity::time)]
+    time: Duration,
+    /// How often figures are taken.
+    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = quantity::time)]
+    interval: Duration,
+    /// Bytes of a message: 16K, 64K, 256K.
+    #[arg(long, default_value = "64K", value_name = "SIZE", value_parser = bytes)]
+    message_size: usize,
+    /// A sender stops when its channel has so much waiting.
+    #[arg(long, default_value = "1M", value_name = "SIZE", value_parser = bytes)]
+    high_water: usize,
+    /// And goes on when it fell to this.
+    #[arg(long, default_value = "256K", value_name = "SIZE", value_parser = bytes)]
+    low_water: usize,
+    /// Fix SCTP's receive window [default: it grows with the path].
+    #[arg(long, value_name = "SIZE", value_parser = bytes)]
+    window: Option<usize>,
+    /// Channels in parallel.
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    channels: u16,
+    /// Messages may overtake each other.
+    #[arg(long)]
+    unordered: bool,
+    /// Send what was lost again so often at the most.
+    #[arg(long, value_name = "N", conflicts_with = "max_lifetime")]
+    max_retransmits: Option<u32>,
+    /// Try to bring a message over for so long at the most.
+    #[arg(long, value_name = "TIME", value_parser = quantity::time)]
+    max_lifetime: Option<Duration>,
+    /// aes-128-gcm, aes-256-gcm or chacha20-poly1305 [default: the faster one here].
+    #[arg(long, value_name = "NAME")]
+    cipher: Option<String>,
+    /// Who decides how much is sent: standard (RFC 9260), cubic, bbr, copa, glide
+    /// [default: that of data channels].
+    #[arg(long, value_name = "NAME")]
+    congestion: Option<String>,
+    /// Buffers of the UDP sockets to ask for; 0 leaves the system's.
+    #[arg(long, default_value = "4M", value_name = "SIZE", value_parser = bytes)]
+    udp_buffer: usize,
+    /// Hand datagrams to the kernel one by one: no GSO, no GRO.
+    #[arg(long)]
+    no_offload: bool,
+    /// Put a network between the ends, the same each way, as 'rtt=20ms loss=1%
+    /// rate=1gbit'; also delay, jitter, queue, reorder, seed.
+    #[arg(long, value_name = "NAME=VALUE…")]
+    impair: Option<Impairment>,
+    /// Run each combination, as message-size=16K,64K,window=256K,4M,rtt=0,20ms; also
+    /// high-water, low-water, udp-buffer, channels, loss, rate. The first is the
+    /// picture's axis.
+    #[arg(long, value_name = "NAME=A,B,…", conflicts_with = "staircase")]
+    sweep: Option<Sweep>,
+    /// From the defaults of usual stacks to everything, one step at a time: windows,
+    /// UDP buffers, ciphers, message sizes, water marks, and what each gained.
+    #[arg(long)]
+    staircase: bool,
+    /// A TURN server to reach the other end by where no direct path is: turn:HOST,
+    /// turn:HOST?transport=tcp or turns:HOST. Repeatable; asked in turn.
+    #[arg(long, value_name = "URI")]
+    turn: Vec<turn::Server>,
+    /// What TURN servers ask for; better given by the environment.
+    #[arg(
+        long,
+        value_name = "USER:PASSWORD",
+        env = "GLASSLINE_TURN_USER",
+        hide_env_values = true,
+        default_value = "",
+        hide_default_value = true
+    )]
+    turn_user: String,
+    /// Go through the TURN server even if a direct path is there.
+    #[arg(long, requires = "turn")]
+    relayed: bool,
+    /// Take any certificate of an https:// server, or of a turns: one.
+    #[arg(long)]
+    insecure: bool,
+    /// What pictures call this run [default: the URL].
+    #[arg(long, value_name = "NAME")]
+    label: Option<String>,
+    /// Write the report as JSON; `-` for stdout.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write a row for each interval, or for each run of a sweep or staircase; `-` for
+    /// stdout.
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Draw it; `-` for stdout.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
+
+fn bytes(text: &str) -> Result<usize, String> {
+    sweep::size(text).ok_or_else(|| "give a size like 16K, 4M or 1200".to_owned())
+}
+
+pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
+    if options.target.as_deref() == Some("serve") {
+        return serve(options, quiet);
+    }
+    let plan = options.plan();
+    plan.check().map_err(Failure::usage)?;
+    files::one_stdout([&options.json, &options.csv, &options.svg])?;
+    let mut outputs = Outputs::open(options)?;
+    let stop = interrupt::listen()?;
+    // Lives as long as the tests.
+    let mut here = None;
+    let url = match &options.target {
+        Some(text) => text.parse::<Url>().map_err(|error| {
+            Failure::usage(format_args!("{text}: {error}; give a URL, or serve"))
+        })?,
+        None => {
+            let server = Server::start(([127, 0, 0, 1], 0).into(), Arc::new(Unattended));
+            let server = here.insert(server.map_err(Failure::runtime)?);
+            server.url().parse().expect("a URL of ours")
+        }
+    };
+    let lines = Lines::new(quiet, outputs.takes_stdout());
+    let label = options.label.clone().unwrap_or_else(|| match here {
+        Some(_) => "both ends here".to_owned(),
+        None => url.to_string(),
+    });
+    let dial = Dial {
+        url,
+        trust: match options.insecure {
+            true => Trust::Anybody,
+            false => Trust::System,
+        },
+        impairment: options.impair.clone(),
+        relays: options.relays(),
+        label,
+    };
+    let one = |plan: &Plan, impairment: Option<&Impairment>, label: &str| {
+        if interrupt::is_stopped(&stop) {
+            return Ok(None);
+        }
+        let dial = Dial {
+            impairment: impairment.cloned(),
+            label: label.to_owned(),
+            ..dial.clone()
+        };
+        measure(&dial, plan, &stop, |_, _| {}).map(Some)
+    };
+    if let Some(sweep) = &options.sweep {
+        lines.print(&format!("{} runs of {:?}", sweep.runs(), plan.time()))?;
+        let swept = sweep.run(&plan, options.impair.as_ref(), |plan, impairment, name| {
+            let report = one(plan, impairment, name)?;
+            if let Some(report) = &report {
+                let line = format!("{name:48} {}", report.verdict);
+                lines
+                    .print(&line)
+                    .map_err(|it| DialError::Start(it.to_string()))?;
+            }
+            Ok::<_, DialError>(report)
+        });
+        outputs.write_swept(&swept.map_err(failure)?)?;
+    } else if options.staircase {
+        lines.print(&format!(
+            "{} runs of {:?}",
+            staircase::runs(&plan),
+            plan.time()
+        ))?;
+        let climbed =
+            staircase::climb(&plan, |plan, name| one(plan, options.impair.as_ref(), name));
+        let climbed = climbed.map_err(failure)?;
+        lines.print(climbed.draw().trim_end())?;
+        outputs.write_staircase(&climbed)?;
+    } else {
+        lines.print(&format!(
+            "{}: {} for {:?}, messages of {} bytes{}",
+            dial.label,
+            plan.direction,
+            plan.time(),
+            plan.message_size,
+            dial.impairment
+                .as_ref()
+                .map(|it| format!(", {it}"))
+                .unwrap_or_default(),
+        ))?;
+        let report = measure(&dial, &plan, &stop, |_, _| {}).map_err(failure)?;
+        lines.print(table::draw(&report).trim_end())?;
+        outputs.write(&report)?;
+    }
+    Ok(match interrupt::is_stopped(&stop) {
+        true => ExitCode::from(INTERRUPTED),
+        false => ExitCode::SUCCESS,
+    })
+}
+
+/// Whose fault: what was asked for, or what was found.
+fn failure(error: DialError) -> Failure {
+    match error {
+        DialError::Plan(_) => Failure::usage(error),
+        error => Failure::runtime(error),
+    }
+}
+
+/// Answers tests until Ctrl-C.
+fn serve(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
+    let stop = interrupt::listen()?;
+    let host = Arc::new(Lines::new(quiet, false));
+    let server = Server::start(options.listen, host).map_err(Failure::runtime)?;
+    output::print(&format!("{}\n", server.url()))?;
+    if !quiet {
+        let url = server.url();
+        eprintln!("glassline bench data {url}, or open it in a browser; Ctrl-C ends it");
+    }
+    while !interrupt::is_stopped(&stop) {
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    drop(server);
+    Ok(ExitCode::from(INTERRUPTED))
+}
+
+/// Where lines for people go.
+#[derive(Clone, Copy, Debug)]
+struct Lines {
+    quiet: bool,
+    stderr: bool,
+}
+
+impl Lines {
+    const fn new(quiet: bool, stderr: bool) -> Self {
+        Self { quiet, stderr }
+    }
+
+    fn print(&self, text: &str) -> Result<(), Failure> {
+        match (self.quiet, self.stderr) {
+            (true, _) => Ok(()),
+            (false, true) => {
+                eprintln!("{text}");
+                Ok(())
+            }
+            (false, false) => output::print(&format!("{text}\n")),
+        }
+    }
+}
+
+impl Host for Lines {
+    fn begun(&self, peer: SocketAddr, plan: &Plan) {
+        if !self.quiet {
+            eprintln!("{peer}: {} for {:?}", plan.direction, plan.time());
+        }
+    }
+
+    fn sampled(&self, _: SocketAddr, _: &Sample) {}
+
+    fn ended(&self, peer: SocketAddr, report: Result<Report, EndError>) {
+        match report {
+            Ok(_) if self.quiet => {}
+            Ok(report) => eprintln!("{peer}: {}", table::summary(&report)),
+            Err(error) => tracing::warn!(%peer, %error, "a test failed"),
+        }
+    }
+}
+
+struct Outputs {
+    json: Option<Output>,
+    csv: Option<Output>,
+    svg: Option<Output>,
+}
+
+impl Outputs {
+    fn open(options: &Options) -> Result<Self, Failure> {
+        let open = |path: &Option<PathBuf>| path.as_deref().map(Output::open).transpose();
+        Ok(Self {
+            json: open(&options.json)?,
+            csv: open(&options.csv)?,
+            svg: open(&options.svg)?,
+        })
+    }
+
+    fn takes_stdout(&self) -> bool {
+        let all = [&self.json, &self.csv, &self.svg];
+        let mut all = all.into_iter().flatten();
+        all.any(Output::is_stdout)
+    }
+
+    fn write(&mut self, report: &Report) -> Result<(), Failure> {
+        put(&mut self.json, &|| report.to_json())?;
+        put(&mut self.csv, &|| report.to_csv())?;
+        put(&mut self.svg, &|| svg::draw(report))
+    }
+
+    fn write_swept(&mut self, swept: &Swept) -> Result<(), Failure> {
+        put(&mut self.json, &|| json(swept))?;
+        put(&mut self.csv, &|| swept.to_csv())?;
+        put(&mut self.svg, &|| svg::draw_sweep(swept))
+    }
+
+    fn write_staircase(&mut self, climbed: &Staircase) -> Result<(), Failure> {
+        put(&mut self.json, &|| json(climbed))?;
+        put(&mut self.csv, &|| climbed.to_csv())?;
+        put(&mut self.svg, &|| svg::draw_staircase(climbed))
+    }
+}
+
+fn json(value: &impl serde::Serialize) -> String {
+    serde_json::to_string_pretty(value).expect("plain data") + "\n"
+}
+
+fn put(file: &mut Option<Output>, text: &dyn Fn() -> String) -> Result<(), Failure> {
+    file.as_mut().map_or(Ok(()), |file| file.write(&text()))
+}
+
+impl Options {
+    fn relays(&self) -> Relays {
+        let (username, password) = self.turn_user.split_once(':').unwrap_or_default();
+        Relays {
+            servers: self.turn.clone(),
+            credentials: turn::Credentials {
+                username: username.to_owned(),
+                password: password.to_owned(),
+            },
+            only: self.relayed,
+        }
+    }
+
+    fn plan(&self) -> Plan {
+        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        Plan {
+            direction: self.direction,
+            time_ms: ms(self.time),
+            interval_ms: ms(self.interval),
+            message_size: self.message_size,
+            high_water: self.high_water,
+            low_water: self.low_water.min(self.high_water),
+            window: self.window.map(|it| u32::try_from(it).unwrap_or(u32::MAX)),
+            channels: self.channels,
+            unordered: self.unordered,
+            max_retransmits: self.max_retransmits,
+            max_lifetime_ms: self.max_lifetime.map(ms),
+            cipher: self.cipher.clone(),
+            congestion: self.congestion.clone(),
+            udp_buffer: (self.udp_buffer > 0).then_some(self.udp_buffer),
+            no_offload: self.no_offload,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn parse(flags: &[&str]) -> Result<Plan, String> {
+        let line = Line::try_parse_from(std::iter::once(&"data").chain(flags));
+        line.map(|line| line.options.plan())
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_defaults_are_the_plan_s_own() {
+        assert_eq!(parse(&[]), Ok(Plan::default()));
+    }
+
+    #[test]
+    fn flags_become_a_plan_and_wrong_ones_are_said() {
+        let flags = [
+            "serve",
+            "--direction",
+            "both",
+            "--message-size",
+            "256K",
+            "--window",
+            "4M",
+            "--udp-buffer",
+            "0",
+            "--max-lifetime",
+            "150ms",
+        ];
+        let plan = parse(&flags).expect("flags that clap takes");
+        assert_eq!(plan.direction, Direction::Both);
+        assert_eq!((plan.message_size, plan.window), (256 << 10, Some(4 << 20)));
+        assert_eq!((plan.udp_buffer, plan.max_lifetime_ms), (None, Some(150)));
+        let cases: [(&[&str], &str); 5] = [
+            (&["--direction", "left"], "up, down or both"),
+            (&["--message-size", "big"], "like 16K"),
+            (&["--impair", "speed=1"], "none of delay"),
+            (&["--sweep", "mood=1"], "none of message-size"),
+            (
+                &["--max-retransmits", "1", "--max-lifetime", "1s"],
+                "cannot be used with",
+            ),
+        ];
+        for (flags, wanted) in cases {
+            let error = parse(flags).expect_err("a usage error");
+            assert!(error.contains(wanted), "{error}");
+        }
+    }
+}

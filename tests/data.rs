@@ -1,0 +1,269 @@
+//! `glassline bench data`: two processes, a browser, and coturn between them.
+
+use std::net::{TcpListener, UdpSocket};
+use std::process::Command;
+use std::time::Duration;
+
+use libtest_mimic::Failed;
+use serde_json::Value;
+
+use crate::peers::{self, Peer, Test};
+use crate::process::Running;
+use crate::server::{glassline, write_file};
+use crate::webdriver::Browser;
+
+pub(crate) const TESTS: &[Test] = &[
+    Test {
+        name: "data::two_processes_tell_the_same_run_as_json_rows_and_a_picture",
+        needs: &[],
+        run: two_processes_tell_the_same_run_as_json_rows_and_a_picture,
+    },
+    Test {
+        name: "data::chromium_runs_the_test_in_the_page",
+        needs: &[Peer::Chromium],
+        run: chromium_runs_the_test_in_the_page,
+    },
+    Test {
+        name: "data::a_relay_is_used_when_it_must_be_and_told",
+        needs: &[Peer::Coturn],
+        run: a_relay_is_used_when_it_must_be_and_told,
+    },
+    Test {
+        name: "data::a_direct_path_is_preferred_to_a_relay",
+        needs: &[Peer::Coturn],
+        run: a_direct_path_is_preferred_to_a_relay,
+    },
+    Test {
+        name: "data::where_udp_is_blocked_the_relay_is_reached_by_tcp_and_tls",
+        needs: &[Peer::Coturn],
+        run: where_udp_is_blocked_the_relay_is_reached_by_tcp_and_tls,
+    },
+];
+
+/// Two handshakes and two seconds of a debug build.
+const PATIENCE: Duration = Duration::from_secs(60);
+const USER: &str = "alice:secret";
+
+/// `bench data serve` on a free port.
+struct Serving {
+    _running: Running,
+    url: String,
+}
+
+impl Serving {
+    fn start() -> Result<Self, String> {
+        let command = glassline(&["bench", "data", "serve", "--listen", "127.0.0.1:0"]);
+        let running = Running::start("bench data serve", command)?;
+        let url = running.wait_for_line(PATIENCE, |line| {
+            let is_url = line.starts_with("http://") && line.ends_with("/data");
+            is_url.then(|| line.to_owned())
+        })?;
+        Ok(Self {
+            _running: running,
+            url,
+        })
+    }
+}
+
+/// Runs `bench data` against `url` for two seconds: the JSON, or what it printed.
+fn measured(url: &str, flags: &[&str]) -> Result<Result<Value, String>, String> {
+    let json = write_file("data.json", b"")?;
+    let mut arguments = vec!["bench", "data", url, "--time", "2s", "--interval", "250ms"];
+    arguments.extend(["--json", &json]);
+    arguments.extend(flags);
+    let mut running = Running::start("bench data", glassline(&arguments))?;
+    let status = running.wait(PATIENCE)?;
+    if !status.success() {
+        return Ok(Err(running.printed()));
+    }
+    let text = std::fs::read_to_string(&json).map_err(|error| format!("{json}: {error}"))?;
+    let value = serde_json::from_str(&text).map_err(|error| format!("{text}: {error}"))?;
+    Ok(Ok(value))
+}
+
+fn ensure(holds: bool, what: &str, value: &Value) -> Result<(), Failed> {
+    match holds {
+        true => Ok(()),
+        false => Err(format!("{what}: {value:#}").into()),
+    }
+}
+
+fn two_processes_tell_the_same_run_as_json_rows_and_a_picture() -> Result<(), Failed> {
+    let serving = Serving::start()?;
+    let (csv, svg) = (write_file("data.csv", b"")?, write_file("data.svg", b"")?);
+    let flags = ["--direction", "both", "--csv", &csv, "--svg", &svg];
+    let report = measured(&serving.url, &flags)??;
+    let goodput = report["goodput_mbps"].as_f64();
+    ensure(goodput > Some(1.0), "messages go", &report)?;
+    for name in ["sender", "receiver"] {
+        let cost = report["cpu_s_per_gbit"][name].as_f64();
+        ensure(cost > Some(0.0), "both ends' processor time", &report)?;
+    }
+    ensure(report["path"]["relayed"] == false, "direct", &report)?;
+    ensure(report["cipher"].is_string(), "a cipher", &report)?;
+    let rows = std::fs::read_to_string(&csv)?;
+    let intervals = report["intervals"].as_array().map_or(0, Vec::len);
+    ensure(
+        intervals >= 4 && rows.lines().count() == intervals + 1,
+        "a row for each",
+        &report,
+    )?;
+    let picture = std::fs::read_to_string(&svg)?;
+    ensure(picture.starts_with("<svg"), "a picture", &report)
+}
+
+fn chromium_runs_the_test_in_the_page() -> Result<(), Failed> {
+    let serving = Serving::start()?;
+    let browser = Browser::start()?;
+    browser.open(&serving.url)?;
+    for direction in ["down", "up"] {
+        browser.run(&format!(
+            "window.run = null; const form = document.getElementById('plan'); \
+             form.elements.direction.value = '{direction}'; form.elements.time.value = 3; \
+             form.requestSubmit()"
+        ))?;
+        browser.wait_until(PATIENCE, "return window.run?.done || window.run?.failure")?;
+        let done = browser.run("return window.run.failure || window.run.done")?;
+        let goodput = done[format!("{direction}_mbps")].as_f64();
+        println!("{done}");
+        ensure(goodput > Some(1.0), direction, &done)?;
+        let verdict = done["verdict"].as_str().unwrap_or_default().to_owned();
+        ensure(verdict.contains("direct"), "the path", &done)?;
+        let rows = browser.run("return document.querySelectorAll('#rows tr').length")?;
+        ensure(rows.as_u64() >= Some(3), "rows", &rows)?;
+        let chart = "return document.querySelectorAll('#chart polyline').length";
+        ensure(browser.run(chart)? == 2, "a chart", &done)?;
+    }
+    browser.screenshot("data")?;
+    Ok(())
+}
+
+/// coturn on free ports of loopback.
+struct Coturn {
+    _running: Running,
+    plain: u16,
+    tls: u16,
+}
+
+impl Coturn {
+    fn start(flags: &[&str]) -> Result<Self, String> {
+        let [plain, tls] = [free_port()?, free_port()?];
+        let data = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/server/tests/data/");
+        let (certificate, key) = (
+            format!("{data}localhost.pem"),
+            format!("{data}localhost.key.pem"),
+        );
+        let (plain_flag, tls_flag) = (plain.to_string(), tls.to_string());
+        let mut command = Command::new(peers::coturn()?);
+        command.args([
+            "-n",
+            "--listening-ip",
+            "127.0.0.1",
+            "--relay-ip",
+            "127.0.0.1",
+        ]);
+        command.args([
+            "--listening-port",
+            &plain_flag,
+            "--tls-listening-port",
+            &tls_flag,
+        ]);
+        command.args([
+            "--allow-loopback-peers",
+            "--cli-password",
+            "unused",
+            "--no-cli",
+        ]);
+        command.args(["--lt-cred-mech", "--user", USER, "--realm", "test.example"]);
+        command.args([
+            "--cert",
+            &certificate,
+            "--pkey",
+            &key,
+            "--log-file",
+            "stdout",
+        ]);
+        // Nonces that change within a test.
+        command.args(["--stale-nonce", "1", "--verbose"]);
+        command.args(flags);
+        let running = Running::start("coturn", command)?;
+        let address = format!("127.0.0.1:{plain}");
+        crate::process::eventually(PATIENCE, || {
+            std::net::TcpStream::connect(&address)
+                .map(drop)
+                .map_err(|error| error.to_string())
+        })?;
+        Ok(Self {
+            _running: running,
+            plain,
+            tls,
+        })
+    }
+}
+
+/// Free for UDP and TCP.
+fn free_port() -> Result<u16, String> {
+    let refused = |error: std::io::Error| error.to_string();
+    for _ in 0..20 {
+        let listener = TcpListener::bind("127.0.0.1:0").map_err(refused)?;
+        let address = listener.local_addr().map_err(refused)?;
+        if UdpSocket::bind(address).is_ok() {
+            return Ok(address.port());
+        }
+    }
+    Err("no port is free for UDP and TCP".to_owned())
+}
+
+fn relayed(report: &Value, uri: &str, protocol: &str) -> Result<(), Failed> {
+    let path = &report["path"];
+    let told = path["relayed"] == true
+        && path["local"]["type"] == "relay"
+        && path["relay"] == uri
+        && path["relay_protocol"] == protocol;
+    ensure(told, "the relay is told", report)?;
+    ensure(
+        report["goodput_mbps"].as_f64() > Some(0.1),
+        "messages go",
+        report,
+    )
+}
+
+fn a_relay_is_used_when_it_must_be_and_told() -> Result<(), Failed> {
+    let (serving, coturn) = (Serving::start()?, Coturn::start(&[])?);
+    let uri = format!("turn:127.0.0.1:{}?transport=udp", coturn.plain);
+    let flags = [
+        "--turn",
+        &uri,
+        "--turn-user",
+        USER,
+        "--relayed",
+        "--time",
+        "3s",
+    ];
+    let report = measured(&serving.url, &flags)??;
+    relayed(&report, &uri, "udp")?;
+    let wrong = ["--turn", &uri, "--turn-user", "alice:wrong", "--relayed"];
+    match measured(&serving.url, &wrong)? {
+        Ok(report) => ensure(false, "a wrong password gives no relay", &report),
+        Err(text) => ensure(text.contains("no TURN server"), "why", &Value::from(text)),
+    }
+}
+
+fn a_direct_path_is_preferred_to_a_relay() -> Result<(), Failed> {
+    let (serving, coturn) = (Serving::start()?, Coturn::start(&[])?);
+    let uri = format!("turn:127.0.0.1:{}", coturn.plain);
+    let report = measured(&serving.url, &["--turn", &uri, "--turn-user", USER])??;
+    ensure(report["path"]["relayed"] == false, "direct", &report)
+}
+
+fn where_udp_is_blocked_the_relay_is_reached_by_tcp_and_tls() -> Result<(), Failed> {
+    let (serving, coturn) = (Serving::start()?, Coturn::start(&["--no-udp"])?);
+    let udp = format!("turn:127.0.0.1:{}?transport=udp", coturn.plain);
+    let tcp = format!("turn:127.0.0.1:{}?transport=tcp", coturn.plain);
+    let tls = format!("turns:127.0.0.1:{}?transport=tcp", coturn.tls);
+    let common = ["--turn-user", USER, "--relayed", "--insecure"];
+    let flags = [&["--turn", &udp, "--turn", &tcp][..], &common].concat();
+    relayed(&measured(&serving.url, &flags)??, &tcp, "tcp")?;
+    let flags = [&["--turn", &tls][..], &common].concat();
+    relayed(&measured(&serving.url, &flags)??, &tls, "tls")
+}
