@@ -80,6 +80,32 @@ fn a_policer_is_found_and_its_rate_is_used() {
 }
 
 #[test]
+fn a_policer_that_becomes_slower_is_followed_at_once() {
+    let mut path = Path::new(
+        Bottleneck {
+            round_trip: Duration::from_millis(150),
+            ..policed(2.4, 0.1, 6.0)
+        },
+        7,
+    );
+    let mut senders = [start(Config::default())];
+    path.run(&mut senders, Duration::from_secs(15));
+    let before = senders[0].flow.totals();
+    assert!(senders[0].flow.controller().verdict().policed);
+    path.bottleneck.policer = path.bottleneck.policer.map(|policer| Policer {
+        mbps: 1.7,
+        ..policer
+    });
+    path.run(&mut senders, Duration::from_secs(15));
+    let after = senders[0].flow.totals();
+    let lost = (after.lost - before.lost) as f64 / (after.sent - before.sent) as f64;
+    let found = (after.delivered - before.delivered) as f64 / 125_000.0 / 15.0;
+    println!("{found:.2} of 1.7 Mbit/s, {lost:.4} lost");
+    assert!(lost < 0.06, "{lost}");
+    assert!(found > 0.9 * 1.7, "{found}");
+}
+
+#[test]
 fn random_loss_is_not_taken_for_a_policer() {
     for burst in [1.0, 3.0] {
         let path = Bottleneck {
