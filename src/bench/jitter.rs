@@ -37,7 +37,7 @@ pub(crate) struct Options {
     #[arg(long, default_value = "0%", value_name = "PERCENT", value_parser = quantity::percentage)]
     loss: f64,
     /// Of the time, what our buffer may conceal for late packets; less costs waiting.
-    #[arg(long, default_value = "0.08%", value_name = "PERCENT", value_parser = late_share)]
+    #[arg(long, default_value = "0.1%", value_name = "PERCENT", value_parser = late_share)]
     late_share: f64,
     /// The speaker never pauses: nothing is gained for free.
     #[arg(long)]

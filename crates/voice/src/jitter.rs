@@ -66,7 +66,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             clock_rate: None,
-            late_share: 0.000_8,
+            late_share: 0.001,
             delay_min: Duration::ZERO,
             delay_max: Duration::from_millis(500),
             shorten_share: 0.10,

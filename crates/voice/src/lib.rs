@@ -8,6 +8,8 @@
 //!                           │    ├─ stretch: a pitch period less, or one more
 //!                           │    └─ expand: goes on when there is nothing
 //!                           └─► pull(now): 2.5 ms, 10 ms, as the device asks
+//!
+//! device's periods ─► Reframer ─► frames of one length, with the time of each
 //! ```
 //!
 //! No clock, no device, no codec: `now` and the decoder come in. The same packets at
@@ -19,8 +21,10 @@ mod expand;
 pub mod jitter;
 mod pitch;
 mod red;
+mod reframe;
 mod stretch;
 mod tape;
 
 pub use codec::{Decoder, Format, L16, Undecodable};
 pub use red::{Block, NoRed, blocks};
+pub use reframe::{Captured, Reframer};

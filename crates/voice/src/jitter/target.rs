@@ -41,7 +41,7 @@ const LEARN_PER_MS: f64 = 0.0025;
 /// The margin's range.
 const MARGIN: (f64, f64) = (0.15, 2.5);
 /// What a margin is before anything is known.
-const MARGIN_FIRST: f64 = 1.0;
+const MARGIN_FIRST: f64 = 0.8;
 /// Before much has been heard, the spread is taken for this, less each second.
 const SPREAD_FIRST_MS: f64 = 20.0;
 const SPREAD_FIRST_FADES_MS: f64 = 1_000.0;

@@ -1,0 +1,314 @@
+//! Capture: from a device's periods to frames of one length.
+//!
+//! Devices give what they like: 120 samples, 441, 1,024, on some telephones 200 ms
+//! at once, with a clock of their own and late now and then. A frame leaves as soon
+//! as its last sample is there, with the time at which its first was heard.
+//!
+//! That time is not when the device called: a period of 512 samples cut to 480 would
+//! make frames that seem to come in pairs. It is read from a clock that counts samples
+//! and is held to `now` by a delay-locked loop (Adriaensen, *Using a DLL to filter
+//! time*, Linux Audio Conference 2005), so it drifts as the device does and does not
+//! jump as its calls do.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use crate::codec::Format;
+
+/// More than this waits only if nobody takes it: the oldest is dropped.
+const WAITING_MAX: Duration = Duration::from_secs(1);
+
+/// How fast the loop follows, in Hz: a call that is 5 ms late moves it by a tenth.
+const BANDWIDTH_HZ: f64 = 0.1;
+
+/// A call that is further away than this is not late: the device was stopped.
+const GAP: Duration = Duration::from_millis(500);
+
+/// The device's clock is believed to be within so much of its rate.
+const SKEW_MAX: f64 = 0.002;
+
+/// Cuts what is captured into frames.
+#[derive(Clone, Debug)]
+pub struct Reframer {
+    format: Format,
+    frame: usize,
+    samples: VecDeque<f32>,
+    clock: Option<SampleClock>,
+    /// The longest period of late, in seconds, fading.
+    period_s: f64,
+    dropped: u64,
+}
+
+/// A frame's times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Captured {
+    /// When its first sample was heard.
+    pub at: Instant,
+    /// When to send it so that frames leave evenly: a period of 200 ms gives twenty at
+    /// once, which would be jitter to whoever receives them.
+    pub due: Instant,
+}
+
+/// When the next sample to be captured will be heard.
+#[derive(Clone, Copy, Debug)]
+struct SampleClock {
+    start: Instant,
+    /// Seconds since `start`.
+    next_s: f64,
+    /// Of a frame; the loop's second state.
+    frame_s: f64,
+}
+
+impl Reframer {
+    /// Frames of `frame`, 2.5 to 60 ms, of what is captured in `format`; `None` beyond.
+    pub fn new(format: Format, frame: Duration) -> Option<Self> {
+        let ms = frame.as_secs_f64() * 1e3;
+        (2.5..=60.0).contains(&ms).then(|| Self {
+            format,
+            frame: format.frames(ms),
+            samples: VecDeque::new(),
+            clock: None,
+            period_s: 0.0,
+            dropped: 0,
+        })
+    }
+
+    /// Samples of a frame, of all channels.
+    pub const fn frame_samples(&self) -> usize {
+        self.frame * self.format.channels()
+    }
+
+    /// Frames of samples that were dropped because nobody took them.
+    pub const fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    /// The device called at `now` with interleaved `samples`, whole frames.
+    pub fn push(&mut self, samples: &[f32], now: Instant) {
+        let channels = self.format.channels();
+        let frames = samples.len() / channels;
+        if frames == 0 {
+            return;
+        }
+        self.follow(frames, now);
+        let sane = samples[..frames * channels].iter();
+        let sane = sane.map(|it| {
+            if it.is_finite() {
+                it.clamp(-1.0, 1.0)
+            } else {
+                0.0
+            }
+        });
+        self.samples.extend(sane);
+        let most = self.format.frames(WAITING_MAX.as_secs_f64() * 1e3) * channels;
+        if self.samples.len() > most {
+            let over = self.samples.len() - most;
+            self.samples.drain(..over);
+            self.dropped += (over / channels) as u64;
+        }
+    }
+
+    /// Takes the next frame, if it is whole. `out` has [`Self::frame_samples`].
+    ///
+    /// # Panics
+    /// If it has another length: a mistake of the caller.
+    pub fn pop(&mut self, out: &mut [f32]) -> Option<Captured> {
+        assert_eq!(out.len(), self.frame_samples(), "a frame's samples");
+        if self.samples.len() < out.len() {
+            return None;
+        }
+        let clock = self.clock?;
+        let waiting = self.samples.len() / self.format.channels();
+        let taken = self.samples.drain(..out.len());
+        for (place, sample) in out.iter_mut().zip(taken) {
+            *place = sample;
+        }
+        let at_s = clock.next_s - waiting as f64 * clock.frame_s;
+        let due_s = at_s + self.frame as f64 * clock.frame_s + self.period_s;
+        Some(Captured {
+            at: clock.instant(at_s),
+            due: clock.instant(due_s),
+        })
+    }
+
+    /// Moves the clock on by `frames`, which were whole at `now`.
+    fn follow(&mut self, frames: usize, now: Instant) {
+        let nominal = 1.0 / f64::from(self.format.rate());
+        let took = frames as f64 * nominal;
+        // The longest period of the last seconds: they seldom change.
+        self.period_s = took.max(self.period_s * (-took / 5.0).exp());
+        let predicted = self.clock.map(|clock| {
+            let next_s = clock.next_s + frames as f64 * clock.frame_s;
+            let error = clock.since(now) - next_s;
+            (clock, next_s, error)
+        });
+        let Some((mut clock, next_s, error)) =
+            predicted.filter(|(.., error)| error.abs() < GAP.as_secs_f64())
+        else {
+            self.begin(took, nominal, now);
+            return;
+        };
+        // Critically damped; a loop's turn is a call of the device.
+        let turn = std::f64::consts::TAU * BANDWIDTH_HZ * took.min(0.25);
+        clock.next_s = next_s + std::f64::consts::SQRT_2 * turn * error;
+        let skew = turn * turn * error / frames as f64;
+        let range = nominal * (1.0 - SKEW_MAX)..=nominal * (1.0 + SKEW_MAX);
+        clock.frame_s = (clock.frame_s + skew).clamp(*range.start(), *range.end());
+        self.clock = Some(clock);
+    }
+
+    /// The first call, or the first after the device was stopped: what waits from
+    /// before is another time's.
+    fn begin(&mut self, took: f64, nominal: f64, now: Instant) {
+        self.dropped += (self.samples.len() / self.format.channels()) as u64;
+        self.samples.clear();
+        let start = now
+            .checked_sub(Duration::from_secs_f64(took))
+            .unwrap_or(now);
+        self.clock = Some(SampleClock {
+            start,
+            next_s: now.duration_since(start).as_secs_f64(),
+            frame_s: nominal,
+        });
+    }
+}
+
+impl SampleClock {
+    fn since(&self, now: Instant) -> f64 {
+        match now.checked_duration_since(self.start) {
+            Some(later) => later.as_secs_f64(),
+            None => -self.start.duration_since(now).as_secs_f64(),
+        }
+    }
+
+    fn instant(&self, at_s: f64) -> Instant {
+        self.start + Duration::from_secs_f64(at_s.max(0.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use glassline_sim::{Clock, Rng};
+
+    use super::*;
+
+    const TEN: Duration = Duration::from_millis(10);
+
+    /// A device that calls every `period` samples, up to `late_ms` late, its clock
+    /// faster by `ppm`. Sample n is n, scaled. Returns each frame and when it came.
+    fn capture(
+        format: Format,
+        period: usize,
+        (late_ms, ppm): (f64, f64),
+        calls: usize,
+    ) -> (Instant, Vec<(Captured, Vec<f32>)>) {
+        let mut reframer = Reframer::new(format, TEN).expect("10 ms");
+        let mut rng = Rng::new(period as u64);
+        let start = Clock::new().now();
+        let mut frames = Vec::new();
+        let mut out = vec![0.0; reframer.frame_samples()];
+        let channels = format.channels();
+        for call in 0..calls {
+            let first = call * period;
+            let samples: Vec<f32> = (first * channels..(first + period) * channels)
+                .map(|index| (index / channels % 4_096) as f32 / 4_096.0)
+                .collect();
+            let due = (first + period) as f64 / f64::from(format.rate()) / (1.0 + ppm / 1e6);
+            let late = late_ms * rng.unit() / 1e3;
+            let now = start + Duration::from_secs_f64(due + late);
+            reframer.push(&samples, now);
+            while let Some(captured) = reframer.pop(&mut out) {
+                assert!(captured.at <= now);
+                frames.push((captured, out.clone()));
+            }
+        }
+        assert_eq!(reframer.dropped(), 0);
+        (start, frames)
+    }
+
+    #[test]
+    fn any_period_becomes_frames_without_a_gap() {
+        for (rate, channels) in [(8_000, 1), (16_000, 2), (44_100, 1), (48_000, 2)] {
+            let format = Format::new(rate, channels).expect("voice");
+            let long = format.frames(197.0);
+            for period in [120, 128, 441, 480, 512, 1_000, 1_024, long] {
+                let calls = 4 * rate as usize / period;
+                let (_, frames) = capture(format, period, (0.0, 0.0), calls);
+                let per_frame = format.frames(10.0);
+                assert_eq!(frames.len(), calls * period / per_frame);
+                let all = frames.iter().flat_map(|(_, frame)| frame);
+                for (index, sample) in all.enumerate() {
+                    let wanted = (index / channels % 4_096) as f32 / 4_096.0;
+                    assert_eq!(*sample, wanted, "{rate} x {channels}, {period}: {index}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn times_are_the_samples_not_the_calls() {
+        let format = Format::new(48_000, 1).expect("voice");
+        for (period, ppm) in [(512, 0.0), (1_024, 150.0), (480, -150.0), (9_456, 80.0)] {
+            let calls = 90 * 48_000 / period;
+            let (start, frames) = capture(format, period, (3.0, ppm), calls);
+            // After a third the loop has settled.
+            for (index, (captured, _)) in frames.iter().enumerate().skip(frames.len() / 3) {
+                let true_s = index as f64 * 0.01 / (1.0 + ppm / 1e6);
+                let at_s = captured.at.duration_since(start).as_secs_f64();
+                // Half of the lateness is not to be told from delay.
+                let error_ms = (at_s - true_s) * 1e3 - 1.5;
+                assert!(error_ms.abs() < 1.5, "{period} at {ppm} ppm: {error_ms} ms");
+            }
+        }
+    }
+
+    #[test]
+    fn twenty_frames_at_once_are_to_leave_one_by_one() {
+        let format = Format::new(16_000, 1).expect("voice");
+        let (_, frames) = capture(format, 3_200, (0.0, 0.0), 50);
+        let due: Vec<Instant> = frames.iter().map(|(captured, _)| captured.due).collect();
+        for pair in due.windows(2) {
+            let between = (pair[1] - pair[0]).as_secs_f64() * 1e3;
+            assert!((9.0..11.0).contains(&between), "{between}");
+        }
+        for (captured, _) in frames {
+            let until = (captured.due - captured.at).as_secs_f64() * 1e3;
+            assert!((209.0..211.0).contains(&until), "{until}");
+        }
+    }
+
+    #[test]
+    fn a_device_that_was_stopped_begins_anew_and_nothing_piles_up() {
+        let format = Format::new(8_000, 1).expect("voice");
+        let mut reframer = Reframer::new(format, TEN).expect("10 ms");
+        let mut now = Clock::new().now();
+        for _ in 0..1_000 {
+            now += TEN;
+            reframer.push(&[0.5; 80], now);
+        }
+        assert_eq!(reframer.dropped(), 900 * 80);
+        now += Duration::from_secs(7);
+        reframer.push(&[0.1; 80], now);
+        let mut out = [0.0; 80];
+        let captured = reframer.pop(&mut out).expect("a frame");
+        assert_eq!((captured.at, out[0]), (now - TEN, 0.1));
+        assert_eq!(reframer.pop(&mut out), None);
+    }
+
+    #[test]
+    fn what_is_no_sound_becomes_silence_and_frames_have_lengths() {
+        let format = Format::new(8_000, 2).expect("voice");
+        for ms in [0, 2, 61] {
+            assert!(Reframer::new(format, Duration::from_millis(ms)).is_none());
+        }
+        let mut reframer = Reframer::new(format, TEN).expect("10 ms");
+        let now = Clock::new().now();
+        reframer.push(&[f32::NAN, f32::INFINITY, 7.0].repeat(60), now);
+        let mut out = [9.0; 160];
+        assert!(reframer.pop(&mut out).is_some());
+        assert!(out.iter().all(|it| *it == 0.0 || *it == 1.0));
+        reframer.push(&[], now);
+        reframer.push(&[0.5], now);
+        assert_eq!(reframer.pop(&mut out), None);
+    }
+}
