@@ -12,7 +12,9 @@
 //!
 //! A path that is at its floor seldom jumps far; one that has a queue does, and the
 //! further the longer the queue is: so the margin grows with the level, and a calm
-//! moment costs next to nothing. How much of it is needed is not known beforehand
+//! moment costs next to nothing. Where one delay says nothing of the next (their
+//! correlation tells), the middle and the upper tail of the last seconds stand in for
+//! the highest of the last moments: chasing it would only stretch. How much of it is needed is not known beforehand
 //! and differs from path to path. It is learnt from what comes of it: each
 //! millisecond that had to be concealed because a packet was late widens the margin,
 //! each second that passes narrows it, so that in the long run the late share is what
@@ -40,6 +42,10 @@ const SPREAD_SHARE: f64 = 0.15;
 const LEARN_PER_MS: f64 = 0.0025;
 /// The margin's range.
 const MARGIN: (f64, f64) = (0.15, 2.5);
+/// Correlations of neighbours between which delays are taken to scatter, and to swing.
+const FOLLOWS: (f64, f64) = (0.4, 0.7);
+/// Fewer do not tell.
+const FOLLOWS_PACKETS: usize = 100;
 /// What a margin is before anything is known.
 const MARGIN_FIRST: f64 = 0.8;
 /// Before much has been heard, the spread is taken for this, less each second.
@@ -54,7 +60,11 @@ pub(super) struct Target {
     recent: VecDeque<(f64, f64)>,
     long: VecDeque<(f64, f64)>,
     floor: f64,
+    middle: f64,
+    tail: f64,
     spread: f64,
+    /// How much one delay says of the next, 0 to 1.
+    follows: f64,
     reviewed: f64,
     begun: Option<f64>,
     log_margin: f64,
@@ -69,6 +79,9 @@ impl Target {
             recent: VecDeque::new(),
             long: VecDeque::new(),
             floor: 0.0,
+            middle: 0.0,
+            tail: 0.0,
+            follows: 1.0,
             spread: 0.0,
             reviewed: f64::NEG_INFINITY,
             begun: None,
@@ -114,9 +127,13 @@ impl Target {
         let heard = last - self.begun.unwrap_or(last);
         let first = SPREAD_FIRST_MS * (-heard / SPREAD_FIRST_FADES_MS).exp();
         let spread = self.spread.max(first).max(0.3);
-        let level = (highest - self.floor).max(0.0);
-        let reach = (1.0 - SPREAD_SHARE) * level + SPREAD_SHARE * spread + first;
-        Some(highest + self.log_margin.exp() * reach + 1.0)
+        // Where delays do not follow from each other, the last ones say nothing.
+        let mix =
+            |swings: f64, scatters: f64| self.follows * swings + (1.0 - self.follows) * scatters;
+        let base = mix(highest, self.middle);
+        let level = mix(highest, self.tail) - self.floor;
+        let reach = (1.0 - SPREAD_SHARE) * level.max(0.0) + SPREAD_SHARE * spread + first;
+        Some(base + self.log_margin.exp() * reach + 1.0)
     }
 
     /// What a packet would have that met no queue, in ms.
@@ -135,7 +152,26 @@ impl Target {
         delays.sort_unstable_by(f64::total_cmp);
         let at = |share: f64| delays[((delays.len() - 1) as f64 * share).round() as usize];
         self.floor = at(0.02);
+        self.middle = at(0.50);
+        self.tail = at(0.98);
+        self.follows = match self.long.len() {
+            0..FOLLOWS_PACKETS => 1.0,
+            _ => ((self.correlation() - FOLLOWS.0) / (FOLLOWS.1 - FOLLOWS.0)).clamp(0.0, 1.0),
+        };
         self.spread = at(0.95) - at(0.50);
+    }
+
+    /// Of each delay with the next.
+    fn correlation(&self) -> f64 {
+        let count = self.long.len() as f64;
+        let mean = self.long.iter().map(|it| it.1).sum::<f64>() / count;
+        let (mut both, mut power) = (0.0, 1e-9);
+        let nexts = self.long.iter().skip(1);
+        for (a, b) in self.long.iter().zip(nexts) {
+            both += (a.1 - mean) * (b.1 - mean);
+            power += (a.1 - mean) * (a.1 - mean);
+        }
+        both / power
     }
 }
 
@@ -167,6 +203,21 @@ mod tests {
         target.arrived(60_100.0, 80.0);
         let after = target.playout().expect("packets came");
         assert!(before < 60.0 && after > 80.0 + 20.0, "{before} {after}");
+    }
+
+    #[test]
+    fn delays_that_scatter_are_not_chased() {
+        // Eight values in an order that repeats only after long.
+        let scattered = |packet: u32| f64::from(packet.wrapping_mul(2_654_435_761) >> 29) * 10.0;
+        let mut target = settled(scattered);
+        assert!(target.follows < 0.1, "{}", target.follows);
+        let before = target.playout().expect("packets came");
+        target.arrived(60_020.0, 0.0);
+        target.arrived(60_040.0, 70.0);
+        let after = target.playout().expect("packets came");
+        assert!((after - before).abs() < 3.0, "{before} {after}");
+        let swinging = |packet: u32| 30.0 + 30.0 * (f64::from(packet) / 20.0).sin();
+        assert_eq!(settled(swinging).follows, 1.0);
     }
 
     #[test]
