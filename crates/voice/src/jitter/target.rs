@@ -197,12 +197,24 @@ mod tests {
 
     #[test]
     fn a_queue_is_answered_by_more_than_itself() {
-        let calm = |packet: u32| 20.0 + f64::from(packet * 7 % 11);
+        let calm = |packet: u32| 25.0 + 5.0 * (f64::from(packet) / 25.0).sin();
         let mut target = settled(calm);
         let before = target.playout().expect("packets came");
         target.arrived(60_100.0, 80.0);
         let after = target.playout().expect("packets came");
         assert!(before < 60.0 && after > 80.0 + 20.0, "{before} {after}");
+    }
+
+    #[test]
+    fn a_path_that_begins_to_swing_is_followed_soon() {
+        // Noise so far: nothing follows from anything.
+        let mut target = settled(|packet| f64::from(packet.wrapping_mul(2_654_435_761) >> 31));
+        assert!(target.follows < 0.1, "{}", target.follows);
+        for packet in 0..10 {
+            target.arrived(60_000.0 + 20.0 * f64::from(packet), 80.0);
+        }
+        let after = target.playout().expect("packets came");
+        assert!(target.follows > 0.9 && after > 80.0, "{after}");
     }
 
     #[test]
