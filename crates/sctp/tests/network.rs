@@ -109,10 +109,6 @@ impl Network {
         true
     }
 
-    pub(crate) fn pass(&mut self, time: Duration) {
-        self.run(time, |_| false);
-    }
-
     /// Both ends say that they are connected, and nothing else happens until then.
     #[track_caller]
     pub(crate) fn establish(&mut self) {

@@ -27,10 +27,10 @@ impl World {
     }
 
     fn over(conditions: Conditions, seed: u64) -> Self {
-        Self::with([Limits::default(); 2], Config::default(), conditions, seed)
+        Self::with([Limits::default(); 2], &Config::default(), conditions, seed)
     }
 
-    fn with(limits: [Limits; 2], config: Config, conditions: Conditions, seed: u64) -> Self {
+    fn with(limits: [Limits; 2], config: &Config, conditions: Conditions, seed: u64) -> Self {
         let clock = Clock::new();
         let end = |end: usize, role| {
             let mut random = [0; 40];
@@ -289,7 +289,7 @@ fn a_negotiated_stream_that_the_association_lacks_closes_the_channel() {
         ..Config::default()
     };
     let conditions = Conditions::default();
-    let mut world = World::with([Limits::default(); 2], config, conditions, 1);
+    let mut world = World::with([Limits::default(); 2], &config, conditions, 1);
     let channel = world.open(A, negotiated(9));
     world.pass(100);
     assert_eq!(world.next(A), Some(Event::Connected));
@@ -397,7 +397,7 @@ fn a_message_above_the_peers_limit_is_refused_by_name() {
     let channel = world.open(A, Init::default());
     let now = world.now();
     let end = &mut world.ends[A];
-    let mut send = |end: &mut Channels, size: usize| {
+    let send = |end: &mut Channels, size: usize| {
         let message = Message::binary(vec![0; size]);
         end.send(channel, message, now)
     };
@@ -463,7 +463,7 @@ fn parts_without_end_close_the_channel() {
     };
     let conditions = Conditions::default();
     let config = Config::default();
-    let mut world = World::with([Limits::default(), limits], config, conditions, 1);
+    let mut world = World::with([Limits::default(), limits], &config, conditions, 1);
     world.open(A, Init::default());
     world.pass(50);
     for _ in 0..3 {
@@ -505,7 +505,7 @@ fn a_full_send_buffer_is_an_error_that_passes() {
         ..Config::default()
     };
     let conditions = Conditions::delayed(Duration::from_millis(10));
-    let mut world = World::with([Limits::default(); 2], config, conditions, 1);
+    let mut world = World::with([Limits::default(); 2], &config, conditions, 1);
     let channel = world.open(A, Init::default());
     world.ends[A].set_peer_max_message_size(Some(0));
     world.pass(100);
@@ -583,7 +583,7 @@ fn channels_and_names_beyond_the_limits_are_closed() {
     };
     let conditions = Conditions::delayed(Duration::from_millis(5));
     let config = Config::default();
-    let mut world = World::with([Limits::default(), limits], config, conditions, 1);
+    let mut world = World::with([Limits::default(), limits], &config, conditions, 1);
     for label in ["a", "b", &"c".repeat(99), "d", "e"] {
         world.open(A, labelled(label));
     }

@@ -34,10 +34,6 @@ impl Ours {
             mtu_max,
         }
     }
-
-    pub(crate) fn association(&mut self) -> &mut Association {
-        &mut self.association
-    }
 }
 
 impl Peer for Ours {

@@ -27,7 +27,8 @@ impl SctpProto {
     pub(crate) fn new(setup: Setup) -> Self {
         let transport = TransportConfig::default()
             .with_max_receive_buffer_size(setup.window as u32)
-            .with_max_message_size(1 << 20);
+            .with_max_send_message_size(1 << 20)
+            .with_max_receive_message_size(1 << 20);
         let transport = Arc::new(transport);
         let mut endpoint = EndpointConfig::new();
         // Headers of packet and chunk are not counted.
