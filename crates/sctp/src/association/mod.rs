@@ -101,9 +101,8 @@ impl Timer {
 
 impl Association {
     /// One that is closed: [`connect`](Self::connect) it, or let the peer do so.
-    pub fn new(config: Config, secrets: Secrets, now: Instant) -> Self {
-        let mtu = config.mtu.max(MTU_MIN) & !3;
-        let config = Config { mtu, ..config };
+    pub fn new(mut config: Config, secrets: Secrets, now: Instant) -> Self {
+        config.mtu = config.mtu.max(MTU_MIN) & !3;
         let sender = Sender::new(&config, secrets.initial_tsn);
         let receiver = Receiver::new(&config);
         Self {

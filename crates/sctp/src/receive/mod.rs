@@ -215,6 +215,10 @@ impl Receiver {
         let holes = self.arrivals.has_holes();
         self.arrivals.insert(tsn);
         self.announced = self.announced.saturating_sub(len);
+        // A reader that does not keep up gets no larger window for it.
+        if self.ready_bytes < self.window.limit() / 2 {
+            self.window.on_taken(len);
+        }
         if flags.has(DataFlags::IMMEDIATE) || arrival == Arrival::Apart || holes {
             self.urgent = true;
         }
@@ -365,7 +369,6 @@ impl Receiver {
         let whole = self.ready.pop_front()?;
         let bytes = whole.data.len() as u64;
         self.ready_bytes -= bytes;
-        self.window.on_taken(bytes);
         self.counts.data += bytes;
         // A peer that thinks that there is little room waits to be told otherwise.
         let limit = self.window.limit();

@@ -1,6 +1,6 @@
 //! How large the receive window is.
 //!
-//! It grows with what the application takes in a round trip, as Linux has it for TCP
+//! It grows with what arrives in a round trip while the application keeps up, as Linux has it for TCP
 //! (dynamic right-sizing: Fisk and Feng, 2001): so that the window never is what holds
 //! a sender back, and memory follows what the path carries. It never shrinks, because
 //! what was announced is promised.
@@ -39,7 +39,7 @@ impl Window {
         self.limit >= self.max
     }
 
-    /// The application took `bytes`, or they became ready for it in order.
+    /// `bytes` came, and there is somebody to take them.
     pub(super) const fn on_taken(&mut self, bytes: u64) {
         self.taken += bytes;
     }

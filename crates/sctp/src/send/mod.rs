@@ -32,6 +32,10 @@ use recovery::{Bounds, Due, Recovery};
 use standard::Standard;
 use streams::{Limits, Outgoing, Streams};
 
+/// With fewer gap blocks, a SACK tells of all that has arrived; with more, the packet
+/// may have been too small for the rest.
+const GAPS_CERTAIN: usize = 100;
+
 /// The sending half of an association.
 #[derive(Debug)]
 pub(crate) struct Sender {
@@ -49,6 +53,8 @@ pub(crate) struct Sender {
     next_packet: u64,
     /// The peer's window, as its latest SACK said.
     peer_window: u64,
+    /// The last TSN that the latest SACK could tell of: many holes do not fit one.
+    reach: u64,
     /// To be sent again, lowest TSN first.
     lost: BTreeSet<u64>,
     /// A tail-loss probe is due: one packet leaves whatever the windows say.
@@ -102,6 +108,7 @@ impl Sender {
             partial_reliability: false,
             next_packet: 0,
             peer_window: 0,
+            reach: u64::MAX,
             lost: BTreeSet::new(),
             probe: false,
             probed: None,
@@ -229,6 +236,10 @@ impl Sender {
         self.acked.clear();
         let progress = self.take_cumulative(cumulative, now, highest_before);
         self.outstanding.trim();
+        self.reach = match sack.gaps.last() {
+            Some(last) if sack.gaps.len() >= GAPS_CERTAIN => cumulative + u64::from(last.end),
+            _ => u64::MAX,
+        };
         if !sack.gaps.is_empty() {
             let blocks = sack.gaps.map(|gap| {
                 let at = |offset: u16| cumulative + u64::from(offset);
@@ -298,7 +309,7 @@ impl Sender {
             }
             Fate::InFlight => {
                 self.recovery
-                    .on_arrived(now, packet, chunk.at, tsn, chunk.times, highest_before)
+                    .on_arrived(now, packet, chunk.at, tsn, chunk.times, highest_before);
             }
             Fate::GivenUp | Fate::Arrived => {}
         }
@@ -363,7 +374,7 @@ impl Sender {
         found.clear();
         let trips = self.flow.round_trips();
         self.recovery
-            .detect(now, &self.outstanding, trips, &mut found);
+            .detect(now, &self.outstanding, trips, self.reach, &mut found);
         self.note_lost(&found, false, now);
         self.found = found;
     }

@@ -69,6 +69,8 @@ pub(crate) struct Recovery {
     without_duplicates: u32,
     losses_at: Option<Instant>,
     probe_at: Option<Instant>,
+    /// One probe only until something is acknowledged (RFC 8985 §7.2).
+    probing: bool,
     timeout_at: Option<Instant>,
     /// Time-outs since anything was acknowledged.
     timeouts: u32,
@@ -87,6 +89,7 @@ impl Recovery {
             without_duplicates: 0,
             losses_at: None,
             probe_at: None,
+            probing: false,
             timeout_at: None,
             timeouts: 0,
         }
@@ -118,7 +121,7 @@ impl Recovery {
         if self.timeout_at.is_none() {
             self.timeout_at = Some(now + self.rto(trips));
         }
-        if self.timeouts == 0 {
+        if self.timeouts == 0 && !self.probing {
             self.probe_at = trips.smoothed().map(|smoothed| {
                 let wait = (smoothed * 2).max(PROBE_MIN);
                 now + if alone { wait + PEER_DELAY } else { wait }
@@ -177,6 +180,7 @@ impl Recovery {
         alone: bool,
     ) {
         self.timeouts = 0;
+        self.probing = false;
         self.timeout_at = None;
         self.probe_at = None;
         if waiting {
@@ -198,12 +202,14 @@ impl Recovery {
     }
 
     /// TSNs that are lost by now, in the order in which they were sent; the caller
-    /// notes so. Sets the timer for those that may be soon.
+    /// notes so. Sets the timer for those that may be soon. Nothing is known of TSNs
+    /// beyond `reach`.
     pub(crate) fn detect(
         &mut self,
         now: Instant,
         outstanding: &Outstanding,
         trips: &RoundTrips,
+        reach: u64,
         lost: &mut Vec<u64>,
     ) {
         self.losses_at = None;
@@ -218,6 +224,9 @@ impl Recovery {
             let Some(newest) = self.newest.filter(|newest| newest.packet >= packet) else {
                 break;
             };
+            if tsn > reach {
+                break;
+            }
             let counted = !self.reordered && newest.packet >= packet + LATER_PACKETS;
             let patience = if counted {
                 Duration::ZERO
@@ -270,6 +279,7 @@ impl Recovery {
     /// A probe left: T3 is next.
     pub(crate) fn on_probe(&mut self, now: Instant, trips: &RoundTrips) {
         self.probe_at = None;
+        self.probing = true;
         self.timeout_at = Some(now + self.rto(trips));
     }
 

@@ -1,6 +1,6 @@
 //! Which chunks go into the next packet.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::Sender;
 use super::outstanding::{Fate, Message, Sent};
@@ -11,6 +11,9 @@ use crate::sequence::{Mid, Ssn, Tsn, narrow, narrow_short};
 /// A message is not cut to fill a rest of a packet that is smaller: a header and a
 /// chunk of its own would cost more than they use.
 const PIECE_MIN: usize = 128;
+
+/// No timer is finer; the pacer saves up more than that.
+const PACING_STEP: Duration = Duration::from_micros(250);
 
 impl Sender {
     pub(super) const fn header_bytes(&self) -> usize {
@@ -42,27 +45,22 @@ impl Sender {
     pub(crate) fn pacing_deadline(&mut self, now: Instant) -> Option<Instant> {
         let mtu = self.mtu as u64;
         let window = self.flow.allowance() >= mtu || self.flow.in_flight() == 0;
-        let new = !self.streams.is_empty() && self.peer_room() > 0 && !self.outstanding.is_full();
-        if !window || !(new || !self.lost.is_empty()) {
-            return None;
-        }
         let rate = self.flow.pacing_rate();
-        if self.pacer.allowance(now, rate) >= mtu {
-            // Something else held it back, a piece larger than the peer's window has
-            // left: to come back for it at once would be to turn on the spot.
+        if !window || !self.has_data() || self.pacer.allowance(now, rate) >= mtu {
+            // Something else holds it back, if anything does: to come back for that at
+            // once would be to turn on the spot.
             return None;
         }
         // A few packets at a time: a timer for each would cost more than it smooths.
-        self.pacer.deadline(now, rate, 8 * mtu)
+        let at = self.pacer.deadline(now, rate, 8 * mtu)?;
+        Some(at.max(now + PACING_STEP))
     }
 
     /// Appends chunks of data to the packet; whether there are any. Then
     /// [`on_packet`](Self::on_packet) tells how large it became.
     pub(crate) fn write_data(&mut self, now: Instant, packet: &mut PacketBuilder<'_>) -> bool {
         if !self.has_data() {
-            if !self.outstanding.is_full() {
-                self.flow.on_app_limited();
-            }
+            self.flow.on_app_limited();
             return false;
         }
         let probe = std::mem::take(&mut self.probe);
@@ -82,7 +80,8 @@ impl Sender {
                 self.probed = None;
             }
         }
-        if !written && self.streams.is_empty() {
+        if !written && self.lost.is_empty() {
+            // Nothing to send, or a window that is the peer's and not the path's.
             self.flow.on_app_limited();
         }
         written

@@ -1,7 +1,10 @@
 //! Two associations over a seeded path, in virtual time.
 
+mod bounds;
 mod delivery;
+mod extensions;
 mod lifecycle;
+mod throughput;
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -109,6 +112,10 @@ pub(crate) struct World {
     pub(crate) path: Path,
     pub(crate) a: Side,
     pub(crate) b: Side,
+    /// Larger packets vanish.
+    pub(crate) narrow: Option<usize>,
+    /// Two more on the same path.
+    pub(crate) rivals: Option<Box<[Side; 2]>>,
     pub(crate) lost_and_found: Vec<crate::Dropped>,
 }
 
@@ -126,8 +133,19 @@ impl World {
             path,
             a: Side::new(Association::new(a, secrets(seed * 2), now)),
             b: Side::new(Association::new(b, secrets(seed * 2 + 1), now)),
+            narrow: None,
+            rivals: None,
             lost_and_found: Vec::new(),
         }
+    }
+
+    /// Another pair shares the path, and connects.
+    pub(crate) fn add_rivals(&mut self, config: &Config) {
+        let now = self.now();
+        let side = |seed| Side::new(Association::new(config.clone(), secrets(seed), now));
+        let mut rivals = Box::new([side(1001), side(1002)]);
+        rivals[0].association.connect(now);
+        self.rivals = Some(rivals);
     }
 
     /// Both connect, and are.
@@ -150,25 +168,25 @@ impl World {
     pub(crate) fn settle(&mut self) {
         let now = self.clock.now();
         let mut out = [0; 2048];
+        let mut sides: Vec<(End, &mut Side)> = vec![(End::A, &mut self.a), (End::B, &mut self.b)];
+        if let Some([a, b]) = self.rivals.as_deref_mut() {
+            sides.extend([(End::A, a), (End::B, b)]);
+        }
         loop {
             let mut busy = false;
-            let mut touched = [false; 2];
-            while let Some((end, bytes)) = self.path.poll(now) {
+            let mut touched = [false; 4];
+            while let Some((end, mut bytes)) = self.path.poll(now) {
                 busy = true;
-                let side = match end {
-                    End::A => &mut self.a,
-                    End::B => &mut self.b,
-                };
-                touched[usize::from(end == End::B)] = true;
-                if let Err(dropped) = side.association.handle_packet(&bytes, now) {
+                // The last byte tells the pairs apart.
+                let pair = bytes.pop().expect("a packet");
+                let index = 2 * usize::from(pair) + usize::from(end == End::B);
+                touched[index] = true;
+                if let Err(dropped) = sides[index].1.association.handle_packet(&bytes, now) {
                     self.lost_and_found.push(dropped);
                 }
             }
-            for (end, side, touched) in [
-                (End::A, &mut self.a, touched[0]),
-                (End::B, &mut self.b, touched[1]),
-            ] {
-                if touched {
+            for (index, (end, side)) in sides.iter_mut().enumerate() {
+                if touched[index] {
                     side.association.end_batch(now);
                 }
                 if side.association.poll_timeout().is_some_and(|at| at <= now) {
@@ -177,9 +195,12 @@ impl World {
                 }
                 side.read(now);
                 side.fill(now);
-                while let Some(len) = side.association.poll_transmit(now, &mut out) {
+                while let Some(len) = side.association.poll_transmit(now, &mut out[..2047]) {
                     busy = true;
-                    self.path.send(end, now, out[..len].to_vec());
+                    out[len] = u8::try_from(index / 2).expect("two pairs");
+                    if self.narrow.is_none_or(|most| len <= most) {
+                        self.path.send(*end, now, out[..=len].to_vec());
+                    }
                     side.fill(now);
                 }
                 side.read(now);
@@ -208,7 +229,10 @@ impl World {
                 self.b.association.poll_timeout(),
                 Some(end),
             ];
-            self.clock.advance_to_earliest(deadlines);
+            let rivals = self.rivals.iter().flat_map(|it| it.iter());
+            let rivals = rivals.map(|side| side.association.poll_timeout());
+            self.clock
+                .advance_to_earliest(deadlines.into_iter().chain(rivals));
             if self.now() >= end {
                 self.settle();
                 return done(self);

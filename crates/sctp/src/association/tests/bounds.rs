@@ -1,0 +1,264 @@
+//! Windows, memory, and peers that do not keep to the rules.
+
+use glassline_sim::Loss;
+
+use super::*;
+use crate::chunk::{Data, DataFlags};
+use crate::packet::{Checksum, Header, PacketBuilder};
+use crate::{SendError, Ssn, Tsn};
+
+#[test]
+fn a_reader_that_stops_stops_the_sender_and_goes_on() {
+    let config = Config {
+        receive_window_min: 300_000,
+        receive_window_max: 300_000,
+        max_message_size: 100_000,
+        send_buffer_max: 2 << 20,
+        ..Config::default()
+    };
+    let lossy = Conditions::delayed(MS * 10).with_loss(Loss::Random(0.02));
+    let mut world = World::new(&config, lossy, 31).connected();
+    world.a.bulk = Some((10_000, 1 << 20));
+    world.b.reads = false;
+    world.run(Duration::from_secs(60));
+    let receiver = world.b.association.report();
+    assert!(receiver.unread <= 400_000, "{receiver:?}");
+    assert_eq!(world.a.association.report().state, State::Established);
+    world.b.reads = true;
+    let before = world.b.received;
+    world.run(Duration::from_secs(10));
+    assert!(
+        world.b.received > before + 10_000_000,
+        "{}",
+        world.b.received
+    );
+}
+
+#[test]
+fn the_send_buffer_is_bounded_and_says_so() {
+    let config = Config {
+        send_buffer_max: 100_000,
+        ..Config::default()
+    };
+    let mut world = World::new(&config, Conditions::delayed(MS * 10), 32).connected();
+    let now = world.now();
+    let side = &mut world.a.association;
+    let mut taken = 0;
+    let error = loop {
+        match side.send(0, 53, numbered(0, 9_000), SendOptions::default(), now) {
+            Ok(()) => taken += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(taken, 11);
+    assert_eq!(
+        error,
+        SendError::BufferFull {
+            buffered: 99_000,
+            limit: 100_000,
+            size: 9_000
+        }
+    );
+    side.set_buffered_low(0, 20_000);
+    world.run(MS * 500);
+    assert!(world.a.events.contains(&Event::BufferedLow { stream: 0 }));
+    assert_eq!(world.a.association.report().buffered, 0);
+}
+
+#[test]
+fn the_window_grows_with_what_the_path_carries() {
+    let fast = Conditions::limited(
+        glassline_media::Bitrate::from_bps(200_000_000),
+        MS * 50,
+        MS * 100,
+    );
+    let mut world = World::new(&Config::default(), fast, 33).connected();
+    world.a.bulk = Some((64 * 1024, 4 << 20));
+    world.b.keeps = false;
+    let first = world.b.association.report().own_window_limit;
+    assert_eq!(first, 2 << 20);
+    world.run(Duration::from_secs(3));
+    world.b.measure();
+    world.run(Duration::from_secs(1));
+    let report = world.b.association.report();
+    assert!(
+        report.own_window_limit > 5_000_000,
+        "twice the path: {report:?}"
+    );
+    assert!(report.own_window_limit <= 64 << 20);
+    let mbps = world.b.received as f64 * 8.0 / 1e6;
+    assert!(mbps > 170.0, "{mbps}");
+}
+
+#[test]
+fn a_window_that_may_not_grow_is_used_up_to_its_bound() {
+    let config = Config {
+        receive_window_min: 400_000,
+        receive_window_max: 400_000,
+        max_message_size: 65_536,
+        ..Config::default()
+    };
+    let mut world = World::new(&config, Conditions::delayed(MS * 10), 34).connected();
+    world.a.bulk = Some((64 * 1024, 4 << 20));
+    world.b.keeps = false;
+    world.run(Duration::from_secs(2));
+    world.b.measure();
+    world.run(Duration::from_secs(2));
+    let mbps = world.b.received as f64 * 8.0 / 1e6 / 2.0;
+    let bound = 400_000.0 * 8.0 / 0.02 / 1e6;
+    assert!(mbps > 0.80 * bound && mbps <= bound, "{mbps} of {bound}");
+    assert!(
+        world.lost_and_found.is_empty(),
+        "{:?}",
+        world.lost_and_found
+    );
+}
+
+#[test]
+fn packets_grow_as_far_as_the_path_lets_them() {
+    for (wide, expected) in [(1400, 1400..=1400), (1300, 1268..=1300)] {
+        let config = Config {
+            mtu: 1160,
+            mtu_max: 1400,
+            ..Config::default()
+        };
+        let mut world = World::new(&config, Conditions::delayed(MS * 10), 35);
+        world.narrow = Some(wide);
+        let mut world = world.connected();
+        world.run(Duration::from_secs(10));
+        let mtu = world.a.association.mtu();
+        assert!(expected.contains(&mtu), "{mtu} through {wide}");
+        assert!(world.a.events.contains(&Event::MtuChanged { mtu }));
+    }
+}
+
+/// A packet with one DATA chunk for `b`, as from `a`.
+fn forge(world: &World, tsn: u32, flags: DataFlags, ssn: u16, payload: &[u8]) -> Vec<u8> {
+    let mut out = vec![0; 1500];
+    let header = Header {
+        source_port: 5000,
+        destination_port: 5000,
+        verification_tag: world.b.association.own_tag,
+    };
+    let mut packet = PacketBuilder::new(&mut out, header).expect("room");
+    let tsn = Tsn(world.a.association.own_tsn.wrapping_add(tsn));
+    Data {
+        flags,
+        tsn,
+        stream: 0,
+        ssn: Ssn(ssn),
+        ppid: 53,
+        payload,
+    }
+    .write(&mut packet)
+    .expect("room");
+    let len = packet.finish(Checksum::Crc32c);
+    out.truncate(len);
+    out
+}
+
+fn plain() -> Config {
+    Config {
+        interleaving: false,
+        receive_window_min: 200_000,
+        receive_window_max: 400_000,
+        max_message_size: 100_000,
+        ..Config::default()
+    }
+}
+
+#[test]
+fn a_message_above_the_limit_ends_the_association_by_name() {
+    let mut world = World::new(&plain(), Conditions::delayed(MS), 36).connected();
+    for number in 0..200 {
+        let flags = if number == 0 {
+            DataFlags::BEGIN
+        } else {
+            DataFlags(0)
+        };
+        let packet = forge(&world, number, flags, 0, &[1; 1000]);
+        let now = world.now();
+        let _ = world.b.association.handle_packet(&packet, now);
+    }
+    world.run(MS * 10);
+    assert_eq!(
+        world.b.events.last(),
+        Some(&Event::Closed(CloseReason::MessageTooLarge {
+            stream: 0,
+            limit: 100_000
+        }))
+    );
+    assert!(matches!(
+        world.a.events.last(),
+        Some(Event::Closed(CloseReason::AbortedByPeer {
+            cause: Some(13),
+            ..
+        }))
+    ));
+}
+
+#[test]
+fn fragments_that_never_finish_are_bounded_and_named() {
+    let mut world = World::new(&plain(), Conditions::delayed(MS), 37).connected();
+    // Messages that begin and never end.
+    for number in 0..2000 {
+        let ssn = u16::try_from(number).expect("small");
+        let packet = forge(&world, number, DataFlags::BEGIN, ssn, &[1; 1000]);
+        let now = world.now();
+        let _ = world.b.association.handle_packet(&packet, now);
+        world.b.association.end_batch(now);
+        let report = world.b.association.report();
+        assert!(report.unassembled <= 800_000, "{report:?}");
+    }
+    world.run(MS * 10);
+    assert!(
+        matches!(
+            world.b.events.last(),
+            Some(Event::Closed(CloseReason::Violation(_)))
+        ),
+        "{:?}",
+        world.b.events
+    );
+}
+
+#[test]
+fn a_peer_that_ignores_the_window_gets_no_memory() {
+    let mut world = World::new(&plain(), Conditions::delayed(MS), 38).connected();
+    world.b.reads = false;
+    let mut refused = 0;
+    for number in 0..5000 {
+        let ssn = u16::try_from(number).expect("small");
+        let packet = forge(&world, number, DataFlags::WHOLE, ssn, &[1; 1000]);
+        let now = world.now();
+        refused += u32::from(world.b.association.handle_packet(&packet, now).is_err());
+        world.b.association.end_batch(now);
+        let report = world.b.association.report();
+        assert!(report.unread <= 800_000, "{report:?}");
+    }
+    assert!(refused > 4000, "{refused}");
+    assert_eq!(world.b.association.report().state, State::Established);
+}
+
+#[test]
+fn an_init_flood_costs_no_state() {
+    let mut b = Association::new(Config::default(), secrets(1), Instant::now());
+    let mut out = [0; 2048];
+    for seed in 0..1000 {
+        let now = Instant::now();
+        let mut stranger = Association::new(Config::default(), secrets(100 + seed), now);
+        stranger.connect(now);
+        let len = stranger.poll_transmit(now, &mut out).expect("INIT");
+        b.handle_packet(&out[..len], now).expect("answered");
+    }
+    let now = Instant::now();
+    assert!(
+        b.poll_transmit(now, &mut out).is_some(),
+        "the last is answered"
+    );
+    assert!(
+        b.poll_transmit(now, &mut out).is_none(),
+        "the others are forgotten"
+    );
+    assert_eq!(b.report().state, State::Closed);
+    assert_eq!(b.poll_timeout(), None);
+}

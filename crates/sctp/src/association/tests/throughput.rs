@@ -1,0 +1,135 @@
+//! How much a path carries, by loss and round trip, and beside others.
+
+use glassline_congestion::Algorithm;
+use glassline_media::Bitrate;
+use glassline_sim::Loss;
+
+use super::*;
+use crate::{Congestion, Report};
+
+/// A bulk transfer's figures.
+#[derive(Debug)]
+struct Figures {
+    /// Of user data, once `after` had passed.
+    mbps: f64,
+    /// The longest silence then.
+    gap: Duration,
+    /// Sent again for one that was lost.
+    again: f64,
+    report: Report,
+}
+
+fn link(mbps: u64, round_trip: Duration, queue: Duration, loss: f64) -> Conditions {
+    Conditions {
+        loss: if loss > 0.0 {
+            Loss::Random(loss)
+        } else {
+            Loss::None
+        },
+        ..Conditions::limited(Bitrate::from_bps(mbps * 1_000_000), round_trip / 2, queue)
+    }
+}
+
+fn bulk(config: &Config, conditions: Conditions, after: Duration, time: Duration) -> Figures {
+    let mut world = World::new(config, conditions, 11).connected();
+    world.a.bulk = Some((64 * 1024, 4 << 20));
+    world.b.keeps = false;
+    world.run(after);
+    world.b.measure();
+    let before = world.path.link(End::A).counts();
+    let data_before = world.a.association.report();
+    world.run(time);
+    let counts = world.path.link(End::A).counts();
+    let report = world.a.association.report();
+    let lost = counts.lost + counts.dropped - before.lost - before.dropped;
+    let again = report.retransmitted - data_before.retransmitted;
+    let per_packet = (config.mtu - 32) as u64;
+    Figures {
+        mbps: world.b.received as f64 * 8.0 / 1e6 / time.as_secs_f64(),
+        gap: world.b.gap,
+        again: again as f64 / (lost * per_packet).max(1) as f64,
+        report,
+    }
+}
+
+/// Our share of what both carry, 1 being half, beside a bulk transfer under CUBIC.
+fn share(config: &Config, mbps: u64, round_trip: Duration, queue: Duration, time: Duration) -> f64 {
+    let cubic = Config {
+        congestion: Congestion::By(Algorithm::Cubic),
+        ..config.clone()
+    };
+    let mut world = World::new(config, link(mbps, round_trip, queue, 0.0), 5).connected();
+    world.add_rivals(&cubic);
+    for side in [&mut world.a, &mut world.b] {
+        side.keeps = false;
+    }
+    world.a.bulk = Some((16 * 1024, 4 << 20));
+    for side in world.rivals.as_deref_mut().expect("there") {
+        side.keeps = false;
+        side.bulk = Some((16 * 1024, 4 << 20));
+    }
+    world.rivals.as_deref_mut().expect("there")[1].bulk = None;
+    world.run(Duration::from_secs(5));
+    world.b.measure();
+    world.rivals.as_deref_mut().expect("there")[1].measure();
+    world.run(time);
+    let ours = world.b.received as f64;
+    let theirs = world.rivals.as_deref().expect("there")[1].received as f64;
+    2.0 * ours / (ours + theirs)
+}
+
+/// Prints what each controller reaches: `SCTP_MATRIX=all cargo test --release -p
+/// glassline-sctp --lib matrix -- --nocapture`. Runs one small cell otherwise.
+#[test]
+fn matrix_of_controllers() {
+    let Ok(wanted) = std::env::var("SCTP_MATRIX") else {
+        let figures = bulk(
+            &Config::default(),
+            link(20, MS * 20, MS * 20, 0.0),
+            Duration::from_secs(1),
+            Duration::from_secs(1),
+        );
+        assert!(figures.mbps > 17.0, "{figures:?}");
+        return;
+    };
+    let mut all = vec![Congestion::Standard];
+    all.extend(Algorithm::ALL.map(Congestion::By));
+    for congestion in all {
+        let name = format!("{congestion:?}").to_lowercase();
+        if wanted != "all" && !wanted.split(',').any(|it| name.contains(it)) {
+            continue;
+        }
+        let config = Config {
+            congestion,
+            ..Config::default()
+        };
+        for round_trip in [20, 100] {
+            for loss in [0.0, 0.001, 0.01] {
+                let trip = MS * round_trip;
+                let started = Instant::now();
+                let after = Duration::from_secs(3);
+                let time = Duration::from_secs(4);
+                let figures = bulk(&config, link(1000, trip, trip, loss), after, time);
+                println!(
+                    "{name} {round_trip} ms {} %: {:.0} Mbit/s, gap {:?}, again {:.2}, {:?} of CPU; timeouts {} probes {} spurious {}",
+                    loss * 100.0,
+                    figures.mbps,
+                    figures.gap,
+                    figures.again,
+                    started.elapsed(),
+                    figures.report.timeouts,
+                    figures.report.probes,
+                    figures.report.spurious,
+                );
+            }
+        }
+        if wanted.contains("alone") {
+            continue;
+        }
+        for mbps in [10, 50] {
+            let trip = MS * 20;
+            let share = share(&config, mbps, trip, trip, Duration::from_secs(30));
+            println!("{name} beside CUBIC, {mbps} Mbit/s, 20 ms, 1 BDP: {share:.2} of fair");
+        }
+    }
+}
