@@ -31,6 +31,10 @@ const OVERHEAD: u64 = 128;
 /// Packets with data that may go without a SACK (RFC 9260 §6.2).
 const PACKETS_UNANSWERED: u32 = 2;
 
+/// A SACK without blocks, and a block (RFC 9260 §3.3.4).
+const SACK_HEADER_BYTES: usize = 16;
+const GAP_BYTES: usize = 4;
+
 /// The receiving half of an association.
 #[derive(Debug)]
 pub(crate) struct Receiver {
@@ -310,10 +314,11 @@ impl Receiver {
     /// Appends a SACK.
     pub(crate) fn write_sack(&mut self, packet: &mut PacketBuilder<'_>) {
         let room = u32::try_from(self.room()).unwrap_or(u32::MAX);
+        let count = packet.room().saturating_sub(SACK_HEADER_BYTES) / GAP_BYTES;
         let written = Sack::write_fitting(
             Tsn(narrow(self.arrivals.cumulative())),
             room,
-            self.arrivals.gaps(),
+            self.arrivals.gaps(count),
             self.arrivals.duplicates().iter().copied(),
             packet,
         );

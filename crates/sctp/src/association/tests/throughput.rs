@@ -34,7 +34,14 @@ fn bulk(config: &Config, conditions: Conditions, after: Duration, time: Duration
     let mut world = World::new(config, conditions, 11).connected();
     world.a.bulk = Some((64 * 1024, 4 << 20));
     world.b.keeps = false;
-    world.run(after);
+    if std::env::var("SCTP_TRACE").is_ok() {
+        for step in 0..20 {
+            trace(&world, step);
+            world.run(after / 20);
+        }
+    } else {
+        world.run(after);
+    }
     world.b.measure();
     let before = world.path.link(End::A).counts();
     let data_before = world.a.association.report();
@@ -50,6 +57,24 @@ fn bulk(config: &Config, conditions: Conditions, after: Duration, time: Duration
         again: again as f64 / (lost * per_packet).max(1) as f64,
         report,
     }
+}
+
+/// A line of the course that a transfer takes.
+fn trace(world: &World, step: u32) {
+    let (a, b) = (world.a.association.report(), world.b.association.report());
+    println!(
+        "{step} {:.0} Mbit/s so far, cwnd {} in flight {} pace {:?} rtt {:?} lost {} again {} window {} of {} unassembled {}",
+        world.b.received as f64 * 8e-6 / world.clock.elapsed().as_secs_f64(),
+        a.cwnd,
+        a.in_flight,
+        a.pacing_rate,
+        a.rtt_latest,
+        a.lost,
+        a.retransmitted,
+        a.peer_window,
+        b.own_window_limit,
+        b.unassembled,
+    );
 }
 
 /// Our share of what both carry, 1 being half, beside a bulk transfer under CUBIC.
@@ -105,6 +130,11 @@ fn matrix_of_controllers() {
         };
         for round_trip in [20, 100] {
             for loss in [0.0, 0.001, 0.01] {
+                if let Ok(cell) = std::env::var("SCTP_CELL")
+                    && cell != format!("{round_trip}/{loss}")
+                {
+                    continue;
+                }
                 let trip = MS * round_trip;
                 let started = Instant::now();
                 let after = Duration::from_secs(3);
