@@ -84,19 +84,17 @@ impl Default for Config {
 }
 
 /// Who decides how much is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Congestion {
+    /// BBR, which is told of losses only where a round trip has more than 2 % of them:
+    /// a path that loses packets whatever is sent does not slow it down.
+    #[default]
+    Tolerant,
     /// RFC 9260 §7.2: Reno's, by bytes.
     Standard,
     /// One of the controllers of `glassline-congestion`.
     By(Algorithm),
-}
-
-impl Default for Congestion {
-    fn default() -> Self {
-        Self::By(Algorithm::Bbr)
-    }
 }
 
 /// All chance that an association needs, drawn by the shell.

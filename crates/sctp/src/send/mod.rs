@@ -12,6 +12,7 @@ mod partial;
 mod recovery;
 mod standard;
 mod streams;
+mod tolerant;
 mod writing;
 
 use std::collections::BTreeSet;
@@ -19,7 +20,7 @@ use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use glassline_congestion::{Flow, Pacer};
+use glassline_congestion::{Controller, Flow, Pacer};
 
 use crate::chunk::{List, Sack};
 use crate::packet::HEADER_BYTES;
@@ -31,6 +32,7 @@ use partial::Forward;
 use recovery::{Bounds, Due, Recovery};
 use standard::Standard;
 use streams::{Limits, Outgoing, Streams};
+use tolerant::Tolerant;
 
 /// With fewer gap blocks, a SACK tells of all that has arrived; with more, the packet
 /// may have been too small for the rest.
@@ -86,7 +88,8 @@ pub(crate) struct Unsent;
 impl Sender {
     pub(crate) fn new(config: &Config, initial_tsn: u32) -> Self {
         let mtu = config.mtu as u64;
-        let controller = match config.congestion {
+        let controller: Box<dyn Controller> = match config.congestion {
+            Congestion::Tolerant => Box::new(Tolerant::new(mtu)),
             Congestion::Standard => Box::new(Standard::new(mtu)),
             Congestion::By(algorithm) => algorithm.start(mtu),
         };

@@ -80,8 +80,9 @@ impl Sender {
                 self.probed = None;
             }
         }
-        if !written && self.lost.is_empty() {
-            // Nothing to send, or a window that is the peer's and not the path's.
+        if !written && self.streams.is_empty() && self.lost.is_empty() {
+            // Not where the peer's window is the limit: a controller that looks for the
+            // path's would look for ever (so does Linux).
             self.flow.on_app_limited();
         }
         written

@@ -117,7 +117,7 @@ fn matrix_of_controllers() {
         assert!(figures.mbps > 17.0, "{figures:?}");
         return;
     };
-    let mut all = vec![Congestion::Standard];
+    let mut all = vec![Congestion::Tolerant, Congestion::Standard];
     all.extend(Algorithm::ALL.map(Congestion::By));
     for congestion in all {
         let name = format!("{congestion:?}").to_lowercase();
