@@ -231,15 +231,7 @@ fn relayed(report: &Value, uri: &str, protocol: &str) -> Result<(), Failed> {
 fn a_relay_is_used_when_it_must_be_and_told() -> Result<(), Failed> {
     let (serving, coturn) = (Serving::start()?, Coturn::start(&[])?);
     let uri = format!("turn:127.0.0.1:{}?transport=udp", coturn.plain);
-    let flags = [
-        "--turn",
-        &uri,
-        "--turn-user",
-        USER,
-        "--relayed",
-        "--time",
-        "3s",
-    ];
+    let flags = ["--turn", &uri, "--turn-user", USER, "--relayed"];
     let report = measured(&serving.url, &flags)??;
     relayed(&report, &uri, "udp")?;
     let wrong = ["--turn", &uri, "--turn-user", "alice:wrong", "--relayed"];
