@@ -88,7 +88,9 @@ impl Default for Config {
 #[non_exhaustive]
 pub enum Congestion {
     /// BBR, which is told of losses only where a round trip has more than 2 % of them:
-    /// a path that loses packets whatever is sent does not slow it down.
+    /// a path that loses packets whatever is sent does not slow it down. Where losses
+    /// meet a standing queue, its window shrinks and grows as CUBIC's does, so that
+    /// others get their share.
     #[default]
     Tolerant,
     /// RFC 9260 §7.2: Reno's, by bytes.

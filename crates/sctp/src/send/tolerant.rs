@@ -19,6 +19,16 @@ const TOLERATED: f64 = 0.02;
 const CHANCE_PACKETS: u64 = 6;
 const BLATANT: f64 = 0.25;
 
+/// A queue stands if no round trip of a round is shorter than this, in least ones: more
+/// than BBR's own probes add for one round in eight.
+const STANDING: f64 = 1.25;
+/// So many rounds without one, and the path is ours alone again.
+const ROUNDS_ALONE: u32 = 10;
+/// CUBIC's decrease and growth (RFC 9438 §4.1, §4.3, §4.6).
+const BETA: f64 = 0.7;
+const C: f64 = 0.4;
+const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
+
 /// The filter and what it stands before.
 #[derive(Clone, Debug)]
 pub(crate) struct Tolerant {
@@ -26,6 +36,41 @@ pub(crate) struct Tolerant {
     mtu: u64,
     round_trip: Duration,
     round: Option<Round>,
+    queue: Queue,
+    cap: Option<Cap>,
+}
+
+/// Whether a queue stands.
+#[derive(Clone, Copy, Debug, Default)]
+struct Queue {
+    began: Option<Instant>,
+    /// The least round trip of this round.
+    least: Option<Duration>,
+    standing: bool,
+    /// Rounds without one.
+    rounds_alone: u32,
+}
+
+/// A window beside others, in bytes.
+#[derive(Clone, Copy, Debug)]
+struct Cap {
+    window: f64,
+    /// At the latest decrease, and when that was.
+    top: f64,
+    shrank: Instant,
+    /// What Reno would have.
+    reno: f64,
+}
+
+impl Cap {
+    /// Half way back to `top` at first slowly, then fast.
+    fn grow(&mut self, now: Instant, mtu: f64, acked: f64) {
+        let plateau = (self.top * (1.0 - BETA) / mtu / C).cbrt();
+        let since = now.saturating_duration_since(self.shrank).as_secs_f64();
+        let cubic = C * (since - plateau).powi(3) * mtu + self.top;
+        self.reno += ALPHA * mtu * acked / self.window.max(mtu);
+        self.window = cubic.max(self.reno).max(2.0 * mtu);
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +87,55 @@ impl Tolerant {
             mtu,
             round_trip: Duration::from_millis(100),
             round: None,
+            queue: Queue::default(),
+            cap: None,
         }
+    }
+
+    /// Looks for a standing queue, and lets the cap grow or go.
+    #[expect(clippy::cast_precision_loss, reason = "far below 2^52 bytes")]
+    fn observe(&mut self, ack: &Ack<'_>) {
+        let (Some(rtt), Some(least)) = (ack.rtt, ack.round_trips.least()) else {
+            return;
+        };
+        let queue = &mut self.queue;
+        let began = *queue.began.get_or_insert(ack.now);
+        let seen = queue.least.map_or(rtt, |seen| seen.min(rtt));
+        queue.least = Some(seen);
+        if ack.now.saturating_duration_since(began) >= self.round_trip {
+            queue.standing = seen > least.mul_f64(STANDING) + Duration::from_millis(1);
+            queue.rounds_alone = if queue.standing {
+                0
+            } else {
+                queue.rounds_alone.saturating_add(1)
+            };
+            queue.began = Some(ack.now);
+            queue.least = None;
+        }
+        if queue.rounds_alone >= ROUNDS_ALONE {
+            self.cap = None;
+        }
+        if let Some(cap) = &mut self.cap {
+            cap.grow(ack.now, self.mtu as f64, ack.bytes as f64);
+        }
+    }
+
+    /// A loss while a queue stands: everybody makes room.
+    #[expect(clippy::cast_precision_loss, reason = "far below 2^52 bytes")]
+    fn make_room(&mut self, loss: &Loss) {
+        let since = |cap: &Cap| loss.newest_sent <= cap.shrank;
+        if !self.queue.standing || self.inner.is_starting() || self.cap.as_ref().is_some_and(since)
+        {
+            return;
+        }
+        let present = (loss.in_flight + loss.bytes) as f64;
+        let top = self.cap.map_or(present, |cap| cap.window.min(present));
+        self.cap = Some(Cap {
+            window: top * BETA,
+            top,
+            shrank: loss.now,
+            reno: top * BETA,
+        });
     }
 
     /// There is more loss in this round than the path may have of its own.
@@ -79,10 +172,12 @@ impl Controller for Tolerant {
         if let Some(smoothed) = ack.round_trips.smoothed() {
             self.round_trip = smoothed;
         }
+        self.observe(ack);
         self.inner.on_ack(ack);
     }
 
     fn on_loss(&mut self, loss: &Loss) {
+        self.make_room(loss);
         if loss.persistent || self.is_excessive(loss) {
             self.inner.on_loss(loss);
         }
@@ -101,8 +196,15 @@ impl Controller for Tolerant {
         self.inner.on_mtu(bytes);
     }
 
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "windows are positive and far below 2^52"
+    )]
     fn window(&self) -> u64 {
-        self.inner.window()
+        let least = 4 * self.mtu;
+        let cap = self.cap.map_or(u64::MAX, |cap| cap.window as u64);
+        self.inner.window().min(cap.max(least))
     }
 
     fn pacing_rate(&self) -> Option<Bitrate> {

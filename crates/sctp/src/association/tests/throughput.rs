@@ -163,3 +163,25 @@ fn matrix_of_controllers() {
         }
     }
 }
+
+#[test]
+fn a_path_that_loses_packets_is_filled_all_the_same() {
+    for (round_trip, least) in [(20, 42.0), (100, 38.0)] {
+        let trip = MS * round_trip;
+        let lossy = link(50, trip, trip, 0.01);
+        let second = Duration::from_secs(1);
+        let figures = bulk(&Config::default(), lossy, second * 3, second * 4);
+        assert!(figures.mbps > least, "{figures:?}");
+        assert!(figures.gap < trip * 3, "{figures:?}");
+        assert!(figures.again < 1.3, "{figures:?}");
+        assert_eq!(figures.report.timeouts, 0, "{figures:?}");
+    }
+}
+
+#[test]
+fn a_flow_under_cubic_keeps_its_share() {
+    let trip = MS * 20;
+    let time = Duration::from_secs(20);
+    let share = share(&Config::default(), 10, trip, trip, time);
+    assert!((0.5..1.5).contains(&share), "{share} of fair");
+}
