@@ -62,6 +62,12 @@ fn flows(count: usize, largest: usize, options: SendOptions, seed: u64) -> [Flow
     [0, 1].map(|end| Flow::new(count, largest, 5, options, &mut rng.fork(end)))
 }
 
+/// `SCTP_MESSAGES` for a long run: 10⁶ in a release build.
+fn messages() -> usize {
+    let wanted = std::env::var("SCTP_MESSAGES").ok();
+    wanted.and_then(|it| it.parse().ok()).unwrap_or(600)
+}
+
 fn reliable(unordered: bool) -> SendOptions {
     SendOptions {
         unordered,
@@ -74,8 +80,10 @@ fn every_message_arrives_once_whole_and_in_order() {
     for (seed, makes) in (1..).zip(MIXED) {
         let mut network = pair(makes, Setup::default(), rough(), seed);
         network.repeated = 0.02;
-        let mut flows = flows(600, 60_000, reliable(false), seed);
-        exchange(&mut network, &mut flows, Duration::from_secs(60));
+        let count = messages();
+        let mut flows = flows(count, 60_000, reliable(false), seed);
+        let limit = Duration::from_secs(60) + Duration::from_millis(50) * count as u32;
+        exchange(&mut network, &mut flows, limit);
         for end in [A, B].into_iter().filter(|&end| makes[end] == Make::Ours) {
             let resent = network.end(end).figures().resent;
             assert!(resent > 0, "2 % were lost and nothing was sent again");

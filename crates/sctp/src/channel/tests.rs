@@ -662,3 +662,26 @@ fn a_message_that_is_not_taken_stays_in_the_association() {
     assert_eq!(report.unread, 1_000_000);
     assert!(report.own_window < report.own_window_limit);
 }
+
+#[test]
+fn an_end_with_something_to_say_to_nobody_gives_up() {
+    let mut world = World::connected();
+    let channel = world.open(A, Init::default());
+    world.pass(100);
+    world.send(A, channel, Message::text("hello?"));
+    world.ends[B].abort(world.clock.now());
+    for _ in 0..1000 {
+        world.path = Path::symmetric(Conditions::default(), 1);
+        let Some(next) = world.ends[A].poll_timeout() else {
+            break;
+        };
+        world.clock.advance_to(next);
+        let now = world.now();
+        world.ends[A].handle_timeout(now);
+        world.drain();
+    }
+    assert_eq!(world.ends[A].poll_timeout(), None);
+    let gone = Event::Ended(CloseReason::PeerUnreachable);
+    assert_eq!(world.events[A].back(), Some(&gone));
+    assert!(world.clock.elapsed() < Duration::from_secs(120));
+}
