@@ -593,7 +593,9 @@ impl End {
             std::thread::sleep(wait.min(STEP));
             return Ok(());
         }
-        match poll.poll(events, Some(wait)) {
+        // It rounds up; what is left of the millisecond is slept.
+        let whole = Duration::from_millis(u64::try_from(wait.as_millis()).unwrap_or(1));
+        match poll.poll(events, Some(whole)) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
             result => result.map_err(system("waiting for the socket")),
         }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::extract::connect_info::Connected;
 use axum::extract::{ConnectInfo, DefaultBodyLimit, State};
-use axum::http::{HeaderName, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response as HttpResponse};
 use axum::routing::get;
 use axum::serve::IncomingStream;
@@ -192,8 +192,18 @@ async fn script() -> HttpResponse {
 async fn offer(
     State(app): State<Arc<App>>,
     ConnectInfo(ends): ConnectInfo<Ends>,
+    headers: HeaderMap,
     body: String,
 ) -> HttpResponse {
+    // Pages of other origins may not post this type without being asked for leave,
+    // which nobody gives them.
+    let kind = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|it| it.to_str().ok());
+    if !kind.is_some_and(|kind| kind.starts_with("application/json")) {
+        let text = "post a plan and an offer as application/json\n";
+        return (StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into_response();
+    }
     let answered = tokio::task::spawn_blocking(move || app.accept(ends, &body)).await;
     match answered {
         Ok(Ok(sdp)) => {

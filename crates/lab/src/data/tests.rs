@@ -99,6 +99,31 @@ fn an_impairment_stands_between_the_ends() {
 }
 
 #[test]
+fn only_plans_with_offers_are_taken() {
+    let loopback = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let server = Server::start(loopback, Arc::new(Unattended)).expect("loopback");
+    let agent: ureq::Agent = ureq::Agent::config_builder()
+        .http_status_as_error(false)
+        .build()
+        .into();
+    let post = |kind: &str, body: &str| {
+        let sent = agent
+            .post(server.url())
+            .header("content-type", kind)
+            .send(body);
+        sent.expect("an answer").status().as_u16()
+    };
+    let plan = |plan: &str, sdp: &str| format!(r#"{{"plan":{plan},"sdp":"{sdp}"}}"#);
+    let json = "application/json";
+    assert_eq!(post("text/plain", &plan("{}", "v=0")), 415);
+    assert_eq!(post(json, "[]"), 400);
+    assert_eq!(post(json, &plan(r#"{"time_ms":1}"#, "v=0")), 400);
+    assert_eq!(post(json, &plan("{}", "v=0")), 400);
+    let page = agent.get(server.url()).call().expect("an answer");
+    assert_eq!(page.status(), 200);
+}
+
+#[test]
 fn a_server_that_is_none_is_said() {
     let dial = Dial {
         url: "http://127.0.0.1:9/data".parse().expect("a URL"),
