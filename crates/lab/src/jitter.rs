@@ -25,6 +25,9 @@ mod outcome;
 pub mod report;
 mod speech;
 
+#[cfg(test)]
+mod tests;
+
 pub use comparison::{Comparison, Found};
 pub use fixed::Fixed;
 pub use neteq::{NetEq, Version};
