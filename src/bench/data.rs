@@ -231,6 +231,7 @@ fn failure(error: DialError) -> Failure {
 }
 
 /// Answers tests until Ctrl-C.
+#[expect(clippy::disallowed_methods, reason = "a command may wait")]
 fn serve(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     let stop = interrupt::listen()?;
     let host = Arc::new(Lines::new(quiet, false));

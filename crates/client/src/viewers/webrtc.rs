@@ -233,7 +233,7 @@ impl Line {
         while let Some(event) = self.session.poll_event() {
             match event {
                 Event::Connected { profile } => {
-                    counts.connect(now, profile.map(|profile| profile.name()));
+                    counts.connect(now, profile.map(glassline_webrtc::srtp::Profile::name));
                     for receiver in self.session.receivers() {
                         let (kind, codec) = (receiver.kind, receiver.codec());
                         counts.expect(kind, Some(codec), receiver.clock_rate());
