@@ -29,6 +29,7 @@ fuzz_target!(|bytes: &[u8]| {
         credentials: credentials(),
         fingerprint: Fingerprint::sha256([1; 32]),
         candidates: Vec::new(),
+        relayed: Vec::new(),
         session_id: 1,
     });
     let _ = apply_answer(&ours, text);

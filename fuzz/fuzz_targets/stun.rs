@@ -51,6 +51,8 @@ impl Server {
             DialConfig {
                 certificate: certificate.clone(),
                 local: vec![address(THERE)],
+                relays: Vec::new(),
+                data: None,
                 secrets: Secrets::expand(&[1; 32]),
                 wall,
                 receive: Kinds::ALL,
@@ -64,6 +66,7 @@ impl Server {
             secrets: Secrets::expand(&[2; 32]),
             wall,
             tracks: &[Track::audio(Codec::Opus, 2)],
+            data: None,
         };
         let (session, answer) = Session::accept(config, &offer, now).expect("our own offer");
         client.set_answer(&answer, now).expect("our own answer");
