@@ -175,13 +175,13 @@ impl Step {
         let cost =
             |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |it| format!("{it:.3}"));
         format!(
-            "{:68} {:>12} {gained:>7} {} {}/{} s/Gbit  {:?}",
+            "{:68} {:>12} {gained:>7} {} {}/{} s/Gbit  {}",
             self.name,
             mbps(self.report.goodput_mbps),
             if self.is_kept { "kept" } else { "    " },
             cost(self.report.cpu_s_per_gbit.sender),
             cost(self.report.cpu_s_per_gbit.receiver),
-            self.report.bound,
+            self.report.bound.words(),
         )
     }
 }

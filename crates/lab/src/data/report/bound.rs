@@ -25,6 +25,21 @@ pub enum Bound {
     Unknown,
 }
 
+impl Bound {
+    /// For people, in a column.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::SenderCpu => "sender's CPU",
+            Self::ReceiverCpu => "receiver's CPU",
+            Self::Window => "window/RTT",
+            Self::CongestionWindow => "cwnd/loss",
+            Self::Pacing => "pacing",
+            Self::Application => "application",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 /// A thread that is busy for so much of its time is what bounds the run. The rest goes
 /// to waking up and to others on the machine.
 const BUSY_PERCENT: f64 = 85.0;
