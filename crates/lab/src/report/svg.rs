@@ -22,7 +22,7 @@ const BETWEEN: f64 = 50.0;
 const LEGEND_ROW: f64 = 21.0;
 
 /// Told apart by people who see few colours, too; dark enough for white.
-const COLOURS: [&str; 8] = [
+pub(crate) const COLOURS: [&str; 8] = [
     "#1d5fd1", "#d9680b", "#0b8a5e", "#b0209a", "#c9252d", "#0a8aa8", "#7a5a00", "#5b4bd6",
 ];
 

@@ -332,15 +332,23 @@ impl Receiver {
         }
     }
 
-    /// FORWARD-TSN: what is missing up to there will not come.
-    pub(crate) fn on_forward(&mut self, forward: &ForwardTsn<'_>) {
-        let tsn = self.widen(forward.new_cumulative_tsn);
+    /// Nothing up to there is waited for any more; `None` if nothing was.
+    fn skip_to(&mut self, tsn: Tsn) -> Option<u64> {
+        let tsn = self.widen(tsn);
         self.in_packet = true;
         self.urgent = true;
-        if tsn <= self.arrivals.cumulative() {
+        let is_new = tsn > self.arrivals.cumulative();
+        is_new.then(|| {
+            self.arrivals.skip_to(tsn);
+            tsn
+        })
+    }
+
+    /// FORWARD-TSN: what is missing up to there will not come.
+    pub(crate) fn on_forward(&mut self, forward: &ForwardTsn<'_>) {
+        let Some(tsn) = self.skip_to(forward.new_cumulative_tsn) else {
             return;
-        }
-        self.arrivals.skip_to(tsn);
+        };
         let before = self.ready.len();
         let skipped = forward.skipped.map(|it| (it.stream, it.ssn.0));
         self.streams.skip_data(tsn, skipped, &mut self.ready);
@@ -349,13 +357,9 @@ impl Receiver {
 
     /// I-FORWARD-TSN.
     pub(crate) fn on_i_forward(&mut self, forward: &IForwardTsn<'_>) {
-        let tsn = self.widen(forward.new_cumulative_tsn);
-        self.in_packet = true;
-        self.urgent = true;
-        if tsn <= self.arrivals.cumulative() {
+        if self.skip_to(forward.new_cumulative_tsn).is_none() {
             return;
         }
-        self.arrivals.skip_to(tsn);
         let before = self.ready.len();
         for it in forward.skipped {
             self.streams

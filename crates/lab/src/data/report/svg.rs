@@ -6,18 +6,13 @@ use super::Report;
 use super::bound::{bytes, mbps};
 use crate::data::staircase::Staircase;
 use crate::data::sweep::Swept;
-use crate::report::svg::{GRID, INK, SOFT, escape, text};
+use crate::report::svg::{COLOURS, GRID, INK, SOFT, escape, text};
 
 const WIDTH: f64 = 880.0;
 const LEFT: f64 = 84.0;
 const RIGHT: f64 = 856.0;
 const PANEL: f64 = 150.0;
 const BETWEEN: f64 = 46.0;
-
-/// Told apart by people who see few colours, too.
-const COLOURS: [&str; 8] = [
-    "#1d5fd1", "#d9680b", "#0b8a5e", "#b0209a", "#c9252d", "#0a8aa8", "#7a5a00", "#5b4bd6",
-];
 
 /// A named line.
 struct Line {
