@@ -33,6 +33,19 @@ pub(crate) const GRID: &str = "#e3e7ec";
 /// More runs than this are no picture any more.
 pub const RUNS_MAX: usize = COLOURS.len();
 
+/// How a picture of this size begins: its title for screen readers, white ground, frame.
+pub(crate) fn page(width: f64, height: f64, title: &str) -> String {
+    format!(
+        r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0} {height:.0}" width="{width:.0}" height="{height:.0}" font-family="system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif" font-size="13" fill="{INK}">
+<title>{}</title>
+<rect width="{width:.0}" height="{height:.0}" rx="10" fill="#ffffff"/><rect x="0.5" y="0.5" width="{:.0}" height="{:.0}" rx="9.5" fill="none" stroke="#cfd6de"/>
+"##,
+        escape(title),
+        width - 1.0,
+        height - 1.0
+    )
+}
+
 /// Draws `runs`, at most [`RUNS_MAX`], the first one first in the legend.
 pub fn draw(runs: &[&Report]) -> String {
     let runs = &runs[..runs.len().min(RUNS_MAX)];
@@ -41,20 +54,11 @@ pub fn draw(runs: &[&Report]) -> String {
     let x = Scale::wide(viewers_max as f64, LEFT, RIGHT);
     let top = 102.0 + LEGEND_ROW * runs.len() as f64;
     let height = top + 3.0 * PANEL + 2.0 * BETWEEN + 62.0;
-    let mut out = String::new();
+    let mut out = page(WIDTH, height, &title(runs));
     let mut put = |text: &str| {
         out += text;
         out.push('\n');
     };
-    put(&format!(
-        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0}" width="{WIDTH}" height="{height:.0}" font-family="system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif" font-size="13" fill="{INK}">"#
-    ));
-    put(&format!(r#"<title>{}</title>"#, escape(&title(runs))));
-    put(&format!(
-        r##"<rect width="{WIDTH}" height="{height:.0}" rx="10" fill="#ffffff"/><rect x="0.5" y="0.5" width="{:.0}" height="{:.0}" rx="9.5" fill="none" stroke="#cfd6de"/>"##,
-        WIDTH - 1.0,
-        height - 1.0
-    ));
     put(&head(runs));
     let panels = [processor(runs), delivered(runs), gaps(runs)];
     for (index, panel) in panels.iter().enumerate() {

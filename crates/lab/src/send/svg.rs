@@ -2,7 +2,7 @@
 //! late its frames come.
 
 use super::Report;
-use crate::report::svg::{GRID, INK, SOFT, escape, text};
+use crate::report::svg::{GRID, SOFT, escape, page, text};
 
 const WIDTH: f64 = 880.0;
 const TOP: f64 = 110.0;
@@ -24,19 +24,12 @@ pub fn draw(report: &Report) -> String {
     let largest = |values: &mut dyn Iterator<Item = f64>| values.fold(1e-9, f64::max);
     let cost_max = largest(&mut report.methods.iter().filter_map(|it| it.cpu_ns_per_packet));
     let gap_max = largest(&mut report.methods.iter().filter_map(|it| Some(it.gap_ms?.p99)));
-    let mut out = format!(
-        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0}" width="{WIDTH}" height="{height:.0}" font-family="system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif" font-size="13" fill="{INK}">"#
-    );
+    let title = "Ways to send the same frames to many TCP connections";
+    let mut out = page(WIDTH, height, title);
     let mut put = |text: String| {
-        out.push('\n');
         out += &text;
+        out.push('\n');
     };
-    put("<title>Ways to send the same frames to many TCP connections</title>".to_owned());
-    put(format!(
-        r##"<rect width="{WIDTH}" height="{height:.0}" rx="10" fill="#ffffff"/><rect x="0.5" y="0.5" width="{:.0}" height="{:.0}" rx="9.5" fill="none" stroke="#cfd6de"/>"##,
-        WIDTH - 1.0,
-        height - 1.0
-    ));
     put(head(report));
     for (index, figures) in report.methods.iter().enumerate() {
         let y = TOP + ROW * index as f64;
@@ -69,7 +62,7 @@ pub fn draw(report: &Report) -> String {
     let style = format!(r#"text-anchor="middle" font-size="12" fill="{SOFT}""#);
     let note = "red: fewer than 99 % of the frames came in time";
     put(text(WIDTH / 2.0, height - 16.0, note, &style));
-    put("</svg>\n".to_owned());
+    put("</svg>".to_owned());
     out
 }
 

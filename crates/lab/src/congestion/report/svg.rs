@@ -5,7 +5,7 @@ use super::{BASE, Change, Report, percentile_name};
 use crate::congestion::outcome::{Metric, Outcome};
 use crate::congestion::statistics::Ranked;
 use crate::report::svg::plot::{Axis, Frame, Plot};
-use crate::report::svg::{INK, SOFT, escape, text};
+use crate::report::svg::{SOFT, page, text};
 
 mod dial;
 mod study;
@@ -56,15 +56,7 @@ pub fn draw(report: &Report, outcomes: &[Outcome]) -> String {
     sections.push(drawn);
     let height = y + height + 24.0;
     let title = format!("Congestion control on {}", report.population);
-    let mut out = format!(
-        r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0}" width="{WIDTH}" height="{height:.0}" font-family="system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif" font-size="13" fill="{INK}">
-<title>{}</title>
-<rect width="{WIDTH}" height="{height:.0}" rx="10" fill="#ffffff"/><rect x="0.5" y="0.5" width="{:.0}" height="{:.0}" rx="9.5" fill="none" stroke="#cfd6de"/>
-"##,
-        escape(&title),
-        WIDTH - 1.0,
-        height - 1.0
-    );
+    let mut out = page(WIDTH, height, &title);
     out += &head(report, &arms, &title);
     out.extend(sections);
     out + "</svg>\n"

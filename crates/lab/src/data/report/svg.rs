@@ -6,7 +6,7 @@ use super::Report;
 use super::bound::{bytes, mbps};
 use crate::data::staircase::Staircase;
 use crate::data::sweep::Swept;
-use crate::report::svg::{COLOURS, GRID, INK, SOFT, escape, text};
+use crate::report::svg::{COLOURS, GRID, SOFT, page, text};
 
 const WIDTH: f64 = 880.0;
 const LEFT: f64 = 84.0;
@@ -162,15 +162,7 @@ pub fn draw_staircase(staircase: &Staircase) -> String {
 }
 
 fn open(height: f64, title: &str, about: &str) -> String {
-    let mut out = format!(
-        r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0}" width="{WIDTH}" height="{height:.0}" font-family="system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif" font-size="13" fill="{INK}">
-<title>{}</title>
-<rect width="{WIDTH}" height="{height:.0}" rx="10" fill="#ffffff"/><rect x="0.5" y="0.5" width="{:.0}" height="{:.0}" rx="9.5" fill="none" stroke="#cfd6de"/>
-"##,
-        escape(title),
-        WIDTH - 1.0,
-        height - 1.0
-    );
+    let mut out = page(WIDTH, height, title);
     out += &text(24.0, 36.0, title, r#"font-size="18" font-weight="600""#);
     out + &text(
         24.0,

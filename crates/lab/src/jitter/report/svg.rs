@@ -2,7 +2,7 @@
 
 use super::{Report, Timeline};
 use crate::report::svg::plot::{Axis, Frame, Plot};
-use crate::report::svg::{INK, SOFT, escape, text};
+use crate::report::svg::{SOFT, page, text};
 
 const WIDTH: f64 = 1000.0;
 const LEFT: f64 = 62.0;
@@ -26,15 +26,7 @@ pub fn draw(report: &Report, timelines: &[Timeline]) -> String {
     let top = 126.0;
     let height = top + HEIGHT + 96.0 + BELOW + 62.0;
     let title = format!("Jitter buffers on {}", report.trace);
-    let mut out = format!(
-        r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0}" width="{WIDTH}" height="{height:.0}" font-family="system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif" font-size="13" fill="{INK}">
-<title>{}</title>
-<rect width="{WIDTH}" height="{height:.0}" rx="10" fill="#ffffff"/><rect x="0.5" y="0.5" width="{:.0}" height="{:.0}" rx="9.5" fill="none" stroke="#cfd6de"/>
-"##,
-        escape(&title),
-        WIDTH - 1.0,
-        height - 1.0
-    );
+    let mut out = page(WIDTH, height, &title);
     out += &head(report, &title);
     let frame = Frame {
         left: LEFT,

@@ -1,8 +1,8 @@
 //! One session over time, under each arm.
 
-use super::{COLOURS, LEFT, RIGHT, SOFT, WIDTH, escape, text};
+use super::{COLOURS, LEFT, RIGHT, SOFT, WIDTH, text};
 use crate::congestion::session::Sample;
-use crate::report::svg::INK;
+use crate::report::svg::page;
 use crate::report::svg::plot::{Axis, Frame, Plot};
 
 const HEIGHT: f64 = 150.0;
@@ -23,13 +23,7 @@ const FIGURES: [(&str, Figure); 4] = [
 /// Draws the time lines of one session, called `title`, by arm.
 pub fn timeline(title: &str, arms: &[(String, Vec<Sample>)]) -> String {
     let height = TOP + FIGURES.len() as f64 * (HEIGHT + BETWEEN);
-    let mut out = format!(
-        r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0}" width="{WIDTH}" height="{height:.0}" font-family="system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif" font-size="13" fill="{INK}">
-<title>{}</title>
-<rect width="{WIDTH}" height="{height:.0}" rx="10" fill="#ffffff"/>
-"##,
-        escape(title)
-    );
+    let mut out = page(WIDTH, height, title);
     out += &text(24.0, 36.0, title, r#"font-size="18" font-weight="600""#);
     let mut x = 24.0;
     for ((arm, _), colour) in arms.iter().zip(COLOURS.into_iter().cycle()) {
