@@ -74,12 +74,16 @@ const PEERS: [Peer; 5] = [
     },
 ];
 
-/// Sees to a C compiler: the cipher library is C and assembler. It needs no cmake.
+/// Sees to a C compiler, for the cipher library, and to cmake, for Opus.
 ///
 /// # Errors
-/// There is none and it could not be installed; the text is the command to run.
+/// One is missing and could not be installed; the text is the command to run.
 pub(crate) fn build_tools() -> Result<(), String> {
-    compiler("cc", "CC")
+    compiler("cc", "CC")?;
+    if process::find("cmake").is_none() {
+        apt_install(&["cmake"])?;
+    }
+    Ok(())
 }
 
 /// Sees to a C++ compiler: libFuzzer is C++.
