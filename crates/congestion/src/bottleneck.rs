@@ -73,6 +73,8 @@ pub(crate) enum Source {
     Bulk,
     /// Evenly, megabits a second.
     Even(f64),
+    /// The same, and the controller is not told when there is nothing to send.
+    Unmarked(f64),
     /// 30 frames a second, every 60th five times as large, megabits a second.
     Camera(f64),
 }
@@ -151,7 +153,9 @@ impl Sender {
     fn film(&mut self, seconds: f64) {
         match self.source {
             Source::Bulk => {}
-            Source::Even(mbps) => self.made += mbps * 125_000.0 * STEP.as_secs_f64(),
+            Source::Even(mbps) | Source::Unmarked(mbps) => {
+                self.made += mbps * 125_000.0 * STEP.as_secs_f64()
+            }
             Source::Camera(mbps) => {
                 while self.frames as f64 / 30.0 <= seconds {
                     let weight = if self.frames.is_multiple_of(60) {
@@ -182,7 +186,9 @@ impl Sender {
         let mut count = 0;
         while self.flow.allowance() >= PACKET && self.credit >= PACKET as f64 {
             if self.source != Source::Bulk && self.made < PACKET as f64 {
-                self.flow.on_app_limited();
+                if !matches!(self.source, Source::Unmarked(_)) {
+                    self.flow.on_app_limited();
+                }
                 break;
             }
             self.made -= PACKET as f64;

@@ -199,3 +199,21 @@ fn a_camera_below_the_path_keeps_its_window_and_still_learns_what_there_is() {
     assert!(last.deliverable.is_some_and(|mbps| mbps > 6.0), "{last:?}");
     assert!(goodput(&sender, 30) > 2.95);
 }
+
+#[test]
+fn an_encoder_that_follows_is_not_led_down_by_our_own_pacing() {
+    // A live source keeps the pacer busy nearly always, and a transport then says that
+    // it was the limit: what comes through is what was let out, and no word of the path.
+    let mut path = Path::new(Bottleneck { mbps: 6.0, ..PLAIN }, 7);
+    let mut senders = [start(Config::default())];
+    path.run(&mut senders, Duration::from_secs(5));
+    for _ in 0..80 {
+        let deliverable = senders[0].curve.last().and_then(|point| point.deliverable);
+        let mbps = 0.85 * deliverable.expect("measured");
+        senders[0].source = Source::Unmarked(mbps);
+        path.run(&mut senders, Duration::from_millis(500));
+    }
+    let [sender] = senders;
+    let found = goodput_between(&sender, 25.0, 45.0);
+    assert!(found > 0.8 * 6.0, "{found} Mbit/s");
+}
