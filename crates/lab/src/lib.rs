@@ -21,6 +21,7 @@
 
 use std::time::Duration;
 
+pub mod call;
 pub mod congestion;
 pub mod data;
 pub mod floor;

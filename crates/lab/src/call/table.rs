@@ -1,0 +1,321 @@
+//! A stage's delays: counted exactly, printed as rows of whole milliseconds, of
+//! microseconds, or of the network's bins.
+//!
+//! Every sample is in the table and in its denominator, however long; what never
+//! became a sample is beside it, as `unmatched` and `lost`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::ser::Serializer;
+
+use super::stage::Stage;
+
+#[cfg(test)]
+mod tests;
+
+/// What the rows of a table count in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Milliseconds, rounded down.
+    Ms,
+    /// Microseconds, rounded down to whole milliseconds, which is what the clock of
+    /// the study could tell: 0, 1000, 2000.
+    Us,
+    /// Milliseconds in eight ranges, from `(0-5]` to `(100-...]`.
+    Bins,
+}
+
+/// A distribution of delays as tools and people read it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Table {
+    /// Of what.
+    pub stage: Stage,
+    /// What `rows` count in.
+    pub unit: Unit,
+    /// Delays that were measured: the sum of the rows.
+    pub count: u64,
+    /// Seen at one end only, though the other should know of it.
+    pub unmatched: u64,
+    /// Entered the stage and never left it.
+    pub lost: u64,
+    /// Half of the delays are no longer; `None` if nothing was measured.
+    pub p50_ms: Option<f64>,
+    /// 95 of 100 are no longer.
+    pub p95_ms: Option<f64>,
+    /// 99 of 100 are no longer.
+    pub p99_ms: Option<f64>,
+    /// The longest.
+    pub max_ms: Option<f64>,
+    /// The mean.
+    pub mean_ms: Option<f64>,
+    /// Two clocks took part: each delay may be so much longer or shorter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_ms: Option<f64>,
+    /// By value, rising.
+    pub rows: Vec<Row>,
+    /// By microsecond, for pictures.
+    #[serde(skip)]
+    pub(super) exact: Vec<(i64, u64)>,
+}
+
+/// One line of a table; `[value, count, fraction]` in JSON.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row(
+    /// The delay.
+    pub Value,
+    /// How many had it.
+    pub u64,
+    /// Of all.
+    pub f64,
+);
+
+/// What a row is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// In the table's unit.
+    Number(i64),
+    /// A range of milliseconds, without its lower end and with its upper one.
+    Range(&'static str),
+}
+
+/// Upper ends of the network's ranges, in µs, and what they are called. What is
+/// less than nothing (the clocks of two hosts disagree) has a range of its own,
+/// which is there only if something is in it.
+const RANGES: [(i64, &str); 9] = [
+    (-1, "(...-0)"),
+    (5_000, "(0-5]"),
+    (10_000, "(5-10]"),
+    (15_000, "(10-15]"),
+    (20_000, "(15-20]"),
+    (35_000, "(20-35]"),
+    (60_000, "(35-60]"),
+    (100_000, "(60-100]"),
+    (i64::MAX, "(100-...]"),
+];
+
+/// Delays that are being counted.
+///
+/// Exact to the microsecond below 131 ms, to 0.1 ms below 10 s, to 0.1 s below an
+/// hour; longer ones count as an hour. So many different values fit in 20 MB,
+/// whatever a log says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Delays {
+    counts: BTreeMap<i64, u64>,
+    count: u64,
+    sum_us: i128,
+    max_us: Option<i64>,
+    unmatched: u64,
+    lost: u64,
+    error: Option<Duration>,
+}
+
+const HOUR_US: i64 = 3_600_000_000;
+
+impl Delays {
+    /// Counts one delay.
+    pub fn record(&mut self, delay: Duration) {
+        self.record_us(i64::try_from(delay.as_micros()).unwrap_or(i64::MAX));
+    }
+
+    /// Counts one delay in microseconds; below 0 where two clocks disagree.
+    pub fn record_us(&mut self, us: i64) {
+        self.record_many(us, 1);
+    }
+
+    /// Counts the same delay `times` times.
+    pub fn record_many(&mut self, us: i64, times: u64) {
+        if times == 0 {
+            return;
+        }
+        let us = us.max(-HOUR_US);
+        *self.counts.entry(kept(us)).or_default() += times;
+        self.count += times;
+        self.sum_us += i128::from(us) * i128::from(times);
+        self.max_us = self.max_us.max(Some(us));
+    }
+
+    /// Counts what only one end has seen.
+    pub fn record_unmatched(&mut self) {
+        self.unmatched += 1;
+    }
+
+    /// Counts what never came out.
+    pub fn record_lost(&mut self) {
+        self.lost += 1;
+    }
+
+    /// The clocks behind the last delay agree to within `error`; the table has the
+    /// largest.
+    pub fn within(&mut self, error: Duration) {
+        self.error = self.error.max(Some(error));
+    }
+
+    /// Adds all of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        for (us, count) in &other.counts {
+            *self.counts.entry(*us).or_default() += count;
+        }
+        self.count += other.count;
+        self.sum_us += other.sum_us;
+        self.max_us = self.max_us.max(other.max_us);
+        self.unmatched += other.unmatched;
+        self.lost += other.lost;
+        self.error = self.error.max(other.error);
+    }
+
+    /// How many were measured.
+    pub const fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Nothing measured, nothing lost, nothing unmatched: the path has no such stage.
+    pub const fn is_absent(&self) -> bool {
+        self.count == 0 && self.unmatched == 0 && self.lost == 0
+    }
+
+    /// The delay that `share` (0–1) of all do not exceed, in µs, nearest rank.
+    pub fn quantile_us(&self, share: f64) -> Option<i64> {
+        let rank = ((self.count as f64 * share).ceil() as u64).clamp(1, self.count.max(1));
+        let mut seen = 0;
+        let found = self.counts.iter().find(|(_, count)| {
+            seen += **count;
+            seen >= rank
+        });
+        found.map(|(us, _)| *us)
+    }
+
+    /// The mean, in µs.
+    pub fn mean_us(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.sum_us as f64 / self.count as f64)
+    }
+
+    /// As a table of `stage`, in its unit.
+    pub fn table(&self, stage: Stage) -> Table {
+        let ms = |us: i64| us as f64 / 1e3;
+        let quantile = |share| self.quantile_us(share).map(ms);
+        Table {
+            stage,
+            unit: stage.unit(),
+            count: self.count,
+            unmatched: self.unmatched,
+            lost: self.lost,
+            p50_ms: quantile(0.5),
+            p95_ms: quantile(0.95),
+            p99_ms: quantile(0.99),
+            max_ms: self.max_us.map(ms),
+            mean_ms: self.mean_us().map(|us| us / 1e3),
+            error_ms: self.error.map(|error| error.as_secs_f64() * 1e3),
+            rows: self.rows(stage.unit()),
+            exact: self
+                .counts
+                .iter()
+                .map(|(us, count)| (*us, *count))
+                .collect(),
+        }
+    }
+
+    fn rows(&self, unit: Unit) -> Vec<Row> {
+        let fraction = |count: u64| count as f64 / self.count as f64;
+        let row = |(value, count)| Row(value, count, fraction(count));
+        if self.count == 0 {
+            return Vec::new();
+        }
+        if unit == Unit::Bins {
+            return self.ranges().map(row).collect();
+        }
+        let scale = if unit == Unit::Us { 1000 } else { 1 };
+        let mut rows: BTreeMap<i64, u64> = BTreeMap::new();
+        for (us, count) in &self.counts {
+            *rows.entry(us.div_euclid(1000)).or_default() += count;
+        }
+        let number = |(ms, count)| row((Value::Number(ms * scale), count));
+        rows.into_iter().map(number).collect()
+    }
+
+    /// All of them, as the study prints those that nothing fell into, too.
+    fn ranges(&self) -> impl Iterator<Item = (Value, u64)> + '_ {
+        let mut below = i64::MIN;
+        let ranges = RANGES.into_iter().map(move |(upper, name)| {
+            let count = self.counts.range(below..=upper).map(|(_, count)| count);
+            below = upper.saturating_add(1);
+            (Value::Range(name), count.sum())
+        });
+        let first = RANGES[0].1;
+        ranges.filter(move |(value, count)| *count > 0 || *value != Value::Range(first))
+    }
+}
+
+/// `us` with as many digits as are kept, rounded down.
+fn kept(us: i64) -> i64 {
+    let us = us.clamp(-HOUR_US, HOUR_US);
+    let step = match us.unsigned_abs() {
+        0..131_072 => 1,
+        131_072..10_000_000 => 100,
+        _ => 100_000,
+    };
+    us - us.rem_euclid(step)
+}
+
+impl Table {
+    /// The lines of the study: a head, and each row's value, count and fraction.
+    pub fn to_rows(&self) -> String {
+        let mut out = format!(
+            "|{:<20}|{:<20}|{:<20}|\n|{:-<20}|{:-<20}|{:-<20}|\n",
+            "Delay", "Item Count", "The percentage", "", "", ""
+        );
+        for Row(value, count, fraction) in &self.rows {
+            // A string, since only that is padded.
+            let value = value.to_string();
+            writeln!(out, "|{value:<20}|{count:<20}|{fraction:<20.6}|")
+                .expect("a string takes everything");
+        }
+        out
+    }
+
+    /// The figures below the rows, in one line.
+    pub fn figures(&self) -> String {
+        let mut out = format!("{} items", self.count);
+        let named = [
+            ("p50", self.p50_ms),
+            ("p95", self.p95_ms),
+            ("p99", self.p99_ms),
+            ("max", self.max_ms),
+        ];
+        let known = named.into_iter().filter_map(|(name, ms)| Some((name, ms?)));
+        for (place, (name, ms)) in known.enumerate() {
+            let begin = if place == 0 { ": " } else { ", " };
+            write!(out, "{begin}{name} {ms:.3}").expect("a string takes everything");
+        }
+        if self.count > 0 {
+            out += " ms";
+        }
+        if let Some(error) = self.error_ms {
+            write!(out, " ± {error:.3}").expect("a string takes everything");
+        }
+        write!(out, "; {} unmatched, {} lost", self.unmatched, self.lost)
+            .expect("a string takes everything");
+        out
+    }
+}
+
+impl std::fmt::Display for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(f),
+            Self::Range(name) => f.write_str(name),
+        }
+    }
+}
+
+impl Serialize for Value {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Number(number) => serializer.serialize_i64(*number),
+            Self::Range(name) => serializer.serialize_str(name),
+        }
+    }
+}
