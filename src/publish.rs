@@ -14,7 +14,7 @@ use glassline_publish::session::{self, End};
 use glassline_publish::source::{self, Rung};
 use glassline_publish::{Algorithm, Rule, Trust};
 
-use crate::bench::files::{Output, one_stdout};
+use crate::bench::files::{Output, Outputs};
 use crate::bench::quantity;
 use crate::exit::{Failure, INTERRUPTED};
 use crate::serve::Signals;
@@ -110,9 +110,7 @@ fn frame_rate(text: &str) -> Result<f64, String> {
 pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     let session = options.session()?;
     let spec = options.spec(&session);
-    one_stdout([&options.json, &options.csv])?;
-    let open = |path: &Option<PathBuf>| path.as_deref().map(Output::open).transpose();
-    let (json, csv) = (open(&options.json)?, open(&options.csv)?);
+    let Outputs { json, csv, .. } = Outputs::open(&options.json, &options.csv, &None)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

@@ -18,10 +18,10 @@ use glassline_lab::congestion::session::{Arm, Scenario, Sessions};
 use glassline_sim::{Population, Sample};
 use indicatif::ProgressBar;
 
-use super::files::{self, Output};
+use super::files::{Output, Outputs};
 use super::{interrupt, quantity, terminal};
 use crate::exit::{Failure, INTERRUPTED, THRESHOLD_MISSED};
-use crate::{logging, output};
+use crate::output;
 
 /// Between two samples of a session over time.
 const SAMPLES: Duration = Duration::from_millis(100);
@@ -100,14 +100,7 @@ pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
         return options.timeline(which, quiet);
     }
     let plan = options.plan()?;
-    files::one_stdout([&options.json, &options.csv, &options.svg])?;
-    let open = |path: &Option<PathBuf>| path.as_deref().map(Output::open).transpose();
-    let mut json = open(&options.json)?;
-    let mut csv = open(&options.csv)?;
-    let mut svg = open(&options.svg)?;
-    let outputs = [&json, &csv, &svg];
-    let is_stdout = |file: &&Option<Output>| file.as_ref().is_some_and(Output::is_stdout);
-    let takes_stdout = outputs.iter().any(is_stdout);
+    let mut outputs = Outputs::open(&options.json, &options.csv, &options.svg)?;
     let (mut log, mut outcomes) = options.open_log(&plan)?;
     let stop = interrupt::listen()?;
     let started = report::now();
@@ -132,19 +125,13 @@ pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     let outcomes = of_arms(outcomes, &plan);
     let report = Report::new(options.about(&plan, progress, started), &outcomes);
     if !quiet {
-        let text = text(&report);
-        if takes_stdout {
-            eprint!("{text}");
-        } else {
-            output::print(&text)?;
-        }
+        outputs.print(|colour| text(&report, colour))?;
     }
-    let write = |file: &mut Option<Output>, text: &dyn Fn() -> String| {
-        file.as_mut().map_or(Ok(()), |file| file.write(&text()))
-    };
-    write(&mut json, &|| report.to_json())?;
-    write(&mut csv, &|| report::csv(&outcomes))?;
-    write(&mut svg, &|| report::svg::draw(&report, &outcomes))?;
+    outputs.write(
+        || report.to_json(),
+        || report::csv(&outcomes),
+        || report::svg::draw(&report, &outcomes),
+    )?;
     if interrupt::is_stopped(&stop) {
         return Ok(ExitCode::from(INTERRUPTED));
     }
@@ -171,13 +158,12 @@ fn of_arms(outcomes: Vec<Outcome>, plan: &Plan) -> Vec<Outcome> {
     kept
 }
 
-fn text(report: &Report) -> String {
+fn text(report: &Report, colour: bool) -> String {
     let drawn = if report.held_out { " (held out)" } else { "" };
     let speed = match report.virtual_s_per_cpu_s {
         0.0 => String::new(),
         speed => format!(", {speed:.0} virtual seconds per processor second"),
     };
-    let colour = logging::colour(&std::io::stdout());
     format!(
         "{} {}: {} sessions of {:.0} s, seed {}{drawn}{speed}\n{}",
         report.population,

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use clap::Args;
 use glassline_lab::data::report::{svg, table};
-use glassline_lab::data::staircase::{self, Staircase};
-use glassline_lab::data::sweep::{self, Sweep, Swept};
+use glassline_lab::data::staircase;
+use glassline_lab::data::sweep::{self, Sweep};
 use glassline_lab::data::{
     Dial, DialError, Direction, EndError, Host, Impairment, Plan, Relays, Report, Sample, Server,
     Unattended, measure, turn,
@@ -17,7 +17,7 @@ use glassline_lab::data::{
 use glassline_lab::plan::Trust;
 use url::Url;
 
-use super::files::{self, Output};
+use super::files::Outputs;
 use super::{interrupt, quantity};
 use crate::exit::{Failure, INTERRUPTED};
 use crate::output;
@@ -135,8 +135,7 @@ pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     }
     let plan = options.plan();
     plan.check().map_err(Failure::usage)?;
-    files::one_stdout([&options.json, &options.csv, &options.svg])?;
-    let mut outputs = Outputs::open(options)?;
+    let mut outputs = Outputs::open(&options.json, &options.csv, &options.svg)?;
     let stop = interrupt::listen()?;
     // Lives as long as the tests.
     let mut here = None;
@@ -188,7 +187,12 @@ pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
             }
             Ok::<_, DialError>(report)
         });
-        outputs.write_swept(&swept.map_err(failure)?)?;
+        let swept = swept.map_err(failure)?;
+        outputs.write(
+            || json(&swept),
+            || swept.to_csv(),
+            || svg::draw_sweep(&swept),
+        )?;
     } else if options.staircase {
         lines.print(&format!(
             "{} runs of {:?}",
@@ -199,7 +203,11 @@ pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
             staircase::climb(&plan, |plan, name| one(plan, options.impair.as_ref(), name));
         let climbed = climbed.map_err(failure)?;
         lines.print(climbed.draw().trim_end())?;
-        outputs.write_staircase(&climbed)?;
+        outputs.write(
+            || json(&climbed),
+            || climbed.to_csv(),
+            || svg::draw_staircase(&climbed),
+        )?;
     } else {
         lines.print(&format!(
             "{}: {} for {:?}, messages of {} bytes{}",
@@ -214,7 +222,11 @@ pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
         ))?;
         let report = measure(&dial, &plan, &stop, |_, _| {}).map_err(failure)?;
         lines.print(table::draw(&report).trim_end())?;
-        outputs.write(&report)?;
+        outputs.write(
+            || report.to_json(),
+            || report.to_csv(),
+            || svg::draw(&report),
+        )?;
     }
     Ok(match interrupt::is_stopped(&stop) {
         true => ExitCode::from(INTERRUPTED),
@@ -290,53 +302,8 @@ impl Host for Lines {
     }
 }
 
-struct Outputs {
-    json: Option<Output>,
-    csv: Option<Output>,
-    svg: Option<Output>,
-}
-
-impl Outputs {
-    fn open(options: &Options) -> Result<Self, Failure> {
-        let open = |path: &Option<PathBuf>| path.as_deref().map(Output::open).transpose();
-        Ok(Self {
-            json: open(&options.json)?,
-            csv: open(&options.csv)?,
-            svg: open(&options.svg)?,
-        })
-    }
-
-    fn takes_stdout(&self) -> bool {
-        let all = [&self.json, &self.csv, &self.svg];
-        let mut all = all.into_iter().flatten();
-        all.any(Output::is_stdout)
-    }
-
-    fn write(&mut self, report: &Report) -> Result<(), Failure> {
-        put(&mut self.json, &|| report.to_json())?;
-        put(&mut self.csv, &|| report.to_csv())?;
-        put(&mut self.svg, &|| svg::draw(report))
-    }
-
-    fn write_swept(&mut self, swept: &Swept) -> Result<(), Failure> {
-        put(&mut self.json, &|| json(swept))?;
-        put(&mut self.csv, &|| swept.to_csv())?;
-        put(&mut self.svg, &|| svg::draw_sweep(swept))
-    }
-
-    fn write_staircase(&mut self, climbed: &Staircase) -> Result<(), Failure> {
-        put(&mut self.json, &|| json(climbed))?;
-        put(&mut self.csv, &|| climbed.to_csv())?;
-        put(&mut self.svg, &|| svg::draw_staircase(climbed))
-    }
-}
-
 fn json(value: &impl serde::Serialize) -> String {
     serde_json::to_string_pretty(value).expect("plain data") + "\n"
-}
-
-fn put(file: &mut Option<Output>, text: &dyn Fn() -> String) -> Result<(), Failure> {
-    file.as_mut().map_or(Ok(()), |file| file.write(&text()))
 }
 
 impl Options {

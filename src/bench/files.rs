@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use crate::exit::Failure;
-use crate::output;
+use crate::{logging, output};
 
 /// A file that can be written, or stdout.
 ///
@@ -75,17 +75,66 @@ impl Drop for Output {
     }
 }
 
-/// Two of them on stdout would be neither.
-pub(crate) fn one_stdout<'a>(
-    paths: impl IntoIterator<Item = &'a Option<PathBuf>>,
-) -> Result<(), Failure> {
-    let to_stdout = paths.into_iter().flatten().filter(|path| is_stdout(path));
-    if to_stdout.count() > 1 {
-        return Err(Failure::usage(
-            "only one of --json, --csv and --svg can be `-`",
-        ));
+/// What a command writes, each form where it was asked for.
+#[derive(Debug)]
+pub(crate) struct Outputs {
+    pub(crate) json: Option<Output>,
+    pub(crate) csv: Option<Output>,
+    pub(crate) svg: Option<Output>,
+}
+
+impl Outputs {
+    /// Opens what is named; two of them on stdout would be neither.
+    pub(crate) fn open(
+        json: &Option<PathBuf>,
+        csv: &Option<PathBuf>,
+        svg: &Option<PathBuf>,
+    ) -> Result<Self, Failure> {
+        let to_stdout = [json, csv, svg].into_iter().flatten();
+        if to_stdout.filter(|path| is_stdout(path)).count() > 1 {
+            return Err(Failure::usage(
+                "only one of --json, --csv and --svg can be `-`",
+            ));
+        }
+        let open = |path: &Option<PathBuf>| path.as_deref().map(Output::open).transpose();
+        Ok(Self {
+            json: open(json)?,
+            csv: open(csv)?,
+            svg: open(svg)?,
+        })
     }
-    Ok(())
+
+    /// Whether stdout belongs to one of them.
+    pub(crate) fn takes_stdout(&self) -> bool {
+        let all = [&self.json, &self.csv, &self.svg];
+        all.into_iter().flatten().any(Output::is_stdout)
+    }
+
+    /// Prints a table for people: to stderr where stdout belongs to one of the files.
+    /// `table` is asked whether to use colours.
+    pub(crate) fn print(&self, table: impl FnOnce(bool) -> String) -> Result<(), Failure> {
+        if self.takes_stdout() {
+            eprint!("{}", table(logging::colour(&std::io::stderr())));
+            return Ok(());
+        }
+        output::print(&table(logging::colour(&std::io::stdout())))
+    }
+
+    /// Writes the figures, as far as they were asked for.
+    pub(crate) fn write(
+        &mut self,
+        json: impl FnOnce() -> String,
+        csv: impl FnOnce() -> String,
+        svg: impl FnOnce() -> String,
+    ) -> Result<(), Failure> {
+        put(&mut self.json, json)?;
+        put(&mut self.csv, csv)?;
+        put(&mut self.svg, svg)
+    }
+}
+
+fn put(file: &mut Option<Output>, text: impl FnOnce() -> String) -> Result<(), Failure> {
+    file.as_mut().map_or(Ok(()), |file| file.write(&text()))
 }
 
 fn is_stdout(path: &Path) -> bool {
@@ -127,8 +176,11 @@ mod tests {
 
     #[test]
     fn stdout_is_given_once() {
-        let dash = || Some(PathBuf::from("-"));
-        assert!(one_stdout([&dash(), &None, &Some(PathBuf::from("x"))]).is_ok());
-        assert!(one_stdout([&dash(), &dash(), &None]).is_err());
+        let dash = Some(PathBuf::from("-"));
+        let one = Outputs::open(&dash, &None, &None).expect("one");
+        assert!(one.takes_stdout());
+        assert!(Outputs::open(&dash, &dash, &None).is_err());
+        let none = Outputs::open(&None, &None, &None).expect("none");
+        assert!(!none.takes_stdout());
     }
 }

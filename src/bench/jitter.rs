@@ -10,10 +10,9 @@ use glassline_lab::jitter::report::svg;
 use glassline_lab::jitter::{Comparison, Found, Ours, Stream};
 use glassline_sim::{Delays, Family};
 
-use super::files::{self, Output};
+use super::files::Outputs;
 use super::{interrupt, quantity, terminal};
 use crate::exit::{Failure, INTERRUPTED, THRESHOLD_MISSED};
-use crate::{logging, output};
 
 /// A trace's file may be so large.
 const TRACE_BYTES_MAX: u64 = 100 << 20;
@@ -61,14 +60,8 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
-    files::one_stdout([&options.json, &options.csv, &options.svg])?;
     let delays = options.delays()?;
-    let open = |path: &Option<PathBuf>| path.as_deref().map(Output::open).transpose();
-    let mut json = open(&options.json)?;
-    let mut csv = open(&options.csv)?;
-    let mut svg = open(&options.svg)?;
-    let is_stdout = |file: &&Option<Output>| file.as_ref().is_some_and(Output::is_stdout);
-    let takes_stdout = [&json, &csv, &svg].iter().any(is_stdout);
+    let mut outputs = Outputs::open(&options.json, &options.csv, &options.svg)?;
     let stop = interrupt::listen()?;
     let comparison = options.comparison(&delays);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -88,18 +81,13 @@ pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::from(INTERRUPTED));
     };
     if !quiet {
-        if takes_stdout {
-            eprint!("{}", report.to_table(logging::colour(&std::io::stderr())));
-        } else {
-            output::print(&report.to_table(logging::colour(&std::io::stdout())))?;
-        }
+        outputs.print(|colour| report.to_table(colour))?;
     }
-    let write = |file: &mut Option<Output>, text: &dyn Fn() -> String| {
-        file.as_mut().map_or(Ok(()), |file| file.write(&text()))
-    };
-    write(&mut json, &|| report.to_json())?;
-    write(&mut csv, &|| report.to_csv())?;
-    write(&mut svg, &|| svg::draw(&report, &timelines))?;
+    outputs.write(
+        || report.to_json(),
+        || report.to_csv(),
+        || svg::draw(&report, &timelines),
+    )?;
     let misses = options.fail_if.iter().filter_map(|it| it.miss(&report));
     let misses: Vec<String> = misses.collect();
     for miss in &misses {

@@ -8,10 +8,9 @@ use clap::Args;
 use glassline_lab::send::{self, Experiment, Method, Report, Turn, Watcher};
 use indicatif::ProgressBar;
 
-use super::files::{self, Output};
+use super::files::Outputs;
 use super::{interrupt, quantity, terminal};
 use crate::exit::{Failure, INTERRUPTED};
-use crate::output;
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -50,37 +49,20 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     let experiment = options.experiment();
     experiment.check().map_err(Failure::usage)?;
-    files::one_stdout([&options.json, &options.csv, &options.svg])?;
-    let open = |path: &Option<PathBuf>| path.as_deref().map(Output::open).transpose();
-    let mut outputs = [
-        (
-            open(&options.json)?,
-            Report::to_json as fn(&Report) -> String,
-        ),
-        (open(&options.csv)?, Report::to_csv),
-        (open(&options.svg)?, send::draw),
-    ];
-    let takes_stdout = outputs
-        .iter()
-        .any(|(file, _)| file.as_ref().is_some_and(Output::is_stdout));
+    let mut outputs = Outputs::open(&options.json, &options.csv, &options.svg)?;
     let stop = interrupt::listen()?;
     let mut progress = Progress::new(quiet);
     let outcome = send::run(&experiment, &mut progress, &stop);
     progress.end();
     let report = outcome.map_err(Failure::runtime)?;
     if !quiet {
-        let text = text(&report);
-        if takes_stdout {
-            eprint!("{text}");
-        } else {
-            output::print(&text)?;
-        }
+        outputs.print(|_| text(&report))?;
     }
-    for (file, written) in &mut outputs {
-        if let Some(file) = file {
-            file.write(&written(&report))?;
-        }
-    }
+    outputs.write(
+        || report.to_json(),
+        || report.to_csv(),
+        || send::draw(&report),
+    )?;
     Ok(if interrupt::is_stopped(&stop) {
         ExitCode::from(INTERRUPTED)
     } else {

@@ -12,7 +12,7 @@ use glassline_lab::run;
 use glassline_lab::threshold::Threshold;
 use glassline_lab::trouble::Trouble;
 
-use super::files::{self, Output};
+use super::files::Outputs;
 use super::interrupt;
 use super::quantity;
 use super::terminal::Terminal;
@@ -133,19 +133,21 @@ const WATCHING_MAX: Duration = Duration::from_secs(86_400);
 pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     let plan = options.plan()?;
     let overlays = options.overlays()?;
-    let mut outputs = Outputs::open(options)?;
+    let mut outputs = Outputs::open(&options.json, &options.csv, &options.svg)?;
     let warnings = plan.check().map_err(failure)?;
     for warning in warnings {
         tracing::warn!("{warning}");
     }
     let stop = interrupt::listen()?;
-    let mut terminal = Terminal::new(quiet, outputs.take_stdout(), outputs.csv.take());
+    let mut terminal = Terminal::new(quiet, outputs.takes_stdout(), outputs.csv.take());
     terminal.begin(&plan);
     let outcome = run::run(&plan, &mut terminal, &stop);
     terminal.end();
     let report = outcome.map_err(failure)?;
     terminal.conclude(&report);
-    outputs.write(&report, &overlays)?;
+    let runs: Vec<&Report> = std::iter::once(&report).chain(&overlays).collect();
+    // The CSV was written as the steps ended.
+    outputs.write(|| report.to_json(), String::new, || svg::draw(&runs))?;
     terminal.into_result()?;
     if interrupt::is_stopped(&stop) {
         return Ok(ExitCode::from(INTERRUPTED));
@@ -258,42 +260,6 @@ fn floor_source(files: &str) -> FloorSource {
         FloorSource::Run
     } else {
         FloorSource::Files(files.split(',').map(PathBuf::from).collect())
-    }
-}
-
-/// Everything that is written, opened before the ramp begins.
-struct Outputs {
-    json: Option<Output>,
-    csv: Option<Output>,
-    svg: Option<Output>,
-}
-
-impl Outputs {
-    fn open(options: &Options) -> Result<Self, Failure> {
-        files::one_stdout([&options.json, &options.csv, &options.svg])?;
-        let open = |path: &Option<PathBuf>| path.as_deref().map(Output::open).transpose();
-        Ok(Self {
-            json: open(&options.json)?,
-            csv: open(&options.csv)?,
-            svg: open(&options.svg)?,
-        })
-    }
-
-    /// Whether stdout belongs to one of the files.
-    fn take_stdout(&self) -> bool {
-        let all = [&self.json, &self.csv, &self.svg];
-        all.into_iter().flatten().any(Output::is_stdout)
-    }
-
-    fn write(&mut self, report: &Report, overlays: &[Report]) -> Result<(), Failure> {
-        if let Some(json) = &mut self.json {
-            json.write(&report.to_json())?;
-        }
-        if let Some(svg) = &mut self.svg {
-            let runs: Vec<&Report> = std::iter::once(report).chain(overlays).collect();
-            svg.write(&svg::draw(&runs))?;
-        }
-        Ok(())
     }
 }
 
