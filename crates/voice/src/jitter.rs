@@ -23,6 +23,7 @@ use thiserror::Error;
 use crate::codec::{Decoder, FRAMES_MS_MAX};
 use crate::expand::Expansion;
 use crate::pitch::{self, LAG_MS};
+use crate::stamps::Operation;
 use crate::stretch::{self, Limits};
 use crate::tape::Tape;
 use order::{Order, Place};
@@ -105,14 +106,34 @@ pub enum Refused {
     Stray,
 }
 
-/// What became of a packet, for tables of stages.
+/// What became of a packet, for tables of stages: its first sample has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Played {
-    /// RTP sequence number.
-    pub sequence: u16,
-    /// From its arrival until its first sample leaves, to within a pull.
+    /// RTP sequence number; a redundant copy has none.
+    pub sequence: Option<u16>,
+    /// RTP timestamp, made wide as the stream's first was.
+    pub timestamp: i64,
+    /// When it was inserted, or what brought its copy.
+    pub arrival: Instant,
+    /// From then until its first sample leaves.
     pub wait: Duration,
+    /// What the pull gave before that sample.
+    pub offset: Duration,
+    /// How it came to be played.
+    pub operation: Operation,
 }
+
+/// A packet on the tape, whose first sample has not left.
+#[derive(Clone, Copy, Debug)]
+struct Leaving {
+    sequence: Option<u16>,
+    timestamp: i64,
+    arrival: Instant,
+    operation: Operation,
+}
+
+/// What a device's period is waited for at most.
+const PERIOD_MS_MAX: f64 = 200.0;
 
 /// Packets whose end was not asked for yet; older ones are forgotten.
 const PLAYED_MAX: usize = 256;
@@ -159,6 +180,10 @@ pub struct Buffer<D> {
     /// The speaker's level, decaying.
     level: f32,
     pull_ms: f64,
+    /// The device's, if it asks several times a period.
+    period_ms: Option<f64>,
+    /// By their marks on the tape.
+    leaving: VecDeque<Leaving>,
     played: VecDeque<Played>,
     counts: Counts,
     /// Kept for its memory.
@@ -201,6 +226,8 @@ impl<D: Decoder> Buffer<D> {
             may: Allowance::default(),
             level: 0.0,
             pull_ms: 10.0,
+            period_ms: None,
+            leaving: VecDeque::new(),
             played: VecDeque::new(),
             counts: Counts::default(),
             decoded: Vec::new(),
@@ -270,11 +297,12 @@ impl<D: Decoder> Buffer<D> {
         self.target.arrived(came, delay);
         self.skew.arrived(came, delay);
         for (offset, payload) in earlier {
-            self.take_copy(self.media(Order::before(ticks, *offset)), payload, now);
+            self.take_copy(Order::before(ticks, *offset), payload, now);
         }
         let entry = Entry {
             payload: packet.payload,
             sequence: Some(sequence),
+            ticks,
             arrival: now,
             frames,
         };
@@ -306,7 +334,8 @@ impl<D: Decoder> Buffer<D> {
     }
 
     /// A redundant copy: taken if it is of use.
-    fn take_copy(&mut self, at: i64, payload: &Bytes, now: Instant) {
+    fn take_copy(&mut self, ticks: i64, payload: &Bytes, now: Instant) {
+        let at = self.media(ticks);
         let Some(frames) = self.frames_of(payload) else {
             return;
         };
@@ -316,10 +345,17 @@ impl<D: Decoder> Buffer<D> {
         let entry = Entry {
             payload: payload.clone(),
             sequence: None,
+            ticks,
             arrival: now,
             frames,
         };
         self.queue.insert(at, entry);
+    }
+
+    /// From now on the device asks once a `period`, in several pulls at the same moment,
+    /// whose `now` are as far apart as what they give is long.
+    pub fn set_period(&mut self, period: Duration) {
+        self.period_ms = Some(period.as_secs_f64() * 1e3);
     }
 
     /// Fills `out` with what is to be heard next: interleaved samples, whole frames
@@ -328,7 +364,8 @@ impl<D: Decoder> Buffer<D> {
         let frames = out.len() / self.format().channels();
         let (out, rest) = out.split_at_mut(frames * self.format().channels());
         rest.fill(0.0);
-        self.pull_ms = self.format().ms(frames).min(20.0);
+        let period = self.period_ms.unwrap_or(self.format().ms(frames));
+        self.pull_ms = period.min(PERIOD_MS_MAX);
         self.counts.frames += frames as u64;
         if !self.begin(now) {
             out.fill(0.0);
@@ -339,11 +376,11 @@ impl<D: Decoder> Buffer<D> {
         while self.tape.waiting() < frames {
             self.fill(now, frames - self.tape.waiting());
         }
-        self.tape.play(out);
+        self.play(now, out);
         self.target.passed(self.format().ms(frames));
     }
 
-    /// The next packet that was played, and how long it waited.
+    /// The next packet that was played. After a pull, all are those of that pull.
     pub fn poll_played(&mut self) -> Option<Played> {
         self.played.pop_front()
     }
@@ -418,7 +455,7 @@ impl<D: Decoder> Buffer<D> {
         }
         self.drop_passed();
         match self.queue.first() {
-            Some((at, _)) if at <= self.next => self.decode(now),
+            Some((at, _)) if at <= self.next => self.decode(),
             Some((at, _)) => {
                 let gap = usize::try_from(at - self.next).expect("it is later");
                 self.bridge(gap, wanted, now);
@@ -447,7 +484,7 @@ impl<D: Decoder> Buffer<D> {
     }
 
     /// Decodes the first packet in hand, which is due.
-    fn decode(&mut self, now: Instant) {
+    fn decode(&mut self) {
         let Some((at, entry)) = self.queue.take_first() else {
             return;
         };
@@ -468,27 +505,50 @@ impl<D: Decoder> Buffer<D> {
         if gone > 0 {
             self.was_concealed(at, self.next);
         }
+        let leaving = (gone < entry.frames).then_some(Leaving {
+            sequence: entry.sequence.map(|it| it as u16),
+            timestamp: entry.ticks,
+            arrival: entry.arrival,
+            operation: match (entry.sequence, gone > 0 || self.was_late) {
+                (None, _) => Operation::Repeated,
+                (_, true) => Operation::Late,
+                (_, false) => Operation::Normal,
+            },
+        });
         let decoded = std::mem::take(&mut self.decoded);
-        let wait = self.format().ms(self.tape.waiting());
-        self.join(&decoded[gone * channels..]);
+        self.join(&decoded[gone * channels..], leaving);
         self.decoded = decoded;
         self.next = at + entry.frames as i64;
         self.last = Some(Last {
             sequence: entry.sequence,
             begins_silence: self.decoder.begins_silence(&entry.payload),
         });
-        if let Some(sequence) = entry.sequence {
-            if self.played.len() == PLAYED_MAX {
-                self.played.pop_front();
-            }
-            let waited = now.saturating_duration_since(entry.arrival);
-            self.played.push_back(Played {
-                sequence: sequence as u16,
-                wait: waited + Duration::from_secs_f64(wait / 1e3),
-            });
-        } else {
+        if entry.sequence.is_none() {
             self.counts.repeated += 1;
         }
+    }
+
+    /// Plays what waits, and tells which packets begin in it.
+    fn play(&mut self, now: Instant, out: &mut [f32]) {
+        let format = self.format();
+        let (leaving, played) = (&mut self.leaving, &mut self.played);
+        self.tape.play(out, |frames| {
+            let Some(packet) = leaving.pop_front() else {
+                return;
+            };
+            if played.len() == PLAYED_MAX {
+                played.pop_front();
+            }
+            let offset = Duration::from_secs_f64(format.ms(frames) / 1e3);
+            played.push_back(Played {
+                sequence: packet.sequence,
+                timestamp: packet.timestamp,
+                arrival: packet.arrival,
+                wait: now.saturating_duration_since(packet.arrival) + offset,
+                offset,
+                operation: packet.operation,
+            });
+        });
     }
 
     /// A packet comes after a stall: what was it?
@@ -516,36 +576,40 @@ impl<D: Decoder> Buffer<D> {
         if is_silence {
             return self.be_silent(gap, wanted, now);
         }
-        if self.stalled > 0 {
-            // It was not late but lost: what was played meanwhile stood for it.
-            let stood = self.stalled.min(gap);
-            self.stalled -= stood;
-            self.next += stood as i64;
-            if stood == gap {
-                return;
-            }
+        // It was not late but lost: what was played meanwhile stood for it.
+        let stood = self.stalled.min(gap);
+        self.stalled -= stood;
+        self.next += stood as i64;
+        if gap == first.frames && self.recover(gap, stood) || stood == gap {
+            return;
         }
-        let gap = gap - self.stalled.min(gap);
-        let longest = self.format().frames(FRAMES_MS_MAX);
-        let following = first.payload.clone();
-        let frames = first.frames;
-        if gap <= frames.min(longest) && gap > 0 {
-            self.decoded.clear();
-            let is_whole = gap == frames;
-            if is_whole && self.decoder.recover(&following, gap, &mut self.decoded) {
-                self.counts.recovered += 1;
-                let decoded = std::mem::take(&mut self.decoded);
-                self.join(&decoded);
-                self.decoded = decoded;
-                self.next += gap as i64;
-                return;
-            }
-        }
+        let gap = gap - stood;
         // A little at a time: it may still come.
-        let step = self.format().frames(2.5).max(wanted).min(gap.max(1));
+        let step = self.format().frames(2.5).max(wanted).min(gap);
         self.remember_concealed(step);
         self.conceal(step);
         self.next += step as i64;
+    }
+
+    /// Recovers the `gap` frames before the first packet in hand from what it repeats,
+    /// and plays all but the first `stood` of them. False if it repeats nothing.
+    fn recover(&mut self, gap: usize, stood: usize) -> bool {
+        let Some((at, first)) = self.queue.first() else {
+            return false;
+        };
+        self.decoded.clear();
+        if !self.decoder.recover(&first.payload, gap, &mut self.decoded) {
+            return false;
+        }
+        self.next = at;
+        self.counts.recovered += 1;
+        let channels = self.format().channels();
+        let decoded = std::mem::take(&mut self.decoded);
+        if let Some(rest) = decoded.get(stood * channels..).filter(|it| !it.is_empty()) {
+            self.join(rest, None);
+        }
+        self.decoded = decoded;
+        true
     }
 
     /// The sender was silent for `gap` frames: they may be longer or shorter.
@@ -590,7 +654,7 @@ impl<D: Decoder> Buffer<D> {
             self.decoded
                 .resize(frames * self.tape.format().channels(), 0.0);
             let decoded = std::mem::take(&mut self.decoded);
-            self.join(&decoded);
+            self.join(&decoded, None);
             self.decoded = decoded;
         } else {
             self.expand(frames);
@@ -604,7 +668,7 @@ impl<D: Decoder> Buffer<D> {
             self.decoded
                 .resize(frames * self.tape.format().channels(), 0.0);
             let decoded = std::mem::take(&mut self.decoded);
-            self.join(&decoded);
+            self.join(&decoded, None);
             self.decoded = decoded;
         } else {
             self.expand(frames);
@@ -620,11 +684,13 @@ impl<D: Decoder> Buffer<D> {
         self.tape.append(&more);
     }
 
-    /// Appends decoded sound to the tape, without a seam if the last was ours.
-    fn join(&mut self, decoded: &[f32]) {
+    /// Appends decoded sound to the tape, without a seam if the last was ours, and
+    /// follows where the packet that it is of begins.
+    fn join(&mut self, decoded: &[f32], leaving: Option<Leaving>) {
         match self.expansion.take() {
             Some(expansion) if !decoded.is_empty() => {
                 let (joined, longer) = expansion.join(decoded);
+                self.follow(leaving, longer);
                 self.counts.frames_concealed += longer as u64;
                 if std::mem::take(&mut self.was_late) {
                     self.target.was_late(self.format().ms(longer));
@@ -633,8 +699,16 @@ impl<D: Decoder> Buffer<D> {
             }
             kept => {
                 self.expansion = kept;
+                self.follow(leaving, 0);
                 self.tape.append(decoded);
             }
+        }
+    }
+
+    fn follow(&mut self, leaving: Option<Leaving>, frames: usize) {
+        if let Some(leaving) = leaving {
+            self.tape.mark(frames);
+            self.leaving.push_back(leaving);
         }
     }
 
@@ -649,20 +723,20 @@ impl<D: Decoder> Buffer<D> {
         if error > CUT_MS {
             self.cut(error);
         } else if error >= LAG_MS.0 {
-            self.shorten(error, now);
+            self.shorten(error);
         } else if error <= -1.0 {
             self.lengthen(-error);
         }
     }
 
-    fn shorten(&mut self, error: f64, now: Instant) {
+    fn shorten(&mut self, error: f64) {
         let rate = f64::from(self.format().rate()) / 1e3;
         // So that a long period finds room: decode what is in hand, if it follows.
         let most = self.format().frames(LAG_MS.1 + pitch::WINDOW_MS);
         while self.tape.waiting() < most
             && self.queue.first().is_some_and(|(at, _)| at == self.next)
         {
-            self.decode(now);
+            self.decode();
         }
         if self.tape.waiting() < stretch::needed(&self.tape) {
             return;

@@ -19,12 +19,25 @@
 mod codec;
 mod expand;
 pub mod jitter;
+mod limit;
+pub mod listener;
+mod meter;
+mod mix;
+pub mod opus;
 mod pitch;
+pub mod preprocess;
 mod red;
 mod reframe;
+mod resample;
+pub mod speaker;
+mod stamps;
 mod stretch;
 mod tape;
 
 pub use codec::{Decoder, Format, L16, Undecodable};
+pub use glassline_media::{Bitrate, Ssrc};
+pub use listener::Listener;
 pub use red::{Block, NoRed, blocks};
 pub use reframe::{Captured, Reframer};
+pub use speaker::Speaker;
+pub use stamps::{Heard, Operation, Received, SignalDelay, Spoken};

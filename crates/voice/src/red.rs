@@ -1,6 +1,8 @@
 //! RTP payload for redundant audio data (RFC 2198): a packet that brings its
 //! predecessors along.
 
+use std::collections::VecDeque;
+
 use bytes::Bytes;
 use thiserror::Error;
 
@@ -73,6 +75,44 @@ pub fn blocks(payload: &Bytes) -> Result<Vec<Block>, NoRed> {
     Ok(blocks)
 }
 
+/// What fits a header: 14 bits of ticks, 10 of length.
+const OFFSET_MAX: u64 = (1 << 14) - 1;
+const LENGTH_MAX: usize = (1 << 10) - 1;
+
+/// A RED payload of `primary`, sent at `timestamp`, that repeats `earlier` (timestamp,
+/// payload), the oldest first. All are of `payload_type`, 0 to 127. What is too long ago
+/// or too long, or says nothing, is left out.
+pub(crate) fn write(
+    payload_type: u8,
+    timestamp: u64,
+    earlier: &VecDeque<(u64, Bytes)>,
+    primary: &Bytes,
+) -> Bytes {
+    let payload_type = payload_type & 0x7f;
+    let copies: Vec<(u64, &Bytes)> = earlier
+        .iter()
+        .map(|(at, payload)| (timestamp.saturating_sub(*at), payload))
+        .filter(|(offset, payload)| {
+            (1..=OFFSET_MAX).contains(offset) && (1..=LENGTH_MAX).contains(&payload.len())
+        })
+        .collect();
+    let mut out = Vec::with_capacity(
+        1 + primary.len() + copies.iter().map(|it| 4 + it.1.len()).sum::<usize>(),
+    );
+    for (offset, payload) in &copies {
+        let length = payload.len();
+        let rest = (*offset as u32) << 10 | length as u32;
+        out.push(0x80 | payload_type);
+        out.extend_from_slice(&rest.to_be_bytes()[1..]);
+    }
+    out.push(payload_type);
+    for (_, payload) in copies {
+        out.extend_from_slice(payload);
+    }
+    out.extend_from_slice(primary);
+    out.into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -110,6 +150,34 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn what_is_written_is_read(
+            payload_type in 0u8..128,
+            timestamp in 100_000u64..1 << 40,
+            earlier in prop::collection::vec((0u64..20_000, prop::collection::vec(any::<u8>(), 0..1_100)), 0..4),
+            primary in prop::collection::vec(any::<u8>(), 0..1_300),
+        ) {
+            let earlier: VecDeque<(u64, Bytes)> = earlier
+                .into_iter()
+                .map(|(offset, bytes)| (timestamp - offset, bytes.into()))
+                .collect();
+            let primary = Bytes::from(primary);
+            let read = blocks(&write(payload_type, timestamp, &earlier, &primary)).expect("ours");
+            let fits = |it: &&(u64, Bytes)| {
+                let offset = timestamp - it.0;
+                offset > 0 && offset < 1 << 14 && !it.1.is_empty() && it.1.len() < 1 << 10
+            };
+            let copies: Vec<_> = earlier.iter().filter(fits).collect();
+            prop_assert_eq!(read.len(), copies.len() + 1);
+            for (block, (at, payload)) in read.iter().zip(copies) {
+                prop_assert_eq!(u64::from(block.offset), timestamp - at);
+                prop_assert_eq!(&block.payload, payload);
+            }
+            let last = &read[read.len() - 1];
+            prop_assert_eq!((last.payload_type, last.offset), (payload_type, 0));
+            prop_assert_eq!(&last.payload, &primary);
+        }
+
         #[test]
         fn any_bytes_are_blocks_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             if let Ok(blocks) = blocks(&Bytes::from(bytes.clone())) {

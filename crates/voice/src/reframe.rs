@@ -33,9 +33,12 @@ pub struct Reframer {
     format: Format,
     frame: usize,
     samples: VecDeque<f32>,
+    /// Of frames that wait: how many had been pushed by which call.
+    calls: VecDeque<(u64, Instant)>,
+    pushed: u64,
     clock: Option<SampleClock>,
-    /// The longest period of late, in seconds, fading.
-    period_s: f64,
+    /// The longest hold of late, in seconds, fading.
+    hold_s: f64,
     dropped: u64,
 }
 
@@ -44,8 +47,11 @@ pub struct Reframer {
 pub struct Captured {
     /// When its first sample was heard.
     pub at: Instant,
+    /// The device's call that completed it.
+    pub delivered: Instant,
     /// When to send it so that frames leave evenly: a period of 200 ms gives twenty at
-    /// once, which would be jitter to whoever receives them.
+    /// once, which would be jitter to whoever receives them. Periods that are no longer
+    /// than a frame complete one at a time, and it is due at once.
     pub due: Instant,
 }
 
@@ -67,8 +73,10 @@ impl Reframer {
             format,
             frame: format.frames(ms),
             samples: VecDeque::new(),
+            calls: VecDeque::new(),
+            pushed: 0,
             clock: None,
-            period_s: 0.0,
+            hold_s: 0.0,
             dropped: 0,
         })
     }
@@ -100,11 +108,14 @@ impl Reframer {
             }
         });
         self.samples.extend(sane);
+        self.pushed += frames as u64;
+        self.calls.push_back((self.pushed, now));
         let most = self.format.frames(WAITING_MAX.as_secs_f64() * 1e3) * channels;
         if self.samples.len() > most {
             let over = self.samples.len() - most;
             self.samples.drain(..over);
             self.dropped += (over / channels) as u64;
+            self.forget_calls();
         }
     }
 
@@ -124,19 +135,57 @@ impl Reframer {
             *place = sample;
         }
         let at_s = clock.next_s - waiting as f64 * clock.frame_s;
-        let due_s = at_s + self.frame as f64 * clock.frame_s + self.period_s;
+        let due_s = at_s + self.frame as f64 * clock.frame_s + self.hold_s;
+        let end = self.pushed - (self.samples.len() / self.format.channels()) as u64;
+        let call = self.calls.iter().find(|(pushed, _)| *pushed >= end);
+        let delivered = call.map_or(clock.instant(at_s), |(_, at)| *at);
+        self.forget_calls();
         Some(Captured {
             at: clock.instant(at_s),
-            due: clock.instant(due_s),
+            delivered,
+            due: match self.hold_s > 0.0 {
+                true => clock.instant(due_s),
+                false => delivered,
+            },
         })
+    }
+
+    /// When the next frame is due, if it is whole.
+    pub fn next_due(&self) -> Option<Instant> {
+        let waiting = self.samples.len() / self.format.channels();
+        let clock = self.clock.filter(|_| waiting >= self.frame)?;
+        if self.hold_s == 0.0 {
+            // Whoever asks has not taken what is there already.
+            return Some(self.calls.front()?.1);
+        }
+        let at_s = clock.next_s - waiting as f64 * clock.frame_s;
+        Some(clock.instant(at_s + self.frame as f64 * clock.frame_s + self.hold_s))
+    }
+
+    /// Calls whose samples are all gone are of no use.
+    fn forget_calls(&mut self) {
+        let gone = self.pushed - (self.samples.len() / self.format.channels()) as u64;
+        while self
+            .calls
+            .front()
+            .is_some_and(|(pushed, _)| *pushed <= gone)
+        {
+            self.calls.pop_front();
+        }
     }
 
     /// Moves the clock on by `frames`, which were whole at `now`.
     fn follow(&mut self, frames: usize, now: Instant) {
         let nominal = 1.0 / f64::from(self.format.rate());
         let took = frames as f64 * nominal;
-        // The longest period of the last seconds: they seldom change.
-        self.period_s = took.max(self.period_s * (-took / 5.0).exp());
+        // A frame waits for its period's end at most so long; the longest of the last
+        // seconds, since periods seldom change.
+        let hold = match frames > self.frame {
+            true => (frames - gcd(frames, self.frame)) as f64 * nominal,
+            false => 0.0,
+        };
+        let kept = self.hold_s * (-took / 5.0).exp();
+        self.hold_s = hold.max(if kept < nominal { 0.0 } else { kept });
         let predicted = self.clock.map(|clock| {
             let next_s = clock.next_s + frames as f64 * clock.frame_s;
             let error = clock.since(now) - next_s;
@@ -162,6 +211,7 @@ impl Reframer {
     fn begin(&mut self, took: f64, nominal: f64, now: Instant) {
         self.dropped += (self.samples.len() / self.format.channels()) as u64;
         self.samples.clear();
+        self.calls.clear();
         let start = now
             .checked_sub(Duration::from_secs_f64(took))
             .unwrap_or(now);
@@ -183,6 +233,13 @@ impl SampleClock {
 
     fn instant(&self, at_s: f64) -> Instant {
         self.start + Duration::from_secs_f64(at_s.max(0.0))
+    }
+}
+
+const fn gcd(a: usize, b: usize) -> usize {
+    match b {
+        0 => a,
+        _ => gcd(b, a % b),
     }
 }
 
@@ -273,7 +330,7 @@ mod tests {
         }
         for (captured, _) in frames {
             let until = (captured.due - captured.at).as_secs_f64() * 1e3;
-            assert!((209.0..211.0).contains(&until), "{until}");
+            assert!((199.0..201.0).contains(&until), "{until}");
         }
     }
 

@@ -54,7 +54,7 @@ pub(crate) fn shorten(tape: &mut Tape, limits: Limits) -> usize {
     let head = tape.span(0, window as isize);
     let later = tape.span(skip, skip + window as isize);
     let faded = fade(head, later, format.channels(), lag.fit);
-    tape.replace(0, skip + window as isize, &faded);
+    tape.replace(lag.frames + window, &faded);
     lag.frames
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn lengthen(tape: &mut Tape, limits: Limits) -> usize {
     let mut longer = fade(head, earlier, format.channels(), lag.fit);
     // After the fade goes what followed `earlier`, up to where the head began, and on.
     longer.extend_from_slice(tape.span(window - back, window));
-    tape.replace(0, window, &longer);
+    tape.replace(window as usize, &longer);
     lag.frames
 }
 

@@ -1,3 +1,5 @@
+use std::collections::VecDeque;
+
 use crate::codec::Format;
 
 /// Kept of what was played: two of the longest pitch periods and the window that is
@@ -15,6 +17,8 @@ pub(crate) struct Tape {
     /// In samples, always a whole frame.
     head: usize,
     history: usize,
+    /// Frames from the head to places that are followed, in order.
+    marks: VecDeque<usize>,
 }
 
 impl Tape {
@@ -27,6 +31,7 @@ impl Tape {
             samples,
             format,
             history,
+            marks: VecDeque::new(),
         }
     }
 
@@ -63,14 +68,35 @@ impl Tape {
         self.samples.extend(sane);
     }
 
-    /// Puts `samples` in place of the frames `from..to`.
-    pub(crate) fn replace(&mut self, from: isize, to: isize, samples: &[f32]) {
-        let range = self.place(from)..self.place(to);
-        self.samples.splice(range, samples.iter().copied());
+    /// Follows what is `frames` behind the end, in the order of places.
+    pub(crate) fn mark(&mut self, frames: usize) {
+        self.marks.push_back(self.waiting() + frames);
     }
 
-    /// Plays into `out`; whole frames, as many as wait at most.
-    pub(crate) fn play(&mut self, out: &mut [f32]) {
+    /// Puts `samples` in place of the frames up to `to`. A mark in them moves to where
+    /// its frame is heard loudest after a fade: half of those that are replaced with
+    /// the head, the others with what follows.
+    pub(crate) fn replace(&mut self, to: usize, samples: &[f32]) {
+        let end = self.place(to as isize);
+        let frames = samples.len() / self.format.channels();
+        self.samples.splice(self.head..end, samples.iter().copied());
+        let middle = to.min(frames) / 2;
+        for mark in self.marks.iter_mut().filter(|mark| **mark >= middle) {
+            *mark = (*mark + frames).saturating_sub(to).max(middle);
+        }
+    }
+
+    /// Plays into `out`; whole frames, as many as wait at most. Calls `left` for each
+    /// mark that is in it, with the frames before it.
+    pub(crate) fn play(&mut self, out: &mut [f32], mut left: impl FnMut(usize)) {
+        let frames = out.len() / self.format.channels();
+        while let Some(mark) = self.marks.front().copied().filter(|mark| *mark < frames) {
+            self.marks.pop_front();
+            left(mark);
+        }
+        for mark in &mut self.marks {
+            *mark -= frames;
+        }
         let end = self.head + out.len();
         out.copy_from_slice(&self.samples[self.head..end]);
         self.head = end;

@@ -22,6 +22,8 @@ pub(super) struct Entry {
     pub(super) payload: Bytes,
     /// Wide; `None` for a redundant copy, which has no number of its own.
     pub(super) sequence: Option<u64>,
+    /// RTP timestamp, wide.
+    pub(super) ticks: i64,
     pub(super) arrival: Instant,
     /// Frames that it holds.
     pub(super) frames: usize,

@@ -1,0 +1,95 @@
+//! Mixing: the loudest voices, each fading in and out as it becomes one of them or is
+//! none any more.
+
+/// A voice's part in the mix.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Share {
+    gain: f32,
+}
+
+/// How much louder a voice must be to take another's place, so that two alike do not
+/// take turns: 6 dB.
+const STAY: f32 = 2.0;
+
+impl Share {
+    /// What its level counts for among others.
+    pub(crate) fn weight(self, level: f32) -> f32 {
+        match self.gain > 0.0 {
+            true => level * STAY,
+            false => level,
+        }
+    }
+
+    /// Adds `voice` to `mix`, both interleaved of `channels`: all of it if `is_heard`,
+    /// else no more of it; a change takes this block's length.
+    pub(crate) fn add(&mut self, voice: &[f32], mix: &mut [f32], channels: usize, is_heard: bool) {
+        let from = self.gain;
+        let to = if is_heard { 1.0 } else { 0.0 };
+        self.gain = to;
+        if from == 0.0 && to == 0.0 {
+            return;
+        }
+        let frames = (mix.len() / channels).max(1) as f32;
+        for (index, (mixed, sample)) in mix.iter_mut().zip(voice).enumerate() {
+            let share = ((index / channels) as f32 + 0.5) / frames;
+            *mixed += sample * (from + (to - from) * share);
+        }
+    }
+}
+
+/// Which of `weights` are among the `most` greatest; ties go to the earlier.
+pub(crate) fn loudest(weights: &[f32], most: usize) -> Vec<bool> {
+    let mut order: Vec<usize> = (0..weights.len()).collect();
+    order.sort_by(|a, b| weights[*b].total_cmp(&weights[*a]));
+    let mut is_heard = vec![false; weights.len()];
+    for place in order.into_iter().take(most) {
+        is_heard[place] = true;
+    }
+    is_heard
+}
+
+/// Interleaved samples of `from` channels as `to` channels, 1 or 2 each: a mean, or the
+/// same twice.
+pub(crate) fn remix(samples: &[f32], from: usize, to: usize, out: &mut Vec<f32>) {
+    match (from, to) {
+        (2, 1) => {
+            let frames = samples.as_chunks::<2>().0.iter();
+            out.extend(frames.map(|[left, right]| 0.5 * (left + right)));
+        }
+        (1, 2) => out.extend(samples.iter().flat_map(|sample| [*sample; 2])),
+        _ => out.extend_from_slice(samples),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loudest_are_heard_and_change_without_a_step() {
+        assert_eq!(
+            loudest(&[0.1, 0.4, 0.2, 0.4], 2),
+            [false, true, false, true]
+        );
+        assert_eq!(loudest(&[], 3), []);
+        let mut share = Share::default();
+        let mut mix = vec![0.0; 120];
+        share.add(&[0.5; 120], &mut mix, 1, true);
+        assert!(mix[0] < 0.01 && mix[119] > 0.49);
+        assert!(mix.windows(2).all(|it| it[1] - it[0] < 0.01));
+        assert_eq!(share.weight(0.3), 0.6);
+        mix.fill(0.0);
+        share.add(&[0.5; 120], &mut mix, 1, false);
+        assert!(mix[0] > 0.49 && mix[119] < 0.01);
+    }
+
+    #[test]
+    fn channels_are_told_apart() {
+        let mut out = Vec::new();
+        remix(&[0.2, 0.4, 1.0, 0.0], 2, 1, &mut out);
+        assert!((out[0] - 0.3).abs() < 1e-6 && out[1] == 0.5 && out.len() == 2);
+        out.clear();
+        remix(&[0.2, 0.4], 1, 2, &mut out);
+        assert_eq!(out, [0.2, 0.2, 0.4, 0.4]);
+    }
+}

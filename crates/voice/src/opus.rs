@@ -1,0 +1,428 @@
+//! Opus (RFC 6716, in RTP: RFC 7587): its two ends as the engine needs them.
+//!
+//! The decoder conceals in steps of 10 ms, the least that all of Opus's modes go on by
+//! without losing their place; what nobody asked for yet is kept, and fades into what
+//! is decoded next.
+
+use std::fmt;
+use std::time::Duration;
+
+use glassline_media::Bitrate;
+use glassline_rtp::opus;
+use opusic_c::{Application, Channels, InbandFec, SampleRate, Signal};
+use thiserror::Error;
+
+use crate::codec::{self, Format, Undecodable};
+
+/// Opus's clock, and the rate at which it works here, in Hz.
+pub const RATE: u32 = opus::CLOCK_RATE;
+
+/// What speech is encoded for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Purpose {
+    /// Speech at any rate, with redundancy where asked for. 6.5 ms of look-ahead.
+    #[default]
+    Voip,
+    /// 2.5 ms of look-ahead, for more bits: only the transform is used, so no FEC.
+    LowDelay,
+}
+
+/// What a packet holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Frame {
+    /// 10 ms: the least delay.
+    #[default]
+    Ms10,
+    /// 20 ms: half the packets, so 16 kbit/s less of headers.
+    Ms20,
+}
+
+impl Frame {
+    /// How long it is.
+    pub const fn duration(self) -> Duration {
+        match self {
+            Self::Ms10 => Duration::from_millis(10),
+            Self::Ms20 => Duration::from_millis(20),
+        }
+    }
+}
+
+/// How to encode.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Config {
+    /// 1 or 2.
+    pub channels: usize,
+    /// What a packet holds.
+    pub frame: Frame,
+    /// What for.
+    pub purpose: Purpose,
+    /// 6 to 510 kbit/s.
+    pub bitrate: Bitrate,
+    /// 0 to 10: quality for time.
+    pub complexity: u8,
+    /// Whether to send next to nothing while nobody speaks.
+    pub dtx: bool,
+    /// Whether a packet may repeat the one before at a low rate (LBRR), if losses are
+    /// expected.
+    pub fec: bool,
+    /// Of packets, how many are expected to be lost, 0 to 1.
+    pub expected_loss: f64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            channels: 1,
+            frame: Frame::default(),
+            purpose: Purpose::default(),
+            bitrate: Bitrate::from_bps(32_000),
+            complexity: 9,
+            dtx: false,
+            fec: true,
+            expected_loss: 0.0,
+        }
+    }
+}
+
+/// Why there is no encoder or decoder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Opus has one and two.
+    #[error("Opus codes one or two channels, not {0}")]
+    Channels(usize),
+    /// Opus has five rates.
+    #[error("Opus plays at 8, 12, 16, 24 or 48 kHz, not {0} Hz")]
+    Rate(u32),
+    /// libopus would not.
+    #[error("libopus refused: {0}")]
+    Refused(&'static str),
+}
+
+impl From<opusic_c::ErrorCode> for Error {
+    fn from(code: opusic_c::ErrorCode) -> Self {
+        Self::Refused(code.message())
+    }
+}
+
+/// The sending end.
+pub struct Encoder {
+    config: Config,
+    inner: opusic_c::Encoder,
+    look_ahead: Duration,
+}
+
+/// A packet is at most this long: frames of 1,275 bytes (RFC 6716 §3.4, R2), one of them
+/// being enough for 20 ms.
+const PACKET_BYTES_MAX: usize = 1_276;
+
+impl Encoder {
+    /// An encoder of samples at [`RATE`]; values of `config` beyond their ranges are cut.
+    ///
+    /// # Errors
+    /// If there is no such encoder.
+    pub fn new(config: Config) -> Result<Self, Error> {
+        let application = match config.purpose {
+            Purpose::Voip => Application::Voip,
+            Purpose::LowDelay => Application::LowDelay,
+        };
+        let channels = channels(config.channels)?;
+        let mut inner = opusic_c::Encoder::new(channels, SampleRate::Hz48000, application)?;
+        inner.set_complexity(config.complexity.min(10))?;
+        inner.set_dtx(config.dtx)?;
+        if config.purpose == Purpose::Voip {
+            inner.set_signal(Signal::Voice)?;
+        }
+        let look_ahead = inner.get_look_ahead()?;
+        let mut encoder = Self {
+            config,
+            inner,
+            look_ahead: Duration::from_secs_f64(f64::from(look_ahead) / f64::from(RATE)),
+        };
+        encoder.set_bitrate(config.bitrate)?;
+        encoder.set_expected_loss(config.expected_loss)?;
+        Ok(encoder)
+    }
+
+    /// What was asked for.
+    pub const fn config(&self) -> Config {
+        self.config
+    }
+
+    /// By how much decoded sound is behind what was encoded, both ends together.
+    pub const fn look_ahead(&self) -> Duration {
+        self.look_ahead
+    }
+
+    /// Samples of a packet, of all channels.
+    pub fn frame_samples(&self) -> usize {
+        let ms = self.config.frame.duration().as_millis() as usize;
+        RATE as usize / 1_000 * ms * self.config.channels
+    }
+
+    /// From now on so many bits a second, 6 to 510 kbit/s.
+    ///
+    /// # Errors
+    /// If libopus refuses, which it has no reason to.
+    pub fn set_bitrate(&mut self, bitrate: Bitrate) -> Result<(), Error> {
+        let bps = bitrate.bps().clamp(6_000, 510_000) as u32;
+        self.inner.set_bitrate(opusic_c::Bitrate::Value(bps))?;
+        self.config.bitrate = bitrate;
+        Ok(())
+    }
+
+    /// Of packets, how many are expected to be lost from now on: more makes it trust less
+    /// in what was sent before, and repeat it if FEC is allowed.
+    ///
+    /// # Errors
+    /// If libopus refuses, which it has no reason to.
+    pub fn set_expected_loss(&mut self, ratio: f64) -> Result<(), Error> {
+        let percent = (ratio.clamp(0.0, 1.0) * 100.0).ceil() as u8;
+        let fec = match self.config.fec && percent > 0 {
+            true => InbandFec::Mode1,
+            false => InbandFec::Off,
+        };
+        self.inner.set_packet_loss(percent)?;
+        self.inner.set_inband_fec(fec)?;
+        self.config.expected_loss = ratio;
+        Ok(())
+    }
+
+    /// Encodes [`Self::frame_samples`] interleaved samples into `packet`, which is
+    /// emptied first.
+    ///
+    /// # Errors
+    /// If `samples` are not a frame.
+    pub fn encode(&mut self, samples: &[f32], packet: &mut Vec<u8>) -> Result<(), Error> {
+        packet.clear();
+        packet.reserve(PACKET_BYTES_MAX);
+        self.inner.encode_float_to_vec(samples, packet)?;
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Encoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Encoder")
+            .field("config", &self.config)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Whether `packet` only says that nobody speaks: it need not be sent, except the
+/// first, which tells so (RFC 7587 §3.1.3).
+pub const fn is_silence(packet: &[u8]) -> bool {
+    packet.len() <= 2
+}
+
+/// The receiving end.
+pub struct Decoder {
+    format: Format,
+    inner: opusic_c::Decoder,
+    /// Concealed and not asked for yet.
+    spare: Vec<f32>,
+}
+
+/// How hard the decoder tries. From 5 on, losses are concealed by a neural network, for
+/// 30 times the work while it lasts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Concealment {
+    /// Pitch and noise go on.
+    Classic,
+    /// The deep one of Opus 1.5 and later.
+    #[default]
+    Deep,
+}
+
+/// What libopus calls complexity: the least with deep concealment.
+const DEEP: u8 = 5;
+
+impl Decoder {
+    /// A decoder into `format`, whatever was encoded.
+    ///
+    /// # Errors
+    /// If `format` has another rate than Opus's 8, 12, 16, 24 and 48 kHz.
+    pub fn new(format: Format, concealment: Concealment) -> Result<Self, Error> {
+        let rate = match format.rate() {
+            8_000 => SampleRate::Hz8000,
+            12_000 => SampleRate::Hz12000,
+            16_000 => SampleRate::Hz16000,
+            24_000 => SampleRate::Hz24000,
+            48_000 => SampleRate::Hz48000,
+            rate => return Err(Error::Rate(rate)),
+        };
+        let mut inner = opusic_c::Decoder::new(channels(format.channels())?, rate)?;
+        if concealment == Concealment::Deep {
+            inner.set_complexity(DEEP)?;
+        }
+        Ok(Self {
+            format,
+            inner,
+            spare: Vec::new(),
+        })
+    }
+
+    /// Frames of 10 ms.
+    fn step(&self) -> usize {
+        self.format.rate() as usize / 100
+    }
+
+    /// Decodes `payload` behind what `out` holds, `frames` long; nothing at all conceals.
+    /// False, and nothing appended, if libopus made something else of it.
+    fn run(&mut self, payload: &[u8], frames: usize, is_fec: bool, out: &mut Vec<f32>) -> bool {
+        let begun = out.len();
+        out.resize(begun + frames * self.format.channels(), 0.0);
+        let made = self
+            .inner
+            .decode_float_to_slice(payload, &mut out[begun..], is_fec);
+        if made != Ok(frames) {
+            out.truncate(begun);
+        }
+        made == Ok(frames)
+    }
+
+    /// Appends `frames` to `out` of what goes on after what is lost, or after nobody
+    /// spoke.
+    fn go_on(&mut self, frames: usize, out: &mut Vec<f32>) -> bool {
+        let wanted = frames * self.format.channels();
+        let mut spare = std::mem::take(&mut self.spare);
+        while spare.len() < wanted && self.run(&[], self.step(), false, &mut spare) {}
+        let is_enough = spare.len() >= wanted;
+        if is_enough {
+            out.extend(spare.drain(..wanted));
+        }
+        self.spare = spare;
+        is_enough
+    }
+
+    /// Fades what was concealed and not asked for into `out`, which was decoded after it.
+    fn fade_in(&mut self, out: &mut [f32]) {
+        let channels = self.format.channels();
+        let frames = (self.spare.len().min(out.len()) / channels).min(self.step() / 2);
+        let head = out.iter_mut().zip(&self.spare).take(frames * channels);
+        for (index, (sample, spare)) in head.enumerate() {
+            let share = ((index / channels) as f32 + 0.5) / frames as f32;
+            *sample = *sample * share + spare * (1.0 - share);
+        }
+        self.spare.clear();
+    }
+}
+
+impl codec::Decoder for Decoder {
+    fn format(&self) -> Format {
+        self.format
+    }
+
+    fn frames(&self, payload: &[u8]) -> Option<usize> {
+        let ticks = opus::samples(payload).ok()?;
+        Some((ticks / (RATE / self.format.rate())) as usize)
+    }
+
+    fn decode(&mut self, payload: &[u8], out: &mut Vec<f32>) -> Result<(), Undecodable> {
+        let frames = self.frames(payload).ok_or(Undecodable)?;
+        let begun = out.len();
+        if !self.run(payload, frames, false, out) {
+            return Err(Undecodable);
+        }
+        self.fade_in(&mut out[begun..]);
+        Ok(())
+    }
+
+    fn recover(&mut self, following: &[u8], frames: usize, out: &mut Vec<f32>) -> bool {
+        let begun = out.len();
+        if !has_redundancy(following) || !self.run(following, frames, true, out) {
+            return false;
+        }
+        self.fade_in(&mut out[begun..]);
+        true
+    }
+
+    fn conceal(&mut self, frames: usize, out: &mut Vec<f32>) -> bool {
+        self.go_on(frames, out)
+    }
+
+    fn comfort(&mut self, frames: usize, out: &mut Vec<f32>) -> bool {
+        self.go_on(frames, out)
+    }
+
+    fn begins_silence(&self, payload: &[u8]) -> bool {
+        is_silence(payload)
+    }
+
+    fn reset(&mut self) {
+        self.spare.clear();
+        // Nothing but a wrong pointer makes this fail.
+        let _ = self.inner.reset();
+    }
+}
+
+impl fmt::Debug for Decoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Decoder")
+            .field("format", &self.format)
+            .field("spare", &self.spare.len())
+            .finish_non_exhaustive()
+    }
+}
+
+fn channels(count: usize) -> Result<Channels, Error> {
+    match count {
+        1 => Ok(Channels::Mono),
+        2 => Ok(Channels::Stereo),
+        _ => Err(Error::Channels(count)),
+    }
+}
+
+/// Whether `packet` repeats the one before it: whether the LBRR flag of its first SILK
+/// frame is set, in either channel (RFC 6716 §4.2.3, §4.2.4).
+fn has_redundancy(packet: &[u8]) -> bool {
+    let Some(&toc) = packet.first() else {
+        return false;
+    };
+    // CELT alone has none (table 2).
+    if toc >> 3 >= 16 {
+        return false;
+    }
+    let Some(&first) = first_frame(packet).and_then(|at| packet.get(at)) else {
+        return false;
+    };
+    // A bit of voice activity for each 20 ms, then the flag; then the same of the side
+    // channel.
+    let frames = match toc >> 3 {
+        it if it < 12 && it & 3 == 2 => 2,
+        it if it < 12 && it & 3 == 3 => 3,
+        _ => 1,
+    };
+    let mid = first >> (7 - frames) & 1;
+    let side = match toc >> 2 & 1 {
+        0 => 0,
+        _ => first >> (6 - 2 * frames) & 1,
+    };
+    mid | side != 0
+}
+
+/// Where the first frame of `packet` begins (RFC 6716 §3.2). `None` without frames.
+fn first_frame(packet: &[u8]) -> Option<usize> {
+    let length_bytes = |at: usize| Some(if *packet.get(at)? < 252 { 1 } else { 2 });
+    match packet.first()? & 3 {
+        0 | 1 => Some(1),
+        2 => Some(1 + length_bytes(1)?),
+        _ => {
+            let count = *packet.get(1)?;
+            let mut at = 2;
+            if count & 0x40 != 0 {
+                // Padding's length: 254 for each byte of 255, and what ends it.
+                while *packet.get(at)? == 255 {
+                    at += 1;
+                }
+                at += 1;
+            }
+            if count & 0x80 != 0 {
+                for _ in 1..count & 0x3f {
+                    at += length_bytes(at)?;
+                }
+            }
+            Some(at)
+        }
+    }
+}
