@@ -12,10 +12,13 @@
 //! device's periods ─► Reframer ─► frames of one length, with the time of each
 //! ```
 //!
+//! Where the ends are two hosts, [`clock`] places the stamps of one on the other's.
+//!
 //! No clock, no device, no codec: `now` and the decoder come in. The same packets at
 //! the same times give the same samples. What a packet's wait is, is counted here;
 //! what it is compared with is the laboratory's.
 
+pub mod clock;
 mod codec;
 mod expand;
 pub mod jitter;

@@ -1,0 +1,232 @@
+use super::*;
+use proptest::prelude::*;
+
+const STEP: Duration = Duration::from_millis(25);
+
+/// Two hosts and what is between them, in virtual time.
+struct Pair {
+    /// True time, and what our clock shows: they agree.
+    start: Instant,
+    /// What their clock shows at `start`.
+    theirs: Instant,
+    /// How much faster theirs runs.
+    skew: f64,
+    ends: [Exchange; 2],
+}
+
+/// What a path does to the message that is sent at a time: its delay, or a loss.
+type Path<'a> = &'a mut dyn FnMut(Duration) -> Option<Duration>;
+
+impl Pair {
+    fn new(skew_ppm: f64) -> Self {
+        let start = Instant::now();
+        let theirs = start + Duration::from_secs(86_400);
+        // Records of a call count from its beginning, which is not the same for both.
+        let ours = Exchange::new(start - Duration::from_secs(2));
+        let ends = [ours, Exchange::new(theirs - Duration::from_secs(77))];
+        Self {
+            start,
+            theirs,
+            skew: 1.0 + skew_ppm / 1e6,
+            ends,
+        }
+    }
+
+    /// What host `end`'s clock shows at true time `at`.
+    fn clock(&self, end: usize, at: Duration) -> Instant {
+        match end {
+            0 => self.start + at,
+            _ => self.theirs + at.mul_f64(self.skew),
+        }
+    }
+
+    /// Both ask and answer for `length`.
+    fn run<'a>(&mut self, length: Duration, there: Path<'a>, back: Path<'a>) {
+        let mut wire: Vec<(Duration, usize, Vec<u8>)> = Vec::new();
+        let paths = [there, back];
+        let mut at = Duration::ZERO;
+        while at < length {
+            wire.sort_by_key(|it| it.0);
+            let due = wire.partition_point(|it| it.0 <= at);
+            for (arrives, to, message) in wire.drain(..due) {
+                let arrived = self.clock(to, arrives);
+                // What a window has forgotten is refused; nothing else is.
+                let taken = self.ends[to].receive(&message, arrived);
+                assert!(matches!(taken, Ok(()) | Err(Refused::Unasked)), "{taken:?}");
+            }
+            for end in [0, 1] {
+                let now = self.clock(end, at);
+                while let Some(message) = self.ends[end].poll_transmit(now) {
+                    assert!(message.len() <= MESSAGE_BYTES);
+                    if let Some(delay) = paths[end](at) {
+                        wire.push((at + delay, 1 - end, message));
+                    }
+                }
+            }
+            at += STEP;
+        }
+    }
+
+    /// How far our estimate of what they stamp at `at` is off, and its bound.
+    fn error(&self, at: Duration) -> Option<(Duration, Duration)> {
+        let stamped = self.ends[1].stamp(self.clock(1, at));
+        let estimate = self.ends[0].estimate()?;
+        let (found, truth) = (estimate.local(stamped)?, self.clock(0, at));
+        let off = found.max(truth) - found.min(truth);
+        Some((off, estimate.error(truth)))
+    }
+}
+
+fn ms(ms: f64) -> Duration {
+    Duration::from_secs_f64(ms / 1e3)
+}
+
+/// Numbers that look random, the same every time.
+fn random(seed: u64) -> impl FnMut() -> f64 {
+    let mut state = seed.wrapping_mul(2).wrapping_add(1);
+    move || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Drift, jitter, asymmetry, losses: whatever the path does, the truth is within
+    /// the bar.
+    #[test]
+    fn the_bar_holds_on_any_path(
+        skew_ppm in -400.0..400.0f64,
+        floors in (0.0..200.0f64, 0.0..200.0f64),
+        jitter in 0.0..150.0f64,
+        loss in 0.0..0.6f64,
+        seed in 0u64..1000,
+        seconds in 1u64..80,
+    ) {
+        let mut pair = Pair::new(skew_ppm);
+        let length = Duration::from_secs(seconds);
+        let mut noise = random(seed + 1);
+        let mut other = random(seed + 2000);
+        pair.run(
+            length,
+            &mut |_| (noise() >= loss).then(|| ms(floors.0 + jitter * noise())),
+            &mut |_| (other() >= loss).then(|| ms(floors.1 + jitter * other().powi(4))),
+        );
+        // Also where the line ends: records are joined a little later.
+        for share in [0.0, 0.3, 0.7, 1.0, 1.2] {
+            if let Some((off, bound)) = pair.error(length.mul_f64(share)) {
+                prop_assert!(off <= bound, "{off:?} off, bound {bound:?}, at {share}");
+            }
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_refused_or_harmless(messages in proptest::collection::vec(
+        proptest::collection::vec(any::<u8>(), 0..40), 0..60
+    )) {
+        let now = Instant::now();
+        let mut end = Exchange::new(now);
+        for message in &messages {
+            let taken = end.receive(message, now);
+            let is_ours = message.first() == Some(&ASK) && message.len() == 13;
+            prop_assert!(taken.is_err() || is_ours, "{message:?}");
+        }
+        prop_assert!(end.owed.len() <= OWED_MAX);
+        prop_assert!(end.estimate().is_none());
+    }
+}
+
+#[test]
+fn jitter_on_both_ways_is_filtered_out_and_the_skew_is_found() {
+    let mut pair = Pair::new(-37.0);
+    let (mut there, mut back) = (random(7), random(8));
+    pair.run(
+        Duration::from_secs(90),
+        &mut |_| Some(ms(20.0 - 10.0 * (1.0 - there()).ln())),
+        &mut |_| Some(ms(20.0 - 10.0 * (1.0 - back()).ln())),
+    );
+    let (off, bound) = pair.error(Duration::from_secs(89)).expect("answered");
+    assert!(off < ms(1.5), "{off:?}");
+    assert!(bound > ms(20.0) && bound < ms(30.0), "{bound:?}");
+    let skew = pair.ends[0].estimate().expect("answered").skew_ppm();
+    assert!((skew + 37.0).abs() < 30.0, "{skew}");
+    let skew = pair.ends[1].estimate().expect("answered").skew_ppm();
+    assert!((skew - 37.0).abs() < 30.0, "{skew}");
+}
+
+/// What no exchange can see: half of the difference is in every offset. The bar has it.
+#[test]
+fn one_way_that_is_always_slower_shifts_the_offset_by_half_and_stays_within_the_bar() {
+    let mut pair = Pair::new(0.0);
+    pair.run(
+        Duration::from_secs(30),
+        &mut |_| Some(ms(35.0)),
+        &mut |_| Some(ms(5.0)),
+    );
+    let (off, bound) = pair.error(Duration::from_secs(15)).expect("answered");
+    assert!((off.as_secs_f64() * 1e3 - 15.0).abs() < 0.1, "{off:?}");
+    assert!(bound >= off && bound < ms(33.0), "{bound:?}");
+    let round_trip = pair.ends[0].estimate().expect("answered").round_trip_min;
+    // Answers leave at the next step.
+    assert!(
+        (ms(39.9)..=ms(40.1)).contains(&round_trip),
+        "{round_trip:?}"
+    );
+}
+
+#[test]
+fn the_bar_grows_while_nobody_answers() {
+    let mut pair = Pair::new(0.0);
+    let quick = &mut |at: Duration| (at < Duration::from_secs(10)).then_some(ms(1.0));
+    pair.run(Duration::from_secs(40), quick, &mut |_| Some(ms(1.0)));
+    let bound = |s| pair.error(Duration::from_secs(s)).expect("answered").1;
+    assert!(bound(9) < ms(1.3), "{:?}", bound(9));
+    assert!(bound(20) > bound(12) && bound(40) > bound(20));
+    assert!(bound(40) < ms(31.0 * 1.1), "{:?}", bound(40));
+}
+
+#[test]
+fn what_was_not_asked_is_not_believed() {
+    let now = Instant::now();
+    let mut end = Exchange::new(now);
+    let ask = end.poll_transmit(now).expect("the first question");
+    assert_eq!(end.poll_transmit(now), None);
+    assert_eq!(end.poll_timeout(), Some(now + INTERVAL));
+    let at = |ms: u64| now + Duration::from_millis(ms);
+    for (sequence, times) in [(1, [0, 1, 2]), (0, [1, 1, 2])] {
+        let other = message(ANSWER, sequence, &times);
+        assert_eq!(end.receive(&other, at(9)), Err(Refused::Unasked));
+    }
+    // Held for longer than it was away.
+    let held = message(ANSWER, 0, &[0, 0, 60_000_000]);
+    assert_eq!(end.receive(&held, at(9)), Err(Refused::Impossible));
+    let good = message(ANSWER, 0, &[0, 1_000, 2_000]);
+    assert_eq!(
+        end.receive(&good, at(9)),
+        Err(Refused::Unasked),
+        "answered once"
+    );
+    for bytes in [&ask[..12], &[], &[3; 13], &[ANSWER; 13]] {
+        let bytes_len = bytes.len();
+        let refused = Refused::Malformed { bytes: bytes_len };
+        assert_eq!(end.receive(bytes, now), Err(refused));
+    }
+    assert_eq!(end.estimate(), None);
+}
+
+#[test]
+fn who_asks_too_fast_is_not_answered_too_often() {
+    let now = Instant::now();
+    let mut end = Exchange::new(now);
+    for sequence in 0..OWED_MAX as u32 {
+        assert_eq!(end.receive(&message(ASK, sequence, &[0]), now), Ok(()));
+    }
+    let more = end.receive(&message(ASK, 99, &[0]), now);
+    assert_eq!(more, Err(Refused::TooMany));
+    assert_eq!(end.poll_timeout(), None);
+    let sent = std::iter::from_fn(|| end.poll_transmit(now)).count();
+    assert_eq!(sent, OWED_MAX + 1, "and a question of our own");
+}
