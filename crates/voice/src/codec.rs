@@ -1,3 +1,6 @@
+use std::time::Duration;
+
+use glassline_media::Bitrate;
 use thiserror::Error;
 
 /// What samples are: how many a second, and of how many channels.
@@ -94,6 +97,49 @@ pub trait Decoder {
     fn reset(&mut self) {}
 }
 
+/// Sound that the codec makes no payload of. It is a frame too long or too short.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the codec makes no payload of {samples} samples")]
+pub struct Unencodable {
+    /// How many it was given.
+    pub samples: usize,
+}
+
+/// A codec's sending end, as the speaker needs it.
+pub trait Encoder {
+    /// Samples of all channels that a payload holds: 10 ms or a multiple.
+    fn frame_samples(&self) -> usize;
+
+    /// Makes a payload of [`Self::frame_samples`] interleaved samples, −1.0 to 1.0, in
+    /// `payload`, which is emptied first.
+    ///
+    /// # Errors
+    /// If it is another number of samples.
+    fn encode(&mut self, samples: &[f32], payload: &mut Vec<u8>) -> Result<(), Unencodable>;
+
+    /// By how much decoded sound is behind what was encoded, both ends together.
+    fn look_ahead(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Whether `payload` only says that nobody speaks: after the first, it need not be
+    /// sent.
+    fn is_silence(&self, payload: &[u8]) -> bool {
+        let _ = payload;
+        false
+    }
+
+    /// From now on so many bits a second, as near as the codec can.
+    fn set_bitrate(&mut self, bitrate: Bitrate) {
+        let _ = bitrate;
+    }
+
+    /// Of packets, how many are expected to be lost from now on, 0 to 1.
+    fn set_expected_loss(&mut self, ratio: f64) {
+        let _ = ratio;
+    }
+}
+
 /// The longest packet, in milliseconds (Opus: 120).
 pub(crate) const FRAMES_MS_MAX: f64 = 200.0;
 
@@ -117,6 +163,22 @@ impl L16 {
             (value as i16).to_be_bytes()
         });
         bytes.collect()
+    }
+}
+
+/// In payloads of 10 ms.
+impl Encoder for L16 {
+    fn frame_samples(&self) -> usize {
+        self.format.frames(10.0) * self.format.channels
+    }
+
+    fn encode(&mut self, samples: &[f32], payload: &mut Vec<u8>) -> Result<(), Unencodable> {
+        let is_frame = samples.len() == self.frame_samples();
+        payload.clear();
+        payload.extend(Self::encode(samples));
+        is_frame.then_some(()).ok_or(Unencodable {
+            samples: samples.len(),
+        })
     }
 }
 

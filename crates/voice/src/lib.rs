@@ -37,7 +37,7 @@ mod stamps;
 mod stretch;
 mod tape;
 
-pub use codec::{Decoder, Format, L16, Undecodable};
+pub use codec::{Decoder, Encoder, Format, L16, Undecodable, Unencodable};
 pub use glassline_media::{Bitrate, Ssrc};
 pub use listener::Listener;
 pub use red::{Block, NoRed, blocks};

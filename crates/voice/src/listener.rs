@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use glassline_media::Ssrc;
 use thiserror::Error;
 
-use crate::codec::Format;
+use crate::codec::{Decoder, Format};
 use crate::jitter::{self, Packet};
 use crate::limit::Limiter;
 use crate::meter::Meter;
@@ -119,12 +119,16 @@ const HEARD_MAX: usize = 1_024;
 const RECEIVED_MAX: usize = 512;
 const RENDERED_MAX: usize = RATE as usize / 2;
 
-/// The listening half.
+/// Makes the decoder of a stream into a format at 48 kHz.
+pub type MakeDecoder<D> = fn(Format, Concealment) -> Result<D, opus::Error>;
+
+/// The listening half. Opus, unless it is given another decoder.
 #[derive(Debug)]
-pub struct Listener {
+pub struct Listener<D = opus::Decoder> {
     config: Config,
+    make: MakeDecoder<D>,
     /// In the order in which they began.
-    streams: Vec<Stream>,
+    streams: Vec<Stream<D>>,
     limiter: Limiter,
     meter: Meter,
     resampler: Resampler,
@@ -146,9 +150,9 @@ pub struct Listener {
 }
 
 #[derive(Debug)]
-struct Stream {
+struct Stream<D> {
     ssrc: Ssrc,
-    buffer: jitter::Buffer<opus::Decoder>,
+    buffer: jitter::Buffer<D>,
     /// By when it was inserted.
     received: VecDeque<Received>,
     latest: Instant,
@@ -163,9 +167,20 @@ impl Listener {
     /// # Errors
     /// If there is no such decoder.
     pub fn new(config: Config) -> Result<Self, opus::Error> {
+        Self::with_decoder(config, opus::Decoder::new)
+    }
+}
+
+impl<D: Decoder> Listener<D> {
+    /// Nobody is heard yet; each stream is given a decoder by `make`.
+    ///
+    /// # Errors
+    /// If there is no such decoder.
+    pub fn with_decoder(config: Config, make: MakeDecoder<D>) -> Result<Self, opus::Error> {
         // What `receive` will need later.
-        decoder(config)?;
+        decoder(config, make)?;
         Ok(Self {
+            make,
             streams: Vec::new(),
             limiter: Limiter::default(),
             meter: Meter::default(),
@@ -279,7 +294,7 @@ impl Listener {
 
     /// How it stands at `now`.
     pub fn report(&self, now: Instant) -> Report {
-        let stream = |it: &Stream| StreamReport {
+        let stream = |it: &Stream<D>| StreamReport {
             ssrc: it.ssrc,
             jitter: it.buffer.report(now),
             level_dbov: it.meter.dbov(),
@@ -296,7 +311,7 @@ impl Listener {
     }
 
     /// The stream of `ssrc`, new if it must be.
-    fn stream(&mut self, ssrc: Ssrc, received: Received) -> Result<&mut Stream, Refused> {
+    fn stream(&mut self, ssrc: Ssrc, received: Received) -> Result<&mut Stream<D>, Refused> {
         let found = self.streams.iter().position(|it| it.ssrc == ssrc);
         let place = match found {
             Some(place) => place,
@@ -307,7 +322,7 @@ impl Listener {
 
     fn begin(&mut self, ssrc: Ssrc, now: Instant) -> Result<usize, Refused> {
         if self.streams.len() >= self.config.streams_max {
-            let idle = |it: &Stream| now.saturating_duration_since(it.latest);
+            let idle = |it: &Stream<D>| now.saturating_duration_since(it.latest);
             let longest = (0..self.streams.len()).max_by_key(|it| idle(&self.streams[*it]));
             match longest.filter(|it| idle(&self.streams[*it]) >= IDLE) {
                 Some(place) => drop(self.streams.remove(place)),
@@ -317,7 +332,7 @@ impl Listener {
                 }
             }
         }
-        let Ok(decoder) = decoder(self.config) else {
+        let Ok(decoder) = decoder(self.config, self.make) else {
             self.refused += 1;
             return Err(Refused::Streams);
         };
@@ -448,7 +463,7 @@ struct Template {
     signal: SignalDelay,
 }
 
-impl Stream {
+impl<D: Decoder> Stream<D> {
     fn take(
         &mut self,
         packet: Packet,
@@ -490,8 +505,8 @@ impl Stream {
     }
 }
 
-fn decoder(config: Config) -> Result<opus::Decoder, opus::Error> {
+fn decoder<D>(config: Config, make: MakeDecoder<D>) -> Result<D, opus::Error> {
     let channels = config.channels;
     let format = Format::new(RATE, channels).ok_or(opus::Error::Channels(channels))?;
-    opus::Decoder::new(format, config.concealment)
+    make(format, config.concealment)
 }

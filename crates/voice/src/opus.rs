@@ -12,7 +12,7 @@ use glassline_rtp::opus;
 use opusic_c::{Application, Channels, InbandFec, SampleRate, Signal};
 use thiserror::Error;
 
-use crate::codec::{self, Format, Undecodable};
+use crate::codec::{self, Format, Undecodable, Unencodable};
 
 /// Opus's clock, and the rate at which it works here, in Hz.
 pub const RATE: u32 = opus::CLOCK_RATE;
@@ -139,8 +139,7 @@ impl Encoder {
             inner,
             look_ahead: Duration::from_secs_f64(f64::from(look_ahead) / f64::from(RATE)),
         };
-        encoder.set_bitrate(config.bitrate)?;
-        encoder.set_expected_loss(config.expected_loss)?;
+        encoder.configure(config.bitrate, config.expected_loss)?;
         Ok(encoder)
     }
 
@@ -149,55 +148,56 @@ impl Encoder {
         self.config
     }
 
-    /// By how much decoded sound is behind what was encoded, both ends together.
-    pub const fn look_ahead(&self) -> Duration {
-        self.look_ahead
-    }
-
-    /// Samples of a packet, of all channels.
-    pub fn frame_samples(&self) -> usize {
-        let ms = self.config.frame.duration().as_millis() as usize;
-        RATE as usize / 1_000 * ms * self.config.channels
-    }
-
-    /// From now on so many bits a second, 6 to 510 kbit/s.
-    ///
-    /// # Errors
-    /// If libopus refuses, which it has no reason to.
-    pub fn set_bitrate(&mut self, bitrate: Bitrate) -> Result<(), Error> {
+    /// What libopus refuses here it has no reason to: values are cut before.
+    fn configure(&mut self, bitrate: Bitrate, expected_loss: f64) -> Result<(), Error> {
         let bps = bitrate.bps().clamp(6_000, 510_000) as u32;
-        self.inner.set_bitrate(opusic_c::Bitrate::Value(bps))?;
-        self.config.bitrate = bitrate;
-        Ok(())
-    }
-
-    /// Of packets, how many are expected to be lost from now on: more makes it trust less
-    /// in what was sent before, and repeat it if FEC is allowed.
-    ///
-    /// # Errors
-    /// If libopus refuses, which it has no reason to.
-    pub fn set_expected_loss(&mut self, ratio: f64) -> Result<(), Error> {
-        let percent = (ratio.clamp(0.0, 1.0) * 100.0).ceil() as u8;
+        let percent = (expected_loss.clamp(0.0, 1.0) * 100.0).ceil() as u8;
         let fec = match self.config.fec && percent > 0 {
             true => InbandFec::Mode1,
             false => InbandFec::Off,
         };
+        (self.config.bitrate, self.config.expected_loss) = (bitrate, expected_loss);
+        self.inner.set_bitrate(opusic_c::Bitrate::Value(bps))?;
         self.inner.set_packet_loss(percent)?;
         self.inner.set_inband_fec(fec)?;
-        self.config.expected_loss = ratio;
         Ok(())
     }
+}
 
-    /// Encodes [`Self::frame_samples`] interleaved samples into `packet`, which is
-    /// emptied first.
-    ///
-    /// # Errors
-    /// If `samples` are not a frame.
-    pub fn encode(&mut self, samples: &[f32], packet: &mut Vec<u8>) -> Result<(), Error> {
-        packet.clear();
-        packet.reserve(PACKET_BYTES_MAX);
-        self.inner.encode_float_to_vec(samples, packet)?;
-        Ok(())
+impl codec::Encoder for Encoder {
+    fn frame_samples(&self) -> usize {
+        let ms = self.config.frame.duration().as_millis() as usize;
+        RATE as usize / 1_000 * ms * self.config.channels
+    }
+
+    fn encode(&mut self, samples: &[f32], payload: &mut Vec<u8>) -> Result<(), Unencodable> {
+        let error = Unencodable {
+            samples: samples.len(),
+        };
+        payload.clear();
+        if samples.len() != self.frame_samples() {
+            return Err(error);
+        }
+        payload.reserve(PACKET_BYTES_MAX);
+        let result = self.inner.encode_float_to_vec(samples, payload);
+        result.map(|_| ()).map_err(|_| error)
+    }
+
+    fn look_ahead(&self) -> Duration {
+        self.look_ahead
+    }
+
+    fn is_silence(&self, payload: &[u8]) -> bool {
+        is_silence(payload)
+    }
+
+    fn set_bitrate(&mut self, bitrate: Bitrate) {
+        let _ = self.configure(bitrate, self.config.expected_loss);
+    }
+
+    /// More makes it trust less in what was sent before, and repeat it if FEC is allowed.
+    fn set_expected_loss(&mut self, ratio: f64) {
+        let _ = self.configure(self.config.bitrate, ratio);
     }
 }
 
@@ -211,7 +211,7 @@ impl fmt::Debug for Encoder {
 
 /// Whether `packet` only says that nobody speaks: it need not be sent, except the
 /// first, which tells so (RFC 7587 §3.1.3).
-pub const fn is_silence(packet: &[u8]) -> bool {
+const fn is_silence(packet: &[u8]) -> bool {
     packet.len() <= 2
 }
 

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use glassline_media::Bitrate;
 use thiserror::Error;
 
-use crate::codec::Format;
+use crate::codec::{Encoder, Format};
 use crate::meter::{self, Meter};
 use crate::mix::remix;
 use crate::opus::{self, RATE};
@@ -128,14 +128,14 @@ const UNSENT_MAX: usize = 64;
 /// A frame that begins so much later than the one before ended comes after a pause.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The speaking half.
+/// The speaking half. Opus, unless it is given another encoder of samples at 48 kHz.
 #[derive(Debug)]
-pub struct Speaker {
+pub struct Speaker<E = opus::Encoder> {
     config: Config,
     resampler: Resampler,
     reframer: Reframer,
     preprocess: Preprocess,
-    encoder: opus::Encoder,
+    encoder: E,
     /// What is captured, in the channels that are encoded.
     remixed: Vec<f32>,
     resampled: Vec<f32>,
@@ -170,12 +170,22 @@ impl Speaker {
     /// # Errors
     /// If there is no such encoder, or RED is asked for what it cannot.
     pub fn new(config: Config) -> Result<Self, ConfigError> {
+        Self::with_encoder(config, opus::Encoder::new(config.opus)?)
+    }
+}
+
+impl<E: Encoder> Speaker<E> {
+    /// Nothing captured yet; of [`Config::opus`] only the channels count, which must be
+    /// the encoder's.
+    ///
+    /// # Errors
+    /// If RED is asked for what it cannot, or there are other than 1 or 2 channels.
+    pub fn with_encoder(config: Config, encoder: E) -> Result<Self, ConfigError> {
         if let Some(red) = config.red
             && !(1..=4).contains(&red.copies)
         {
             return Err(ConfigError::Copies(red.copies));
         }
-        let encoder = opus::Encoder::new(config.opus)?;
         let channels = config.opus.channels;
         let format = Format::new(RATE, channels).ok_or(opus::Error::Channels(channels))?;
         let reframer = Reframer::new(format, opus::Frame::Ms10.duration());
@@ -248,15 +258,14 @@ impl Speaker {
         self.is_muted = is_muted;
     }
 
-    /// As [`opus::Encoder::set_expected_loss`].
+    /// As [`Encoder::set_expected_loss`].
     pub fn set_expected_loss(&mut self, ratio: f64) {
-        // It only fails for values that are cut before.
-        let _ = self.encoder.set_expected_loss(ratio);
+        self.encoder.set_expected_loss(ratio);
     }
 
-    /// As [`opus::Encoder::set_bitrate`].
+    /// As [`Encoder::set_bitrate`].
     pub fn set_bitrate(&mut self, bitrate: Bitrate) {
-        let _ = self.encoder.set_bitrate(bitrate);
+        self.encoder.set_bitrate(bitrate);
     }
 
     /// When the next frame is due, if it is there already: a long period's frames leave
@@ -329,15 +338,13 @@ impl Speaker {
         self.packet.extend_from_slice(&self.frame);
         let begun = self.begun?;
         let is_whole = self.packet.len() >= self.encoder.frame_samples();
+        let frames = (self.packet.len() / self.frame.len()) as u32;
         let encode_began = clock();
         let payload = is_whole.then(|| self.encode()).flatten();
         let encoded = clock();
         let spoken = Spoken {
             timestamp: if is_whole { begun.timestamp } else { timestamp },
-            duration: match is_whole {
-                true => self.config.opus.frame.duration(),
-                false => opus::Frame::Ms10.duration(),
-            },
+            duration: opus::Frame::Ms10.duration() * if is_whole { frames } else { 1 },
             captured: if is_whole { begun.captured } else { heard },
             delivered: captured.delivered,
             framed,
@@ -413,7 +420,7 @@ impl Speaker {
             self.report.failed += 1;
             return None;
         }
-        let is_silent = opus::is_silence(&self.encoded);
+        let is_silent = self.encoder.is_silence(&self.encoded);
         let was_silent = std::mem::replace(&mut self.was_silent, is_silent);
         if is_silent && was_silent {
             self.report.silent += 1;

@@ -58,7 +58,7 @@ fn a_sine_stays_a_sine_when_it_is_stretched() {
             for shortens in [true, false] {
                 let mut tape = Tape::new(format);
                 tape.append(&sine(hz, rate, channels, format.frames(140.0)));
-                tape.play(&mut vec![0.0; format.frames(60.0) * channels]);
+                tape.play(&mut vec![0.0; format.frames(60.0) * channels], |_| ());
                 let before = tape.waiting();
                 let limits = Limits {
                     frames_max: format.frames(15.0),
@@ -100,7 +100,7 @@ fn noise_is_left_alone_unless_it_is_background() {
         .collect();
     let mut tape = Tape::new(format);
     tape.append(&noise);
-    tape.play(&mut vec![0.0; format.frames(60.0)]);
+    tape.play(&mut vec![0.0; format.frames(60.0)], |_| ());
     let mut limits = Limits {
         frames_max: format.frames(15.0),
         fit_min: 0.9,
