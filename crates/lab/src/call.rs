@@ -1,12 +1,18 @@
 //! Where the milliseconds of a voice call went.
 //!
 //! ```text
-//! records of both ends ─► join ─┐
-//! logs of other engines ─► import ─┴─► Delays of each stage ─► Table ─► text, CSV, JSON, SVG
+//! Spoken, Heard: both ends' records ─► Join ─┐
+//! logs and traces of other engines ─► import ─┴─► Delays of each Stage ─► Report ─► text, CSV, JSON, SVG
 //! ```
 
+pub mod frame;
+pub mod join;
+pub mod report;
 pub mod stage;
 pub mod table;
 
+pub use frame::{Delay, Frame};
+pub use join::{Again, Join};
+pub use report::Report;
 pub use stage::{Role, Stage};
 pub use table::{Delays, Table, Unit};

@@ -11,9 +11,10 @@ use super::table::Unit;
 pub enum Stage {
     /// Between two calls of the recording device.
     CaptureInterval,
-    /// From the first sample at the microphone until the device delivers the last.
+    /// The packet's own length: its first sample waits for its last.
     Capture,
-    /// Waiting for the rest of a frame, where the device's period is another one.
+    /// What else there is before the frame is whole: the device's buffer, periods that
+    /// are no multiple of a frame, sending evenly what came at once.
     Reframe,
     /// Echo cancellation, noise suppression and gain: the operation.
     Preprocess,
@@ -135,8 +136,8 @@ impl Stage {
         use Unit::{Bins, Ms, Us};
         match self {
             Self::CaptureInterval => ("capture_interval", "Capture interval", Ms, Interval),
-            Self::Capture => ("capture", "Recording device", Ms, Way),
-            Self::Reframe => ("reframe", "Re-framing", Ms, Way),
+            Self::Capture => ("capture", "Capture: the packet's own length", Ms, Way),
+            Self::Reframe => ("reframe", "Device's buffer and re-framing", Ms, Way),
             Self::Preprocess => ("preprocess", "Pre-processing", Us, Way),
             Self::PreprocessSignal => {
                 ("preprocess_signal", "Overlap of pre-processing", Ms, Signal)
@@ -160,7 +161,7 @@ impl Stage {
             Self::Resample => ("resample", "Resampling after the mix", Us, Way),
             Self::ResampleSignal => ("resample_signal", "The resamplers' filters", Ms, Signal),
             Self::PlayoutInterval => ("playout_interval", "Playout interval", Ms, Interval),
-            Self::Playout => ("playout", "Playing device", Ms, Way),
+            Self::Playout => ("playout", "Playing device's buffer", Ms, Way),
             Self::MouthToEar => ("mouth_to_ear", "Mouth to ear", Ms, Account),
         }
     }

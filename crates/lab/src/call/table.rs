@@ -29,6 +29,25 @@ pub enum Unit {
     Bins,
 }
 
+impl Unit {
+    /// The name in JSON and CSV.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ms => "ms",
+            Self::Us => "us",
+            Self::Bins => "bins",
+        }
+    }
+
+    /// What people read.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Ms | Self::Bins => "ms",
+            Self::Us => "µs",
+        }
+    }
+}
+
 /// A distribution of delays as tools and people read it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Table {

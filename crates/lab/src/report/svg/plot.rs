@@ -143,6 +143,19 @@ impl Plot {
         self.put(&mark);
     }
 
+    /// A rectangle between two values of each axis.
+    pub(crate) fn block(&mut self, x: (f64, f64), y: (f64, f64), style: &str) {
+        let (left, right) = (self.x.place(x.0), self.x.place(x.1));
+        let (bottom, top) = (self.y.place(y.0), self.y.place(y.1));
+        let (width, height) = (right - left, bottom - top);
+        if height > 0.04 {
+            self.put(&format!(
+                r#"<rect x="{left:.1}" y="{top:.1}" width="{:.1}" height="{height:.1}" {style}/>"#,
+                width.max(0.8)
+            ));
+        }
+    }
+
     /// Words beside a mark.
     pub(crate) fn label(&mut self, at: (f64, f64), words: &str, colour: &str) {
         let (x, y) = (self.x.place(at.0), self.y.place(at.1));

@@ -1,0 +1,185 @@
+//! One frame's way: how long it took in each stage, to the nanosecond.
+
+use std::time::Instant;
+
+use glassline_voice::{Heard, Spoken};
+use serde::Serialize;
+use serde::ser::{SerializeMap as _, Serializer};
+
+use super::stage::{Role, Stage};
+
+/// Delays of a frame by stage, in nanoseconds; below 0 where two clocks disagree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delay([Option<i64>; Stage::ALL.len()]);
+
+impl Default for Delay {
+    fn default() -> Self {
+        Self([None; Stage::ALL.len()])
+    }
+}
+
+/// A frame that was heard, from the mouth to the ear.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Frame {
+    /// RTP timestamp, as on the wire.
+    pub timestamp: u32,
+    /// When it was at the microphone, in seconds since the first frame.
+    pub at_s: f64,
+    /// The whole way.
+    pub mouth_to_ear_ms: f64,
+    /// Its stages, which add up to that; `null` where there is none.
+    pub stages_ms: Delay,
+}
+
+impl Delay {
+    /// How long it was in `stage`; `None` if there is no such stage on its way.
+    pub const fn get(&self, stage: Stage) -> Option<i64> {
+        self.0[stage as usize]
+    }
+
+    pub(super) const fn set(&mut self, stage: Stage, ns: i64) {
+        self.0[stage as usize] = Some(ns);
+    }
+
+    /// From `from` to `to`, where both are known; what is not becomes part of the next
+    /// stage.
+    fn step(&mut self, stage: Stage, from: &mut Instant, to: Option<Instant>) {
+        if let Some(to) = to {
+            self.set(stage, between(*from, to));
+            *from = to;
+        }
+    }
+
+    /// The stages that frames pass and their signals', in order.
+    pub fn way(&self) -> impl Iterator<Item = (Stage, i64)> + '_ {
+        let stages = Stage::ALL.into_iter();
+        let stages = stages.filter(|it| matches!(it.role(), Role::Way | Role::Signal));
+        stages.filter_map(|stage| Some((stage, self.get(stage)?)))
+    }
+
+    /// All of the way, in nanoseconds.
+    pub fn sum(&self) -> i64 {
+        self.way().map(|(_, ns)| ns).sum()
+    }
+
+    /// What the sender knows of a frame: everything up to the socket.
+    pub fn of_spoken(spoken: &Spoken) -> Self {
+        let mut delay = Self::default();
+        let length = i64::try_from(spoken.duration.as_nanos()).unwrap_or(i64::MAX);
+        let mut at = spoken.captured;
+        delay.step(Stage::Capture, &mut at, Some(spoken.delivered));
+        let collected = delay.get(Stage::Capture).unwrap_or(0);
+        let own = collected.min(length);
+        delay.set(Stage::Capture, own);
+        let rest = between(at, spoken.framed) + collected - own;
+        delay.set(Stage::Reframe, rest);
+        at = spoken.framed;
+        delay.step(Stage::Preprocess, &mut at, Some(spoken.preprocessed));
+        delay.step(Stage::EncodeQueue, &mut at, Some(spoken.encode_began));
+        delay.step(Stage::EncodeOperation, &mut at, Some(spoken.encoded));
+        delay.set(Stage::Encode, between(spoken.preprocessed, at));
+        delay.step(Stage::SendEnqueue, &mut at, spoken.enqueued);
+        delay.step(Stage::SendPace, &mut at, spoken.paced);
+        delay.step(Stage::SendHandOver, &mut at, spoken.handed_over);
+        delay.step(Stage::SendQueue, &mut at, spoken.dequeued);
+        delay.step(Stage::SendSocket, &mut at, spoken.sent);
+        if let Some(sent) = spoken.sent {
+            delay.set(Stage::Send, between(spoken.encoded, sent));
+        }
+        delay
+    }
+
+    /// What the receiver knows: everything from its socket on.
+    pub fn of_heard(heard: &Heard) -> Self {
+        let mut delay = Self::default();
+        let mut at = heard.arrived;
+        delay.step(Stage::Open, &mut at, Some(heard.inserted));
+        delay.step(Stage::JitterBuffer, &mut at, Some(heard.pulled));
+        let (decode, mix) = (ns(heard.decode), ns(heard.mix));
+        delay.set(Stage::Decode, decode);
+        delay.set(Stage::Mix, mix);
+        delay.set(Stage::Mixer, decode + mix);
+        delay.set(Stage::Resample, ns(heard.resample));
+        let operations = decode + mix + ns(heard.resample);
+        delay.set(Stage::Playout, between(at, heard.played) - operations);
+        delay
+    }
+
+    /// The whole way of a frame that both ends know of, on one clock.
+    pub fn of_both(spoken: &Spoken, heard: &Heard) -> Self {
+        let (before, after) = (Self::of_spoken(spoken), Self::of_heard(heard));
+        let mut delay = Self::default();
+        for stage in Stage::ALL {
+            let place = stage as usize;
+            delay.0[place] = before.0[place].or(after.0[place]);
+        }
+        let sent = spoken.sent.unwrap_or(spoken.encoded);
+        delay.set(Stage::Network, between(sent, heard.arrived));
+        let signal = [
+            (
+                Stage::PreprocessSignal,
+                spoken.signal.preprocess,
+                heard.signal.preprocess,
+            ),
+            (
+                Stage::EncodeLookAhead,
+                spoken.signal.encode,
+                heard.signal.encode,
+            ),
+            (
+                Stage::ResampleSignal,
+                spoken.signal.resample,
+                heard.signal.resample,
+            ),
+        ];
+        for (stage, there, here) in signal {
+            delay.set(stage, ns(there + here));
+        }
+        delay.within_the_call();
+        let whole = between(spoken.captured, heard.played);
+        let signals = ns(spoken.signal.total() + heard.signal.total());
+        delay.set(Stage::MouthToEar, whole + signals);
+        delay
+    }
+
+    /// A virtual device may play within the very call that asks: then its operations
+    /// took time that nobody waited for, and the way has no more of them than fits.
+    fn within_the_call(&mut self) {
+        let mut short = self
+            .get(Stage::Playout)
+            .unwrap_or(0)
+            .min(0)
+            .saturating_neg();
+        for stage in [Stage::Resample, Stage::Mix, Stage::Decode] {
+            let took = self.get(stage).unwrap_or(0);
+            let less = short.min(took);
+            self.set(stage, took - less);
+            short -= less;
+        }
+        let playout = self.get(Stage::Playout).unwrap_or(0);
+        self.set(Stage::Playout, playout.max(0) - short);
+    }
+}
+
+/// By name, in milliseconds.
+impl Serialize for Delay {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (stage, ns) in self.way() {
+            map.serialize_entry(stage.as_str(), &(ns as f64 / 1e6))?;
+        }
+        map.end()
+    }
+}
+
+/// From `from` to `to` in nanoseconds, below 0 if it is the other way round.
+pub(super) fn between(from: Instant, to: Instant) -> i64 {
+    match to.checked_duration_since(from) {
+        Some(after) => ns(after),
+        None => -ns(from - to),
+    }
+}
+
+fn ns(duration: std::time::Duration) -> i64 {
+    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
+}

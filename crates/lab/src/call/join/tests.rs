@@ -1,0 +1,300 @@
+use super::*;
+use glassline_voice::SignalDelay;
+use proptest::prelude::*;
+
+const SSRC: Ssrc = Ssrc(7);
+
+/// The moment `us` after the call's begin.
+fn at(begin: Instant, us: u64) -> Instant {
+    begin + Duration::from_micros(us)
+}
+
+const fn us(us: u64) -> Duration {
+    Duration::from_micros(us)
+}
+
+/// Frame `number` of 10 ms, every step of its way told by name.
+fn spoken(begin: Instant, number: u64) -> Spoken {
+    let first = number * 10_000;
+    let stamp = |after: u64| at(begin, first + after);
+    Spoken {
+        timestamp: (number + 3) * 480,
+        duration: us(10_000),
+        captured: stamp(0),
+        delivered: stamp(12_000),
+        framed: stamp(13_000),
+        preprocessed: stamp(13_200),
+        encode_began: stamp(13_230),
+        encoded: stamp(13_330),
+        enqueued: Some(stamp(13_331)),
+        paced: Some(stamp(13_333)),
+        handed_over: Some(stamp(13_336)),
+        dequeued: Some(stamp(13_340)),
+        sent: Some(stamp(13_345)),
+        signal: SignalDelay {
+            resample: us(300),
+            preprocess: us(7_600),
+            encode: us(6_500),
+        },
+        encoded_something: true,
+    }
+}
+
+/// The same frame at the other end, `network` µs later.
+fn heard(begin: Instant, number: u64, network: u64) -> Heard {
+    let first = number * 10_000 + 13_345 + network;
+    let stamp = |after: u64| at(begin, first + after);
+    Heard {
+        ssrc: SSRC,
+        // It came in after the stream's first wrap.
+        timestamp: (number + 3) * 480 + (1 << 32),
+        sequence: Some(number as u16),
+        arrived: stamp(0),
+        opened: stamp(5),
+        inserted: stamp(9),
+        pulled: stamp(4_009),
+        decode: us(30),
+        mix: us(4),
+        resample: us(6),
+        called: stamp(4_009),
+        played: stamp(14_009),
+        operation: Operation::Normal,
+        signal: SignalDelay {
+            resample: us(200),
+            ..SignalDelay::default()
+        },
+    }
+}
+
+fn count(report: &Report, stage: Stage) -> (u64, u64, u64) {
+    let table = report.table(stage);
+    table.map_or((0, 0, 0), |it| (it.count, it.unmatched, it.lost))
+}
+
+#[test]
+fn the_stages_of_each_frame_add_up_to_mouth_to_ear() {
+    let begin = Instant::now();
+    let mut join = Join::new();
+    for number in 0..100 {
+        join.spoken(SSRC, spoken(begin, number), None);
+        join.heard(heard(begin, number, 20_000 + number * 10));
+    }
+    let report = join.finish("test");
+    assert_eq!(report.frames.len(), 100);
+    for frame in &report.frames {
+        let whole = frame.stages_ms.get(Stage::MouthToEar);
+        assert_eq!(Some(frame.stages_ms.sum()), whole);
+    }
+    // 13345 + 20000 + 14009 µs on the clock, 14600 in the samples.
+    let first = report.frames[0].mouth_to_ear_ms;
+    assert!((first - 61.954).abs() < 1e-6, "{first}");
+    let whole = report.table(Stage::MouthToEar).expect("joined");
+    let mean = whole.mean_ms.expect("joined");
+    assert!(
+        (report.mean_ms() - mean).abs() < 0.001,
+        "{}",
+        report.mean_ms()
+    );
+    let ms = |stage| report.table(stage).and_then(|it| it.p50_ms).expect("seen");
+    let wanted = [
+        (Stage::Capture, 10.0),
+        (Stage::Reframe, 3.0),
+        (Stage::Preprocess, 0.2),
+        (Stage::PreprocessSignal, 7.6),
+        (Stage::Encode, 0.13),
+        (Stage::EncodeQueue, 0.03),
+        (Stage::EncodeOperation, 0.1),
+        (Stage::EncodeLookAhead, 6.5),
+        (Stage::Send, 0.015),
+        (Stage::SendEnqueue, 0.001),
+        (Stage::SendPace, 0.002),
+        (Stage::SendHandOver, 0.003),
+        (Stage::SendQueue, 0.004),
+        (Stage::SendSocket, 0.005),
+        (Stage::Open, 0.009),
+        (Stage::JitterBuffer, 4.0),
+        (Stage::Mixer, 0.034),
+        (Stage::Resample, 0.006),
+        (Stage::ResampleSignal, 0.5),
+        (Stage::Playout, 9.96),
+    ];
+    for (stage, wanted) in wanted {
+        assert!((ms(stage) - wanted).abs() < 1e-9, "{stage}: {}", ms(stage));
+    }
+}
+
+#[test]
+fn a_device_that_plays_within_its_call_takes_nothing_twice() {
+    let begin = Instant::now();
+    let mut join = Join::new();
+    let mut heard = heard(begin, 0, 1_000);
+    heard.played = heard.pulled + us(10);
+    join.spoken(SSRC, spoken(begin, 0), None);
+    join.heard(heard);
+    let report = join.finish("test");
+    let way = report.frames[0].stages_ms;
+    assert_eq!(Some(way.sum()), way.get(Stage::MouthToEar));
+    assert_eq!(way.get(Stage::Playout), Some(0));
+    assert_eq!(way.get(Stage::Resample), Some(0));
+    assert_eq!(way.get(Stage::Decode), Some(10_000));
+    // The operation took as long as it took.
+    assert_eq!(
+        report.table(Stage::Decode).and_then(|it| it.p50_ms),
+        Some(0.03)
+    );
+}
+
+#[test]
+fn what_was_lost_late_or_unknown_is_counted_where_it_was_seen_last() {
+    let begin = Instant::now();
+    let mut join = Join::new();
+    for number in 0..10 {
+        join.spoken(SSRC, spoken(begin, number), None);
+    }
+    for number in (0..10).filter(|it| ![2, 5, 7].contains(it)) {
+        join.heard(heard(begin, number, 5_000));
+    }
+    let number = |number: u32| (number + 3) * 480;
+    // 5 came when its time had passed; 4 came twice; nobody sent 99.
+    join.came_again(SSRC, number(5), at(begin, 250_000), Again::Late);
+    join.came_again(SSRC, number(4), at(begin, 65_000), Again::Duplicate);
+    join.came_again(SSRC, number(99), at(begin, 90_000), Again::Duplicate);
+    join.heard(heard(begin, 50, 0));
+    let report = join.finish("test");
+    assert_eq!(count(&report, Stage::Network), (8, 2, 2));
+    assert_eq!(count(&report, Stage::JitterBuffer), (8, 0, 1));
+    assert_eq!(count(&report, Stage::MouthToEar), (7, 1, 3));
+    let kinds: Vec<_> = report.copies.iter().map(|it| (it.kind, it.count)).collect();
+    assert_eq!(kinds, [(Again::Duplicate, 2), (Again::Late, 1)]);
+    let after = report.copies[0].after_max_ms.expect("4 came twice");
+    assert!((after - 6.655).abs() < 1e-9, "{after}");
+}
+
+#[test]
+fn a_redundant_copy_is_heard_but_the_packet_stays_lost() {
+    let begin = Instant::now();
+    let mut join = Join::new();
+    join.spoken(SSRC, spoken(begin, 0), None);
+    let mut copy = heard(begin, 0, 25_000);
+    copy.operation = Operation::Repeated;
+    copy.sequence = None;
+    join.heard(copy);
+    // Then the packet itself: it is a copy now.
+    join.heard(heard(begin, 0, 40_000));
+    let report = join.finish("test");
+    assert_eq!(count(&report, Stage::Network), (0, 0, 1));
+    assert_eq!(count(&report, Stage::MouthToEar), (1, 0, 0));
+    let kinds: Vec<_> = report.copies.iter().map(|it| (it.kind, it.count)).collect();
+    assert_eq!(kinds, [(Again::Duplicate, 1), (Again::Redundant, 1)]);
+}
+
+#[test]
+fn encoding_counts_where_it_made_a_packet_or_took_long() {
+    let begin = Instant::now();
+    let mut join = Join::new();
+    for number in 0..4 {
+        let mut frame = spoken(begin, number);
+        frame.encoded_something = number % 2 == 1;
+        if number == 2 {
+            frame.encoded = frame.encode_began + us(501);
+        }
+        join.spoken(SSRC, frame, None);
+    }
+    let report = join.finish("test");
+    assert_eq!(count(&report, Stage::EncodeOperation).0, 3);
+    assert_eq!(count(&report, Stage::Preprocess).0, 4);
+    assert_eq!(count(&report, Stage::Network), (0, 0, 2), "two were sent");
+}
+
+#[test]
+fn the_clocks_error_is_on_the_network_and_on_the_whole() {
+    let begin = Instant::now();
+    let mut join = Join::new();
+    join.spoken(SSRC, spoken(begin, 0), Some(us(400)));
+    join.spoken(SSRC, spoken(begin, 1), Some(us(300)));
+    // The clocks disagree by more than the way takes.
+    let mut early = heard(begin, 0, 0);
+    early.arrived -= us(200);
+    join.heard(early);
+    join.heard(heard(begin, 1, 100));
+    let report = join.finish("test");
+    let network = report.table(Stage::Network).expect("joined");
+    assert_eq!(network.error_ms, Some(0.4));
+    assert_eq!(network.rows[0].0.to_string(), "(...-0)");
+    assert_eq!(
+        report.table(Stage::MouthToEar).and_then(|it| it.error_ms),
+        Some(0.4)
+    );
+    assert_eq!(report.table(Stage::Open).and_then(|it| it.error_ms), None);
+}
+
+#[test]
+fn intervals_are_of_every_call_of_a_device() {
+    let begin = Instant::now();
+    let mut join = Join::new();
+    for us in [0, 10_000, 20_500, 29_000] {
+        join.capture_called(at(begin, us));
+    }
+    join.playout_called(begin);
+    let report = join.finish("test");
+    let rows = &report
+        .table(Stage::CaptureInterval)
+        .expect("four calls")
+        .rows;
+    let rows: Vec<_> = rows.iter().map(|it| (it.0.to_string(), it.1)).collect();
+    assert_eq!(rows, [("8".to_owned(), 1), ("10".to_owned(), 2)]);
+    assert!(report.table(Stage::PlayoutInterval).is_none());
+}
+
+#[test]
+fn a_call_of_days_holds_seconds_of_records() {
+    let begin = Instant::now();
+    let mut join = Join::new();
+    for number in 0..20_000 {
+        join.spoken(SSRC, spoken(begin, number), None);
+        if number % 10 != 0 {
+            join.heard(heard(begin, number, 20_000));
+        }
+        assert!(join.waiting.len() <= 1_010, "{}", join.waiting.len());
+        assert_eq!(join.waiting.len(), join.order.len());
+    }
+    let report = join.finish("test");
+    assert_eq!(count(&report, Stage::Network), (18_000, 0, 2_000));
+    assert!(report.frames.len() <= KEPT_MAX && report.frames.len() > KEPT_MAX / 3);
+}
+
+proptest! {
+    /// Whatever the order, every frame that both ends have is joined, and every other
+    /// one is counted once.
+    #[test]
+    fn no_frame_is_lost_by_order(
+        frames in proptest::collection::vec((any::<bool>(), any::<bool>(), 0u64..800_000), 1..60),
+        order in proptest::collection::vec(any::<u32>(), 120),
+    ) {
+        let begin = Instant::now();
+        let mut records = Vec::new();
+        for (number, (is_spoken, is_heard, delay)) in frames.iter().enumerate() {
+            let number = number as u64;
+            records.extend(is_spoken.then_some((number, None)));
+            records.extend(is_heard.then_some((number, Some(*delay))));
+        }
+        let mut keyed: Vec<_> = records.iter().zip(&order).collect();
+        keyed.sort_by_key(|it| it.1);
+        let mut join = Join::new();
+        for ((number, delay), _) in keyed {
+            match delay {
+                None => join.spoken(SSRC, spoken(begin, *number), None),
+                Some(delay) => join.heard(heard(begin, *number, *delay)),
+            }
+        }
+        let report = join.finish("test");
+        let both = frames.iter().filter(|it| it.0 && it.1).count() as u64;
+        let spoken = frames.iter().filter(|it| it.0).count() as u64;
+        let heard = frames.iter().filter(|it| it.1).count() as u64;
+        prop_assert_eq!(count(&report, Stage::Network), (both, heard - both, spoken - both));
+        prop_assert_eq!(count(&report, Stage::JitterBuffer).0, heard);
+        for frame in &report.frames {
+            prop_assert_eq!(Some(frame.stages_ms.sum()), frame.stages_ms.get(Stage::MouthToEar));
+        }
+    }
+}

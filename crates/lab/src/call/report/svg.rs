@@ -1,0 +1,276 @@
+//! Pictures of a call: its waterfall, its frames over time, and a histogram of every
+//! table.
+
+use super::{Report, Waterfall};
+use crate::call::frame::Frame as Way;
+use crate::call::stage::{Role, Stage};
+use crate::call::table::Table;
+use crate::report::svg::plot::{Axis, Frame, Plot};
+use crate::report::svg::scale::number;
+use crate::report::svg::{COLOURS, GRID, SOFT, page, text};
+
+const WIDTH: f64 = 1000.0;
+const LEFT: f64 = 62.0;
+const RIGHT: f64 = 976.0;
+
+/// Of the waterfall: where names end and bars begin, and a row's height.
+const NAMES: f64 = 244.0;
+const BARS: f64 = 900.0;
+const ROW: f64 = 21.0;
+
+const OVER_TIME: f64 = 190.0;
+
+/// Of the histograms: three in a row.
+const COLUMNS: usize = 3;
+const HISTOGRAM: f64 = 92.0;
+const BELOW: f64 = 74.0;
+
+/// Bars of a histogram, at most about so many.
+const BARS_MAX: f64 = 48.0;
+
+/// What frames over time are made of.
+const GROUPS: [&str; 8] = [
+    "capture",
+    "pre-processing",
+    "encoding",
+    "sending",
+    "network",
+    "jitter buffer",
+    "decode, mix, resample",
+    "playout",
+];
+
+/// Draws what `report` has: without frames that both ends know there are histograms
+/// only.
+pub fn draw(report: &Report) -> String {
+    let falls = ROW * report.waterfall.len() as f64;
+    let (fall_height, time_height) = match report.waterfall.is_empty() {
+        true => (0.0, 0.0),
+        false => (falls + 66.0, OVER_TIME + 94.0),
+    };
+    let drawn: Vec<&Table> = report.stages.iter().filter(|it| it.count > 0).collect();
+    let rows = drawn.len().div_ceil(COLUMNS) as f64;
+    let top = 78.0;
+    let height = top + fall_height + time_height + rows * (HISTOGRAM + BELOW) + 34.0;
+    let title = format!("Where the milliseconds went: {}", report.source);
+    let mut out = page(WIDTH, height, &title);
+    out += &head(report, &title);
+    if !report.waterfall.is_empty() {
+        out += &waterfall(report, top + 24.0);
+        out += &over_time(&report.frames, top + fall_height + 44.0);
+    }
+    let from = top + fall_height + time_height + 34.0;
+    for (place, table) in drawn.into_iter().enumerate() {
+        let width = (RIGHT - LEFT) / COLUMNS as f64;
+        let frame = Frame {
+            left: LEFT + (place % COLUMNS) as f64 * width,
+            top: from + (place / COLUMNS) as f64 * (HISTOGRAM + BELOW),
+            width: width - 46.0,
+            height: HISTOGRAM,
+        };
+        out += &histogram(table, frame);
+    }
+    out + "</svg>\n"
+}
+
+fn head(report: &Report, title: &str) -> String {
+    let mut about = Vec::new();
+    if let Some(whole) = report.table(Stage::MouthToEar) {
+        about.push(format!("{} frames", whole.count));
+        let named = [
+            ("p50", whole.p50_ms),
+            ("p95", whole.p95_ms),
+            ("p99", whole.p99_ms),
+        ];
+        let known = named.into_iter().filter_map(|(name, ms)| Some((name, ms?)));
+        about.extend(known.map(|(name, ms)| format!("mouth to ear {name} {ms:.1} ms")));
+        about.push(format!("{} lost", whole.lost));
+    }
+    if report.malformed > 0 {
+        about.push(format!("{} malformed", report.malformed));
+    }
+    let mut out = text(24.0, 36.0, title, r#"font-size="18" font-weight="600""#);
+    let soft = format!(r#"font-size="12" fill="{SOFT}""#);
+    out += &text(24.0, 57.0, &about.join(" · "), &soft);
+    out
+}
+
+/// Each step begins where the one before ends; what only samples know is hollow.
+fn waterfall(report: &Report, top: f64) -> String {
+    let whole = report.mean_ms();
+    let title = format!(
+        "Mean way of a frame: {whole:.1} ms. Hollow: inside the sound, where no clock sees it"
+    );
+    let mut out = text(24.0, top - 2.0, &title, r#"font-weight="600""#);
+    let place = |ms: f64| NAMES + 10.0 + ms / whole.max(1e-9) * (BARS - NAMES - 10.0);
+    let bottom = top + 14.0 + ROW * report.waterfall.len() as f64;
+    for share in [0.0, 0.25, 0.5, 0.75, 1.0] {
+        let x = place(whole * share);
+        out += &format!(
+            r#"<line x1="{x:.1}" x2="{x:.1}" y1="{:.1}" y2="{bottom:.1}" stroke="{GRID}"/>"#,
+            top + 10.0
+        );
+        let style = format!(r#"text-anchor="middle" font-size="11" fill="{SOFT}""#);
+        out += &text(x, bottom + 15.0, &format!("{:.1}", whole * share), &style);
+    }
+    let mut before = 0.0;
+    for (row, step) in report.waterfall.iter().enumerate() {
+        let y = top + 14.0 + ROW * row as f64;
+        out += &bar(step, place(before), place(before + step.mean_ms), y);
+        before += step.mean_ms;
+    }
+    out + "\n"
+}
+
+fn bar(step: &Waterfall, from: f64, to: f64, y: f64) -> String {
+    let colour = COLOURS[group(step.stage)];
+    let style = match step.stage.role() {
+        Role::Signal => format!(r##"fill="#ffffff" stroke="{colour}" stroke-dasharray="3 2""##),
+        _ => format!(r#"fill="{colour}""#),
+    };
+    let names = r#"text-anchor="end" font-size="12""#;
+    let mut out = text(NAMES, y + 13.0, step.stage.title(), names);
+    out += &format!(
+        r#"<rect x="{from:.1}" y="{:.1}" width="{:.1}" height="{:.1}" rx="1.5" {style}><title>p5 {:.3}, p95 {:.3} ms</title></rect>"#,
+        y + 3.0,
+        (to - from).max(0.8),
+        ROW - 7.0,
+        step.p5_ms,
+        step.p95_ms
+    );
+    let ms = match step.mean_ms {
+        ms if ms.abs() < 0.1 => format!("{ms:.3}"),
+        ms => format!("{ms:.1}"),
+    };
+    let soft = format!(r#"font-size="11" fill="{SOFT}""#);
+    out + &text(to.max(from + 0.8) + 6.0, y + 13.0, &ms, &soft)
+}
+
+/// A column for each frame that is kept, stage on stage.
+fn over_time(frames: &[Way], top: f64) -> String {
+    let most = frames
+        .iter()
+        .map(|it| it.mouth_to_ear_ms)
+        .fold(10.0, f64::max);
+    let last = frames.iter().map(|it| it.at_s).fold(1.0, f64::max);
+    let frame = Frame {
+        left: LEFT,
+        top: top + 22.0,
+        width: RIGHT - LEFT,
+        height: OVER_TIME,
+    };
+    let x = Axis::linear(0.0, last);
+    let mut plot = Plot::new(frame, "", x, Axis::linear(0.0, most));
+    plot.below("seconds since the first frame");
+    let width = last / frames.len().max(1) as f64;
+    for way in frames {
+        let mut before = 0.0;
+        for (group, colour) in COLOURS.iter().enumerate() {
+            let after = before + way.group_ms(group);
+            let style = format!(r#"fill="{colour}""#);
+            plot.block((way.at_s, way.at_s + width), (before, after), &style);
+            before = after;
+        }
+    }
+    let title = format!(
+        "{} frames, evenly spread over the call: ms by stage",
+        frames.len()
+    );
+    let mut out = text(24.0, top - 10.0, &title, r#"font-weight="600""#);
+    let mut at = 24.0;
+    for (name, colour) in GROUPS.iter().zip(COLOURS) {
+        out += &format!(
+            r#"<rect x="{at:.1}" y="{:.1}" width="10" height="10" rx="2" fill="{colour}"/>"#,
+            top
+        );
+        out += &text(at + 15.0, top + 9.0, name, r#"font-size="12""#);
+        at += 34.0 + 6.6 * name.chars().count() as f64;
+    }
+    out + &plot.finish()
+}
+
+impl Way {
+    fn group_ms(&self, wanted: usize) -> f64 {
+        let way = self.stages_ms.way();
+        let ns = way.filter(|(stage, _)| group(*stage) == wanted);
+        ns.map(|(_, ns)| ns as f64 / 1e6).sum::<f64>().max(0.0)
+    }
+}
+
+/// Place in [`GROUPS`].
+const fn group(stage: Stage) -> usize {
+    match stage {
+        Stage::CaptureInterval | Stage::Capture | Stage::Reframe => 0,
+        Stage::Preprocess | Stage::PreprocessSignal => 1,
+        Stage::Encode | Stage::EncodeQueue | Stage::EncodeOperation | Stage::EncodeLookAhead => 2,
+        Stage::Send
+        | Stage::SendEnqueue
+        | Stage::SendPace
+        | Stage::SendHandOver
+        | Stage::SendQueue
+        | Stage::SendSocket => 3,
+        Stage::Network => 4,
+        Stage::Open | Stage::JitterBuffer => 5,
+        Stage::Decode | Stage::Mix | Stage::Mixer | Stage::Resample | Stage::ResampleSignal => 6,
+        Stage::PlayoutInterval | Stage::Playout | Stage::MouthToEar => 7,
+    }
+}
+
+/// How often each delay was, on a logarithmic axis: one in ten thousand is seen, too.
+fn histogram(table: &Table, frame: Frame) -> String {
+    let bars = bars(&table.exact);
+    let most = bars.iter().map(|it| it.2).max().unwrap_or(1) as f64;
+    let last = bars.last().map_or(1.0, |it| it.1);
+    let first = bars.first().map_or(0.0, |it| it.0.min(0.0));
+    let x = Axis::linear(first, last);
+    // A bar of one has a height.
+    let y = Axis::logarithmic(0.5, most.max(1.0));
+    let mut plot = Plot::new(frame, table.stage.title(), x, y);
+    let style = format!(r#"fill="{}""#, COLOURS[group(table.stage)]);
+    for (from, to, count) in bars {
+        plot.block((from, to), (0.5, count as f64), &style);
+    }
+    let cell = |ms: Option<f64>| ms.map_or_else(|| "–".to_owned(), number);
+    let below = format!(
+        "ms; p50 {}, p95 {}, p99 {}, max {}",
+        cell(table.p50_ms),
+        cell(table.p95_ms),
+        cell(table.p99_ms),
+        cell(table.max_ms)
+    );
+    plot.below(&below);
+    plot.finish()
+}
+
+/// Bars of even width: from, to (ms) and how many. Delays that come in steps (of a
+/// clock, of a buffer's grid) have bars of such steps.
+fn bars(exact: &[(i64, u64)]) -> Vec<(f64, f64, u64)> {
+    let (Some((first, _)), Some((last, _))) = (exact.first(), exact.last()) else {
+        return Vec::new();
+    };
+    let step = exact
+        .iter()
+        .fold(0, |step, (us, _)| greatest_divisor(step, us.unsigned_abs()));
+    let step = i64::try_from(step.max(1)).unwrap_or(1);
+    let span = (last - first.min(&0)) as f64;
+    let width = step * ((span / BARS_MAX / step as f64).ceil() as i64).max(1);
+    let mut bars: Vec<(i64, u64)> = Vec::new();
+    for (us, count) in exact {
+        let place = us.div_euclid(width) * width;
+        match bars.last_mut().filter(|it| it.0 == place) {
+            Some(bar) => bar.1 += count,
+            None => bars.push((place, *count)),
+        }
+    }
+    let ms = |us: i64| us as f64 / 1e3;
+    let bars = bars.into_iter();
+    bars.map(|(from, count)| (ms(from), ms(from + width), count))
+        .collect()
+}
+
+fn greatest_divisor(a: u64, b: u64) -> u64 {
+    match b {
+        0 => a,
+        b => greatest_divisor(b, a % b),
+    }
+}
