@@ -15,160 +15,32 @@
 //! not polled stays in the association, counts against the receive window, and so
 //! slows the peer down.
 
+mod closing;
 mod dcep;
 mod error;
+mod event;
+mod init;
 mod message;
 mod registry;
 
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 
 pub use dcep::{Dcep, Open};
 pub use error::{ClosedBy, OpenError, Refusal, SendError};
+pub use event::{Event, Info};
+pub use init::{Init, Limits, Role};
 pub use message::{Kind, Message, ppid};
 use message::{Piece, received};
 use registry::{Channel, Phase, Registry};
 
-use crate::{
-    Association, CloseReason, Direction, Dropped, Event as AssociationEvent, Reliability, Report,
-    SendOptions,
-};
+use crate::{Association, Dropped, Event as AssociationEvent, Report, SendOptions};
 
 /// A channel of one [`Channels`]; never used again for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ChannelId(u32);
-
-/// Which streams an end opens channels on, by its part in the DTLS handshake, so that
-/// both ends can open at once (RFC 8832 §6).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Role {
-    /// The even ones.
-    DtlsClient,
-    /// The odd ones.
-    DtlsServer,
-}
-
-/// What a channel shall be like.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Init {
-    /// Its name; channels may share one.
-    pub label: String,
-    /// The protocol to be spoken on it; often empty.
-    pub protocol: String,
-    /// Messages may not overtake each other.
-    pub ordered: bool,
-    /// What is done so that they arrive.
-    pub reliability: Reliability,
-    /// The stream that both ends agreed on elsewhere; `None` opens in-band.
-    pub negotiated: Option<u16>,
-    /// Weight against other channels: 128, 256, 512 or 1024 (RFC 8831 §6.4).
-    pub priority: u16,
-}
-
-impl Default for Init {
-    fn default() -> Self {
-        Self {
-            label: String::new(),
-            protocol: String::new(),
-            ordered: true,
-            reliability: Reliability::Reliable,
-            negotiated: None,
-            priority: 256,
-        }
-    }
-}
-
-/// What the peer can make an end hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Channels at a time, of both ends.
-    pub channels_max: usize,
-    /// Bytes of all labels and protocols that the peer chose.
-    pub names_max: usize,
-    /// Bytes of a message that comes in parts by the deprecated identifiers, and of
-    /// all such messages that are not whole yet. `Config::max_message_size` cannot
-    /// bound those, because SCTP sees each part as a message.
-    pub parts_max: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            channels_max: 1024,
-            names_max: 256 * 1024,
-            parts_max: 256 * 1024,
-        }
-    }
-}
-
-/// What happened, in order.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Event {
-    /// The association stands.
-    Connected,
-    /// Messages may be sent; [`Channels::info`] tells of it.
-    Opened {
-        /// Which.
-        channel: ChannelId,
-        /// The peer opened it.
-        by_peer: bool,
-    },
-    /// A message arrived.
-    Message {
-        /// Where.
-        channel: ChannelId,
-        /// What.
-        message: Message,
-    },
-    /// What waits to be sent fell to the low threshold.
-    BufferedLow {
-        /// Where.
-        channel: ChannelId,
-    },
-    /// The channel is no more.
-    Closed {
-        /// Which.
-        channel: ChannelId,
-        /// Why.
-        by: ClosedBy,
-    },
-    /// The peer did something that has no place; to be counted or logged.
-    Refused {
-        /// On which stream.
-        stream: u16,
-        /// What.
-        why: Refusal,
-    },
-    /// Packets of another size are sent from now on.
-    MtuChanged {
-        /// Bytes of an SCTP packet.
-        mtu: usize,
-    },
-    /// The association is over; all channels were closed before.
-    Ended(CloseReason),
-}
-
-/// What is known of a channel.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Info {
-    /// Its stream; `None` until the association stands.
-    pub stream: Option<u16>,
-    /// How it was opened.
-    pub init: Init,
-    /// The peer opened it.
-    pub by_peer: bool,
-    /// Messages that were handed over.
-    pub messages_sent: u64,
-    /// Their bytes.
-    pub bytes_sent: u64,
-    /// Messages that were delivered.
-    pub messages_received: u64,
-    /// Their bytes.
-    pub bytes_received: u64,
-}
 
 /// Data channels, and the association that carries them.
 #[derive(Debug)]
@@ -310,22 +182,6 @@ impl Channels {
         channel.info.messages_sent += 1;
         channel.info.bytes_sent += size as u64;
         Ok(())
-    }
-
-    /// Closes a channel: what was handed over is sent first, nothing more is taken or
-    /// delivered, and [`Event::Closed`] comes when the peer has closed its side too.
-    pub fn close(&mut self, channel: ChannelId, now: Instant) {
-        let Some(found) = self.registry.get(channel) else {
-            return;
-        };
-        if found.closed_by.is_none() {
-            found.closed_by = Some(ClosedBy::Us);
-        }
-        if found.info.stream.is_none() || self.streams.is_none() {
-            self.remove(channel);
-        } else {
-            self.reset(channel, now);
-        }
     }
 
     /// Bytes that were handed over and not yet sent once.
@@ -629,104 +485,6 @@ impl Channels {
         }
     }
 
-    /// Asks for the reset of a channel's outgoing stream, once.
-    fn reset(&mut self, id: ChannelId, now: Instant) {
-        let Some(channel) = self.registry.get(id) else {
-            return;
-        };
-        let Some(stream) = channel.info.stream else {
-            return;
-        };
-        if channel.phase == Phase::Closing && !channel.owes_reset {
-            return;
-        }
-        channel.phase = Phase::Closing;
-        self.parts -= channel.parts.len();
-        channel.parts = BytesMut::new();
-        channel.owes_reset = channel.owes_open || channel.owes_ack;
-        if channel.owes_reset {
-            // What is owed goes before it, so that the peer sees whole channels.
-            self.owing = true;
-            return;
-        }
-        // Refused for want of the extension, or because the association is ending.
-        if self.association.reset_streams(&[stream], now).is_err() {
-            self.retire(id, stream);
-        }
-    }
-
-    /// Gives up a channel whose stream cannot be reset. To the peer it may live on, so
-    /// its number is not used again.
-    fn retire(&mut self, id: ChannelId, stream: u16) {
-        self.remove(id);
-        self.registry.retire(stream);
-    }
-
-    fn on_reset(&mut self, direction: Direction, streams: &[u16], now: Instant) {
-        let channels: Vec<ChannelId> = if streams.is_empty() {
-            self.registry.ids()
-        } else {
-            let channel = |&stream: &u16| self.registry.on_stream(stream);
-            streams.iter().filter_map(channel).collect()
-        };
-        for id in channels {
-            if direction == Direction::Incoming
-                && let Some(channel) = self.registry.get(id)
-            {
-                channel.closed_by.get_or_insert(ClosedBy::Peer);
-                self.reset(id, now);
-            }
-            self.finish(id, direction);
-        }
-    }
-
-    /// One half of a channel's stream is reset; the channel is gone with the second.
-    fn finish(&mut self, id: ChannelId, half: Direction) {
-        let Some(channel) = self.registry.get(id) else {
-            return;
-        };
-        match half {
-            Direction::Incoming => channel.incoming_reset = true,
-            // Not that of the channel that had the stream before.
-            Direction::Outgoing => channel.outgoing_reset = channel.phase == Phase::Closing,
-        }
-        if channel.incoming_reset && channel.outgoing_reset {
-            self.remove(id);
-        }
-    }
-
-    /// The peer did something that closes the channel, if there is one, and resets the
-    /// stream in any case (RFC 8832 §6).
-    fn refuse(&mut self, stream: u16, why: Refusal, now: Instant) {
-        self.events.push_back(Event::Refused { stream, why });
-        match self.registry.on_stream(stream) {
-            Some(id) => {
-                if let Some(channel) = self.registry.get(id) {
-                    channel.closed_by.get_or_insert(ClosedBy::Fault);
-                }
-                self.reset(id, now);
-            }
-            // Without the extension there is no way to tell the peer.
-            None => drop(self.association.reset_streams(&[stream], now)),
-        }
-    }
-
-    fn remove(&mut self, id: ChannelId) {
-        if let Some(channel) = self.registry.remove(id) {
-            self.parts -= channel.parts.len();
-            self.events.push_back(Event::Closed {
-                channel: id,
-                by: channel.closed_by.unwrap_or(ClosedBy::Association),
-            });
-        }
-    }
-
-    fn remove_all(&mut self) {
-        for id in self.registry.ids() {
-            self.remove(id);
-        }
-    }
-
     fn is_own(&self, stream: u16) -> bool {
         (stream % 2 == 1) == (self.role == Role::DtlsServer)
     }
@@ -788,6 +546,11 @@ impl Channels {
     /// Ends it at once.
     pub fn abort(&mut self, now: Instant) {
         self.association.abort(now);
+    }
+
+    /// See [`Association::disconnect`].
+    pub fn disconnect(&mut self) {
+        self.association.disconnect();
     }
 
     /// How the association stands.

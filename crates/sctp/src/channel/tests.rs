@@ -6,7 +6,7 @@ use std::time::Duration;
 use glassline_sim::{Clock, Conditions, End, Loss, Path, Rng};
 
 use super::*;
-use crate::{Config, Secrets};
+use crate::{CloseReason, Config, Reliability, Secrets};
 
 const A: usize = 0;
 const B: usize = 1;

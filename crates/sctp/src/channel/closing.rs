@@ -1,0 +1,126 @@
+//! How a channel ends: each end resets its outgoing stream, and when both have, the
+//! number may be used again (RFC 8831 §6.7).
+
+use std::time::Instant;
+
+use bytes::BytesMut;
+
+use super::registry::Phase;
+use super::{ChannelId, Channels, ClosedBy, Event, Refusal};
+use crate::Direction;
+
+impl Channels {
+    /// Closes a channel: what was handed over is sent first, nothing more is taken or
+    /// delivered, and [`Event::Closed`] comes when the peer has closed its side too.
+    pub fn close(&mut self, channel: ChannelId, now: Instant) {
+        let Some(found) = self.registry.get(channel) else {
+            return;
+        };
+        if found.closed_by.is_none() {
+            found.closed_by = Some(ClosedBy::Us);
+        }
+        if found.info.stream.is_none() || self.streams.is_none() {
+            self.remove(channel);
+        } else {
+            self.reset(channel, now);
+        }
+    }
+
+    /// Asks for the reset of a channel's outgoing stream, once.
+    pub(super) fn reset(&mut self, id: ChannelId, now: Instant) {
+        let Some(channel) = self.registry.get(id) else {
+            return;
+        };
+        let Some(stream) = channel.info.stream else {
+            return;
+        };
+        if channel.phase == Phase::Closing && !channel.owes_reset {
+            return;
+        }
+        channel.phase = Phase::Closing;
+        self.parts -= channel.parts.len();
+        channel.parts = BytesMut::new();
+        channel.owes_reset = channel.owes_open || channel.owes_ack;
+        if channel.owes_reset {
+            // What is owed goes before it, so that the peer sees whole channels.
+            self.owing = true;
+            return;
+        }
+        // Refused for want of the extension, or because the association is ending.
+        if self.association.reset_streams(&[stream], now).is_err() {
+            self.retire(id, stream);
+        }
+    }
+
+    /// Gives up a channel whose stream cannot be reset. To the peer it may live on, so
+    /// its number is not used again.
+    pub(super) fn retire(&mut self, id: ChannelId, stream: u16) {
+        self.remove(id);
+        self.registry.retire(stream);
+    }
+
+    pub(super) fn on_reset(&mut self, direction: Direction, streams: &[u16], now: Instant) {
+        let channels: Vec<ChannelId> = if streams.is_empty() {
+            self.registry.ids()
+        } else {
+            let channel = |&stream: &u16| self.registry.on_stream(stream);
+            streams.iter().filter_map(channel).collect()
+        };
+        for id in channels {
+            if direction == Direction::Incoming
+                && let Some(channel) = self.registry.get(id)
+            {
+                channel.closed_by.get_or_insert(ClosedBy::Peer);
+                self.reset(id, now);
+            }
+            self.finish(id, direction);
+        }
+    }
+
+    /// One half of a channel's stream is reset; the channel is gone with the second.
+    fn finish(&mut self, id: ChannelId, half: Direction) {
+        let Some(channel) = self.registry.get(id) else {
+            return;
+        };
+        match half {
+            Direction::Incoming => channel.incoming_reset = true,
+            // Not that of the channel that had the stream before.
+            Direction::Outgoing => channel.outgoing_reset = channel.phase == Phase::Closing,
+        }
+        if channel.incoming_reset && channel.outgoing_reset {
+            self.remove(id);
+        }
+    }
+
+    /// The peer did something that closes the channel, if there is one, and resets the
+    /// stream in any case (RFC 8832 §6).
+    pub(super) fn refuse(&mut self, stream: u16, why: Refusal, now: Instant) {
+        self.events.push_back(Event::Refused { stream, why });
+        match self.registry.on_stream(stream) {
+            Some(id) => {
+                if let Some(channel) = self.registry.get(id) {
+                    channel.closed_by.get_or_insert(ClosedBy::Fault);
+                }
+                self.reset(id, now);
+            }
+            // Without the extension there is no way to tell the peer.
+            None => drop(self.association.reset_streams(&[stream], now)),
+        }
+    }
+
+    pub(super) fn remove(&mut self, id: ChannelId) {
+        if let Some(channel) = self.registry.remove(id) {
+            self.parts -= channel.parts.len();
+            self.events.push_back(Event::Closed {
+                channel: id,
+                by: channel.closed_by.unwrap_or(ClosedBy::Association),
+            });
+        }
+    }
+
+    pub(super) fn remove_all(&mut self) {
+        for id in self.registry.ids() {
+            self.remove(id);
+        }
+    }
+}
