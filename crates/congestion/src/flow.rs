@@ -136,7 +136,9 @@ impl Flow {
         if number < next {
             return;
         }
-        self.packets.extend((next..number).map(|_| None));
+        if number > next {
+            self.packets.extend((next..number).map(|_| None));
+        }
         if self.in_flight == 0 {
             // Nothing was on the way: the time since then is nobody's.
             self.flight_began = Some(now);

@@ -92,6 +92,8 @@ pub enum CloseReason {
     ConnectTimeout,
     /// The peer does not acknowledge anything any more.
     PeerUnreachable,
+    /// What carried the packets is gone.
+    Disconnected,
 }
 
 impl fmt::Display for CloseReason {
@@ -116,6 +118,7 @@ impl fmt::Display for CloseReason {
             ),
             Self::ConnectTimeout => f.write_str("the peer does not answer the handshake"),
             Self::PeerUnreachable => f.write_str("the peer acknowledges nothing any more"),
+            Self::Disconnected => f.write_str("what carried the packets is gone"),
         }
     }
 }

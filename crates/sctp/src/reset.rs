@@ -203,6 +203,12 @@ impl Resets {
         });
     }
 
+    /// A reset of the peer's waits for data.
+    #[inline]
+    pub(crate) const fn has_deferred(&self) -> bool {
+        !self.deferred.is_empty()
+    }
+
     /// A deferred reset of which everything has arrived: its streams. The peer is told.
     /// Ask until there is none.
     pub(crate) fn take_deferred(&mut self, cumulative: u64) -> Option<Vec<u16>> {

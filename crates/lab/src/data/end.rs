@@ -70,9 +70,11 @@ pub(super) struct Outcome {
 const SETUP_MAX: Duration = Duration::from_secs(15);
 /// After its end, how long an end waits for the other's last word.
 const REPORT_MAX: Duration = Duration::from_secs(10);
-/// Reads of the socket before what came is answered: 64 datagrams or coalesced runs.
-const READS_MAX: usize = 2;
-const BATCH: usize = 16;
+/// Bytes that are read before they are answered.
+const READ_MAX: usize = 512 << 10;
+/// Coalesced runs of a read. Few, and their messages taken at once: what is read,
+/// opened, put together and given away then stays within the second-level cache.
+const BATCH: usize = 2;
 /// Waits for sockets end at whole milliseconds; shorter ones are slept.
 const FINE: Duration = Duration::from_millis(1);
 const STEP: Duration = Duration::from_micros(50);
@@ -298,8 +300,8 @@ impl End {
     }
 
     fn receive(&mut self, batch: &mut ReceiveBatch) -> Result<bool, EndError> {
-        let mut any = false;
-        for _ in 0..READS_MAX {
+        let mut bytes_read = 0;
+        while bytes_read < READ_MAX {
             let count = self
                 .socket
                 .receive_batch(batch)
@@ -307,9 +309,9 @@ impl End {
             if count == 0 {
                 break;
             }
-            any = true;
             let now = Instant::now();
             for datagram in batch.iter_mut() {
+                bytes_read += datagram.bytes.len();
                 let to = self.arrived_at(datagram.destination);
                 let size = datagram
                     .segment
@@ -323,11 +325,12 @@ impl End {
                 }
             }
             self.session.end_batch(now);
+            self.handle_events(now);
             if count < batch.capacity() {
                 break;
             }
         }
-        Ok(any)
+        Ok(bytes_read > 0)
     }
 
     /// What the TURN server sent over its connection.
@@ -556,7 +559,6 @@ impl End {
                     Some(error) => tracing::debug!(%error, %to, "datagrams were not sent"),
                     None => {}
                 }
-                self.backlog.clear();
                 self.backlog_to = None;
             }
             let Some(next) = self.session.poll_transmit_batch(now, &mut self.scratch) else {

@@ -7,6 +7,9 @@
 //!                     ▼
 //!                 halve the distance to what is known to pass, until it is small
 //! ```
+//!
+//! Should larger packets cease to pass, the association goes back to where the search
+//! began, and searches anew after a while.
 
 use std::time::{Duration, Instant};
 
@@ -22,6 +25,11 @@ const INFO_BYTES: usize = 8;
 const PROBES_MAX: u32 = 2;
 /// Closer than this is not worth a probe.
 const STEP_MIN: usize = 32;
+/// After a search, or after larger packets ceased to pass, another one comes as late as
+/// this (RFC 8899 §5.1.1, PMTU_RAISE_TIMER).
+const RAISE: Duration = Duration::from_secs(600);
+/// An end that only receives looks at the round trip so often.
+const MEASURED: Duration = Duration::from_secs(1);
 /// Answers that wait to be sent, at the most.
 const ANSWERS_MAX: usize = 4;
 
@@ -52,6 +60,10 @@ pub(super) struct Heartbeats {
     next_at: Option<Instant>,
     due: bool,
     search: Option<Search>,
+    /// When to search for a larger packet again.
+    raise_at: Option<Instant>,
+    /// When the round trip was last asked for.
+    measured: Option<Instant>,
     answers: Vec<Vec<u8>>,
 }
 
@@ -71,6 +83,12 @@ impl Heartbeats {
     /// Established: heartbeats begin, and the search for the path's MTU.
     pub(super) fn begin(&mut self, config: &Config, mtu: usize, now: Instant) {
         self.next_at = Some(now + config.heartbeat_interval);
+        self.measured = Some(now);
+        self.search(config, mtu, now);
+    }
+
+    /// Looks for packets larger than `mtu`, if they may be.
+    fn search(&mut self, config: &Config, mtu: usize, now: Instant) {
         if config.mtu_max >= mtu + STEP_MIN {
             self.search = Some(Search {
                 low: mtu,
@@ -78,6 +96,22 @@ impl Heartbeats {
                 size: config.mtu_max & !3,
                 failures: 0,
             });
+            self.raise_at = Some(now + RAISE);
+        }
+    }
+
+    /// Nothing of the present size passes any more.
+    pub(super) fn fall_back(&mut self, now: Instant) {
+        self.search = None;
+        self.raise_at = Some(now + RAISE);
+    }
+
+    /// Data comes and none goes, so that nothing else tells the round trip: ask.
+    pub(super) fn measure(&mut self, now: Instant) {
+        let recent = |at: Instant| now.saturating_duration_since(at) < MEASURED;
+        if !self.measured.is_some_and(recent) {
+            self.measured = Some(now);
+            self.due = true;
         }
     }
 
@@ -120,11 +154,12 @@ impl Heartbeats {
 
     pub(super) fn deadline(&self) -> Option<Instant> {
         let expires = self.asked.map(|asked| asked.expires);
-        [expires, self.next_at].into_iter().flatten().min()
+        let timers = [expires, self.next_at, self.raise_at];
+        timers.into_iter().flatten().min()
     }
 
-    /// Whether one went unanswered that ought to have been.
-    pub(super) fn handle_timeout(&mut self, config: &Config, now: Instant) -> bool {
+    /// Whether one went unanswered that ought to have been. `mtu`: that of now.
+    pub(super) fn handle_timeout(&mut self, config: &Config, mtu: usize, now: Instant) -> bool {
         let mut missed = false;
         if self.asked.is_some_and(|asked| now >= asked.expires) {
             let probe = self.asked.take().and_then(|asked| asked.probe);
@@ -142,6 +177,10 @@ impl Heartbeats {
         if self.next_at.is_some_and(|at| now >= at) {
             self.next_at = Some(now + config.heartbeat_interval);
             self.due = true;
+        }
+        if self.raise_at.is_some_and(|at| now >= at) {
+            self.raise_at = None;
+            self.search(config, mtu, now);
         }
         missed
     }

@@ -221,6 +221,9 @@ impl Association {
     }
 
     fn after_sack(&mut self) {
+        if self.sender.round_trip().is_some() {
+            self.round_trip = None;
+        }
         self.prepare_resets();
         self.note_low();
         self.go_on_closing();
@@ -299,6 +302,9 @@ impl Association {
 
     /// The peer's reset that waited for data, if that is here now.
     fn perform_deferred(&mut self) {
+        if !self.resets.has_deferred() {
+            return;
+        }
         let cumulative = self.receiver.cumulative();
         while let Some(streams) = self.resets.take_deferred(cumulative) {
             self.perform_reset(streams);

@@ -30,6 +30,9 @@ use shutdown::{Farewell, Shutdown};
 /// Smallest packet that is ever planned for.
 const MTU_MIN: usize = 512;
 
+/// So many time-outs in a row are laid to the size of the packets, if that can be it.
+const BLACK_HOLE_TIMEOUTS: u32 = 2;
+
 /// One SCTP association, without input or output.
 ///
 /// Feed it packets, time and messages; take packets, events and the next deadline.
@@ -57,7 +60,8 @@ pub struct Association {
     resets: Resets,
     sender: Sender,
     receiver: Receiver,
-    /// Measured by handshake and heartbeats: all that an end has that sends no data.
+    /// Measured by handshake and heartbeats, until data tells it: all that an end has
+    /// that sends none.
     round_trip: Option<Duration>,
     /// A chunk of the peer's that is not known, to be told of.
     unknown: Option<Vec<u8>>,
@@ -160,8 +164,11 @@ impl Association {
 
     /// All packets that came together are in: decides on one SACK for all.
     pub fn end_batch(&mut self, now: Instant) {
-        let round_trip = self.sender.round_trip().or(self.round_trip);
-        self.receiver.end_batch(now, round_trip);
+        let round_trip = self.round_trip.or(self.sender.round_trip());
+        let takes = self.receiver.end_batch(now, round_trip);
+        if takes && self.state == State::Established && self.sender.is_drained() {
+            self.heartbeat.measure(now);
+        }
     }
 
     /// Writes one packet into `out`, if any may leave at `now`, and says how long it
@@ -215,7 +222,9 @@ impl Association {
         let timeouts = self.sender.timeouts();
         self.sender.handle_timeout(now);
         let mut failed = self.sender.timeouts() > timeouts;
-        failed |= self.heartbeat.handle_timeout(&self.config, now);
+        self.fall_back(timeouts, now);
+        let mtu = self.sender.mtu();
+        failed |= self.heartbeat.handle_timeout(&self.config, mtu, now);
         failed |= self.resets.handle_timeout(now);
         if failed {
             self.errors += 1;
@@ -223,6 +232,17 @@ impl Association {
             if max.is_some_and(|max| self.errors > max) {
                 self.end(CloseReason::PeerUnreachable);
             }
+        }
+    }
+
+    /// Packets that passed once may cease to (RFC 8899 §4.3): back to those that are
+    /// sure to.
+    fn fall_back(&mut self, timeouts_before: u32, now: Instant) {
+        let timeouts = self.sender.timeouts();
+        let is_hole = timeouts > timeouts_before && timeouts >= BLACK_HOLE_TIMEOUTS;
+        if is_hole && self.sender.mtu() > self.config.mtu {
+            self.heartbeat.fall_back(now);
+            self.set_mtu(self.config.mtu);
         }
     }
 
@@ -362,6 +382,11 @@ impl Association {
         self.end(CloseReason::Aborted);
     }
 
+    /// What carries the packets is gone: ends it at once, and nobody is told.
+    pub fn disconnect(&mut self) {
+        self.end(CloseReason::Disconnected);
+    }
+
     /// Bytes of an SCTP packet at present.
     pub const fn mtu(&self) -> usize {
         self.sender.mtu()
@@ -389,7 +414,7 @@ impl Association {
         };
         self.sender.fill_report(&mut report);
         self.receiver.fill_report(&mut report);
-        report.rtt = report.rtt.or(self.round_trip);
+        report.rtt = self.round_trip.or(report.rtt);
         report
     }
 

@@ -241,7 +241,11 @@ impl Receiver {
         }
     }
 
+    #[inline]
     fn count_ready(&mut self, before: usize) {
+        if self.ready.len() == before {
+            return;
+        }
         let new = self.ready.range(before..).map(|whole| whole.data.len());
         self.ready_bytes += new.sum::<usize>() as u64;
     }
@@ -273,8 +277,8 @@ impl Receiver {
         }
     }
 
-    /// All packets that came together are in.
-    pub(crate) fn end_batch(&mut self, now: Instant, round_trip: Option<Duration>) {
+    /// All packets that came together are in; whether there was data among them.
+    pub(crate) fn end_batch(&mut self, now: Instant, round_trip: Option<Duration>) -> bool {
         self.window.adjust(now, round_trip);
         if self.urgent || self.unanswered >= PACKETS_UNANSWERED {
             self.sack_due = true;
@@ -282,6 +286,7 @@ impl Receiver {
             self.sack_at = Some(now + self.delayed_ack);
         }
         self.urgent = false;
+        self.unanswered > 0
     }
 
     /// A SACK should leave now.

@@ -33,6 +33,7 @@ use recovery::{Bounds, Due, Recovery};
 use standard::Standard;
 use streams::{Limits, Outgoing, Streams};
 use tolerant::Tolerant;
+use writing::Grant;
 
 /// With fewer gap blocks, a SACK tells of all that has arrived; with more, the packet
 /// may have been too small for the rest.
@@ -47,14 +48,19 @@ pub(crate) struct Sender {
     forward: Forward,
     flow: Flow,
     pacer: Pacer,
+    grant: Option<Grant>,
     congestion: Congestion,
     mtu: usize,
+    /// Packets of this size pass, whatever becomes of larger ones.
+    mtu_sure: usize,
     interleaving: bool,
     /// The peer knows FORWARD-TSN, so that messages can be given up.
     partial_reliability: bool,
     next_packet: u64,
     /// The peer's window, as its latest SACK said.
     peer_window: u64,
+    /// The largest window that it ever announced.
+    peer_capacity: u64,
     /// The last TSN that the latest SACK could tell of: many holes do not fit one.
     reach: u64,
     /// To be sent again, lowest TSN first.
@@ -105,12 +111,15 @@ impl Sender {
             forward: Forward::new(first - 1),
             flow: Flow::new(controller),
             pacer: Pacer::new(mtu),
+            grant: None,
             congestion: config.congestion,
             mtu: config.mtu,
+            mtu_sure: config.mtu,
             interleaving: false,
             partial_reliability: false,
             next_packet: 0,
             peer_window: 0,
+            peer_capacity: 0,
             reach: u64::MAX,
             lost: BTreeSet::new(),
             probe: false,
@@ -130,6 +139,7 @@ impl Sender {
         partial_reliability: bool,
     ) {
         self.peer_window = peer_window.into();
+        self.peer_capacity = self.peer_window;
         self.interleaving = interleaving;
         self.partial_reliability = partial_reliability;
         self.streams.set_interleaving(interleaving);
@@ -140,6 +150,7 @@ impl Sender {
         self.mtu = mtu;
         self.flow.on_mtu(mtu as u64);
         self.pacer = Pacer::new(mtu as u64);
+        self.grant = None;
     }
 
     pub(crate) const fn mtu(&self) -> usize {
@@ -224,6 +235,7 @@ impl Sender {
     /// [`Unsent`]; nothing of it is believed.
     pub(crate) fn on_sack(&mut self, sack: &Sack<'_>, now: Instant) -> Result<(), Unsent> {
         self.counts.sacks += 1;
+        self.grant = None;
         let before = self.outstanding.cumulative();
         let cumulative = widen(sack.cumulative_tsn.0, before);
         if cumulative >= self.outstanding.next_tsn() {
@@ -234,6 +246,7 @@ impl Sender {
             return Ok(());
         }
         self.peer_window = sack.a_rwnd.into();
+        self.peer_capacity = self.peer_capacity.max(self.peer_window);
         let highest_before = self.recovery.highest();
         let late = self.counts.spurious;
         self.acked.clear();
@@ -433,6 +446,7 @@ impl Sender {
     }
 
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        self.grant = None;
         match self.recovery.due(now) {
             Some(Due::Losses) => self.detect(now),
             Some(Due::Probe) => {

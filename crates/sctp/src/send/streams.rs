@@ -52,6 +52,15 @@ pub(crate) struct Piece {
     pub(crate) message: u64,
 }
 
+/// How much there is room for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    /// Payload of one chunk.
+    pub(crate) packet: usize,
+    /// What the peer can hold altogether, as far as it has said.
+    pub(crate) peer: u64,
+}
+
 #[derive(Debug, Default)]
 struct Stream {
     waiting: VecDeque<Outgoing>,
@@ -93,6 +102,8 @@ pub(crate) struct Streams {
     current: Option<u16>,
     interleaving: bool,
     buffered: usize,
+    /// Bytes of messages that were begun and not ended, sent or not.
+    begun: usize,
     /// Fell to their threshold.
     low: Vec<u16>,
 }
@@ -169,11 +180,11 @@ impl Streams {
 
     /// Whose turn it is, and the first message of that one; what has outlived its
     /// limit before anything of it was sent is dropped on the way and counted.
-    fn next_stream(&mut self, now: Instant, expired: &mut u64) -> Option<u16> {
+    fn next_stream(&mut self, room: Room, now: Instant, expired: &mut u64) -> Option<u16> {
         loop {
             let number = match self.current {
                 Some(current) => current,
-                None => self.active.first()?.1,
+                None => self.furthest_behind(room)?,
             };
             let stream = self.streams.get(&number)?;
             let first = stream.waiting.front()?;
@@ -185,19 +196,36 @@ impl Streams {
         }
     }
 
-    /// The next piece, of at most `room` payload bytes, with its message; not taken
-    /// yet. `expired` counts messages that were dropped.
+    /// Whose turn it is by virtual time. But no message is begun beside others if the
+    /// peer cannot hold all of them: parts of each would fill its window, and none
+    /// could ever become whole.
+    fn furthest_behind(&self, room: Room) -> Option<u16> {
+        let first = self.active.first()?.1;
+        let stream = self.streams.get(&first)?;
+        if stream.pieces > 0 || self.begun == 0 {
+            return Some(first);
+        }
+        let len = stream.waiting.front()?.data.len();
+        if len <= room.packet || (self.begun + len) as u64 <= room.peer {
+            return Some(first);
+        }
+        let is_begun = |number: &u16| self.streams.get(number).is_some_and(|it| it.pieces > 0);
+        self.active.iter().map(|it| it.1).find(is_begun)
+    }
+
+    /// The next piece that fits `room`, with its message; not taken yet. `expired`
+    /// counts messages that were dropped.
     pub(crate) fn peek(
         &mut self,
-        room: usize,
+        room: Room,
         now: Instant,
         expired: &mut u64,
     ) -> Option<(Piece, &Outgoing)> {
-        let number = self.next_stream(now, expired)?;
+        let number = self.next_stream(room, now, expired)?;
         let stream = self.streams.get(&number)?;
         let message = stream.waiting.front()?;
         let left = message.data.len() - stream.offset;
-        let len = left.min(room);
+        let len = left.min(room.packet);
         let piece = Piece {
             stream: number,
             number: if message.unordered {
@@ -231,8 +259,14 @@ impl Streams {
         let before = stream.virtual_time;
         stream.virtual_time += (piece.len as u64) * u64::from(PRIORITY) / stream.weight();
         self.virtual_time = before;
+        if piece.begins && !piece.ends {
+            self.begun += stream.waiting.front().map_or(0, |it| it.data.len());
+        }
         if piece.ends {
-            stream.waiting.pop_front();
+            let whole = stream.waiting.pop_front();
+            if !piece.begins {
+                self.begun -= whole.map_or(0, |it| it.data.len());
+            }
             stream.offset = 0;
             stream.pieces = 0;
             if piece.unordered {
@@ -282,6 +316,9 @@ impl Streams {
         let Some(message) = stream.waiting.pop_front() else {
             return;
         };
+        if stream.pieces > 0 {
+            self.begun -= message.data.len();
+        }
         let unsent = message.data.len() - stream.offset;
         self.buffered -= unsent;
         let above = stream.buffered > stream.low;
@@ -313,13 +350,22 @@ mod tests {
         }
     }
 
+    const ROOM: Room = Room {
+        packet: 100,
+        peer: 1 << 20,
+    };
+
     /// Streams of the next pieces of up to 100 bytes.
     fn order(streams: &mut Streams, count: usize) -> Vec<u16> {
+        order_within(ROOM, streams, count)
+    }
+
+    fn order_within(room: Room, streams: &mut Streams, count: usize) -> Vec<u16> {
         let mut order = Vec::new();
         #[expect(clippy::disallowed_methods, reason = "virtual time begins anywhere")]
         let now = Instant::now();
         for _ in 0..count {
-            let Some((piece, _)) = streams.peek(100, now, &mut 0) else {
+            let Some((piece, _)) = streams.peek(room, now, &mut 0) else {
                 break;
             };
             streams.take(&piece, 0);
@@ -355,6 +401,23 @@ mod tests {
         let order = order(&mut streams, 500);
         let first = order.iter().filter(|&&stream| stream == 1).count();
         assert!((398..=402).contains(&first), "four of five: {first}");
+    }
+
+    #[test]
+    fn no_more_is_begun_than_the_peer_can_hold() {
+        let mut streams = Streams::default();
+        streams.set_interleaving(true);
+        for stream in [1, 2, 3] {
+            streams.push(stream, message(300));
+        }
+        // A message of one packet hinders nobody.
+        streams.push(4, message(100));
+        let room = Room { peer: 700, ..ROOM };
+        assert_eq!(
+            order_within(room, &mut streams, 20),
+            [1, 2, 4, 1, 2, 1, 3, 2, 3, 3]
+        );
+        assert_eq!((streams.begun, streams.buffered_total()), (0, 0));
     }
 
     #[test]

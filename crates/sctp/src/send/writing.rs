@@ -4,16 +4,25 @@ use std::time::{Duration, Instant};
 
 use super::Sender;
 use super::outstanding::{Fate, Message, Sent};
+use super::streams::Room;
 use crate::chunk::{DATA_HEADER_BYTES, Data, DataFlags, I_DATA_HEADER_BYTES, IData};
-use crate::packet::PacketBuilder;
+use crate::packet::{HEADER_BYTES, PacketBuilder};
 use crate::sequence::{Mid, Ssn, Tsn, narrow, narrow_short};
 
-/// A message is not cut to fill a rest of a packet that is smaller: a header and a
-/// chunk of its own would cost more than they use.
+/// A message that fits a packet is not cut to fill a smaller rest of another: it would
+/// be lost as often as two. One that is cut anyway fills any rest, so that packets of
+/// bulk have one size, and one system call takes as many as it can.
 const PIECE_MIN: usize = 128;
 
 /// No timer is finer; the pacer saves up more than that.
 const PACING_STEP: Duration = Duration::from_micros(250);
+
+/// What may leave at one instant, until an acknowledgement or a timer changes it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Grant {
+    at: Instant,
+    bytes: u64,
+}
 
 impl Sender {
     pub(super) const fn header_bytes(&self) -> usize {
@@ -24,16 +33,36 @@ impl Sender {
         }
     }
 
+    /// Payload of a chunk: as much as fits the smallest packet that is sure to pass. Of
+    /// a larger one, several chunks share it, because a chunk cannot be cut anew should
+    /// larger packets cease to pass.
+    fn chunk_max(&self) -> usize {
+        self.mtu.min(self.mtu_sure) - HEADER_BYTES - self.header_bytes()
+    }
+
     /// There may be something to write, if windows and pacing let it.
     pub(crate) fn has_data(&self) -> bool {
         self.probe || !self.lost.is_empty() || !self.streams.is_empty()
     }
 
-    /// Windows and pacing let a packet leave now.
+    /// Windows and pacing let a packet leave now. Asked for each packet, so what they
+    /// let leave is remembered for the packets that leave at the same instant.
     fn may_leave(&mut self, now: Instant) -> bool {
         let mtu = self.mtu as u64;
-        let window = self.flow.allowance() >= mtu || self.flow.in_flight() == 0;
-        window && self.pacer.allowance(now, self.flow.pacing_rate()) >= mtu
+        let granted = self.grant.filter(|grant| grant.at == now);
+        if granted.is_some_and(|grant| grant.bytes >= mtu) {
+            return true;
+        }
+        let window = self.flow.allowance();
+        if window < mtu && self.flow.in_flight() > 0 {
+            return false;
+        }
+        let paced = self.pacer.allowance(now, self.flow.pacing_rate());
+        self.grant = Some(Grant {
+            at: now,
+            bytes: window.min(paced),
+        });
+        paced >= mtu
     }
 
     /// A packet would carry data, as far as can be told.
@@ -94,6 +123,9 @@ impl Sender {
         self.next_packet += 1;
         self.flow.on_sent(now, number, bytes as u64);
         self.pacer.sent(bytes as u64);
+        if let Some(grant) = &mut self.grant {
+            grant.bytes = grant.bytes.saturating_sub(bytes as u64);
+        }
         let alone = self.flow.in_flight() <= self.mtu as u64;
         let trips = self.flow.round_trips();
         self.recovery.on_packet(now, trips, alone);
@@ -179,12 +211,16 @@ impl Sender {
 
     fn write_new(&mut self, now: Instant, packet: &mut PacketBuilder<'_>, probe: bool) -> bool {
         let header = self.header_bytes();
+        let chunk_max = self.chunk_max();
         let mut written = false;
         let mut expired = 0;
         while packet.room() > header && !self.outstanding.is_full() {
-            let room = packet.room() - header;
+            let room = Room {
+                packet: (packet.room() - header).min(chunk_max),
+                peer: self.peer_capacity,
+            };
             let peer_room = self.peer_room();
-            let shut = peer_room < room as u64;
+            let shut = peer_room < room.packet as u64;
             // With nothing on its way, a packet may ask whether the window is open again
             // (RFC 9260 §6.1 A).
             let asks = self.outstanding.bytes() == 0 && !written;
@@ -194,7 +230,8 @@ impl Sender {
             if shut && piece.len as u64 > peer_room && !asks {
                 break;
             }
-            if !piece.ends && piece.len < PIECE_MIN.min(self.mtu / 2) {
+            let fits_one = message.data.len() <= chunk_max;
+            if !piece.ends && fits_one && piece.len < PIECE_MIN {
                 break;
             }
             let content = piece.begins.then(|| message.clone());

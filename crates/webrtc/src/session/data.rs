@@ -73,6 +73,11 @@ impl Data {
         self.channels.connect(now);
     }
 
+    /// The session is over: what is handed over from now on is refused.
+    pub(super) fn disconnect(&mut self) {
+        self.channels.disconnect();
+    }
+
     pub(super) fn handle_packet(&mut self, packet: &[u8], now: Instant) {
         if self.channels.handle_packet(packet, now).is_err() {
             self.refused += 1;
@@ -91,8 +96,8 @@ impl Data {
         self.channels.handle_timeout(now);
     }
 
-    /// Appends datagrams of equal size, the last of which may be shorter; returns
-    /// that size, or `None` if there are none.
+    /// Writes datagrams of equal size over `out`, the last of which may be shorter;
+    /// returns that size, or `None` if there are none.
     fn fill(
         &mut self,
         sealer: &mut Sealer,
@@ -101,31 +106,34 @@ impl Data {
         out: &mut Vec<u8>,
     ) -> Result<Option<usize>, SealError> {
         let (offset, overhead) = (sealer.payload_offset(), sealer.overhead());
-        out.append(&mut self.held);
-        let mut segment = out.len();
+        let mut end = self.held.len();
+        // What is there from the batch before is written over, not cleared first.
+        out.splice(..end.min(out.len()), self.held.drain(..));
+        let mut segment = end;
         let mut segments = usize::from(segment > 0);
         while segments < segments_max {
-            let start = out.len();
             // Only the first may be a probe, which others cannot follow.
             let room = match segments {
                 0 => self.mtu_max.max(self.channels.mtu()),
                 _ => self.channels.mtu(),
             };
-            if segments > 0 && start + segment.max(room + overhead) > BATCH_BYTES_MAX {
+            if segments > 0 && end + segment.max(room + overhead) > BATCH_BYTES_MAX {
                 break;
             }
-            out.resize(start + overhead + room, 0);
-            let packet = &mut out[start + offset..start + offset + room];
+            if out.len() < end + overhead + room {
+                out.resize(end + overhead + room, 0);
+            }
+            let datagram = &mut out[end..end + overhead + room];
+            let packet = &mut datagram[offset..offset + room];
             let Some(bytes) = self.channels.poll_transmit(now, packet) else {
-                out.truncate(start);
                 break;
             };
-            let sealed = sealer.seal(ContentType::ApplicationData, &mut out[start..], bytes)?;
-            out.truncate(start + sealed);
+            let sealed = sealer.seal(ContentType::ApplicationData, datagram, bytes)?;
             if segments > 0 && sealed > segment {
-                self.held.extend(out.drain(start..));
+                self.held.extend_from_slice(&datagram[..sealed]);
                 break;
             }
+            end += sealed;
             segments += 1;
             if segments == 1 {
                 segment = sealed;
@@ -133,7 +141,11 @@ impl Data {
                 break;
             }
         }
-        Ok((segment > 0).then_some(segment))
+        if segment == 0 {
+            return Ok(None);
+        }
+        out.truncate(end);
+        Ok(Some(segment))
     }
 }
 
@@ -222,7 +234,6 @@ impl Session {
         let sealer = self.dtls.as_mut()?.sealer()?;
         let data = self.data.as_mut()?;
         self.timeout = None;
-        out.clear();
         match data.fill(sealer, now, segments_max, out) {
             Ok(segment) => segment,
             Err(error) => {

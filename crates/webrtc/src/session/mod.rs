@@ -678,6 +678,9 @@ impl Session {
         }
         self.state = State::Closed;
         self.keys = None;
+        if let Some(data) = &mut self.data {
+            data.disconnect();
+        }
         self.events.push_back(Event::Closed(reason));
     }
 

@@ -139,6 +139,49 @@ fn packets_grow_as_far_as_the_path_lets_them() {
     }
 }
 
+#[test]
+fn when_larger_packets_cease_to_pass_smaller_ones_take_over() {
+    let config = Config {
+        mtu: 1160,
+        mtu_max: 1400,
+        ..Config::default()
+    };
+    let mut world = World::new(&config, Conditions::delayed(MS * 10), 37).connected();
+    world.run(Duration::from_secs(2));
+    assert_eq!(world.a.association.mtu(), 1400);
+    world.a.bulk = Some((64 * 1024, 1 << 20));
+    world.run(Duration::from_secs(1));
+    world.narrow = Some(1200);
+    world.run(Duration::from_secs(10));
+    assert_eq!(world.a.association.mtu(), 1160);
+    world.b.measure();
+    world.run(Duration::from_secs(1));
+    assert!(world.b.received > 10 << 20, "{}", world.b.received);
+    // The path widens again, which shows after a while.
+    world.a.bulk = None;
+    world.narrow = None;
+    world.run(Duration::from_secs(650));
+    assert_eq!(world.a.association.mtu(), 1400);
+}
+
+#[test]
+fn an_end_that_only_receives_knows_the_round_trip() {
+    let config = Config {
+        congestion: crate::Congestion::Standard,
+        ..Config::default()
+    };
+    let rate = glassline_media::Bitrate::from_bps(20_000_000);
+    let path = Conditions::limited(rate, MS * 10, MS * 100);
+    let mut world = World::new(&config, path, 38).connected();
+    world.a.bulk = Some((16 * 1024, 1 << 20));
+    world.b.keeps = false;
+    world.run(Duration::from_secs(10));
+    let (here, there) = (world.b.association.report(), world.a.association.report());
+    let rtt = here.rtt.expect("asked for");
+    assert!(rtt > MS * 40, "the queue shows: {rtt:?}");
+    assert!(rtt < there.rtt.expect("known") * 2, "{rtt:?}");
+}
+
 /// A packet with one DATA chunk for `b`, as from `a`.
 fn forge(world: &World, tsn: u32, flags: DataFlags, ssn: u16, payload: &[u8]) -> Vec<u8> {
     let mut out = vec![0; 1500];

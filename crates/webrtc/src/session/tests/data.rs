@@ -2,7 +2,7 @@
 
 use glassline_sctp as sctp;
 use glassline_sim::Loss;
-use sctp::channel::{ChannelId, Event as ChannelEvent, Init, Kind, Message};
+use sctp::channel::{ChannelId, Event as ChannelEvent, Init, Kind, Message, SendError};
 
 use super::*;
 use crate::dtls::{Cipher, CipherChoice};
@@ -164,6 +164,25 @@ fn a_goodbye_closes_the_peers_channels_and_session() {
     assert!(pair.server.is_closed());
     let over = Event::Closed(CloseReason::Peer);
     assert!(pair.server_events.iter().any(|(_, event)| *event == over));
+}
+
+#[test]
+fn nothing_is_taken_for_a_peer_that_has_vanished() {
+    let mut pair = Pair::connected(data_alone());
+    let (ours, _) = open(&mut pair, Init::default());
+    let nothing = Conditions::delayed(ms(10)).with_loss(Loss::Random(1.0));
+    for end in [End::A, End::B] {
+        pair.path.link_mut(end).set_conditions(nothing.clone());
+    }
+    pair.run_for(ms(60_000));
+    let over = Event::Closed(CloseReason::Vanished);
+    assert!(pair.client_events.iter().any(|(_, event)| *event == over));
+    let gone = ChannelEvent::Ended(sctp::CloseReason::Disconnected);
+    assert!(pair.client_channels.contains(&gone));
+    let now = pair.now();
+    let channels = pair.client.channels_mut().expect("data");
+    let refused = channels.send(ours, Message::text("lost"), now);
+    assert_eq!(refused, Err(SendError::NoSuchChannel));
 }
 
 #[test]
