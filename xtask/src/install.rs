@@ -33,7 +33,12 @@ const BENCH_PEERS: [Peer; 1] = [Peer {
 /// Oldest Go that the peers in Go build with.
 const GO_MIN: (u32, u32) = (1, 24);
 
-const PEERS: [Peer; 5] = [
+const PEERS: [Peer; 6] = [
+    Peer {
+        name: "usrsctp",
+        packages: &["libusrsctp-dev"],
+        is_present: || Path::new("/usr/include/usrsctp.h").is_file(),
+    },
     Peer {
         name: "coturn",
         packages: &["coturn"],
@@ -190,9 +195,38 @@ pub(crate) fn go_peers() -> Result<(), String> {
                 "-o",
             ])
             .arg(&folder)
-            .args(["./pion", "./janus", "./channels"]);
+            .args(["./pion", "./janus", "./channels", "./goodput"]);
         process::run(&mut build)
     })
+}
+
+/// libdatachannel, by the package of it for Node.js; the folder that `NODE_PATH` is to
+/// name.
+///
+/// # Errors
+/// There is no npm, or its registry does not answer.
+pub(crate) fn libdatachannel() -> Result<PathBuf, String> {
+    let version = versions::of("libdatachannel", "version")?;
+    let folder = process::target_directory().join("peers/node");
+    let modules = folder.join("node_modules");
+    let manifest = modules.join("node-datachannel/package.json");
+    let installed = std::fs::read_to_string(&manifest).unwrap_or_default();
+    if installed.contains(&format!("\"version\": \"{version}\"")) {
+        return Ok(modules);
+    }
+    if process::find("npm").is_none() {
+        return Err("npm is not on the PATH: install Node.js 20 or later".to_owned());
+    }
+    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    twice(|| {
+        let mut install = Command::new("npm");
+        install.args(["install", "--silent", "--no-audit", "--no-fund", "--prefix"]);
+        install
+            .arg(&folder)
+            .arg(format!("node-datachannel@{version}"));
+        process::run(&mut install)
+    })?;
+    Ok(modules)
 }
 
 /// A program that [`go_peers`] has built.

@@ -1,9 +1,10 @@
-//! Three makes of association behind one trait, so that each test, and the benchmark,
+//! Four makes of association behind one trait, so that each test, and the benchmark,
 //! can set any against any.
 
 mod dcsctp;
 mod ours;
 mod sctp_proto;
+mod usrsctp;
 
 use std::time::Instant;
 
@@ -13,6 +14,7 @@ use glassline_sctp::SendOptions;
 pub(crate) use dcsctp::Dcsctp;
 pub(crate) use ours::Ours;
 pub(crate) use sctp_proto::SctpProto;
+pub(crate) use usrsctp::Usrsctp;
 
 /// One end of an association.
 pub(crate) trait Peer {
