@@ -73,6 +73,40 @@ fn the_path_of_a_viewer_that_left_is_not_shown() {
 }
 
 #[test]
+fn operators_see_which_way_each_viewer_is_reached() {
+    let running = Running::start(1);
+    let _source = Source::start(&running.stream(), Film::default());
+    let mut peer = Peer::joined(&running);
+    let known = |peer: &Peer<'_>| {
+        let told = peer.running.admin("/api/v1/webrtc/viewers").json();
+        told["viewers"][0]["path"]["rtt_ms"].is_f64()
+    };
+    assert!(peer.run_until(SOON, known), "the viewer reports");
+    let told = running.admin("/api/v1/webrtc/viewers").json();
+    let viewer = &told["viewers"][0];
+    assert_eq!(viewer["stream"], STREAM);
+    let path = &viewer["path"];
+    assert_eq!(
+        (&path["relayed"], &path["local"]["type"]),
+        (&Value::from(false), &Value::from("host"))
+    );
+    for end in ["local", "remote"] {
+        let address = path[end]["address"].as_str().unwrap_or_default();
+        assert!(address.starts_with("127.0.0.1:"), "{path}");
+        assert_eq!(path[end]["protocol"], "udp");
+    }
+    let metrics = running.admin("/metrics").body;
+    let line = format!("glassline_webrtc_paths{{stream=\"{STREAM}\",path=\"direct\"}} 1");
+    assert!(metrics.contains(&line), "{metrics}");
+    // Viewers do not see each other's addresses.
+    assert_eq!(running.get("/api/v1/webrtc/viewers").status, 404);
+    peer.delete();
+    running.await_sessions(0, SOON);
+    let told = running.admin("/api/v1/webrtc/viewers").json();
+    assert_eq!(told["viewers"], Value::Array(Vec::new()));
+}
+
+#[test]
 fn viewers_are_not_paced_unless_it_is_asked_for() {
     let running = Running::start(1);
     let _source = Source::start(&running.stream(), Film::default());

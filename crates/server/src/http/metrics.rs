@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use glassline_hub::State as StreamState;
 
 use super::family::{Family, head};
-use super::{App, quic, rtsp};
+use super::{App, quic, rtsp, webrtc};
 use crate::library;
 use crate::shard::Counters;
 
@@ -29,6 +29,7 @@ pub(super) async fn prometheus(State(app): State<App>) -> Response {
     shards(&app, &mut text);
     rtsp::metrics(&app, &mut text);
     quic::metrics(&app, &mut text);
+    webrtc::metrics(&app, &mut text);
     if let Some(library) = &app.library {
         files(library.counts(), &mut text);
     }

@@ -17,6 +17,7 @@ mod problem;
 mod quic;
 mod rtsp;
 mod signaling;
+mod webrtc;
 mod whep;
 
 use std::net::SocketAddr;
@@ -122,6 +123,7 @@ pub(crate) fn admin(app: App) -> Router {
         .route("/api/v1/rtsp/clients", get(rtsp::clients))
         .route("/api/v1/rtsp/requests", get(rtsp::requests))
         .route("/api/v1/quic/sessions", get(quic::sessions))
+        .route("/api/v1/webrtc/viewers", get(webrtc::viewers))
         .merge(api::router())
         .fallback(not_found)
         .with_state(app)

@@ -23,7 +23,7 @@ use glassline_media::{Stage, StageTable, Summary};
 use serde::Serialize;
 
 pub use account::{Account, Joined};
-pub use path::PathView;
+pub use path::{PathView, SelectedEnd, SelectedPath};
 pub use report::{FrameReport, Report, ReportError, join};
 
 use crate::registry::SessionId;
@@ -43,6 +43,7 @@ struct Accounts {
     shards: HashMap<usize, Arc<Mutex<StageTable>>>,
     viewers: HashMap<SessionId, Account>,
     paths: HashMap<SessionId, (Instant, PathView)>,
+    selected: HashMap<SessionId, SelectedPath>,
 }
 
 impl Board {
@@ -83,11 +84,36 @@ impl Board {
         accounts.paths.insert(viewer.clone(), (now, view));
     }
 
+    /// Shows which way datagrams go to a viewer.
+    pub fn show_selected(&self, stream: &StreamName, viewer: &SessionId, path: SelectedPath) {
+        let mut streams = self.lock();
+        let accounts = streams.entry(stream.clone()).or_default();
+        accounts.selected.insert(viewer.clone(), path);
+    }
+
+    /// The ways to all viewers, by stream.
+    pub fn selected(&self) -> Vec<ViewerPath> {
+        let streams = self.lock();
+        let all = streams.iter().flat_map(|(stream, accounts)| {
+            let selected = accounts.selected.iter();
+            selected.map(move |(session, path)| ViewerPath {
+                stream: stream.to_string(),
+                viewer: short(session),
+                path: path.clone(),
+            })
+        });
+        let mut all: Vec<ViewerPath> = all.collect();
+        drop(streams);
+        all.sort_by(|a, b| (&a.stream, &a.viewer).cmp(&(&b.stream, &b.viewer)));
+        all
+    }
+
     /// Drops what a viewer that left had reported.
     pub fn forget(&self, stream: &StreamName, viewer: &SessionId) {
         if let Some(accounts) = self.lock().get_mut(stream) {
             accounts.viewers.remove(viewer);
             accounts.paths.remove(viewer);
+            accounts.selected.remove(viewer);
         }
     }
 
@@ -297,6 +323,17 @@ pub struct NamedPath {
     /// How it stands.
     #[serde(flatten)]
     pub path: PathView,
+}
+
+/// Which way datagrams go to a viewer.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ViewerPath {
+    /// What it watches.
+    pub stream: String,
+    /// The first letters of its session's name.
+    pub viewer: String,
+    /// The way.
+    pub path: SelectedPath,
 }
 
 /// One viewer's figures among a stream's.

@@ -1,9 +1,9 @@
-//! How the way to one viewer stands.
+//! How the way to one viewer stands, and which it is.
 
 use std::time::Duration;
 
 use glassline_media::Bitrate;
-use glassline_webrtc::PathReport;
+use glassline_webrtc::{Path, PathEnd, PathReport};
 use serde::Serialize;
 
 /// The way to a viewer, as its congestion control sees it by the viewer's feedback.
@@ -43,6 +43,49 @@ impl PathView {
             in_flight_bytes: report.in_flight,
             sent_bytes: report.sent_bytes,
             lost_bytes: report.lost_bytes,
+        }
+    }
+}
+
+/// The pair of candidates that ICE chose. It has a viewer's address: for operators.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SelectedPath {
+    /// Ours.
+    pub local: SelectedEnd,
+    /// The viewer's.
+    pub remote: SelectedEnd,
+    /// Through a TURN server: then `remote.address` is on it.
+    pub relayed: bool,
+    /// From our sender reports and the viewer's answers (RFC 3550 §6.4.1), the latest.
+    pub rtt_ms: Option<f64>,
+}
+
+/// One end of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SelectedEnd {
+    /// `host`, `srflx`, `prflx` or `relay`; a viewer's as its own words have it, `prflx`
+    /// where it said nothing of the address.
+    pub r#type: String,
+    /// Between the server and there.
+    pub protocol: &'static str,
+    /// Address and port.
+    pub address: String,
+}
+
+impl SelectedPath {
+    /// As the API shows it.
+    pub fn of(path: &Path, rtt: Option<Duration>) -> Self {
+        let end = |end: &PathEnd| SelectedEnd {
+            r#type: end.kind.as_str().to_owned(),
+            protocol: "udp",
+            address: end.address.to_string(),
+        };
+        let rtt = rtt.or(path.round_trip);
+        Self {
+            local: end(&path.local),
+            remote: end(&path.remote),
+            relayed: path.is_relayed(),
+            rtt_ms: rtt.map(|time| time.as_secs_f64() * 1e3),
         }
     }
 }

@@ -15,7 +15,7 @@ use super::outbox::{Batch, Outbox, Route};
 use super::outlet::{Outlet, Patience, Queued, Taken};
 use super::pacer::Pacer;
 use super::slots::Key;
-use crate::latency::{Board, PathView};
+use crate::latency::{Board, PathView, SelectedPath};
 use crate::registry::{Permit, SessionId};
 
 /// Addresses of one viewer that lead to its session: one for each candidate
@@ -59,6 +59,10 @@ pub struct Viewer {
     last_skip_logged: Option<Instant>,
     /// When what its feedback tells was shown last.
     path_shown: Option<Instant>,
+    /// When the way to it was shown last.
+    selected_shown: Option<Instant>,
+    /// By its latest report that had one.
+    rtt: Option<Duration>,
 }
 
 /// What a shard lends to a viewer for a moment.
@@ -141,6 +145,8 @@ impl Viewer {
             armed: None,
             last_skip_logged: None,
             path_shown: None,
+            selected_shown: None,
+            rtt: None,
         }
     }
 
@@ -242,7 +248,18 @@ impl Viewer {
 
     fn on_event(&mut self, event: Event, now: Instant, lent: &mut Lent<'_>) -> Served {
         match event {
-            Event::Connected { .. } => self.start(now, lent.counters),
+            Event::Connected { .. } => {
+                self.start(now, lent.counters);
+                self.show_selected(now, lent.board);
+            }
+            Event::AddressChanged { .. } => self.show_selected(now, lent.board),
+            Event::ReceiverReport { rtt, .. } => {
+                self.rtt = rtt.or(self.rtt);
+                let soon = |at: Instant| now.saturating_duration_since(at) < PATH_SHOWN;
+                if !self.selected_shown.is_some_and(soon) {
+                    self.show_selected(now, lent.board);
+                }
+            }
             Event::KeyframeRequest { .. } => {
                 lent.counters.keyframe_requests.add(1);
                 self.stream.request_keyframe();
@@ -261,6 +278,15 @@ impl Viewer {
             _ => {}
         }
         Served::Alive
+    }
+
+    /// Shows which way datagrams go to this viewer.
+    fn show_selected(&mut self, now: Instant, board: &Board) {
+        if let Some(path) = self.session.path() {
+            self.selected_shown = Some(now);
+            let path = SelectedPath::of(&path, self.rtt);
+            board.show_selected(self.stream.name(), &self.id, path);
+        }
     }
 
     /// Shows how the way to this viewer stands, once a second, if that is known.

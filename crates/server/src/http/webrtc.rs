@@ -1,0 +1,47 @@
+//! What operators see of WebRTC viewers: which way each one's datagrams go.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+
+use super::App;
+use super::family::head;
+use crate::latency::ViewerPath;
+
+/// Every viewer that is connected.
+#[derive(Debug, Serialize)]
+pub(super) struct Viewers {
+    viewers: Vec<ViewerPath>,
+}
+
+/// `GET /api/v1/webrtc/viewers`
+pub(super) async fn viewers(State(app): State<App>) -> Json<Viewers> {
+    Json(Viewers {
+        viewers: app.board.selected(),
+    })
+}
+
+/// How many viewers of each stream are reached directly, and by relays.
+pub(super) fn metrics(app: &App, text: &mut String) {
+    let mut counts: BTreeMap<(String, bool), usize> = BTreeMap::new();
+    for viewer in app.board.selected() {
+        let key = (viewer.stream, viewer.path.relayed);
+        *counts.entry(key).or_default() += 1;
+    }
+    head(
+        text,
+        "webrtc_paths",
+        "gauge",
+        "WebRTC viewers by the way to them: direct, or relayed by a TURN server.",
+    );
+    for ((stream, relayed), count) in counts {
+        let path = if relayed { "relayed" } else { "direct" };
+        let _ = writeln!(
+            text,
+            "glassline_webrtc_paths{{stream=\"{stream}\",path=\"{path}\"}} {count}"
+        );
+    }
+}
