@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use clap::Args;
@@ -113,7 +113,7 @@ pub(crate) struct Options {
     /// What pictures call this run [default: the URL].
     #[arg(long, value_name = "NAME")]
     label: Option<String>,
-    /// Write the report as JSON; `-` for stdout.
+    /// Write the report as JSON; `-` for stdout. With `serve`, a line for each test.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Write a row for each interval, or for each run of a sweep or staircase; `-` for
@@ -246,7 +246,10 @@ fn failure(error: DialError) -> Failure {
 #[expect(clippy::disallowed_methods, reason = "a command may wait")]
 fn serve(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     let stop = interrupt::listen()?;
-    let host = Arc::new(Lines::new(quiet, false));
+    let host = Arc::new(Attending {
+        quiet,
+        json: Mutex::new(options.json.as_deref().map(Output::open).transpose()?),
+    });
     let server = Server::start(options.listen, host).map_err(Failure::runtime)?;
     output::print(&format!("{}\n", server.url()))?;
     if !quiet {
@@ -284,7 +287,14 @@ impl Lines {
     }
 }
 
-impl Host for Lines {
+/// Who tells of tests that others ask for.
+struct Attending {
+    quiet: bool,
+    /// Gets a line for each test.
+    json: Mutex<Option<Output>>,
+}
+
+impl Host for Attending {
     fn begun(&self, peer: SocketAddr, plan: &Plan) {
         if !self.quiet {
             eprintln!("{peer}: {} for {:?}", plan.direction, plan.time());
@@ -294,10 +304,20 @@ impl Host for Lines {
     fn sampled(&self, _: SocketAddr, _: &Sample) {}
 
     fn ended(&self, peer: SocketAddr, report: Result<Report, EndError>) {
-        match report {
-            Ok(_) if self.quiet => {}
-            Ok(report) => eprintln!("{peer}: {}", table::summary(&report)),
-            Err(error) => tracing::warn!(%peer, %error, "a test failed"),
+        let report = match report {
+            Ok(report) => report,
+            Err(error) => {
+                tracing::warn!(%peer, %error, "a test failed");
+                return;
+            }
+        };
+        if !self.quiet {
+            eprintln!("{peer}: {}", table::summary(&report));
+        }
+        let line = serde_json::to_string(&report).expect("plain data") + "\n";
+        let mut json = self.json.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(failure) = put(&mut json, &|| line.clone()) {
+            tracing::warn!(%peer, %failure, "a report was not written");
         }
     }
 }

@@ -10,10 +10,12 @@
 //! a time. Ours is measured last, with this machine's floor, and its picture shows
 //! all. A server that collapses, or is not there, is a row that says so.
 
+mod data;
 mod document;
 mod media;
 mod moq;
 mod place;
+mod processor;
 mod results;
 mod running;
 mod server;
@@ -47,6 +49,8 @@ struct Options {
     writes: bool,
     /// Instead of viewers: one upload and its readers over MoQ.
     moq: Option<moq::Load>,
+    /// Instead of viewers: bulk over a data channel.
+    data: bool,
 }
 
 /// `START:END:STEP`.
@@ -62,6 +66,10 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let options = Options::parse(arguments).map_err(Failure::usage)?;
     // Before our own pictures make the checkout differ from the commit.
     let circumstances = circumstances(arguments);
+    if options.data {
+        let hold = Duration::from_secs(options.hold);
+        return Ok(data::run(hold, options.writes, &circumstances)?);
+    }
     let lab = prepare(&options)?;
     if let Some(load) = options.moq {
         let layout = options.layouts.first().copied().unwrap_or(Layout::Shared);
@@ -319,10 +327,15 @@ impl Options {
             hold: seconds * 2,
             writes: !is_quick,
             moq: None,
+            data: false,
         };
         let mut words = arguments.iter();
         while let Some(flag) = words.next() {
             if flag == "--quick" {
+                continue;
+            }
+            if flag == "--data" {
+                options.data = true;
                 continue;
             }
             if flag == "--moq" {
@@ -471,6 +484,13 @@ mod tests {
         let load = load.expect("asked for");
         assert_eq!((load.readers, load.hold), (3, Duration::from_secs(5)));
         assert!(parse("--moq --readers 0").is_err());
+    }
+
+    #[test]
+    fn data_channels_are_compared_by_their_own_flag() {
+        assert!(!parse("").expect("no flags").data);
+        let options = parse("--data --hold 8s").expect("flags");
+        assert_eq!((options.data, options.hold), (true, 8));
     }
 
     #[test]

@@ -40,7 +40,10 @@ usage: cargo xtask RECIPE
                                    --quick only prints, else docs/benchmarks.md is written
   bench-peers --moq [--readers 10] [--hold 20s] [--layouts pinned]
                                    one upload over QUIC to many readers: ours beside the
-                                   relay of the MoQ project, with its publisher and readers";
+                                   relay of the MoQ project, with its publisher and readers
+  bench-peers --data [--hold 10s] [--quick]
+                                   bulk over a data channel: ours beside Pion, libdatachannel
+                                   and Chromium, and between ours and Chromium";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

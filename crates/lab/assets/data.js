@@ -289,3 +289,12 @@ function plot(intervals, seconds) {
   parts.push(`<text x="${right}" y="252" text-anchor="end" font-size="12" fill="var(--soft)">${seconds} s</text>`);
   chart.innerHTML = parts.join("");
 }
+
+// `?direction=up&time=5` fills in the form, and runs it at once.
+const asked = new URLSearchParams(location.search);
+for (const [name, value] of asked) {
+  const field = form.elements.namedItem(name);
+  if (field?.type === "checkbox") field.checked = value !== "false";
+  else if (field) field.value = value;
+}
+if (asked.size > 0) form.requestSubmit();

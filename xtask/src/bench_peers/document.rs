@@ -193,15 +193,28 @@ pub(super) fn markdown(rows: &[Vec<String>]) -> String {
 /// # Errors
 /// One of the two markers is missing, or they stand in the wrong order.
 pub(super) fn replaced(document: &str, section: &str) -> Result<String, String> {
-    let block = format!("{BEGIN}\n\n{}\n\n{END}\n", section.trim());
-    match (document.find(BEGIN), document.find(END)) {
+    replaced_between([BEGIN, END], document, section)
+}
+
+/// The same for another pair of markers.
+///
+/// # Errors
+/// As [`replaced`].
+pub(super) fn replaced_between(
+    markers: [&str; 2],
+    document: &str,
+    section: &str,
+) -> Result<String, String> {
+    let [opening, closing] = markers;
+    let block = format!("{opening}\n\n{}\n\n{closing}\n", section.trim());
+    match (document.find(opening), document.find(closing)) {
         (None, None) => Ok(format!("{}\n\n{block}", document.trim_end())),
         (Some(begin), Some(end)) if begin < end => {
-            let rest = document[end + END.len()..].trim_start_matches('\n');
+            let rest = document[end + closing.len()..].trim_start_matches('\n');
             let gap = if rest.is_empty() { "" } else { "\n" };
             Ok(format!("{}{block}{gap}{rest}", &document[..begin]))
         }
-        _ => Err(format!("needs both {BEGIN} and {END}, in this order")),
+        _ => Err(format!("needs both {opening} and {closing}, in this order")),
     }
 }
 

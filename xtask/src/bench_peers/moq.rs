@@ -21,6 +21,7 @@ use serde_json::json;
 
 use super::document;
 use super::place::{Cores, Layout, Placement};
+use super::processor;
 use super::running::{self, Running};
 use super::server::{self, Lab};
 use crate::{install, versions};
@@ -201,14 +202,10 @@ impl Bench<'_> {
             thread::sleep(Duration::from_millis(100));
         }
         thread::sleep(SETTLE);
-        let before = (
-            Instant::now(),
-            processor_time(server.id())?,
-            total(&readers),
-        );
+        let before = (Instant::now(), processor::of(server.id())?, total(&readers));
         thread::sleep(hold);
         let took = before.0.elapsed().as_secs_f64();
-        let cpu = processor_time(server.id())? - before.1;
+        let cpu = processor::of(server.id())? - before.1;
         Ok(outcome(&Window {
             took,
             cpu,
@@ -347,23 +344,6 @@ fn outcome(window: &Window) -> Outcome {
     }
 }
 
-/// User and kernel time of a process, in ticks of a hundredth of a second.
-fn processor_time(process: u32) -> Result<Duration, String> {
-    let path = format!("/proc/{process}/stat");
-    let text = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
-    ticks(&text)
-        .map(|ticks| Duration::from_millis(10 * ticks))
-        .ok_or_else(|| format!("{path} is not as it should be"))
-}
-
-/// Fields 14 and 15; the name before them may hold anything.
-fn ticks(stat: &str) -> Option<u64> {
-    let (_, fields) = stat.rsplit_once(')')?;
-    let mut times = fields.split_ascii_whitespace().skip(11);
-    let mut next = || times.next()?.parse::<u64>().ok();
-    Some(next()? + next()?)
-}
-
 fn resident_kib(process: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -376,11 +356,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn processor_time_is_read_behind_any_name() {
-        let stat = "7 (a ) b) S 1 7 7 0 -1 4194304 9 0 0 0 250 50 0 0 20 0 1 0 9 9 9";
-        assert_eq!(ticks(stat), Some(300));
-        assert_eq!(ticks("7 (short) S 1"), None);
-        assert!(processor_time(std::process::id()).is_ok());
+    fn memory_in_use_is_known() {
         assert!(resident_kib(std::process::id()) > 0);
     }
 
