@@ -70,14 +70,25 @@ static struct sockaddr_conn place(void)
 	return at;
 }
 
-static void prepare(struct socket *at, int mtu)
+/* Only for an address that it knows, which is after it has begun to connect. */
+static void limit(struct socket *at, int mtu)
+{
+	struct sockaddr_conn peer = place();
+	struct sctp_paddrparams path;
+	memset(&path, 0, sizeof path);
+	memcpy(&path.spp_address, &peer, sizeof peer);
+	path.spp_flags = SPP_PMTUD_DISABLE;
+	path.spp_pathmtu = mtu;
+	set(at, SCTP_PEER_ADDR_PARAMS, &path, sizeof path);
+}
+
+static void prepare(struct socket *at)
 {
 	const uint16_t events[] = {SCTP_ASSOC_CHANGE, SCTP_STREAM_RESET_EVENT};
 	struct sctp_initmsg init = {.sinit_num_ostreams = 1024, .sinit_max_instreams = 1024};
 	struct sctp_assoc_value reset = {
 		.assoc_id = SCTP_ALL_ASSOC,
 		.assoc_value = SCTP_ENABLE_RESET_STREAM_REQ | SCTP_ENABLE_CHANGE_ASSOC_REQ};
-	struct sctp_paddrparams path;
 	int on = 1;
 
 	if (usrsctp_set_non_blocking(at, 1) < 0)
@@ -91,19 +102,15 @@ static void prepare(struct socket *at, int mtu)
 	set(at, SCTP_ENABLE_STREAM_RESET, &reset, sizeof reset);
 	set(at, SCTP_RECVRCVINFO, &on, sizeof on);
 	set(at, SCTP_NODELAY, &on, sizeof on);
-	memset(&path, 0, sizeof path);
-	path.spp_flags = SPP_PMTUD_DISABLE;
-	path.spp_pathmtu = mtu;
-	set(at, SCTP_PEER_ADDR_PARAMS, &path, sizeof path);
 }
 
-static struct socket *begin(int mtu)
+static struct socket *begin(void)
 {
 	struct sockaddr_conn at = place();
 	struct socket *made = usrsctp_socket(AF_CONN, SOCK_STREAM, IPPROTO_SCTP, NULL, NULL, 0, NULL);
 	if (made == NULL)
 		fail("socket");
-	prepare(made, mtu);
+	prepare(made);
 	if (usrsctp_bind(made, (struct sockaddr *)&at, sizeof at) < 0)
 		fail("bind");
 	return made;
@@ -138,8 +145,10 @@ static void drain(int mtu)
 {
 	if (listener != NULL && ends == NULL) {
 		ends = usrsctp_accept(listener, NULL, NULL);
-		if (ends != NULL)
-			prepare(ends, mtu);
+		if (ends != NULL) {
+			prepare(ends);
+			limit(ends, mtu);
+		}
 	}
 	while (ends != NULL) {
 		struct sockaddr_conn from;
@@ -214,14 +223,15 @@ static void act(char type, const uint8_t *frame, size_t len, int mtu)
 	struct sockaddr_conn at = place();
 	switch (type) {
 	case 'L':
-		listener = begin(mtu);
+		listener = begin();
 		if (usrsctp_listen(listener, 1) < 0)
 			fail("listen");
 		break;
 	case 'C':
-		ends = begin(mtu);
+		ends = begin();
 		if (usrsctp_connect(ends, (struct sockaddr *)&at, sizeof at) < 0 && errno != EINPROGRESS)
 			fail("connect");
+		limit(ends, mtu);
 		break;
 	case 'P':
 		usrsctp_conninput(&address, frame, len, 0);
