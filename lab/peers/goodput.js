@@ -6,16 +6,15 @@
 // processor time. NODE_PATH says where node-datachannel is.
 const fs = require("node:fs");
 const path = require("node:path");
-const { PeerConnection, initLogger } = require("node-datachannel");
+const { PeerConnection } = require("node-datachannel");
 
 const PATIENCE_MS = 30_000;
 const WARM_UP_MS = 1_000;
-const HIGH = 8 << 20;
-const LOW = 2 << 20;
+const HIGH = 1 << 20;
+const LOW = 256 << 10;
 
 const [folder, role, seconds, size] = process.argv.slice(2);
 const sends = role === "send";
-initLogger("Warning");
 
 const connection = new PeerConnection(role, {
   iceServers: [],
@@ -26,6 +25,7 @@ let bytes = 0;
 let begin;
 const begun = new Promise((resolve) => (begin = resolve));
 let count = () => bytes;
+let received;
 
 function fill(channel) {
   const message = Buffer.from(Uint8Array.from({ length: Number(size) }, (_, at) => at * 31));
@@ -48,12 +48,14 @@ if (sends) {
     fill(channel);
   });
 } else {
-  connection.onDataChannel((channel) =>
+  connection.onDataChannel((channel) => {
+    // One that nobody holds is collected, and closed.
+    received = channel;
     channel.onMessage((message) => {
       if (bytes === 0) begin();
       bytes += message.length;
-    }),
-  );
+    });
+  });
 }
 
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -73,12 +75,10 @@ async function remote(type) {
   throw new Error(`no ${from} within ${PATIENCE_MS} ms`);
 }
 
-const gathered = new Promise((resolve) =>
-  connection.onGatheringStateChange((state) => state === "complete" && resolve()));
-
 (async () => {
   if (!sends) await remote("offer");
-  await gathered;
+  // It may have been done before anybody could listen.
+  while (connection.gatheringState() !== "complete") await sleep(10);
   publish();
   if (sends) await remote("answer");
   const late = sleep(PATIENCE_MS).then(() => {

@@ -21,7 +21,7 @@
 )]
 
 #[path = "../tests/peers/mod.rs"]
-#[expect(dead_code, reason = "the tests use all of it")]
+#[expect(dead_code, unused_imports, reason = "the tests use all of it")]
 mod peers;
 
 use std::collections::VecDeque;
