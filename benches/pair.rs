@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use glassline_media::{Codec, Track, VideoParameters, WallClock};
 use glassline_webrtc::{
-    AcceptConfig, Certificate, DialConfig, Kinds, ReceiveMode, Secrets, Session,
+    AcceptConfig, Certificate, DialConfig, Kinds, OpusOptions, ReceiveMode, Secrets, Session,
 };
 
 pub(crate) const SERVER: SocketAddr = address(1, 8189);
@@ -36,7 +36,9 @@ pub(crate) fn pair(
         data: None,
         secrets: secrets(1),
         wall,
+        send: Vec::new(),
         receive: Kinds::ALL,
+        opus: OpusOptions::default(),
         mode: ReceiveMode::CountOnly,
     };
     let (mut client, offer) = Session::dial(dialled, now);
@@ -53,6 +55,8 @@ pub(crate) fn pair(
         secrets: secrets(2),
         wall,
         tracks: &tracks,
+        receive: Kinds::NONE,
+        opus: OpusOptions::default(),
         data: None,
     };
     let accepted = Session::accept(accepted, &offer, now);

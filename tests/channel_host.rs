@@ -15,7 +15,7 @@ use glassline_sctp::SendError as AssociationError;
 use glassline_sctp::channel::{ChannelId, Event as ChannelEvent, Init, Message, SendError};
 use glassline_webrtc::{
     AcceptConfig, Certificate, CipherChoice, CloseReason, DataConfig, DialConfig, Event, Kinds,
-    ReceiveMode, Secrets, Session,
+    OpusOptions, ReceiveMode, Secrets, Session,
 };
 
 /// The channel that the host opens in-band.
@@ -79,6 +79,8 @@ impl Host {
             secrets: secrets()?,
             wall: wall(now),
             tracks: &[],
+            receive: Kinds::NONE,
+            opus: OpusOptions::default(),
             data: Some(data(cipher)),
         };
         let (session, answer) = Session::accept(config, offer, now).map_err(text)?;
@@ -95,7 +97,9 @@ impl Host {
             relays: Vec::new(),
             secrets: secrets()?,
             wall: wall(now),
+            send: Vec::new(),
             receive: Kinds::NONE,
+            opus: OpusOptions::default(),
             mode: ReceiveMode::Open,
             data: Some(data(cipher)),
         };

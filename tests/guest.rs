@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use glassline_media::WallClock;
 use glassline_webrtc::{
-    Certificate, DialConfig, Event, Kinds, ReceiveMode, Received, Secrets, Session,
+    Certificate, DialConfig, Event, Kinds, OpusOptions, ReceiveMode, Received, Secrets, Session,
 };
 
 use crate::http;
@@ -117,7 +117,9 @@ impl Guest {
             data: None,
             secrets: Secrets::expand(&seed),
             wall: WallClock::new(now, Duration::from_secs(1_700_000_000)),
+            send: Vec::new(),
             receive: Kinds::ALL,
+            opus: OpusOptions::default(),
             mode: ReceiveMode::CountOnly,
         };
         let (mut session, offer) = Session::dial(config, now);

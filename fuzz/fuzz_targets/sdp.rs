@@ -6,8 +6,8 @@
 
 use glassline_media::{Codec, Kind, Ssrc, Track, VideoParameters};
 use glassline_webrtc::sdp::{
-    DataParameters, Fingerprint, Fragment, IceCredentials, LocalDescription, OfferParameters,
-    SenderSsrc, SessionDescription, answer, apply_answer, negotiate, offer, restart_fragment,
+    DataParameters, Fingerprint, Fragment, IceCredentials, LocalDescription, Negotiated,
+    OfferParameters, OfferedMedia, OpusOptions, SenderSsrc, SessionDescription, Wanted, answer, apply_answer, negotiate, offer, restart_fragment,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -25,7 +25,24 @@ fuzz_target!(|bytes: &[u8]| {
             port: 5000,
             max_message_size: None,
         }),
-        kinds: vec![Kind::Video, Kind::Audio],
+        media: vec![
+            OfferedMedia::Receive(Kind::Video),
+            OfferedMedia::Receive(Kind::Audio),
+            OfferedMedia::Send {
+                codec: Codec::Opus,
+                channels: 1,
+                sender: SenderSsrc {
+                    ssrc: Ssrc(9),
+                    rtx: None,
+                },
+                receive: true,
+            },
+        ],
+        opus: OpusOptions {
+            redundancy: true,
+            ..OpusOptions::default()
+        },
+        cname: "us".to_owned(),
         credentials: credentials(),
         fingerprint: Fingerprint::sha256([1; 32]),
         candidates: Vec::new(),
@@ -51,9 +68,23 @@ fn answered(offer: &SessionDescription) {
         Track::audio(Codec::Opus, 2),
         Track::audio(Codec::Pcmu, 1),
     ];
-    let Ok(negotiated) = negotiate(offer, &tracks, true) else {
-        return;
-    };
+    for receive in [&[][..], &[Kind::Audio, Kind::Video]] {
+        let wanted = Wanted {
+            tracks: &tracks,
+            receive,
+            data: true,
+            opus: OpusOptions {
+                redundancy: true,
+                ..OpusOptions::default()
+            },
+        };
+        if let Ok(negotiated) = negotiate(offer, &wanted) {
+            agreed(offer, &negotiated);
+        }
+    }
+}
+
+fn agreed(offer: &SessionDescription, negotiated: &Negotiated) {
     let local = LocalDescription {
         credentials: credentials(),
         fingerprint: Fingerprint::sha256([2; 32]),
@@ -74,9 +105,10 @@ fn answered(offer: &SessionDescription) {
             max_message_size: Some(65536),
         },
     };
-    let text = answer(&negotiated, &local);
+    let text = answer(negotiated, &local);
     let agreed = apply_answer(offer, &text).expect("we answered it");
     assert_eq!(agreed.media.len(), negotiated.tracks.len());
+    assert_eq!(agreed.tracks.len(), negotiated.media.len());
     assert_eq!(agreed.data.is_some(), negotiated.data.is_some());
 }
 

@@ -15,10 +15,7 @@ use std::time::{Duration, Instant};
 
 use glassline_media::{Codec, Track, VideoParameters, WallClock};
 use glassline_sctp::channel::{ChannelId, Event as ChannelEvent, Init, Message};
-use glassline_webrtc::{
-    AcceptConfig, Certificate, DataConfig, DialConfig, Event, IceCredentials, Kinds, ReceiveMode,
-    Received, Secrets, Session,
-};
+use glassline_webrtc::{AcceptConfig, Certificate, DataConfig, DialConfig, Event, IceCredentials, Kinds, ReceiveMode, Received, Secrets, Session, OpusOptions};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -93,7 +90,9 @@ impl Network {
                 data: data.clone(),
                 secrets: Secrets::expand(&[1; 32]),
                 wall,
+                send: Vec::new(),
                 receive: Kinds::ALL,
+                opus: OpusOptions::default(),
                 mode,
             },
             now,
@@ -111,6 +110,8 @@ impl Network {
             secrets: Secrets::expand(&[2; 32]),
             wall,
             tracks: &tracks,
+            receive: Kinds::NONE,
+            opus: OpusOptions::default(),
             data,
         };
         let (server, answer) = Session::accept(config, &offer, now).expect("our own offer");

@@ -10,10 +10,7 @@ use std::time::{Duration, Instant};
 
 use glassline_media::{Codec, Track, WallClock};
 use glassline_webrtc::demux::is_rtcp;
-use glassline_webrtc::{
-    AcceptConfig, Certificate, DatagramKind, DialConfig, Dropped, Kinds, ReceiveMode, Received,
-    Secrets, Session, classify, stun_username,
-};
+use glassline_webrtc::{AcceptConfig, Certificate, DatagramKind, DialConfig, Dropped, Kinds, ReceiveMode, Received, Secrets, Session, classify, stun_username, OpusOptions};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -55,7 +52,9 @@ impl Server {
                 data: None,
                 secrets: Secrets::expand(&[1; 32]),
                 wall,
+                send: Vec::new(),
                 receive: Kinds::ALL,
+                opus: OpusOptions::default(),
                 mode: ReceiveMode::Open,
             },
             now,
@@ -66,6 +65,8 @@ impl Server {
             secrets: Secrets::expand(&[2; 32]),
             wall,
             tracks: &[Track::audio(Codec::Opus, 2)],
+            receive: Kinds::NONE,
+            opus: OpusOptions::default(),
             data: None,
         };
         let (session, answer) = Session::accept(config, &offer, now).expect("our own offer");

@@ -10,8 +10,8 @@ use glassline_rtp::rtcp::is_rtcp;
 use glassline_sim::Rng;
 use glassline_webrtc::sdp::{Candidate, SessionDescription};
 use glassline_webrtc::{
-    Certificate, DatagramKind, DialConfig, Event, IceCredentials, Kinds, ReceiveMode, Received,
-    Secrets, Session, classify,
+    Certificate, DatagramKind, DialConfig, Event, IceCredentials, Kinds, OpusOptions, ReceiveMode,
+    Received, Secrets, Session, classify,
 };
 
 use crate::check;
@@ -109,7 +109,9 @@ impl<'a> Peer<'a> {
             data: None,
             secrets: Secrets::expand(&rand::random()),
             wall: WallClock::new(now, Duration::from_secs(1_700_000_000)),
+            send: Vec::new(),
             receive: Kinds::ALL,
+            opus: OpusOptions::default(),
             mode: ReceiveMode::Open,
         };
         let (mut session, offer) = Session::dial(config, now);

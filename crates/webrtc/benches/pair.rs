@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use glassline_media::WallClock;
 use glassline_sctp::channel::{ChannelId, Event, Init, Message};
 use glassline_webrtc::{
-    AcceptConfig, Certificate, DataConfig, DialConfig, Kinds, ReceiveMode, Secrets, Session,
+    AcceptConfig, Certificate, DataConfig, DialConfig, Kinds, OpusOptions, ReceiveMode, Secrets,
+    Session,
 };
 
 /// A server, then a client, and the channel that the client opened.
@@ -44,7 +45,9 @@ impl Pair {
                 relays: Vec::new(),
                 secrets: secrets(1),
                 wall,
+                send: Vec::new(),
                 receive: Kinds::NONE,
+                opus: OpusOptions::default(),
                 mode: ReceiveMode::Open,
                 data: Some(config.clone()),
             },
@@ -57,6 +60,8 @@ impl Pair {
                 secrets: secrets(2),
                 wall,
                 tracks: &[],
+                receive: Kinds::NONE,
+                opus: OpusOptions::default(),
                 data: Some(config.clone()),
             },
             &offer,

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use glassline_media::WallClock;
 use glassline_net::UdpSocket;
-use glassline_webrtc::{Certificate, DialConfig, ReceiveMode, Secrets, Session};
+use glassline_webrtc::{Certificate, DialConfig, OpusOptions, ReceiveMode, Secrets, Session};
 use url::Url;
 
 use super::engine::{Command, Mailbox};
@@ -190,7 +190,9 @@ impl Context {
             data: None,
             secrets: Secrets::expand(&rand::random()),
             wall: self.wall,
+            send: Vec::new(),
             receive: self.options.kinds,
+            opus: OpusOptions::default(),
             mode: match mode {
                 Mode::Verify => ReceiveMode::Open,
                 Mode::Count => ReceiveMode::CountOnly,

@@ -12,7 +12,9 @@ use std::time::{Duration, Instant, SystemTime};
 use glassline_media::{BurstBuilder, Codec, Kind, Track, VideoParameters, WallClock};
 use glassline_net::{Options, ReceiveBatch, UdpSocket};
 use glassline_rtp::h264;
-use glassline_webrtc::{AcceptConfig, Certificate, Event, Secrets, Session, stun_username};
+use glassline_webrtc::{
+    AcceptConfig, Certificate, Event, Kinds, OpusOptions, Secrets, Session, stun_username,
+};
 
 use crate::test_http::{Seen, read_request, response};
 
@@ -183,6 +185,8 @@ impl Run {
             secrets,
             wall: self.wall,
             tracks: &self.tracks,
+            receive: Kinds::NONE,
+            opus: OpusOptions::default(),
             data: None,
         };
         let (session, answer) =

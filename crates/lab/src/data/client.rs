@@ -10,7 +10,9 @@ use glassline_client::trust::Trust;
 use glassline_client::viewers::{local_addresses, wildcard};
 use glassline_media::WallClock;
 use glassline_net::{BindError, Options as SocketOptions, UdpSocket};
-use glassline_webrtc::{Certificate, DialConfig, Kinds, ReceiveMode, Secrets, Session, turn};
+use glassline_webrtc::{
+    Certificate, DialConfig, Kinds, OpusOptions, ReceiveMode, Secrets, Session, turn,
+};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use url::Url;
@@ -173,7 +175,9 @@ pub fn measure(
         data: Some(data),
         secrets: Secrets::expand(&rand::random()),
         wall: wall(),
+        send: Vec::new(),
         receive: Kinds::NONE,
+        opus: OpusOptions::default(),
         mode: ReceiveMode::Open,
     };
     let (mut session, offer) = Session::dial(config, Instant::now());

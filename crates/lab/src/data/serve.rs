@@ -14,7 +14,7 @@ use axum::routing::get;
 use axum::serve::IncomingStream;
 use glassline_client::viewers::{local_addresses, wildcard};
 use glassline_net::UdpSocket;
-use glassline_webrtc::{AcceptConfig, Certificate, Secrets, Session};
+use glassline_webrtc::{AcceptConfig, Certificate, Kinds, OpusOptions, Secrets, Session};
 use thiserror::Error;
 use tokio::net::TcpListener;
 
@@ -262,6 +262,8 @@ impl App {
             secrets: Secrets::expand(&rand::random()),
             wall: wall(),
             tracks: &[],
+            receive: Kinds::NONE,
+            opus: OpusOptions::default(),
             data: Some(data),
         };
         let (session, answer) = Session::accept(config, &request.sdp, Instant::now())

@@ -13,7 +13,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use glassline_hub::{State as StreamState, Stream};
 use glassline_webrtc::sdp::{Candidate, Fragment, IceCredentials, NegotiationError};
-use glassline_webrtc::{AcceptConfig, AcceptError, Secrets, Session};
+use glassline_webrtc::{AcceptConfig, AcceptError, Kinds, OpusOptions, Secrets, Session};
 use rand::RngCore;
 
 use super::problem::Problem;
@@ -123,6 +123,8 @@ fn answer_with(
         secrets,
         wall: app.clock.wall(),
         tracks: &tracks,
+        receive: Kinds::NONE,
+        opus: OpusOptions::default(),
         data: None,
     };
     let (mut session, answer) = Session::accept(config, offer, now).map_err(refused)?;

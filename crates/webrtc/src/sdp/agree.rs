@@ -6,15 +6,20 @@ use super::data::{self, AgreedData};
 use super::description::{MediaDescription, SessionDescription};
 use super::error::Error;
 use super::format;
-use super::negotiate::{ExtensionIds, Feedback, media_name};
+use super::negotiate::{ExtensionIds, Feedback, NegotiatedTrack, media_name, parameters};
+use super::opus;
 use super::transport::{Missing, RemoteTransport};
 use super::{ABS_SEND_TIME_URI, MID_URI, TRANSPORT_CC_URI};
 
 /// What an answer to our offer agrees to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Agreed {
-    /// The `m=` lines on which the peer sends; empty only if there is data.
+    /// The `m=` lines on which the peer sends; empty only if it takes what we send, or
+    /// there is data.
     pub media: Vec<AgreedMedia>,
+    /// What we send, of the `m=` lines on which the offer does; a line may be one of
+    /// `media`, too.
+    pub tracks: Vec<NegotiatedTrack>,
     /// Data channels, if offered and taken.
     pub data: Option<AgreedData>,
     /// The peer's end of the one transport.
@@ -53,10 +58,13 @@ pub struct AgreedCodec {
     pub payload_type: u8,
     /// The coding.
     pub codec: Codec,
-    /// The answer's `fmtp`, empty without one.
+    /// The peer's `fmtp`, empty without one.
     pub parameters: String,
     /// Payload type of its retransmissions.
     pub rtx_payload_type: Option<u8>,
+    /// Payload type of packets that repeat those before (RFC 2198): each block in them
+    /// is of `payload_type`.
+    pub red_payload_type: Option<u8>,
     /// The feedback that the peer acts on.
     pub feedback: Feedback,
 }
@@ -84,7 +92,7 @@ pub enum AnswerError {
         /// The kind of ours.
         offered: String,
     },
-    /// The peer sends nothing that we can receive.
+    /// The peer sends nothing that we can receive, and takes nothing that we send.
     #[error("the peer sends nothing that was offered: {}", .answered.join(", "))]
     NothingAgreed {
         /// The answer's `m=` lines, and why each is of no use.
@@ -140,8 +148,10 @@ pub fn apply_answer(offer: &SessionDescription, answer: &str) -> Result<Agreed, 
     let answer = SessionDescription::parse(answer)?;
     check_lines(offer, &answer)?;
     let mut media = Vec::new();
+    let mut tracks = Vec::new();
     let mut data = None;
     let mut useless = Vec::new();
+    let mut sending = 0;
     for (line, (offered, answered)) in offer.media.iter().zip(&answer.media).enumerate() {
         if let Some(ours) = data::of(line, offered) {
             data = data::of(line, answered).map(|theirs| AgreedData {
@@ -153,13 +163,29 @@ pub fn apply_answer(offer: &SessionDescription, answer: &str) -> Result<Agreed, 
             }
             continue;
         }
+        let mut is_taken = false;
+        if offer.direction(line).sends() {
+            let track = agreed_track(line, &answer, offered, answered);
+            is_taken = track.is_some();
+            tracks.extend(track.map(|track| NegotiatedTrack {
+                track: sending,
+                ..track
+            }));
+            sending += 1;
+        }
         match agreed_media(line, &answer, offered, answered) {
-            Ok(agreed) => media.push(agreed),
+            Ok(agreed) if offer.direction(line).receives() => media.push(agreed),
+            _ if is_taken => {}
+            Ok(_) => useless.push(format!("{}: sent only", media_name(&answer, line))),
             Err(why) => useless.push(format!("{}: {why}", media_name(&answer, line))),
         }
     }
     let lines = media.iter().map(|it| it.line);
-    let lines: Vec<usize> = lines.chain(data.as_ref().map(|it| it.line)).collect();
+    let sent = tracks.iter().map(|it| it.line);
+    let lines = lines.chain(sent).chain(data.as_ref().map(|it| it.line));
+    let mut lines: Vec<usize> = lines.collect();
+    lines.sort_unstable();
+    lines.dedup();
     if lines.is_empty() {
         return Err(AnswerError::NothingAgreed { answered: useless });
     }
@@ -179,6 +205,7 @@ pub fn apply_answer(offer: &SessionDescription, answer: &str) -> Result<Agreed, 
     };
     Ok(Agreed {
         media,
+        tracks,
         data,
         remote,
         dtls_client,
@@ -221,12 +248,6 @@ fn agreed_media(
     }
     let mid = answered.attributes.mid().or(offered.attributes.mid());
     let (ssrc, rtx_ssrc) = sources(&answered.attributes);
-    let extension = |uri| {
-        let here = answered.attributes.extension_maps();
-        here.chain(answer.attributes.extension_maps())
-            .find(|map| map.uri == uri)
-            .and_then(|map| u8::try_from(map.id).ok())
-    };
     Ok(AgreedMedia {
         line,
         mid: mid.unwrap_or_default().to_owned(),
@@ -235,11 +256,63 @@ fn agreed_media(
         ssrc,
         rtx_ssrc,
         stream_id: answered.attributes.stream_id().cloned(),
-        extensions: ExtensionIds {
-            mid: extension(MID_URI),
-            transport_cc: extension(TRANSPORT_CC_URI),
-            abs_send_time: extension(ABS_SEND_TIME_URI),
-        },
+        extensions: agreed_extensions(answer, answered),
+        reduced_size_rtcp: answered.attributes.has(&Attribute::RtcpReducedSize),
+    })
+}
+
+fn agreed_extensions(answer: &SessionDescription, answered: &MediaDescription) -> ExtensionIds {
+    let extension = |uri| {
+        let here = answered.attributes.extension_maps();
+        here.chain(answer.attributes.extension_maps())
+            .find(|map| map.uri == uri)
+            .and_then(|map| u8::try_from(map.id).ok())
+    };
+    ExtensionIds {
+        mid: extension(MID_URI),
+        transport_cc: extension(TRANSPORT_CC_URI),
+        abs_send_time: extension(ABS_SEND_TIME_URI),
+    }
+}
+
+/// What we send on a line: in the coding that the peer names first (RFC 3264 §6.1).
+fn agreed_track(
+    line: usize,
+    answer: &SessionDescription,
+    offered: &MediaDescription,
+    answered: &MediaDescription,
+) -> Option<NegotiatedTrack> {
+    if answered.is_rejected() || !answer.direction(line).receives() {
+        return None;
+    }
+    let AgreedCodec {
+        payload_type,
+        codec,
+        parameters,
+        rtx_payload_type,
+        red_payload_type,
+        mut feedback,
+    } = agreed_codecs(offered, answered).into_iter().next()?;
+    let mid = answered.attributes.mid().or(offered.attributes.mid());
+    let rtx_payload_type = rtx_payload_type.filter(|_| feedback.nack);
+    let mut extensions = agreed_extensions(answer, answered);
+    if feedback.nack && rtx_payload_type.is_none() {
+        // See `ExtensionIds`: what is sent again must be the same bytes.
+        extensions.transport_cc = None;
+        extensions.abs_send_time = None;
+    }
+    feedback.transport_cc &= extensions.transport_cc.is_some();
+    Some(NegotiatedTrack {
+        track: 0,
+        line,
+        mid: mid.unwrap_or_default().to_owned(),
+        codec,
+        payload_type,
+        parameters,
+        rtx_payload_type,
+        red_payload_type,
+        extensions,
+        feedback,
         reduced_size_rtcp: answered.attributes.has(&Attribute::RtcpReducedSize),
     })
 }
@@ -257,12 +330,14 @@ fn agreed_codecs(offered: &MediaDescription, answered: &MediaDescription) -> Vec
             continue;
         };
         let has = |kind| answered.attributes.has_feedback(payload_type, kind);
-        let parameters = answered.attributes.fmtp(payload_type);
+        // Ours to begin with: a peer cannot add it.
+        let red = opus::redundancy_of(answered, payload_type);
         codecs.push(AgreedCodec {
             payload_type,
             codec,
-            parameters: parameters.map_or_else(String::new, |it| it.parameters.clone()),
+            parameters: parameters(&answered.attributes, payload_type),
             rtx_payload_type: format::rtx_of(answered, payload_type),
+            red_payload_type: red.filter(|_| opus::redundancy_of(offered, payload_type) == red),
             feedback: Feedback {
                 nack: has("nack"),
                 pli: has("nack pli"),
@@ -275,7 +350,7 @@ fn agreed_codecs(offered: &MediaDescription, answered: &MediaDescription) -> Vec
 }
 
 /// The media's source and its retransmissions' (RFC 4588 §8.8 with RFC 5576's FID).
-fn sources(attributes: &Attributes) -> (Option<Ssrc>, Option<Ssrc>) {
+pub(super) fn sources(attributes: &Attributes) -> (Option<Ssrc>, Option<Ssrc>) {
     let mut groups = attributes.ssrc_groups();
     match groups.find(|group| group.semantics == "FID") {
         Some(group) => (group.ssrcs.first().copied(), group.ssrcs.get(1).copied()),

@@ -1,6 +1,6 @@
 use std::net::SocketAddr;
 
-use glassline_media::{Codec, Ssrc};
+use glassline_media::{Codec, Kind, Ssrc};
 
 use super::attribute::{
     Attribute, Direction, FormatParameters, Group, RtcpFeedback, RtpMap, Setup, SsrcAttribute,
@@ -10,7 +10,8 @@ use super::attributes::Attributes;
 use super::data::{self, DataParameters};
 use super::description::{MediaDescription, Origin, SessionDescription};
 use super::fingerprint::Fingerprint;
-use super::negotiate::{AnswerLine, Content, Feedback, Negotiated, NegotiatedTrack};
+use super::negotiate::{AnswerLine, Content, Feedback, MediaLine, Negotiated};
+use super::opus;
 use super::transport::{IceCredentials, push_candidates, push_transport};
 
 /// What this end says of itself in an answer.
@@ -45,7 +46,7 @@ pub struct SenderSsrc {
     pub rtx: Option<Ssrc>,
 }
 
-/// Writes the answer: ICE-lite, DTLS server, sending only.
+/// Writes the answer: ICE-lite, DTLS server.
 ///
 /// Characters of `cname` and `stream_id` that SDP does not allow become `-`.
 pub fn answer(negotiated: &Negotiated, local: &LocalDescription) -> String {
@@ -68,8 +69,8 @@ pub fn answer(negotiated: &Negotiated, local: &LocalDescription) -> String {
         lines: vec![('t', "0 0".to_owned())],
         attributes: session,
         media: lines
-            .map(|line| match line.content {
-                Some(Content::Track(index)) => accepted(negotiated, index, line, local),
+            .map(|line| match &line.content {
+                Some(Content::Media(media)) => accepted(negotiated, media, line, local),
                 Some(Content::Data) => accepted_data(negotiated, line, local),
                 None => rejected(line),
             })
@@ -96,17 +97,16 @@ fn rejected(line: &AnswerLine) -> MediaDescription {
 
 fn accepted(
     negotiated: &Negotiated,
-    index: usize,
+    media: &MediaLine,
     line: &AnswerLine,
     local: &LocalDescription,
 ) -> MediaDescription {
-    let track = &negotiated.tracks[index];
     let (port, connection) = default_destination(&local.candidates);
     let mut attributes = Attributes::default();
     attributes.0.extend(line.mid.clone().map(Attribute::Mid));
-    attributes.push(Attribute::Direction(Direction::SendOnly));
+    attributes.push(Attribute::Direction(media.direction));
     attributes.push(Attribute::RtcpMux);
-    if track.reduced_size_rtcp {
+    if media.reduced_size_rtcp {
         attributes.push(Attribute::RtcpReducedSize);
     }
     push_transport(
@@ -118,18 +118,33 @@ fn accepted(
     if negotiated.remote.trickle {
         attributes.push(Attribute::IceOptions(vec!["trickle".to_owned()]));
     }
-    let maps = track.extension_maps.iter().cloned();
+    let maps = media.extension_maps.iter().cloned();
     attributes.0.extend(maps.map(Attribute::ExtensionMap));
-    push_format(&mut attributes, track);
-    push_sources(&mut attributes, track, local.senders.get(index), local);
-    let carries_transport = match negotiated.bundle.first() {
-        Some(tag) => *tag == track.mid,
-        None => true,
-    };
+    push_format(&mut attributes, media);
+    if let Some(index) = media.track {
+        let source = Source {
+            kind: media.codec.kind(),
+            track: negotiated.tracks[index].track,
+            sender: local.senders.get(index).map(|it| SenderSsrc {
+                rtx: it.rtx.filter(|_| media.rtx_payload_type.is_some()),
+                ..*it
+            }),
+            stream_id: &local.stream_id,
+            cname: &local.cname,
+        };
+        source.push(&mut attributes);
+    }
+    let first = negotiated.bundle.first();
+    let carries_transport = first.is_none_or(|tag| Some(tag) == line.mid.as_ref());
     if carries_transport {
         push_candidates(&mut attributes, &local.candidates);
     }
-    let formats = [Some(track.payload_type), track.rtx_payload_type];
+    // What stands first is what is wanted most: redundancy, where it is.
+    let formats = [
+        media.red_payload_type,
+        Some(media.payload_type),
+        media.rtx_payload_type,
+    ];
     MediaDescription {
         kind: line.kind.clone(),
         port,
@@ -162,19 +177,35 @@ fn accepted_data(
     )
 }
 
-fn push_format(attributes: &mut Attributes, track: &NegotiatedTrack) {
-    let payload_type = track.payload_type;
-    attributes.push(Attribute::RtpMap(rtpmap(payload_type, track.codec)));
-    if let Some(parameters) = &track.fmtp {
+fn push_format(attributes: &mut Attributes, media: &MediaLine) {
+    let payload_type = media.payload_type;
+    if let Some(red) = media.red_payload_type {
+        push_redundancy(attributes, red, payload_type);
+    }
+    attributes.push(Attribute::RtpMap(rtpmap(payload_type, media.codec)));
+    if let Some(parameters) = &media.fmtp {
         attributes.push(Attribute::FormatParameters(FormatParameters {
             payload_type,
             parameters: parameters.clone(),
         }));
     }
-    push_feedback(attributes, payload_type, track.feedback);
-    if let Some(rtx) = track.rtx_payload_type {
-        push_rtx(attributes, rtx, payload_type, track.codec);
+    push_feedback(attributes, payload_type, media.feedback);
+    if let Some(rtx) = media.rtx_payload_type {
+        push_rtx(attributes, rtx, payload_type, media.codec);
     }
+}
+
+pub(super) fn push_redundancy(attributes: &mut Attributes, red: u8, payload_type: u8) {
+    attributes.push(Attribute::RtpMap(RtpMap {
+        payload_type: red,
+        encoding: opus::RED.to_owned(),
+        clock_rate: Codec::Opus.clock_rate(),
+        channels: Some(2),
+    }));
+    attributes.push(Attribute::FormatParameters(FormatParameters {
+        payload_type: red,
+        parameters: opus::redundancy_parameters(payload_type),
+    }));
 }
 
 pub(super) fn rtpmap(payload_type: u8, codec: Codec) -> RtpMap {
@@ -214,30 +245,38 @@ pub(super) fn push_feedback(attributes: &mut Attributes, payload_type: u8, feedb
     }
 }
 
-fn push_sources(
-    attributes: &mut Attributes,
-    track: &NegotiatedTrack,
-    sender: Option<&SenderSsrc>,
-    local: &LocalDescription,
-) {
-    attributes.push(Attribute::StreamId(StreamId {
-        stream: token(&local.stream_id),
-        track: Some(format!("{}{}", track.codec.kind(), track.track)),
-    }));
-    let Some(sender) = sender else { return };
-    let rtx = sender.rtx.filter(|_| track.rtx_payload_type.is_some());
-    if let Some(rtx) = rtx {
-        attributes.push(Attribute::SsrcGroup(SsrcGroup {
-            semantics: "FID".to_owned(),
-            ssrcs: vec![sender.ssrc, rtx],
+/// How an `m=` line says what comes on it.
+pub(super) struct Source<'a> {
+    pub(super) kind: Kind,
+    /// Number of the track among ours.
+    pub(super) track: usize,
+    pub(super) sender: Option<SenderSsrc>,
+    pub(super) stream_id: &'a str,
+    pub(super) cname: &'a str,
+}
+
+impl Source<'_> {
+    pub(super) fn push(&self, attributes: &mut Attributes) {
+        attributes.push(Attribute::StreamId(StreamId {
+            stream: token(self.stream_id),
+            track: Some(format!("{}{}", self.kind, self.track)),
         }));
-    }
-    for ssrc in [Some(sender.ssrc), rtx].into_iter().flatten() {
-        attributes.push(Attribute::Ssrc(SsrcAttribute {
-            ssrc,
-            name: "cname".to_owned(),
-            value: Some(token(&local.cname)),
-        }));
+        let Some(SenderSsrc { ssrc, rtx }) = self.sender else {
+            return;
+        };
+        if let Some(rtx) = rtx {
+            attributes.push(Attribute::SsrcGroup(SsrcGroup {
+                semantics: "FID".to_owned(),
+                ssrcs: vec![ssrc, rtx],
+            }));
+        }
+        for ssrc in [Some(ssrc), rtx].into_iter().flatten() {
+            attributes.push(Attribute::Ssrc(SsrcAttribute {
+                ssrc,
+                name: "cname".to_owned(),
+                value: Some(token(self.cname)),
+            }));
+        }
     }
 }
 

@@ -52,6 +52,24 @@ pub(super) fn choose(media: &MediaDescription, track: &Track) -> Option<Format> 
     })
 }
 
+/// The payload type of a section in which a peer's media can be received: the first
+/// that is known.
+pub(super) fn receivable(media: &MediaDescription) -> Option<Format> {
+    payload_types(media).find_map(|payload_type| {
+        let codec = codec_of(media, payload_type)?;
+        let parameters = media.attributes.fmtp(payload_type);
+        if codec == Codec::H264 {
+            h264_rank(parameters?, None)?;
+        }
+        Some(Format {
+            codec,
+            payload_type,
+            rtx_payload_type: rtx_of(media, payload_type),
+            fmtp: parameters.map(without_parameter_sets),
+        })
+    })
+}
+
 /// The parameter that names the profile, and what it is where it is left out: VP9
 /// (RFC 9628 §6), AV1 (its RTP specification §7.2.1), H.265 (RFC 7798 §7.1).
 const fn profile_parameter(codec: Codec) -> (&'static str, u8) {

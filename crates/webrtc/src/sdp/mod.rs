@@ -10,8 +10,8 @@
 //! session acts on, and names the offending line; attributes it does not know
 //! pass through unchanged. What is written can be parsed again to the same value.
 //!
-//! The server answers as an ICE-lite, DTLS-passive sender; the client offers to
-//! receive. Either may carry data channels, too, or nothing else. Simulcast and RID
+//! The answering end is ICE-lite and DTLS-passive. Either end may send, receive, or both
+//! on one `m=` line, and carry data channels, too, or nothing else. Simulcast and RID
 //! are not negotiated here; an `m=` line that is not wanted is rejected in the
 //! answer, which leaves the others intact.
 //!
@@ -35,6 +35,7 @@ mod h264;
 mod lines;
 mod negotiate;
 mod offer;
+mod opus;
 #[cfg(test)]
 mod tests;
 mod transport;
@@ -55,9 +56,10 @@ pub use fragment::{Fragment, restart_fragment};
 pub use h264::{Profile, ProfileLevelId};
 pub use lines::{ATTRIBUTES_MAX, BYTES_MAX, LINES_MAX, MEDIA_MAX};
 pub use negotiate::{
-    ExtensionIds, Feedback, Negotiated, NegotiatedTrack, NegotiationError, negotiate,
+    ExtensionIds, Feedback, Negotiated, NegotiatedTrack, NegotiationError, Wanted, negotiate,
 };
-pub use offer::{OfferParameters, offer};
+pub use offer::{OfferParameters, OfferedMedia, offer};
+pub use opus::{OpusOptions, OpusParameters};
 pub use transport::{IceCredentials, RemoteTransport};
 
 /// URI of the MID header extension (RFC 9143 §15).

@@ -1,19 +1,36 @@
 use glassline_media::{Codec, Kind, Track};
 
+use super::agree::{self, AgreedCodec, AgreedMedia};
 use super::attribute::{Attribute, Direction, ExtensionMap, Setup};
 use super::attributes::Attributes;
 use super::data::{self, AgreedData};
 use super::description::{MediaDescription, SessionDescription};
 use super::format::{self, Format};
+use super::opus::{self, OpusOptions};
 use super::transport::{Missing, RemoteTransport};
 use super::{ABS_SEND_TIME_URI, MID_URI, TRANSPORT_CC_URI};
+
+/// What this end wants of a peer's offer.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wanted<'a> {
+    /// What may be sent.
+    pub tracks: &'a [Track],
+    /// What is received, one `m=` line of each kind.
+    pub receive: &'a [Kind],
+    /// Data channels.
+    pub data: bool,
+    /// How Opus is to come, where it is received.
+    pub opus: OpusOptions,
+}
 
 /// What we and the peer agree on when its offer is answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Negotiated {
     /// Our tracks that are sent, in the order they were given in; empty only if
-    /// there is data.
+    /// there is something to receive, or data.
     pub tracks: Vec<NegotiatedTrack>,
+    /// What the peer sends; a line may be one of `tracks`, too.
+    pub media: Vec<AgreedMedia>,
     /// Data channels, if both ends want them.
     pub data: Option<AgreedData>,
     /// The peer's end of the one transport.
@@ -25,10 +42,11 @@ pub struct Negotiated {
     pub(super) lines: Vec<AnswerLine>,
 }
 
-/// One of our tracks in the answer.
+/// One of our tracks that the peer takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NegotiatedTrack {
-    /// Which of the tracks given to [`negotiate`].
+    /// Which of the tracks given to [`negotiate`]; of an answer, which of the `m=`
+    /// lines on which our offer sends.
     pub track: usize,
     /// Which `m=` line, from 0.
     pub line: usize,
@@ -38,16 +56,19 @@ pub struct NegotiatedTrack {
     pub codec: Codec,
     /// 0..=127, never 64..=95 (RFC 5761 §4).
     pub payload_type: u8,
+    /// What the peer says of how it wants the coding: its `a=fmtp`, empty without one.
+    pub parameters: String,
     /// Payload type of retransmissions (RFC 4588); only where NACK is agreed.
     pub rtx_payload_type: Option<u8>,
+    /// Payload type of packets that repeat those before (RFC 2198); Opus only, and only
+    /// where both ends want it.
+    pub red_payload_type: Option<u8>,
     /// Header extensions that every packet of the track may carry.
     pub extensions: ExtensionIds,
     /// What feedback the peer sends.
     pub feedback: Feedback,
     /// RTCP may come without a leading report (RFC 5506).
     pub reduced_size_rtcp: bool,
-    pub(super) fmtp: Option<String>,
-    pub(super) extension_maps: Vec<ExtensionMap>,
 }
 
 /// Numbers of the agreed header extensions, 1..=14: the one-byte form suffices
@@ -113,6 +134,17 @@ pub enum NegotiationError {
     #[error("no m= line wants to receive {wanted}; offered is {}", list(.offered))]
     NoMedia {
         /// The kinds that we send.
+        wanted: String,
+        /// The `m=` lines with their direction.
+        offered: Vec<String>,
+    },
+    /// There is nothing to send, and no `m=` line sends what would be received.
+    #[error(
+        "no m= line sends {wanted} in a coding that is received here; offered is {}",
+        list(.offered)
+    )]
+    NothingSent {
+        /// The kinds that we receive.
         wanted: String,
         /// The `m=` lines with their direction.
         offered: Vec<String>,
@@ -186,20 +218,38 @@ pub(super) struct AnswerLine {
 }
 
 /// What is agreed for an `m=` line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Content {
-    /// Index into [`Negotiated::tracks`].
-    Track(usize),
+    Media(MediaLine),
     Data,
 }
 
-/// Matches our tracks, and data channels if `with_data`, to an offer; the answer is
-/// then written by [`answer`](super::answer).
+/// How the answer writes an accepted `m=` line of picture or sound.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct MediaLine {
+    pub(super) direction: Direction,
+    /// Index into [`Negotiated::tracks`], if we send on it.
+    pub(super) track: Option<usize>,
+    pub(super) codec: Codec,
+    pub(super) payload_type: u8,
+    pub(super) rtx_payload_type: Option<u8>,
+    pub(super) red_payload_type: Option<u8>,
+    pub(super) fmtp: Option<String>,
+    pub(super) feedback: Feedback,
+    pub(super) reduced_size_rtcp: bool,
+    pub(super) extension_maps: Vec<ExtensionMap>,
+}
+
+/// Matches what this end wants to an offer; the answer is then written by
+/// [`answer`](super::answer).
 ///
 /// Each track goes to the first `m=` line of its kind that wants to receive, is
-/// not yet taken and has an acceptable codec; all other lines are rejected. Sound
+/// not yet taken and has an acceptable codec. What is received comes on the first line
+/// of its kind that sends: one that a track was given, in that track's coding, or
+/// another. All other lines are rejected. Sound
 /// or picture may be left out by the offer, but video that is wanted and has no
-/// codec in common is an error, and so is having nothing to send at all. Tracks that
+/// codec in common is an error, and so is having nothing to send at all where nothing
+/// is received. Tracks that
 /// no browser plays are left out. Pictures out of order are refused where they are
 /// wanted, rather than left out: sound alone would look like a fault of the viewer's.
 /// An offer of data alone gets data alone, whatever there is to send.
@@ -208,67 +258,77 @@ pub(super) enum Content {
 /// [`NegotiationError`].
 pub fn negotiate(
     offer: &SessionDescription,
-    tracks: &[Track],
-    with_data: bool,
+    wanted: &Wanted<'_>,
 ) -> Result<Negotiated, NegotiationError> {
     let mut sections = offer.media.iter().enumerate();
     let data = sections
         .find_map(|(line, media)| data::of(line, media))
-        .filter(|_| with_data);
-    let choices = match &data {
-        Some(_) if tracks.is_empty() || !wants_media(offer) => Vec::new(),
-        None if with_data && tracks.is_empty() => {
-            return Err(NegotiationError::NoData {
-                offered: offered_lines(offer),
-            });
-        }
-        _ => {
-            check_playable(offer, tracks)?;
-            let choices = choose(offer, tracks);
-            check_choices(offer, tracks, &choices)?;
-            choices
-        }
-    };
-    let lines = choices.iter().map(|choice| choice.line);
+        .filter(|_| wanted.data);
+    let places = places(offer, wanted, data.is_some())?;
+    let lines = places.iter().map(|place| place.line);
     let mut accepted: Vec<usize> = lines.chain(data.as_ref().map(|data| data.line)).collect();
     accepted.sort_unstable();
     let bundle = bundle(offer, &accepted)?;
     let sections = transport_sections(offer, &accepted, &bundle);
     let remote = remote_transport(offer, &accepted, &sections)?;
-    let mut known = Vec::new();
-    let tracks: Vec<NegotiatedTrack> = choices
-        .into_iter()
-        .map(|choice| negotiated_track(offer, choice, &mut known))
-        .collect();
-    let lines = offer.media.iter().enumerate().map(|(index, media)| {
-        let format = media.formats.first().cloned().unwrap_or_default();
-        AnswerLine {
-            kind: media.kind.clone(),
-            protocol: media.protocol.clone(),
-            format,
-            mid: media.attributes.mid().map(str::to_owned),
-            content: match &data {
-                Some(data) if data.line == index => Some(Content::Data),
-                _ => tracks
-                    .iter()
-                    .position(|track| track.line == index)
-                    .map(Content::Track),
-            },
-        }
-    });
-    Ok(Negotiated {
-        lines: lines.collect(),
-        tracks,
+    let mut negotiated = Negotiated {
+        tracks: Vec::new(),
+        media: Vec::new(),
         data,
         remote,
         bundle,
-    })
+        lines: offer.media.iter().map(AnswerLine::rejected).collect(),
+    };
+    let mut known = Vec::new();
+    for place in places {
+        negotiated.accept(offer, wanted, place, &mut known);
+    }
+    if let Some(data) = &negotiated.data {
+        negotiated.lines[data.line].content = Some(Content::Data);
+    }
+    Ok(negotiated)
 }
 
-/// Some `m=` line wants to receive picture or sound.
-fn wants_media(offer: &SessionDescription) -> bool {
+/// The lines of picture and sound that are accepted: none where the offer is of data
+/// alone and data is wanted.
+fn places(
+    offer: &SessionDescription,
+    wanted: &Wanted<'_>,
+    has_data: bool,
+) -> Result<Vec<Place>, NegotiationError> {
+    let tracks = wanted.tracks;
+    let nothing = tracks.is_empty() && wanted.receive.is_empty();
+    if has_data && (nothing || !has_media(offer, wanted)) {
+        return Ok(Vec::new());
+    }
+    if wanted.data && nothing {
+        return Err(NegotiationError::NoData {
+            offered: offered_lines(offer),
+        });
+    }
+    let mut places = choose(offer, tracks);
+    let received = receptions(offer, wanted.receive, &mut places);
+    // A peer that only sends may do without what we have.
+    if received == 0 && tracks.is_empty() {
+        let kinds: Vec<&str> = wanted.receive.iter().map(|kind| kind.as_str()).collect();
+        return Err(NegotiationError::NothingSent {
+            wanted: kinds.join(" or "),
+            offered: offered_lines(offer),
+        });
+    }
+    if received == 0 {
+        check_playable(offer, tracks)?;
+        check_places(offer, tracks, &places)?;
+    }
+    Ok(places)
+}
+
+/// Some `m=` line wants to receive picture or sound, or sends what is received.
+fn has_media(offer: &SessionDescription, wanted: &Wanted<'_>) -> bool {
     let kinds = [Kind::Video, Kind::Audio];
+    let mut received = wanted.receive.iter();
     (0..offer.media.len()).any(|line| kinds.iter().any(|&kind| wants(offer, line, kind)))
+        || received.any(|&kind| (0..offer.media.len()).any(|line| sends(offer, line, kind)))
 }
 
 fn offered_lines(offer: &SessionDescription) -> Vec<String> {
@@ -297,30 +357,65 @@ fn check_playable(offer: &SessionDescription, tracks: &[Track]) -> Result<(), Ne
     }
 }
 
-/// A track's place in the offer.
-struct Choice {
-    track: usize,
+/// An `m=` line of picture or sound, and what it is for.
+struct Place {
     line: usize,
+    /// Our track that is sent on it.
+    track: Option<usize>,
+    /// What the peer sends on it is received.
+    receives: bool,
     format: Format,
 }
 
-fn choose(offer: &SessionDescription, tracks: &[Track]) -> Vec<Choice> {
-    let mut choices: Vec<Choice> = Vec::new();
+fn choose(offer: &SessionDescription, tracks: &[Track]) -> Vec<Place> {
+    let mut places: Vec<Place> = Vec::new();
     let playable = tracks.iter().enumerate().filter(|(_, it)| is_playable(it));
     for (index, track) in playable {
         let found = offer.media.iter().enumerate().find_map(|(line, media)| {
-            let free = choices.iter().all(|choice| choice.line != line);
+            let free = places.iter().all(|place| place.line != line);
             let format = (free && wants(offer, line, track.kind()) && media.is_secure_rtp())
                 .then(|| format::choose(media, track))??;
-            Some(Choice {
-                track: index,
+            Some(Place {
+                track: Some(index),
                 line,
+                receives: false,
                 format,
             })
         });
-        choices.extend(found);
+        places.extend(found);
     }
-    choices
+    places
+}
+
+/// Finds a line for each kind that is received, among `places` or besides; how many.
+fn receptions(offer: &SessionDescription, kinds: &[Kind], places: &mut Vec<Place>) -> usize {
+    let mut count = 0;
+    for &kind in kinds {
+        let found = (0..offer.media.len()).find_map(|line| {
+            if !sends(offer, line, kind) || !offer.media[line].is_secure_rtp() {
+                return None;
+            }
+            match places.iter().position(|place| place.line == line) {
+                Some(place) => Some((place, None)),
+                None => {
+                    let format = format::receivable(&offer.media[line])?;
+                    Some((places.len(), Some((line, format))))
+                }
+            }
+        });
+        let Some((place, new)) = found else { continue };
+        count += 1;
+        match new {
+            None => places[place].receives = true,
+            Some((line, format)) => places.push(Place {
+                line,
+                track: None,
+                receives: true,
+                format,
+            }),
+        }
+    }
+    count
 }
 
 /// The `m=` line wants to receive this kind of media.
@@ -330,13 +425,20 @@ fn wants(offer: &SessionDescription, line: usize, kind: Kind) -> bool {
     })
 }
 
-fn check_choices(
+/// The `m=` line sends this kind of media.
+fn sends(offer: &SessionDescription, line: usize, kind: Kind) -> bool {
+    offer.media.get(line).is_some_and(|media| {
+        media.media_kind() == Some(kind) && !media.is_rejected() && offer.direction(line).sends()
+    })
+}
+
+fn check_places(
     offer: &SessionDescription,
     tracks: &[Track],
-    choices: &[Choice],
+    places: &[Place],
 ) -> Result<(), NegotiationError> {
     let sent = |kind| {
-        let mut chosen = choices.iter().filter_map(|it| tracks.get(it.track));
+        let mut chosen = places.iter().filter_map(|it| tracks.get(it.track?));
         chosen.any(|track| track.kind() == kind)
     };
     for kind in [Kind::Video, Kind::Audio] {
@@ -345,7 +447,7 @@ fn check_choices(
             continue;
         };
         let mut wanting = (0..offer.media.len()).filter(|&line| wants(offer, line, kind));
-        let needed = kind == Kind::Video || choices.is_empty();
+        let needed = kind == Kind::Video || places.is_empty();
         let Some(line) = wanting.next().filter(|_| needed && !sent(kind)) else {
             continue;
         };
@@ -361,7 +463,7 @@ fn check_choices(
             },
         });
     }
-    if choices.is_empty() {
+    if places.is_empty() {
         let playable = tracks.iter().filter(|track| is_playable(track));
         let mut kinds: Vec<&str> = playable.map(|track| track.kind().as_str()).collect();
         kinds.dedup();
@@ -469,42 +571,132 @@ fn remote_transport(
     }
 }
 
-fn negotiated_track(
-    offer: &SessionDescription,
-    choice: Choice,
-    known: &mut Vec<(u16, String)>,
-) -> NegotiatedTrack {
-    let media = &offer.media[choice.line];
-    let Format {
-        codec,
-        payload_type,
-        rtx_payload_type,
-        fmtp,
-    } = choice.format;
-    let mid = media.attributes.mid().unwrap_or_default().to_owned();
-    let has = |kind| media.attributes.has_feedback(payload_type, kind);
-    let nack = has("nack");
-    let rtx_payload_type = rtx_payload_type.filter(|_| nack);
-    let per_sending = !nack || rtx_payload_type.is_some();
-    let (extensions, extension_maps) = extensions(offer, media, per_sending, known);
-    NegotiatedTrack {
-        track: choice.track,
-        line: choice.line,
-        mid,
-        codec,
-        payload_type,
-        rtx_payload_type,
-        extensions,
-        feedback: Feedback {
-            nack,
-            pli: has("nack pli"),
-            fir: has("ccm fir"),
-            transport_cc: has("transport-cc") && extensions.transport_cc.is_some(),
-        },
-        reduced_size_rtcp: media.attributes.has(&Attribute::RtcpReducedSize),
-        fmtp,
-        extension_maps,
+impl AnswerLine {
+    fn rejected(media: &MediaDescription) -> Self {
+        Self {
+            kind: media.kind.clone(),
+            protocol: media.protocol.clone(),
+            format: media.formats.first().cloned().unwrap_or_default(),
+            mid: media.attributes.mid().map(str::to_owned),
+            content: None,
+        }
     }
+}
+
+impl Negotiated {
+    /// Takes an `m=` line of picture or sound.
+    fn accept(
+        &mut self,
+        offer: &SessionDescription,
+        wanted: &Wanted<'_>,
+        place: Place,
+        known: &mut Vec<(u16, String)>,
+    ) {
+        let media = &offer.media[place.line];
+        let mut format = place.format;
+        let red = opus::redundancy_of(media, format.payload_type);
+        let red = red.filter(|_| place.receives && wanted.opus.redundancy);
+        if place.receives && format.codec == Codec::Opus {
+            let channels = place.track.map(|track| wanted.tracks[track].channels);
+            format.fmtp = Some(opus::wanted(wanted.opus, channels));
+        }
+        let has = |kind| media.attributes.has_feedback(format.payload_type, kind);
+        let nack = has("nack");
+        let rtx_payload_type = format.rtx_payload_type.filter(|_| nack);
+        let per_sending = !nack || rtx_payload_type.is_some();
+        let (extensions, extension_maps) = extensions(offer, media, per_sending, known);
+        let line = MediaLine {
+            direction: match (place.track, place.receives) {
+                (Some(_), true) => Direction::SendRecv,
+                (Some(_), false) => Direction::SendOnly,
+                (None, _) => Direction::RecvOnly,
+            },
+            track: place.track.map(|_| self.tracks.len()),
+            codec: format.codec,
+            payload_type: format.payload_type,
+            rtx_payload_type,
+            red_payload_type: red,
+            fmtp: format.fmtp,
+            feedback: Feedback {
+                nack,
+                pli: has("nack pli"),
+                fir: has("ccm fir"),
+                transport_cc: has("transport-cc") && extensions.transport_cc.is_some(),
+            },
+            reduced_size_rtcp: media.attributes.has(&Attribute::RtcpReducedSize),
+            extension_maps,
+        };
+        if let Some(track) = place.track {
+            let sent = line.track(offer, place.line, track, extensions);
+            self.tracks.push(sent);
+        }
+        if place.receives {
+            self.media
+                .push(line.reception(offer, place.line, extensions));
+        }
+        self.lines[place.line].content = Some(Content::Media(line));
+    }
+}
+
+impl MediaLine {
+    /// What we send on it.
+    fn track(
+        &self,
+        offer: &SessionDescription,
+        line: usize,
+        track: usize,
+        extensions: ExtensionIds,
+    ) -> NegotiatedTrack {
+        let attributes = &offer.media[line].attributes;
+        NegotiatedTrack {
+            track,
+            line,
+            mid: attributes.mid().unwrap_or_default().to_owned(),
+            codec: self.codec,
+            payload_type: self.payload_type,
+            parameters: parameters(attributes, self.payload_type),
+            rtx_payload_type: self.rtx_payload_type,
+            red_payload_type: self.red_payload_type,
+            extensions,
+            feedback: self.feedback,
+            reduced_size_rtcp: self.reduced_size_rtcp,
+        }
+    }
+
+    /// What the peer sends on it.
+    fn reception(
+        &self,
+        offer: &SessionDescription,
+        line: usize,
+        extensions: ExtensionIds,
+    ) -> AgreedMedia {
+        let attributes = &offer.media[line].attributes;
+        let (ssrc, rtx_ssrc) = agree::sources(attributes);
+        AgreedMedia {
+            line,
+            mid: attributes.mid().unwrap_or_default().to_owned(),
+            kind: self.codec.kind(),
+            codecs: vec![AgreedCodec {
+                payload_type: self.payload_type,
+                codec: self.codec,
+                parameters: parameters(attributes, self.payload_type),
+                rtx_payload_type: self.rtx_payload_type,
+                red_payload_type: self.red_payload_type,
+                feedback: self.feedback,
+            }],
+            ssrc,
+            rtx_ssrc,
+            stream_id: attributes.stream_id().cloned(),
+            extensions,
+            reduced_size_rtcp: self.reduced_size_rtcp,
+        }
+    }
+}
+
+/// The peer's `a=fmtp` of a payload type.
+pub(super) fn parameters(attributes: &Attributes, payload_type: u8) -> String {
+    let fmtp = attributes.fmtp(payload_type);
+    fmtp.map_or_else(String::new, |it| it.parameters.clone())
 }
 
 /// Header extensions of an accepted line, and how the answer writes them.

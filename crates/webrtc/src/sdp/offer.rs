@@ -2,21 +2,28 @@ use std::net::SocketAddr;
 
 use glassline_media::{Codec, Kind};
 
-use super::answer::{default_destination, push_feedback, push_rtx, rtpmap};
+use super::answer::{
+    SenderSsrc, Source, default_destination, push_feedback, push_redundancy, push_rtx, rtpmap,
+};
 use super::attribute::{Attribute, Direction, ExtensionMap, FormatParameters, Group, Setup};
 use super::attributes::Attributes;
 use super::data::{self, DataParameters};
 use super::description::{MediaDescription, Origin, SessionDescription};
 use super::fingerprint::Fingerprint;
 use super::negotiate::Feedback;
+use super::opus::{self, OpusOptions};
 use super::transport::{IceCredentials, push_candidates, push_relayed, push_transport};
 use super::{MID_URI, TRANSPORT_CC_URI};
 
-/// What this end says of itself when it offers to receive.
+/// What this end says of itself when it offers.
 #[derive(Clone, Debug)]
 pub struct OfferParameters {
     /// One `m=` line each, in this order; their tags count from 0.
-    pub kinds: Vec<Kind>,
+    pub media: Vec<OfferedMedia>,
+    /// How Opus is to come, and whether with copies.
+    pub opus: OpusOptions,
+    /// Canonical name of RTCP; said of what is sent.
+    pub cname: String,
     /// One more `m=` line, the last, for data channels; it may be the only one.
     pub data: Option<DataParameters>,
     /// Our ICE credentials.
@@ -31,12 +38,62 @@ pub struct OfferParameters {
     pub session_id: u64,
 }
 
-/// An offer to receive, and of data channels: full ICE without trickle, either DTLS role, one bundle.
+/// An `m=` line of picture or sound to be offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OfferedMedia {
+    /// Whatever of this kind we can receive.
+    Receive(Kind),
+    /// A track of ours.
+    Send {
+        /// Its coding, the only one offered.
+        codec: Codec,
+        /// Of sound: 2 for stereo.
+        channels: u8,
+        /// Its RTP sources.
+        sender: SenderSsrc,
+        /// And the same kind from the peer, in the same coding.
+        receive: bool,
+    },
+}
+
+impl OfferedMedia {
+    const fn kind(self) -> Kind {
+        match self {
+            Self::Receive(kind) => kind,
+            Self::Send { codec, .. } => codec.kind(),
+        }
+    }
+
+    const fn direction(self) -> Direction {
+        match self {
+            Self::Receive(_) => Direction::RecvOnly,
+            Self::Send { receive: true, .. } => Direction::SendRecv,
+            Self::Send { receive: false, .. } => Direction::SendOnly,
+        }
+    }
+
+    fn offers(self, codec: Codec) -> bool {
+        match self {
+            Self::Receive(_) => true,
+            Self::Send { codec: ours, .. } => ours == codec,
+        }
+    }
+
+    /// Of the sound that is sent.
+    const fn channels(self) -> Option<u8> {
+        match self {
+            Self::Receive(_) => None,
+            Self::Send { channels, .. } => Some(channels),
+        }
+    }
+}
+
+/// An offer of media and of data channels: full ICE without trickle, either DTLS role, one bundle.
 pub fn offer(parameters: &OfferParameters) -> SessionDescription {
     let mut session = Attributes::default();
     session.push(Attribute::Group(Group {
         semantics: "BUNDLE".to_owned(),
-        mids: (0..parameters.kinds.len() + usize::from(parameters.data.is_some()))
+        mids: (0..parameters.media.len() + usize::from(parameters.data.is_some()))
             .map(|index| index.to_string())
             .collect(),
     }));
@@ -44,22 +101,22 @@ pub fn offer(parameters: &OfferParameters) -> SessionDescription {
         name: "msid-semantic".to_owned(),
         value: Some(" WMS".to_owned()),
     });
-    let kinds = parameters.kinds.iter().enumerate();
+    let media = parameters.media.iter().enumerate();
     let data = parameters.data.as_ref();
-    let data = data.map(|data| data_section(parameters.kinds.len(), data, parameters));
+    let data = data.map(|data| data_section(parameters.media.len(), data, parameters));
     SessionDescription {
         origin: Origin::local(parameters.session_id, 1),
         name: "-".to_owned(),
         lines: vec![('t', "0 0".to_owned())],
         attributes: session,
-        media: kinds
-            .map(|(index, kind)| section(index, *kind, parameters))
+        media: media
+            .map(|(index, media)| section(index, *media, parameters))
             .chain(data)
             .collect(),
     }
 }
 
-/// A payload type that we offer to receive.
+/// A payload type that we offer.
 struct Offered {
     payload_type: u8,
     rtx: Option<u8>,
@@ -114,15 +171,15 @@ const VIDEO: [Offered; 11] = [
     ),
 ];
 
+/// The parameters of Opus are the caller's choice.
 const AUDIO: [Offered; 3] = [
-    sound(
-        111,
-        Codec::Opus,
-        "minptime=10;useinbandfec=1;stereo=1;sprop-stereo=1",
-    ),
+    sound(111, Codec::Opus, ""),
     sound(0, Codec::Pcmu, ""),
     sound(8, Codec::Pcma, ""),
 ];
+
+/// Opus with copies, as Chromium numbers it.
+const RED: u8 = 63;
 
 const EXTENSIONS: [(u16, &str); 2] = [(1, MID_URI), (2, TRANSPORT_CC_URI)];
 
@@ -148,17 +205,21 @@ const fn sound(payload_type: u8, codec: Codec, parameters: &'static str) -> Offe
     }
 }
 
-fn section(index: usize, kind: Kind, parameters: &OfferParameters) -> MediaDescription {
+fn section(index: usize, media: OfferedMedia, parameters: &OfferParameters) -> MediaDescription {
+    let kind = media.kind();
     let offered: &[Offered] = match kind {
         Kind::Video => &VIDEO,
         Kind::Audio => &AUDIO,
         // No browser takes text beside pictures.
         Kind::Text => &[],
     };
+    let offered = offered.iter().filter(|it| media.offers(it.codec));
+    let has_red = kind == Kind::Audio && parameters.opus.redundancy && media.offers(Codec::Opus);
+    let red = has_red.then_some(RED);
     let (port, connection) = default_destination(&parameters.candidates);
     let mut attributes = Attributes::default();
     attributes.push(Attribute::Mid(index.to_string()));
-    attributes.push(Attribute::Direction(Direction::RecvOnly));
+    attributes.push(Attribute::Direction(media.direction()));
     attributes.push(Attribute::RtcpMux);
     attributes.push(Attribute::RtcpReducedSize);
     push_transport(
@@ -175,22 +236,36 @@ fn section(index: usize, kind: Kind, parameters: &OfferParameters) -> MediaDescr
             parameters: String::new(),
         }));
     }
-    offered
-        .iter()
-        .for_each(|format| push_offered(&mut attributes, format));
+    if let Some(red) = red {
+        push_redundancy(&mut attributes, red, AUDIO[0].payload_type);
+    }
+    for format in offered.clone() {
+        let sound = || opus::wanted(parameters.opus, media.channels());
+        push_offered(&mut attributes, format, sound);
+    }
+    if let OfferedMedia::Send { sender, .. } = media {
+        let source = Source {
+            kind,
+            track: index,
+            sender: Some(sender),
+            stream_id: &parameters.cname,
+            cname: &parameters.cname,
+        };
+        source.push(&mut attributes);
+    }
     if index == 0 {
         push_relayed(&mut attributes, &parameters.relayed);
         push_candidates(&mut attributes, &parameters.candidates);
     }
+    let formats = offered.flat_map(|format| [Some(format.payload_type), format.rtx]);
     MediaDescription {
         kind: kind.as_str().to_owned(),
         port,
         port_count: None,
         protocol: "UDP/TLS/RTP/SAVPF".to_owned(),
-        formats: offered
-            .iter()
-            .flat_map(|format| [Some(format.payload_type), format.rtx])
-            .flatten()
+        formats: red
+            .into_iter()
+            .chain(formats.flatten())
             .map(|payload_type| payload_type.to_string())
             .collect(),
         lines: vec![('c', connection)],
@@ -218,13 +293,17 @@ fn data_section(
     )
 }
 
-fn push_offered(attributes: &mut Attributes, format: &Offered) {
+fn push_offered(attributes: &mut Attributes, format: &Offered, opus: impl Fn() -> String) {
     let payload_type = format.payload_type;
     attributes.push(Attribute::RtpMap(rtpmap(payload_type, format.codec)));
-    if !format.parameters.is_empty() {
+    let parameters = match format.codec {
+        Codec::Opus => opus(),
+        _ => format.parameters.to_owned(),
+    };
+    if !parameters.is_empty() {
         attributes.push(Attribute::FormatParameters(FormatParameters {
             payload_type,
-            parameters: format.parameters.to_owned(),
+            parameters,
         }));
     }
     let video = format.codec.kind() == Kind::Video;

@@ -1,4 +1,5 @@
 mod answering;
+mod calls;
 mod codecs;
 mod data;
 mod offering;
@@ -7,7 +8,10 @@ mod properties;
 
 use glassline_media::{Codec, Ssrc, Track, VideoParameters};
 
-use super::{DataParameters, Fingerprint, IceCredentials, LocalDescription, SenderSsrc};
+use super::{
+    DataParameters, Fingerprint, IceCredentials, LocalDescription, Negotiated, NegotiationError,
+    SenderSsrc, SessionDescription, Wanted,
+};
 
 /// Taken from the peers themselves: Chromium 156, aiortc 1.16, Pion 4.2.18,
 /// GStreamer 1.22's webrtcbin. Firefox and Safari are written after their form.
@@ -54,6 +58,20 @@ fn video(profile_level_id: [u8; 3]) -> Track {
 /// Constrained Baseline at level 4.0 and stereo Opus.
 fn tracks() -> [Track; 2] {
     [video([0x42, 0xc0, 40]), Track::audio(Codec::Opus, 2)]
+}
+
+/// Matches what a server sends to an offer.
+fn negotiate(
+    offer: &SessionDescription,
+    tracks: &[Track],
+    data: bool,
+) -> Result<Negotiated, NegotiationError> {
+    let wanted = Wanted {
+        tracks,
+        data,
+        ..Wanted::default()
+    };
+    super::negotiate(offer, &wanted)
 }
 
 fn credentials() -> IceCredentials {

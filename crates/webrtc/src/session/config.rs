@@ -2,17 +2,18 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use aws_lc_rs::hkdf;
-use glassline_media::{Ssrc, Track, WallClock};
+use glassline_media::{Kind, Ssrc, Track, WallClock};
 
 use glassline_sctp as sctp;
 
 use crate::dtls::{Certificate, CipherChoice};
+use crate::sdp::OpusOptions;
 use crate::turn;
 
 /// Tracks that one session carries at most.
 pub const TRACKS_MAX: usize = 8;
 
-/// What a server needs to answer one viewer.
+/// What the answering end needs: a server for one viewer, the called end of a call.
 #[derive(Debug)]
 pub struct AcceptConfig<'a> {
     /// The process's certificate.
@@ -26,11 +27,16 @@ pub struct AcceptConfig<'a> {
     /// What may be sent, in the order of [`Sender::track`](super::Sender::track).
     /// May be empty where data is all there is.
     pub tracks: &'a [Track],
+    /// What is received, if the peer sends it: one `m=` line of each kind, and one that
+    /// a track is sent on where it can be.
+    pub receive: Kinds,
+    /// How Opus is to come.
+    pub opus: OpusOptions,
     /// Data channels, if the peer offers them; `None` turns them down.
     pub data: Option<DataConfig>,
 }
 
-/// What a client needs to dial a server.
+/// What the dialling end needs.
 #[derive(Debug)]
 pub struct DialConfig {
     /// The process's certificate.
@@ -44,8 +50,14 @@ pub struct DialConfig {
     pub secrets: Secrets,
     /// For the NTP times of reports.
     pub wall: WallClock,
-    /// What to ask for.
+    /// What to offer, in the order of [`Sender::track`](super::Sender::track); at most
+    /// [`TRACKS_MAX`]. The peer may take less.
+    pub send: Vec<Track>,
+    /// What to ask for. A kind that is sent, too, is asked for on the `m=` line of its
+    /// first track and in that track's coding.
     pub receive: Kinds,
+    /// How Opus is to come.
+    pub opus: OpusOptions,
     /// What to do with the media that comes.
     pub mode: ReceiveMode,
     /// Data channels; with [`Kinds::NONE`] nothing else.
@@ -87,6 +99,19 @@ impl Kinds {
         video: true,
         audio: true,
     };
+    /// Sound alone.
+    pub const AUDIO: Self = Self {
+        video: false,
+        audio: true,
+    };
+
+    /// Those wanted, pictures first.
+    pub(super) fn iter(self) -> impl Iterator<Item = Kind> {
+        let wanted = [(self.video, Kind::Video), (self.audio, Kind::Audio)];
+        wanted
+            .into_iter()
+            .filter_map(|(wanted, kind)| wanted.then_some(kind))
+    }
 }
 
 /// What a receiver does with RTP.

@@ -9,11 +9,11 @@ use smallvec::SmallVec;
 use super::data::Data;
 use super::{
     AcceptConfig, DataConfig, DialConfig, Dialling, HANDSHAKE_MAX, ReceiveMode, Receiver, Secrets,
-    Sender, Session, State, TRACKS_MAX,
+    Sender, Session, State, TRACKS_MAX, TrackSecrets,
 };
 use crate::dtls::Association;
 use crate::ice;
-use crate::sdp::{self, IceCredentials, SessionDescription};
+use crate::sdp::{self, IceCredentials, OfferedMedia, SessionDescription};
 use crate::srtp::Role;
 
 /// Why an offer cannot be answered.
@@ -44,10 +44,13 @@ pub enum SetAnswerError {
     /// The session was not dialled, or has its answer already.
     #[error("no answer is awaited")]
     NotAwaited,
+    /// Equal numbers were drawn for what is sent: our caller's fault.
+    #[error("the session's secrets must have distinct SSRCs")]
+    Secrets,
 }
 
 impl Session {
-    /// Answers an offer as a server: ICE-lite, DTLS passive, sending only.
+    /// Answers an offer: ICE-lite, DTLS passive.
     /// Returns the session and the SDP answer.
     ///
     /// # Errors
@@ -58,7 +61,14 @@ impl Session {
         now: Instant,
     ) -> Result<(Self, String), AcceptError> {
         let offer = SessionDescription::parse(offer)?;
-        let negotiated = sdp::negotiate(&offer, config.tracks, config.data.is_some())?;
+        let receive: Vec<Kind> = config.receive.iter().collect();
+        let wanted = sdp::Wanted {
+            tracks: config.tracks,
+            receive: &receive,
+            data: config.data.is_some(),
+            opus: config.opus,
+        };
+        let negotiated = sdp::negotiate(&offer, &wanted)?;
         let secrets = &config.secrets;
         let senders = senders(&negotiated, secrets)?;
         let data = config.data.filter(|_| negotiated.data.is_some());
@@ -95,7 +105,7 @@ impl Session {
             now,
         );
         let mut session = Self::new(ice, secrets, credentials, config.wall, now);
-        session.senders = senders.into();
+        session.carry(senders, negotiated.media);
         session.data = data.map(|config| {
             let mut data = Data::new(config, secrets, now);
             data.agree(Role::Server, negotiated.data.as_ref());
@@ -106,13 +116,14 @@ impl Session {
         Ok((session, answer))
     }
 
-    /// Prepares to receive as a client: full ICE, DTLS role by the answer.
+    /// Prepares to send and receive: full ICE, DTLS role by the answer.
     /// Returns the session and the SDP offer.
     pub fn dial(config: DialConfig, now: Instant) -> (Self, String) {
         let secrets = &config.secrets;
         let credentials = credentials(secrets);
         let mut ice =
             ice::Agent::full(credentials.clone(), secrets.tie_breaker, &config.local, now);
+        let (media, sent) = offered(&config);
         let mut relays = config.relays;
         relays.retain(|relay| relay.relayed().is_some());
         let relayed = relays
@@ -122,15 +133,10 @@ impl Session {
         for (relayed, base) in &relayed {
             ice.add_relayed(*relayed, *base);
         }
-        let wanted = [
-            (config.receive.video, Kind::Video),
-            (config.receive.audio, Kind::Audio),
-        ];
         let offer = sdp::offer(&sdp::OfferParameters {
-            kinds: wanted
-                .into_iter()
-                .filter_map(|(wanted, kind)| wanted.then_some(kind))
-                .collect(),
+            media,
+            opus: config.opus,
+            cname: secrets.cname.clone(),
             data: config.data.as_ref().map(parameters),
             credentials: credentials.clone(),
             fingerprint: config.certificate.fingerprint().clone(),
@@ -149,6 +155,7 @@ impl Session {
         session.dialling = Some(Box::new(Dialling {
             certificate: config.certificate,
             offer,
+            sent,
             cipher,
         }));
         (session, text)
@@ -162,6 +169,18 @@ impl Session {
         self.timeout = None;
         let dialling = self.dialling.as_ref().ok_or(SetAnswerError::NotAwaited)?;
         let agreed = sdp::apply_answer(&dialling.offer, answer)?;
+        let senders = agreed.tracks.into_iter().map(|track| {
+            let (index, secrets) = dialling.sent[track.track];
+            let track = sdp::NegotiatedTrack {
+                track: index,
+                ..track
+            };
+            Sender::new(&track, &secrets)
+        });
+        let senders: Vec<Sender> = senders.collect();
+        if !all_differ(senders.iter().flat_map(ssrcs).collect()) {
+            return Err(SetAnswerError::Secrets);
+        }
         let role = if agreed.dtls_client {
             Role::Client
         } else {
@@ -178,14 +197,7 @@ impl Session {
             dialling.cipher.filter(|_| agreed.data.is_some()),
             now,
         ));
-        self.receivers = agreed.media.into_iter().map(Receiver::new).collect();
-        if self
-            .receivers
-            .iter()
-            .any(|receiver| receiver.transport_extension().is_some())
-        {
-            self.recorder = Some(Box::<Recorder>::default());
-        }
+        self.carry(senders, agreed.media);
         self.ice.set_remote(agreed.remote.credentials.clone(), now);
         for candidate in &agreed.remote.candidates {
             self.ice.add_remote_candidate(candidate, now);
@@ -196,6 +208,20 @@ impl Session {
         };
         self.dialling = None;
         Ok(())
+    }
+
+    /// Takes what was agreed on.
+    fn carry(&mut self, senders: Vec<Sender>, media: Vec<sdp::AgreedMedia>) {
+        self.receivers = media.into_iter().map(Receiver::new).collect();
+        let mut receivers = self.receivers.iter();
+        if receivers.any(|receiver| receiver.transport_extension().is_some()) {
+            self.recorder = Some(Box::<Recorder>::default());
+        }
+        // Who sends reports under the name that it sends by (RFC 3550 §6.1).
+        if let (Some(sender), false) = (senders.first(), self.receivers.is_empty()) {
+            self.rtcp_ssrc = sender.ssrc;
+        }
+        self.senders = senders.into();
     }
 
     fn new(
@@ -245,6 +271,32 @@ fn credentials(secrets: &Secrets) -> IceCredentials {
     }
 }
 
+/// The `m=` lines of our offer, and of those that send, in their order, which track it
+/// is and by what numbers.
+fn offered(config: &DialConfig) -> (Vec<OfferedMedia>, Vec<(usize, TrackSecrets)>) {
+    let (mut media, mut sent) = (Vec::new(), Vec::new());
+    for kind in [Kind::Video, Kind::Audio] {
+        let mut receive = config.receive.iter().any(|it| it == kind);
+        let tracks = config.send.iter().zip(&config.secrets.tracks).enumerate();
+        for (index, (track, secrets)) in tracks.filter(|(_, (it, _))| it.kind() == kind) {
+            sent.push((index, *secrets));
+            media.push(OfferedMedia::Send {
+                codec: track.codec,
+                channels: track.channels,
+                sender: sdp::SenderSsrc {
+                    ssrc: secrets.ssrc,
+                    rtx: (kind == Kind::Video).then_some(secrets.rtx_ssrc),
+                },
+                receive: std::mem::take(&mut receive),
+            });
+        }
+        if receive {
+            media.push(OfferedMedia::Receive(kind));
+        }
+    }
+    (media, sent)
+}
+
 /// What we say of our association.
 fn parameters(data: &DataConfig) -> sdp::DataParameters {
     sdp::DataParameters {
@@ -255,18 +307,26 @@ fn parameters(data: &DataConfig) -> sdp::DataParameters {
 
 /// A sender for each agreed track, with SSRCs that all differ.
 fn senders(negotiated: &sdp::Negotiated, secrets: &Secrets) -> Result<Vec<Sender>, AcceptError> {
-    let mut used: Vec<Ssrc> = Vec::new();
-    let mut senders = Vec::new();
-    for (track, secrets) in negotiated.tracks.iter().zip(&secrets.tracks) {
-        used.extend([secrets.ssrc, secrets.rtx_ssrc]);
-        senders.push(Sender::new(track, secrets));
-    }
-    used.sort_unstable();
-    let all_differ = used.windows(2).all(|pair| pair[0] != pair[1]);
+    let pairs = negotiated.tracks.iter().zip(&secrets.tracks);
+    let used = pairs.clone().flat_map(|(_, it)| [it.ssrc, it.rtx_ssrc]);
+    let all_differ = all_differ(used.collect());
+    let senders: Vec<Sender> = pairs
+        .map(|(track, secrets)| Sender::new(track, secrets))
+        .collect();
     if !all_differ || senders.len() != negotiated.tracks.len() {
         return Err(AcceptError::Secrets);
     }
     Ok(senders)
+}
+
+fn ssrcs(sender: &Sender) -> impl Iterator<Item = Ssrc> + use<> {
+    let rtx = sender.rtx.map(|rtx| rtx.ssrc);
+    std::iter::once(sender.ssrc).chain(rtx)
+}
+
+fn all_differ(mut ssrcs: Vec<Ssrc>) -> bool {
+    ssrcs.sort_unstable();
+    ssrcs.windows(2).all(|pair| pair[0] != pair[1])
 }
 
 fn sources(sender: &Sender) -> sdp::SenderSsrc {

@@ -102,6 +102,8 @@ struct Keys {
 struct Dialling {
     certificate: Arc<Certificate>,
     offer: sdp::SessionDescription,
+    /// Tracks that the offer sends, in the order of its `m=` lines.
+    sent: Vec<(usize, TrackSecrets)>,
     /// What was configured for data.
     cipher: Option<CipherChoice>,
 }
@@ -484,6 +486,14 @@ impl Session {
         senders ^ keys ^ own ^ path ^ self.history.len() as u64
     }
 
+    /// Sends a sender's packets under the payload type of its redundancy (RFC 2198), whose
+    /// payloads the caller then makes, or under its own. False, and nothing changes, if
+    /// the peer takes no redundancy.
+    pub fn set_redundant(&mut self, sender: usize, redundant: bool) -> bool {
+        let sender = self.senders.get_mut(sender);
+        sender.is_some_and(|sender| sender.set_redundant(redundant))
+    }
+
     /// States that RTP timestamp `timestamp` of a sender is the instant `at`;
     /// sender reports extrapolate from it. Without, from the first packet sealed.
     pub fn anchor(&mut self, sender: usize, timestamp: u32, at: Instant) {
@@ -665,7 +675,7 @@ impl Session {
         for sender in &mut self.senders {
             sender
                 .connect(&mut outbound)
-                .expect("accept checked that SSRCs differ");
+                .expect("SSRCs were checked to differ");
         }
         self.keys = Some(Box::new(Keys { outbound, inbound }));
         Ok(())

@@ -86,6 +86,13 @@ impl Receiver {
         }
     }
 
+    /// Whether packets of this payload type hold others, each with its own
+    /// (RFC 2198).
+    pub fn is_redundant(&self, payload_type: u8) -> bool {
+        let mut codecs = self.codecs.iter();
+        codecs.any(|codec| codec.red_payload_type == Some(payload_type))
+    }
+
     /// RTP ticks per second.
     pub fn clock_rate(&self) -> u32 {
         self.codec().clock_rate()
@@ -145,7 +152,9 @@ impl Receiver {
 
     fn media_part(&self, payload_type: u8) -> Option<Part> {
         let mut codecs = self.codecs.iter();
-        let position = codecs.position(|codec| codec.payload_type == payload_type)?;
+        let position = codecs.position(|codec| {
+            codec.payload_type == payload_type || codec.red_payload_type == Some(payload_type)
+        })?;
         Some(Part::Media(position))
     }
 

@@ -27,7 +27,8 @@ use crate::srtp::{DuplicateSsrc, Outbound, SealedRtp, StreamId, Tag};
 /// One track on its way to the peer.
 #[derive(Debug)]
 pub struct Sender {
-    /// Index into the tracks that were given to [`Session::accept`](super::Session::accept).
+    /// Index into the tracks that were given to [`Session::accept`](super::Session::accept)
+    /// or [`Session::dial`](super::Session::dial).
     pub track: usize,
     /// The `m=` line's tag.
     pub mid: String,
@@ -37,6 +38,11 @@ pub struct Sender {
     pub payload_type: u8,
     /// Source of the media.
     pub ssrc: Ssrc,
+    /// Payload type of packets that repeat those before (RFC 2198); `None` if not
+    /// negotiated. See [`Session::set_redundant`](super::Session::set_redundant).
+    pub red_payload_type: Option<u8>,
+    /// What the peer says of how it wants the coding: its `a=fmtp`.
+    pub parameters: Box<str>,
     /// How retransmissions are told apart (RFC 4588); `None` if not negotiated.
     pub rtx: Option<Rtx>,
     /// RTP ticks per second.
@@ -153,6 +159,8 @@ impl Sender {
             mid: negotiated.mid.clone(),
             codec: negotiated.codec,
             payload_type: negotiated.payload_type,
+            red_payload_type: negotiated.red_payload_type,
+            parameters: negotiated.parameters.as_str().into(),
             ssrc: secrets.ssrc,
             rtx,
             clock_rate: negotiated.codec.clock_rate(),
@@ -308,6 +316,17 @@ impl Sender {
         self.header.transport.is_some()
     }
 
+    /// See [`Session::set_redundant`](super::Session::set_redundant).
+    pub(super) fn set_redundant(&mut self, redundant: bool) -> bool {
+        let payload_type = match (redundant, self.red_payload_type) {
+            (true, None) => return false,
+            (true, Some(payload_type)) => payload_type,
+            (false, _) => self.payload_type,
+        };
+        self.header.set_payload_type(payload_type);
+        true
+    }
+
     pub(super) fn set_anchor(&mut self, timestamp: u32, at: Instant) {
         self.anchor = Some(Anchor { timestamp, at });
         self.anchored = true;
@@ -421,6 +440,10 @@ impl Template {
             len,
             transport: transport.map(|_| TRANSPORT_AT),
         }
+    }
+
+    fn set_payload_type(&mut self, payload_type: u8) {
+        self.bytes[1] = payload_type & 0x7f;
     }
 
     /// Sequence number and SSRC are filled in by [`Outbound`]. The caller has

@@ -11,6 +11,7 @@ use turn_client_proto::types::stun::message::IntegrityAlgorithm;
 use super::test_server::TestServer;
 use super::*;
 use crate::sdp::CandidateKind;
+use crate::sdp::OpusOptions;
 use crate::session::tests::{CLIENT, SERVER, tracks};
 use crate::session::{AcceptConfig, DialConfig, Kinds, ReceiveMode, Secrets, Session};
 
@@ -176,7 +177,9 @@ impl World {
                 data: None,
                 secrets: secrets(),
                 wall,
+                send: Vec::new(),
                 receive: Kinds::ALL,
+                opus: OpusOptions::default(),
                 mode: ReceiveMode::Open,
             },
             now,
@@ -188,6 +191,8 @@ impl World {
                 secrets: secrets(),
                 wall,
                 tracks: &tracks(),
+                receive: Kinds::NONE,
+                opus: OpusOptions::default(),
                 data: None,
             },
             &offer,

@@ -2,7 +2,8 @@ use glassline_media::{Codec, Kind, Track};
 
 use super::super::*;
 use super::{
-    AIORTC, CHROMIUM, CHROMIUM_DATA, FIREFOX, GSTREAMER, OFFERS, PION, SAFARI, local, tracks, video,
+    AIORTC, CHROMIUM, CHROMIUM_DATA, FIREFOX, GSTREAMER, OFFERS, PION, SAFARI, local, negotiate,
+    tracks, video,
 };
 
 fn parse(text: &str) -> SessionDescription {
@@ -153,7 +154,7 @@ fn a_sufficient_level_is_preferred_but_not_required() {
     assert_eq!(negotiate(40), 102);
     assert_eq!(negotiate(51), 102, "the first of equals");
     let offer = CHROMIUM.replace("profile-level-id=4d001f", "profile-level-id=42e028");
-    let negotiated = super::super::negotiate(&parse(&offer), &[video([0x42, 0xc0, 40])], false);
+    let negotiated = super::negotiate(&parse(&offer), &[video([0x42, 0xc0, 40])], false);
     assert_eq!(negotiated.expect("acceptable").tracks[0].payload_type, 116);
 }
 

@@ -1,7 +1,7 @@
 use glassline_media::{Kind, Track};
 
 use super::super::*;
-use super::{CHROMIUM, CHROMIUM_DATA, local, tracks};
+use super::{CHROMIUM, CHROMIUM_DATA, local, negotiate, tracks};
 
 const OURS: DataParameters = DataParameters {
     port: 5000,
@@ -14,7 +14,9 @@ fn parse(text: &str) -> SessionDescription {
 
 fn our_offer(kinds: &[Kind]) -> SessionDescription {
     offer(&OfferParameters {
-        kinds: kinds.to_vec(),
+        media: kinds.iter().copied().map(OfferedMedia::Receive).collect(),
+        opus: OpusOptions::default(),
+        cname: "us".to_owned(),
         data: Some(OURS),
         credentials: IceCredentials {
             ufrag: "cLiE".to_owned(),

@@ -1,11 +1,13 @@
 use glassline_media::{Codec, Kind, Ssrc, Track};
 
 use super::super::*;
-use super::{ANSWERS, credentials, local, tracks, video};
+use super::{ANSWERS, credentials, local, negotiate, tracks, video};
 
 fn our_offer(kinds: &[Kind]) -> SessionDescription {
     offer(&OfferParameters {
-        kinds: kinds.to_vec(),
+        media: kinds.iter().copied().map(OfferedMedia::Receive).collect(),
+        opus: OpusOptions::default(),
+        cname: "us".to_owned(),
         data: None,
         credentials: IceCredentials {
             ufrag: "cLiE".to_owned(),

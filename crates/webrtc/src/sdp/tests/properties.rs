@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::super::*;
-use super::{ANSWERS, OFFERS, credentials, local, tracks};
+use super::{ANSWERS, OFFERS, credentials, local, negotiate, tracks};
 
 fn word() -> impl Strategy<Value = String> {
     "[A-Za-z0-9._+/-]{1,12}"
@@ -247,7 +247,12 @@ proptest! {
         }
         let ours = super::super::offer(&OfferParameters {
             data: None,
-            kinds: vec![Kind::Video, Kind::Audio],
+            media: vec![
+                OfferedMedia::Receive(Kind::Video),
+                OfferedMedia::Receive(Kind::Audio),
+            ],
+            opus: OpusOptions::default(),
+            cname: "us".to_owned(),
             credentials: credentials(),
             fingerprint: Fingerprint::sha256([1; 32]),
             candidates: Vec::new(),

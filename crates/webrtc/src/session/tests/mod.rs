@@ -1,5 +1,6 @@
 //! Two sessions joined by simulated links, in virtual time.
 
+mod calls;
 mod codecs;
 mod data;
 mod handshake;
@@ -62,6 +63,8 @@ pub(super) struct Pair {
     pub(super) server_events: Vec<(Duration, Event)>,
     pub(super) client_events: Vec<(Duration, Event)>,
     pub(super) heard: Vec<Heard>,
+    /// What the server end handed out.
+    pub(super) server_heard: Vec<Heard>,
     /// What the channels told, and was not taken away yet.
     pub(super) server_channels: Vec<channel::Event>,
     pub(super) client_channels: Vec<channel::Event>,
@@ -87,6 +90,10 @@ pub(super) struct Setup {
     pub(super) server_data: Option<DataConfig>,
     pub(super) client_data: Option<DataConfig>,
     pub(super) receive: Kinds,
+    /// What the client sends, what the server receives of it, and how either wants Opus.
+    pub(super) client_tracks: Vec<Track>,
+    pub(super) server_receive: Kinds,
+    pub(super) opus: [sdp::OpusOptions; 2],
     pub(super) server: Arc<Certificate>,
     /// Edits the offer and the answer on their way.
     pub(super) edit_offer: fn(&str) -> String,
@@ -105,6 +112,9 @@ impl Default for Setup {
             server_data: None,
             client_data: None,
             receive: Kinds::ALL,
+            client_tracks: Vec::new(),
+            server_receive: Kinds::NONE,
+            opus: [sdp::OpusOptions::default(); 2],
             server: SERVER.clone(),
             edit_offer: str::to_owned,
             edit_answer: str::to_owned,
@@ -136,7 +146,9 @@ impl Pair {
                 data: setup.client_data,
                 secrets: secrets(),
                 wall,
+                send: setup.client_tracks,
                 receive: setup.receive,
+                opus: setup.opus[1],
                 mode: setup.mode,
             },
             now,
@@ -150,6 +162,8 @@ impl Pair {
                 secrets: drawn,
                 wall,
                 tracks: &setup.tracks,
+                receive: setup.server_receive,
+                opus: setup.opus[0],
                 data: setup.server_data,
             },
             &(setup.edit_offer)(&offer),
@@ -168,6 +182,7 @@ impl Pair {
             server_events: Vec::new(),
             client_events: Vec::new(),
             heard: Vec::new(),
+            server_heard: Vec::new(),
             server_channels: Vec::new(),
             client_channels: Vec::new(),
             client_batches: Vec::new(),
@@ -236,9 +251,10 @@ impl Pair {
         let at = self.clock.elapsed();
         self.trace
             .record(at, kind(&datagram), traced_size(&datagram));
-        let (session, from, to) = match end {
-            End::A => (&mut self.server, self.addresses[1], self.addresses[0]),
-            End::B => (&mut self.client, self.addresses[0], self.addresses[1]),
+        let [a, b] = self.addresses;
+        let (session, heard, from, to) = match end {
+            End::A => (&mut self.server, &mut self.server_heard, b, a),
+            End::B => (&mut self.client, &mut self.heard, a, b),
         };
         match session.handle_datagram(now, from, to, &mut datagram) {
             Ok(Received::Rtp {
@@ -246,7 +262,7 @@ impl Pair {
                 sequence,
                 repaired,
                 packet,
-            }) => self.heard.push(Heard {
+            }) => heard.push(Heard {
                 receiver,
                 sequence,
                 timestamp: packet.header.timestamp,
@@ -262,6 +278,18 @@ impl Pair {
             Ok(_) => {}
             Err(reason) => self.dropped.push((end, reason)),
         }
+    }
+
+    /// The client sends one packet.
+    pub(super) fn answer_back(&mut self, timestamp: u32, payload: &[u8]) -> Sealed {
+        let (now, mut out) = (self.now(), vec![0; 1500]);
+        let sealed = self
+            .client
+            .seal(0, timestamp, false, payload, now, &mut out)
+            .expect("connected");
+        out.truncate(sealed.len);
+        self.path.send(End::B, now, out);
+        sealed
     }
 
     /// The server sends one packet.
