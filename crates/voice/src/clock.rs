@@ -214,7 +214,7 @@ impl Exchange {
     /// The other end's clock, as the last minute shows it; `None` before an answer.
     pub fn estimate(&self) -> Option<Estimate> {
         let all = || self.measured.iter().copied().chain(self.round);
-        let line = Line::through(all())?;
+        let line = Line::through(&all())?;
         let round_trip = all().map(|it| it.round_trip).min()?;
         Some(Estimate {
             epoch: self.epoch,

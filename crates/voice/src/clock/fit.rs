@@ -65,7 +65,7 @@ pub(super) struct Line {
 impl Line {
     /// The line of least squares, where a measurement with half the delay above the
     /// quickest counts four times; flat while there is little time to see a skew in.
-    pub(super) fn through(measured: impl Iterator<Item = Measured> + Clone) -> Option<Self> {
+    pub(super) fn through(measured: &(impl Iterator<Item = Measured> + Clone)) -> Option<Self> {
         let quickest = measured.clone().map(|it| it.round_trip).min()?;
         let weight = |it: &Measured| {
             let more = (it.round_trip - quickest) as f64 / 2.0 + ALIKE_NS;
@@ -101,7 +101,7 @@ impl Line {
     /// half and one of the later, each the best for the end of its half.
     fn bounded(
         &self,
-        measured: impl Iterator<Item = Measured> + Clone,
+        measured: &(impl Iterator<Item = Measured> + Clone),
         ends: [f64; 2],
     ) -> Option<[(f64, f64); 2]> {
         let middle = f64::midpoint(ends[0], ends[1]);
