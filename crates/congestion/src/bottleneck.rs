@@ -154,7 +154,7 @@ impl Sender {
         match self.source {
             Source::Bulk => {}
             Source::Even(mbps) | Source::Unmarked(mbps) => {
-                self.made += mbps * 125_000.0 * STEP.as_secs_f64()
+                self.made += mbps * 125_000.0 * STEP.as_secs_f64();
             }
             Source::Camera(mbps) => {
                 while self.frames as f64 / 30.0 <= seconds {

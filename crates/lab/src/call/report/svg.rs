@@ -180,8 +180,7 @@ fn over_time(frames: &[Way], top: f64) -> String {
     let mut at = 24.0;
     for (name, colour) in GROUPS.iter().zip(COLOURS) {
         out += &format!(
-            r#"<rect x="{at:.1}" y="{:.1}" width="10" height="10" rx="2" fill="{colour}"/>"#,
-            top
+            r#"<rect x="{at:.1}" y="{top:.1}" width="10" height="10" rx="2" fill="{colour}"/>"#
         );
         out += &text(at + 15.0, top + 9.0, name, r#"font-size="12""#);
         at += 34.0 + 6.6 * name.chars().count() as f64;
