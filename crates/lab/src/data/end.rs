@@ -77,12 +77,6 @@ const READ_MAX: usize = 512 << 10;
 const BATCH: usize = 2;
 /// Waits for sockets end at whole milliseconds; shorter ones are slept.
 const FINE: Duration = Duration::from_millis(1);
-/// A peer that sends its datagrams one by one would wake this end for each. Where fewer
-/// than this came and left since a wake-up that is so close, the next ones are waited
-/// for a little, to be read and answered together.
-const FEW: usize = 16;
-const CLOSE: Duration = Duration::from_millis(2);
-const TOGETHER: Duration = Duration::from_micros(500);
 const STEP: Duration = Duration::from_micros(50);
 const IDLE: Duration = Duration::from_millis(100);
 const SOCKET: Token = Token(0);
@@ -186,9 +180,6 @@ pub(super) struct End {
     backlog: Vec<u8>,
     backlog_to: Option<(SocketAddr, usize)>,
     scratch: Vec<u8>,
-    /// Datagrams that came and left since the socket woke this end, and when that was.
-    moved: usize,
-    woken: Instant,
 }
 
 impl End {
@@ -228,8 +219,6 @@ impl End {
             backlog: Vec::new(),
             backlog_to: None,
             scratch: Vec::new(),
-            moved: 0,
-            woken: now,
         }
     }
 
@@ -328,7 +317,6 @@ impl End {
                     .segment
                     .map_or(datagram.bytes.len(), usize::from)
                     .max(1);
-                self.moved += datagram.bytes.len().div_ceil(size);
                 for bytes in datagram.bytes.chunks_mut(size) {
                     // What the session drops has no effect, and is counted there.
                     let _ = self
@@ -562,7 +550,6 @@ impl End {
             if let Some((to, segment)) = self.backlog_to {
                 let sent = self.socket.send_segmented(&self.backlog, segment, to);
                 any |= sent.bytes > 0;
-                self.moved += sent.bytes.div_ceil(segment.max(1));
                 match sent.stopped {
                     Some(SocketError::WouldBlock) => {
                         self.backlog.drain(..sent.bytes);
@@ -611,23 +598,8 @@ impl End {
         // It rounds up; what is left of the millisecond is slept.
         let whole = Duration::from_millis(u64::try_from(wait.as_millis()).unwrap_or(1));
         match poll.poll(events, Some(whole)) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            result => result.map_err(system("waiting for the socket"))?,
-        }
-        if !events.is_empty() {
-            self.gather();
-        }
-        Ok(())
-    }
-
-    /// The socket woke this end: maybe not for one datagram alone.
-    fn gather(&mut self) {
-        let now = Instant::now();
-        let close = now.saturating_duration_since(self.woken) < CLOSE;
-        let few = std::mem::take(&mut self.moved) < FEW;
-        self.woken = now;
-        if close && few {
-            std::thread::sleep(TOGETHER);
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
+            result => result.map_err(system("waiting for the socket")),
         }
     }
 
