@@ -17,7 +17,7 @@ use glassline_lab::data::{
 use glassline_lab::plan::Trust;
 use url::Url;
 
-use super::files::Outputs;
+use super::files::{Output, Outputs};
 use super::{interrupt, quantity};
 use crate::exit::{Failure, INTERRUPTED};
 use crate::output;
@@ -316,7 +316,9 @@ impl Host for Attending {
         }
         let line = serde_json::to_string(&report).expect("plain data") + "\n";
         let mut json = self.json.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Err(failure) = put(&mut json, &|| line.clone()) {
+        if let Some(json) = json.as_mut()
+            && let Err(failure) = json.write(&line)
+        {
             tracing::warn!(%peer, %failure, "a report was not written");
         }
     }
