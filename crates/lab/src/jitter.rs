@@ -18,6 +18,7 @@ use glassline_sim::Delays;
 
 mod comparison;
 mod fixed;
+mod heard;
 mod neteq;
 mod oracle;
 mod ours;
@@ -30,6 +31,7 @@ mod tests;
 
 pub use comparison::{Comparison, Found};
 pub use fixed::Fixed;
+pub use heard::{Heard, Spoken};
 pub use neteq::{NetEq, Version};
 pub use oracle::Oracle;
 pub use ours::Ours;

@@ -180,7 +180,7 @@ pub struct Buffer<D> {
     /// The speaker's level, decaying.
     level: f32,
     pull_ms: f64,
-    /// The device's, if it asks several times a period.
+    /// The device's, if it asks several times a period, all at the period's begin.
     period_ms: Option<f64>,
     /// By their marks on the tape.
     leaving: VecDeque<Leaving>,
@@ -355,7 +355,7 @@ impl<D: Decoder> Buffer<D> {
     /// From now on the device asks once a `period`, in several pulls at the same moment,
     /// whose `now` are as far apart as what they give is long.
     pub fn set_period(&mut self, period: Duration) {
-        self.period_ms = Some(period.as_secs_f64() * 1e3);
+        self.period_ms = Some((period.as_secs_f64() * 1e3).min(PERIOD_MS_MAX));
     }
 
     /// Fills `out` with what is to be heard next: interleaved samples, whole frames
@@ -364,8 +364,7 @@ impl<D: Decoder> Buffer<D> {
         let frames = out.len() / self.format().channels();
         let (out, rest) = out.split_at_mut(frames * self.format().channels());
         rest.fill(0.0);
-        let period = self.period_ms.unwrap_or(self.format().ms(frames));
-        self.pull_ms = period.min(PERIOD_MS_MAX);
+        self.pull_ms = self.format().ms(frames).min(20.0);
         self.counts.frames += frames as u64;
         if !self.begin(now) {
             out.fill(0.0);
@@ -859,7 +858,9 @@ impl<D: Decoder> Buffer<D> {
 
     /// The playout delay to aim for: what the target says, and what a pull adds.
     fn aim(&self) -> Option<f64> {
-        let aim = self.target.playout()? + self.pull_ms / 2.0;
+        // Half a pull, and all that is asked for before its time.
+        let early = self.period_ms.map_or(0.0, |it| it - self.pull_ms);
+        let aim = self.target.playout()? + self.pull_ms / 2.0 + early.max(0.0);
         let floor = self.target.floor();
         let least = floor + self.config.delay_min.as_secs_f64() * 1e3;
         let most = floor + self.config.delay_max.as_secs_f64() * 1e3;

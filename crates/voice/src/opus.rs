@@ -21,9 +21,9 @@ pub const RATE: u32 = opus::CLOCK_RATE;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Purpose {
     /// Speech at any rate, with redundancy where asked for. 6.5 ms of look-ahead.
-    #[default]
     Voip,
     /// 2.5 ms of look-ahead, for more bits: only the transform is used, so no FEC.
+    #[default]
     LowDelay,
 }
 
@@ -56,7 +56,7 @@ pub struct Config {
     pub frame: Frame,
     /// What for.
     pub purpose: Purpose,
-    /// 6 to 510 kbit/s.
+    /// 6 to 510 kbit/s; 32 are plenty for [`Purpose::Voip`].
     pub bitrate: Bitrate,
     /// 0 to 10: quality for time.
     pub complexity: u8,
@@ -75,7 +75,7 @@ impl Default for Config {
             channels: 1,
             frame: Frame::default(),
             purpose: Purpose::default(),
-            bitrate: Bitrate::from_bps(32_000),
+            bitrate: Bitrate::from_bps(48_000),
             complexity: 9,
             dtx: false,
             fec: true,

@@ -1,13 +1,17 @@
 //! A model of the control logic of NetEq, WebRTC's jitter buffer: when it plays,
-//! stretches and conceals, without sound.
+//! stretches and conceals.
 //!
 //! Written from a description of two versions. All times are whole ticks of 10 ms,
-//! one a pull, as in NetEq. A stretch always finds a pitch period, of 8 ms; NetEq's
-//! own often finds none. Packets that come late, while nothing else is in hand, hold
+//! one a pull, as in NetEq. Without sound, a stretch always finds a pitch period, of
+//! 8 ms; NetEq's own often finds none. With sound ([`NetEq::hear`]) it is ours that finds
+//! one or not. Packets that come late, while nothing else is in hand, hold
 //! the stream up; those that come after later ones were played are discarded.
 
 use std::collections::{BTreeMap, VecDeque};
 
+use glassline_voice::{Decoder, L16, Player};
+
+use super::heard::{Heard, Spoken};
 use super::{Contender, Moment, Outcome, Stream};
 use histogram::{Reordering, Underruns};
 
@@ -49,6 +53,8 @@ const PERIOD_MS: f64 = 8.0;
 const STRETCH_TICKS: u64 = 5;
 /// A stretch wants so much decoded.
 const DECODED_MS: f64 = 30.0;
+/// How well a period must fit, at ease and in haste.
+const FIT: (f32, f32) = (0.9, 0.5);
 /// Arrivals are compared over so much media time.
 const HISTORY_MS: f64 = 2_000.0;
 
@@ -61,29 +67,37 @@ impl Contender for NetEq {
     }
 
     fn play(&self, stream: &Stream<'_>) -> Outcome {
-        let mut state = State::new(*self, stream);
-        let mut outcome = Outcome::new(stream);
-        let mut arrivals = stream.arrivals().into_iter().peekable();
-        let first = arrivals.peek().map_or(0.0, |it| it.0.as_secs_f64() * 1e3);
-        let end = stream.end().as_secs_f64() * 1e3;
-        let mut now = first;
-        while now < end {
-            while let Some((_, packet)) = arrivals.next_if(|it| it.0.as_secs_f64() * 1e3 <= now) {
-                state.insert(packet);
-            }
-            state.pull(now, &mut outcome);
-            now += TICK_MS;
-        }
-        let played = state.tick as f64 * TICK_MS;
-        outcome.concealed_ratio = state.concealed_ms / played;
-        outcome.stretched_ratio = state.stretched_ms / played;
-        outcome.late = state.late;
-        outcome
+        State::<L16>::new(*self, stream, None).run(stream)
     }
 }
 
+impl NetEq {
+    /// Plays `spoken` as [`Contender::play`] plays packets without sound.
+    pub fn hear<D: Decoder>(&self, stream: &Stream<'_>, spoken: &Spoken<D>) -> Heard {
+        let sound = Sound {
+            player: Player::new((spoken.make)()),
+            spoken,
+            played: Vec::new(),
+        };
+        let mut state = State::new(*self, stream, Some(sound));
+        let outcome = state.run(stream);
+        Heard {
+            outcome,
+            samples: state.sound.map(|it| it.played).unwrap_or_default(),
+        }
+    }
+}
+
+/// What is heard of it.
+struct Sound<'a, D> {
+    player: Player<D>,
+    spoken: &'a Spoken<D>,
+    played: Vec<f32>,
+}
+
 /// Of one stream.
-struct State {
+struct State<'a, D = L16> {
+    sound: Option<Sound<'a, D>>,
     version: Version,
     packet_ms: f64,
     tick: u64,
@@ -119,9 +133,10 @@ enum Operation {
     Merge,
 }
 
-impl State {
-    fn new(kind: NetEq, stream: &Stream<'_>) -> Self {
+impl<'a, D: Decoder> State<'a, D> {
+    fn new(kind: NetEq, stream: &Stream<'_>, sound: Option<Sound<'a, D>>) -> Self {
         Self {
+            sound,
             version: kind.version,
             packet_ms: stream.interval.as_secs_f64() * 1e3,
             tick: 0,
@@ -141,6 +156,26 @@ impl State {
             stretched_ms: 0.0,
             late: 0,
         }
+    }
+
+    fn run(&mut self, stream: &Stream<'_>) -> Outcome {
+        let mut outcome = Outcome::new(stream);
+        let mut arrivals = stream.arrivals().into_iter().peekable();
+        let first = arrivals.peek().map_or(0.0, |it| it.0.as_secs_f64() * 1e3);
+        let end = stream.end().as_secs_f64() * 1e3;
+        let mut now = first;
+        while now < end {
+            while let Some((_, packet)) = arrivals.next_if(|it| it.0.as_secs_f64() * 1e3 <= now) {
+                self.insert(packet);
+            }
+            self.pull(now, &mut outcome);
+            now += TICK_MS;
+        }
+        let played = self.tick as f64 * TICK_MS;
+        outcome.concealed_ratio = self.concealed_ms / played;
+        outcome.stretched_ratio = self.stretched_ms / played;
+        outcome.late = self.late;
+        outcome
     }
 
     fn insert(&mut self, packet: usize) {
@@ -185,10 +220,9 @@ impl State {
         self.decode_for(operation, now, outcome);
         let is_long_enough = self.decoded_ms >= DECODED_MS - 1e-6;
         match operation {
-            Operation::Accelerate | Operation::FastAccelerate if is_long_enough => {
-                self.stretch(-PERIOD_MS);
-            }
-            Operation::PreemptiveExpand if is_long_enough => self.stretch(PERIOD_MS),
+            Operation::Accelerate if is_long_enough => self.stretch(-PERIOD_MS, FIT.0),
+            Operation::FastAccelerate if is_long_enough => self.stretch(-PERIOD_MS, FIT.1),
+            Operation::PreemptiveExpand if is_long_enough => self.stretch(PERIOD_MS, FIT.0),
             _ => {}
         }
         if self.decoded_ms >= TICK_MS - 1e-6 {
@@ -199,9 +233,25 @@ impl State {
             self.decoded_ms = 0.0;
             self.expands += 1;
         }
+        if let Some(sound) = &mut self.sound {
+            let begun = sound.played.len();
+            sound
+                .played
+                .resize(begun + sound.spoken.samples(TICK_MS), 0.0);
+            sound.player.play(&mut sound.played[begun..]);
+            self.decoded_ms = sound.player.waiting_ms();
+        }
     }
 
-    fn stretch(&mut self, by: f64) {
+    fn stretch(&mut self, by: f64, fit_min: f32) {
+        let by = match &mut self.sound {
+            Some(sound) if by < 0.0 => -sound.player.shorten(fit_min),
+            Some(sound) => sound.player.lengthen(fit_min),
+            None => by,
+        };
+        if by == 0.0 {
+            return;
+        }
         self.decoded_ms += by;
         self.change_ms += by;
         self.stretched_ms += by.abs();
@@ -292,7 +342,13 @@ impl State {
                 wait_ms: (self.tick - came) as f64 * TICK_MS,
             });
             self.expected = packet + 1;
-            self.decoded_ms += self.packet_ms;
+            self.decoded_ms = match &mut self.sound {
+                Some(sound) => {
+                    sound.player.decode(&sound.spoken.payloads[packet]);
+                    sound.player.waiting_ms()
+                }
+                None => self.decoded_ms + self.packet_ms,
+            };
         }
     }
 }

@@ -3,10 +3,12 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use glassline_sim::Clock;
 use glassline_voice::jitter::{Buffer, Config, Packet};
-use glassline_voice::{Format, L16};
+use glassline_voice::{Decoder, Format, L16};
 
+use super::heard::{Heard, Spoken};
 use super::outcome::{Moment, Outcome};
 use super::speech::speech;
 use super::{Contender, Stream};
@@ -46,16 +48,40 @@ impl Contender for Ours {
         let sound = speech(RATE, 1, self.has_pauses);
         let payload = |packet: usize| {
             let from = packet * per_packet % (sound.len() - per_packet);
-            L16::encode(&sound[from..from + per_packet])
+            L16::encode(&sound[from..from + per_packet]).into()
         };
-        let mut buffer = Buffer::new(self.config, L16::new(format));
+        self.run(stream, L16::new(format), payload, |_| ())
+    }
+}
+
+impl Ours {
+    /// Plays `spoken` as [`Contender::play`] plays what it makes up.
+    pub fn hear<D: Decoder>(&self, stream: &Stream<'_>, spoken: &Spoken<D>) -> Heard {
+        let mut samples = Vec::new();
+        let payload = |packet: usize| spoken.payloads[packet].clone();
+        let outcome = self.run(stream, (spoken.make)(), payload, |played| {
+            samples.extend_from_slice(played);
+        });
+        Heard { outcome, samples }
+    }
+
+    fn run<D: Decoder>(
+        &self,
+        stream: &Stream<'_>,
+        decoder: D,
+        payload: impl Fn(usize) -> Bytes,
+        mut listen: impl FnMut(&[f32]),
+    ) -> Outcome {
+        let rate = decoder.format().rate();
+        let per_packet = stream.samples_per_packet(rate);
+        let mut buffer = Buffer::new(self.config, decoder);
         let mut clock = Clock::new();
         let start = clock.now();
         let mut arrivals = stream.arrivals().into_iter().peekable();
         let first = arrivals.peek().map_or(Duration::ZERO, |it| it.0);
         let end = stream.end();
         let mut outcome = Outcome::new(stream);
-        let mut out = vec![0.0; (RATE as f64 * self.pull.as_secs_f64()).round() as usize];
+        let mut out = vec![0.0; (f64::from(rate) * self.pull.as_secs_f64()).round() as usize];
         clock.advance(first);
         let mut pulled = 0u32;
         while clock.elapsed() < end {
@@ -63,12 +89,13 @@ impl Contender for Ours {
                 let packet = Packet {
                     sequence: packet as u16,
                     timestamp: (packet * per_packet) as u32,
-                    payload: payload(packet).into(),
+                    payload: payload(packet),
                 };
                 // What is refused is in the buffer's counts.
                 let _ = buffer.insert(packet, start + at);
             }
             buffer.pull(clock.now(), &mut out);
+            listen(&out);
             while let Some(played) = buffer.poll_played() {
                 let at_s = clock.elapsed().as_secs_f64();
                 let wait_ms = played.wait.as_secs_f64() * 1e3;

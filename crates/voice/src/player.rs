@@ -1,0 +1,118 @@
+//! Sound under somebody else's control: what a model of another jitter buffer decides, with
+//! our decoder, stretching and concealment. So decisions are compared by ear, not codecs.
+
+use crate::codec::Decoder;
+use crate::expand::Expansion;
+use crate::pitch::{self, LAG_MS};
+use crate::stretch::{self, Limits};
+use crate::tape::Tape;
+
+/// Below this a sound is background, and any cut will do.
+const SILENCE_LEVEL: f32 = 0.002;
+
+/// Decodes, stretches and goes on, as it is told.
+#[derive(Debug)]
+pub struct Player<D> {
+    decoder: D,
+    tape: Tape,
+    expansion: Option<Expansion>,
+    decoded: Vec<f32>,
+}
+
+impl<D: Decoder> Player<D> {
+    /// Nothing decoded yet.
+    pub fn new(decoder: D) -> Self {
+        Self {
+            tape: Tape::new(decoder.format()),
+            decoder,
+            expansion: None,
+            decoded: Vec::new(),
+        }
+    }
+
+    /// Milliseconds that are there to be played.
+    pub fn waiting_ms(&self) -> f64 {
+        self.tape.format().ms(self.tape.waiting())
+    }
+
+    /// Decodes a payload behind what waits; false if it is not the codec's.
+    pub fn decode(&mut self, payload: &[u8]) -> bool {
+        self.decoded.clear();
+        let is_sound = self.decoder.decode(payload, &mut self.decoded).is_ok();
+        match self.expansion.take() {
+            Some(expansion) if is_sound => self.tape.append(&expansion.join(&self.decoded).0),
+            kept => {
+                self.expansion = kept;
+                self.tape.append(&self.decoded);
+            }
+        }
+        is_sound
+    }
+
+    /// Leaves a pitch period out, if one fits by `fit_min` (0 to 1) or nobody speaks.
+    /// Returns the milliseconds.
+    pub fn shorten(&mut self, fit_min: f32) -> f64 {
+        let limits = self.limits(fit_min);
+        let frames = stretch::shorten(&mut self.tape, limits);
+        self.tape.format().ms(frames) * f64::from(u8::from(frames > 0))
+    }
+
+    /// Plays a pitch period twice, as [`Self::shorten`] leaves one out.
+    pub fn lengthen(&mut self, fit_min: f32) -> f64 {
+        let limits = self.limits(fit_min);
+        let frames = stretch::lengthen(&mut self.tape, limits);
+        self.tape.format().ms(frames) * f64::from(u8::from(frames > 0))
+    }
+
+    /// Goes on by itself until `out` is there, and plays it: interleaved samples.
+    /// Returns the milliseconds that were made up.
+    pub fn play(&mut self, out: &mut [f32]) -> f64 {
+        let format = self.tape.format();
+        let missing = (out.len() / format.channels()).saturating_sub(self.tape.waiting());
+        if missing > 0 {
+            let expansion = self
+                .expansion
+                .get_or_insert_with(|| Expansion::after(&self.tape));
+            let mut more = Vec::new();
+            expansion.give(missing, &mut more);
+            self.tape.append(&more);
+        }
+        self.tape.play(out, |_| ());
+        format.ms(missing)
+    }
+
+    fn limits(&self, fit_min: f32) -> Limits {
+        let waiting = self.tape.span(0, self.tape.waiting() as isize);
+        Limits {
+            frames_max: self.tape.format().frames(LAG_MS.1),
+            fit_min,
+            is_silence: pitch::level(waiting) < SILENCE_LEVEL,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Format, L16};
+
+    #[test]
+    fn it_does_as_it_is_told() {
+        let format = Format::new(16_000, 1).expect("voice");
+        let mut player = Player::new(L16::new(format));
+        let tone: Vec<f32> = (0..640)
+            .map(|it| 0.5 * (it as f32 * 0.0785).sin())
+            .collect();
+        assert!(player.decode(&L16::encode(&tone)));
+        assert_eq!(player.waiting_ms(), 40.0);
+        let gone = player.shorten(0.9);
+        assert!((2.5..15.0).contains(&gone), "{gone}");
+        assert!(player.lengthen(0.9) > 0.0);
+        let mut out = vec![0.0; 640];
+        let waiting = player.waiting_ms();
+        assert!((player.play(&mut out) - (40.0 - waiting)).abs() < 0.1);
+        assert_eq!(player.play(&mut out[..160]), 10.0);
+        assert!(out[..160].iter().any(|it| it.abs() > 0.1), "it goes on");
+        assert!(!player.decode(&[1]));
+    }
+}
