@@ -6,12 +6,14 @@
 //! ```
 
 pub mod frame;
+pub mod import;
 pub mod join;
 pub mod report;
 pub mod stage;
 pub mod table;
 
 pub use frame::{Delay, Frame};
+pub use import::Importer;
 pub use join::{Again, Join};
 pub use report::Report;
 pub use stage::{Role, Stage};
