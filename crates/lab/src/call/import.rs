@@ -8,7 +8,7 @@
 //! Files are streamed; a line or an event is bounded, and so is what is kept of it.
 //! What cannot be understood is counted, and the first of it named by file and line.
 
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, Read as _};
 
 use thiserror::Error;
 
@@ -25,6 +25,9 @@ mod tests;
 
 /// A longer line is cut, and counts as malformed.
 const LINE_BYTES_MAX: usize = 64 << 10;
+
+/// What tells a trace from a log.
+const BEGIN_BYTES: u64 = 512;
 
 /// Malformed lines that are named.
 const NAMED_MAX: usize = 5;
@@ -113,20 +116,23 @@ impl Importer {
             name: name.to_owned(),
             error,
         };
-        let begin = input.fill_buf().map_err(failed)?;
-        let format = match begin {
+        let mut begin = Vec::new();
+        let mut first = input.by_ref().take(BEGIN_BYTES);
+        first.read_to_end(&mut begin).map_err(failed)?;
+        let format = match begin.as_slice() {
             [0x1f, 0x8b, ..] => {
                 return Err(Refused::Gzip {
                     name: name.to_owned(),
                 });
             }
-            begin if begin.iter().take(512).any(|byte| *byte == 0) => {
+            begin if begin.contains(&0) => {
                 return Err(Refused::Binary {
                     name: name.to_owned(),
                 });
             }
             begin => detect(begin),
         };
+        let input = begin.as_slice().chain(input);
         let (found, lines) = match format {
             Format::Trace => self.trace.read(name, input, &mut self.trouble),
             Format::Markers => self.markers.read(name, input, &mut self.trouble),

@@ -46,7 +46,7 @@ pub fn draw(report: &Report) -> String {
     let falls = ROW * report.waterfall.len() as f64;
     let (fall_height, time_height) = match report.waterfall.is_empty() {
         true => (0.0, 0.0),
-        false => (falls + 66.0, OVER_TIME + 94.0),
+        false => (falls + 66.0, OVER_TIME + 116.0),
     };
     let drawn: Vec<&Table> = report.stages.iter().filter(|it| it.count > 0).collect();
     let rows = drawn.len().div_ceil(COLUMNS) as f64;
@@ -86,6 +86,7 @@ fn head(report: &Report, title: &str) -> String {
         about.extend(known.map(|(name, ms)| format!("mouth to ear {name} {ms:.1} ms")));
         about.push(format!("{} lost", whole.lost));
     }
+    about.push("histograms: how many by ms, logarithmic".to_owned());
     if report.malformed > 0 {
         about.push(format!("{} malformed", report.malformed));
     }
@@ -250,7 +251,9 @@ fn bars(exact: &[(i64, u64)]) -> Vec<(f64, f64, u64)> {
     let step = exact
         .iter()
         .fold(0, |step, (us, _)| greatest_divisor(step, us.unsigned_abs()));
-    let step = i64::try_from(step.max(1)).unwrap_or(1);
+    // One value alone has no step.
+    let step = if exact.len() < 2 { 1 } else { step.max(1) };
+    let step = i64::try_from(step).unwrap_or(1);
     let span = (last - first.min(&0)) as f64;
     let width = step * ((span / BARS_MAX / step as f64).ceil() as i64).max(1);
     let mut bars: Vec<(i64, u64)> = Vec::new();
