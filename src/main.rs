@@ -3,7 +3,7 @@
 //! ```text
 //! flags ─► config (file, then flags) ─► glassline_server::Server ─► signals ─► shutdown
 //! publish ─► glassline_publish: source, queue, connection
-//! trace ─► HTTP API ─► table, JSON, CSV
+//! trace ─► HTTP API, or files ─► glassline_lab::call ─► table, JSON, CSV
 //! bench ─► glassline_lab ─► table, JSON, CSV, SVG
 //! ```
 //!
@@ -44,7 +44,7 @@ enum Command {
     Serve(flags::Serve),
     /// Send a live stream to a server, at the bitrate that the path takes.
     Publish(Box<publish::Options>),
-    /// Show where a stream's milliseconds went.
+    /// Show where the milliseconds went, of a stream or of a call in logs.
     Trace(trace::Options),
     /// Measure a server, ours or another.
     #[command(subcommand)]

@@ -1,6 +1,8 @@
-//! `glassline trace`: where a stream's milliseconds went, asked of a running server.
+//! `glassline trace`: where the milliseconds went, of a stream on a running server, or
+//! of a call that another engine has logged.
 
 mod latency;
+mod logs;
 mod table;
 
 use std::path::{Path, PathBuf};
@@ -27,9 +29,10 @@ const REFRESH: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// The stream.
-    #[arg(value_name = "NAME")]
-    name: String,
+    /// A stream; or files: logs of an instrumented WebRTC, of one end of a call or of
+    /// both, or Chromium's trace events of the category webrtc as JSON.
+    #[arg(value_name = "NAME|LOG…", required = true)]
+    names: Vec<String>,
     /// The server.
     #[arg(long, default_value = "http://127.0.0.1:8889", value_name = "URL")]
     url: Url,
@@ -47,12 +50,36 @@ pub(crate) struct Options {
     /// Write the stages as CSV; `-` for stdout instead of the table.
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
+    /// Draw a histogram of each stage, of logs; `-` for stdout instead of the table.
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
     /// Look again every second until Ctrl-C.
-    #[arg(long, conflicts_with_all = ["json", "csv"])]
+    #[arg(long, conflicts_with_all = ["json", "csv", "svg"])]
     watch: bool,
 }
 
 pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
+    let is_file = |name: &&String| Path::new(name).is_file();
+    let files = options.names.iter().filter(is_file).count();
+    match options.names.as_slice() {
+        all if files == all.len() => logs::run(options, quiet),
+        [name] => stream(options, name, quiet),
+        all => {
+            let missing = all.iter().find(|name| !is_file(name));
+            let missing = missing.map_or("", String::as_str);
+            Err(Failure::usage(format_args!(
+                "{missing}: no such file; give one stream, or files only"
+            )))
+        }
+    }
+}
+
+fn stream(options: &Options, name: &str, quiet: bool) -> Result<ExitCode, Failure> {
+    if options.svg.is_some() {
+        let why =
+            "--svg draws files, and there is none of this name; a stream has --json and --csv";
+        return Err(Failure::usage(format_args!("{name}: {why}")));
+    }
     if options.url.scheme() != "http" {
         let hint = "trace speaks plain HTTP: ask on the server's machine, or through `ssh -L 8889:127.0.0.1:8889`";
         return Err(Failure::usage(format_args!(
@@ -62,7 +89,7 @@ pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     }
     let server = Server::new(options);
     loop {
-        let answer = server.get(&["api", "v1", "streams", &options.name, "latency"])?;
+        let answer = server.get(&["api", "v1", "streams", name, "latency"])?;
         let latency: Latency = serde_json::from_str(&answer).map_err(|error| {
             Failure::runtime(format_args!(
                 "{} sent no latency table: {error}",
@@ -192,6 +219,55 @@ fn problem(body: &str, status: u16) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn refused(flags: &[&str]) -> String {
+        let line = Line::try_parse_from(std::iter::once(&"trace").chain(flags));
+        let options = line.expect("flags that clap takes").options;
+        match run(&options, true) {
+            Err(Failure::Usage(text)) => text,
+            other => panic!("{flags:?}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn streams_and_files_do_not_mix() {
+        let here = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+        let mixed = refused(&[here, "demo"]);
+        assert!(mixed.starts_with("demo: no such file"), "{mixed}");
+        let drawn = refused(&["demo", "--svg", "x.svg"]);
+        assert!(drawn.contains("--svg draws files"), "{drawn}");
+        let neither = refused(&[here]);
+        assert!(neither.contains("neither a marker"), "{neither}");
+        assert!(refused(&[here, "--watch"]).contains("--watch"));
+        assert!(Line::try_parse_from(["trace"]).is_err());
+    }
+
+    #[test]
+    fn logs_become_files_of_each_form() {
+        let folder = std::env::temp_dir().join(format!("glassline-trace-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let path = |name: &str| folder.join(name).display().to_string();
+        let log = "(x.cc:1): Recording delay:10\n(x.cc:1): Recording delay:11\n";
+        std::fs::write(folder.join("a.log"), log).expect("written");
+        let (log, json, csv, svg) = (path("a.log"), path("a.json"), path("a.csv"), path("a.svg"));
+        let flags = [
+            "trace", &log, &log, "--json", &json, "--csv", &csv, "--svg", &svg,
+        ];
+        let options = Line::try_parse_from(flags).expect("good flags").options;
+        run(&options, true).expect("two logs");
+        let read = |path: &str| std::fs::read_to_string(path).expect("written");
+        assert!(read(&csv).contains("capture_interval,ms,11,2,0.500000,"));
+        assert!(read(&json).contains("\"stage\": \"capture_interval\""));
+        assert!(read(&svg).contains("Capture interval"));
+        std::fs::remove_dir_all(&folder).expect("ours");
+    }
 
     #[test]
     fn refusals_say_their_reason() {

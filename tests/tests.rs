@@ -31,6 +31,7 @@ mod rtsp_publishers;
 mod rtsp_viewers;
 mod server;
 mod signalling;
+mod traces;
 mod viewers;
 mod webdriver;
 
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
         files::TESTS,
         bench::TESTS,
         data::TESTS,
+        traces::TESTS,
     ];
     let trials = peers::trials(tests.concat(), !arguments.list);
     libtest_mimic::run(&arguments, trials).exit_code()

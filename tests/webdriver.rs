@@ -36,6 +36,11 @@ const CHROMIUM_FLAGS: [&str; 9] = [
 
 impl Browser {
     pub(crate) fn start() -> Result<Browser, String> {
+        Self::start_with(&[])
+    }
+
+    /// With more of Chromium's flags.
+    pub(crate) fn start_with(flags: &[String]) -> Result<Browser, String> {
         let mut command = Command::new(peers::chromedriver()?);
         command.arg("--port=0");
         let driver = Running::start("chromedriver", command)?;
@@ -44,7 +49,9 @@ impl Browser {
             rest.trim_end_matches('.').parse().ok()
         })?;
         let driver_url = format!("http://127.0.0.1:{port}");
-        let options = json!({"binary": peers::chromium()?, "args": CHROMIUM_FLAGS});
+        let usual = CHROMIUM_FLAGS.iter().map(|flag| (*flag).to_owned());
+        let flags: Vec<String> = usual.chain(flags.iter().cloned()).collect();
+        let options = json!({"binary": peers::chromium()?, "args": flags});
         let session = call(
             "POST",
             &format!("{driver_url}/session"),
