@@ -1,20 +1,30 @@
-//! Where the milliseconds of a voice call went.
+//! Voice calls: their ends' signalling, and where the milliseconds went.
 //!
 //! ```text
+//! dial ── POST offer, answer ──► serve     client::call runs either end; Pair runs both
 //! Spoken, Heard: both ends' records ─► Join ─┐
 //! logs and traces of other engines ─► import ─┴─► Delays of each Stage ─► Report ─► text, CSV, JSON, SVG
 //! ```
 
+pub mod dial;
 pub mod frame;
 pub mod import;
 pub mod join;
+pub mod pair;
 pub mod report;
+pub mod serve;
 pub mod stage;
 pub mod table;
+#[cfg(test)]
+mod tests;
 
+pub use dial::{Dial, DialError, Dialled, dial};
 pub use frame::{Delay, Frame};
 pub use import::Importer;
+pub use glassline_client::call::Marks;
 pub use join::{Again, Join};
+pub use pair::{Pair, PairError};
 pub use report::Report;
+pub use serve::{Incoming, Server};
 pub use stage::{Role, Stage};
 pub use table::{Delays, Table, Unit};

@@ -25,6 +25,7 @@ pub mod call;
 pub mod congestion;
 pub mod data;
 pub mod floor;
+mod http;
 pub mod jitter;
 pub mod machine;
 pub mod meter;

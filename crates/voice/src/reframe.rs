@@ -93,12 +93,18 @@ impl Reframer {
 
     /// The device called at `now` with interleaved `samples`, whole frames.
     pub fn push(&mut self, samples: &[f32], now: Instant) {
+        self.push_at(samples, now, now);
+    }
+
+    /// The same of a device that knows when the last of `samples` was there: the clock
+    /// follows `last`, which its calls' lateness does not disturb.
+    pub fn push_at(&mut self, samples: &[f32], last: Instant, now: Instant) {
         let channels = self.format.channels();
         let frames = samples.len() / channels;
         if frames == 0 {
             return;
         }
-        self.follow(frames, now);
+        self.follow(frames, last);
         let sane = samples[..frames * channels].iter();
         let sane = sane.map(|it| {
             if it.is_finite() {

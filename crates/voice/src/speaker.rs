@@ -216,6 +216,12 @@ impl<E: Encoder> Speaker<E> {
 
     /// The device called at `now` with interleaved samples of [`Config::device`].
     pub fn capture(&mut self, samples: &[f32], now: Instant) {
+        self.capture_at(samples, now, now);
+    }
+
+    /// The same of a device that knows when the last of `samples` was at the microphone,
+    /// [`Config::device_delay`] not counted.
+    pub fn capture_at(&mut self, samples: &[f32], last: Instant, now: Instant) {
         let (from, to) = (self.config.device.channels(), self.config.opus.channels);
         let whole = samples.len() - samples.len() % from;
         self.remixed.clear();
@@ -228,7 +234,7 @@ impl<E: Encoder> Speaker<E> {
         }
         self.resampled.clear();
         self.resampler.push(&self.remixed, &mut self.resampled);
-        self.reframer.push(&self.resampled, now);
+        self.reframer.push_at(&self.resampled, last, now);
     }
 
     /// What the loudspeaker is given: one channel at 48 kHz, in order, without gaps. The

@@ -19,7 +19,7 @@ use url::Url;
 
 use super::control::Sample;
 use super::end::{End, EndError, Side, data_config};
-use super::impair::{Impairment, Relay};
+use super::impair::{Impairment, through};
 use super::plan::Plan;
 use super::report::{Findings, Report};
 
@@ -299,35 +299,4 @@ fn post(dial: &Dial, plan: &Plan, sdp: String) -> Result<String, DialError> {
     let response: Response = serde_json::from_str(&text)
         .map_err(|error| DialError::Answer(dial.url.clone(), error.to_string()))?;
     Ok(response.sdp)
-}
-
-/// Puts a relay before the first host candidate of `answer`, and the relay's address in
-/// place of all candidates.
-fn through(answer: &str, impairment: &Impairment) -> Option<Result<(Relay, String), BindError>> {
-    let first = answer.lines().find_map(|line| {
-        let mut words = line.strip_prefix("a=candidate:")?.split(' ');
-        let (_, _, protocol, _) = (words.next()?, words.next()?, words.next()?, words.next()?);
-        let (ip, port) = (words.next()?, words.next()?);
-        if !protocol.eq_ignore_ascii_case("udp") {
-            return None;
-        }
-        Some(SocketAddr::new(ip.parse().ok()?, port.parse().ok()?))
-    })?;
-    let relay = match Relay::start(impairment, first) {
-        Ok(relay) => relay,
-        Err(error) => return Some(Err(error)),
-    };
-    let at = relay.address();
-    let mut out = String::new();
-    let mut is_written = false;
-    for line in answer.lines() {
-        if !line.starts_with("a=candidate:") {
-            out += line;
-            out += "\r\n";
-        } else if !std::mem::replace(&mut is_written, true) {
-            let (ip, port) = (at.ip(), at.port());
-            out += &format!("a=candidate:1 1 udp 2130706431 {ip} {port} typ host\r\n");
-        }
-    }
-    Some(Ok((relay, out)))
 }

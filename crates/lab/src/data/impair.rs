@@ -8,6 +8,8 @@
 //! Needs no privilege. What differs from a real network is what a thread adds that
 //! wakes a little late, and that datagrams pass the kernel twice as often.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -20,7 +22,7 @@ use std::time::{Duration, Instant};
 
 use glassline_media::Bitrate;
 use glassline_net::{BindError, Options, ReceiveBatch, UdpSocket};
-use glassline_sim::{Capacity, Conditions, Link, Loss};
+use glassline_sim::{Capacity, Conditions, Delays, Family, Link, Loss};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 
@@ -31,6 +33,8 @@ pub struct Impairment {
     pub delay: Duration,
     /// Further delay, drawn for every 10 ms.
     pub jitter: Duration,
+    /// Further delay that swings as voice calls' packets were seen to; 20 ms in the mean.
+    pub family: Option<Family>,
     /// Probability that a datagram is lost, 0..=1.
     pub loss: f64,
     /// Bits a second; `None` bounds nothing.
@@ -49,6 +53,7 @@ impl Default for Impairment {
         Self {
             delay: Duration::ZERO,
             jitter: Duration::ZERO,
+            family: None,
             loss: 0.0,
             rate: None,
             queue: None,
@@ -66,7 +71,7 @@ impl FromStr for Impairment {
     type Err = String;
 
     /// `delay=10ms loss=1% rate=1gbit jitter=2ms queue=20ms reorder=0.1% seed=7`, apart
-    /// by blanks or commas; `rtt=20ms` is twice a delay.
+    /// by blanks or commas; `rtt=20ms` is twice a delay, `jitter=ar98` a family of delays.
     fn from_str(text: &str) -> Result<Self, String> {
         let mut found = Self::default();
         let words = text.split([' ', ',']).filter(|word| !word.is_empty());
@@ -78,7 +83,13 @@ impl FromStr for Impairment {
             match name {
                 "delay" => found.delay = time(value).ok_or_else(|| wrong("a time, as 10ms"))?,
                 "rtt" => found.delay = time(value).ok_or_else(|| wrong("a time, as 20ms"))? / 2,
-                "jitter" => found.jitter = time(value).ok_or_else(|| wrong("a time, as 2ms"))?,
+                "jitter" => match value.parse() {
+                    Ok(family) => found.family = Some(family),
+                    Err(_) => {
+                        found.jitter = time(value)
+                            .ok_or_else(|| wrong("a time, as 2ms, or a family, as ar98"))?;
+                    }
+                },
                 "queue" => {
                     found.queue = Some(time(value).ok_or_else(|| wrong("a time, as 20ms"))?);
                 }
@@ -105,6 +116,9 @@ impl fmt::Display for Impairment {
         write!(f, "delay={}ms", ms(self.delay))?;
         if !self.jitter.is_zero() {
             write!(f, " jitter={}ms", ms(self.jitter))?;
+        }
+        if let Some(family) = self.family {
+            write!(f, " jitter={family}")?;
         }
         if self.loss > 0.0 {
             write!(f, " loss={}%", self.loss * 100.0)?;
@@ -202,8 +216,12 @@ impl Relay {
         let conditions = impairment.conditions();
         let carrier = Carrier {
             ways: [
-                Way::new(conditions.clone(), impairment.seed),
-                Way::new(conditions, impairment.seed.wrapping_add(1)),
+                Way::new(conditions.clone(), impairment.family, impairment.seed),
+                Way::new(
+                    conditions,
+                    impairment.family,
+                    impairment.seed.wrapping_add(1),
+                ),
             ],
             sockets: [near, far],
             server,
@@ -245,6 +263,40 @@ impl Drop for Relay {
     }
 }
 
+/// Puts a relay before the first host candidate of `answer`, and the relay's address in
+/// place of all candidates.
+pub(crate) fn through(
+    answer: &str,
+    impairment: &Impairment,
+) -> Option<Result<(Relay, String), BindError>> {
+    let first = answer.lines().find_map(|line| {
+        let mut words = line.strip_prefix("a=candidate:")?.split(' ');
+        let (_, _, protocol, _) = (words.next()?, words.next()?, words.next()?, words.next()?);
+        let (ip, port) = (words.next()?, words.next()?);
+        if !protocol.eq_ignore_ascii_case("udp") {
+            return None;
+        }
+        Some(SocketAddr::new(ip.parse().ok()?, port.parse().ok()?))
+    })?;
+    let relay = match Relay::start(impairment, first) {
+        Ok(relay) => relay,
+        Err(error) => return Some(Err(error)),
+    };
+    let at = relay.address();
+    let mut out = String::new();
+    let mut is_written = false;
+    for line in answer.lines() {
+        if !line.starts_with("a=candidate:") {
+            out += line;
+            out += "\r\n";
+        } else if !std::mem::replace(&mut is_written, true) {
+            let (ip, port) = (at.ip(), at.port());
+            out += &format!("a=candidate:1 1 udp 2130706431 {ip} {port} typ host\r\n");
+        }
+    }
+    Some(Ok((relay, out)))
+}
+
 /// Datagrams under way each way at the most: 200 MB.
 const UNDER_WAY_MAX: usize = 160_000;
 /// Headers of IP and UDP, which a bottleneck carries too.
@@ -258,8 +310,58 @@ const IDLE: Duration = Duration::from_millis(20);
 const RUN_BYTES_MAX: usize = 60_000;
 const RUN_SEGMENTS_MAX: usize = 60;
 
+/// Delays of a family in time: whatever is sent at a moment meets that moment's.
+struct Swings {
+    delays: Delays,
+    start: Option<Instant>,
+    /// When each may enter the link, by that and by its number.
+    waiting: BinaryHeap<Reverse<(Instant, u64, Vec<u8>)>>,
+    sent: u64,
+}
+
+/// Between two delays; a call's packets are no closer.
+const SWING_STEP: Duration = Duration::from_millis(10);
+/// Ten minutes of them, then they come again.
+const SWING_STEPS: usize = 60_000;
+
+impl Swings {
+    fn new(family: Family, seed: u64) -> Self {
+        Self {
+            delays: Delays::of_family(family, seed, SWING_STEPS, SWING_STEP),
+            start: None,
+            waiting: BinaryHeap::new(),
+            sent: 0,
+        }
+    }
+
+    fn send(&mut self, now: Instant, datagram: Vec<u8>) {
+        let start = *self.start.get_or_insert(now);
+        let step = now.saturating_duration_since(start).as_nanos() / SWING_STEP.as_nanos();
+        let all = self.delays.packets();
+        let step = usize::try_from(step).unwrap_or_default() % all.len();
+        let delay = all[step].unwrap_or_default();
+        self.sent += 1;
+        self.waiting
+            .push(Reverse((now + delay, self.sent, datagram)));
+    }
+
+    fn next(&self) -> Option<Instant> {
+        Some(self.waiting.peek()?.0.0)
+    }
+
+    fn poll(&mut self, now: Instant) -> Option<Vec<u8>> {
+        if self.next()? > now {
+            return None;
+        }
+        let Reverse((_, _, datagram)) = self.waiting.pop()?;
+        Some(datagram)
+    }
+}
+
 struct Way {
     link: Link<Vec<u8>>,
+    /// Before the link.
+    swings: Option<Swings>,
     /// Equal datagrams that go out together, and their size.
     run: Vec<u8>,
     segment: usize,
@@ -267,13 +369,45 @@ struct Way {
 }
 
 impl Way {
-    fn new(conditions: Conditions, seed: u64) -> Self {
+    fn new(conditions: Conditions, family: Option<Family>, seed: u64) -> Self {
         Self {
             link: Link::new(conditions, seed),
+            swings: family.map(|family| Swings::new(family, seed)),
             run: Vec::with_capacity(RUN_BYTES_MAX),
             segment: 0,
             segments: 0,
         }
+    }
+
+    fn under_way(&self) -> usize {
+        let swinging = self.swings.as_ref().map_or(0, |it| it.waiting.len());
+        self.link.in_flight() + swinging
+    }
+
+    fn send(&mut self, now: Instant, datagram: Vec<u8>) {
+        match &mut self.swings {
+            Some(swings) => swings.send(now, datagram),
+            None => self.enter(now, datagram),
+        }
+    }
+
+    fn enter(&mut self, now: Instant, datagram: Vec<u8>) {
+        self.link.send(now, datagram.len() + HEADER_BYTES, datagram);
+    }
+
+    /// What has waited long enough goes on.
+    fn advance(&mut self, now: Instant) {
+        while let Some(datagram) = self.swings.as_mut().and_then(|it| it.poll(now)) {
+            self.enter(now, datagram);
+        }
+    }
+
+    fn next(&self) -> Option<Instant> {
+        let swinging = self.swings.as_ref().and_then(Swings::next);
+        [self.link.next_arrival(), swinging]
+            .into_iter()
+            .flatten()
+            .min()
     }
 }
 
@@ -311,11 +445,7 @@ impl Carrier {
             if busy {
                 continue;
             }
-            let next = self
-                .ways
-                .iter()
-                .filter_map(|it| it.link.next_arrival())
-                .min();
+            let next = self.ways.iter().filter_map(Way::next).min();
             let wait = next
                 .map_or(IDLE, |at| at.saturating_duration_since(now))
                 .min(IDLE);
@@ -345,14 +475,13 @@ impl Carrier {
                 .map_or(datagram.bytes.len(), usize::from)
                 .max(1);
             for bytes in datagram.bytes.chunks(size) {
-                let link = &mut self.ways[side].link;
-                if link.in_flight() >= UNDER_WAY_MAX {
+                if self.ways[side].under_way() >= UNDER_WAY_MAX {
                     continue;
                 }
                 let mut owned = self.free.pop().unwrap_or_default();
                 owned.clear();
                 owned.extend_from_slice(bytes);
-                link.send(now, bytes.len() + HEADER_BYTES, owned);
+                self.ways[side].send(now, owned);
             }
         }
         Ok(count > 0)
@@ -360,6 +489,7 @@ impl Carrier {
 
     fn send(&mut self, way: usize, now: Instant) -> bool {
         let mut any = false;
+        self.ways[way].advance(now);
         while let Some(arrival) = self.ways[way].link.poll(now) {
             any = true;
             let datagram = arrival.datagram;
@@ -425,7 +555,11 @@ mod tests {
             "rtt=20ms,loss=1,rate=1Gbit/s,jitter=2".parse(),
             Ok(expected)
         );
+        let voice: Impairment = "delay=40ms jitter=ar98 loss=1%".parse().expect("known");
+        assert_eq!(voice.family, Some(Family::Ar98));
+        assert_eq!(voice.to_string(), "delay=40ms jitter=ar98 loss=1%");
         for (text, wanted) in [
+            ("jitter=ar99", "as ar98"),
             ("delay", "NAME=VALUE"),
             ("delay=x", "as 10ms"),
             ("delay=20s", "as 10ms"),
@@ -458,6 +592,27 @@ mod tests {
         fn any_text_is_taken_or_refused(text in "\\PC{0,40}") {
             let _ = text.parse::<Impairment>();
         }
+    }
+
+    #[test]
+    fn a_family_s_delays_come_in_their_time() {
+        let mut swings = Swings::new(Family::Ar98, 5);
+        let start = Instant::now();
+        for number in 0..200u8 {
+            let now = start + SWING_STEP * u32::from(number);
+            swings.send(now, vec![number]);
+        }
+        let delays: Vec<_> = swings.delays.packets()[..200].to_vec();
+        let mut at = start;
+        let mut came = Vec::new();
+        while let Some(next) = swings.next() {
+            at = at.max(next);
+            let datagram = swings.poll(at).expect("it is due");
+            let sent = start + SWING_STEP * u32::from(datagram[0]);
+            assert_eq!(Some(at - sent), delays[usize::from(datagram[0])]);
+            came.push(datagram[0]);
+        }
+        assert!(came.is_sorted() && came.len() == 200, "nobody overtakes");
     }
 
     #[test]

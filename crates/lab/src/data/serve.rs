@@ -6,12 +6,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::extract::connect_info::Connected;
 use axum::extract::{ConnectInfo, DefaultBodyLimit, State};
-use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response as HttpResponse};
 use axum::routing::get;
-use axum::serve::IncomingStream;
 use glassline_client::viewers::{local_addresses, wildcard};
 use glassline_net::UdpSocket;
 use glassline_webrtc::{AcceptConfig, Certificate, Kinds, OpusOptions, Secrets, Session};
@@ -23,6 +21,7 @@ use super::control::Sample;
 use super::end::{End, EndError, Side, data_config};
 use super::plan::Plan;
 use super::report::{Findings, Report};
+use crate::http::{Ends, asset};
 
 /// Where offers go and the page is.
 pub const PATH: &str = "/data";
@@ -145,37 +144,6 @@ impl Drop for Server {
             runtime.shutdown_background();
         }
     }
-}
-
-/// Both ends of an HTTP connection.
-#[derive(Clone, Copy, Debug)]
-struct Ends {
-    peer: SocketAddr,
-    /// Which of our addresses the peer reached: one that it can reach for data too.
-    local: SocketAddr,
-}
-
-impl Connected<IncomingStream<'_, TcpListener>> for Ends {
-    fn connect_info(stream: IncomingStream<'_, TcpListener>) -> Self {
-        let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
-        Self {
-            peer: *stream.remote_addr(),
-            local: stream.io().local_addr().unwrap_or(unknown),
-        }
-    }
-}
-
-/// Only this server's own script runs in the page.
-const CONTENT_SECURITY_POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; \
-     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-
-fn asset(kind: &'static str, body: &'static str) -> HttpResponse {
-    let headers: [(HeaderName, &str); 3] = [
-        (header::CONTENT_TYPE, kind),
-        (header::CACHE_CONTROL, "no-cache"),
-        (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
-    ];
-    (headers, body).into_response()
 }
 
 async fn page() -> HttpResponse {

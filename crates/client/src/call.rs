@@ -1,0 +1,433 @@
+//! One voice call: a session, its socket, a microphone and a loudspeaker.
+//!
+//! ```text
+//! microphone's thread ─ periods ─► speaker's thread: Speaker ─ seal, sendto ─► socket
+//!                                     ▲ what is played, for AEC      ▲
+//! loudspeaker's thread: Listener ─────┘            the session, behind a lock
+//!    ▲ opened packets                                 ▼
+//!    └──────────────── network's thread: receive, open, timers, RTCP ◄─ socket
+//! ```
+//!
+//! A packet is sealed and sent by the thread that encoded it: no pacer and no other
+//! thread is on its way, only the session's lock, which nobody holds for longer than a
+//! datagram takes. Between threads are bounded queues; what does not fit is dropped and
+//! counted. Each end keeps its own stamps ([`Call::drain`]); joining those of both ends is
+//! the laboratory's.
+//!
+//! Signalling is the caller's: [`Dialling`] gives an offer, [`answer`] takes one.
+
+mod device;
+mod line;
+mod listening;
+mod marker;
+mod network;
+mod signal;
+mod speaking;
+#[cfg(test)]
+mod tests;
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, Receiver, TrySendError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use glassline_net::BindError;
+use glassline_webrtc::{CloseReason, OpusOptions};
+use thiserror::Error;
+
+pub use device::{
+    Began, CaptureTime, Deliver, DeviceError, Fill, Loudspeaker, Microphone, PlayoutTime, Running,
+    Signal, Tap, Timing, VirtualLoudspeaker, VirtualMicrophone, devices,
+};
+#[cfg(feature = "devices")]
+pub use device::{SystemLoudspeaker, SystemMicrophone};
+pub use glassline_voice::{
+    Bitrate, Format, Heard, Spoken, Ssrc, jitter, listener, opus, preprocess, speaker,
+};
+pub use line::Line;
+pub use marker::Marks;
+pub use signal::{AnswerError, Dialling, answer};
+
+/// How to call.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// What is done to what the microphone gives.
+    pub preprocess: preprocess::Config,
+    /// How to encode; FEC and DTX are used where the peer wants them, too.
+    pub opus: opus::Config,
+    /// Packets repeat the one before (RFC 2198), where the peer takes that.
+    pub redundancy: bool,
+    /// How long voices wait.
+    pub jitter: jitter::Config,
+    /// Send silence from the beginning.
+    pub muted: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            preprocess: preprocess::Config::default(),
+            opus: opus::Config::default(),
+            redundancy: false,
+            jitter: jitter::Config::default(),
+            muted: false,
+        }
+    }
+}
+
+impl Config {
+    /// What is said of it in SDP.
+    pub(crate) fn options(&self) -> OpusOptions {
+        OpusOptions {
+            fec: self.opus.fec,
+            dtx: self.opus.dtx,
+            redundancy: self.redundancy,
+        }
+    }
+}
+
+/// What a call speaks into and plays on.
+pub struct Devices {
+    /// Where sound comes from.
+    pub microphone: Box<dyn Microphone>,
+    /// And where it goes.
+    pub loudspeaker: Box<dyn Loudspeaker>,
+}
+
+impl std::fmt::Debug for Devices {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Devices").finish_non_exhaustive()
+    }
+}
+
+/// How a call ended well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// [`Call::hang_up`].
+    ByUs,
+    /// The peer said goodbye.
+    ByPeer,
+}
+
+/// Why there is no call, or no longer.
+#[derive(Clone, Debug, Error)]
+#[non_exhaustive]
+pub enum CallError {
+    /// It never came about: the network's fault, or the peer's.
+    #[error("no connection to {peer}: {reason}; is UDP blocked on the way?")]
+    NotConnected {
+        /// Whom the SDP named.
+        peer: String,
+        /// What the session says.
+        reason: CloseReason,
+    },
+    /// It was there, and then no more came.
+    #[error("the peer vanished: nothing was heard of {peer} for 15 s or more")]
+    Vanished {
+        /// Where it was.
+        peer: SocketAddr,
+    },
+    /// The session ended for another reason.
+    #[error("the call ended: {0}")]
+    Closed(CloseReason),
+    /// Microphone or loudspeaker.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// The engine takes no such configuration.
+    #[error("the voice engine: {0}")]
+    Engine(String),
+    /// The operating system refused.
+    #[error("{what}: {reason}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// What it said.
+        reason: String,
+    },
+    /// No socket.
+    #[error("{0}")]
+    Socket(String),
+}
+
+impl From<BindError> for CallError {
+    fn from(error: BindError) -> Self {
+        Self::Socket(error.to_string())
+    }
+}
+
+/// How a call stands, for whoever looks at it.
+#[derive(Clone, Debug, Default)]
+pub struct Figures {
+    /// Keys are there.
+    pub is_connected: bool,
+    /// Where datagrams go.
+    pub peer: Option<SocketAddr>,
+    /// Name of the SRTP profile.
+    pub protection: Option<&'static str>,
+    /// The speaking half; `None` before it begins, or where the peer takes nothing.
+    pub speaking: Option<speaker::Report>,
+    /// The listening half; `None` before it begins.
+    pub listening: Option<listener::Report>,
+    /// By the peer's reports.
+    pub rtt: Option<Duration>,
+    /// Of what we send, the part that the peer missed lately, 0 to 1.
+    pub lost_ratio: Option<f64>,
+    /// Datagrams that the kernel did not take.
+    pub unsent: u64,
+    /// Datagrams of no use: see [`glassline_webrtc::Dropped`].
+    pub dropped: u64,
+    /// Packets, periods and records that found their queue full.
+    pub overflowed: u64,
+}
+
+/// What threads of a call share.
+pub(crate) struct Shared {
+    pub(crate) line: Mutex<Line>,
+    pub(crate) figures: Mutex<Figures>,
+    pub(crate) is_muted: AtomicBool,
+    /// In bits a second; 0 leaves what was configured.
+    bitrate: AtomicU64,
+    /// What the peer misses, in 256ths.
+    pub(crate) lost_256: AtomicU64,
+    pub(crate) overflowed: AtomicU64,
+    pub(crate) stop: AtomicBool,
+    pub(crate) end: OnceLock<Result<Ended, CallError>>,
+}
+
+impl Shared {
+    pub(crate) fn line(&self) -> MutexGuard<'_, Line> {
+        self.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn figures(&self) -> MutexGuard<'_, Figures> {
+        self.figures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.end.get().is_some()
+    }
+
+    pub(crate) fn bitrate(&self) -> Option<Bitrate> {
+        let bps = self.bitrate.swap(0, Ordering::Relaxed);
+        (bps > 0).then(|| Bitrate::from_bps(bps))
+    }
+
+    /// The first reason counts.
+    pub(crate) fn end(&self, end: Result<Ended, CallError>) {
+        // A later one would only tell of what followed.
+        let _ = self.end.set(end);
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A bounded queue's end that never waits: what does not fit is counted.
+pub(crate) struct Feed<T> {
+    sender: mpsc::SyncSender<T>,
+    shared: Arc<Shared>,
+}
+
+impl<T> Feed<T> {
+    pub(crate) fn new(capacity: usize, shared: &Arc<Shared>) -> (Self, Receiver<T>) {
+        let (sender, receiver) = mpsc::sync_channel(capacity);
+        let shared = Arc::clone(shared);
+        (Self { sender, shared }, receiver)
+    }
+
+    pub(crate) fn push(&self, item: T) {
+        if let Err(TrySendError::Full(_)) = self.sender.try_send(item) {
+            self.shared.overflowed.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Records that wait to be drained: 40 s of packets of 10 ms, 10 s of calls of 2.5 ms.
+const RECORDS_MAX: usize = 4096;
+
+/// What one end saw since the last time: see [`Call::drain`].
+#[derive(Clone, Debug, Default)]
+pub struct Records {
+    /// Frames that were spoken.
+    pub spoken: Vec<Spoken>,
+    /// Packets that were heard.
+    pub heard: Vec<Heard>,
+    /// When the microphone called.
+    pub captured: Vec<Instant>,
+    /// When the loudspeaker called.
+    pub played: Vec<Instant>,
+}
+
+impl Records {
+    /// Empties it, and keeps its memory.
+    pub fn clear(&mut self) {
+        self.spoken.clear();
+        self.heard.clear();
+        self.captured.clear();
+        self.played.clear();
+    }
+}
+
+/// The near ends of the queues of [`Records`].
+struct Drains {
+    spoken: Receiver<Spoken>,
+    heard: Receiver<Heard>,
+    captured: Receiver<Instant>,
+    played: Receiver<Instant>,
+}
+
+/// And the far ends.
+pub(crate) struct Stamping {
+    pub(crate) spoken: Feed<Spoken>,
+    pub(crate) heard: Feed<Heard>,
+    pub(crate) captured: Feed<Instant>,
+    pub(crate) played: Feed<Instant>,
+}
+
+impl Stamping {
+    fn new(shared: &Arc<Shared>) -> (Self, Drains) {
+        let (spoken, spoken_drain) = Feed::new(RECORDS_MAX, shared);
+        let (heard, heard_drain) = Feed::new(RECORDS_MAX, shared);
+        let (captured, captured_drain) = Feed::new(RECORDS_MAX, shared);
+        let (played, played_drain) = Feed::new(RECORDS_MAX, shared);
+        let stamping = Self {
+            spoken,
+            heard,
+            captured,
+            played,
+        };
+        let drains = Drains {
+            spoken: spoken_drain,
+            heard: heard_drain,
+            captured: captured_drain,
+            played: played_drain,
+        };
+        (stamping, drains)
+    }
+}
+
+/// A call, until it ends or is dropped, which hangs up.
+pub struct Call {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+    drains: Drains,
+    ssrc: Option<Ssrc>,
+}
+
+impl std::fmt::Debug for Call {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Call").finish_non_exhaustive()
+    }
+}
+
+impl Call {
+    /// Connects over `line`, and speaks and listens as soon as it is.
+    ///
+    /// # Errors
+    /// The system gives no threads, or no way to wait for the socket.
+    pub fn start(line: Line, config: Config, devices: Devices) -> Result<Self, CallError> {
+        let ssrc = line.session.senders().first().map(|it| it.ssrc);
+        let shared = Arc::new(Shared {
+            line: Mutex::new(line),
+            figures: Mutex::default(),
+            is_muted: AtomicBool::new(config.muted),
+            bitrate: AtomicU64::new(0),
+            lost_256: AtomicU64::new(0),
+            overflowed: AtomicU64::new(0),
+            stop: AtomicBool::new(false),
+            end: OnceLock::new(),
+        });
+        let (stamping, drains) = Stamping::new(&shared);
+        let (packets_feed, packets) = Feed::new(listening::PACKETS_MAX, &shared);
+        let (connected, when_connected) = mpsc::channel();
+        let network = network::Network::new(Arc::clone(&shared), packets_feed, connected)?;
+        let speaking = speaking::Audio {
+            shared: Arc::clone(&shared),
+            config,
+            devices,
+            packets,
+            stamping,
+        };
+        let mut call = Self {
+            shared,
+            threads: Vec::new(),
+            drains,
+            ssrc,
+        };
+        call.spawn("call network", move || network.run())?;
+        call.spawn("call speaker", move || {
+            if let Ok(agreed) = when_connected.recv() {
+                speaking.run(&agreed);
+            }
+        })?;
+        Ok(call)
+    }
+
+    fn spawn(&mut self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), CallError> {
+        let thread = std::thread::Builder::new().name(name.to_owned());
+        let thread = thread.spawn(run).map_err(|error| CallError::System {
+            what: "starting a thread",
+            reason: error.to_string(),
+        })?;
+        self.threads.push(thread);
+        Ok(())
+    }
+
+    /// Under what number we speak; `None` before the answer, or if the peer takes nothing.
+    pub const fn ssrc(&self) -> Option<Ssrc> {
+        self.ssrc
+    }
+
+    /// How it stands.
+    pub fn figures(&self) -> Figures {
+        let overflowed = self.shared.overflowed.load(Ordering::Relaxed);
+        Figures {
+            overflowed,
+            ..self.shared.figures().clone()
+        }
+    }
+
+    /// Whether to send silence.
+    pub fn set_muted(&self, is_muted: bool) {
+        self.shared.is_muted.store(is_muted, Ordering::Relaxed);
+    }
+
+    /// From now on so many bits a second.
+    pub fn set_bitrate(&self, bitrate: Bitrate) {
+        self.shared.bitrate.store(bitrate.bps(), Ordering::Relaxed);
+    }
+
+    /// Appends the records since the last time. Call it every few seconds: 4,096 of each
+    /// are kept, and what does not fit is counted in [`Figures::overflowed`].
+    pub fn drain(&self, records: &mut Records) {
+        records.spoken.extend(self.drains.spoken.try_iter());
+        records.heard.extend(self.drains.heard.try_iter());
+        records.captured.extend(self.drains.captured.try_iter());
+        records.played.extend(self.drains.played.try_iter());
+    }
+
+    /// How it ended; `None` while it goes on.
+    pub fn ended(&self) -> Option<Result<Ended, CallError>> {
+        self.shared.end.get().cloned()
+    }
+
+    /// Says goodbye and waits until the devices are at rest; says how it ended. What was
+    /// recorded can still be drained.
+    pub fn hang_up(&mut self) -> Result<Ended, CallError> {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("a thread of a call has panicked");
+            }
+        }
+        let end = self.shared.end.get().cloned();
+        end.unwrap_or(Ok(Ended::ByUs))
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        // How it ended was asked before, or nobody wants to know.
+        let _ = self.hang_up();
+    }
+}

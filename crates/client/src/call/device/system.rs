@@ -1,0 +1,307 @@
+//! This machine's microphones and loudspeakers, by whatever its system has for them:
+//! ALSA (which PulseAudio and PipeWire stand behind), Core Audio, WASAPI.
+
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use cpal::traits::{DeviceTrait as _, HostTrait as _, StreamTrait as _};
+use cpal::{BufferSize, Device, FromSample, Sample as _, SampleFormat, SizedSample, StreamConfig};
+use glassline_voice::Format;
+
+use super::{
+    CaptureTime, Deliver, DeviceError, Fill, Loudspeaker, Microphone, PlayoutTime, Running,
+};
+
+/// Asked for; a device that cannot gives what it has.
+const PERIOD: Duration = Duration::from_millis(10);
+/// How often a device's thread looks whether it shall stop.
+const STEP: Duration = Duration::from_millis(20);
+/// What a device says of a moment further away than this is no use.
+const AWAY_MAX: Duration = Duration::from_secs(1);
+
+/// A microphone of this machine.
+pub struct SystemMicrophone(Opened);
+
+/// A loudspeaker of this machine.
+pub struct SystemLoudspeaker(Opened);
+
+/// A device, and how it will be run.
+struct Opened {
+    name: String,
+    device: Device,
+    config: StreamConfig,
+    samples: SampleFormat,
+    format: Format,
+}
+
+impl SystemMicrophone {
+    /// The microphone whose name contains `name`; the system's choice without one.
+    ///
+    /// # Errors
+    /// There is none, or it has nothing that a voice call takes.
+    pub fn open(name: Option<&str>) -> Result<Self, DeviceError> {
+        Opened::new(Side::Microphone, name).map(Self)
+    }
+}
+
+impl SystemLoudspeaker {
+    /// The loudspeaker whose name contains `name`; the system's choice without one.
+    ///
+    /// # Errors
+    /// There is none, or it has nothing that a voice call takes.
+    pub fn open(name: Option<&str>) -> Result<Self, DeviceError> {
+        Opened::new(Side::Loudspeaker, name).map(Self)
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Microphone,
+    Loudspeaker,
+}
+
+impl Side {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Microphone => "microphone",
+            Self::Loudspeaker => "loudspeaker",
+        }
+    }
+
+    fn all(self) -> Result<Vec<Device>, DeviceError> {
+        let host = cpal::default_host();
+        let failed = |error| failure(self.name(), &error);
+        Ok(match self {
+            Self::Microphone => host.input_devices().map_err(failed)?.collect(),
+            Self::Loudspeaker => host.output_devices().map_err(failed)?.collect(),
+        })
+    }
+
+    fn default(self) -> Option<Device> {
+        let host = cpal::default_host();
+        match self {
+            Self::Microphone => host.default_input_device(),
+            Self::Loudspeaker => host.default_output_device(),
+        }
+    }
+}
+
+/// Of microphones, then of loudspeakers.
+pub(super) fn names() -> Result<[Vec<String>; 2], DeviceError> {
+    let names = |side: Side| Ok(side.all()?.iter().map(name_of).collect());
+    Ok([names(Side::Microphone)?, names(Side::Loudspeaker)?])
+}
+
+fn name_of(device: &Device) -> String {
+    let described = device.description().map(|it| it.name().to_owned());
+    described.unwrap_or_else(|_| "nameless".to_owned())
+}
+
+fn failure(device: &str, error: &cpal::Error) -> DeviceError {
+    DeviceError::System {
+        device: device.to_owned(),
+        reason: error.to_string(),
+    }
+}
+
+impl Opened {
+    fn new(side: Side, name: Option<&str>) -> Result<Self, DeviceError> {
+        let found = match name {
+            None => side.default(),
+            Some(name) => {
+                let mut all = side.all()?.into_iter();
+                all.find(|device| name_of(device).contains(name))
+            }
+        };
+        let device = found.ok_or_else(|| DeviceError::System {
+            device: name.unwrap_or(side.name()).to_owned(),
+            reason: format!("there is no such {}; --devices lists them", side.name()),
+        })?;
+        let name = name_of(&device);
+        let failed = |error| failure(&name, &error);
+        let supported = match side {
+            Side::Microphone => device.default_input_config(),
+            Side::Loudspeaker => device.default_output_config(),
+        };
+        let supported = supported.map_err(failed)?;
+        // What is more than a voice call takes, the system mixes and resamples.
+        let channels = supported.channels().clamp(1, 2);
+        let rate = supported.sample_rate().clamp(8_000, 48_000);
+        let format = Format::new(rate, usize::from(channels)).expect("within its ranges");
+        let period = PERIOD.as_secs_f64() * f64::from(rate);
+        Ok(Self {
+            config: StreamConfig {
+                channels,
+                sample_rate: rate,
+                buffer_size: BufferSize::Fixed(period as u32),
+            },
+            samples: supported.sample_format(),
+            format,
+            name,
+            device,
+        })
+    }
+
+    /// Runs a stream on a thread of its own, which keeps it: not every system lets
+    /// streams move. `build` is tried with the period that is wanted, then with any.
+    fn run<C: Send + 'static>(
+        self,
+        callback: C,
+        build: fn(&Self, StreamConfig, Shared<C>, Failed) -> Result<cpal::Stream, cpal::Error>,
+    ) -> Result<Running, DeviceError> {
+        let (built, when_built) = mpsc::sync_channel(1);
+        let name = self.name.clone();
+        let running = Running::thread(&name, move |stop| {
+            let callback = Arc::new(Mutex::new(callback));
+            let (failed, failures) = mpsc::channel();
+            let attempt = |buffer_size| {
+                let config = StreamConfig {
+                    buffer_size,
+                    ..self.config
+                };
+                let stream = build(&self, config, Arc::clone(&callback), failed.clone())?;
+                stream.play()?;
+                Ok::<_, cpal::Error>(stream)
+            };
+            let stream = attempt(self.config.buffer_size).or_else(|_| attempt(BufferSize::Default));
+            let told = stream
+                .as_ref()
+                .map(drop)
+                .map_err(|it| failure(&self.name, it));
+            // Whoever started it waits for this.
+            let _ = built.send(told);
+            let Ok(_stream) = stream else {
+                return Ok(());
+            };
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                if let Ok(error) = failures.recv_timeout(STEP) {
+                    return Err(failure(&self.name, &error));
+                }
+            }
+            Ok(())
+        })?;
+        match when_built.recv() {
+            Ok(Ok(())) => Ok(running),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(DeviceError::System {
+                device: name,
+                reason: "its thread ended".to_owned(),
+            }),
+        }
+    }
+
+    fn capture<T>(
+        &self,
+        config: StreamConfig,
+        deliver: Shared<Deliver>,
+        failed: Failed,
+    ) -> Result<cpal::Stream, cpal::Error>
+    where
+        T: SizedSample + Send + 'static,
+        f32: FromSample<T>,
+    {
+        let mut samples = Vec::new();
+        let frames = f64::from(config.sample_rate) * f64::from(config.channels);
+        self.device.build_input_stream(
+            config,
+            move |data: &[T], info: &cpal::InputCallbackInfo| {
+                let called = Instant::now();
+                samples.clear();
+                samples.extend(data.iter().map(|it| f32::from_sample(*it)));
+                let stamp = info.timestamp();
+                // It says when the first was captured.
+                let age = stamp.callback.duration_since(stamp.capture);
+                let took = Duration::from_secs_f64(data.len() as f64 / frames);
+                let age = age.checked_sub(took).filter(|it| *it < AWAY_MAX);
+                let last = called - age.unwrap_or_default();
+                let mut deliver = deliver.lock().unwrap_or_else(PoisonError::into_inner);
+                deliver(&samples, CaptureTime { called, last });
+            },
+            move |error| report(&failed, error),
+            None,
+        )
+    }
+
+    fn play<T>(
+        &self,
+        config: StreamConfig,
+        fill: Shared<Fill>,
+        failed: Failed,
+    ) -> Result<cpal::Stream, cpal::Error>
+    where
+        T: SizedSample + FromSample<f32> + Send + 'static,
+    {
+        let mut samples = Vec::new();
+        self.device.build_output_stream(
+            config,
+            move |data: &mut [T], info: &cpal::OutputCallbackInfo| {
+                let called = Instant::now();
+                samples.resize(data.len(), 0.0);
+                let stamp = info.timestamp();
+                let ahead = stamp.playback.duration_since(stamp.callback);
+                let plays = called + ahead.min(AWAY_MAX);
+                let mut fill = fill.lock().unwrap_or_else(PoisonError::into_inner);
+                fill(&mut samples, PlayoutTime { called, plays });
+                for (place, sample) in data.iter_mut().zip(&samples) {
+                    *place = T::from_sample(*sample);
+                }
+            },
+            move |error| report(&failed, error),
+            None,
+        )
+    }
+}
+
+type Shared<C> = Arc<Mutex<C>>;
+type Failed = mpsc::Sender<cpal::Error>;
+
+/// Some of what a stream says does not end it.
+fn report(failed: &Failed, error: cpal::Error) {
+    use cpal::ErrorKind as Kind;
+    match error.kind() {
+        Kind::Xrun | Kind::DeviceChanged | Kind::RealtimeDenied => {
+            tracing::debug!(%error, "a sound device");
+        }
+        // Nobody listens only when the call is over.
+        _ => drop(failed.send(error)),
+    }
+}
+
+fn unsuited(name: &str, samples: SampleFormat) -> DeviceError {
+    DeviceError::Unsuited(format!(
+        "{name} has samples of {samples}, which is not known"
+    ))
+}
+
+impl Microphone for SystemMicrophone {
+    fn format(&self) -> Format {
+        self.0.format
+    }
+
+    fn start(self: Box<Self>, deliver: Deliver) -> Result<Running, DeviceError> {
+        let build = match self.0.samples {
+            SampleFormat::F32 => Opened::capture::<f32>,
+            SampleFormat::I16 => Opened::capture::<i16>,
+            SampleFormat::I32 => Opened::capture::<i32>,
+            other => return Err(unsuited(&self.0.name, other)),
+        };
+        self.0.run(deliver, build)
+    }
+}
+
+impl Loudspeaker for SystemLoudspeaker {
+    fn format(&self) -> Format {
+        self.0.format
+    }
+
+    fn start(self: Box<Self>, fill: Fill) -> Result<Running, DeviceError> {
+        let build = match self.0.samples {
+            SampleFormat::F32 => Opened::play::<f32>,
+            SampleFormat::I16 => Opened::play::<i16>,
+            SampleFormat::I32 => Opened::play::<i32>,
+            other => return Err(unsuited(&self.0.name, other)),
+        };
+        self.0.run(fill, build)
+    }
+}

@@ -1,0 +1,86 @@
+//! What the loudspeaker's thread does when the device asks.
+
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+
+use glassline_voice::{Format, Heard, Listener, listener};
+
+use super::device::PlayoutTime;
+use super::network::Incoming;
+use super::{CallError, Config, Feed, Shared};
+
+/// Packets that wait for the loudspeaker: five seconds of 10 ms.
+pub(super) const PACKETS_MAX: usize = 512;
+/// Between two reports to whoever looks.
+const REPORT: Duration = Duration::from_millis(100);
+
+pub(super) struct Listening {
+    listener: Listener,
+    device: Format,
+    shared: Arc<Shared>,
+    packets: Receiver<Incoming>,
+    heard: Feed<Heard>,
+    rendered: Feed<Vec<f32>>,
+    report_at: Instant,
+}
+
+impl Listening {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        config: &Config,
+        device: Format,
+        packets: Receiver<Incoming>,
+        heard: Feed<Heard>,
+        rendered: Feed<Vec<f32>>,
+    ) -> Result<Self, CallError> {
+        let config = listener::Config {
+            jitter: config.jitter,
+            ..listener::Config::new(device)
+        };
+        let listener =
+            Listener::new(config).map_err(|error| CallError::Engine(error.to_string()))?;
+        Ok(Self {
+            listener,
+            device,
+            shared,
+            packets,
+            heard,
+            rendered,
+            report_at: Instant::now(),
+        })
+    }
+
+    pub(super) fn play(&mut self, out: &mut [f32], time: PlayoutTime) {
+        let PlayoutTime { called, plays } = time;
+        for incoming in self.packets.try_iter() {
+            let Incoming {
+                ssrc,
+                is_redundant,
+                packet,
+                received,
+            } = incoming;
+            // What is refused is counted there.
+            let _ = match is_redundant {
+                true => self.listener.receive_red(ssrc, packet, received),
+                false => self.listener.receive(ssrc, packet, received),
+            };
+        }
+        let delay = plays.saturating_duration_since(called);
+        self.listener.set_device(self.device, delay);
+        self.listener.play(out, called, &mut Instant::now);
+        let mut rendered = Vec::new();
+        self.listener.take_rendered(&mut rendered);
+        if !rendered.is_empty() {
+            self.rendered.push(rendered);
+        }
+        while let Some(heard) = self.listener.poll_heard() {
+            self.heard.push(heard);
+        }
+        if called >= self.report_at {
+            self.report_at = called + REPORT;
+            let report = self.listener.report(called);
+            self.shared.figures().listening = Some(report);
+        }
+    }
+}

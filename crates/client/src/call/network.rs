@@ -1,0 +1,279 @@
+//! The thread that owns the socket's reading end and the session's time.
+
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsRawFd as _;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use glassline_net::{ReceiveBatch, SendError, UdpSocket};
+use glassline_voice::jitter::Packet;
+use glassline_voice::{Received as Arrival, Ssrc};
+use glassline_webrtc::{CloseReason, Event, OpusParameters, Received};
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token};
+
+use super::signal::system;
+use super::{CallError, Ended, Feed, Line, Shared};
+
+/// A voice packet on its way to the loudspeaker.
+pub(super) struct Incoming {
+    pub(super) ssrc: Ssrc,
+    /// It holds others (RFC 2198).
+    pub(super) is_redundant: bool,
+    pub(super) packet: Packet,
+    pub(super) received: Arrival,
+}
+
+/// What both ends agreed on, known when keys are there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Agreed {
+    /// What we send; `None` if the peer takes nothing.
+    pub(super) sends: Option<Sends>,
+    /// The peer says something.
+    pub(super) receives: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sends {
+    pub(super) payload_type: u8,
+    pub(super) has_redundancy: bool,
+    /// What the peer says of how it wants it.
+    pub(super) wanted: OpusParameters,
+    pub(super) timestamp: u32,
+}
+
+pub(super) struct Network {
+    shared: Arc<Shared>,
+    socket: Arc<UdpSocket>,
+    local: SocketAddr,
+    poll: Poll,
+    packets: Feed<Incoming>,
+    connected: Option<Sender<Agreed>>,
+    was_connected: bool,
+    out: Vec<u8>,
+}
+
+const BATCH: usize = 16;
+const SOCKET: Token = Token(0);
+/// The other thread may move the session's deadlines; this is how late that is noticed.
+const IDLE: Duration = Duration::from_millis(20);
+/// What the kernel noted longer ago than this, it noted by a clock that was set since.
+const AGE_MAX: Duration = Duration::from_secs(1);
+
+impl Network {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        packets: Feed<Incoming>,
+        connected: Sender<Agreed>,
+    ) -> Result<Self, CallError> {
+        let (socket, local) = {
+            let line = shared.line();
+            (Arc::clone(&line.socket), line.local)
+        };
+        let poll = Poll::new().map_err(system("waiting for the socket"))?;
+        let descriptor = socket.as_raw_fd();
+        poll.registry()
+            .register(&mut SourceFd(&descriptor), SOCKET, Interest::READABLE)
+            .map_err(system("waiting for the socket"))?;
+        Ok(Self {
+            shared,
+            socket,
+            local,
+            poll,
+            packets,
+            connected: Some(connected),
+            was_connected: false,
+            out: Vec::new(),
+        })
+    }
+
+    /// Until the session ends, or somebody wants it to.
+    pub(super) fn run(mut self) {
+        if let Err(error) = self.work() {
+            self.shared.end(Err(error));
+        }
+        let shared = Arc::clone(&self.shared);
+        let mut line = shared.line();
+        line.session.close(Instant::now());
+        self.transmit(&mut line);
+        drop(line);
+        shared.end(Ok(Ended::ByUs));
+    }
+
+    fn work(&mut self) -> Result<(), CallError> {
+        let shared = Arc::clone(&self.shared);
+        let mut batch = ReceiveBatch::new(BATCH);
+        let mut events = Events::with_capacity(4);
+        while !shared.stop.load(Ordering::Relaxed) {
+            let count = self
+                .socket
+                .receive_batch(&mut batch)
+                .map_err(system("receiving datagrams"))?;
+            let mut line = shared.line();
+            self.receive(&mut line, &mut batch);
+            let now = Instant::now();
+            if line.session.poll_timeout().is_some_and(|at| at <= now) {
+                line.session.handle_timeout(now);
+            }
+            self.transmit(&mut line);
+            while let Some(event) = line.session.poll_event() {
+                self.handle(&mut line, &event);
+            }
+            let next = line.session.poll_timeout();
+            drop(line);
+            if shared.is_over() || count == BATCH {
+                continue;
+            }
+            let wait = next.map_or(IDLE, |at| at.saturating_duration_since(now));
+            match self.poll.poll(&mut events, Some(wait.min(IDLE))) {
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                result => result.map_err(system("waiting for the socket"))?,
+            }
+        }
+        Ok(())
+    }
+
+    fn receive(&mut self, line: &mut Line, batch: &mut ReceiveBatch) {
+        if batch.is_empty() {
+            return;
+        }
+        let clocks = Clocks::read();
+        let mut dropped = 0;
+        for datagram in batch.iter_mut() {
+            let arrived = clocks.instant(datagram.arrived);
+            let to = self.arrived_at(datagram.destination);
+            let handled =
+                line.session
+                    .handle_datagram(clocks.now, datagram.source, to, datagram.bytes);
+            let Ok(received) = handled else {
+                dropped += 1;
+                continue;
+            };
+            let Received::Rtp {
+                receiver, packet, ..
+            } = received
+            else {
+                continue;
+            };
+            let opened = Instant::now();
+            let packet_in = Packet {
+                sequence: packet.header.sequence,
+                timestamp: packet.header.timestamp,
+                payload: Bytes::copy_from_slice(packet.payload),
+            };
+            let (ssrc, payload_type) = (packet.header.ssrc, packet.header.payload_type);
+            self.packets.push(Incoming {
+                ssrc,
+                is_redundant: line.session.receivers()[receiver].is_redundant(payload_type),
+                packet: packet_in,
+                received: Arrival {
+                    arrived,
+                    opened,
+                    inserted: Instant::now(),
+                },
+            });
+        }
+        if dropped > 0 {
+            self.shared.figures().dropped += dropped;
+        }
+    }
+
+    fn arrived_at(&self, ip: Option<IpAddr>) -> SocketAddr {
+        ip.map_or(self.local, |ip| SocketAddr::new(ip, self.local.port()))
+    }
+
+    fn transmit(&mut self, line: &mut Line) {
+        while let Some(to) = line.session.poll_transmit(&mut self.out) {
+            match self.socket.send(&self.out, to) {
+                Ok(()) => {}
+                Err(SendError::WouldBlock) => self.shared.figures().unsent += 1,
+                // A peer that is gone, or a route: ICE notices.
+                Err(error) => tracing::debug!(%error, %to, "a datagram was not sent"),
+            }
+        }
+    }
+
+    fn handle(&mut self, line: &mut Line, event: &Event) {
+        match event {
+            Event::Connected { profile } => {
+                self.was_connected = true;
+                let mut figures = self.shared.figures();
+                figures.is_connected = true;
+                figures.protection = profile.map(|it| it.name());
+                figures.peer = line.session.peer();
+                drop(figures);
+                if let Some(connected) = self.connected.take() {
+                    // It only ends where the call does.
+                    let _ = connected.send(agreed(line));
+                }
+            }
+            Event::AddressChanged { peer } => self.shared.figures().peer = Some(*peer),
+            Event::ReceiverReport {
+                fraction_lost, rtt, ..
+            } => {
+                let lost = u64::from(*fraction_lost);
+                self.shared.lost_256.store(lost, Ordering::Relaxed);
+                let mut figures = self.shared.figures();
+                figures.lost_ratio = Some(f64::from(*fraction_lost) / 256.0);
+                figures.rtt = rtt.or(figures.rtt);
+            }
+            Event::Closed(reason) => self.shared.end(self.end_of(*reason)),
+            _ => {}
+        }
+    }
+
+    fn end_of(&self, reason: CloseReason) -> Result<Ended, CallError> {
+        let peer = self.shared.figures().peer;
+        match reason {
+            CloseReason::Local => Ok(Ended::ByUs),
+            CloseReason::Peer if self.was_connected => Ok(Ended::ByPeer),
+            CloseReason::Vanished => Err(match peer {
+                Some(peer) => CallError::Vanished { peer },
+                None => CallError::Closed(reason),
+            }),
+            _ if !self.was_connected => Err(CallError::NotConnected {
+                peer: peer.map_or_else(|| "the peer".to_owned(), |it| it.to_string()),
+                reason,
+            }),
+            _ => Err(CallError::Closed(reason)),
+        }
+    }
+}
+
+fn agreed(line: &Line) -> Agreed {
+    let sends = line.session.senders().first().map(|sender| Sends {
+        payload_type: sender.payload_type,
+        has_redundancy: sender.red_payload_type.is_some(),
+        wanted: OpusParameters::parse(&sender.parameters),
+        timestamp: sender.timestamp_start,
+    });
+    Agreed {
+        sends,
+        receives: line.listens(),
+    }
+}
+
+/// Both clocks at one moment: the kernel notes arrivals by the calendar.
+struct Clocks {
+    now: Instant,
+    calendar: Duration,
+}
+
+impl Clocks {
+    fn read() -> Self {
+        let calendar = SystemTime::now().duration_since(UNIX_EPOCH);
+        Self {
+            now: Instant::now(),
+            calendar: calendar.unwrap_or_default(),
+        }
+    }
+
+    fn instant(&self, arrived: Option<Duration>) -> Instant {
+        let age = arrived.and_then(|it| self.calendar.checked_sub(it));
+        let age = age.filter(|age| *age < AGE_MAX).unwrap_or_default();
+        self.now.checked_sub(age).unwrap_or(self.now)
+    }
+}

@@ -1,0 +1,150 @@
+//! Both ends of signalling, without a transport: an offer out, an answer in, and the
+//! other way round.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use glassline_media::{Codec, Track, WallClock};
+use glassline_net::{Options, UdpSocket};
+use glassline_webrtc::{
+    AcceptConfig, AcceptError, Certificate, DialConfig, Kinds, ReceiveMode, Secrets, Session,
+    SetAnswerError,
+};
+use thiserror::Error;
+
+use super::{CallError, Config, Line};
+use crate::viewers::{local_addresses, wildcard};
+
+/// Why an offer was not answered.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum AnswerError {
+    /// The peer's fault.
+    #[error(transparent)]
+    Offer(#[from] AcceptError),
+    /// Ours.
+    #[error(transparent)]
+    Call(#[from] CallError),
+}
+
+/// A call that waits for its answer.
+#[derive(Debug)]
+pub struct Dialling {
+    line: Line,
+    offer: String,
+}
+
+impl Dialling {
+    /// Prepares to call somebody who is reached at `server`, by HTTP for instance.
+    ///
+    /// # Errors
+    /// There is no route, or no socket.
+    pub fn new(server: SocketAddr, config: &Config) -> Result<Self, CallError> {
+        let ips = local_addresses(server).map_err(system("finding a route"))?;
+        let socket = UdpSocket::bind(wildcard(server), &options())?;
+        let port = socket.local_addr().port();
+        let local: Vec<_> = ips.iter().map(|ip| SocketAddr::new(*ip, port)).collect();
+        let first = local[0];
+        let dial = DialConfig {
+            certificate: certificate()?,
+            local,
+            relays: Vec::new(),
+            secrets: Secrets::expand(&rand::random()),
+            wall: wall(),
+            send: vec![voice()],
+            receive: Kinds::AUDIO,
+            opus: config.options(),
+            mode: ReceiveMode::Open,
+            data: None,
+        };
+        let (session, offer) = Session::dial(dial, Instant::now());
+        Ok(Self {
+            line: Line::new(session, socket, first),
+            offer,
+        })
+    }
+
+    /// What the peer is to be given.
+    pub fn offer(&self) -> &str {
+        &self.offer
+    }
+
+    /// Takes what it gave back.
+    ///
+    /// # Errors
+    /// The answer is of no use.
+    pub fn answered(mut self, answer: &str) -> Result<Line, SetAnswerError> {
+        self.line.session.set_answer(answer, Instant::now())?;
+        Ok(self.line)
+    }
+}
+
+/// Answers the call that `offer` is; `reached` is the address of ours that it came to.
+/// Returns the SDP answer, too.
+///
+/// # Errors
+/// The offer is of no use, or there is no socket.
+pub fn answer(
+    offer: &str,
+    reached: SocketAddr,
+    config: &Config,
+) -> Result<(Line, String), AnswerError> {
+    let socket = UdpSocket::bind(wildcard(reached), &options()).map_err(CallError::from)?;
+    let port = socket.local_addr().port();
+    let ip = reached.ip().to_canonical();
+    let mut local = vec![SocketAddr::new(ip, port)];
+    if ip.is_loopback() {
+        // Browsers do not check loopback from their other addresses.
+        let more = local_addresses(reached).unwrap_or_default();
+        let more = more.into_iter().filter(|it| *it != ip);
+        local.extend(more.map(|ip| SocketAddr::new(ip, port)));
+    }
+    let first = local[0];
+    let accept = AcceptConfig {
+        certificate: certificate()?,
+        local,
+        secrets: Secrets::expand(&rand::random()),
+        wall: wall(),
+        tracks: &[voice()],
+        receive: Kinds::AUDIO,
+        opus: config.options(),
+        data: None,
+    };
+    let (session, answer) = Session::accept(accept, offer, Instant::now())?;
+    Ok((Line::new(session, socket, first), answer))
+}
+
+/// Voice is one channel, whatever the microphone has.
+fn voice() -> Track {
+    Track::audio(Codec::Opus, 1)
+}
+
+fn options() -> Options {
+    Options {
+        receive_timestamps: true,
+        segmentation: false,
+        ..Options::default()
+    }
+}
+
+fn certificate() -> Result<Arc<Certificate>, CallError> {
+    let made = Certificate::generate().map_err(|error| CallError::System {
+        what: "making a certificate",
+        reason: error.to_string(),
+    });
+    made.map(Arc::new)
+}
+
+fn wall() -> WallClock {
+    let unix = SystemTime::now().duration_since(UNIX_EPOCH);
+    WallClock::new(Instant::now(), unix.unwrap_or_default())
+}
+
+pub(super) fn system(what: &'static str) -> impl FnOnce(io::Error) -> CallError {
+    move |error| CallError::System {
+        what,
+        reason: error.to_string(),
+    }
+}

@@ -1,0 +1,254 @@
+//! The thread that speaks: it opens the devices once there is a connection, and sends
+//! what the microphone gives.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use glassline_voice::{Speaker, Spoken, speaker};
+
+use super::device::CaptureTime;
+use super::listening::Listening;
+use super::network::{Agreed, Incoming, Sends};
+use super::{CallError, Config, Devices, Feed, Shared, Stamping};
+
+/// What a call's audio needs.
+pub(super) struct Audio {
+    pub(super) shared: Arc<Shared>,
+    pub(super) config: Config,
+    pub(super) devices: Devices,
+    pub(super) packets: Receiver<Incoming>,
+    pub(super) stamping: Stamping,
+}
+
+/// What a microphone gave.
+struct Period {
+    samples: Vec<f32>,
+    time: CaptureTime,
+}
+
+/// Periods that wait for the speaker: at 2.5 ms each a third of a second.
+const PERIODS_MAX: usize = 128;
+/// The same of what the loudspeaker played.
+const RENDERED_MAX: usize = 128;
+/// How late an order from outside is followed.
+const IDLE: Duration = Duration::from_millis(20);
+/// Between two reports to whoever looks.
+const REPORT: Duration = Duration::from_millis(100);
+/// A datagram, with room for what seals it.
+const DATAGRAM_BYTES: usize = 2048;
+
+impl Audio {
+    /// Until the call is over.
+    pub(super) fn run(self, agreed: &Agreed) {
+        let shared = Arc::clone(&self.shared);
+        if let Err(error) = self.talk(agreed) {
+            shared.end(Err(error));
+        }
+    }
+
+    fn talk(self, agreed: &Agreed) -> Result<(), CallError> {
+        let Devices {
+            microphone,
+            loudspeaker,
+        } = self.devices;
+        let Stamping {
+            spoken,
+            heard,
+            captured: captures,
+            played,
+        } = self.stamping;
+        let (rendered_feed, rendered) = Feed::new(RENDERED_MAX, &self.shared);
+        let (periods_feed, periods) = Feed::<Period>::new(PERIODS_MAX, &self.shared);
+        let (microphone_delay, format) = (microphone.delay(), microphone.format());
+        let playing = match agreed.receives {
+            false => None,
+            true => {
+                let mut listening = Listening::new(
+                    Arc::clone(&self.shared),
+                    &self.config,
+                    loudspeaker.format(),
+                    self.packets,
+                    heard,
+                    rendered_feed,
+                )?;
+                let playing = loudspeaker.start(Box::new(move |out, time| {
+                    played.push(time.called);
+                    listening.play(out, time);
+                }))?;
+                Some(playing)
+            }
+        };
+        let mut captured = None;
+        if agreed.sends.is_some() {
+            captured = Some(microphone.start(Box::new(move |samples, time| {
+                captures.push(time.called);
+                let samples = samples.to_vec();
+                periods_feed.push(Period { samples, time });
+            }))?);
+        }
+        let watched = [playing.as_ref(), captured.as_ref()];
+        let failure = || watched.iter().flatten().find_map(|it| it.failure());
+        match agreed.sends {
+            Some(sends) => {
+                let config = speaker::Config {
+                    device_delay: microphone_delay,
+                    ..configured(&self.config, &sends, format)
+                };
+                let redundant = config.red.is_some();
+                self.shared.line().session.set_redundant(0, redundant);
+                let speaker = Speaker::new(config);
+                let speaker = speaker.map_err(|error| CallError::Engine(error.to_string()))?;
+                let mut speaking = Speaking {
+                    speaker,
+                    shared: Arc::clone(&self.shared),
+                    spoken,
+                    rendered,
+                    lost_256: 0,
+                    report_at: Instant::now(),
+                    out: vec![0; DATAGRAM_BYTES],
+                };
+                speaking.run(&periods, failure)
+            }
+            None => {
+                // Nobody takes what is played.
+                drop(rendered);
+                while !self.shared.stop.load(Ordering::Relaxed) {
+                    if let Some(error) = failure() {
+                        return Err(error.into());
+                    }
+                    std::thread::sleep(IDLE);
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// As wished, as far as the peer wishes it, too.
+fn configured(config: &Config, sends: &Sends, device: glassline_voice::Format) -> speaker::Config {
+    let mut opus = config.opus;
+    opus.fec &= sends.wanted.fec;
+    opus.dtx &= sends.wanted.dtx;
+    if let Some(bitrate_max) = sends.wanted.bitrate_max {
+        let most = glassline_media::Bitrate::from_bps(bitrate_max.into());
+        opus.bitrate = opus.bitrate.min(most);
+    }
+    speaker::Config {
+        preprocess: config.preprocess,
+        opus,
+        red: (config.redundancy && sends.has_redundancy).then_some(speaker::Red {
+            payload_type: sends.payload_type,
+            copies: 1,
+        }),
+        timestamp_first: sends.timestamp,
+        ..speaker::Config::new(device)
+    }
+}
+
+struct Speaking {
+    speaker: Speaker,
+    shared: Arc<Shared>,
+    spoken: Feed<Spoken>,
+    rendered: Receiver<Vec<f32>>,
+    lost_256: u64,
+    report_at: Instant,
+    out: Vec<u8>,
+}
+
+impl Speaking {
+    fn run<E: Into<CallError>>(
+        &mut self,
+        periods: &Receiver<Period>,
+        failure: impl Fn() -> Option<E>,
+    ) -> Result<(), CallError> {
+        while !self.shared.stop.load(Ordering::Relaxed) {
+            let due = self.speaker.poll_timeout();
+            let wait = due.map_or(IDLE, |at| at.saturating_duration_since(Instant::now()));
+            match periods.recv_timeout(wait.min(IDLE)) {
+                Ok(period) => {
+                    // What was played is in the microphone by now, if it ever will be.
+                    for samples in self.rendered.try_iter() {
+                        self.speaker.rendered(&samples);
+                    }
+                    self.capture(&period);
+                    for period in periods.try_iter() {
+                        self.capture(&period);
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                // The device is gone; `failure` knows why.
+                Err(RecvTimeoutError::Disconnected) => std::thread::sleep(IDLE),
+            }
+            self.speaker
+                .set_muted(self.shared.is_muted.load(Ordering::Relaxed));
+            while let Some(outgoing) = self.speaker.poll(&mut Instant::now) {
+                self.send(outgoing);
+            }
+            while let Some(spoken) = self.speaker.poll_unsent() {
+                self.spoken.push(spoken);
+            }
+            if Instant::now() >= self.report_at {
+                if let Some(error) = failure() {
+                    return Err(error.into());
+                }
+                self.follow();
+            }
+        }
+        Ok(())
+    }
+
+    fn capture(&mut self, period: &Period) {
+        let CaptureTime { called, last } = period.time;
+        self.speaker.capture_at(&period.samples, last, called);
+    }
+
+    /// Seals and sends in this thread; then the record is whole.
+    fn send(&mut self, outgoing: speaker::Outgoing) {
+        let mut spoken = outgoing.spoken;
+        spoken.enqueued = Some(Instant::now());
+        // No pacer is passed.
+        let mut line = self.shared.line();
+        let dequeued = Instant::now();
+        spoken.handed_over = spoken.enqueued;
+        spoken.dequeued = Some(dequeued);
+        #[expect(clippy::cast_possible_truncation, reason = "RTP time wraps at 32 bits")]
+        let timestamp = outgoing.timestamp as u32;
+        let sealed = line.session.seal(
+            0,
+            timestamp,
+            outgoing.marker,
+            &outgoing.payload,
+            dequeued,
+            &mut self.out,
+        );
+        let (peer, socket) = (line.session.peer(), Arc::clone(&line.socket));
+        drop(line);
+        if let (Some(sealed), Some(peer)) = (sealed, peer) {
+            match socket.send(&self.out[..sealed.len], peer) {
+                Ok(()) => spoken.sent = Some(Instant::now()),
+                Err(error) => {
+                    self.shared.figures().unsent += 1;
+                    tracing::debug!(%error, %peer, "a packet of voice was not sent");
+                }
+            }
+        }
+        self.spoken.push(spoken);
+    }
+
+    /// Does what others wish, and tells how it stands.
+    fn follow(&mut self) {
+        self.report_at = Instant::now() + REPORT;
+        if let Some(bitrate) = self.shared.bitrate() {
+            self.speaker.set_bitrate(bitrate);
+        }
+        let lost = self.shared.lost_256.load(Ordering::Relaxed);
+        if lost != self.lost_256 {
+            self.lost_256 = lost;
+            self.speaker.set_expected_loss(lost as f64 / 256.0);
+        }
+        let report = self.speaker.report();
+        self.shared.figures().speaking = Some(report);
+    }
+}

@@ -1,0 +1,90 @@
+//! The end that calls.
+
+use glassline_client::call::{CallError, Config, Dialling, Line};
+use glassline_client::trust::Trust;
+use glassline_client::whep;
+use glassline_net::BindError;
+use glassline_webrtc::SetAnswerError;
+use thiserror::Error;
+use url::Url;
+
+use crate::data::Impairment;
+use crate::data::impair::{Relay, through};
+
+/// Whom to call, and how.
+#[derive(Clone, Debug)]
+pub struct Dial {
+    /// What `glassline call listen` printed, or a stream of a server by WHEP, which then
+    /// is heard.
+    pub url: Url,
+    /// Whose certificates are taken.
+    pub trust: Trust,
+    /// Goes out as `Authorization: Bearer`.
+    pub token: Option<String>,
+    /// What shall stand between the ends.
+    pub impairment: Option<Impairment>,
+}
+
+/// A call that was taken.
+#[derive(Debug)]
+pub struct Dialled {
+    /// What to start it with.
+    pub line: Line,
+    /// What stands between the ends; keep it for as long as the call goes on.
+    pub between: Option<Relay>,
+}
+
+/// Why nobody was reached.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum DialError {
+    /// The URL's host cannot be resolved.
+    #[error("cannot reach {0}: its host cannot be resolved")]
+    Unresolved(Url),
+    /// No socket, no route.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// Nobody there, or not for us.
+    #[error(transparent)]
+    Refused(#[from] whep::Error),
+    /// The answer is of no use.
+    #[error("the answer of {url} cannot be used: {source}")]
+    Answer {
+        /// Whose.
+        url: Url,
+        /// What is wrong with it.
+        source: SetAnswerError,
+    },
+    /// Nothing can be put between the ends.
+    #[error("the answer of {0} has no candidate to impair")]
+    NoCandidate(Url),
+    /// The relay has no socket.
+    #[error(transparent)]
+    Relay(#[from] BindError),
+}
+
+/// Calls, and returns when the call is taken.
+///
+/// # Errors
+/// [`DialError`].
+pub fn dial(dial: &Dial, config: &Config) -> Result<Dialled, DialError> {
+    let url = || dial.url.clone();
+    let addresses = dial.url.socket_addrs(|| None).ok();
+    let server = addresses.and_then(|all| all.into_iter().next());
+    let server = server.ok_or_else(|| DialError::Unresolved(url()))?;
+    let dialling = Dialling::new(server, config)?;
+    let token = dial.token.as_deref();
+    let answer = whep::post_offer(&dial.url, dialling.offer(), token, dial.trust)?;
+    let mut sdp = answer.sdp;
+    let mut between = None;
+    if let Some(impairment) = &dial.impairment {
+        let (relay, rewritten) =
+            through(&sdp, impairment).ok_or_else(|| DialError::NoCandidate(url()))??;
+        sdp = rewritten;
+        between = Some(relay);
+    }
+    let line = dialling
+        .answered(&sdp)
+        .map_err(|source| DialError::Answer { url: url(), source })?;
+    Ok(Dialled { line, between })
+}

@@ -1,0 +1,129 @@
+//! Both ends of a call in this process, and their records joined as they come.
+
+use glassline_client::call::{
+    AnswerError, Call, CallError, Config, Devices, Dialling, Ended, Records, answer,
+};
+use glassline_net::BindError;
+use glassline_webrtc::SetAnswerError;
+use thiserror::Error;
+
+use super::join::Join;
+use super::report::Report;
+use crate::data::Impairment;
+use crate::data::impair::{Relay, through};
+
+/// A call between two ends of this process, over loopback.
+#[derive(Debug)]
+pub struct Pair {
+    ends: [Call; 2],
+    /// Of what the first says, then of what the second does.
+    joins: [Join; 2],
+    records: Records,
+    _between: Option<Relay>,
+}
+
+/// Why there is none.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum PairError {
+    /// The first end.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// The second end.
+    #[error(transparent)]
+    Answer(#[from] AnswerError),
+    /// The first end again.
+    #[error(transparent)]
+    SetAnswer(#[from] SetAnswerError),
+    /// What shall be between them.
+    #[error(transparent)]
+    Relay(#[from] BindError),
+}
+
+impl Pair {
+    /// Begins to connect.
+    ///
+    /// # Errors
+    /// No sockets, no threads, or devices that cannot be.
+    pub fn start(
+        config: &Config,
+        impairment: Option<&Impairment>,
+        [first, second]: [Devices; 2],
+    ) -> Result<Self, PairError> {
+        let loopback = ([127, 0, 0, 1], 9).into();
+        let dialling = Dialling::new(loopback, config)?;
+        let (called, mut sdp) = answer(dialling.offer(), loopback, config)?;
+        let mut between = None;
+        if let Some(impairment) = impairment
+            && let Some(put) = through(&sdp, impairment)
+        {
+            let (relay, rewritten) = put?;
+            sdp = rewritten;
+            between = Some(relay);
+        }
+        let calling = dialling.answered(&sdp)?;
+        Ok(Self {
+            ends: [
+                Call::start(calling, config.clone(), first)?,
+                Call::start(called, config.clone(), second)?,
+            ],
+            joins: [Join::new(), Join::new()],
+            records: Records::default(),
+            _between: between,
+        })
+    }
+
+    /// The end that called, and the one that was called.
+    pub const fn ends(&self) -> &[Call; 2] {
+        &self.ends
+    }
+
+    /// Takes the records of both; call it every few seconds.
+    pub fn poll(&mut self) {
+        let Self {
+            ends,
+            joins,
+            records,
+            ..
+        } = self;
+        for (index, end) in ends.iter().enumerate() {
+            records.clear();
+            end.drain(records);
+            let own = &mut joins[index];
+            if let Some(ssrc) = end.ssrc() {
+                for spoken in &records.spoken {
+                    own.spoken(ssrc, *spoken, None);
+                }
+            }
+            for at in &records.captured {
+                own.capture_called(*at);
+            }
+            let theirs = &mut joins[1 - index];
+            for heard in &records.heard {
+                theirs.heard(*heard);
+            }
+            for at in &records.played {
+                theirs.playout_called(*at);
+            }
+        }
+    }
+
+    /// The whole way so far, of what the first end says: the quantile `share`, in ms.
+    pub fn mouth_to_ear_ms(&self, share: f64) -> Option<f64> {
+        self.joins[0].mouth_to_ear_ms(share)
+    }
+
+    /// Hangs up; where the milliseconds went of what the first end said, and of what the
+    /// second one did.
+    ///
+    /// # Errors
+    /// The call had ended in another way.
+    pub fn finish(mut self, source: &str) -> Result<[Report; 2], CallError> {
+        let [first, second] = &mut self.ends;
+        let ended = first.hang_up();
+        let answered: Result<Ended, CallError> = second.hang_up();
+        self.poll();
+        ended.and(answered)?;
+        Ok(self.joins.map(|join| join.finish(source)))
+    }
+}
