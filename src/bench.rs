@@ -3,7 +3,7 @@
 mod congestion;
 mod data;
 pub(crate) mod files;
-mod interrupt;
+pub(crate) mod interrupt;
 mod jitter;
 pub(crate) mod quantity;
 mod send;

@@ -5,6 +5,7 @@
 //! publish ─► glassline_publish: source, queue, connection
 //! trace ─► HTTP API, or files ─► glassline_lab::call ─► table, JSON, CSV
 //! bench ─► glassline_lab ─► table, JSON, CSV, SVG
+//! call ─► glassline_lab (signalling) ─► glassline_client::call
 //! ```
 //!
 //! What is asked for goes to stdout, everything else to stderr. Exit codes: 0
@@ -12,6 +13,7 @@
 //! threshold was missed, 130 interrupted.
 
 mod bench;
+mod call;
 mod config_command;
 mod exit;
 mod flags;
@@ -44,6 +46,12 @@ enum Command {
     Serve(flags::Serve),
     /// Send a live stream to a server, at the bitrate that the path takes.
     Publish(Box<publish::Options>),
+    /// Speak with another glassline, or with a browser.
+    ///
+    /// `glassline call listen` prints the URL that the other end takes: another glassline,
+    /// or a browser, which finds a page there. WAV files can stand for microphone and
+    /// loudspeaker, clocked by their samples.
+    Call(Box<call::Options>),
     /// Show where the milliseconds went, of a stream or of a call in logs.
     Trace(trace::Options),
     /// Measure a server, ours or another.
@@ -75,6 +83,7 @@ fn run(command_line: CommandLine) -> Result<std::process::ExitCode, Failure> {
         Command::Demo(flags) => serve::run(flags.config()?, quiet),
         Command::Serve(flags) => serve::run(flags.config()?, quiet),
         Command::Publish(options) => publish::run(&options, quiet),
+        Command::Call(options) => call::run(&options, quiet),
         Command::Trace(options) => trace::run(&options, quiet),
         Command::Bench(benchmark) => bench::run(&benchmark, quiet),
         Command::Config(action) => config_command::run(&action, quiet),

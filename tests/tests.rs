@@ -12,6 +12,7 @@
 mod aiortc;
 mod bench;
 mod browser;
+mod call;
 mod channel_host;
 mod channels;
 mod churn;
@@ -61,6 +62,7 @@ fn main() -> ExitCode {
         bench::TESTS,
         data::TESTS,
         traces::TESTS,
+        call::TESTS,
     ];
     let trials = peers::trials(tests.concat(), !arguments.list);
     libtest_mimic::run(&arguments, trials).exit_code()

@@ -8,7 +8,7 @@ use crate::exit::Failure;
 use crate::serve::Signals;
 
 /// Becomes true when the user, or a service manager, wants an end.
-pub(super) fn listen() -> Result<Arc<AtomicBool>, Failure> {
+pub(crate) fn listen() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -33,6 +33,6 @@ pub(super) fn listen() -> Result<Arc<AtomicBool>, Failure> {
 }
 
 /// Whether it was.
-pub(super) fn is_stopped(stop: &AtomicBool) -> bool {
+pub(crate) fn is_stopped(stop: &AtomicBool) -> bool {
     stop.load(Ordering::Relaxed)
 }

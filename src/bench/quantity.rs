@@ -17,7 +17,7 @@ pub(crate) fn time(text: &str) -> Result<Duration, String> {
 }
 
 /// Bits a second: `3M`, `3Mbit/s`, `500k`, or a number.
-pub(super) fn bitrate(text: &str) -> Result<u64, String> {
+pub(crate) fn bitrate(text: &str) -> Result<u64, String> {
     let text = text.strip_suffix("bit/s").unwrap_or(text);
     let endings = [("k", 1e3), ("M", 1e6), ("G", 1e9), ("", 1.0)];
     scaled(text, &endings)

@@ -100,6 +100,17 @@ pub(crate) fn fuzz_tools() -> Result<(), String> {
     compiler("c++", "CXX")
 }
 
+/// Sees to ALSA's headers, for the feature `devices`.
+///
+/// # Errors
+/// They are missing and could not be installed; the text is the command to run.
+pub(crate) fn sound() -> Result<(), String> {
+    match Path::new("/usr/include/alsa/asoundlib.h").exists() {
+        true => Ok(()),
+        false => apt_install(&["libasound2-dev"]),
+    }
+}
+
 fn compiler(program: &str, variable: &str) -> Result<(), String> {
     let is_present = || process::find(program).is_some() || std::env::var_os(variable).is_some();
     if is_present() {

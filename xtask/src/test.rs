@@ -27,6 +27,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     });
     check::formatting(&mut summary);
     check::lints(&mut summary);
+    sound_devices(&mut summary);
     dependencies(&mut summary);
     summary.step("tests", |tests| {
         let mut cargo = process::cargo(&["test", "--workspace", "--no-fail-fast"]);
@@ -36,6 +37,21 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         process::run_watching(&mut cargo, |line| tests.read_line(line)).into()
     });
     Ok(summary.finish()?)
+}
+
+/// What is only built where a machine has a sound library: no other step sees it.
+fn sound_devices(summary: &mut Summary) {
+    summary.step("sound devices", |_| {
+        if let Err(reason) = install::sound() {
+            return match process::on_build_server() {
+                true => Outcome::Failed(reason),
+                false => Outcome::Skipped(reason),
+            };
+        }
+        let lint = ["clippy", "-p", "glassline-client", "--features", "devices"];
+        let lint = [&lint[..], &["--", "-D", "warnings"]].concat();
+        process::run(&mut process::cargo(&lint)).into()
+    });
 }
 
 /// Licences, sources and security advisories of everything in the lock file.

@@ -1,0 +1,164 @@
+//! `glassline call`: a voice call, from a terminal.
+
+mod devices;
+mod here;
+mod options;
+mod terminal;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use glassline_client::call::{Call, Config, Ended, Line, Records};
+use glassline_lab::call::{Dial, DialError, Server, dial};
+
+use crate::bench::interrupt;
+use crate::exit::{Failure, INTERRUPTED};
+use crate::output;
+pub(crate) use options::Options;
+use options::Target;
+use terminal::{Key, Terminal};
+
+pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
+    if options.lists_devices() {
+        return devices::list();
+    }
+    match options.target()? {
+        Target::Here => here::run(options, quiet),
+        Target::Listen(address) => Session::new(options, quiet)?.listen(address),
+        Target::Url(url) => Session::new(options, quiet)?.dial(&Dial {
+            url,
+            trust: options.trust(),
+            token: options.token.clone(),
+            impairment: options.impair.clone(),
+        }),
+    }
+}
+
+/// The command while it runs.
+struct Session<'a> {
+    options: &'a Options,
+    config: Config,
+    stop: Arc<AtomicBool>,
+    terminal: Terminal,
+}
+
+/// How a call was left.
+enum Left {
+    /// One of the two hung up, or its time was over.
+    Ended,
+    /// Ctrl-C.
+    Interrupted,
+}
+
+impl<'a> Session<'a> {
+    fn new(options: &'a Options, quiet: bool) -> Result<Self, Failure> {
+        // What is wrong with files and flags is said before anybody is called.
+        devices::open(options)?;
+        Ok(Self {
+            options,
+            config: options.config(),
+            stop: interrupt::listen()?,
+            terminal: Terminal::new(quiet),
+        })
+    }
+
+    fn dial(&mut self, ask: &Dial) -> Result<ExitCode, Failure> {
+        self.terminal.say(&format!("calling {}", ask.url));
+        let dialled = dial(ask, &self.config).map_err(|error| match error {
+            DialError::Unresolved(_) => Failure::usage(error),
+            error => Failure::runtime(error),
+        })?;
+        if !dialled.line.speaks() {
+            self.terminal
+                .say("the other end takes no sound: you hear it, it does not hear you");
+        }
+        match self.call(dialled.line)? {
+            Left::Ended => Ok(ExitCode::SUCCESS),
+            Left::Interrupted => Ok(ExitCode::from(INTERRUPTED)),
+        }
+    }
+
+    /// Takes calls, one after the other, until Ctrl-C.
+    #[expect(clippy::disallowed_methods, reason = "a command may wait")]
+    fn listen(&mut self, address: std::net::SocketAddr) -> Result<ExitCode, Failure> {
+        let server = Server::start(address, self.config.clone()).map_err(Failure::runtime)?;
+        output::print(&format!("{}\n", server.url()))?;
+        let url = server.url();
+        self.terminal.say(&format!(
+            "glassline call {url}, or open it in a browser; Ctrl-C ends it"
+        ));
+        while !interrupt::is_stopped(&self.stop) {
+            let Some(incoming) = server.poll() else {
+                std::thread::sleep(POLL);
+                continue;
+            };
+            self.terminal.say(&format!("{} calls", incoming.peer));
+            match self.call(incoming.line) {
+                Ok(Left::Interrupted) => break,
+                Ok(Left::Ended) if self.options.once => return Ok(ExitCode::SUCCESS),
+                Err(error) if self.options.once => return Err(error),
+                Ok(Left::Ended) => {}
+                Err(error) => tracing::warn!("{error}"),
+            }
+            drop(incoming.slot);
+        }
+        Ok(ExitCode::from(INTERRUPTED))
+    }
+
+    /// One call, from its first datagram to its last.
+    #[expect(clippy::disallowed_methods, reason = "a command may wait")]
+    fn call(&mut self, line: Line) -> Result<Left, Failure> {
+        let devices = devices::open(self.options)?;
+        let call = Call::start(line, self.config.clone(), devices.devices);
+        let mut call = call.map_err(Failure::runtime)?;
+        let mut records = Records::default();
+        let mut connected = None;
+        let mut muted = self.config.muted;
+        let mut left = Left::Ended;
+        while call.ended().is_none() {
+            if interrupt::is_stopped(&self.stop) {
+                left = Left::Interrupted;
+                break;
+            }
+            let figures = call.figures();
+            if figures.is_connected && connected.is_none() {
+                connected = Some(Instant::now());
+                self.terminal.connected(&figures);
+            }
+            let since = connected.map(|at: Instant| at.elapsed());
+            if since
+                .zip(self.options.time)
+                .is_some_and(|(it, most)| it >= most)
+            {
+                break;
+            }
+            match self.terminal.key() {
+                Some(Key::Mute) => {
+                    muted = !muted;
+                    call.set_muted(muted);
+                }
+                Some(Key::HangUp) => break,
+                None => {}
+            }
+            records.clear();
+            call.drain(&mut records);
+            self.terminal.show(&figures, since, muted);
+            std::thread::sleep(POLL);
+        }
+        let ended = call.hang_up();
+        let figures = call.figures();
+        self.terminal
+            .end(&figures, connected.map(|at| at.elapsed()));
+        match ended {
+            Ok(Ended::ByPeer) => self.terminal.say("they hung up"),
+            Ok(Ended::ByUs) => {}
+            Err(error) => return Err(Failure::runtime(error)),
+        }
+        Ok(left)
+    }
+}
+
+/// Between two looks at a call.
+const POLL: Duration = Duration::from_millis(50);

@@ -1,0 +1,219 @@
+//! Both ends of a call in this process: where every millisecond goes.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use glassline_client::call::{
+    Began, Devices, Format, Microphone, VirtualLoudspeaker, VirtualMicrophone,
+};
+use glassline_lab::call::report::svg;
+use glassline_lab::call::{Marks, Pair, Report, Stage, Table};
+
+use super::options::Options;
+use super::terminal::Terminal;
+use crate::bench::files::Outputs;
+use crate::bench::interrupt;
+use crate::exit::{Failure, INTERRUPTED, THRESHOLD_MISSED};
+
+/// How long, if nobody says.
+const TIME: Duration = Duration::from_secs(20);
+/// Between two looks.
+const POLL: Duration = Duration::from_millis(100);
+/// What is kept to look for chirps in: ten minutes.
+const KEPT_S: usize = 600;
+/// The longest delay that a chirp is looked for at.
+const LONGEST: Duration = Duration::from_millis(900);
+
+pub(super) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
+    let mut outputs = Outputs::open(&options.json, &options.csv, &options.svg)?;
+    let stop = interrupt::listen()?;
+    let terminal = Terminal::new(quiet);
+    let sound = Sound::open(options)?;
+    let Sound {
+        devices,
+        marks,
+        began,
+        heard,
+    } = sound;
+    let config = options.config();
+    let pair = Pair::start(&config, options.impair.as_ref(), devices);
+    let mut pair = pair.map_err(Failure::runtime)?;
+    follow(&mut pair, options.time.unwrap_or(TIME), &stop, &terminal);
+    let source = options.impair.as_ref().map_or_else(
+        || "a call over loopback".to_owned(),
+        |it| format!("a call over loopback, {it}"),
+    );
+    let reports = pair.finish(&source);
+    let [mut report, _] = reports.map_err(Failure::runtime)?;
+    if let Some(marks) = marks {
+        let heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let note = by_signal(&report, marks, &began, &heard, options.format());
+        report.notes.extend(note);
+    }
+    if options.report {
+        outputs.print(|colour| report.to_text(colour))?;
+    } else if !quiet {
+        outputs.print(|_| brief(&report))?;
+    }
+    outputs.write(
+        || report.to_json(),
+        || report.to_csv(),
+        || svg::draw(&report),
+    )?;
+    let by_stage: BTreeMap<&str, &Table> = report
+        .stages
+        .iter()
+        .map(|table| (table.stage.as_str(), table))
+        .collect();
+    let misses = options.fail_if.iter().filter_map(|it| it.miss(&by_stage));
+    let misses: Vec<String> = misses.collect();
+    for miss in &misses {
+        eprintln!("{miss}");
+    }
+    Ok(match misses.as_slice() {
+        _ if interrupt::is_stopped(&stop) => ExitCode::from(INTERRUPTED),
+        [] => ExitCode::SUCCESS,
+        _ => ExitCode::from(THRESHOLD_MISSED),
+    })
+}
+
+/// Until its time is over, somebody wants an end, or the call has one of its own.
+#[expect(clippy::disallowed_methods, reason = "a command may wait")]
+fn follow(pair: &mut Pair, time: Duration, stop: &AtomicBool, terminal: &Terminal) {
+    let mut connected = None;
+    while !interrupt::is_stopped(stop) {
+        let ends = pair.ends();
+        if ends.iter().any(|end| end.ended().is_some()) {
+            return;
+        }
+        let figures = ends[1].figures();
+        if figures.is_connected {
+            connected.get_or_insert_with(Instant::now);
+        }
+        let since = connected.map(|at| at.elapsed());
+        if since.is_some_and(|since| since >= time) {
+            return;
+        }
+        pair.poll();
+        let whole = [0.5, 0.99].map(|share| pair.mouth_to_ear_ms(share));
+        terminal.show_here(&figures, since, whole);
+        std::thread::sleep(POLL);
+    }
+}
+
+/// What the first end says, and the second one plays.
+struct Sound {
+    devices: [Devices; 2],
+    /// What is in it, if it is ours.
+    marks: Option<Marks>,
+    began: [Began; 2],
+    heard: Arc<Mutex<Vec<f32>>>,
+}
+
+impl Sound {
+    fn open(options: &Options) -> Result<Self, Failure> {
+        let (format, timing) = (options.format(), options.timing());
+        let marks = options.wav_in.is_none().then(Marks::default);
+        let microphone = match (&options.wav_in, marks) {
+            (Some(wav), _) => VirtualMicrophone::wav(wav, timing),
+            (None, marks) => {
+                let marks = marks.unwrap_or_default();
+                let signal = Box::new(move |at_s: f64| marks.sample(at_s) as f32);
+                VirtualMicrophone::signal(format, timing, signal)
+            }
+        };
+        let microphone = microphone.map_err(Failure::usage)?;
+        let loudspeaker = match &options.wav_out {
+            Some(wav) => VirtualLoudspeaker::wav(wav, format, timing),
+            None => VirtualLoudspeaker::silent(format, timing),
+        };
+        let heard: Arc<Mutex<Vec<f32>>> = Arc::default();
+        let kept = Arc::clone(&heard);
+        let most = KEPT_S * format.rate() as usize;
+        let loudspeaker = loudspeaker.map_err(Failure::usage)?;
+        let loudspeaker = loudspeaker.tapped(Box::new(move |samples| {
+            let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+            if kept.len() < most {
+                kept.extend_from_slice(samples);
+            }
+        }));
+        let began = [microphone.began(), loudspeaker.began()];
+        let silent: Box<dyn Microphone> =
+            Box::new(VirtualMicrophone::silent(format, timing).map_err(Failure::usage)?);
+        let quiet = VirtualLoudspeaker::silent(format, timing).map_err(Failure::usage)?;
+        let first = Devices {
+            microphone: Box::new(microphone),
+            loudspeaker: Box::new(quiet),
+        };
+        let second = Devices {
+            microphone: silent,
+            loudspeaker: Box::new(loudspeaker),
+        };
+        Ok(Self {
+            devices: [first, second],
+            marks,
+            began,
+            heard,
+        })
+    }
+}
+
+/// What chirps say of the whole way, and how far the stamps are from it.
+fn by_signal(
+    report: &Report,
+    marks: Marks,
+    began: &[Began; 2],
+    heard: &[f32],
+    format: Format,
+) -> Option<String> {
+    let [spoke, played] = [began[0].at()?, began[1].at()?];
+    let begun_s = match played.checked_duration_since(spoke) {
+        Some(later) => later.as_secs_f64(),
+        None => -(spoke - played).as_secs_f64(),
+    };
+    let found = marks.find(heard, format.rate(), begun_s, LONGEST);
+    let all = found.len();
+    let mut delays: Vec<f64> = found.iter().filter_map(|(_, delay)| *delay).collect();
+    delays.sort_by(f64::total_cmp);
+    let middle = *delays.get(delays.len() / 2)?;
+    let stamped = report.table(Stage::MouthToEar)?.p50_ms?;
+    Some(format!(
+        "{} of {all} chirps were heard, p50 {middle:.2} ms after they were spoken; \
+         the stages of frames add up to p50 {stamped:.2} ms",
+        delays.len()
+    ))
+}
+
+/// The whole, and what most is made of.
+fn brief(report: &Report) -> String {
+    let mut out = String::new();
+    for stage in [
+        Stage::MouthToEar,
+        Stage::Send,
+        Stage::Network,
+        Stage::JitterBuffer,
+    ] {
+        if let Some(table) = report.table(stage) {
+            let figure =
+                |ms: Option<f64>| ms.map_or_else(|| "–".to_owned(), |ms| format!("{ms:.2}"));
+            out += &format!(
+                "{:<22} p50 {:>7}  p95 {:>7}  p99 {:>7}  max {:>7} ms  ({} of {})\n",
+                stage.title(),
+                figure(table.p50_ms),
+                figure(table.p95_ms),
+                figure(table.p99_ms),
+                figure(table.max_ms),
+                table.count,
+                table.count + table.lost + table.unmatched,
+            );
+        }
+    }
+    for note in &report.notes {
+        out += note;
+        out.push('\n');
+    }
+    out
+}

@@ -1,0 +1,306 @@
+//! Flags of `glassline call`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use glassline_client::call::{Bitrate, Config, Format, Timing, opus, preprocess};
+use glassline_lab::congestion::condition::Condition;
+use glassline_lab::data::Impairment;
+use glassline_lab::plan::Trust;
+use url::Url;
+
+use crate::bench::quantity;
+use crate::exit::Failure;
+
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Options {
+    /// The URL that `glassline call listen` printed, or that of a stream by WHEP, which is
+    /// then heard; or `listen` to be called. Without either, both ends run in this
+    /// process, on loopback, and every millisecond is accounted for.
+    #[arg(value_name = "URL|listen")]
+    target: Option<String>,
+    /// Where `listen` takes calls; a browser finds a page there.
+    #[arg(long, default_value = "127.0.0.1:8891", value_name = "IP:PORT")]
+    listen: SocketAddr,
+    /// End `listen` after one call.
+    #[arg(long)]
+    pub(super) once: bool,
+    /// List microphones and loudspeakers, and do nothing else.
+    #[arg(long)]
+    devices: bool,
+    /// Speak with a microphone of this name [default: the system's].
+    #[arg(long, value_name = "NAME", conflicts_with = "wav_in")]
+    pub(super) microphone: Option<String>,
+    /// Listen with a loudspeaker of this name [default: the system's].
+    #[arg(long, value_name = "NAME", conflicts_with = "wav_out")]
+    pub(super) loudspeaker: Option<String>,
+    /// Say what is in a WAV file (8 to 48 kHz, mono or stereo), then nothing.
+    #[arg(long, value_name = "FILE")]
+    pub(super) wav_in: Option<PathBuf>,
+    /// Write what is heard to a WAV file.
+    #[arg(long, value_name = "FILE")]
+    pub(super) wav_out: Option<PathBuf>,
+    /// Samples a second of --wav-out.
+    #[arg(long, default_value_t = 48_000, value_name = "HZ", value_parser = rate)]
+    rate: u32,
+    /// Samples in each call of a device that is a file: 120 to 1,024 as sound cards have,
+    /// or the 200 ms of some telephones.
+    #[arg(long, default_value_t = 120, value_name = "SAMPLES")]
+    period: usize,
+    /// By how much the clock of a device that is a file runs fast, in parts per million.
+    #[arg(
+        long,
+        default_value_t = 0.0,
+        value_name = "PPM",
+        allow_negative_numbers = true
+    )]
+    drift: f64,
+    /// By how much calls of a device that is a file come late at the most.
+    #[arg(long, default_value = "0ms", value_name = "TIME", value_parser = quantity::time)]
+    device_jitter: Duration,
+    /// Begin muted; on a terminal, m mutes and unmutes, q hangs up.
+    #[arg(long)]
+    mute: bool,
+    /// How much sound a packet holds.
+    #[arg(long, default_value = "10ms", value_name = "10ms|20ms", value_parser = packet)]
+    packet: opus::Frame,
+    /// Encode for the least delay: 4 ms less, at the same bitrate a little worse.
+    #[arg(long)]
+    low_delay: bool,
+    /// Leave the echo in.
+    #[arg(long)]
+    no_aec: bool,
+    /// Leave the noise in.
+    #[arg(long)]
+    no_ns: bool,
+    /// Leave the level as it is.
+    #[arg(long)]
+    no_agc: bool,
+    /// Of the voice, without headers.
+    #[arg(long, default_value = "32k", value_name = "RATE", value_parser = quantity::bitrate)]
+    bitrate: u64,
+    /// Put a coarse copy of each packet into the next, where the other end reports losses.
+    #[arg(long)]
+    fec: bool,
+    /// Put a whole copy of each packet into the next (RFC 2198).
+    #[arg(long)]
+    red: bool,
+    /// Send next to nothing while nobody speaks.
+    #[arg(long)]
+    dtx: bool,
+    /// Hang up after so long.
+    #[arg(long, value_name = "TIME", value_parser = quantity::time)]
+    pub(super) time: Option<Duration>,
+    /// Put a network between the ends, the same each way, as 'delay=40ms jitter=ar98
+    /// loss=1%'; jitter is a time, or a family of delays: ar98, ar90, mixed, iid, clean,
+    /// spikes. Also rate, queue, reorder, seed.
+    #[arg(long, value_name = "NAME=VALUE…")]
+    pub(super) impair: Option<Impairment>,
+    /// Take any certificate of an https:// server.
+    #[arg(long)]
+    insecure: bool,
+    /// What a server wants of those who listen. Better given by the environment, since
+    /// other users see command lines.
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "GLASSLINE_TOKEN",
+        hide_env_values = true
+    )]
+    pub(super) token: Option<String>,
+    /// Print the table of every stage; of both ends in this process.
+    #[arg(long)]
+    pub(super) report: bool,
+    /// Write the tables as JSON; `-` for stdout.
+    #[arg(long, value_name = "FILE")]
+    pub(super) json: Option<PathBuf>,
+    /// Write the tables as CSV; `-` for stdout.
+    #[arg(long, value_name = "FILE")]
+    pub(super) csv: Option<PathBuf>,
+    /// Draw waterfall and histograms; `-` for stdout.
+    #[arg(long, value_name = "FILE")]
+    pub(super) svg: Option<PathBuf>,
+    /// Exit with 3 if a stage's figure is beyond this, as 'mouth_to_ear.p50_ms>35'.
+    /// Repeatable.
+    #[arg(long, value_name = "STAGE.FIGURE>LIMIT")]
+    pub(super) fail_if: Vec<Condition>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  glassline call listen --listen 10.0.0.1:8891
+  glassline call http://10.0.0.1:8891/call
+  glassline call URL --wav-in question.wav --wav-out answer.wav --time 30s
+  glassline call URL --impair 'delay=40ms jitter=ar98 loss=1%' --red
+  glassline call http://127.0.0.1:8889/demo/whep --wav-out heard.wav --time 10s
+  glassline call --time 10m --report --svg call.svg --fail-if 'mouth_to_ear.p50_ms>35'
+
+Exit codes: 0 the call is over, 1 failed, 2 wrong usage, 3 a --fail-if condition was met,
+130 interrupted.";
+
+/// What is to be done.
+pub(super) enum Target {
+    /// Both ends.
+    Here,
+    Listen(SocketAddr),
+    Url(Url),
+}
+
+fn rate(text: &str) -> Result<u32, String> {
+    let rate = text.parse().ok();
+    rate.filter(|rate| Format::new(*rate, 1).is_some())
+        .ok_or_else(|| "give 8000 to 48000".to_owned())
+}
+
+fn packet(text: &str) -> Result<opus::Frame, String> {
+    match text {
+        "10ms" | "10" => Ok(opus::Frame::Ms10),
+        "20ms" | "20" => Ok(opus::Frame::Ms20),
+        _ => Err("give 10ms or 20ms".to_owned()),
+    }
+}
+
+impl Options {
+    pub(super) const fn lists_devices(&self) -> bool {
+        self.devices
+    }
+
+    pub(super) fn target(&self) -> Result<Target, Failure> {
+        match self.target.as_deref() {
+            None => Ok(Target::Here),
+            Some(_) if self.wants_tables() => Err(Failure::usage(
+                "--report, --json, --csv, --svg and --fail-if need the records of both ends: \
+                 give no URL, and both run here",
+            )),
+            Some("listen") => Ok(Target::Listen(self.listen)),
+            Some(text) => {
+                let url = text.parse::<Url>().map_err(|error| {
+                    Failure::usage(format_args!("{text}: {error}; give a URL, or listen"))
+                })?;
+                Ok(Target::Url(url))
+            }
+        }
+    }
+
+    fn wants_tables(&self) -> bool {
+        let files = [&self.json, &self.csv, &self.svg];
+        self.report || !self.fail_if.is_empty() || files.iter().any(|it| it.is_some())
+    }
+
+    pub(super) fn trust(&self) -> Trust {
+        match self.insecure {
+            true => Trust::Anybody,
+            false => Trust::System,
+        }
+    }
+
+    pub(super) fn timing(&self) -> Timing {
+        Timing {
+            period: self.period,
+            drift_ppm: self.drift,
+            jitter: self.device_jitter,
+            ..Timing::default()
+        }
+    }
+
+    /// Of a loudspeaker that is a file.
+    pub(super) fn format(&self) -> Format {
+        Format::new(self.rate, 1).expect("the flag was checked")
+    }
+
+    pub(super) fn config(&self) -> Config {
+        Config {
+            preprocess: preprocess::Config {
+                echo: !self.no_aec,
+                noise: !self.no_ns,
+                gain: !self.no_agc,
+            },
+            opus: opus::Config {
+                frame: self.packet,
+                purpose: match self.low_delay {
+                    true => opus::Purpose::LowDelay,
+                    false => opus::Purpose::Voip,
+                },
+                bitrate: Bitrate::from_bps(self.bitrate),
+                dtx: self.dtx,
+                fec: self.fec,
+                ..opus::Config::default()
+            },
+            redundancy: self.red,
+            muted: self.mute,
+            ..Config::default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn parse(flags: &[&str]) -> Result<Options, String> {
+        let line = Line::try_parse_from(std::iter::once(&"call").chain(flags));
+        line.map(|line| line.options)
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn flags_become_a_configuration() {
+        let flags = [
+            "http://127.0.0.1:8891/call",
+            "--packet",
+            "20ms",
+            "--no-aec",
+            "--red",
+            "--bitrate",
+            "24k",
+            "--drift",
+            "-50",
+            "--device-jitter",
+            "4ms",
+        ];
+        let options = parse(&flags).expect("flags that clap takes");
+        let config = options.config();
+        assert!(!config.preprocess.echo && config.preprocess.noise && config.redundancy);
+        assert!(!config.opus.fec && !config.opus.dtx && !config.muted);
+        assert_eq!(config.opus.frame, opus::Frame::Ms20);
+        assert_eq!(config.opus.bitrate.bps(), 24_000);
+        assert!((options.timing().drift_ppm + 50.0).abs() < 1e-9);
+        assert!(matches!(options.target(), Ok(Target::Url(_))));
+        let listening = parse(&["listen"]).expect("no flags");
+        assert!(matches!(listening.target(), Ok(Target::Listen(_))));
+        assert!(parse(&["--devices"]).is_ok_and(|it| it.lists_devices()));
+        let here = parse(&["--report", "--fail-if", "send.p99_ms>0.5"]).expect("no target");
+        assert!(matches!(here.target(), Ok(Target::Here)));
+        let one = parse(&["listen", "--report"]).expect("flags that clap takes");
+        assert!(matches!(one.target(), Err(Failure::Usage(_))));
+    }
+
+    #[test]
+    fn wrong_flags_are_said() {
+        let cases: [(&[&str], &str); 6] = [
+            (&["--fail-if", "send"], "is no condition"),
+            (&["listen", "--packet", "30ms"], "10ms or 20ms"),
+            (&["listen", "--rate", "96000"], "8000 to 48000"),
+            (&["listen", "--impair", "jitter=ar99"], "as ar98"),
+            (&["listen", "--bitrate", "much"], "like 3M"),
+            (
+                &["listen", "--microphone", "a", "--wav-in", "b"],
+                "cannot be used with",
+            ),
+        ];
+        for (flags, wanted) in cases {
+            let error = parse(flags).expect_err("a usage error");
+            assert!(error.contains(wanted), "{error}");
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! `glassline call`: two processes, and a browser.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use glassline_lab::call::Marks;
+use libtest_mimic::Failed;
+use serde_json::Value;
+
+use crate::peers::{Peer, Test};
+use crate::process::Running;
+use crate::server::{Server, glassline, write_file};
+use crate::webdriver::Browser;
+
+pub(crate) const TESTS: &[Test] = &[
+    Test {
+        name: "call::two_processes_hear_each_other",
+        needs: &[],
+        run: two_processes_hear_each_other,
+    },
+    Test {
+        name: "call::who_calls_nobody_or_a_busy_end_is_told",
+        needs: &[],
+        run: who_calls_nobody_or_a_busy_end_is_told,
+    },
+    Test {
+        name: "call::a_stream_of_a_server_is_heard",
+        needs: &[],
+        run: a_stream_of_a_server_is_heard,
+    },
+    Test {
+        name: "call::chromium_and_the_command_line_hear_each_other",
+        needs: &[Peer::Chromium],
+        run: chromium_and_the_command_line_hear_each_other,
+    },
+];
+
+/// Two handshakes and some seconds of a debug build.
+const PATIENCE: Duration = Duration::from_secs(60);
+const RATE: u32 = 48_000;
+
+/// `call listen` on a free port.
+struct Listening {
+    running: Running,
+    url: String,
+}
+
+impl Listening {
+    fn start(flags: &[&str]) -> Result<Self, String> {
+        let mut arguments = vec!["call", "listen", "--listen", "127.0.0.1:0", "--once"];
+        arguments.extend(flags);
+        let running = Running::start("call listen", glassline(&arguments))?;
+        let url = running.wait_for_line(PATIENCE, |line| {
+            let is_url = line.starts_with("http://") && line.ends_with("/call");
+            is_url.then(|| line.to_owned())
+        })?;
+        Ok(Self { running, url })
+    }
+}
+
+/// A WAV file with marks, of 16 bits as everybody reads them.
+fn marks_file(name: &str, marks: Marks, time: Duration) -> Result<String, String> {
+    let samples = marks.signal(RATE, time);
+    let data_bytes = u32::try_from(2 * samples.len()).map_err(|it| it.to_string())?;
+    let mut bytes = Vec::with_capacity(44 + 2 * samples.len());
+    bytes.extend(b"RIFF");
+    bytes.extend((36 + data_bytes).to_le_bytes());
+    bytes.extend(b"WAVEfmt ");
+    bytes.extend(16u32.to_le_bytes());
+    bytes.extend(1u16.to_le_bytes());
+    bytes.extend(1u16.to_le_bytes());
+    bytes.extend(RATE.to_le_bytes());
+    bytes.extend((2 * RATE).to_le_bytes());
+    bytes.extend(2u16.to_le_bytes());
+    bytes.extend(16u16.to_le_bytes());
+    bytes.extend(b"data");
+    bytes.extend(data_bytes.to_le_bytes());
+    for sample in samples {
+        bytes.extend(((sample * 32_767.0) as i16).to_le_bytes());
+    }
+    write_file(name, &bytes)
+}
+
+/// Samples of a WAV file that `call` wrote.
+fn heard(path: &Path) -> Result<Vec<f32>, String> {
+    let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let at = bytes.windows(4).position(|it| it == b"data");
+    let at = at.ok_or_else(|| format!("{}: no samples", path.display()))?;
+    let samples = bytes[at + 8..].as_chunks::<2>().0.iter();
+    Ok(samples
+        .map(|it| f32::from(i16::from_le_bytes(*it)) / 32_768.0)
+        .collect())
+}
+
+/// Marks that are in `samples`, whenever they were put in.
+fn found(marks: Marks, samples: &[f32], rate: u32) -> (usize, usize) {
+    let anywhere = marks.every + Duration::from_millis(20);
+    let all = marks.find(samples, rate, 0.0, anywhere);
+    let found = all.iter().filter(|(_, delay)| delay.is_some()).count();
+    (found, all.len())
+}
+
+fn ensure_found(what: &str, marks: Marks, samples: &[f32], rate: u32) -> Result<(), Failed> {
+    let (found, all) = found(marks, samples, rate);
+    println!("{what}: {found} of {all} chirps");
+    match all >= 3 && found + 1 >= all {
+        true => Ok(()),
+        false => Err(format!("{what}: {found} of {all} chirps").into()),
+    }
+}
+
+const OURS: Marks = Marks {
+    first: Duration::from_millis(500),
+    every: Duration::from_micros(1_003_700),
+};
+const THEIRS: Marks = Marks {
+    first: Duration::from_millis(900),
+    every: Duration::from_micros(1_103_700),
+};
+
+fn out(name: &str) -> Result<(String, PathBuf), String> {
+    let path = write_file(name, b"")?;
+    Ok((path.clone(), PathBuf::from(path)))
+}
+
+fn two_processes_hear_each_other() -> Result<(), Failed> {
+    let (ours, theirs) = (
+        marks_file("ours.wav", OURS, Duration::from_secs(20))?,
+        marks_file("theirs.wav", THEIRS, Duration::from_secs(20))?,
+    );
+    let (near, near_path) = out("near.wav")?;
+    let (far, far_path) = out("far.wav")?;
+    let mut listening =
+        Listening::start(&["--wav-in", &theirs, "--wav-out", &far, "--period", "1024"])?;
+    let arguments = [
+        "call",
+        &listening.url,
+        "--wav-in",
+        &ours,
+        "--wav-out",
+        &near,
+        "--time",
+        "7s",
+        "--red",
+        "--dtx",
+        "--fec",
+        "--drift",
+        "100",
+    ];
+    let mut calling = Running::start("call", glassline(&arguments))?;
+    let status = calling.wait(PATIENCE)?;
+    let printed = calling.printed();
+    if !status.success() || !printed.contains("connected to 127.0.0.1") {
+        return Err(printed.into());
+    }
+    let status = listening.running.wait(PATIENCE)?;
+    let printed = listening.running.printed();
+    if !status.success() || !printed.contains("they hung up") {
+        return Err(printed.into());
+    }
+    ensure_found("the called end", OURS, &heard(&far_path)?, RATE)?;
+    ensure_found("the calling end", THEIRS, &heard(&near_path)?, RATE)
+}
+
+fn who_calls_nobody_or_a_busy_end_is_told() -> Result<(), Failed> {
+    let listening = Listening::start(&[])?;
+    let flags = ["call", &listening.url, "--time", "30s"];
+    let first = Running::start("call", glassline(&flags))?;
+    first.wait_for_line(PATIENCE, |line| line.starts_with("connected").then_some(()))?;
+    let mut second = Running::start("call", glassline(&flags))?;
+    let status = second.wait(PATIENCE)?;
+    let printed = second.printed();
+    if status.code() != Some(1) || !printed.contains("503") {
+        return Err(printed.into());
+    }
+    let nobody = ["call", "http://127.0.0.1:1/call"];
+    let mut nobody = Running::start("call", glassline(&nobody))?;
+    let status = nobody.wait(PATIENCE)?;
+    let printed = nobody.printed();
+    if status.code() != Some(1) || !printed.contains("cannot reach http://127.0.0.1:1/call") {
+        return Err(printed.into());
+    }
+    Ok(())
+}
+
+fn a_stream_of_a_server_is_heard() -> Result<(), Failed> {
+    let server = Server::demo()?;
+    let (file, path) = out("stream.wav")?;
+    let url = server.url("/demo/whep");
+    let flags = ["call", &url, "--wav-out", &file, "--time", "4s"];
+    let mut calling = Running::start("call", glassline(&flags))?;
+    let status = calling.wait(PATIENCE)?;
+    let printed = calling.printed();
+    if !status.success() || !printed.contains("takes no sound") {
+        return Err(printed.into());
+    }
+    let samples = heard(&path)?;
+    let loudest = samples.iter().fold(0f32, |most, it| most.max(it.abs()));
+    match samples.len() > 2 * RATE as usize && loudest > 0.01 {
+        true => Ok(()),
+        false => Err(format!("{} samples, the loudest {loudest}", samples.len()).into()),
+    }
+}
+
+/// Collects what the page hears.
+const LISTEN: &str = "
+    const context = new AudioContext({ sampleRate: 48000 });
+    const source = context.createMediaStreamSource(window.call.remote);
+    const node = context.createScriptProcessor(4096, 1, 1);
+    window.heard = [];
+    node.onaudioprocess = ({ inputBuffer }) => {
+      const samples = inputBuffer.getChannelData(0);
+      window.heard.push(Int16Array.from(samples, (it) => Math.max(-1, Math.min(1, it)) * 32767));
+    };
+    source.connect(node);
+    node.connect(context.destination);";
+
+/// As base64 of 16-bit samples.
+const HEARD: &str = "
+    let text = '';
+    for (const part of window.heard) {
+      const bytes = new Uint8Array(part.buffer);
+      for (let at = 0; at < bytes.length; at += 4096) {
+        text += String.fromCharCode(...bytes.subarray(at, at + 4096));
+      }
+    }
+    return btoa(text);";
+
+fn chromium_and_the_command_line_hear_each_other() -> Result<(), Failed> {
+    let (ours, theirs) = (
+        marks_file("cli.wav", OURS, Duration::from_secs(60))?,
+        // Played over and over.
+        marks_file("chromium.wav", THEIRS, Duration::from_secs(60))?,
+    );
+    let (far, far_path) = out("chromium-heard.wav")?;
+    let mut listening =
+        Listening::start(&["--wav-in", &ours, "--wav-out", &far, "--red", "--fec"])?;
+    let browser = Browser::start_with(&[
+        "--use-fake-device-for-media-stream".to_owned(),
+        format!("--use-file-for-fake-audio-capture={theirs}"),
+    ])?;
+    browser.open(&listening.url)?;
+    browser.run("document.getElementById('dial').click()")?;
+    browser.wait_until(PATIENCE, "return window.call.state === 'live'")?;
+    browser.run(LISTEN)?;
+    let enough = "return window.heard.length >= 70 && window.call.stats?.remote !== undefined";
+    browser.wait_until(PATIENCE, enough)?;
+    let shown = browser.run("return document.querySelector('dl').innerText")?;
+    println!("{shown}");
+    browser.screenshot("call")?;
+    let encoded = browser.run(HEARD)?;
+    let bytes = STANDARD.decode(encoded.as_str().unwrap_or_default())?;
+    let samples = bytes.as_chunks::<2>().0.iter();
+    let samples: Vec<f32> = samples
+        .map(|it| f32::from(i16::from_le_bytes(*it)) / 32_768.0)
+        .collect();
+
+    browser.run("document.getElementById('mute').click()")?;
+    let muted = browser.run("return document.getElementById('mute').textContent")?;
+    ensure(muted == "Unmute", "the button mutes", &muted)?;
+    let stats = browser.run(
+        "const it = window.call.stats; return [it.in.packetsReceived, it.out.packetsSent, \
+         it.remote.packetsLost]",
+    )?;
+    browser.run("document.getElementById('dial').click()")?;
+    let status = listening.running.wait(PATIENCE)?;
+    let printed = listening.running.printed();
+    if !status.success() || !printed.contains("they hung up") {
+        return Err(printed.into());
+    }
+    println!("{printed}");
+    ensure(stats[0].as_u64() > Some(100), "packets both ways", &stats)?;
+    ensure_found("the browser", OURS, &samples, RATE)?;
+    ensure_found("the command line", THEIRS, &heard(&far_path)?, RATE)
+}
+
+fn ensure(holds: bool, what: &str, found: &Value) -> Result<(), Failed> {
+    match holds {
+        true => Ok(()),
+        false => Err(format!("{what}: {found}").into()),
+    }
+}
