@@ -8,6 +8,7 @@ const microphones = byId("microphone");
 
 const GATHER_MS = 3000;
 const STATS_MS = 500;
+const LEVELS_MS = 80;
 const SILENCE_DB = -60;
 
 /** The call that goes on, if one does. */
@@ -89,6 +90,10 @@ class Call {
     if (!response.ok) throw new Error(text.trim());
     await this.peer.setRemoteDescription({ type: "answer", sdp: text });
     this.timer = setInterval(() => this.report(), STATS_MS);
+    this.levels = setInterval(() => {
+      this.own?.();
+      this.theirs?.();
+    }, LEVELS_MS);
   }
 
   /** All candidates, or those that came in time. */
@@ -134,8 +139,6 @@ class Call {
   }
 
   async report() {
-    this.own?.();
-    this.theirs?.();
     const stats = await this.peer.getStats();
     const found = {};
     stats.forEach((it) => {
@@ -173,6 +176,7 @@ class Call {
     if (this.state === "ended") return;
     this.state = "ended";
     clearInterval(this.timer);
+    clearInterval(this.levels);
     this.peer.close();
     for (const track of this.local?.getTracks() ?? []) track.stop();
     this.context?.close();

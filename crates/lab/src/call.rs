@@ -20,8 +20,8 @@ mod tests;
 
 pub use dial::{Dial, DialError, Dialled, dial};
 pub use frame::{Delay, Frame};
-pub use import::Importer;
 pub use glassline_client::call::Marks;
+pub use import::Importer;
 pub use join::{Again, Join};
 pub use pair::{Pair, PairError};
 pub use report::Report;

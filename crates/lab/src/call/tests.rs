@@ -126,7 +126,7 @@ fn chirps_over_a_bad_path() -> (u64, Result<(), String>) {
         trust: Trust::System,
         token: None,
         impairment: Some(
-            "delay=20ms jitter=ar98 loss=5% seed=3"
+            "delay=20ms jitter=clean loss=5% seed=3"
                 .parse()
                 .expect("known"),
         ),
@@ -150,7 +150,10 @@ fn chirps_over_a_bad_path() -> (u64, Result<(), String>) {
     assert!(matches!(far.hang_up(), Ok(Ended::ByPeer)));
     let delays = heard.delays(&spoke);
     println!("{delays:?}");
-    assert!(delays.iter().flatten().count() >= 3, "{delays:?}");
+    let late = heard.loudspeaker.underruns();
+    if delays.iter().flatten().count() < 3 {
+        return (late, Err(format!("{delays:?}")));
+    }
     let least = delays
         .iter()
         .flatten()
