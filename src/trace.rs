@@ -31,7 +31,7 @@ const REFRESH: Duration = Duration::from_secs(1);
 pub(crate) struct Options {
     /// A stream; or files: logs of an instrumented WebRTC, of one end of a call or of
     /// both, or Chromium's trace events of the category webrtc as JSON.
-    #[arg(value_name = "NAME|LOG…", required = true)]
+    #[arg(value_name = "NAME|LOG", required = true)]
     names: Vec<String>,
     /// The server.
     #[arg(long, default_value = "http://127.0.0.1:8889", value_name = "URL")]
