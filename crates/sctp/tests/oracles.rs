@@ -95,8 +95,14 @@ fn reliable(unordered: bool) -> SendOptions {
 
 #[test]
 fn every_message_arrives_once_whole_and_in_order() {
+    // More than can be in flight: dcsctp 0.1.16 throws away all that comes, what fills a
+    // hole too, and says nothing, once nine tenths of its window wait for the hole.
+    let setup = Setup {
+        window: 128 << 20,
+        ..Setup::default()
+    };
     for (seed, makes) in (1..).zip(mixed()) {
-        let mut network = pair(makes, Setup::default(), rough(), seed);
+        let mut network = pair(makes, setup, rough(), seed);
         network.repeated = 0.02;
         let count = messages();
         let mut flows = flows(count, 60_000, reliable(false), seed);
