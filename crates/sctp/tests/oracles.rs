@@ -106,7 +106,7 @@ fn every_message_arrives_once_whole_and_in_order() {
         network.repeated = 0.02;
         let count = messages();
         let mut flows = flows(count, 60_000, reliable(false), seed);
-        let limit = Duration::from_secs(60) + Duration::from_millis(50) * count as u32;
+        let limit = Duration::from_secs(60) + Duration::from_millis(200) * count as u32;
         exchange(&mut network, &mut flows, limit);
         for end in [A, B].into_iter().filter(|&end| makes[end] == Make::Ours) {
             let resent = network.end(end).figures().resent;
