@@ -26,6 +26,8 @@
     )
 )]
 
+#[cfg(test)]
+mod call;
 pub mod clock;
 mod codec;
 mod expand;

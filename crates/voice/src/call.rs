@@ -1,0 +1,300 @@
+//! A whole call in virtual time: a microphone and a loudspeaker that count samples, both
+//! halves of the engine, and a path between them.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::time::{Duration, Instant};
+
+use glassline_media::Ssrc;
+use glassline_sim::Clock;
+
+use crate::jitter::Packet;
+use crate::{
+    Decoder, Encoder, Format, Heard, Listener, Received, Speaker, Spoken, listener, opus, speaker,
+};
+
+mod chirps;
+mod delay;
+mod hours;
+mod whole;
+
+pub(crate) const SSRC: Ssrc = Ssrc(0x5eed);
+
+/// A device clocked by its samples.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Device {
+    pub(crate) format: Format,
+    /// Frames a call.
+    pub(crate) period: usize,
+    /// Its clock is faster by so much.
+    pub(crate) ppm: f64,
+    /// When its clock says 0.
+    start: Instant,
+    /// Frames that it has given or taken.
+    frames: u64,
+}
+
+impl Device {
+    fn new(format: Format, period: usize, ppm: f64, start: Instant) -> Self {
+        Self {
+            format,
+            period,
+            ppm,
+            start,
+            frames: 0,
+        }
+    }
+
+    /// When its clock says `frames`.
+    pub(crate) fn at(&self, frames: u64) -> Instant {
+        let rate = f64::from(self.format.rate()) * (1.0 + self.ppm / 1e6);
+        self.start + Duration::from_secs_f64(frames as f64 / rate)
+    }
+
+    fn next_end(&self) -> Instant {
+        self.at(self.frames + self.period as u64)
+    }
+
+    /// What it is after a change, going on at `now`.
+    fn changed(&self, format: Format, period: usize, now: Instant) -> Self {
+        Self::new(format, period, self.ppm, now)
+    }
+}
+
+/// One direction of a call.
+pub(crate) struct Call<E = opus::Encoder, D = opus::Decoder> {
+    pub(crate) speaker: Speaker<E>,
+    pub(crate) listener: Listener<D>,
+    pub(crate) microphone: Device,
+    pub(crate) loudspeaker: Device,
+    /// What is to be heard at the microphone, by seconds of its clock.
+    pub(crate) source: Box<dyn FnMut(f64) -> f32>,
+    /// What becomes of each packet: delays of its copies.
+    pub(crate) path: Box<dyn FnMut(u64) -> Vec<Duration>>,
+    pub(crate) clock: Clock,
+    pub(crate) start: Instant,
+    /// By how much the clock moves on whenever the engine asks it.
+    pub(crate) tick: Duration,
+    sequence: u16,
+    sent: u64,
+    flying: BinaryHeap<Reverse<(Instant, u64, Flying)>>,
+    pub(crate) spoken: Vec<Spoken>,
+    pub(crate) heard: Vec<Heard>,
+    /// All that was played, from [`Self::played_from`] on.
+    pub(crate) played: Vec<f32>,
+    pub(crate) is_recording: bool,
+    /// The largest sample and step since it was last looked at.
+    pub(crate) peak: f32,
+    pub(crate) step: f32,
+    last: f32,
+    /// Neither device calls until then.
+    pub(crate) unplugged_until: Option<Instant>,
+}
+
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Flying {
+    sequence: u16,
+    timestamp: u32,
+    payload: Vec<u8>,
+}
+
+impl Call {
+    pub(crate) fn new(
+        speaker: speaker::Config,
+        listener: listener::Config,
+        periods: (usize, usize),
+        ppm: (f64, f64),
+    ) -> Self {
+        let encoder = opus::Encoder::new(speaker.opus).expect("an encoder");
+        Self::with(speaker, encoder, listener, opus::Decoder::new, periods, ppm)
+    }
+}
+
+impl<E: Encoder, D: Decoder> Call<E, D> {
+    pub(crate) fn with(
+        mut speaker: speaker::Config,
+        encoder: E,
+        mut listener: listener::Config,
+        make: listener::MakeDecoder<D>,
+        periods: (usize, usize),
+        ppm: (f64, f64),
+    ) -> Self {
+        let clock = Clock::new();
+        let start = clock.now();
+        // Two calls of the loudspeaker are in its buffer at most.
+        listener.device_delay =
+            Duration::from_secs_f64(periods.1 as f64 / f64::from(listener.device.rate()));
+        speaker.timestamp_first = u32::MAX - 40_000;
+        Self {
+            microphone: Device::new(speaker.device, periods.0, ppm.0, start),
+            // Not in step with each other.
+            loudspeaker: Device::new(
+                listener.device,
+                periods.1,
+                ppm.1,
+                start + Duration::from_micros(700),
+            ),
+            speaker: Speaker::with_encoder(speaker, encoder).expect("a speaker"),
+            listener: Listener::with_decoder(listener, make).expect("a listener"),
+            source: Box::new(|_| 0.0),
+            path: Box::new(|_| vec![Duration::ZERO]),
+            clock,
+            start,
+            tick: Duration::from_micros(10),
+            sequence: 65_000,
+            sent: 0,
+            flying: BinaryHeap::new(),
+            spoken: Vec::new(),
+            heard: Vec::new(),
+            played: Vec::new(),
+            is_recording: true,
+            peak: 0.0,
+            step: 0.0,
+            last: 0.0,
+            unplugged_until: None,
+        }
+    }
+
+    pub(crate) fn run(&mut self, time: Duration) {
+        let end = self.clock.now() + time;
+        loop {
+            let microphone = self.microphone.next_end();
+            let loudspeaker = self.loudspeaker.at(self.loudspeaker.frames);
+            let due = self.speaker.poll_timeout();
+            let flying = self.flying.peek().map(|it| it.0.0);
+            let next = microphone.min(loudspeaker);
+            let next = due.map_or(next, |it| next.min(it));
+            let next = flying.map_or(next, |it| next.min(it));
+            if next > end {
+                self.clock.advance_to(end);
+                return;
+            }
+            self.clock.advance_to(next.max(self.clock.now()));
+            let now = self.clock.now();
+            self.arrive(now);
+            if loudspeaker <= now {
+                self.play(now);
+            }
+            if microphone <= now {
+                self.capture(now);
+            }
+            self.send(now);
+        }
+    }
+
+    fn is_unplugged(&self, now: Instant) -> bool {
+        self.unplugged_until.is_some_and(|until| now < until)
+    }
+
+    fn capture(&mut self, now: Instant) {
+        let first = self.microphone.frames;
+        self.microphone.frames += self.microphone.period as u64;
+        let channels = self.microphone.format.channels();
+        let samples: Vec<f32> = (first..self.microphone.frames)
+            .flat_map(|frame| {
+                // By the device's clock, which may run fast.
+                let at = self.microphone.at(frame) - self.start;
+                let sample = (self.source)(at.as_secs_f64());
+                std::iter::repeat_n(sample, channels)
+            })
+            .collect();
+        if !self.is_unplugged(now) {
+            self.speaker.capture(&samples, now);
+        }
+    }
+
+    fn send(&mut self, now: Instant) {
+        let (mut asked, tick) = (now, self.tick);
+        let mut clock = || {
+            asked += tick;
+            asked
+        };
+        while let Some(outgoing) = self.speaker.poll(&mut clock) {
+            let sent = outgoing.spoken.encoded;
+            let flying = Flying {
+                sequence: self.sequence,
+                timestamp: outgoing.timestamp as u32,
+                payload: outgoing.payload.to_vec(),
+            };
+            for delay in (self.path)(self.sent) {
+                let order = self.flying.len() as u64;
+                self.flying
+                    .push(Reverse((sent + delay, order, flying.clone())));
+            }
+            self.sequence = self.sequence.wrapping_add(1);
+            self.sent += 1;
+            if self.is_recording {
+                self.spoken.push(outgoing.spoken);
+            }
+        }
+        while self.speaker.poll_unsent().is_some() {}
+    }
+
+    fn arrive(&mut self, now: Instant) {
+        while self.flying.peek().is_some_and(|it| it.0.0 <= now) {
+            let Some(Reverse((at, _, flying))) = self.flying.pop() else {
+                break;
+            };
+            let packet = Packet {
+                sequence: flying.sequence,
+                timestamp: flying.timestamp,
+                payload: flying.payload.into(),
+            };
+            // What is refused is counted, and tests look there.
+            let _ = self.listener.receive(SSRC, packet, Received::at(at));
+        }
+    }
+
+    fn play(&mut self, now: Instant) {
+        let channels = self.loudspeaker.format.channels();
+        let mut out = vec![f32::NAN; self.loudspeaker.period * channels];
+        self.loudspeaker.frames += self.loudspeaker.period as u64;
+        if self.is_unplugged(now) {
+            out.fill(0.0);
+        } else {
+            let (mut asked, tick) = (now, self.tick);
+            self.listener.play(&mut out, now, &mut || {
+                asked += tick;
+                asked
+            });
+        }
+        for sample in out.iter().step_by(channels) {
+            assert!(sample.is_finite() && sample.abs() <= 1.0, "{sample}");
+            self.peak = self.peak.max(sample.abs());
+            self.step = self.step.max((sample - self.last).abs());
+            self.last = *sample;
+        }
+        if self.is_recording {
+            self.played.extend(out.iter().step_by(channels));
+        }
+        while let Some(heard) = self.listener.poll_heard() {
+            if self.is_recording {
+                self.heard.push(heard);
+            }
+        }
+        let mut rendered = Vec::new();
+        self.listener.take_rendered(&mut rendered);
+        self.speaker.rendered(&rendered);
+    }
+
+    /// When the first sample of [`Self::played`] was heard.
+    pub(crate) fn played_from(&self) -> Instant {
+        let taken = self.played.len() as u64;
+        self.loudspeaker
+            .at(self.loudspeaker.frames - taken + self.loudspeaker.period as u64)
+    }
+
+    /// Both devices are others from now on.
+    pub(crate) fn change(&mut self, format: Format, period: usize) {
+        let now = self.clock.now();
+        let delay = Duration::from_secs_f64(period as f64 / f64::from(format.rate()));
+        self.microphone = self.microphone.changed(format, period, now);
+        self.loudspeaker = self.loudspeaker.changed(format, period, now);
+        self.speaker.set_device(format, Duration::ZERO);
+        self.listener.set_device(format, delay);
+    }
+}
+
+pub(crate) fn mono(rate: u32) -> Format {
+    Format::new(rate, 1).expect("a voice's")
+}

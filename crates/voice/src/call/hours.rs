@@ -1,0 +1,149 @@
+//! Hours of trouble, and what is left of it when it is over.
+//!
+//! The length here is that of every day; `VOICE_MINUTES=2880` asks for 48 hours.
+
+use std::time::Duration;
+
+use glassline_sim::Rng;
+
+use super::{Call, mono};
+use crate::codec::{Decoder, Encoder};
+use crate::{Format, L16, listener, opus, preprocess, speaker};
+
+/// A minute of trouble, then one of a clean path and devices that come and go.
+const ROUND: Duration = Duration::from_secs(120);
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A voice of 200 Hz and its harmonics, speaking most of the time.
+fn voice(at: f64) -> f32 {
+    let turns = std::f64::consts::TAU * 200.0 * at;
+    let swell = (0.5 + 0.5 * (std::f64::consts::TAU * 1.3 * at).sin()).sqrt();
+    let tone = turns.sin() + 0.4 * (2.0 * turns).sin() + 0.2 * (3.0 * turns).sin();
+    (0.3 * swell * tone) as f32
+}
+
+/// The loudest of it.
+const LOUDEST: f32 = 0.42;
+
+/// The same from a table: sines cost more than all else.
+fn table() -> impl FnMut(f64) -> f32 {
+    const RATE: f64 = 48_000.0;
+    // Ten seconds hold whole turns of all of it.
+    let samples: Vec<f32> = (0..480_000).map(|it| voice(f64::from(it) / RATE)).collect();
+    move |at| samples[(at * RATE).round() as usize % samples.len()]
+}
+
+/// Rounds of [`ROUND`] for so many minutes. `packet` is what a packet holds.
+fn endure<E: Encoder, D: Decoder>(call: &mut Call<E, D>, minutes: u64, packet: Duration) {
+    call.is_recording = false;
+    call.source = Box::new(table());
+    let mut rng = Rng::new(7);
+    // Nothing is sent while a device is away, so packets tell no time; the clock does.
+    let is_bad = std::rc::Rc::new(std::cell::Cell::new(false));
+    let is_silent = std::rc::Rc::new(std::cell::Cell::new(false));
+    let (bad, silent) = (is_bad.clone(), is_silent.clone());
+    let steady = Duration::from_millis(20);
+    call.path = Box::new(move |_| match (silent.get(), bad.get()) {
+        (true, _) => Vec::new(),
+        (_, false) => vec![steady],
+        (_, true) if rng.chance(0.3) => Vec::new(),
+        (_, true) => {
+            let held = if rng.chance(0.1) { rng.below(200) } else { 0 };
+            let delay = steady + Duration::from_millis(held);
+            match rng.chance(0.1) {
+                true => vec![delay, delay + Duration::from_millis(45)],
+                false => vec![delay],
+            }
+        }
+    });
+    let formats = [
+        (44_100, 1, 441),
+        (16_000, 1, 160),
+        (48_000, 2, 1_024),
+        (8_000, 1, 128),
+    ];
+    for round in 0..(minutes / 2).max(1) {
+        is_bad.set(true);
+        call.run(ROUND / 4);
+        is_silent.set(true);
+        call.run(2 * SECOND);
+        is_silent.set(false);
+        call.run(ROUND / 4 - 2 * SECOND);
+        is_bad.set(false);
+        recover(call, "trouble", round, packet);
+        let (rate, channels, period) = formats[round as usize % formats.len()];
+        call.change(Format::new(rate, channels).expect("voice"), period);
+        recover(call, "another rate", round, packet);
+        call.unplugged_until = Some(call.clock.now() + 3 * SECOND);
+        call.run(3 * SECOND);
+        recover(call, "unplugged", round, packet);
+        is_silent.set(true);
+        call.run(2 * SECOND);
+        is_silent.set(false);
+        recover(call, "two seconds of nothing", round, packet);
+        call.run(ROUND / 2 - 41 * SECOND);
+    }
+}
+
+/// A second to come to itself, then nine in which nothing is made up and the delay is
+/// what it was.
+fn recover<E: Encoder, D: Decoder>(
+    call: &mut Call<E, D>,
+    after: &str,
+    round: u64,
+    packet: Duration,
+) {
+    call.run(SECOND);
+    let stands = |call: &Call<E, D>| call.listener.report(call.clock.now()).streams[0].jitter;
+    let before = stands(call).counts;
+    call.step = 0.0;
+    call.run(9 * SECOND);
+    let report = stands(call);
+    let concealed = report.counts.frames_concealed - before.frames_concealed;
+    assert_eq!(concealed, 0, "round {round}, {after}: {report:?}");
+    let period = Duration::from_secs_f64(
+        call.loudspeaker.period as f64 / f64::from(call.loudspeaker.format.rate()),
+    );
+    let most = Duration::from_millis(40) + packet + 2 * period;
+    assert!(report.delay < most, "round {round}, {after}: {report:?}");
+    // Nothing is left over.
+    let speaker = call.speaker.report();
+    assert!(
+        report.packets < 20 && speaker.failed == 0,
+        "{report:?} {speaker:?}"
+    );
+    // Nothing is louder than what was said; a rate's filter may ring a little.
+    assert!(
+        call.peak < 1.3 * LOUDEST,
+        "round {round}, {after}: {}",
+        call.peak
+    );
+    // The steepest of the voice, at the lowest rate that there is, not a click.
+    let steepest = 2.0 * LOUDEST * 0.45;
+    assert!(
+        call.step < steepest,
+        "round {round}, {after}: {}",
+        call.step
+    );
+    call.peak = 0.0;
+}
+
+/// How long, in minutes: as every day, unless `VOICE_MINUTES` says otherwise.
+fn minutes(usual: u64) -> u64 {
+    let asked = std::env::var("VOICE_MINUTES").ok();
+    asked.and_then(|it| it.parse().ok()).unwrap_or(usual)
+}
+
+#[test]
+fn hours_without_a_codec_end_like_the_first_minute() {
+    for ppm in [200.0, -200.0] {
+        let mut speaker = speaker::Config::new(mono(16_000));
+        speaker.preprocess = preprocess::Config::OFF;
+        let listener = listener::Config::new(mono(16_000));
+        let codec = L16::new(mono(opus::RATE));
+        let make = |format, _| Ok(L16::new(format));
+        let periods = (160, 40);
+        let mut call = Call::with(speaker, codec, listener, make, periods, (ppm, -ppm));
+        endure(&mut call, minutes(8) / 2, Duration::from_millis(10));
+    }
+}

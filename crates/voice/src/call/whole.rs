@@ -1,0 +1,193 @@
+//! The whole chain: what the stages say against what is heard.
+
+use std::time::{Duration, Instant};
+
+use glassline_sim::{Delays, Family};
+
+use super::chirps::{self, LONG_S};
+use super::{Call, mono};
+use crate::{Heard, SignalDelay, Spoken, listener, opus, preprocess, speaker};
+
+/// So long a call is; devices' clocks and the buffer have settled after half of it.
+const LONG: Duration = Duration::from_secs(30);
+const SETTLED_S: f64 = 12.0;
+
+/// Every stage of a frame's way, in ms.
+#[derive(Clone, Copy, Debug)]
+struct Stages {
+    stages: [(&'static str, f64); 11],
+}
+
+impl Stages {
+    fn of(spoken: &Spoken, heard: &Heard) -> Self {
+        let ms = |from: Instant, to: Instant| match to.checked_duration_since(from) {
+            Some(later) => later.as_secs_f64() * 1e3,
+            None => -from.duration_since(to).as_secs_f64() * 1e3,
+        };
+        let took = |it: Duration| it.as_secs_f64() * 1e3;
+        let operations = heard.decode + heard.mix + heard.resample;
+        let signal = |of: fn(SignalDelay) -> Duration| took(of(spoken.signal) + of(heard.signal));
+        let stages = [
+            ("capture", ms(spoken.captured, spoken.delivered)),
+            ("reframe", ms(spoken.delivered, spoken.framed)),
+            (
+                "preprocess",
+                ms(spoken.framed, spoken.preprocessed) + signal(|it| it.preprocess),
+            ),
+            (
+                "encode",
+                ms(spoken.preprocessed, spoken.encoded) + signal(|it| it.encode),
+            ),
+            // The path takes what the encoder gives: no pacer, no socket.
+            ("network", ms(spoken.encoded, heard.arrived)),
+            ("open", ms(heard.arrived, heard.inserted)),
+            ("jitter buffer", ms(heard.inserted, heard.pulled)),
+            ("decode", took(heard.decode)),
+            ("mix", took(heard.mix)),
+            ("resample", took(heard.resample) + signal(|it| it.resample)),
+            ("playout", ms(heard.pulled, heard.played) - took(operations)),
+        ];
+        Self { stages }
+    }
+
+    fn sum_ms(&self) -> f64 {
+        self.stages.iter().map(|it| it.1).sum()
+    }
+}
+
+/// Each packet that was heard, with how it was spoken.
+fn join(call: &Call) -> Vec<(Spoken, Heard)> {
+    let mut heard = call.heard.clone();
+    heard.sort_by_key(|it| it.timestamp);
+    let spoken = |it: &Heard| {
+        let place = call
+            .spoken
+            .binary_search_by_key(&it.timestamp, |it| it.timestamp);
+        place.ok().map(|place| (call.spoken[place], *it))
+    };
+    heard.iter().filter_map(spoken).collect()
+}
+
+/// What the stages of the packet that holds the sound of `said_s` sum to, in ms.
+fn told_ms(call: &Call, joined: &[(Spoken, Heard)], said_s: f64) -> Option<f64> {
+    let said = call.start + Duration::from_secs_f64(said_s);
+    let after =
+        joined.partition_point(|(spoken, _)| spoken.captured <= said + spoken.signal.total());
+    let (spoken, heard) = joined.get(after.checked_sub(1)?)?;
+    let end = spoken.captured + spoken.duration;
+    (said + spoken.signal.total() < end).then(|| Stages::of(spoken, heard).sum_ms())
+}
+
+/// The middle one and the 99th of a hundred.
+fn quantiles(mut values: Vec<f64>) -> (f64, f64) {
+    values.sort_by(f64::total_cmp);
+    let at = |share: f64| values[((values.len() - 1) as f64 * share).round() as usize];
+    (at(0.5), at(0.99))
+}
+
+fn usual(rate: (u32, u32), frame: opus::Frame) -> (speaker::Config, listener::Config) {
+    let mut speaker = speaker::Config::new(mono(rate.0));
+    speaker.opus.frame = frame;
+    (speaker, listener::Config::new(mono(rate.1)))
+}
+
+/// Compares each chirp's delay with what its frame's stages sum to, of chirps that are
+/// recognised by `fit_min`.
+fn compare(call: &mut Call, name: &str, fit_min: f32) {
+    call.source = Box::new(chirps::chirps);
+    call.run(LONG);
+    let joined = join(call);
+    let found = chirps::heard(call, 0.5, fit_min);
+    let mut errors = Vec::new();
+    // The microphone's clock and the echo canceller settle first.
+    for chirp in found.iter().filter(|it| it.said_s > SETTLED_S) {
+        let Some(told) = told_ms(call, &joined, chirp.said_s) else {
+            continue;
+        };
+        errors.push((chirp.delay_s * 1e3 - told, chirp.said_s));
+    }
+    assert!(
+        errors.len() > 10,
+        "{name}: {} of {}",
+        errors.len(),
+        found.len()
+    );
+    let worst = errors.iter().max_by(|a, b| a.0.abs().total_cmp(&b.0.abs()));
+    let worst = worst.expect("not empty");
+    assert!(
+        worst.0.abs() < 1.0,
+        "{name}: {worst:?} (chirps of {LONG_S} s)"
+    );
+}
+
+#[test]
+fn stages_sum_to_what_is_measured() {
+    for (name, rate, periods, ppm, frame) in [
+        (
+            "2.5 ms",
+            (48_000, 48_000),
+            (120, 120),
+            (0.0, 0.0),
+            opus::Frame::Ms10,
+        ),
+        (
+            "odd periods",
+            (48_000, 48_000),
+            (512, 1_024),
+            (0.0, 0.0),
+            opus::Frame::Ms10,
+        ),
+        (
+            "44.1 kHz",
+            (44_100, 44_100),
+            (441, 256),
+            (80.0, -60.0),
+            opus::Frame::Ms20,
+        ),
+        (
+            "8 and 16 kHz",
+            (16_000, 8_000),
+            (160, 80),
+            (0.0, 40.0),
+            opus::Frame::Ms10,
+        ),
+        (
+            "200 ms at once",
+            (48_000, 48_000),
+            (9_600, 480),
+            (0.0, 0.0),
+            opus::Frame::Ms20,
+        ),
+    ] {
+        let (speaker, listener) = usual(rate, frame);
+        let mut call = Call::new(speaker, listener, periods, ppm);
+        compare(&mut call, name, 0.7);
+    }
+}
+
+#[test]
+fn stages_sum_to_what_is_measured_on_a_path_that_swings() {
+    let (mut speaker, listener) = usual((48_000, 48_000), opus::Frame::Ms20);
+    speaker.preprocess = preprocess::Config::OFF;
+    let mut call = Call::new(speaker, listener, (120, 120), (150.0, -50.0));
+    let delays = Delays::of_family(Family::Ar98, 3, 4_000, opus::Frame::Ms20.duration());
+    call.path = Box::new(move |packet| delays.packets()[packet as usize].into_iter().collect());
+    // A chirp in which something was cut out is not to be placed.
+    compare(&mut call, "ar98", 0.95);
+}
+
+#[test]
+fn a_clean_path_is_heard_in_35_ms() {
+    let (speaker, listener) = usual((48_000, 48_000), opus::Frame::Ms10);
+    let mut call = Call::new(speaker, listener, (120, 120), (0.0, 0.0));
+    call.source = Box::new(chirps::chirps);
+    call.run(LONG);
+    let measured = chirps::heard(&call, 0.2, 0.7);
+    let measured: Vec<f64> = measured
+        .iter()
+        .skip(20)
+        .map(|it| it.delay_s * 1e3)
+        .collect();
+    let (p50, p99) = quantiles(measured);
+    assert!(p50 <= 35.0 && p99 <= 45.0, "{p50} {p99}");
+}
