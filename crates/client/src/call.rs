@@ -51,7 +51,7 @@ pub use marker::Marks;
 pub use signal::{AnswerError, Dialling, answer};
 
 /// How to call.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Config {
     /// What is done to what the microphone gives.
     pub preprocess: preprocess::Config,
@@ -63,18 +63,6 @@ pub struct Config {
     pub jitter: jitter::Config,
     /// Send silence from the beginning.
     pub muted: bool,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            preprocess: preprocess::Config::default(),
-            opus: opus::Config::default(),
-            redundancy: false,
-            jitter: jitter::Config::default(),
-            muted: false,
-        }
-    }
 }
 
 impl Config {

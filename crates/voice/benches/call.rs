@@ -83,11 +83,11 @@ fn leg(config: speaker::Config) -> (f64, f64) {
         playouts.push(begun.elapsed());
         while listener.poll_heard().is_some() {}
     }
-    (middle(captures), middle(playouts))
+    (middle(&captures), middle(&playouts))
 }
 
 /// Of pairs of frames, since a packet may hold two, without what preemption spoils.
-fn middle(times: Vec<Duration>) -> f64 {
+fn middle(times: &[Duration]) -> f64 {
     let mut pairs: Vec<f64> = times
         .chunks_exact(2)
         .map(|it| (it[0] + it[1]).as_secs_f64() * 1e6 / 2.0)

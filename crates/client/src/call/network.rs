@@ -202,7 +202,7 @@ impl Network {
                 self.was_connected = true;
                 let mut figures = self.shared.figures();
                 figures.is_connected = true;
-                figures.protection = profile.map(|it| it.name());
+                figures.protection = profile.map(glassline_webrtc::srtp::Profile::name);
                 figures.peer = line.session.peer();
                 drop(figures);
                 if let Some(connected) = self.connected.take() {

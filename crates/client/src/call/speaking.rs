@@ -184,7 +184,7 @@ impl Speaking {
             self.speaker
                 .set_muted(self.shared.is_muted.load(Ordering::Relaxed));
             while let Some(outgoing) = self.speaker.poll(&mut Instant::now) {
-                self.send(outgoing);
+                self.send(&outgoing);
             }
             while let Some(spoken) = self.speaker.poll_unsent() {
                 self.spoken.push(spoken);
@@ -205,7 +205,7 @@ impl Speaking {
     }
 
     /// Seals and sends in this thread; then the record is whole.
-    fn send(&mut self, outgoing: speaker::Outgoing) {
+    fn send(&mut self, outgoing: &speaker::Outgoing) {
         let mut spoken = outgoing.spoken;
         spoken.enqueued = Some(Instant::now());
         // No pacer is passed.
