@@ -251,7 +251,7 @@ fn chromium_and_the_command_line_hear_each_other() -> Result<(), Failed> {
     browser.run("document.getElementById('dial').click()")?;
     browser.wait_until(PATIENCE, "return window.call.state === 'live'")?;
     browser.run(LISTEN)?;
-    let enough = "return window.heard.length >= 70 && window.call.stats?.remote !== undefined";
+    let enough = "return window.heard.length >= 130 && window.call.stats?.remote !== undefined";
     browser.wait_until(PATIENCE, enough)?;
     let shown = browser.run("return document.querySelector('dl').innerText")?;
     println!("{shown}");
