@@ -51,7 +51,7 @@ pub enum DialError {
     #[error("the answer of {url} cannot be used: {source}")]
     Answer {
         /// Whose.
-        url: Url,
+        url: Box<Url>,
         /// What is wrong with it.
         source: SetAnswerError,
     },
@@ -85,6 +85,9 @@ pub fn dial(dial: &Dial, config: &Config) -> Result<Dialled, DialError> {
     }
     let line = dialling
         .answered(&sdp)
-        .map_err(|source| DialError::Answer { url: url(), source })?;
+        .map_err(|source| DialError::Answer {
+            url: Box::new(url()),
+            source,
+        })?;
     Ok(Dialled { line, between })
 }

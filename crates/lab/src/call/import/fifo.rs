@@ -31,7 +31,8 @@ mod tests {
 
     #[test]
     fn a_queue_that_empties_tells_everything() {
-        let cases: [(&[i64], &[i64], &[Option<usize>]); 5] = [
+        type Case<'a> = (&'a [i64], &'a [i64], &'a [Option<usize>]);
+        let cases: [Case<'_>; 5] = [
             (&[0, 10, 20], &[1, 11, 21], &[Some(0), Some(1), Some(2)]),
             // A stall: all wait for the first.
             (
