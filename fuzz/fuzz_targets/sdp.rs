@@ -7,7 +7,8 @@
 use glassline_media::{Codec, Kind, Ssrc, Track, VideoParameters};
 use glassline_webrtc::sdp::{
     DataParameters, Fingerprint, Fragment, IceCredentials, LocalDescription, Negotiated,
-    OfferParameters, OfferedMedia, OpusOptions, SenderSsrc, SessionDescription, Wanted, answer, apply_answer, negotiate, offer, restart_fragment,
+    OfferParameters, OfferedMedia, OpusOptions, SenderSsrc, SessionDescription, Wanted, answer,
+    apply_answer, negotiate, offer, restart_fragment,
 };
 use libfuzzer_sys::fuzz_target;
 

@@ -15,7 +15,10 @@ use std::time::{Duration, Instant};
 
 use glassline_media::{Codec, Track, VideoParameters, WallClock};
 use glassline_sctp::channel::{ChannelId, Event as ChannelEvent, Init, Message};
-use glassline_webrtc::{AcceptConfig, Certificate, DataConfig, DialConfig, Event, IceCredentials, Kinds, ReceiveMode, Received, Secrets, Session, OpusOptions};
+use glassline_webrtc::{
+    AcceptConfig, Certificate, DataConfig, DialConfig, Event, IceCredentials, Kinds, OpusOptions,
+    ReceiveMode, Received, Secrets, Session,
+};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -10,7 +10,10 @@ use std::time::{Duration, Instant};
 
 use glassline_media::{Codec, Track, WallClock};
 use glassline_webrtc::demux::is_rtcp;
-use glassline_webrtc::{AcceptConfig, Certificate, DatagramKind, DialConfig, Dropped, Kinds, ReceiveMode, Received, Secrets, Session, classify, stun_username, OpusOptions};
+use glassline_webrtc::{
+    AcceptConfig, Certificate, DatagramKind, DialConfig, Dropped, Kinds, OpusOptions, ReceiveMode,
+    Received, Secrets, Session, classify, stun_username,
+};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

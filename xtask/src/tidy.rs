@@ -21,7 +21,7 @@ const ARROWS: [(&str, &[&str]); 17] = [
     ("voice", &["rtp"]),
     ("net", &[]),
     ("quic", &["congestion", "media"]),
-    ("client", &["webrtc", "rtsp", "quic", "net"]),
+    ("client", &["webrtc", "rtsp", "quic", "net", "voice"]),
     ("publish", &["demux", "rtsp", "quic"]),
     ("sim", &["media"]),
     ("hub", &["media"]),

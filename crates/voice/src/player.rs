@@ -107,8 +107,14 @@ mod tests {
         assert_eq!(player.waiting_ms(), 40.0);
         let gone = player.shorten(0.9);
         assert!((2.5..15.0).contains(&gone), "{gone}");
-        assert!(player.lengthen(0.9) > 0.0);
         let mut out = vec![0.0; 640];
+        assert_eq!(
+            player.lengthen(0.9),
+            0.0,
+            "nothing was played to play again"
+        );
+        assert_eq!(player.play(&mut out[..240]), 0.0);
+        assert!(player.lengthen(0.9) > 0.0);
         let waiting = player.waiting_ms();
         assert!((player.play(&mut out) - (40.0 - waiting)).abs() < 0.1);
         assert_eq!(player.play(&mut out[..160]), 10.0);
