@@ -72,6 +72,7 @@ impl Config {
             fec: self.opus.fec,
             dtx: self.opus.dtx,
             redundancy: self.redundancy,
+            stereo: false,
         }
     }
 }

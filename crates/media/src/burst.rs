@@ -34,6 +34,9 @@ pub struct Burst {
     pub first: bool,
     /// This burst ends its access unit: its last packet carries the RTP marker.
     pub last: bool,
+    /// Packets of the source that were lost just before this burst, where packets are
+    /// forwarded as they come: who numbers them leaves out as many numbers.
+    pub gap: u16,
     /// Where the milliseconds went so far.
     pub stamps: Stamps,
     data: Bytes,
@@ -197,6 +200,7 @@ impl BurstBuilder {
             keyframe,
             first: true,
             last: true,
+            gap: 0,
             stamps,
             data: Bytes::from(self.data),
             ends: self.ends.into_boxed_slice(),

@@ -17,6 +17,9 @@ pub struct OpusOptions {
     pub dtx: bool,
     /// Packets that repeat the ones before (`red/48000/2`), both ways.
     pub redundancy: bool,
+    /// Where this end only receives: two channels are of use. Where it sends, too, as many
+    /// as it sends are.
+    pub stereo: bool,
 }
 
 impl Default for OpusOptions {
@@ -25,6 +28,7 @@ impl Default for OpusOptions {
             fec: true,
             dtx: false,
             redundancy: false,
+            stereo: true,
         }
     }
 }
@@ -64,7 +68,7 @@ impl OpusParameters {
 }
 
 /// What we say of the Opus that we want to receive, and of the channels that we send;
-/// `None` of those where we only receive, which takes both.
+/// `None` of those where we only receive.
 pub(super) fn wanted(options: OpusOptions, channels: Option<u8>) -> String {
     let mut out = "minptime=10".to_owned();
     if options.fec {
@@ -73,7 +77,7 @@ pub(super) fn wanted(options: OpusOptions, channels: Option<u8>) -> String {
     if options.dtx {
         out += ";usedtx=1";
     }
-    if channels.is_none_or(|count| count == 2) {
+    if channels.map_or(options.stereo, |count| count == 2) {
         // The first is how libwebrtc-based ends learn of it, the second is RFC 7587's.
         out += ";stereo=1;sprop-stereo=1";
     }
@@ -115,6 +119,7 @@ mod tests {
             fec: true,
             dtx: true,
             redundancy: false,
+            stereo: true,
         };
         let told = OpusParameters::parse(&wanted(options, Some(1)));
         assert!(told.fec && told.dtx && !told.stereo);
@@ -124,6 +129,11 @@ mod tests {
             defaults,
             "minptime=10;useinbandfec=1;stereo=1;sprop-stereo=1"
         );
+        let voice = OpusOptions {
+            stereo: false,
+            ..OpusOptions::default()
+        };
+        assert_eq!(wanted(voice, None), "minptime=10;useinbandfec=1");
         let strange = OpusParameters::parse("usedtx=yes; maxaveragebitrate = 24000;;=");
         assert_eq!(
             strange,

@@ -124,6 +124,9 @@ const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 /// Events that wait for the owner. They are drained after every input, so that
 /// only an owner that stopped draining meets the bound; newer ones are dropped.
 const EVENTS_MAX: usize = 64;
+/// Sequence numbers that [`Session::skip`] leaves out at most: far fewer than the 2¹⁵ from
+/// which on a peer would take them for a step back (RFC 3711 §3.3.1).
+pub const SKIP_MAX: u16 = 1000;
 /// RTCP datagrams that wait for a path; the oldest goes first.
 const RTCP_MAX: usize = 16;
 
@@ -369,6 +372,16 @@ impl Session {
             len: sealed.bytes,
             sequence: sealed.index,
         })
+    }
+
+    /// Leaves out the next `count` sequence numbers of a sender: packets that were lost
+    /// before they came here, so that the peer sees a loss for what it is, and not for
+    /// silence. False if nothing can be sealed, or for more than [`SKIP_MAX`].
+    pub fn skip(&mut self, sender: usize, count: u16) -> bool {
+        let (Some(sender), Some(keys)) = (self.senders.get_mut(sender), self.keys.as_mut()) else {
+            return false;
+        };
+        count <= SKIP_MAX && sender.skip(&mut keys.outbound, count).is_some()
     }
 
     /// Seals again the packet that [`seal`](Self::seal) gave `original_sequence`,

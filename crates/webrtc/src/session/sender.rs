@@ -258,6 +258,13 @@ impl Sender {
         Some(sealed)
     }
 
+    /// See [`Session::skip`](super::Session::skip).
+    pub(super) fn skip(&mut self, outbound: &mut Outbound, count: u16) -> Option<()> {
+        let streams = self.streams.as_mut()?;
+        streams.next = outbound.skip(streams.media, count)?;
+        Some(())
+    }
+
     /// Seals a packet again: under RTX (RFC 4588), else byte for byte.
     pub(super) fn seal_retransmission(
         &mut self,

@@ -109,6 +109,17 @@ impl Outbound {
         self.streams.get(stream.0).map(|stream| stream.next)
     }
 
+    /// Leaves out the stream's next `count` indices: nothing is sealed under them, ever.
+    /// The index that comes then; `None` if there is none, or no such stream.
+    pub fn skip(&mut self, stream: StreamId, count: u16) -> Option<u64> {
+        let stream = self.streams.get_mut(stream.0)?;
+        let next = stream.next + u64::from(count);
+        (next < INDEX_END).then(|| {
+            stream.next = next;
+            next
+        })
+    }
+
     /// Seals `payload` behind the RTP header of `header_bytes` that `out` begins
     /// with; sequence number and SSRC are filled in here.
     ///

@@ -9,6 +9,7 @@ const VOICE: OpusOptions = OpusOptions {
     fec: true,
     dtx: true,
     redundancy: true,
+    stereo: true,
 };
 
 fn voice() -> [Track; 1] {

@@ -19,6 +19,7 @@ const VOICE: sdp::OpusOptions = sdp::OpusOptions {
     fec: true,
     dtx: true,
     redundancy: true,
+    stereo: true,
 };
 
 #[test]
@@ -52,6 +53,25 @@ fn both_ends_hear_each_other_and_learn_how_they_are_heard() {
         let told = sdp::OpusParameters::parse(&session.senders()[0].parameters);
         assert!(told.fec && told.dtx);
     }
+}
+
+#[test]
+fn numbers_that_are_left_out_are_losses_to_the_peer() {
+    let mut pair = Pair::connected(call(VOICE));
+    for frame in 0..100u32 {
+        if frame == 50 {
+            assert!(pair.server.skip(0, 3));
+        }
+        pair.send(0, frame * 480, false, &[1, frame as u8]);
+        pair.run_for(ms(10));
+    }
+    pair.run_for(ms(100));
+    let sequences: Vec<u64> = pair.heard.iter().map(|it| it.sequence).collect();
+    assert_eq!(sequences.len(), 100, "none of them is repeated or lost");
+    assert_eq!(sequences[99] - sequences[0], 102);
+    assert_eq!(sequences[50] - sequences[49], 4);
+    assert!(!pair.server.skip(0, super::SKIP_MAX + 1));
+    assert!(!pair.server.skip(7, 1), "no such sender");
 }
 
 #[test]

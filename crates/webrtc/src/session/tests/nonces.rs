@@ -102,6 +102,11 @@ enum Op {
     Wait {
         ms: u64,
     },
+    /// Leaves numbers out.
+    Skip {
+        sender: usize,
+        count: u16,
+    },
     RestartIce,
 }
 
@@ -120,6 +125,7 @@ fn op() -> impl Strategy<Value = Op> {
         8 => (0..700usize, change).prop_map(|(back, change)| Op::Again { back, change }),
         1 => (0..40usize).prop_map(|back| Op::AgainCramped { back }),
         1 => (0..1200u64).prop_map(|ms| Op::Wait { ms }),
+        1 => (0..2usize, 0..1100u16).prop_map(|(sender, count)| Op::Skip { sender, count }),
         1 => Just(Op::RestartIce),
     ]
 }
@@ -180,6 +186,13 @@ impl Watched {
                 self.now = (self.now + Duration::from_millis(ms)).min(self.end);
                 self.server.handle_timeout(self.now);
                 self.drain()
+            }
+            Op::Skip { sender, count } => {
+                let next = |it: &Session| it.senders()[sender].next_sequence();
+                let before = next(&self.server);
+                let skips = self.server.skip(sender, count);
+                let by = next(&self.server).zip(before).map(|(now, then)| now - then);
+                by == Some(if skips { u64::from(count) } else { 0 }) && skips == (count <= SKIP_MAX)
             }
             Op::RestartIce => {
                 let ours = self.server.local_credentials().clone();
