@@ -12,7 +12,8 @@
 //! device's periods ─► Reframer ─► frames of one length, with the time of each
 //! ```
 //!
-//! Where the ends are two hosts, [`clock`] places the stamps of one on the other's.
+//! Where the ends are two hosts, [`far`] carries the stamps of one to the other, and
+//! [`clock`] places them on its clock.
 //!
 //! No clock, no device, no codec: `now` and the decoder come in. The same packets at
 //! the same times give the same samples. What a packet's wait is, is counted here;
@@ -31,6 +32,7 @@ mod call;
 pub mod clock;
 mod codec;
 mod expand;
+pub mod far;
 pub mod jitter;
 mod limit;
 pub mod listener;
@@ -55,4 +57,4 @@ pub use player::Player;
 pub use red::{Block, NoRed, blocks};
 pub use reframe::{Captured, Reframer};
 pub use speaker::Speaker;
-pub use stamps::{Heard, Operation, Received, SignalDelay, Spoken};
+pub use stamps::{Again, CameAgain, Heard, Operation, Received, Record, SignalDelay, Spoken};

@@ -1,0 +1,420 @@
+use super::*;
+use crate::stamps::{Again, CameAgain, Heard, Operation, SignalDelay, Spoken};
+use glassline_media::Ssrc;
+use proptest::prelude::*;
+
+fn duration(most_ns: u64) -> impl Strategy<Value = Duration> {
+    (0..=most_ns).prop_map(Duration::from_nanos)
+}
+
+fn signal() -> impl Strategy<Value = SignalDelay> {
+    let part = || duration(1_000_000_000);
+    (part(), part(), part()).prop_map(|(resample, preprocess, encode)| SignalDelay {
+        resample,
+        preprocess,
+        encode,
+    })
+}
+
+/// A time, and others less than half a minute from it.
+fn times<const N: usize>() -> impl Strategy<Value = [u64; N]> {
+    let near = prop::array::uniform::<_, N>(0..30_000_000_000u64);
+    (0..1u64 << 61, near).prop_map(|(base, all)| all.map(|it| base + it))
+}
+
+prop_compose! {
+    fn spoken()(
+        timestamp: u64,
+        duration in duration(1_000_000_000),
+        at in times::<11>(),
+        steps: [bool; 5],
+        signal in signal(),
+        encoded_something: bool,
+    ) -> Spoken<u64> {
+        let step = |place: usize| steps[place].then_some(at[6 + place]);
+        Spoken {
+            timestamp,
+            duration,
+            captured: at[0],
+            delivered: at[1],
+            framed: at[2],
+            preprocessed: at[3],
+            encode_began: at[4],
+            encoded: at[5],
+            enqueued: step(0),
+            paced: step(1),
+            handed_over: step(2),
+            dequeued: step(3),
+            sent: step(4),
+            signal,
+            encoded_something,
+        }
+    }
+}
+
+prop_compose! {
+    fn heard()(
+        ssrc: u32,
+        timestamp: u64,
+        sequence: Option<u16>,
+        at in times::<6>(),
+        took in prop::array::uniform3(duration(60_000_000_000)),
+        operation in prop::sample::select(&[
+            Operation::Normal, Operation::Late, Operation::Repeated,
+        ][..]),
+        signal in signal(),
+    ) -> Heard<u64> {
+        Heard {
+            ssrc: Ssrc(ssrc),
+            timestamp,
+            sequence,
+            arrived: at[0],
+            opened: at[1],
+            inserted: at[2],
+            pulled: at[3],
+            decode: took[0],
+            mix: took[1],
+            resample: took[2],
+            called: at[4],
+            played: at[5],
+            operation,
+            signal,
+        }
+    }
+}
+
+prop_compose! {
+    fn again()(
+        ssrc: u32,
+        timestamp: u32,
+        at in 0..1u64 << 62,
+        why in prop::sample::select(&[
+            Again::Duplicate, Again::Retransmission, Again::Redundant, Again::Late,
+        ][..]),
+    ) -> CameAgain<u64> {
+        CameAgain { ssrc: Ssrc(ssrc), timestamp, at, why }
+    }
+}
+
+fn record() -> impl Strategy<Value = Record<u64>> {
+    let at = || 0..1u64 << 62;
+    prop_oneof![
+        (any::<u32>(), spoken()).prop_map(|(ssrc, it)| Record::Spoken(Ssrc(ssrc), it)),
+        heard().prop_map(Record::Heard),
+        again().prop_map(Record::CameAgain),
+        at().prop_map(Record::CaptureCalled),
+        at().prop_map(Record::PlayoutCalled),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn records_come_out_as_they_went_in(
+        all in prop::collection::vec(record(), 0..40),
+        base: u64,
+        dropped: u64,
+    ) {
+        let mut writer = Writer::new(dropped, base);
+        let mut written = Vec::new();
+        for record in &all {
+            match writer.push(record) {
+                Ok(()) => written.push(*record),
+                Err(Unwritten::Full) => break,
+                Err(Unwritten::OutOfRange) => prop_assert!(false, "{record:?}"),
+            }
+        }
+        let message = writer.finish();
+        prop_assert!(message.len() <= 1_000);
+        prop_assert!(written.len() == all.len() || written.len() >= 5);
+        let records = written;
+        prop_assert_eq!(wire::parse(&message), Ok(Message::Records { dropped, records }));
+    }
+
+    #[test]
+    fn any_message_is_refused_or_within_bounds(
+        message in prop::collection::vec(any::<u8>(), 0..300),
+        kind in 1u8..3,
+    ) {
+        let mut message = message;
+        let _ = wire::parse(&message);
+        // The same, past the door.
+        message.splice(..0, [wire::VERSION, kind]);
+        let now = Instant::now();
+        let mut far = Far::new(now, true);
+        let taken = far.receive(Channel::Records, &message, now);
+        prop_assert_eq!(taken.is_err(), far.report().refused == 1);
+        prop_assert!(far.report().told <= 300);
+    }
+
+    /// What is cut off or changed on its way is no reason to fall over, either.
+    #[test]
+    fn a_damaged_message_is_refused_or_another(
+        all in prop::collection::vec(record(), 1..20),
+        at: prop::sample::Index,
+        with: u8,
+    ) {
+        let mut writer = Writer::new(0, 1 << 40);
+        for record in &all {
+            let _ = writer.push(record);
+        }
+        let mut message = writer.finish();
+        let at = at.index(message.len());
+        let _ = wire::parse(&message[..at]);
+        message[at] ^= with;
+        if let Ok(Message::Records { records, .. }) = wire::parse(&message) {
+            let mut again = Writer::new(0, 0);
+            for record in &records {
+                let written = again.push(record);
+                prop_assert_ne!(written, Err(Unwritten::OutOfRange), "{:?}", record);
+            }
+        }
+    }
+}
+
+fn called(at: u64) -> Record<u64> {
+    Record::CaptureCalled(at)
+}
+
+#[test]
+fn what_cannot_be_is_refused_by_name() {
+    let cases: [(&[u8], Malformed); 10] = [
+        (&[], Malformed::Truncated { what: "a version" }),
+        (&[2, 1, 0], Malformed::Version { theirs: 2 }),
+        (&[1], Malformed::Truncated { what: "a kind" }),
+        (&[1, 1], Malformed::Truncated { what: "a hello" }),
+        (
+            &[1, 9],
+            Malformed::Kind {
+                kind: 9,
+                of: "message",
+            },
+        ),
+        (&[1, 2, 0], Malformed::Truncated { what: "a base" }),
+        (
+            &[1, 2, 0, 0, 7],
+            Malformed::Kind {
+                kind: 7,
+                of: "record",
+            },
+        ),
+        (&[1, 2, 0, 0, 4], Malformed::Truncated { what: "a time" }),
+        // One before the epoch.
+        (
+            &[1, 2, 0, 0, 4, 1],
+            Malformed::OutOfRange {
+                what: "a time",
+                value: u64::MAX,
+            },
+        ),
+        (
+            &[1, 2, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255],
+            Malformed::OutOfRange {
+                what: "what was dropped",
+                value: u64::MAX,
+            },
+        ),
+    ];
+    for (bytes, wanted) in cases {
+        assert_eq!(wire::parse(bytes), Err(wanted), "{bytes:?}");
+    }
+    let long = vec![1; wire::MESSAGE_BYTES_MAX + 1];
+    let bytes = long.len();
+    assert_eq!(wire::parse(&long), Err(Malformed::TooLong { bytes }));
+    let mut many = vec![1, 2, 0, 0];
+    many.extend([4, 2].repeat(1_025));
+    assert_eq!(wire::parse(&many), Err(Malformed::TooMany));
+    many.truncate(many.len() - 2);
+    assert!(wire::parse(&many).is_ok());
+}
+
+#[test]
+fn what_no_far_end_would_take_is_not_written() {
+    let mut writer = Writer::new(0, 0);
+    assert_eq!(writer.push(&called(1 << 62)), Err(Unwritten::OutOfRange));
+    let spoken = Spoken {
+        timestamp: 0,
+        duration: Duration::from_millis(10),
+        captured: 0,
+        delivered: 1,
+        framed: 2,
+        preprocessed: 3,
+        encode_began: 4,
+        // A machine slept.
+        encoded: 61_000_000_000,
+        enqueued: None,
+        paced: None,
+        handed_over: None,
+        dequeued: None,
+        sent: None,
+        signal: SignalDelay::default(),
+        encoded_something: true,
+    };
+    let of = |spoken| Record::Spoken(Ssrc(1), spoken);
+    assert_eq!(writer.push(&of(spoken)), Err(Unwritten::OutOfRange));
+    let long = Spoken {
+        duration: Duration::from_secs(2),
+        encoded: 5,
+        ..spoken
+    };
+    assert_eq!(writer.push(&of(long)), Err(Unwritten::OutOfRange));
+    assert!(writer.is_empty());
+}
+
+/// Two ends with nothing between them; the second one's clock is another.
+struct Ends {
+    start: Instant,
+    ends: [Far; 2],
+    at: Duration,
+}
+
+const OFFSET: Duration = Duration::from_secs(1_000);
+
+impl Ends {
+    fn new(asks: [bool; 2]) -> Self {
+        let start = Instant::now();
+        let epoch = |end: u32| start + OFFSET * end - Duration::from_secs(10);
+        Self {
+            start,
+            ends: [Far::new(epoch(0), asks[0]), Far::new(epoch(1), asks[1])],
+            at: Duration::ZERO,
+        }
+    }
+
+    fn now(&self, end: usize) -> Instant {
+        self.start + OFFSET * end as u32 + self.at
+    }
+
+    /// Lets `time` pass; counts what each end sent.
+    fn run(&mut self, time: Duration) -> [usize; 2] {
+        let mut sent = [0; 2];
+        let until = self.at + time;
+        while self.at < until {
+            for end in [0, 1] {
+                let (now, there) = (self.now(end), self.now(1 - end));
+                while let Some(message) = self.ends[end].poll_records(now) {
+                    sent[end] += 1;
+                    self.ends[1 - end]
+                        .receive(Channel::Records, &message, there)
+                        .expect("ours");
+                }
+                while let Some(message) = self.ends[end].poll_clock(now) {
+                    sent[end] += 1;
+                    self.ends[1 - end]
+                        .receive(Channel::Clock, &message, there)
+                        .expect("ours");
+                }
+            }
+            self.at += Duration::from_millis(5);
+        }
+        sent
+    }
+}
+
+#[test]
+fn where_nobody_asks_nothing_but_a_hello_is_sent() {
+    let mut ends = Ends::new([false, false]);
+    assert_eq!(ends.run(Duration::from_secs(10)), [1, 1]);
+    let now = ends.now(0);
+    ends.ends[0].tell(&Record::CaptureCalled(now), now);
+    assert_eq!(ends.ends[0].poll_timeout(), None);
+    assert_eq!(ends.run(Duration::from_secs(10)), [0, 0]);
+    assert!(ends.ends[0].report().is_there && !ends.ends[0].report().is_asked);
+}
+
+#[test]
+fn who_asks_is_told_by_their_own_clock() {
+    let mut ends = Ends::new([true, false]);
+    ends.run(Duration::from_secs(2));
+    assert!(ends.ends[1].is_asked() && !ends.ends[0].is_asked());
+    let (here, there) = (ends.now(0), ends.now(1));
+    ends.ends[1].tell(&Record::PlayoutCalled(there), there);
+    let due = ends.ends[1].poll_timeout().expect("something to tell");
+    assert!(due <= there + Duration::from_millis(200));
+    ends.run(Duration::from_secs(1));
+    let now = ends.now(0);
+    assert_eq!(ends.ends[0].poll_told(now), None, "answers may still come");
+    ends.run(Duration::from_secs(4));
+    let now = ends.now(0);
+    let told = ends.ends[0].poll_told(now).expect("it has waited");
+    let Record::PlayoutCalled(at) = told.record else {
+        panic!("{told:?}");
+    };
+    let off = at.max(here) - at.min(here);
+    assert!(
+        off <= told.error && told.error < Duration::from_millis(1),
+        "{told:?}, {off:?}"
+    );
+    let report = ends.ends[0].report();
+    assert_eq!((report.told, report.unplaced, report.refused), (1, 0, 0));
+    assert!(report.clock.is_some());
+}
+
+#[test]
+fn records_without_a_clock_have_no_place() {
+    let mut ends = Ends::new([true, true]);
+    let now = ends.now(0);
+    let mut writer = Writer::new(3, 5);
+    writer.push(&called(5)).expect("room");
+    let message = writer.finish();
+    let far = &mut ends.ends[0];
+    far.receive(Channel::Records, &message, now).expect("asked");
+    assert_eq!(far.poll_told(now + Duration::from_secs(9)), None);
+    far.flush();
+    assert_eq!(far.poll_told(now), None);
+    let report = far.report();
+    assert_eq!(
+        (report.told, report.unplaced, report.dropped_there),
+        (1, 1, 3)
+    );
+}
+
+#[test]
+fn nonsense_is_counted_and_the_first_is_kept() {
+    let mut ends = Ends::new([false, false]);
+    let now = ends.now(0);
+    let far = &mut ends.ends[0];
+    let first = far.receive(Channel::Records, b"hello", now);
+    assert!(matches!(
+        first,
+        Err(Refused::Malformed(Malformed::Version { theirs: b'h' }))
+    ));
+    assert!(far.receive(Channel::Clock, b"hello", now).is_err());
+    let records = far.receive(Channel::Records, &Writer::new(0, 0).finish(), now);
+    assert_eq!(records, Err(Refused::Unasked));
+    let report = far.report();
+    assert_eq!((report.refused, report.refusal), (3, first.err()));
+    let text = report.refusal.expect("kept").to_string();
+    assert_eq!(
+        text,
+        "the other end's stamps: version 104 of stamps; 1 is spoken here"
+    );
+}
+
+#[test]
+fn what_is_told_and_what_waits_is_bounded() {
+    let mut ends = Ends::new([true, true]);
+    ends.run(Duration::from_millis(10));
+    let now = ends.now(0);
+    let far = &mut ends.ends[0];
+    for _ in 0..QUEUE_MAX + 7 {
+        far.tell(&Record::CaptureCalled(now), now);
+    }
+    assert_eq!((far.queue.len(), far.report().dropped_here), (QUEUE_MAX, 7));
+    assert_eq!(
+        far.poll_records(now + Duration::from_secs(6)),
+        None,
+        "too old"
+    );
+    assert_eq!(far.report().dropped_here, QUEUE_MAX as u64 + 7);
+    let mut message = vec![1, 2, 0, 0];
+    message.extend([4, 2].repeat(1_000));
+    for _ in 0..12 {
+        far.receive(Channel::Records, &message, now).expect("asked");
+    }
+    assert_eq!(
+        (far.waiting.len(), far.report().unplaced),
+        (WAITING_MAX, 4_000)
+    );
+}
