@@ -34,7 +34,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use glassline_net::BindError;
-use glassline_webrtc::{CloseReason, OpusOptions};
+use glassline_sctp as sctp;
+use glassline_webrtc::{CloseReason, DataConfig, OpusOptions};
 use thiserror::Error;
 
 pub use device::{
@@ -63,6 +64,20 @@ pub struct Config {
     pub jitter: jitter::Config,
     /// Send silence from the beginning.
     pub muted: bool,
+    /// What the ends tell each other of their stages.
+    pub stamps: Stamps,
+}
+
+/// What the ends of a call tell each other of their stages, over data channels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stamps {
+    /// Nothing: no data channels.
+    Off,
+    /// Ours, if the other end asks.
+    #[default]
+    Tell,
+    /// Ours if it asks, and we ask for its own.
+    Ask,
 }
 
 impl Config {
@@ -75,7 +90,34 @@ impl Config {
             stereo: false,
         }
     }
+
+    /// Data channels for stamps, small: they must not cost what voices need.
+    pub(crate) fn data(&self) -> Option<DataConfig> {
+        let association = sctp::Config {
+            max_message_size: DATA_MESSAGE_BYTES_MAX,
+            receive_window_min: DATA_BUFFER_BYTES as u32,
+            receive_window_max: DATA_BUFFER_BYTES as u32,
+            send_buffer_max: DATA_BUFFER_BYTES,
+            streams: 16,
+            ..sctp::Config::default()
+        };
+        let limits = sctp::channel::Limits {
+            channels_max: 8,
+            names_max: 1024,
+            parts_max: DATA_MESSAGE_BYTES_MAX,
+        };
+        (self.stamps != Stamps::Off).then(|| DataConfig {
+            association,
+            limits,
+            ..DataConfig::default()
+        })
+    }
 }
+
+/// A message of stamps is a fraction of it.
+const DATA_MESSAGE_BYTES_MAX: usize = 16 << 10;
+/// What waits in either direction: seconds of records.
+const DATA_BUFFER_BYTES: usize = 128 << 10;
 
 /// What a call speaks into and plays on.
 pub struct Devices {

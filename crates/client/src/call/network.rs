@@ -97,8 +97,9 @@ impl Network {
         }
         let shared = Arc::clone(&self.shared);
         let mut line = shared.line();
-        line.session.close(Instant::now());
-        self.transmit(&mut line);
+        let now = Instant::now();
+        line.session.close(now);
+        self.transmit(&mut line, now);
         drop(line);
         shared.end(Ok(Ended::ByUs));
     }
@@ -118,7 +119,8 @@ impl Network {
             if line.session.poll_timeout().is_some_and(|at| at <= now) {
                 line.session.handle_timeout(now);
             }
-            self.transmit(&mut line);
+            line.session.end_batch(now);
+            self.transmit(&mut line, now);
             while let Some(event) = line.session.poll_event() {
                 self.handle(&mut line, &event);
             }
@@ -185,13 +187,16 @@ impl Network {
         ip.map_or(self.local, |ip| SocketAddr::new(ip, self.local.port()))
     }
 
-    fn transmit(&mut self, line: &mut Line) {
-        while let Some(to) = line.session.poll_transmit(&mut self.out) {
-            match self.socket.send(&self.out, to) {
-                Ok(()) => {}
-                Err(SendError::WouldBlock) => self.shared.figures().unsent += 1,
-                // A peer that is gone, or a route: ICE notices.
-                Err(error) => tracing::debug!(%error, %to, "a datagram was not sent"),
+    fn transmit(&mut self, line: &mut Line, now: Instant) {
+        while let Some((to, segment)) = line.session.poll_transmit_batch(now, &mut self.out) {
+            // Few and small: not worth a segmented send.
+            for datagram in self.out.chunks(segment.max(1)) {
+                match self.socket.send(datagram, to) {
+                    Ok(()) => {}
+                    Err(SendError::WouldBlock) => self.shared.figures().unsent += 1,
+                    // A peer that is gone, or a route: ICE notices.
+                    Err(error) => tracing::debug!(%error, %to, "a datagram was not sent"),
+                }
             }
         }
     }

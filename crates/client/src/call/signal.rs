@@ -57,7 +57,7 @@ impl Dialling {
             receive: Kinds::AUDIO,
             opus: config.options(),
             mode: ReceiveMode::Open,
-            data: None,
+            data: config.data(),
         };
         let (session, offer) = Session::dial(dial, Instant::now());
         Ok(Self {
@@ -110,7 +110,7 @@ pub fn answer(
         tracks: &[voice()],
         receive: Kinds::AUDIO,
         opus: config.options(),
-        data: None,
+        data: config.data(),
     };
     let (session, answer) = Session::accept(accept, offer, Instant::now())?;
     Ok((Line::new(session, socket, first), answer))
