@@ -304,6 +304,27 @@ mod tests {
     }
 
     #[test]
+    fn a_stream_that_passes_goes_as_soon_as_nobody_publishes_or_holds_it() {
+        let hub = Hub::default();
+        let now = Instant::now();
+        let name = StreamName::parse("voice").expect("a good name");
+        let stream = hub.admit(name.clone()).expect("room");
+        stream.pass();
+        let tracks = vec![glassline_media::Track::audio(
+            glassline_media::Codec::Opus,
+            1,
+        )];
+        let publisher = stream.publish(tracks, now).expect("free");
+        drop(stream);
+        assert!(hub.sweep(now).is_empty(), "it is published");
+        let viewer = hub.stream("voice");
+        drop(publisher);
+        assert!(hub.sweep(now).is_empty(), "it is held");
+        drop(viewer);
+        assert_eq!(hub.sweep(now), [name]);
+    }
+
+    #[test]
     fn an_unlisted_stream_is_listed_where_its_name_is_free() {
         let hub = Hub::new(Limits {
             streams: 1,

@@ -4,8 +4,9 @@ use std::fmt;
 const BYTES_MAX: usize = 128;
 
 /// Path words of the HTTP server that no stream may take.
-const RESERVED: [&str; 6] = [
+const RESERVED: [&str; 7] = [
     "api",
+    "call",
     "metrics",
     "healthz",
     "readyz",

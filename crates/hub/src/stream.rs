@@ -87,6 +87,8 @@ pub struct Stream {
     keyframe_wanted: AtomicBool,
     /// Listed whether or not it has a source.
     stays: AtomicBool,
+    /// Nobody will publish it again.
+    passes: AtomicBool,
 }
 
 struct Inner {
@@ -141,6 +143,7 @@ impl Stream {
             viewers: AtomicUsize::new(0),
             keyframe_wanted: AtomicBool::new(false),
             stays: AtomicBool::new(false),
+            passes: AtomicBool::new(false),
         }
     }
 
@@ -156,6 +159,12 @@ impl Stream {
         self.stays.store(true, Ordering::Relaxed);
     }
 
+    /// Its publisher will not come back under this name: once it has left, the stream is
+    /// kept for those alone who hold it.
+    pub fn pass(&self) {
+        self.passes.store(true, Ordering::Relaxed);
+    }
+
     /// For how long nobody publishes or holds it; `None` if somebody does, or if it
     /// stays all the same.
     pub(crate) fn left(&self, is_held: bool, now: Instant) -> Option<Duration> {
@@ -163,6 +172,9 @@ impl Stream {
         if is_held || inner.publishing || self.stays.load(Ordering::Relaxed) {
             inner.left = None;
             return None;
+        }
+        if self.passes.load(Ordering::Relaxed) {
+            return Some(Duration::MAX);
         }
         let since = *inner.left.get_or_insert(now);
         Some(now.saturating_duration_since(since))

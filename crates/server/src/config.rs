@@ -159,6 +159,14 @@ pub struct Limits {
     #[serde(deserialize_with = "parts::positive")]
     #[schemars(range(min = 1))]
     pub streams: usize,
+    /// Rooms of voice calls that somebody may be in at once.
+    #[serde(deserialize_with = "parts::positive")]
+    #[schemars(range(min = 1))]
+    pub rooms: usize,
+    /// Participants of one room. Each hears all the others: of 16, 240 sessions.
+    #[serde(deserialize_with = "parts::positive")]
+    #[schemars(range(min = 1))]
+    pub room_participants: usize,
     /// Seconds for which the stream of a publisher who left stays listed, if nobody
     /// watches it. Sources of this file stay for good.
     pub departed_s: u64,
@@ -248,6 +256,8 @@ impl Default for Limits {
             ring_mib: hub.ring_bytes >> 20,
             ring_s: hub.ring_span.as_secs(),
             streams: hub.streams,
+            rooms: 100,
+            room_participants: 16,
             departed_s: hub.departed_span.as_secs(),
         }
     }

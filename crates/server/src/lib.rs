@@ -22,6 +22,7 @@ pub mod library;
 pub mod quic;
 pub mod registry;
 mod reload;
+pub mod rooms;
 pub mod rtsp;
 mod server;
 pub mod shard;

@@ -20,6 +20,7 @@ use crate::library::{self, Library};
 use crate::quic::{self, Quic};
 use crate::registry::{Bounds, Registry};
 use crate::reload::Reload;
+use crate::rooms::{self, Rooms};
 use crate::rtsp::{self, Entrance, Rtsp};
 use crate::shard::{self, Command, Shards, Shared};
 use crate::users::Users;
@@ -98,9 +99,14 @@ impl Server {
         listeners.extend(rtsp_listeners);
         listeners.extend(quic.as_ref().map(|quic| ("quic", quic.local_addr())));
         listeners.push(("admin", admin.local_addr()?));
+        let rooms = Arc::new(Rooms::new(rooms::Bounds {
+            rooms: config.limits.rooms,
+            participants: config.limits.room_participants,
+        }));
         let app = App {
             config: Arc::new(config),
             users,
+            rooms,
             library,
             hub: Arc::clone(&hub),
             shared: Arc::clone(&shared),

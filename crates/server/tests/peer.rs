@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
-use glassline_media::{Kind, WallClock};
+use glassline_media::{Kind, Track, WallClock};
 use glassline_rtp::rtcp::is_rtcp;
 use glassline_sim::Rng;
 use glassline_webrtc::sdp::{Candidate, SessionDescription};
@@ -100,6 +100,19 @@ impl<'a> Peer<'a> {
         socket: UdpSocket,
         edit: impl FnOnce(&str) -> String,
     ) -> Result<Self, Response> {
+        let path = format!("/{stream}/whep");
+        Self::asking(running, &path, &[], socket, (Vec::new(), Kinds::ALL), edit)
+    }
+
+    /// Offers at `path`, with more headers, to send and to receive.
+    pub(crate) fn asking(
+        running: &'a Running,
+        path: &str,
+        headers: &[(&str, &str)],
+        socket: UdpSocket,
+        (send, receive): (Vec<Track>, Kinds),
+        edit: impl FnOnce(&str) -> String,
+    ) -> Result<Self, Response> {
         let now = Instant::now();
         let believed = socket.local_addr().expect("bound");
         let config = DialConfig {
@@ -109,14 +122,14 @@ impl<'a> Peer<'a> {
             data: None,
             secrets: Secrets::expand(&rand::random()),
             wall: WallClock::new(now, Duration::from_secs(1_700_000_000)),
-            send: Vec::new(),
-            receive: Kinds::ALL,
+            send,
+            receive,
             opus: OpusOptions::default(),
             mode: ReceiveMode::Open,
         };
         let (mut session, offer) = Session::dial(config, now);
-        let path = format!("/{stream}/whep");
-        let response = running.request("POST", &path, &[SDP], &edit(&offer));
+        let headers = [&[SDP], headers].concat();
+        let response = running.request("POST", path, &headers, &edit(&offer));
         if response.status != 201 {
             return Err(response);
         }
@@ -219,11 +232,7 @@ impl<'a> Peer<'a> {
                 packet,
             }) => {
                 let heard = Heard {
-                    kind: if receiver == 0 {
-                        Kind::Video
-                    } else {
-                        Kind::Audio
-                    },
+                    kind: self.session.receivers()[receiver].kind,
                     sequence,
                     timestamp: packet.header.timestamp,
                     marker: packet.header.marker,
@@ -236,6 +245,21 @@ impl<'a> Peer<'a> {
             Ok(_) => {}
             Err(reason) => *self.dropped.entry(reason.label()).or_default() += 1,
         }
+    }
+
+    /// Says `payload` as its sound at `timestamp`; false before the keys are there.
+    pub(crate) fn say(&mut self, timestamp: u32, payload: &[u8]) -> bool {
+        let mut out = [0; 2048];
+        let now = Instant::now();
+        let sealed = self
+            .session
+            .seal(0, timestamp, false, payload, now, &mut out);
+        if let Some(sealed) = sealed {
+            let to = self.session.peer().expect("connected");
+            let sent = self.socket.send_to(&out[..sealed.len], to);
+            sent.expect("loopback takes it");
+        }
+        sealed.is_some()
     }
 
     /// Sends what the session has to send, and notes its events.

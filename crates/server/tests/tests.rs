@@ -29,6 +29,7 @@ mod reload;
 mod reordered;
 mod restart;
 mod roaming;
+mod rooms;
 mod rtsp;
 mod rtsps;
 mod running;

@@ -1,4 +1,4 @@
-//! Who may read: a token or a user, as the [user store](crate::users) knows them.
+//! Who may read, and who may join a room: a token or a user, as the [user store](crate::users) knows them.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -49,10 +49,10 @@ pub(super) async fn reader(
         return Ok(Reader::of_all());
     }
     let Some(Authorization::Basic(user)) = basic(headers) else {
-        return Err(unauthorised(users));
+        return Err(unauthorised(users, Access::Read));
     };
     if !users.verify(&user.name, &user.password).await {
-        return Err(unauthorised(users));
+        return Err(unauthorised(users, Access::Read));
     }
     let reader = Reader(Some((Arc::clone(users), user.name)));
     match stream.filter(|stream| !reader.sees(stream)) {
@@ -65,19 +65,93 @@ pub(super) async fn reader(
     }
 }
 
+/// Checks that a request of `peer` may speak as `stream` in a room, and hear the others.
+///
+/// It carries what [`reader`] takes; a token is the publish token, since who may speak in
+/// a room may hear it. Where nothing is asked for, only this machine's own pages may:
+/// else any site could speak through a browser that runs here.
+pub(super) async fn participant(
+    users: &Users,
+    peer: IpAddr,
+    headers: &HeaderMap,
+    uri: &Uri,
+    stream: &str,
+) -> Result<(), Problem> {
+    let token = bearer(headers).or_else(|| query_token(uri));
+    let opens = |access| {
+        let token = token.as_deref();
+        token.is_some_and(|token| users.token_opens(access, token))
+    };
+    if opens(Access::Publish) {
+        return Ok(());
+    }
+    if users.is_open(Access::Publish, peer) {
+        if opens(Access::Read) {
+            return Ok(());
+        }
+        if !users.is_open(Access::Read, peer) {
+            return Err(unauthorised(users, Access::Read));
+        }
+        return match is_of_another_site(headers) {
+            true => Err(forbidden(
+                "pages of other sites join rooms only where a token is asked for: set \
+                 `auth.publish_token`, and send it as `Authorization: Bearer TOKEN`",
+            )),
+            false => Ok(()),
+        };
+    }
+    if !users.any() && !users.has_token(Access::Publish) {
+        return Err(forbidden(
+            "only this machine may publish here, and joining a room is publishing: set \
+             `auth.publish_token` or `auth.users` to let others",
+        ));
+    }
+    let Some(Authorization::Basic(user)) = basic(headers) else {
+        return Err(unauthorised(users, Access::Publish));
+    };
+    if !users.verify(&user.name, &user.password).await {
+        return Err(unauthorised(users, Access::Publish));
+    }
+    for (access, list) in [(Access::Publish, "publish"), (Access::Read, "read")] {
+        if !users.may(&user.name, access, stream) {
+            return Err(forbidden(&format!(
+                "this user may not {list} '{stream}': its `{list}` list says what it may; a \
+                 room's voices are `call~ROOM~*`"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// A browser says from which site its page is (Fetch standard §3.1).
+fn is_of_another_site(headers: &HeaderMap) -> bool {
+    let text = |name| headers.get(name).and_then(|it| it.to_str().ok());
+    let Some(origin) = text(header::ORIGIN) else {
+        return false;
+    };
+    let authority = origin.split_once("://").map(|(_, authority)| authority);
+    authority.is_none() || authority != text(header::HOST)
+}
+
+fn forbidden(detail: &str) -> Problem {
+    Problem::new(StatusCode::FORBIDDEN, "Not allowed", detail)
+}
+
 /// 401, with all that would do.
-fn unauthorised(users: &Users) -> Problem {
-    let (name, token) = (users.any(), users.has_token(Access::Read));
+fn unauthorised(users: &Users, access: Access) -> Problem {
+    let (name, token) = (users.any(), users.has_token(access));
+    let kind = match access {
+        Access::Read => "read",
+        Access::Publish => "publish",
+    };
+    let by_name = "a user's name and password";
+    let by_token = "`Authorization: Bearer TOKEN` or `?token=TOKEN`";
     let detail = match (name, token) {
-        (true, true) => {
-            "this server asks for a user's name and password, or for its read token: send `Authorization: Basic …`, `Authorization: Bearer TOKEN` or `?token=TOKEN`"
-        }
-        (true, false) => {
-            "this server asks for a user's name and password: send `Authorization: Basic …`"
-        }
-        _ => {
-            "this server asks for its read token: send `Authorization: Bearer TOKEN` or `?token=TOKEN`"
-        }
+        (true, true) => format!(
+            "this server asks for {by_name}, or for its {kind} token: send `Authorization: Basic …`, {by_token}"
+        ),
+        (true, false) => format!("this server asks for {by_name}: send `Authorization: Basic …`"),
+        _ => format!("this server asks for its {kind} token: send {by_token}"),
     };
     let mut problem = Problem::new(StatusCode::UNAUTHORIZED, "Not authorised", detail);
     // RFC 7617 §2.1: how the browser is to write letters beyond ASCII.

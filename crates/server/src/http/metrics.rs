@@ -186,7 +186,7 @@ fn label_value(text: &str) -> String {
 }
 
 /// Counts of the shards.
-const FAMILIES: [Family<Counters>; 15] = [
+const FAMILIES: [Family<Counters>; 17] = [
     Family::plain(
         "egress_packets_total",
         "Media packets handed to the kernel.",
@@ -213,6 +213,16 @@ const FAMILIES: [Family<Counters>; 15] = [
         "received_datagrams_total",
         "Datagrams received from viewers.",
         |c| &c.received,
+    ),
+    Family::plain(
+        "voice_packets_total",
+        "Packets that participants of rooms said.",
+        |c| &c.voice_packets,
+    ),
+    Family::plain(
+        "voice_refused_total",
+        "The same, not passed on: too long, or more than a voice has.",
+        |c| &c.voice_refused,
     ),
     Family::plain("joins_total", "Viewers whose media began.", |c| &c.joined),
     Family::plain(

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  public  / · /{stream} · /{stream}/whep[/{session}] · /doSignaling · /api/v1/…
+//!          /call[/{room}[/{session}[/hear/…]]]
 //!  admin   /api/v1/… · /metrics · /healthz · /readyz
 //! ```
 //!
@@ -10,6 +11,7 @@
 
 mod api;
 mod auth;
+mod call;
 mod family;
 mod metrics;
 mod pages;
@@ -41,6 +43,7 @@ use crate::config::Config;
 use crate::ingest::FrameCodes;
 use crate::latency::Board;
 use crate::library::Library;
+use crate::rooms::Rooms;
 use crate::shard::Shared;
 use crate::users::Users;
 
@@ -52,6 +55,8 @@ const BODY_BYTES_MAX: usize = 256 << 10;
 pub(crate) struct App {
     pub(crate) config: Arc<Config>,
     pub(crate) users: Arc<Users>,
+    /// Of voice calls.
+    pub(crate) rooms: Arc<Rooms>,
     /// Files that are streams when they are asked for.
     pub(crate) library: Option<Arc<Library>>,
     pub(crate) hub: Arc<Hub>,
@@ -106,6 +111,7 @@ pub(crate) fn public(app: App) -> Router {
             "/doSignaling",
             post(signaling::exchange).options(whep::options),
         )
+        .merge(call::router())
         .merge(api::router())
         .fallback(not_found)
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
@@ -149,9 +155,14 @@ async fn readers(
     next: Next,
 ) -> Response {
     let route = matched.as_ref().map_or("", MatchedPath::as_str);
-    let is_page = request.method() == Method::GET && matches!(route, "/" | "/{stream}");
-    let is_free =
-        route == "/-/{name}" || request.method() == Method::OPTIONS || is_page && !app.users.any();
+    let is_page = request.method() == Method::GET
+        && matches!(route, "/" | "/{stream}" | "/call" | "/call/{room}");
+    // Who may join a room is asked there, and what follows wants the session's name.
+    let is_call = route.starts_with("/call/{room}") && !is_page;
+    let is_free = route == "/-/{name}"
+        || request.method() == Method::OPTIONS
+        || is_call
+        || is_page && !app.users.any();
     if !is_free {
         // A name that is no UTF-8 is refused by whoever wants to use it.
         let named = params.as_ref().ok().and_then(stream_in_path);

@@ -28,6 +28,8 @@ const ASSETS: &[(&str, &str, &str)] = assets! {
     "accounts.js" => SCRIPT,
     "api.js" => SCRIPT,
     "base.css" => STYLE,
+    "call.css" => STYLE,
+    "call.js" => SCRIPT,
     "clock.js" => SCRIPT,
     "dom.js" => SCRIPT,
     "format.js" => SCRIPT,
@@ -60,6 +62,11 @@ pub(super) async fn player(State(app): State<App>, Path(stream): Path<String>) -
         StatusCode::NOT_FOUND
     };
     page(status, include_str!("../../assets/player.html"))
+}
+
+/// `GET /call` and `GET /call/{room}`
+pub(super) async fn call() -> Response {
+    page(StatusCode::OK, include_str!("../../assets/call.html"))
 }
 
 /// `GET /-/{name}`
@@ -111,6 +118,7 @@ mod tests {
         let pages = [
             include_str!("../../assets/index.html"),
             include_str!("../../assets/player.html"),
+            include_str!("../../assets/call.html"),
         ];
         let texts = ASSETS.iter().map(|(_, _, body)| *body).chain(pages);
         let mut named = 0;

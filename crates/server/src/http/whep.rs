@@ -12,6 +12,7 @@ use axum::extract::{ConnectInfo, Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use glassline_hub::{State as StreamState, Stream};
+use glassline_media::Track;
 use glassline_webrtc::sdp::{Candidate, Fragment, IceCredentials, NegotiationError};
 use glassline_webrtc::{AcceptConfig, AcceptError, Kinds, OpusOptions, Secrets, Session};
 use rand::RngCore;
@@ -19,10 +20,10 @@ use rand::RngCore;
 use super::problem::Problem;
 use super::{App, Ends};
 use crate::library::Live;
-use crate::registry::{Entry, Full, Home, IceTag, SessionId};
+use crate::registry::{Entry, Full, Home, IceTag, Permit, SessionId};
 use crate::shard::{Command, Viewer};
 
-const SDP: &str = "application/sdp";
+pub(super) const SDP: &str = "application/sdp";
 const FRAGMENT: &str = "application/trickle-ice-sdpfrag";
 
 /// A viewer that was answered.
@@ -44,18 +45,7 @@ pub(super) async fn offer(
     let offer = text(&body)?;
     let answered = answer(&app, &name, ends, offer).await?;
     let location = format!("/{name}/whep/{}", answered.entry.id);
-    let tag = answered.entry.ice().etag.clone();
-    let headers = [
-        (header::CONTENT_TYPE, SDP.to_owned()),
-        (header::LOCATION, location),
-        (header::ETAG, tag),
-        (
-            header::HeaderName::from_static("accept-patch"),
-            FRAGMENT.to_owned(),
-        ),
-        (header::CACHE_CONTROL, "no-store".to_owned()),
-    ];
-    Ok((StatusCode::CREATED, headers, answered.answer).into_response())
+    Ok(answered.response(location))
 }
 
 /// Makes a viewer of stream `name` out of its offer. A file of the media folder
@@ -101,7 +91,8 @@ async fn file(app: &App, name: &str) -> Result<Option<Live>, Problem> {
     }
 }
 
-fn answer_with(
+/// Makes a viewer of `stream` out of its offer.
+pub(super) fn answer_with(
     app: &App,
     stream: Arc<Stream>,
     ends: Ends,
@@ -111,6 +102,29 @@ fn answer_with(
     if tracks.is_empty() {
         return Err(not_live(&stream));
     }
+    let accepted = accept(app, ends, offer, &tracks, Kinds::NONE)?;
+    let lag = app.config.webrtc.lag();
+    let make = |id, session, permit, now| Viewer::new(id, stream, session, permit, lag, now);
+    Ok(accepted.settle(app, session_id(), make))
+}
+
+/// An offer that was answered, and is nobody's yet.
+pub(super) struct Accepted {
+    pub(super) session: Session,
+    answer: String,
+    ufrag: String,
+    permit: Permit,
+    now: Instant,
+}
+
+/// Answers an offer: `tracks` are what may be sent, `receive` what is taken.
+pub(super) fn accept(
+    app: &App,
+    ends: Ends,
+    offer: &str,
+    tracks: &[Track],
+    receive: Kinds,
+) -> Result<Accepted, Problem> {
     let permit = app.shared.registry.admit(ends.peer.ip()).map_err(full)?;
     let mut seed = [0; 32];
     rand::rng().fill_bytes(&mut seed);
@@ -122,9 +136,13 @@ fn answer_with(
         local: candidates(app, ends.local.ip()),
         secrets,
         wall: app.clock.wall(),
-        tracks: &tracks,
-        receive: Kinds::NONE,
-        opus: OpusOptions::default(),
+        tracks,
+        receive,
+        opus: OpusOptions {
+            // What is received is a voice.
+            stereo: false,
+            ..OpusOptions::default()
+        },
         data: None,
     };
     let (mut session, answer) = Session::accept(config, offer, now).map_err(refused)?;
@@ -136,20 +154,59 @@ fn answer_with(
         // A peer that sends no feedback is sent pictures as they come.
         session.steer(algorithm, now);
     }
-    let peer_ufrag = session
-        .remote_credentials()
-        .map_or_else(String::new, |theirs| theirs.ufrag.clone());
-    let lag = app.config.webrtc.lag();
-    let viewer = Viewer::new(session_id(), stream, session, permit, lag, now);
-    let ice = IceTag {
-        peer_ufrag,
-        etag: format!("\"{ufrag}\""),
-    };
-    let entry = app
-        .shared
-        .registry
-        .insert(Box::new(viewer), &ufrag, ice, now);
-    Ok(Answered { entry, answer })
+    Ok(Accepted {
+        session,
+        answer,
+        ufrag,
+        permit,
+        now,
+    })
+}
+
+impl Accepted {
+    /// Lets what `make` makes of it wait for its peer, as session `id`.
+    pub(super) fn settle(
+        self,
+        app: &App,
+        id: SessionId,
+        make: impl FnOnce(SessionId, Session, Permit, Instant) -> Viewer,
+    ) -> Answered {
+        let Self {
+            session,
+            answer,
+            ufrag,
+            permit,
+            now,
+        } = self;
+        let peer_ufrag = session
+            .remote_credentials()
+            .map_or_else(String::new, |theirs| theirs.ufrag.clone());
+        let ice = IceTag {
+            peer_ufrag,
+            etag: format!("\"{ufrag}\""),
+        };
+        let viewer = Box::new(make(id, session, permit, now));
+        let entry = app.shared.registry.insert(viewer, &ufrag, ice, now);
+        Answered { entry, answer }
+    }
+}
+
+impl Answered {
+    /// `201`: the answer, and where the session is from now on.
+    pub(super) fn response(self, location: String) -> Response {
+        let tag = self.entry.ice().etag.clone();
+        let headers = [
+            (header::CONTENT_TYPE, SDP.to_owned()),
+            (header::LOCATION, location),
+            (header::ETAG, tag),
+            (
+                header::HeaderName::from_static("accept-patch"),
+                FRAGMENT.to_owned(),
+            ),
+            (header::CACHE_CONTROL, "no-store".to_owned()),
+        ];
+        (StatusCode::CREATED, headers, self.answer).into_response()
+    }
 }
 
 /// `PATCH /{stream}/whep/{session}`
@@ -160,20 +217,31 @@ pub(super) async fn change(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    expect_type(&headers, FRAGMENT)?;
     let entry = find(&app, &name, &session)?;
-    let fragment = Fragment::parse(text(&body)?).map_err(|error| malformed(&error))?;
+    change_entry(&app, &entry, ends, &headers, &body)
+}
+
+/// Takes candidates, or restarts ICE.
+pub(super) fn change_entry(
+    app: &App,
+    entry: &Arc<Entry>,
+    ends: Ends,
+    headers: &HeaderMap,
+    body: &Bytes,
+) -> Result<Response, Problem> {
+    expect_type(headers, FRAGMENT)?;
+    let fragment = Fragment::parse(text(body)?).map_err(|error| malformed(&error))?;
     let restarts = fragment
         .credentials()
         .filter(|theirs| theirs.ufrag != entry.ice().peer_ufrag);
     match restarts {
-        Some(theirs) => restart(&app, &entry, ends, &headers, &fragment, theirs),
+        Some(theirs) => restart(app, entry, ends, headers, &fragment, theirs),
         None => {
             let candidates = fragment
                 .candidates()
                 .map(|(_, candidate)| candidate.clone())
                 .collect();
-            trickle(&app, &entry, candidates)
+            trickle(app, entry, candidates)
         }
     }
 }
@@ -273,6 +341,11 @@ pub(super) async fn leave(
     Path((name, session)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
     let entry = find(&app, &name, &session)?;
+    leave_entry(&app, &entry)
+}
+
+/// Ends a session.
+pub(super) fn leave_entry(app: &App, entry: &Entry) -> Result<Response, Problem> {
     let mut home = entry.home();
     match &*home {
         Home::Shard(index) => {
@@ -358,7 +431,7 @@ pub(super) fn find(app: &App, stream: &str, session: &str) -> Result<Arc<Entry>,
         .ok_or_else(Problem::no_session)
 }
 
-fn session_id() -> SessionId {
+pub(super) fn session_id() -> SessionId {
     let mut bytes = [0; 16];
     rand::rng().fill_bytes(&mut bytes);
     SessionId::new(
@@ -388,7 +461,7 @@ fn candidates(app: &App, reached: IpAddr) -> Vec<SocketAddr> {
     vec![SocketAddr::new(ip, port)]
 }
 
-fn expect_type(headers: &HeaderMap, expected: &'static str) -> Result<(), Problem> {
+pub(super) fn expect_type(headers: &HeaderMap, expected: &'static str) -> Result<(), Problem> {
     let given = headers
         .get(header::CONTENT_TYPE)
         .and_then(|value| value.to_str().ok())
@@ -405,7 +478,7 @@ fn expect_type(headers: &HeaderMap, expected: &'static str) -> Result<(), Proble
     ))
 }
 
-fn text(body: &Bytes) -> Result<&str, Problem> {
+pub(super) fn text(body: &Bytes) -> Result<&str, Problem> {
     std::str::from_utf8(body).map_err(|error| {
         Problem::bad_request(format!(
             "the body is not UTF-8 text from byte {} on",

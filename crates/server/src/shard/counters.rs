@@ -57,6 +57,10 @@ pub struct Counters {
     pub dropped_slow: Counter,
     /// Bursts dropped because the socket stayed full.
     pub dropped_backlog: Counter,
+    /// Packets that participants of rooms said.
+    pub voice_packets: Counter,
+    /// The same, not passed on: too long, or more than a voice has.
+    pub voice_refused: Counter,
     /// Viewers whose media began.
     pub joined: Counter,
     /// Viewers handed over to another shard.

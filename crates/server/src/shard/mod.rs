@@ -22,6 +22,7 @@ mod pacer;
 mod slots;
 mod timers;
 mod viewer;
+mod voice;
 mod worker;
 
 use std::net::{IpAddr, SocketAddr};
@@ -39,6 +40,7 @@ pub(crate) use feed::{Feed, STAGE_WINDOW};
 pub use frame_log::FrameStamps;
 pub(crate) use slots::{Key, Slots};
 pub use viewer::Viewer;
+pub use voice::Voice;
 
 use crate::latency::Board;
 use crate::registry::Registry;

@@ -1,4 +1,5 @@
-//! One viewer: a WebRTC session, the tracks it is sent, and its accounts.
+//! One viewer: a WebRTC session, the tracks it is sent, and its accounts. Or one
+//! participant of a room, whose session is sent nothing and says something.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use glassline_hub::{Stream, ViewerToken};
 use glassline_media::{Burst, Kind, Stage, StageTable, Track};
+use glassline_rtp::Packet;
 use glassline_webrtc::{Event, Session};
 use smallvec::SmallVec;
 
@@ -15,6 +17,7 @@ use super::outbox::{Batch, Outbox, Route};
 use super::outlet::{Outlet, Patience, Queued, Taken};
 use super::pacer::Pacer;
 use super::slots::Key;
+use super::voice::Voice;
 use crate::latency::{Board, PathView, SelectedPath};
 use crate::registry::{Permit, SessionId};
 
@@ -36,6 +39,10 @@ pub struct Viewer {
     stream: Arc<Stream>,
     pub(super) session: Session,
     outlets: SmallVec<[Outlet; 2]>,
+    /// What it says, if it is a participant of a room.
+    voice: Option<Box<Voice>>,
+    /// Its handshake is done.
+    joined: bool,
     /// It gets pictures and sound, which may share a message.
     rides: bool,
     /// The track whose frames are followed through the stages.
@@ -133,6 +140,8 @@ impl Viewer {
             stream,
             session,
             outlets,
+            voice: None,
+            joined: false,
             pacer: Pacer::default(),
             log: FrameLog::new(now),
             stages: None,
@@ -148,6 +157,13 @@ impl Viewer {
             selected_shown: None,
             rtt: None,
         }
+    }
+
+    /// The same as one who speaks: what comes is `voice`, that of its stream.
+    #[must_use]
+    pub fn speaking(mut self, voice: Voice) -> Self {
+        self.voice = Some(Box::new(voice));
+        self
     }
 
     /// Its name in URLs.
@@ -167,7 +183,37 @@ impl Viewer {
 
     /// Its media flows.
     pub(super) fn is_joined(&self) -> bool {
-        self.token.is_some()
+        self.joined
+    }
+
+    /// It is sent something.
+    pub(super) fn is_sent_to(&self) -> bool {
+        !self.outlets.is_empty()
+    }
+
+    /// Takes what it says.
+    pub(super) fn take(
+        &mut self,
+        sequence: u64,
+        packet: &Packet<'_>,
+        now: Instant,
+        counters: &Counters,
+    ) {
+        let Some(voice) = &mut self.voice else {
+            return;
+        };
+        match voice.take(sequence, packet, now) {
+            true => counters.voice_packets.add(1),
+            false => counters.voice_refused.add(1),
+        }
+    }
+
+    /// What it is, for logs.
+    fn role(&self) -> &'static str {
+        match self.voice {
+            Some(_) => "participant",
+            None => "viewer",
+        }
     }
 
     /// The frame known to the viewer by `timestamp`.
@@ -267,11 +313,12 @@ impl Viewer {
             Event::TransportFeedback { .. } => self.show_path(now, lent.board),
             Event::Nack { sender, lost, .. } => self.repair(sender, &lost, now, lent),
             Event::Closed(reason) => {
+                let role = self.role();
                 if self.is_joined() {
-                    tracing::info!(session = %self.id, stream = %self.stream.name(), %reason, "viewer left");
+                    tracing::info!(session = %self.id, stream = %self.stream.name(), %reason, "{role} left");
                 } else {
                     lent.counters.handshakes_failed.add(1);
-                    tracing::info!(session = %self.id, stream = %self.stream.name(), %reason, "viewer never arrived");
+                    tracing::info!(session = %self.id, stream = %self.stream.name(), %reason, "{role} never arrived");
                 }
                 return Served::Closed;
             }
@@ -314,10 +361,12 @@ impl Viewer {
             return;
         }
         self.permit = None;
-        self.token = Some(self.stream.viewer());
+        self.joined = true;
+        // Who speaks is no viewer of its own voice.
+        self.token = self.voice.is_none().then(|| self.stream.viewer());
         counters.joined.add(1);
         let took = now.saturating_duration_since(self.created);
-        tracing::info!(session = %self.id, stream = %self.stream.name(), ms = took.as_millis(), "viewer joined");
+        tracing::info!(session = %self.id, stream = %self.stream.name(), ms = took.as_millis(), "{} joined", self.role());
         for outlet in &mut self.outlets {
             if outlet.kind() == Kind::Video
                 && !outlet.catch_up(self.stream.since_keyframe(outlet.track), now)
@@ -475,6 +524,10 @@ impl Viewer {
         }
         let timestamp = outlet.timestamp(burst.time);
         let live = !outlet.is_past(burst.time);
+        if burst.gap > 0 && from == 0 {
+            // False only before keys, when nothing is sealed either.
+            self.session.skip(outlet.sender, burst.gap);
+        }
         if live && from == 0 {
             self.session
                 .anchor(outlet.sender, timestamp, burst.stamps.reference);

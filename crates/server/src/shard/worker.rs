@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use glassline_media::{Burst, Track};
 use glassline_net::{PathErrorKind, ReceiveBatch, UdpSocket};
-use glassline_webrtc::stun_username;
+use glassline_webrtc::{Received, stun_username};
 use mio::event::Event;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
@@ -404,7 +404,13 @@ impl Worker {
             .session
             .handle_datagram(now, path.source, path.destination, bytes)
         {
-            Ok(_) => {
+            Ok(received) => {
+                if let Received::Rtp {
+                    sequence, packet, ..
+                } = received
+                {
+                    viewer.take(sequence, &packet, now, &self.counters);
+                }
                 viewer.unmute(path.source);
                 if let Some(forgotten) = viewer.note_address(path.source, path.local) {
                     self.unlink(forgotten, key);

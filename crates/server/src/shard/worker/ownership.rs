@@ -189,6 +189,10 @@ impl Worker {
             }
         }
         self.by_session.insert(session, key);
+        if self.viewers.get_mut(key).is_some_and(|it| !it.is_sent_to()) {
+            // It speaks: nothing is read for it.
+            return key;
+        }
         let place = self
             .feeds
             .iter()

@@ -1,0 +1,285 @@
+//! Voice calls in rooms: a page, and what it and `glassline call` ask for.
+//!
+//! ```text
+//! POST   /call/{room}?name=…                  offer that sends sound ─► 201, answer, Location: the session
+//! GET    /call/{room}/{session}?since=VERSION who else is here, as soon as that changes
+//! POST   /call/{room}/{session}/hear/{id}     offer that receives sound ─► 201, answer, Location: a leg
+//! PATCH, DELETE  a session or a leg           as WHIP and WHEP have it (RFC 9725)
+//! ```
+//!
+//! Joining is publishing and asks for that right. Afterwards the session's unguessable
+//! name is the right to the rest, as with WHEP. Who leaves, or is not heard of any more,
+//! is gone from the others' lists when its session ends.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::body::Bytes;
+use axum::extract::{ConnectInfo, Path, Query, State};
+use axum::http::{HeaderMap, StatusCode, Uri, header};
+use axum::response::Response;
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use glassline_media::{Codec, Track};
+use glassline_webrtc::{Kinds, Receiver};
+use rand::RngCore;
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+
+use super::problem::Problem;
+use super::{App, Ends, auth, pages, whep};
+use crate::registry::SessionId;
+use crate::rooms::{Full, Listing, Participant, ParticipantId, RoomName};
+use crate::shard::{Viewer, Voice};
+
+/// A request for changes is answered after this, with or without one: before proxies
+/// lose patience, which have 30 s and more.
+const WAIT: Duration = Duration::from_secs(20);
+
+/// Characters of what a participant wants to be called.
+const NAME_CHARS_MAX: usize = 40;
+
+pub(super) fn router() -> Router<App> {
+    let session = get(others)
+        .patch(change)
+        .delete(leave)
+        .options(whep::options);
+    let leg = axum::routing::patch(change_leg)
+        .delete(leave_leg)
+        .options(whep::options);
+    Router::new()
+        .route("/call", get(pages::call))
+        .route(
+            "/call/{room}",
+            get(pages::call).post(join).options(whep::options),
+        )
+        .route("/call/{room}/{session}", session)
+        .route(
+            "/call/{room}/{session}/hear/{id}",
+            post(hear).options(whep::options),
+        )
+        .route("/call/{room}/{session}/hear/{id}/{leg}", leg)
+}
+
+#[derive(Debug, Deserialize)]
+struct Joining {
+    #[serde(default)]
+    name: String,
+}
+
+/// `POST /call/{room}`
+async fn join(
+    State(app): State<App>,
+    ConnectInfo(ends): ConnectInfo<Ends>,
+    Path(room): Path<String>,
+    Query(joining): Query<Joining>,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    let room = room_name(&room)?;
+    whep::expect_type(&headers, whep::SDP)?;
+    let offer = whep::text(&body)?;
+    let name = called(&joining.name)?;
+    let mut drawn = [0; 6];
+    rand::rng().fill_bytes(&mut drawn);
+    let id = ParticipantId::new(drawn);
+    let stream = room.stream(&id);
+    let peer = ends.peer.ip();
+    auth::participant(&app.users, peer, &headers, &uri, stream.as_str()).await?;
+
+    let accepted = whep::accept(&app, ends, offer, &[], Kinds::AUDIO)?;
+    let codec = accepted.session.receivers().first().map(Receiver::codec);
+    if codec != Some(Codec::Opus) {
+        let offered = codec.map_or("nothing", |it| it.encoding_name());
+        let detail = format!("a room's voices are Opus; the offer would rather send {offered}");
+        let problem = Problem::new(StatusCode::NOT_ACCEPTABLE, "No common codec", detail);
+        return Err(problem.with("wanted", "opus"));
+    }
+    let session = whep::session_id();
+    let seat = app.rooms.enter(&room, id, name, session.clone());
+    let seat = seat.map_err(|full| no_place(&room, full))?;
+    let now = Instant::now();
+    let voice = app.hub.admit(stream).map_err(|error| error.to_string());
+    let voice = voice.and_then(|stream| {
+        // The next one has another id, also if it is the same person.
+        stream.pass();
+        let publisher = stream.publish(vec![Track::audio(Codec::Opus, 1)], now);
+        let publisher = publisher.map_err(|error| error.to_string())?;
+        Ok((stream, Voice::new(publisher, seat, now)))
+    });
+    let (stream, voice) = voice.map_err(|why| Problem::try_later("No stream to be had", why))?;
+    let answered = accepted.settle(&app, session, |id, session, permit, now| {
+        Viewer::new(id, stream, session, permit, None, now).speaking(voice)
+    });
+    let location = format!("/call/{room}/{}", answered.entry.id);
+    Ok(answered.response(location))
+}
+
+#[derive(Debug, Deserialize)]
+struct Asking {
+    since: Option<u64>,
+}
+
+/// Who else is in a room.
+#[derive(Debug, Serialize)]
+struct Others {
+    /// To be sent as `since`; rises with every change.
+    version: u64,
+    /// Which one the asker is to the others.
+    you: String,
+    others: Vec<Other>,
+}
+
+#[derive(Debug, Serialize)]
+struct Other {
+    id: String,
+    /// May be empty.
+    name: String,
+}
+
+/// `GET /call/{room}/{session}`: at once what is not known yet, else the next change.
+async fn others(
+    State(app): State<App>,
+    Path((room, session)): Path<(String, String)>,
+    Query(asking): Query<Asking>,
+) -> Result<Response, Problem> {
+    let session = SessionId::new(&session);
+    let (mut listing, participant) = find(&app, &room_name(&room)?, &session)?;
+    let Ok(_waits) = participant.waits.try_acquire() else {
+        let detail = "two requests for who is here wait already; wait for one of them";
+        let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "Too many requests", detail);
+        return Err(problem.header(header::RETRY_AFTER, "1"));
+    };
+    // Whichever of them it is: what is known then is the answer.
+    let is_news = |it: &Arc<Listing>| asking.since != Some(it.version);
+    let _ = tokio::time::timeout(WAIT, listing.wait_for(is_news)).await;
+    let listing = Arc::clone(&listing.borrow());
+    let you = listing.of_session(&session);
+    let you = you.ok_or_else(Problem::no_session)?.id.clone();
+    let others = listing.people.iter().filter(|it| it.id != you);
+    let others = others.map(|it| Other {
+        id: it.id.as_str().to_owned(),
+        name: it.name.to_string(),
+    });
+    let body = Json(Others {
+        version: listing.version,
+        you: you.as_str().to_owned(),
+        others: others.collect(),
+    });
+    let headers = [(header::CACHE_CONTROL, "no-store")];
+    Ok(axum::response::IntoResponse::into_response((headers, body)))
+}
+
+/// `POST /call/{room}/{session}/hear/{id}`
+async fn hear(
+    State(app): State<App>,
+    ConnectInfo(ends): ConnectInfo<Ends>,
+    Path((room, session, id)): Path<(String, String, String)>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    whep::expect_type(&headers, whep::SDP)?;
+    let offer = whep::text(&body)?;
+    let room = room_name(&room)?;
+    let (listing, participant) = find(&app, &room, &SessionId::new(&session))?;
+    let other = {
+        let listing = listing.borrow();
+        let mut people = listing.people.iter();
+        people
+            .find(|it| it.id.as_str() == id && it.id != participant.id)
+            .map(|it| it.id.clone())
+    };
+    let stream = other.and_then(|id| app.hub.stream(room.stream(&id).as_str()));
+    let stream = stream.ok_or_else(|| {
+        let detail = format!("'{id}' is not, or no longer, another participant of '{room}'");
+        Problem::new(StatusCode::NOT_FOUND, "No such participant", detail)
+    })?;
+    let answered = whep::answer_with(&app, stream, ends, offer)?;
+    let location = format!("/call/{room}/{session}/hear/{id}/{}", answered.entry.id);
+    Ok(answered.response(location))
+}
+
+/// `PATCH /call/{room}/{session}`
+async fn change(
+    State(app): State<App>,
+    ConnectInfo(ends): ConnectInfo<Ends>,
+    Path((room, session)): Path<(String, String)>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    let (_, participant) = find(&app, &room_name(&room)?, &SessionId::new(&session))?;
+    let entry = app.shared.registry.by_id(&participant.session);
+    let entry = entry.ok_or_else(Problem::no_session)?;
+    whep::change_entry(&app, &entry, ends, &headers, &body)
+}
+
+/// `DELETE /call/{room}/{session}`
+async fn leave(
+    State(app): State<App>,
+    Path((room, session)): Path<(String, String)>,
+) -> Result<Response, Problem> {
+    let (_, participant) = find(&app, &room_name(&room)?, &SessionId::new(&session))?;
+    let entry = app.shared.registry.by_id(&participant.session);
+    whep::leave_entry(&app, &*entry.ok_or_else(Problem::no_session)?)
+}
+
+/// What names a leg: room, session, whom it hears, and itself.
+type Leg = (String, String, String, String);
+
+/// `PATCH` a leg
+async fn change_leg(
+    State(app): State<App>,
+    ConnectInfo(ends): ConnectInfo<Ends>,
+    Path(leg): Path<Leg>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    let entry = whep::find(&app, &stream_of(&leg), &leg.3)?;
+    whep::change_entry(&app, &entry, ends, &headers, &body)
+}
+
+/// `DELETE` a leg
+async fn leave_leg(State(app): State<App>, Path(leg): Path<Leg>) -> Result<Response, Problem> {
+    let entry = whep::find(&app, &stream_of(&leg), &leg.3)?;
+    whep::leave_entry(&app, &entry)
+}
+
+/// The stream that a leg hears: its own name is right enough, also once whom it hears, or
+/// who hears, has left.
+fn stream_of((room, _, id, _): &Leg) -> String {
+    RoomName::parse(room).map_or_else(|_| String::new(), |room| room.stream_of(id))
+}
+
+/// The participant who speaks in `session`, and who is in its room.
+fn find(
+    app: &App,
+    room: &RoomName,
+    session: &SessionId,
+) -> Result<(watch::Receiver<Arc<Listing>>, Participant), Problem> {
+    let listing = app.rooms.watch(room).ok_or_else(Problem::no_session)?;
+    let participant = listing.borrow().of_session(session).cloned();
+    Ok((listing, participant.ok_or_else(Problem::no_session)?))
+}
+
+fn room_name(text: &str) -> Result<RoomName, Problem> {
+    RoomName::parse(text).map_err(|error| Problem::bad_request(error.to_string()))
+}
+
+/// What somebody wants to be called.
+fn called(name: &str) -> Result<&str, Problem> {
+    let name = name.trim();
+    if name.chars().count() > NAME_CHARS_MAX || name.contains(char::is_control) {
+        let detail = format!("a name has {NAME_CHARS_MAX} characters at most, none of control");
+        return Err(Problem::bad_request(detail));
+    }
+    Ok(name)
+}
+
+fn no_place(room: &RoomName, full: Full) -> Problem {
+    let title = match full {
+        Full::Room { .. } => "Room full",
+        _ => "Too many rooms",
+    };
+    Problem::try_later(title, full.to_string()).with("room", room.to_string())
+}

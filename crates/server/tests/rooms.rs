@@ -1,0 +1,296 @@
+//! Rooms of voice calls: who joins, who is heard, who is gone.
+
+use std::time::{Duration, Instant};
+
+use glassline_media::{Codec, Kind, Track};
+use glassline_server::config::Secret;
+use glassline_server::users::{Account, Name, Pattern};
+use glassline_webrtc::{Kinds, SKIP_MAX};
+use serde_json::Value;
+
+use crate::peer::{Peer, SDP, SOON, live, socket};
+use crate::running::{Response, Running};
+
+/// One packet's time at 48 kHz: 10 ms.
+const STEP: u32 = 480;
+
+fn voice() -> (Vec<Track>, Kinds) {
+    (vec![Track::audio(Codec::Opus, 1)], Kinds::NONE)
+}
+
+fn join<'a>(
+    running: &'a Running,
+    room: &str,
+    headers: &[(&str, &str)],
+) -> Result<Peer<'a>, Response> {
+    let path = format!("/call/{room}");
+    Peer::asking(running, &path, headers, socket(), voice(), str::to_owned)
+}
+
+/// Joins, and its keys are there.
+fn joined<'a>(running: &'a Running, room: &str) -> Peer<'a> {
+    let mut peer = join(running, room, &[]).expect("answered");
+    assert!(peer.run_until(SOON, Peer::is_connected));
+    peer
+}
+
+fn others(peer: &Peer<'_>, since: Option<u64>) -> Value {
+    let since = since.map_or_else(String::new, |it| format!("?since={it}"));
+    let response = peer.running.get(&format!("{}{since}", peer.location));
+    assert_eq!(response.status, 200, "{}", response.body);
+    response.json()
+}
+
+fn ids(list: &Value) -> Vec<String> {
+    let list = list["others"].as_array().expect("a list");
+    let ids = list.iter().map(|it| it["id"].as_str().expect("an id"));
+    ids.map(str::to_owned).collect()
+}
+
+fn you(peer: &Peer<'_>) -> String {
+    others(peer, None)["you"]
+        .as_str()
+        .expect("an id")
+        .to_owned()
+}
+
+/// A leg on which `peer` hears `id`.
+fn hear<'a>(peer: &Peer<'a>, id: &str) -> Result<Peer<'a>, Response> {
+    let path = format!("{}/hear/{id}", peer.location);
+    let sound = (Vec::new(), Kinds::AUDIO);
+    Peer::asking(peer.running, &path, &[], socket(), sound, str::to_owned)
+}
+
+fn hearing<'a>(peer: &Peer<'a>, id: &str) -> Peer<'a> {
+    let mut leg = hear(peer, id).expect("answered");
+    assert!(leg.run_until(SOON, Peer::is_connected));
+    leg
+}
+
+fn payloads(peer: &Peer<'_>) -> Vec<String> {
+    let heard = peer.of(Kind::Audio);
+    let text = heard.map(|it| String::from_utf8_lossy(&it.payload).into_owned());
+    text.collect()
+}
+
+#[test]
+fn three_participants_hear_each_other_and_not_themselves() {
+    let running = Running::start(2);
+    let mut talkers = [0; 3].map(|_| joined(&running, "team"));
+    let names = talkers.each_ref().map(you);
+    for (at, talker) in talkers.iter().enumerate() {
+        let mut all = ids(&others(talker, None));
+        all.push(names[at].clone());
+        all.sort_unstable();
+        let mut wanted = names.to_vec();
+        wanted.sort_unstable();
+        assert_eq!(all, wanted, "each sees the two others");
+        hear(talker, &names[at])
+            .err()
+            .expect("oneself")
+            .problem(404);
+    }
+    let mut legs: Vec<Peer<'_>> = Vec::new();
+    for (at, talker) in talkers.iter().enumerate() {
+        for (id, _) in names.iter().zip(0..).filter(|(_, it)| *it != at) {
+            legs.push(hearing(talker, id));
+        }
+    }
+    for packet in 0..20u32 {
+        for (at, talker) in talkers.iter_mut().enumerate() {
+            assert!(talker.say(packet * STEP, format!("{at}: {packet}").as_bytes()));
+        }
+        live(&mut legs, Duration::from_millis(10));
+    }
+    live(&mut legs, Duration::from_millis(100));
+    let heard = [[1, 2], [0, 2], [0, 1]].concat();
+    for (leg, from) in legs.iter().zip(heard) {
+        let wanted: Vec<String> = (0..20).map(|it| format!("{from}: {it}")).collect();
+        assert_eq!(payloads(leg), wanted);
+        let times: Vec<u32> = leg.of(Kind::Audio).map(|it| it.timestamp).collect();
+        let steps = times.windows(2).map(|it| it[1].wrapping_sub(it[0]));
+        // Times go by nanoseconds in between.
+        assert!(steps.into_iter().all(|it| it.abs_diff(STEP) <= 1));
+    }
+    assert_eq!(running.total("voice_packets_total"), 60);
+    assert_eq!(running.total("voice_refused_total"), 0);
+    assert_eq!(running.sessions(), (9, 0));
+}
+
+#[test]
+fn losses_on_the_way_in_are_losses_on_the_way_out() {
+    let running = Running::start(1);
+    let mut talker = joined(&running, "team");
+    let listener = joined(&running, "team");
+    let mut leg = hearing(&listener, &you(&talker));
+    for packet in 0..30u32 {
+        let lost = match packet {
+            10 => 3,
+            // No loss is as long, so this is another beginning.
+            20 => SKIP_MAX + 1,
+            _ => 0,
+        };
+        for _ in 0..lost / 500 {
+            assert!(talker.session.skip(0, 500));
+        }
+        assert!(talker.session.skip(0, lost % 500));
+        assert!(talker.say(packet * STEP, &[7]));
+        leg.run_for(Duration::from_millis(5));
+    }
+    assert!(leg.run_until(SOON, |it| it.heard.len() == 30));
+    let sequences: Vec<u64> = leg.of(Kind::Audio).map(|it| it.sequence).collect();
+    let steps: Vec<u64> = sequences.windows(2).map(|it| it[1] - it[0]).collect();
+    assert_eq!(steps[9], 4, "{steps:?}");
+    assert_eq!(steps.iter().filter(|it| **it == 1).count(), 28, "{steps:?}");
+}
+
+#[test]
+fn who_waits_is_told_of_who_comes_and_who_goes() {
+    let running = Running::start(2);
+    let first = joined(&running, "team");
+    let alone = others(&first, None);
+    assert_eq!(ids(&alone), [""; 0]);
+    let version = |list: &Value| list["version"].as_u64().expect("a number");
+    let second = std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| others(&first, Some(version(&alone))));
+        std::thread::sleep(Duration::from_millis(100));
+        let second = joined(&running, "team?name=Ann%20B.");
+        let told = waiting.join().expect("an answer");
+        assert_eq!(told["others"][0]["name"], "Ann B.");
+        assert_eq!(ids(&told), [you(&second)]);
+        second
+    });
+    let both = others(&first, None);
+    let leg = hearing(&first, &you(&second));
+    assert_eq!(second.delete().status, 200);
+    let gone = others(&first, Some(version(&both)));
+    assert_eq!(ids(&gone), [""; 0]);
+    second.delete().problem(404);
+    running.get(&second.location).problem(404);
+    // Who heard it may still leave by the book, and then the stream is forgotten.
+    assert_eq!(leg.delete().status, 200);
+    let end = Instant::now() + SOON;
+    let streams = || running.get("/api/v1/streams").json();
+    while streams()["streams"].as_array().map(Vec::len) != Some(1) {
+        assert!(Instant::now() < end, "{}", streams());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn who_never_arrives_is_gone_after_its_time() {
+    let running = Running::with(1, |config| config.limits.handshake_s = 1);
+    let first = joined(&running, "team");
+    let silent = join(&running, "team", &[]).expect("answered");
+    let both = others(&first, None);
+    assert_eq!(ids(&both).len(), 1);
+    let told = others(&first, both["version"].as_u64());
+    assert_eq!(ids(&told), [""; 0]);
+    running.get(&silent.location).problem(404);
+}
+
+#[test]
+fn rooms_and_places_are_bounded_and_who_finds_none_is_told() {
+    let running = Running::with(1, |config| {
+        config.limits.rooms = 1;
+        config.limits.room_participants = 2;
+    });
+    let first = join(&running, "team", &[]).expect("answered");
+    let _second = join(&running, "team", &[]).expect("answered");
+    let refused = join(&running, "team", &[]).err().expect("full");
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    let problem = refused.problem(503);
+    assert_eq!(problem["title"], "Room full");
+    let detail = problem["detail"].as_str().unwrap_or_default();
+    assert!(detail.contains("limits.room_participants"), "{detail}");
+    let problem = join(&running, "other", &[]).err().expect("one room");
+    let detail = problem.problem(503)["detail"].to_string();
+    assert!(detail.contains("limits.rooms"), "{detail}");
+    assert_eq!(first.delete().status, 200);
+    join(&running, "team", &[]).expect("a place is free again");
+}
+
+#[test]
+fn offers_and_names_that_do_not_fit_are_refused() {
+    let running = Running::start(1);
+    let problem = |room: &str, status: u16| {
+        let refused = join(&running, room, &[]).err().expect("refused");
+        refused.problem(status)["detail"].to_string()
+    };
+    assert!(problem("a~b", 400).contains("use letters"));
+    assert!(problem(&"x".repeat(65), 400).contains("1 to 64"));
+    assert!(problem(&format!("a?name={}", "x".repeat(41)), 400).contains("40 characters"));
+    let path = "/call/team";
+    let sound = (Vec::new(), Kinds::AUDIO);
+    let silent = Peer::asking(&running, path, &[], socket(), sound, str::to_owned);
+    let detail = silent.err().expect("it says nothing").problem(400)["detail"].to_string();
+    assert!(detail.contains("no m= line sends audio"), "{detail}");
+    let tone = (vec![Track::audio(Codec::Pcmu, 1)], Kinds::NONE);
+    let tone = Peer::asking(&running, path, &[], socket(), tone, str::to_owned);
+    let detail = tone.err().expect("not Opus").problem(406)["detail"].to_string();
+    assert!(detail.contains("Opus"), "{detail}");
+    let plain = running.request("POST", path, &[("Content-Type", "text/plain")], "v=0");
+    plain.problem(415);
+    running.request("POST", path, &[SDP], "v=1").problem(400);
+    let peer = joined(&running, "team");
+    hear(&peer, "abababababab")
+        .err()
+        .expect("nobody")
+        .problem(404);
+    running.get("/call/other/nobody").problem(404);
+    let other = peer.location.replace("team", "other");
+    running.get(&other).problem(404);
+    assert_eq!(running.sessions(), (1, 0), "those refused hold nothing");
+}
+
+const TOKEN: (&str, &str) = ("Authorization", "Bearer speak-1234567");
+/// `ann:pw`, `bob:pw`
+const ANN: (&str, &str) = ("Authorization", "Basic YW5uOnB3");
+const BOB: (&str, &str) = ("Authorization", "Basic Ym9iOnB3");
+
+#[test]
+fn joining_takes_the_right_to_publish_and_to_read() {
+    let account = |name: &str, read: &str| {
+        let pattern = |text: &str| vec![Pattern::parse(text).expect("a pattern")];
+        Account {
+            read: pattern(read),
+            publish: pattern("call~team~*"),
+            ..Account::new(Name::parse(name).expect("a name"), "pw", &[5; 16])
+        }
+    };
+    let running = Running::with(1, |config| {
+        config.auth.publish_token = Secret::new("speak-1234567").ok();
+        config.auth.users = vec![account("ann", "call~*"), account("bob", "cam")];
+    });
+    let refused = |room: &str, headers: &[(&str, &str)], status: u16| {
+        let refused = join(&running, room, headers).err().expect("refused");
+        refused.problem(status)["detail"].to_string()
+    };
+    assert!(refused("team", &[], 401).contains("publish token"));
+    let wrong = ("Authorization", "Bearer wrong");
+    refused("team", &[wrong], 401);
+    join(&running, "team", &[ANN]).expect("she may do both");
+    assert!(refused("other", &[ANN], 403).contains("`publish` list"));
+    assert!(refused("team", &[BOB], 403).contains("`read` list"));
+    let peer = join(&running, "other", &[TOKEN]).expect("all rooms");
+    // The session's name is the right to the rest.
+    assert_eq!(running.get(&peer.location).status, 200);
+    assert_eq!(peer.delete().status, 200);
+    running.get("/call/team").problem(401);
+    let page = running.request("GET", "/call/team", &[ANN], "");
+    assert_eq!(page.status, 200);
+}
+
+#[test]
+fn where_nothing_is_asked_for_only_this_machines_own_pages_join() {
+    let running = Running::start(1);
+    assert_eq!(running.get("/call").status, 200);
+    assert_eq!(running.get("/call/team").status, 200);
+    let own = ("Origin", "http://test");
+    join(&running, "team", &[own]).expect("a page of this server");
+    for site in ["https://example.org", "null"] {
+        let refused = join(&running, "team", &[("Origin", site)]).err();
+        let detail = refused.expect("any page could listen").problem(403)["detail"].to_string();
+        assert!(detail.contains("auth.publish_token"), "{detail}");
+    }
+}
