@@ -21,8 +21,13 @@ const WAITING_MAX: Duration = Duration::from_secs(1);
 /// How fast the loop follows, in Hz: a call that is 5 ms late moves it by a tenth.
 const BANDWIDTH_HZ: f64 = 0.1;
 
-/// A call that is further away than this is not late: the device was stopped.
-const GAP: Duration = Duration::from_millis(500);
+/// A call that is further away than this from where its samples should end moves no
+/// clock: it is late and those that follow make good for it, or samples were lost.
+const ASTRAY_S: f64 = 0.020;
+
+/// So long those that follow may take for it. Whoever says when its samples were there
+/// is believed at once.
+const DOUBT: Duration = Duration::from_millis(60);
 
 /// The device's clock is believed to be within so much of its rate.
 const SKEW_MAX: f64 = 0.002;
@@ -37,6 +42,8 @@ pub struct Reframer {
     calls: VecDeque<(u64, Instant)>,
     pushed: u64,
     clock: Option<SampleClock>,
+    /// Calls are astray: since when, and how far the nearest of them is, in seconds.
+    doubt: Option<(Instant, f64)>,
     /// The longest hold of late, in seconds, fading.
     hold_s: f64,
     dropped: u64,
@@ -76,6 +83,7 @@ impl Reframer {
             calls: VecDeque::new(),
             pushed: 0,
             clock: None,
+            doubt: None,
             hold_s: 0.0,
             dropped: 0,
         })
@@ -97,14 +105,15 @@ impl Reframer {
     }
 
     /// The same of a device that knows when the last of `samples` was there: the clock
-    /// follows `last`, which its calls' lateness does not disturb.
+    /// follows `last`, which its calls' lateness does not disturb. A `last` that is `now`
+    /// is taken for not knowing.
     pub fn push_at(&mut self, samples: &[f32], last: Instant, now: Instant) {
         let channels = self.format.channels();
         let frames = samples.len() / channels;
         if frames == 0 {
             return;
         }
-        self.follow(frames, last);
+        self.follow(frames, last, last < now);
         let sane = samples[..frames * channels].iter();
         let sane = sane.map(|it| {
             if it.is_finite() {
@@ -180,8 +189,9 @@ impl Reframer {
         }
     }
 
-    /// Moves the clock on by `frames`, which were whole at `now`.
-    fn follow(&mut self, frames: usize, now: Instant) {
+    /// Moves the clock on by `frames`, which were whole at `last`, as the device
+    /// `is_told` or by its calls.
+    fn follow(&mut self, frames: usize, last: Instant, is_told: bool) {
         let nominal = 1.0 / f64::from(self.format.rate());
         let took = frames as f64 * nominal;
         // A frame waits for its period's end at most so long; the longest of the last
@@ -192,32 +202,54 @@ impl Reframer {
         };
         let kept = self.hold_s * (-took / 5.0).exp();
         self.hold_s = hold.max(if kept < nominal { 0.0 } else { kept });
-        let predicted = self.clock.map(|clock| {
-            let next_s = clock.next_s + frames as f64 * clock.frame_s;
-            let error = clock.since(now) - next_s;
-            (clock, next_s, error)
-        });
-        let Some((mut clock, next_s, error)) =
-            predicted.filter(|(.., error)| error.abs() < GAP.as_secs_f64())
-        else {
-            self.begin(took, nominal, now);
-            return;
+        let Some(mut clock) = self.clock else {
+            return self.begin(took, nominal, last);
         };
+        clock.next_s += frames as f64 * clock.frame_s;
+        let error = clock.since(last) - clock.next_s;
+        if error < -ASTRAY_S {
+            // No sample is there before it was heard: what seemed to be in time was late.
+            clock.next_s += error;
+            (self.clock, self.doubt) = (Some(clock), None);
+            return;
+        }
+        if error > ASTRAY_S {
+            self.clock = Some(clock);
+            return self.go_astray(error, took, last, is_told);
+        }
+        self.doubt = None;
         // Critically damped; a loop's turn is a call of the device.
         let turn = std::f64::consts::TAU * BANDWIDTH_HZ * took.min(0.25);
-        clock.next_s = next_s + std::f64::consts::SQRT_2 * turn * error;
+        clock.next_s += std::f64::consts::SQRT_2 * turn * error;
         let skew = turn * turn * error / frames as f64;
         let range = nominal * (1.0 - SKEW_MAX)..=nominal * (1.0 + SKEW_MAX);
         clock.frame_s = (clock.frame_s + skew).clamp(*range.start(), *range.end());
         self.clock = Some(clock);
     }
 
-    /// The first call, or the first after the device was stopped: what waits from
-    /// before is another time's.
+    /// A period that took `took` seconds ended `error` of them later than it should:
+    /// were samples lost, or do others follow at once?
+    fn go_astray(&mut self, error: f64, took: f64, last: Instant, is_told: bool) {
+        let (since, nearest) = self.doubt.unwrap_or((last, error));
+        let nearest = nearest.min(error);
+        // Nothing follows a call that is later than what a device can hold.
+        let may_follow = error < WAITING_MAX.as_secs_f64();
+        if !is_told && may_follow && last.saturating_duration_since(since) < DOUBT {
+            self.doubt = Some((since, nearest));
+            return;
+        }
+        let late = Duration::from_secs_f64(error - nearest);
+        let nominal = 1.0 / f64::from(self.format.rate());
+        self.begin(took, nominal, last.checked_sub(late).unwrap_or(last));
+    }
+
+    /// The first call, or the first after samples were lost: what waits from before is
+    /// another time's.
     fn begin(&mut self, took: f64, nominal: f64, now: Instant) {
         self.dropped += (self.samples.len() / self.format.channels()) as u64;
         self.samples.clear();
         self.calls.clear();
+        self.doubt = None;
         let start = now
             .checked_sub(Duration::from_secs_f64(took))
             .unwrap_or(now);
@@ -337,6 +369,50 @@ mod tests {
         for (captured, _) in frames {
             let until = (captured.due - captured.at).as_secs_f64() * 1e3;
             assert!((199.0..201.0).contains(&until), "{until}");
+        }
+    }
+
+    #[test]
+    fn a_call_that_is_late_moves_no_clock_and_lost_samples_do() {
+        let format = Format::new(48_000, 1).expect("voice");
+        let start = Clock::new().now();
+        for (is_told, is_lost) in [(false, false), (false, true), (true, false), (true, true)] {
+            let mut reframer = Reframer::new(format, TEN).expect("10 ms");
+            let mut out = [0.0; 480];
+            let mut frames = Vec::new();
+            for period in 0..400u32 {
+                let last = start + TEN * (period + 1);
+                // From 1 s on the device calls no more; at 1.3 s it calls again.
+                let is_away = (100..130).contains(&period);
+                if is_away && is_lost {
+                    continue;
+                }
+                let late = if is_away {
+                    TEN * (130 - period)
+                } else {
+                    Duration::ZERO
+                };
+                let now = last + late + Duration::from_micros(50);
+                let told = if is_told { last } else { now };
+                reframer.push_at(&[0.1; 480], told, now);
+                while let Some(captured) = reframer.pop(&mut out) {
+                    frames.push((TEN * period, captured.at));
+                }
+            }
+            // Six frames may be in doubt.
+            let settled = |at: &Duration| *at < TEN * 100 || *at > TEN * 137;
+            for (heard, at) in frames.iter().filter(|it| is_told || settled(&it.0)) {
+                let error_ms = (*at - start).as_secs_f64() * 1e3 - heard.as_secs_f64() * 1e3;
+                assert!(
+                    error_ms.abs() < 1.0,
+                    "told {is_told}, lost {is_lost}: at {heard:?} {error_ms}"
+                );
+            }
+            assert!(
+                frames.len() >= if is_lost { 369 } else { 400 },
+                "{}",
+                frames.len()
+            );
         }
     }
 

@@ -125,8 +125,9 @@ pub struct Report {
 /// A packet that nobody polled; older ones are forgotten.
 const UNSENT_MAX: usize = 64;
 
-/// A frame that begins so much later than the one before ended comes after a pause.
-const PAUSE: Duration = Duration::from_millis(100);
+/// A frame that begins so much later than the one before ended comes after a pause: the
+/// device lost samples. Its clock is followed in smaller steps.
+const PAUSE: Duration = Duration::from_millis(15);
 
 /// The speaking half. Opus, unless it is given another encoder of samples at 48 kHz.
 #[derive(Debug)]
@@ -390,6 +391,8 @@ impl<E: Encoder> Speaker<E> {
             let ticks = late.as_secs_f64() * f64::from(RATE);
             self.timestamp += ticks.round() as u64;
             self.report.gaps += 1;
+            // What begins in the middle of a sound begins softly.
+            self.gain = 0.0;
             // Half a packet from before would be torn.
             self.packet.clear();
             self.earlier.clear();
