@@ -16,6 +16,7 @@ use crate::{
 mod chirps;
 mod delay;
 mod hours;
+mod stall;
 mod whole;
 
 pub(crate) const SSRC: Ssrc = Ssrc(0x5eed);
@@ -55,6 +56,20 @@ impl Device {
         self.at(self.frames + self.period as u64)
     }
 
+    /// When it calls that should at `due`, its thread standing still `until` then.
+    fn call(&mut self, due: Instant, until: Option<Instant>) -> Instant {
+        let Some(until) = until.filter(|until| *until > due) else {
+            return due;
+        };
+        let late = until - due;
+        if late > BACKLOG {
+            let period = Duration::from_secs_f64(self.format.ms(self.period) / 1e3);
+            let lost = (late - BACKLOG).as_secs_f64() / period.as_secs_f64();
+            self.frames += lost.ceil() as u64 * self.period as u64;
+        }
+        until
+    }
+
     /// What it is after a change, going on at `now`.
     fn changed(&self, format: Format, period: usize, now: Instant) -> Self {
         Self::new(format, period, self.ppm, now)
@@ -89,7 +104,16 @@ pub(crate) struct Call<E = opus::Encoder, D = opus::Decoder> {
     last: f32,
     /// Neither device calls until then.
     pub(crate) unplugged_until: Option<Instant>,
+    /// The threads of microphone and loudspeaker stand still until then.
+    pub(crate) stopped_until: [Option<Instant>; 2],
+    /// The path lets nothing through until then.
+    pub(crate) held_until: Option<Instant>,
+    /// The microphone says when its samples were there.
+    pub(crate) tells: bool,
 }
+
+/// A device whose thread stood still keeps so much; the rest is lost.
+const BACKLOG: Duration = Duration::from_millis(50);
 
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Flying {
@@ -152,14 +176,21 @@ impl<E: Encoder, D: Decoder> Call<E, D> {
             step: 0.0,
             last: 0.0,
             unplugged_until: None,
+            stopped_until: [None; 2],
+            held_until: None,
+            tells: false,
         }
     }
 
     pub(crate) fn run(&mut self, time: Duration) {
         let end = self.clock.now() + time;
         loop {
-            let microphone = self.microphone.next_end();
+            let [microphone_until, loudspeaker_until] = self.stopped_until;
+            let microphone = self
+                .microphone
+                .call(self.microphone.next_end(), microphone_until);
             let loudspeaker = self.loudspeaker.at(self.loudspeaker.frames);
+            let loudspeaker = self.loudspeaker.call(loudspeaker, loudspeaker_until);
             let due = self.speaker.poll_timeout();
             let flying = self.flying.peek().map(|it| it.0.0);
             let next = microphone.min(loudspeaker);
@@ -198,8 +229,15 @@ impl<E: Encoder, D: Decoder> Call<E, D> {
                 std::iter::repeat_n(sample, channels)
             })
             .collect();
-        if !self.is_unplugged(now) {
-            self.speaker.capture(&samples, now);
+        if self.is_unplugged(now) {
+            return;
+        }
+        match self.tells {
+            true => {
+                let last = self.microphone.at(self.microphone.frames);
+                self.speaker.capture_at(&samples, last, now);
+            }
+            false => self.speaker.capture(&samples, now),
         }
     }
 
@@ -217,9 +255,11 @@ impl<E: Encoder, D: Decoder> Call<E, D> {
                 payload: outgoing.payload.to_vec(),
             };
             for delay in (self.path)(self.sent) {
-                let order = self.flying.len() as u64;
-                self.flying
-                    .push(Reverse((sent + delay, order, flying.clone())));
+                let order = self.sent;
+                let arrives = self
+                    .held_until
+                    .map_or(sent + delay, |it| it.max(sent + delay));
+                self.flying.push(Reverse((arrives, order, flying.clone())));
             }
             self.sequence = self.sequence.wrapping_add(1);
             self.sent += 1;

@@ -22,13 +22,16 @@ use thiserror::Error;
 
 use crate::codec::{Decoder, FRAMES_MS_MAX};
 use crate::expand::Expansion;
-use crate::pitch::{self, LAG_MS};
+use crate::pitch;
 use crate::stamps::Operation;
 use crate::tape::Tape;
+use absence::Absence;
 use order::{Order, Place};
 use queue::{Entry, Queue};
 use target::Target;
 
+mod absence;
+mod missing;
 mod order;
 mod queue;
 mod report;
@@ -170,6 +173,7 @@ pub struct Buffer<D> {
     /// Concealed in place of packets that may still come, by media time.
     concealed: VecDeque<(i64, i64)>,
     may: Allowance,
+    absence: Absence,
     /// The speaker's level, decaying.
     level: f32,
     pull_ms: f64,
@@ -217,6 +221,7 @@ impl<D: Decoder> Buffer<D> {
             was_late: false,
             concealed: VecDeque::new(),
             may: Allowance::default(),
+            absence: Absence::default(),
             level: 0.0,
             pull_ms: 10.0,
             period_ms: None,
@@ -358,13 +363,13 @@ impl<D: Decoder> Buffer<D> {
         let (out, rest) = out.split_at_mut(frames * self.format().channels());
         rest.fill(0.0);
         self.pull_ms = self.format().ms(frames).min(20.0);
+        let lost = self.absence.asked(now, self.format().ms(frames));
         self.counts.frames += frames as u64;
         if !self.begin(now) {
             out.fill(0.0);
             return;
         }
-        self.allow(frames);
-        self.steer(now);
+        self.steer(now, frames, lost);
         while self.tape.waiting() < frames {
             self.fill(now, frames - self.tape.waiting());
         }
@@ -438,22 +443,6 @@ impl<D: Decoder> Buffer<D> {
 
     fn is_fading(&mut self) -> bool {
         !self.is_begun && self.expansion.as_ref().is_some_and(|it| !it.is_silent())
-    }
-
-    /// Makes at least one frame wait more than before, at best `wanted`.
-    fn fill(&mut self, now: Instant, wanted: usize) {
-        if !self.is_begun {
-            return self.expand(wanted);
-        }
-        self.drop_passed();
-        match self.queue.first() {
-            Some((at, _)) if at <= self.next => self.decode(),
-            Some((at, _)) => {
-                let gap = usize::try_from(at - self.next).expect("it is later");
-                self.bridge(gap, wanted, now);
-            }
-            None => self.starve(wanted),
-        }
     }
 
     /// Packets that are all in the past: of no use, unless nothing else is left.
@@ -559,123 +548,6 @@ impl<D: Decoder> Buffer<D> {
         }
     }
 
-    /// Something later is in hand: `gap` frames are missing before it.
-    fn bridge(&mut self, gap: usize, wanted: usize, now: Instant) {
-        let (_, first) = self.queue.first().expect("the caller saw it");
-        let last = self.last.and_then(|last| last.sequence);
-        let follows = last.is_some_and(|last| first.sequence == Some(last + 1));
-        let is_silence = follows || self.last.is_some_and(|last| last.begins_silence);
-        if is_silence {
-            return self.be_silent(gap, wanted, now);
-        }
-        // It was not late but lost: what was played meanwhile stood for it.
-        let stood = self.stalled.min(gap);
-        self.stalled -= stood;
-        self.next += stood as i64;
-        if gap == first.frames && self.recover(gap, stood) || stood == gap {
-            return;
-        }
-        let gap = gap - stood;
-        // A little at a time: it may still come.
-        let step = self.format().frames(2.5).max(wanted).min(gap);
-        self.remember_concealed(step);
-        self.conceal(step);
-        self.next += step as i64;
-    }
-
-    /// Recovers the `gap` frames before the first packet in hand from what it repeats,
-    /// and plays all but the first `stood` of them. False if it repeats nothing.
-    fn recover(&mut self, gap: usize, stood: usize) -> bool {
-        let Some((at, first)) = self.queue.first() else {
-            return false;
-        };
-        self.decoded.clear();
-        if !self.decoder.recover(&first.payload, gap, &mut self.decoded) {
-            return false;
-        }
-        self.next = at;
-        self.counts.recovered += 1;
-        let channels = self.format().channels();
-        let decoded = std::mem::take(&mut self.decoded);
-        if let Some(rest) = decoded.get(stood * channels..).filter(|it| !it.is_empty()) {
-            self.join(rest, None);
-        }
-        self.decoded = decoded;
-        true
-    }
-
-    /// The sender was silent for `gap` frames: they may be longer or shorter.
-    fn be_silent(&mut self, gap: usize, wanted: usize, now: Instant) {
-        let error = self.error_ms(now).unwrap_or(0.0);
-        let frames = (error * f64::from(self.format().rate()) / 1e3) as i64;
-        self.next += frames.min(gap as i64);
-        let left = usize::try_from(frames.max(0)).expect("not negative");
-        let gap = gap.saturating_sub(left);
-        let step = wanted.min(gap);
-        self.comfort(step);
-        self.next += step as i64;
-    }
-
-    /// Nothing is in hand.
-    fn starve(&mut self, wanted: usize) {
-        if self.last.is_some_and(|last| last.begins_silence) {
-            self.comfort(wanted);
-            self.next += wanted as i64;
-            return;
-        }
-        self.counts.frames_concealed += wanted as u64;
-        self.expand(wanted);
-        let most = self
-            .format()
-            .frames(self.config.stall_max.as_secs_f64() * 1e3);
-        if self.stalled + wanted > most {
-            self.next += wanted as i64;
-        }
-        self.stalled += wanted;
-    }
-
-    fn is_starving(&self) -> bool {
-        self.stalled > 0 && self.queue.end().is_none_or(|end| end <= self.next)
-    }
-
-    /// Goes on for `frames` with the codec's concealment, or ours.
-    fn conceal(&mut self, frames: usize) {
-        self.counts.frames_concealed += frames as u64;
-        self.decoded.clear();
-        if self.decoder.conceal(frames, &mut self.decoded) {
-            self.decoded
-                .resize(frames * self.tape.format().channels(), 0.0);
-            let decoded = std::mem::take(&mut self.decoded);
-            self.join(&decoded, None);
-            self.decoded = decoded;
-        } else {
-            self.expand(frames);
-        }
-    }
-
-    fn comfort(&mut self, frames: usize) {
-        self.counts.frames_comfort += frames as u64;
-        self.decoded.clear();
-        if self.decoder.comfort(frames, &mut self.decoded) {
-            self.decoded
-                .resize(frames * self.tape.format().channels(), 0.0);
-            let decoded = std::mem::take(&mut self.decoded);
-            self.join(&decoded, None);
-            self.decoded = decoded;
-        } else {
-            self.expand(frames);
-        }
-    }
-
-    fn expand(&mut self, frames: usize) {
-        let expansion = self
-            .expansion
-            .get_or_insert_with(|| Expansion::after(&self.tape));
-        let mut more = Vec::new();
-        expansion.give(frames, &mut more);
-        self.tape.append(&more);
-    }
-
     /// Appends decoded sound to the tape, without a seam if the last was ours, and
     /// follows where the packet that it is of begins.
     fn join(&mut self, decoded: &[f32], leaving: Option<Leaving>) {
@@ -716,38 +588,6 @@ impl<D: Decoder> Buffer<D> {
         let level = pitch::level(&self.decoded);
         if level.is_finite() {
             self.level = level.min(1.0).max(self.level * fades);
-        }
-    }
-
-    fn allow(&mut self, frames: usize) {
-        let most = self.format().frames(LAG_MS.1) as f64;
-        let more = |left: f64, share: f64| (left + share.clamp(0.0, 0.5) * frames as f64).min(most);
-        self.may.shorten = more(self.may.shorten, self.config.shorten_share);
-        self.may.lengthen = more(self.may.lengthen, self.config.lengthen_share);
-    }
-
-    /// Remembers that the next `frames` of media are being concealed.
-    fn remember_concealed(&mut self, frames: usize) {
-        let end = self.next + frames as i64;
-        match self.concealed.back_mut() {
-            Some(last) if last.1 == self.next => last.1 = end,
-            _ => self.concealed.push_back((self.next, end)),
-        }
-        if self.concealed.len() > 32 {
-            self.concealed.pop_front();
-        }
-    }
-
-    /// A packet came for what was concealed: it was late, not lost.
-    fn was_concealed(&mut self, from: i64, to: i64) {
-        let mut late = 0;
-        for span in &self.concealed {
-            late += (span.1.min(to) - span.0.max(from)).max(0);
-        }
-        if late > 0 {
-            self.target.was_late(late as f64 * self.frame_ms());
-            // Once is enough.
-            self.concealed.retain(|span| span.1 <= from || span.0 >= to);
         }
     }
 

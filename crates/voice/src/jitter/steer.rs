@@ -16,15 +16,27 @@ const CUT_MS: f64 = 400.0;
 const FIT: (f32, f32) = (0.90, 0.55);
 const NEED_MS: f64 = 40.0;
 
+/// From the first of these above the target on more may be left out than
+/// [`Config::shorten_share`](super::Config::shorten_share), from the second on by this
+/// part of the time: what was held up by 100 ms is in time again within half a second.
+const HASTE_MS: (f64, f64) = (20.0, 60.0);
+const HASTE_SHARE: f64 = 0.30;
+
 impl<D: Decoder> Buffer<D> {
-    /// Brings the playout delay nearer to the target.
-    pub(super) fn steer(&mut self, now: Instant) {
-        if !self.is_begun || self.expansion.is_some() {
-            return;
-        }
-        let Some(error) = self.error_ms(now) else {
+    /// Brings the playout delay nearer to the target. The device asks for `frames`, and
+    /// has not asked for `lost_ms` that it should have.
+    pub(super) fn steer(&mut self, now: Instant, frames: usize, lost_ms: f64) {
+        let error = self.error_ms(now);
+        self.allow(frames, error.unwrap_or(0.0));
+        let Some(error) = error.filter(|_| self.is_begun) else {
             return;
         };
+        if lost_ms > 0.0 {
+            self.cut(lost_ms.min(error));
+        }
+        if self.expansion.is_some() {
+            return;
+        }
         if error > CUT_MS {
             self.cut(error);
         } else if error >= LAG_MS.0 {
@@ -32,6 +44,16 @@ impl<D: Decoder> Buffer<D> {
         } else if error <= -1.0 {
             self.lengthen(-error);
         }
+    }
+
+    /// Stretching may do more as time passes, and shorten more in haste.
+    fn allow(&mut self, frames: usize, error: f64) {
+        let most = self.format().frames(LAG_MS.1) as f64;
+        let more = |left: f64, share: f64| (left + share.clamp(0.0, 0.5) * frames as f64).min(most);
+        let (calm, haste) = HASTE_MS;
+        let haste = ((error - calm) / (haste - calm)).clamp(0.0, 1.0) * HASTE_SHARE;
+        self.may.shorten = more(self.may.shorten, self.config.shorten_share + haste);
+        self.may.lengthen = more(self.may.lengthen, self.config.lengthen_share);
     }
 
     fn shorten(&mut self, error: f64) {
@@ -89,7 +111,8 @@ impl<D: Decoder> Buffer<D> {
         }
     }
 
-    /// Leaves out whole packets: the device was away, or the path got better at once.
+    /// Leaves out whole packets of `error` ms: the device was away, or the path got
+    /// better at once.
     fn cut(&mut self, error: f64) {
         let mut left = error;
         while let Some((at, first)) = self.queue.first() {

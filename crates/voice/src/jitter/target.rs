@@ -29,6 +29,8 @@ use std::collections::VecDeque;
 const RECENT_MS: f64 = 120.0;
 /// At least so many packets, if they are long; at most, if somebody floods.
 const RECENT_PACKETS: (usize, usize) = (3, 64);
+/// What comes within so long comes at once.
+const BURST_MS: f64 = 5.0;
 /// Floor and spread are those of so long.
 const LONG_MS: f64 = 8_000.0;
 /// At 2.5 ms a packet; more than that are thinned by forgetting earlier.
@@ -40,6 +42,9 @@ const REVIEW_MS: f64 = 100.0;
 const SPREAD_SHARE: f64 = 0.15;
 /// So much a late millisecond changes the margin's logarithm.
 const LEARN_PER_MS: f64 = 0.0025;
+/// Of one event, and by what part of the time it fades.
+const EVENT_MS: f64 = 100.0;
+const EVENT_FADES: f64 = 0.1;
 /// The margin's range.
 const MARGIN: (f64, f64) = (0.15, 2.5);
 /// Correlations of neighbours between which delays are taken to scatter, and to swing.
@@ -68,6 +73,8 @@ pub(super) struct Target {
     reviewed: f64,
     begun: Option<f64>,
     log_margin: f64,
+    /// Late milliseconds that counted lately.
+    charged: f64,
 }
 
 impl Target {
@@ -86,12 +93,20 @@ impl Target {
             reviewed: f64::NEG_INFINITY,
             begun: None,
             log_margin: MARGIN_FIRST.ln(),
+            charged: 0.0,
         }
     }
 
     /// A packet came at `at` and took `delay`, both in ms.
     pub(super) fn arrived(&mut self, at: f64, delay: f64) {
         self.begun.get_or_insert(at);
+        for window in [&mut self.recent, &mut self.long] {
+            // A queue that empties at once: all that is left of it is the last.
+            let is_of_burst = |it: &(f64, f64)| at - it.0 < BURST_MS && it.1 > delay;
+            while window.back().is_some_and(is_of_burst) {
+                window.pop_back();
+            }
+        }
         self.recent.push_back((at, delay));
         let (least, most) = RECENT_PACKETS;
         let is_old = |it: &(f64, f64)| it.0 < at - RECENT_MS;
@@ -108,13 +123,16 @@ impl Target {
     }
 
     /// `ms` were concealed because a packet was late. One event counts for no more
-    /// than 100: a longer one is not for a margin to prevent.
+    /// than [`EVENT_MS`]: a longer one is not for a margin to prevent.
     pub(super) fn was_late(&mut self, ms: f64) {
-        self.learn(LEARN_PER_MS * ms.min(100.0));
+        let ms = ms.min((EVENT_MS - self.charged).max(0.0));
+        self.charged += ms;
+        self.learn(LEARN_PER_MS * ms);
     }
 
     /// `ms` have been played.
     pub(super) fn passed(&mut self, ms: f64) {
+        self.charged = (self.charged - ms * EVENT_FADES).max(0.0);
         self.learn(-LEARN_PER_MS * self.late_share * ms);
     }
 
@@ -236,8 +254,15 @@ mod tests {
     fn failures_widen_the_margin_and_time_narrows_it_within_bounds() {
         let mut target = settled(|packet| f64::from(packet * 7 % 11));
         let narrow = target.playout().expect("packets came");
-        for _ in 0..10_000 {
+        // One event does not do that, whatever comes late of it.
+        for _ in 0..1_000 {
             target.was_late(1_000.0);
+        }
+        let once = target.playout().expect("packets came");
+        assert!(once < narrow + 5.0, "{narrow} {once}");
+        for _ in 0..100 {
+            target.was_late(1_000.0);
+            target.passed(1_000.0);
         }
         let wide = target.playout().expect("packets came");
         assert!(wide > narrow + 5.0 && wide < 60.0, "{narrow} {wide}");

@@ -1,0 +1,91 @@
+//! What stands still for a while, and how soon the delay is again what it was.
+
+use std::time::{Duration, Instant};
+
+use super::{Call, mono};
+use crate::{listener, preprocess, speaker};
+
+/// A voice of 170 Hz and its harmonics that never pauses: nothing is cut for free.
+fn voice(at: f64) -> f32 {
+    let turns = std::f64::consts::TAU * 170.0 * at;
+    let swell = 0.7 + 0.3 * (std::f64::consts::TAU * 1.3 * at).sin();
+    let tone = turns.sin() + 0.4 * (2.0 * turns).sin() + 0.2 * (3.0 * turns).sin();
+    (0.3 * swell * tone) as f32
+}
+
+/// The loudest of it, and the steepest from one sample to the next.
+const LOUDEST: f32 = 0.42;
+const STEEPEST: f32 = 0.016;
+
+/// Who stands still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Who {
+    Sender,
+    Receiver,
+    Both,
+    Wire,
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// The mean delay of what was played since `from`, in ms.
+fn delay_ms(call: &Call, from: Instant) -> f64 {
+    let mut delays = Vec::new();
+    for heard in call.heard.iter().filter(|it| it.played >= from) {
+        let spoken = call
+            .spoken
+            .binary_search_by_key(&heard.timestamp, |it| it.timestamp);
+        let spoken = call.spoken[spoken.expect("it was spoken")];
+        delays.push((heard.played - spoken.captured).as_secs_f64() * 1e3);
+    }
+    assert!(delays.len() > 50, "{} packets in a second", delays.len());
+    delays.iter().sum::<f64>() / delays.len() as f64
+}
+
+fn a_second_later(who: Who, ms: u64, tells: bool) {
+    let mut speaker = speaker::Config::new(mono(48_000));
+    speaker.preprocess = preprocess::Config::OFF;
+    let listener = listener::Config::new(mono(48_000));
+    let mut call = Call::new(speaker, listener, (120, 120), (50.0, -50.0));
+    call.source = Box::new(voice);
+    call.path = Box::new(|_| vec![Duration::from_millis(20)]);
+    call.tells = tells;
+    call.run(8 * SECOND);
+    let from = call.clock.now();
+    call.run(SECOND);
+    let before = delay_ms(&call, from);
+    call.step = 0.0;
+    let until = call.clock.now() + Duration::from_millis(ms);
+    match who {
+        Who::Sender => call.stopped_until[0] = Some(until),
+        Who::Receiver => call.stopped_until[1] = Some(until),
+        Who::Both => call.stopped_until = [Some(until); 2],
+        Who::Wire => call.held_until = Some(until),
+    }
+    call.run(until + SECOND - call.clock.now());
+    let from = call.clock.now();
+    call.run(SECOND);
+    let after = delay_ms(&call, from);
+    let name = format!("{who:?} stood still for {ms} ms, told {tells}");
+    let change = after - before;
+    assert!(change.abs() < 10.0, "{name}: {before} then {after}");
+    assert!(call.peak < 1.2 * LOUDEST, "{name}: {}", call.peak);
+    // Where a microphone lost samples its sound has a seam; no other has.
+    let most = match who {
+        Who::Sender | Who::Both => LOUDEST,
+        Who::Receiver | Who::Wire => 2.0 * STEEPEST,
+    };
+    assert!(call.step < most, "{name}: {}", call.step);
+}
+
+#[test]
+fn a_second_after_all_stood_still_the_delay_is_what_it_was() {
+    for ms in [200, 400, 2_000] {
+        for who in [Who::Sender, Who::Receiver, Who::Both, Who::Wire] {
+            a_second_later(who, ms, false);
+        }
+        for who in [Who::Sender, Who::Both] {
+            a_second_later(who, ms, true);
+        }
+    }
+}

@@ -1,0 +1,86 @@
+use std::time::Instant;
+
+/// A device asks late now and then and makes good for it by asking again at once; so
+/// much is nothing.
+const LATE_MS: f64 = 30.0;
+/// So long it may take for that.
+const DOUBT_MS: f64 = 60.0;
+/// By so much of the time its clock may be slower than ours.
+const SLOWER: f64 = 0.002;
+
+/// Whether the device stood still: what it would have played meanwhile it never asks
+/// for, and all that comes later would be late by as much.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Absence {
+    begun: Option<Instant>,
+    asked_ms: f64,
+    /// How late it asks if it is on time, but for a constant.
+    usual: f64,
+    /// Later than that: since when, and how much at least.
+    doubt: Option<(f64, f64)>,
+}
+
+impl Absence {
+    /// The device asks for `ms` of sound. Returns how much it lost since the last time.
+    pub(super) fn asked(&mut self, now: Instant, ms: f64) -> f64 {
+        let begun = *self.begun.get_or_insert(now);
+        let at = now.saturating_duration_since(begun).as_secs_f64() * 1e3;
+        let late = at - self.asked_ms;
+        self.asked_ms += ms;
+        self.usual = (self.usual + SLOWER * ms).min(late);
+        let over = late - self.usual;
+        if over < LATE_MS {
+            self.doubt = None;
+            return 0.0;
+        }
+        let (since, least) = self.doubt.unwrap_or((at, over));
+        let least = least.min(over);
+        self.doubt = Some((since, least));
+        if at - since < DOUBT_MS {
+            return 0.0;
+        }
+        self.doubt = None;
+        self.usual += least;
+        least
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use glassline_sim::Clock;
+
+    use super::*;
+
+    /// What is lost by a device of 10 ms whose call number n is so many ms late.
+    fn lost(late_ms: impl Fn(u32) -> u32) -> f64 {
+        let start = Clock::new().now();
+        let mut absence = Absence::default();
+        let at = |call: u32| start + Duration::from_millis(u64::from(10 * call + late_ms(call)));
+        (0..1_000).map(|call| absence.asked(at(call), 10.0)).sum()
+    }
+
+    #[test]
+    fn who_makes_good_for_being_late_lost_nothing() {
+        assert_eq!(lost(|_| 0), 0.0);
+        // 400 ms, then forty calls at once.
+        assert_eq!(lost(|call| 400u32.saturating_sub(10 * (call % 100))), 0.0);
+        // By a clock that is a thousandth slow.
+        assert_eq!(lost(|call| call / 100), 0.0);
+    }
+
+    #[test]
+    fn what_is_not_asked_for_is_lost_once() {
+        let never = lost(|call| if call < 500 { 0 } else { 400 });
+        assert!((never - 400.0).abs() < 2.0, "{never}");
+        // Fifty of it come late, the rest never.
+        let partly = |call: u32| match call {
+            0..500 => 0,
+            500..505 => 400 - 10 * (call - 500),
+            _ => 350,
+        };
+        let partly = lost(partly);
+        assert!((partly - 350.0).abs() < 2.0, "{partly}");
+    }
+}

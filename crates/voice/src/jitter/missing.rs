@@ -1,0 +1,168 @@
+//! What is played where nothing is: while a packet is late, in place of one that was
+//! lost, and while the sender is silent.
+
+use std::time::Instant;
+
+use super::Buffer;
+use crate::codec::Decoder;
+use crate::expand::Expansion;
+
+impl<D: Decoder> Buffer<D> {
+    /// Makes at least one frame wait more than before, at best `wanted`.
+    pub(super) fn fill(&mut self, now: Instant, wanted: usize) {
+        if !self.is_begun {
+            return self.expand(wanted);
+        }
+        self.drop_passed();
+        match self.queue.first() {
+            Some((at, _)) if at <= self.next => self.decode(),
+            Some((at, _)) => {
+                let gap = usize::try_from(at - self.next).expect("it is later");
+                self.bridge(gap, wanted, now);
+            }
+            None => self.starve(wanted),
+        }
+    }
+
+    /// Something later is in hand: `gap` frames are missing before it.
+    fn bridge(&mut self, gap: usize, wanted: usize, now: Instant) {
+        let (_, first) = self.queue.first().expect("the caller saw it");
+        let last = self.last.and_then(|last| last.sequence);
+        let follows = last.is_some_and(|last| first.sequence == Some(last + 1));
+        let is_silence = follows || self.last.is_some_and(|last| last.begins_silence);
+        if is_silence {
+            return self.be_silent(gap, wanted, now);
+        }
+        // It was not late but lost: what was played meanwhile stood for it.
+        let stood = self.stalled.min(gap);
+        self.stalled -= stood;
+        self.next += stood as i64;
+        if gap == first.frames && self.recover(gap, stood) || stood == gap {
+            return;
+        }
+        let gap = gap - stood;
+        // A little at a time: it may still come.
+        let step = self.format().frames(2.5).max(wanted).min(gap);
+        self.remember_concealed(step);
+        self.conceal(step);
+        self.next += step as i64;
+    }
+
+    /// Recovers the `gap` frames before the first packet in hand from what it repeats,
+    /// and plays all but the first `stood` of them. False if it repeats nothing.
+    fn recover(&mut self, gap: usize, stood: usize) -> bool {
+        let Some((at, first)) = self.queue.first() else {
+            return false;
+        };
+        self.decoded.clear();
+        if !self.decoder.recover(&first.payload, gap, &mut self.decoded) {
+            return false;
+        }
+        self.next = at;
+        self.counts.recovered += 1;
+        let channels = self.format().channels();
+        let decoded = std::mem::take(&mut self.decoded);
+        if let Some(rest) = decoded.get(stood * channels..).filter(|it| !it.is_empty()) {
+            self.join(rest, None);
+        }
+        self.decoded = decoded;
+        true
+    }
+
+    /// The sender was silent for `gap` frames: they may be longer or shorter.
+    fn be_silent(&mut self, gap: usize, wanted: usize, now: Instant) {
+        let error = self.error_ms(now).unwrap_or(0.0);
+        let frames = (error * f64::from(self.format().rate()) / 1e3) as i64;
+        self.next += frames.min(gap as i64);
+        let left = usize::try_from(frames.max(0)).expect("not negative");
+        let gap = gap.saturating_sub(left);
+        let step = wanted.min(gap);
+        self.comfort(step);
+        self.next += step as i64;
+    }
+
+    /// Nothing is in hand.
+    fn starve(&mut self, wanted: usize) {
+        if self.last.is_some_and(|last| last.begins_silence) {
+            self.comfort(wanted);
+            self.next += wanted as i64;
+            return;
+        }
+        self.counts.frames_concealed += wanted as u64;
+        self.expand(wanted);
+        let most = self
+            .format()
+            .frames(self.config.stall_max.as_secs_f64() * 1e3);
+        if self.stalled + wanted > most {
+            self.next += wanted as i64;
+        }
+        self.stalled += wanted;
+    }
+
+    pub(super) fn is_starving(&self) -> bool {
+        self.stalled > 0 && self.queue.end().is_none_or(|end| end <= self.next)
+    }
+
+    /// Goes on for `frames` with the codec's concealment, or ours.
+    pub(super) fn conceal(&mut self, frames: usize) {
+        self.counts.frames_concealed += frames as u64;
+        self.decoded.clear();
+        if self.decoder.conceal(frames, &mut self.decoded) {
+            self.decoded
+                .resize(frames * self.tape.format().channels(), 0.0);
+            let decoded = std::mem::take(&mut self.decoded);
+            self.join(&decoded, None);
+            self.decoded = decoded;
+        } else {
+            self.expand(frames);
+        }
+    }
+
+    fn comfort(&mut self, frames: usize) {
+        self.counts.frames_comfort += frames as u64;
+        self.decoded.clear();
+        if self.decoder.comfort(frames, &mut self.decoded) {
+            self.decoded
+                .resize(frames * self.tape.format().channels(), 0.0);
+            let decoded = std::mem::take(&mut self.decoded);
+            self.join(&decoded, None);
+            self.decoded = decoded;
+        } else {
+            self.expand(frames);
+        }
+    }
+
+    pub(super) fn expand(&mut self, frames: usize) {
+        let expansion = self
+            .expansion
+            .get_or_insert_with(|| Expansion::after(&self.tape));
+        let mut more = Vec::new();
+        expansion.give(frames, &mut more);
+        self.tape.append(&more);
+    }
+
+    /// Remembers that the next `frames` of media are being concealed.
+    fn remember_concealed(&mut self, frames: usize) {
+        let end = self.next + frames as i64;
+        match self.concealed.back_mut() {
+            Some(last) if last.1 == self.next => last.1 = end,
+            _ => self.concealed.push_back((self.next, end)),
+        }
+        if self.concealed.len() > 32 {
+            self.concealed.pop_front();
+        }
+    }
+
+    /// A packet came for what was concealed: it was late, not lost.
+    pub(super) fn was_concealed(&mut self, from: i64, to: i64) {
+        let mut late = 0;
+        for span in &self.concealed {
+            late += (span.1.min(to) - span.0.max(from)).max(0);
+        }
+        if late > 0 {
+            self.target.was_late(late as f64 * self.frame_ms());
+            // Once is enough.
+            self.concealed.retain(|span| span.1 <= from || span.0 >= to);
+        }
+    }
+}
