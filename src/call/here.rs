@@ -53,6 +53,7 @@ pub(super) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
         let note = by_signal(&report, marks, &began, &heard, options.format());
         report.notes.extend(note);
     }
+    report.notes.extend(lost(&began));
     if options.report {
         outputs.print(|colour| report.to_text(colour))?;
     } else if !quiet {
@@ -185,6 +186,17 @@ fn by_signal(
          the stages of frames add up to p50 {stamped:.2} ms",
         delays.len()
     ))
+}
+
+/// What this machine took from the call by letting its devices' threads stand still.
+fn lost(began: &[Began; 2]) -> Option<String> {
+    let [microphone, loudspeaker] = [began[0].lost(), began[1].lost()];
+    (microphone + loudspeaker > 0).then(|| {
+        format!(
+            "threads of devices stood still: {microphone} periods of the microphone and \
+             {loudspeaker} of the loudspeaker were lost, as by a sound card"
+        )
+    })
 }
 
 /// The whole, and what most is made of.

@@ -32,6 +32,9 @@ struct Period {
 const PERIODS_MAX: usize = 128;
 /// The same of what the loudspeaker played.
 const RENDERED_MAX: usize = 128;
+/// What waited longer than this for the speaker is lost, as by a card that nobody read:
+/// sent now it would be late at the other end, and all that follows, too.
+const AGE_MAX: Duration = Duration::from_millis(100);
 /// How late an order from outside is followed.
 const IDLE: Duration = Duration::from_millis(20);
 /// Between two reports to whoever looks.
@@ -201,6 +204,10 @@ impl Speaking {
 
     fn capture(&mut self, period: &Period) {
         let CaptureTime { called, last } = period.time;
+        if called.elapsed() > AGE_MAX {
+            self.shared.overflowed.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
         self.speaker.capture_at(&period.samples, last, called);
     }
 

@@ -4,6 +4,9 @@
 //! run fast or slow, whatever the threads do. What is late is only the call, by the
 //! jitter that was asked for and by what the system adds. So the delay from one file to
 //! another can be read to the sample.
+//!
+//! A device whose thread stood still holds as much as a sound card does ([`BACKLOG`]): the
+//! rest of what its microphone heard is lost, and its loudspeaker was silent meanwhile.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -80,6 +83,7 @@ impl Timing {
 pub struct Began {
     at: Arc<OnceLock<Instant>>,
     underruns: Arc<AtomicU64>,
+    lost: Arc<AtomicU64>,
 }
 
 impl Began {
@@ -91,6 +95,12 @@ impl Began {
     /// Periods that were filled after their time.
     pub fn underruns(&self) -> u64 {
         self.underruns.load(Ordering::Relaxed)
+    }
+
+    /// Periods that were lost because nobody took or filled them in time: a sound card's
+    /// overruns, or silence where its loudspeaker was given nothing.
+    pub fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
     }
 }
 
@@ -194,6 +204,10 @@ impl Microphone for VirtualMicrophone {
                     return Ok(());
                 }
                 let called = Instant::now();
+                if clock.is_over(last, called) {
+                    self.began.lost.fetch_add(1, Ordering::Relaxed);
+                    continue;
+                }
                 deliver(&samples, CaptureTime { called, last });
             }
         })
@@ -270,11 +284,16 @@ impl Loudspeaker for VirtualLoudspeaker {
             while clock.wait(clock.period(clock.calls), stop) {
                 let plays = clock.period(clock.calls + 1);
                 let called = Instant::now();
-                fill(&mut samples, PlayoutTime { called, plays });
-                let late = Instant::now() > plays;
-                self.began
-                    .underruns
-                    .fetch_add(u64::from(late), Ordering::Relaxed);
+                if clock.is_over(plays, called) {
+                    samples.fill(0.0);
+                    self.began.lost.fetch_add(1, Ordering::Relaxed);
+                } else {
+                    fill(&mut samples, PlayoutTime { called, plays });
+                    let late = Instant::now() > plays;
+                    self.began
+                        .underruns
+                        .fetch_add(u64::from(late), Ordering::Relaxed);
+                }
                 if let Some(sink) = &mut self.sink {
                     sink.write(&samples)?;
                 }
@@ -301,6 +320,10 @@ struct Clock {
 /// A thread that waits for a period wakes so often to see whether it shall stop.
 const STEP: Duration = Duration::from_millis(50);
 
+/// So much of what was heard, or shall be, a device holds beside a period and its jitter:
+/// twenty periods of 2.5 ms. Cards hold less; a shared machine's scheduler wants as much.
+const BACKLOG: Duration = Duration::from_millis(50);
+
 impl Clock {
     fn start(format: Format, timing: Timing) -> Self {
         let rate = f64::from(format.rate()) * (1.0 + timing.drift_ppm / 1e6);
@@ -316,6 +339,12 @@ impl Clock {
     /// The boundary after `count` periods.
     fn period(&self, count: u64) -> Instant {
         self.start + Duration::from_secs_f64(count as f64 * self.period_s)
+    }
+
+    /// Whether a period that was due at `due` is lost by `called`.
+    fn is_over(&self, due: Instant, called: Instant) -> bool {
+        let period = Duration::from_secs_f64(self.period_s);
+        called.saturating_duration_since(due) > BACKLOG + period + self.jitter
     }
 
     /// Waits until `at`, and its jitter; false if `stop` came first.
@@ -371,6 +400,40 @@ mod tests {
             assert!(off.abs() < 1e-6, "{index}: {off}");
             assert!(time.called >= time.last);
         }
+    }
+
+    #[test]
+    fn who_stood_still_loses_what_a_device_does_not_hold() {
+        let format = Format::new(8_000, 1).expect("a voice's");
+        let timing = Timing {
+            period: 80,
+            ..Timing::default()
+        };
+        // Its clock has run for a second before anybody takes a period.
+        let stands = |calls: u32| if calls == 3 { 1_000 } else { 0 };
+        let microphone = VirtualMicrophone::silent(format, timing).expect("in range");
+        let began = microphone.began();
+        let taken = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&taken);
+        let running = Box::new(microphone).start(Box::new(move |_, time| {
+            let mut seen = seen.lock().expect("no panic");
+            seen.push(time.last);
+            let stands = stands(seen.len() as u32);
+            drop(seen);
+            std::thread::sleep(Duration::from_millis(stands));
+        }));
+        let running = running.expect("a thread");
+        while taken.lock().expect("no panic").len() < 6 {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        drop(running);
+        let taken = taken.lock().expect("no panic");
+        let gap = taken[3] - taken[2];
+        let lost = gap.as_millis() / 10 - 1;
+        assert!(
+            lost >= 90 && began.lost() >= lost as u64,
+            "{gap:?}, {began:?}"
+        );
     }
 
     #[test]
