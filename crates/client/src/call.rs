@@ -11,8 +11,8 @@
 //! A packet is sealed and sent by the thread that encoded it: no pacer and no other
 //! thread is on its way, only the session's lock, which nobody holds for longer than a
 //! datagram takes. Between threads are bounded queues; what does not fit is dropped and
-//! counted. Each end keeps its own stamps ([`Call::drain`]); joining those of both ends is
-//! the laboratory's.
+//! counted. Each end keeps its own stamps ([`Call::drain`]), and has the far end's, too, if
+//! it asks for them ([`Stamps`]); joining those of both ends is the laboratory's.
 //!
 //! Signalling is the caller's: [`Dialling`] gives an offer, [`answer`] takes one.
 
@@ -23,6 +23,8 @@ mod marker;
 mod network;
 mod signal;
 mod speaking;
+mod stamping;
+mod talk;
 #[cfg(test)]
 mod tests;
 
@@ -31,7 +33,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, TrySendError};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use glassline_net::BindError;
 use glassline_sctp as sctp;
@@ -44,12 +46,16 @@ pub use device::{
 };
 #[cfg(feature = "devices")]
 pub use device::{SystemLoudspeaker, SystemMicrophone};
+pub use glassline_voice::far;
 pub use glassline_voice::{
-    Bitrate, Format, Heard, Spoken, Ssrc, jitter, listener, opus, preprocess, speaker,
+    Again, Bitrate, CameAgain, Format, Heard, Record, Spoken, Ssrc, jitter, listener, opus,
+    preprocess, speaker,
 };
 pub use line::Line;
 pub use marker::Marks;
 pub use signal::{AnswerError, Dialling, answer};
+use stamping::Drains;
+pub use stamping::Records;
 
 /// How to call.
 #[derive(Clone, Debug, Default)]
@@ -211,6 +217,9 @@ pub struct Figures {
     pub dropped: u64,
     /// Packets, periods and records that found their queue full.
     pub overflowed: u64,
+    /// How it stands with the far end's stamps; `None` where it has no channel for them,
+    /// as a browser has none.
+    pub far: Option<far::Report>,
 }
 
 /// What threads of a call share.
@@ -223,6 +232,8 @@ pub(crate) struct Shared {
     /// What the peer misses, in 256ths.
     pub(crate) lost_256: AtomicU64,
     pub(crate) overflowed: AtomicU64,
+    /// The far end wants to be told records.
+    pub(crate) is_asked: AtomicBool,
     pub(crate) stop: AtomicBool,
     pub(crate) end: OnceLock<Result<Ended, CallError>>,
 }
@@ -259,6 +270,15 @@ pub(crate) struct Feed<T> {
     shared: Arc<Shared>,
 }
 
+impl<T> Clone for Feed<T> {
+    fn clone(&self) -> Self {
+        Self {
+            sender: self.sender.clone(),
+            shared: Arc::clone(&self.shared),
+        }
+    }
+}
+
 impl<T> Feed<T> {
     pub(crate) fn new(capacity: usize, shared: &Arc<Shared>) -> (Self, Receiver<T>) {
         let (sender, receiver) = mpsc::sync_channel(capacity);
@@ -270,70 +290,6 @@ impl<T> Feed<T> {
         if let Err(TrySendError::Full(_)) = self.sender.try_send(item) {
             self.shared.overflowed.fetch_add(1, Ordering::Relaxed);
         }
-    }
-}
-
-/// Records that wait to be drained: 40 s of packets of 10 ms, 10 s of calls of 2.5 ms.
-const RECORDS_MAX: usize = 4096;
-
-/// What one end saw since the last time: see [`Call::drain`].
-#[derive(Clone, Debug, Default)]
-pub struct Records {
-    /// Frames that were spoken.
-    pub spoken: Vec<Spoken>,
-    /// Packets that were heard.
-    pub heard: Vec<Heard>,
-    /// When the microphone called.
-    pub captured: Vec<Instant>,
-    /// When the loudspeaker called.
-    pub played: Vec<Instant>,
-}
-
-impl Records {
-    /// Empties it, and keeps its memory.
-    pub fn clear(&mut self) {
-        self.spoken.clear();
-        self.heard.clear();
-        self.captured.clear();
-        self.played.clear();
-    }
-}
-
-/// The near ends of the queues of [`Records`].
-struct Drains {
-    spoken: Receiver<Spoken>,
-    heard: Receiver<Heard>,
-    captured: Receiver<Instant>,
-    played: Receiver<Instant>,
-}
-
-/// And the far ends.
-pub(crate) struct Stamping {
-    pub(crate) spoken: Feed<Spoken>,
-    pub(crate) heard: Feed<Heard>,
-    pub(crate) captured: Feed<Instant>,
-    pub(crate) played: Feed<Instant>,
-}
-
-impl Stamping {
-    fn new(shared: &Arc<Shared>) -> (Self, Drains) {
-        let (spoken, spoken_drain) = Feed::new(RECORDS_MAX, shared);
-        let (heard, heard_drain) = Feed::new(RECORDS_MAX, shared);
-        let (captured, captured_drain) = Feed::new(RECORDS_MAX, shared);
-        let (played, played_drain) = Feed::new(RECORDS_MAX, shared);
-        let stamping = Self {
-            spoken,
-            heard,
-            captured,
-            played,
-        };
-        let drains = Drains {
-            spoken: spoken_drain,
-            heard: heard_drain,
-            captured: captured_drain,
-            played: played_drain,
-        };
-        (stamping, drains)
     }
 }
 
@@ -365,13 +321,16 @@ impl Call {
             bitrate: AtomicU64::new(0),
             lost_256: AtomicU64::new(0),
             overflowed: AtomicU64::new(0),
+            is_asked: AtomicBool::new(false),
             stop: AtomicBool::new(false),
             end: OnceLock::new(),
         });
-        let (stamping, drains) = Stamping::new(&shared);
         let (packets_feed, packets) = Feed::new(listening::PACKETS_MAX, &shared);
         let (connected, when_connected) = mpsc::channel();
-        let network = network::Network::new(Arc::clone(&shared), packets_feed, connected)?;
+        let asks = config.stamps == Stamps::Ask;
+        let (stamping, again, talk, drains) = stamping::queues(&shared, ssrc, asks);
+        let network =
+            network::Network::new(Arc::clone(&shared), packets_feed, again, talk, connected)?;
         let speaking = speaking::Audio {
             shared: Arc::clone(&shared),
             config,
@@ -431,10 +390,7 @@ impl Call {
     /// Appends the records since the last time. Call it every few seconds: 4,096 of each
     /// are kept, and what does not fit is counted in [`Figures::overflowed`].
     pub fn drain(&self, records: &mut Records) {
-        records.spoken.extend(self.drains.spoken.try_iter());
-        records.heard.extend(self.drains.heard.try_iter());
-        records.captured.extend(self.drains.captured.try_iter());
-        records.played.extend(self.drains.played.try_iter());
+        self.drains.drain(records);
     }
 
     /// How it ended; `None` while it goes on.

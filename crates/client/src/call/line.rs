@@ -11,11 +11,19 @@ pub struct Line {
     pub(crate) socket: Arc<UdpSocket>,
     /// Where the socket is reached, best first.
     pub(crate) local: SocketAddr,
+    /// The offer was ours.
+    pub(crate) offered: bool,
 }
 
 impl Line {
-    pub(crate) fn new(session: Session, socket: UdpSocket, local: SocketAddr) -> Self {
+    pub(crate) fn new(
+        session: Session,
+        socket: UdpSocket,
+        local: SocketAddr,
+        offered: bool,
+    ) -> Self {
         Self {
+            offered,
             session,
             socket: Arc::new(socket),
             local,

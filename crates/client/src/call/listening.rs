@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-use glassline_voice::{Format, Heard, Listener, listener};
+use glassline_voice::{Again, CameAgain, Format, Heard, Listener, jitter, listener};
 
 use super::device::PlayoutTime;
 use super::network::Incoming;
+use super::stamping::Stamp;
 use super::{CallError, Config, Feed, Shared};
 
 /// Packets that wait for the loudspeaker: five seconds of 10 ms.
@@ -20,9 +21,15 @@ pub(super) struct Listening {
     device: Format,
     shared: Arc<Shared>,
     packets: Receiver<Incoming>,
-    heard: Feed<Heard>,
+    stamps: Stamps,
     rendered: Feed<Vec<f32>>,
     report_at: Instant,
+}
+
+/// What is noted of packets.
+pub(super) struct Stamps {
+    pub(super) heard: Stamp<Heard>,
+    pub(super) again: Stamp<CameAgain>,
 }
 
 impl Listening {
@@ -31,7 +38,7 @@ impl Listening {
         config: &Config,
         device: Format,
         packets: Receiver<Incoming>,
-        heard: Feed<Heard>,
+        stamps: Stamps,
         rendered: Feed<Vec<f32>>,
     ) -> Result<Self, CallError> {
         let config = listener::Config {
@@ -45,7 +52,7 @@ impl Listening {
             device,
             shared,
             packets,
-            heard,
+            stamps,
             rendered,
             report_at: Instant::now(),
         })
@@ -60,11 +67,22 @@ impl Listening {
                 packet,
                 received,
             } = incoming;
-            // What is refused is counted there.
-            let _ = match is_redundant {
+            let timestamp = packet.timestamp;
+            let taken = match is_redundant {
                 true => self.listener.receive_red(ssrc, packet, received),
                 false => self.listener.receive(ssrc, packet, received),
             };
+            // What else is refused is counted there.
+            if let Err(listener::Refused::Packet(refused)) = taken
+                && let Some(why) = again(refused)
+            {
+                self.stamps.again.push(CameAgain {
+                    ssrc,
+                    timestamp,
+                    at: received.arrived,
+                    why,
+                });
+            }
         }
         let delay = plays.saturating_duration_since(called);
         self.listener.set_device(self.device, delay);
@@ -75,12 +93,21 @@ impl Listening {
             self.rendered.push(rendered);
         }
         while let Some(heard) = self.listener.poll_heard() {
-            self.heard.push(heard);
+            self.stamps.heard.push(heard);
         }
         if called >= self.report_at {
             self.report_at = called + REPORT;
             let report = self.listener.report(called);
             self.shared.figures().listening = Some(report);
         }
+    }
+}
+
+/// A packet that was refused for one that was here, or for being late.
+const fn again(refused: jitter::Refused) -> Option<Again> {
+    match refused {
+        jitter::Refused::Duplicate => Some(Again::Duplicate),
+        jitter::Refused::Late => Some(Again::Late),
+        _ => None,
     }
 }

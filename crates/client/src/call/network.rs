@@ -10,12 +10,16 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use glassline_net::{ReceiveBatch, SendError, UdpSocket};
 use glassline_voice::jitter::Packet;
-use glassline_voice::{Received as Arrival, Ssrc};
-use glassline_webrtc::{CloseReason, Event, OpusParameters, Received};
+use glassline_voice::{Again, CameAgain, Received as Arrival, Ssrc, blocks};
+use glassline_webrtc::{
+    CloseReason, DatagramKind, Dropped, Event, OpusParameters, Received, classify,
+};
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
 
 use super::signal::system;
+use super::stamping::Stamp;
+use super::talk::Talk;
 use super::{CallError, Ended, Feed, Line, Shared};
 
 /// A voice packet on its way to the loudspeaker.
@@ -51,6 +55,8 @@ pub(super) struct Network {
     local: SocketAddr,
     poll: Poll,
     packets: Feed<Incoming>,
+    again: Stamp<CameAgain>,
+    talk: Talk,
     connected: Option<Sender<Agreed>>,
     was_connected: bool,
     out: Vec<u8>,
@@ -67,6 +73,8 @@ impl Network {
     pub(super) fn new(
         shared: Arc<Shared>,
         packets: Feed<Incoming>,
+        again: Stamp<CameAgain>,
+        talk: Talk,
         connected: Sender<Agreed>,
     ) -> Result<Self, CallError> {
         let (socket, local) = {
@@ -84,6 +92,8 @@ impl Network {
             local,
             poll,
             packets,
+            again,
+            talk,
             connected: Some(connected),
             was_connected: false,
             out: Vec::new(),
@@ -98,6 +108,8 @@ impl Network {
         let shared = Arc::clone(&self.shared);
         let mut line = shared.line();
         let now = Instant::now();
+        self.talk.finish(&mut line.session, now);
+        self.transmit(&mut line, now);
         line.session.close(now);
         self.transmit(&mut line, now);
         drop(line);
@@ -120,11 +132,14 @@ impl Network {
                 line.session.handle_timeout(now);
             }
             line.session.end_batch(now);
+            self.talk.receive(&mut line.session, now);
+            self.talk.work(&mut line.session, now);
             self.transmit(&mut line, now);
             while let Some(event) = line.session.poll_event() {
                 self.handle(&mut line, &event);
             }
-            let next = line.session.poll_timeout();
+            let next = [line.session.poll_timeout(), self.talk.poll_timeout()];
+            let next = next.into_iter().flatten().min();
             drop(line);
             if shared.is_over() || count == BATCH {
                 continue;
@@ -147,18 +162,23 @@ impl Network {
         for datagram in batch.iter_mut() {
             let arrived = clocks.instant(datagram.arrived);
             let to = self.arrived_at(datagram.destination);
+            let named = clear_header(datagram.bytes);
             let handled =
                 line.session
                     .handle_datagram(clocks.now, datagram.source, to, datagram.bytes);
-            let Ok(received) = handled else {
-                dropped += 1;
-                continue;
-            };
-            let Received::Rtp {
-                receiver, packet, ..
-            } = received
-            else {
-                continue;
+            let (receiver, packet) = match handled {
+                Ok(Received::Rtp {
+                    receiver, packet, ..
+                }) => (receiver, packet),
+                Ok(_) => {
+                    self.talk.receive(&mut line.session, arrived);
+                    continue;
+                }
+                Err(why) => {
+                    dropped += 1;
+                    self.dropped(why, named, arrived);
+                    continue;
+                }
             };
             let opened = Instant::now();
             let packet_in = Packet {
@@ -167,9 +187,13 @@ impl Network {
                 payload: Bytes::copy_from_slice(packet.payload),
             };
             let (ssrc, payload_type) = (packet.header.ssrc, packet.header.payload_type);
+            let is_redundant = line.session.receivers()[receiver].is_redundant(payload_type);
+            if is_redundant {
+                self.copies(ssrc, &packet_in, arrived);
+            }
             self.packets.push(Incoming {
                 ssrc,
-                is_redundant: line.session.receivers()[receiver].is_redundant(payload_type),
+                is_redundant,
                 packet: packet_in,
                 received: Arrival {
                     arrived,
@@ -180,6 +204,33 @@ impl Network {
         }
         if dropped > 0 {
             self.shared.figures().dropped += dropped;
+        }
+    }
+
+    /// A datagram of no use; if the network made two of it, it is a row of the first.
+    fn dropped(&self, why: Dropped, named: Option<(Ssrc, u32)>, at: Instant) {
+        if let (Dropped::Replayed | Dropped::Duplicate, Some((ssrc, timestamp))) = (why, named) {
+            let why = Again::Duplicate;
+            self.again.push(CameAgain {
+                ssrc,
+                timestamp,
+                at,
+                why,
+            });
+        }
+    }
+
+    /// What a packet of RED carries along. One that cannot be read is counted where it is
+    /// played.
+    fn copies(&self, ssrc: Ssrc, packet: &Packet, at: Instant) {
+        let blocks = blocks(&packet.payload).unwrap_or_default();
+        for block in blocks.iter().filter(|it| it.offset > 0) {
+            self.again.push(CameAgain {
+                ssrc,
+                timestamp: packet.timestamp.wrapping_sub(block.offset),
+                at,
+                why: Again::Redundant,
+            });
         }
     }
 
@@ -259,6 +310,17 @@ fn agreed(line: &Line) -> Agreed {
         sends,
         receives: line.listens(),
     }
+}
+
+/// Whose and which, if it is RTP: not under the seal, and not yet known to be true.
+fn clear_header(datagram: &[u8]) -> Option<(Ssrc, u32)> {
+    let (header, _) = datagram.split_first_chunk::<12>()?;
+    let is_rtcp = (64..96).contains(&(header[1] & 0x7f));
+    (classify(header[0]) == DatagramKind::Rtp && !is_rtcp).then_some(())?;
+    let word = |at: usize| {
+        u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+    };
+    Some((Ssrc(word(8)), word(4)))
 }
 
 /// Both clocks at one moment: the kernel notes arrivals by the calendar.

@@ -61,7 +61,7 @@ impl Dialling {
         };
         let (session, offer) = Session::dial(dial, Instant::now());
         Ok(Self {
-            line: Line::new(session, socket, first),
+            line: Line::new(session, socket, first, true),
             offer,
         })
     }
@@ -113,7 +113,7 @@ pub fn answer(
         data: config.data(),
     };
     let (session, answer) = Session::accept(accept, offer, Instant::now())?;
-    Ok((Line::new(session, socket, first), answer))
+    Ok((Line::new(session, socket, first, false), answer))
 }
 
 /// Voice is one channel, whatever the microphone has.

@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 use glassline_voice::{Speaker, Spoken, speaker};
 
 use super::device::CaptureTime;
-use super::listening::Listening;
+use super::listening::{self, Listening};
 use super::network::{Agreed, Incoming, Sends};
-use super::{CallError, Config, Devices, Feed, Shared, Stamping};
+use super::stamping::{Stamp, Stamping};
+use super::{CallError, Config, Devices, Feed, Shared};
 
 /// What a call's audio needs.
 pub(super) struct Audio {
@@ -59,6 +60,7 @@ impl Audio {
         let Stamping {
             spoken,
             heard,
+            again,
             captured: captures,
             played,
         } = self.stamping;
@@ -73,7 +75,7 @@ impl Audio {
                     &self.config,
                     loudspeaker.format(),
                     self.packets,
-                    heard,
+                    listening::Stamps { heard, again },
                     rendered_feed,
                 )?;
                 let playing = loudspeaker.start(Box::new(move |out, time| {
@@ -153,7 +155,7 @@ fn configured(config: &Config, sends: &Sends, device: glassline_voice::Format) -
 struct Speaking {
     speaker: Speaker,
     shared: Arc<Shared>,
-    spoken: Feed<Spoken>,
+    spoken: Stamp<Spoken>,
     rendered: Receiver<Vec<f32>>,
     lost_256: u64,
     report_at: Instant,

@@ -1,0 +1,160 @@
+//! Where a call's records go: to whoever drains them, and to the far end if it asks.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, SyncSender};
+use std::time::Instant;
+
+use glassline_voice::far::Told;
+use glassline_voice::{CameAgain, Heard, Record, Spoken, Ssrc};
+
+use super::talk::Talk;
+use super::{Feed, Shared};
+
+/// Records that wait to be drained: 40 s of packets of 10 ms, 10 s of calls of 2.5 ms.
+const RECORDS_MAX: usize = 4096;
+/// Those of the far end: there are ten times as many, and they come in heaps.
+const TOLD_MAX: usize = 16_384;
+/// Records on their way to the network's thread, which looks each 20 ms: a second.
+const OWN_MAX: usize = 1_024;
+
+/// What one end saw since the last time: see [`Call::drain`](super::Call::drain).
+#[derive(Clone, Debug, Default)]
+pub struct Records {
+    /// Frames that were spoken.
+    pub spoken: Vec<Spoken>,
+    /// Packets that were heard.
+    pub heard: Vec<Heard>,
+    /// Packets that were here before, or came too late.
+    pub again: Vec<CameAgain>,
+    /// When the microphone called.
+    pub captured: Vec<Instant>,
+    /// When the loudspeaker called.
+    pub played: Vec<Instant>,
+    /// All of these, of the far end, by our clock; with
+    /// [`Stamps::Ask`](super::Stamps::Ask).
+    pub told: Vec<Told>,
+}
+
+impl Records {
+    /// Empties it, and keeps its memory.
+    pub fn clear(&mut self) {
+        self.spoken.clear();
+        self.heard.clear();
+        self.again.clear();
+        self.captured.clear();
+        self.played.clear();
+        self.told.clear();
+    }
+}
+
+/// The near ends of the queues of [`Records`].
+pub(super) struct Drains {
+    spoken: Receiver<Spoken>,
+    heard: Receiver<Heard>,
+    again: Receiver<CameAgain>,
+    captured: Receiver<Instant>,
+    played: Receiver<Instant>,
+    told: Receiver<Told>,
+}
+
+impl Drains {
+    pub(super) fn drain(&self, records: &mut Records) {
+        records.spoken.extend(self.spoken.try_iter());
+        records.heard.extend(self.heard.try_iter());
+        records.again.extend(self.again.try_iter());
+        records.captured.extend(self.captured.try_iter());
+        records.played.extend(self.played.try_iter());
+        records.told.extend(self.told.try_iter());
+    }
+}
+
+/// The far end of one of these queues, and the way to the far end of the call.
+pub(crate) struct Stamp<T> {
+    kept: Feed<T>,
+    shared: Arc<Shared>,
+    own: SyncSender<Record>,
+    as_record: Box<AsRecord<T>>,
+}
+
+/// `None` for what nobody can put with anything else.
+type AsRecord<T> = dyn Fn(&T) -> Option<Record> + Send;
+
+impl<T> Stamp<T> {
+    pub(crate) fn push(&self, item: T) {
+        if self.shared.is_asked.load(Ordering::Relaxed)
+            && let Some(record) = (self.as_record)(&item)
+            && self.own.try_send(record).is_err()
+        {
+            self.shared.overflowed.fetch_add(1, Ordering::Relaxed);
+        }
+        self.kept.push(item);
+    }
+}
+
+/// The far ends, for the threads of the devices.
+pub(crate) struct Stamping {
+    pub(crate) spoken: Stamp<Spoken>,
+    pub(crate) heard: Stamp<Heard>,
+    pub(crate) again: Stamp<CameAgain>,
+    pub(crate) captured: Stamp<Instant>,
+    pub(crate) played: Stamp<Instant>,
+}
+
+/// All queues of records: for the devices' threads, two for the network's, and for
+/// whoever drains them. `ssrc`: under which we speak; `asks`: the far end's are wanted.
+pub(super) fn queues(
+    shared: &Arc<Shared>,
+    ssrc: Option<Ssrc>,
+    asks: bool,
+) -> (Stamping, Stamp<CameAgain>, Talk, Drains) {
+    let (own_feed, own) = std::sync::mpsc::sync_channel(OWN_MAX);
+    let (again_feed, again) = Feed::new(RECORDS_MAX, shared);
+    let again_stamp = || {
+        let sender = again_feed.clone();
+        stamp(shared, &own_feed, sender, |it| Some(Record::CameAgain(*it)))
+    };
+    let (spoken_feed, spoken) = Feed::new(RECORDS_MAX, shared);
+    let (heard_feed, heard) = Feed::new(RECORDS_MAX, shared);
+    let (captured_feed, captured) = Feed::new(RECORDS_MAX, shared);
+    let (played_feed, played) = Feed::new(RECORDS_MAX, shared);
+    let (told_feed, told) = Feed::new(if asks { TOLD_MAX } else { 1 }, shared);
+    let stamping = Stamping {
+        spoken: stamp(shared, &own_feed, spoken_feed, move |it: &Spoken| {
+            Some(Record::Spoken(ssrc?, *it))
+        }),
+        heard: stamp(shared, &own_feed, heard_feed, |it| Some(Record::Heard(*it))),
+        again: again_stamp(),
+        captured: stamp(shared, &own_feed, captured_feed, |at| {
+            Some(Record::CaptureCalled(*at))
+        }),
+        played: stamp(shared, &own_feed, played_feed, |at| {
+            Some(Record::PlayoutCalled(*at))
+        }),
+    };
+    let for_network = again_stamp();
+    let talk = Talk::new(Arc::clone(shared), asks, own, told_feed);
+    let drains = Drains {
+        spoken,
+        heard,
+        again,
+        captured,
+        played,
+        told,
+    };
+    (stamping, for_network, talk, drains)
+}
+
+fn stamp<T>(
+    shared: &Arc<Shared>,
+    own: &SyncSender<Record>,
+    kept: Feed<T>,
+    as_record: impl Fn(&T) -> Option<Record> + Send + 'static,
+) -> Stamp<T> {
+    Stamp {
+        kept,
+        shared: Arc::clone(shared),
+        own: own.clone(),
+        as_record: Box::new(as_record),
+    }
+}

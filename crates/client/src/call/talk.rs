@@ -1,0 +1,165 @@
+//! The data channels beside a voice: what the far end is told of our stages, and what
+//! it tells of its own.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::Receiver;
+use std::time::{Duration, Instant};
+
+use glassline_sctp::Reliability;
+use glassline_sctp::channel::{ChannelId, Channels, Event, Init, Message};
+use glassline_voice::Record;
+use glassline_voice::far::{CLOCK_LABEL, Channel, Far, PROTOCOL, RECORDS_LABEL, Told};
+use glassline_webrtc::Session;
+
+use super::{Feed, Shared};
+
+/// Stamps count from so long before the call: frames are older than their packets.
+const BEFORE: Duration = Duration::from_secs(60);
+
+/// Records that wait in the association; more of them wait, and age, where they are
+/// told.
+const BUFFERED_BYTES_MAX: usize = 32 << 10;
+
+pub(super) struct Talk {
+    far: Far,
+    shared: Arc<Shared>,
+    /// We offered the call: the channels are ours to open.
+    opens: bool,
+    records: Option<ChannelId>,
+    clock: Option<ChannelId>,
+    /// What happens here.
+    own: Receiver<Record>,
+    told: Feed<Told>,
+}
+
+impl Talk {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        asks: bool,
+        own: Receiver<Record>,
+        told: Feed<Told>,
+    ) -> Self {
+        let now = Instant::now();
+        let epoch = now.checked_sub(BEFORE).unwrap_or(now);
+        let opens = shared.line().offered;
+        Self {
+            far: Far::new(epoch, asks),
+            shared,
+            opens,
+            records: None,
+            clock: None,
+            own,
+            told,
+        }
+    }
+
+    /// Takes what came in the datagram that arrived at `arrived`.
+    pub(super) fn receive(&mut self, session: &mut Session, arrived: Instant) {
+        let Some(channels) = session.channels_mut() else {
+            return;
+        };
+        while let Some(event) = channels.poll_event(arrived) {
+            match event {
+                Event::Connected if self.opens => open(channels, arrived),
+                Event::Opened { channel, .. } => self.opened(channels, channel),
+                Event::Message { channel, message } => {
+                    let from = match Some(channel) {
+                        it if it == self.records => Channel::Records,
+                        it if it == self.clock => Channel::Clock,
+                        // Of another protocol, which is none of ours.
+                        _ => continue,
+                    };
+                    if let Err(error) = self.far.receive(from, &message.data, arrived) {
+                        tracing::debug!(%error, "stamps");
+                    }
+                }
+                Event::Closed { channel, .. } => {
+                    self.records.take_if(|it| *it == channel);
+                    self.clock.take_if(|it| *it == channel);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The first of each kind counts, whoever opened it.
+    fn opened(&mut self, channels: &Channels, channel: ChannelId) {
+        let Some(init) = channels.info(channel).map(|it| &it.init) else {
+            return;
+        };
+        match (init.label.as_str(), init.protocol.as_str()) {
+            (RECORDS_LABEL, PROTOCOL) => self.records.get_or_insert(channel),
+            (CLOCK_LABEL, PROTOCOL) => self.clock.get_or_insert(channel),
+            _ => return,
+        };
+    }
+
+    /// Tells what is to be told, and gives out what has found its place.
+    pub(super) fn work(&mut self, session: &mut Session, now: Instant) {
+        for record in self.own.try_iter() {
+            self.far.tell(&record, now);
+        }
+        self.send(session, now);
+        while let Some(told) = self.far.poll_told(now) {
+            self.told.push(told);
+        }
+        let report = self.far.report();
+        self.shared
+            .is_asked
+            .store(report.is_asked, Ordering::Relaxed);
+        if self.records.is_some() {
+            self.shared.figures().far = Some(report);
+        }
+    }
+
+    fn send(&mut self, session: &mut Session, now: Instant) {
+        let (Some(records), Some(clock)) = (self.records, self.clock) else {
+            return;
+        };
+        let Some(channels) = session.channels_mut() else {
+            return;
+        };
+        // What is not taken, the association's end is about to be heard of, or it is full
+        // of what nobody acknowledges: then these are lost as if on the way.
+        while let Some(message) = self.far.poll_clock(now) {
+            let _ = channels.send(clock, Message::binary(message), now);
+        }
+        while channels.buffered_amount(records) < BUFFERED_BYTES_MAX {
+            let Some(message) = self.far.poll_records(now) else {
+                break;
+            };
+            let _ = channels.send(records, Message::binary(message), now);
+        }
+    }
+
+    /// The call is over: tells the last of it.
+    pub(super) fn finish(&mut self, session: &mut Session, now: Instant) {
+        self.far.flush();
+        self.work(session, now);
+    }
+
+    /// When [`Self::work`] has something to do.
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        self.far.poll_timeout().filter(|_| self.clock.is_some())
+    }
+}
+
+/// Opens both channels; why one cannot be is told where nothing comes over it.
+fn open(channels: &mut Channels, now: Instant) {
+    let init = |label: &str| Init {
+        label: label.to_owned(),
+        protocol: PROTOCOL.to_owned(),
+        ..Init::default()
+    };
+    let clock = Init {
+        ordered: false,
+        reliability: Reliability::Limited { retransmissions: 0 },
+        ..init(CLOCK_LABEL)
+    };
+    for init in [init(RECORDS_LABEL), clock] {
+        if let Err(error) = channels.open(init, now) {
+            tracing::debug!(%error, "stamps");
+        }
+    }
+}
