@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::Args;
-use glassline_server::config::{Config, Secret};
+use glassline_server::config::{Config, DataAccess, Secret};
 use glassline_server::ingest::SourceSpec;
 
 use crate::exit::Failure;
@@ -36,6 +36,10 @@ pub(crate) struct Serve {
     /// and key.
     #[arg(long, value_name = "PORT|IP:PORT|off")]
     rtsps: Option<Switch>,
+    /// Data channels beside the streams: off, read (viewers get what is published), or
+    /// write (they may send, too).
+    #[arg(long, value_name = "off|read|write")]
+    data_channels: Option<DataAccess>,
     #[command(flatten)]
     tokens: Tokens,
 }
@@ -113,6 +117,9 @@ impl Serve {
     fn apply(&self, config: &mut Config) -> Result<(), Failure> {
         self.listen.apply(config);
         self.apply_rtsps(config);
+        if let Some(access) = self.data_channels {
+            config.webrtc.data.viewers = access;
+        }
         self.tokens.apply(config)?;
         let mut given = std::collections::BTreeSet::new();
         for text in &self.sources {
@@ -314,7 +321,10 @@ sources: {cam: file.h264, other: other.h264}
     #[test]
     fn each_flag_changes_its_own_and_nothing_else() {
         type Change = fn(&mut Config);
-        let cases: [(&[&str], Change); 17] = [
+        let cases: [(&[&str], Change); 18] = [
+            (&["--data-channels", "write"], |c| {
+                c.webrtc.data.viewers = DataAccess::Write;
+            }),
             (&["--http", "80"], |c| c.http.address.set_port(80)),
             (&["--http", "1.2.3.4:80"], |c| {
                 c.http.address = SocketAddr::from(([1, 2, 3, 4], 80));

@@ -80,6 +80,13 @@ fn flows(count: usize, largest: usize, options: SendOptions, seed: u64) -> [Flow
     [0, 1].map(|end| Flow::new(count, largest, 5, options, &mut rng.fork(end)))
 }
 
+/// `SCTP_WITH` picks one pair of a long run, by its names: `ours,dcsctp`.
+fn is_wanted(makes: [Make; 2]) -> bool {
+    let wanted = std::env::var("SCTP_WITH").ok();
+    let name = format!("{:?},{:?}", makes[A], makes[B]).to_lowercase();
+    wanted.is_none_or(|wanted| wanted == name)
+}
+
 /// `SCTP_MESSAGES` for a long run: 10⁶ in a release build.
 fn messages() -> usize {
     let wanted = std::env::var("SCTP_MESSAGES").ok();
@@ -101,7 +108,8 @@ fn every_message_arrives_once_whole_and_in_order() {
         window: 128 << 20,
         ..Setup::default()
     };
-    for (seed, makes) in (1..).zip(mixed()) {
+    let all = (1..).zip(mixed());
+    for (seed, makes) in all.filter(|(_, makes)| is_wanted(*makes)) {
         let mut network = pair(makes, setup, rough(), seed);
         network.repeated = 0.02;
         let count = messages();

@@ -10,6 +10,7 @@
 //! the nearest key there is. Tokens and passwords are never printed:
 //! [`Debug`], [`Config::to_yaml`] and [`Config::to_json`] hide them.
 
+mod data;
 mod load;
 mod parts;
 mod quic;
@@ -31,6 +32,7 @@ use serde::{Deserialize, Serialize};
 use crate::ingest::{Input, SourceSpec};
 use crate::users::Account;
 
+pub use data::{Data, DataAccess, DataAccessError};
 pub use load::Error;
 pub(crate) use load::nearest;
 pub use parts::{Origin, OriginError};

@@ -19,6 +19,7 @@ mod http;
 pub mod ingest;
 pub mod latency;
 pub mod library;
+mod messages;
 pub mod quic;
 pub mod registry;
 mod reload;

@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 
 use glassline_media::{Kind, Track, WallClock};
 use glassline_rtp::rtcp::is_rtcp;
+use glassline_sctp::channel::Event as ChannelEvent;
 use glassline_sim::Rng;
 use glassline_webrtc::sdp::{Candidate, SessionDescription};
 use glassline_webrtc::{
-    Certificate, DatagramKind, DialConfig, Event, IceCredentials, Kinds, OpusOptions, ReceiveMode,
-    Received, Secrets, Session, classify,
+    Certificate, DataConfig, DatagramKind, DialConfig, Event, IceCredentials, Kinds, OpusOptions,
+    ReceiveMode, Received, Secrets, Session, classify,
 };
 
 use crate::check;
@@ -37,6 +38,49 @@ pub(crate) struct Heard {
     pub(crate) at: Instant,
 }
 
+/// What a peer offers.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) send: Vec<Track>,
+    pub(crate) receive: Kinds,
+    pub(crate) data: Option<DataConfig>,
+}
+
+impl Default for Asked {
+    fn default() -> Self {
+        Self {
+            send: Vec::new(),
+            receive: Kinds::NONE,
+            data: None,
+        }
+    }
+}
+
+impl From<(Vec<Track>, Kinds)> for Asked {
+    /// Media alone.
+    fn from((send, receive): (Vec<Track>, Kinds)) -> Self {
+        Self {
+            send,
+            receive,
+            data: None,
+        }
+    }
+}
+
+impl Asked {
+    pub(crate) fn to_watch() -> Self {
+        Self {
+            receive: Kinds::ALL,
+            ..Self::default()
+        }
+    }
+
+    fn with_data(mut self) -> Self {
+        self.data = Some(DataConfig::default());
+        self
+    }
+}
+
 /// A viewer of [`STREAM`].
 pub(crate) struct Peer<'a> {
     pub(crate) running: &'a Running,
@@ -49,6 +93,8 @@ pub(crate) struct Peer<'a> {
     pub(crate) etag: String,
     pub(crate) heard: Vec<Heard>,
     pub(crate) events: Vec<Event>,
+    /// What happened on its data channels.
+    pub(crate) said: Vec<ChannelEvent>,
     pub(crate) dropped: BTreeMap<&'static str, u64>,
     rng: Rng,
     /// Share of arriving media that is thrown away.
@@ -94,6 +140,21 @@ impl<'a> Peer<'a> {
         Self::offering_to(running, stream, socket(), str::to_owned)
     }
 
+    /// A viewer that wants data channels, too.
+    pub(crate) fn with_data(running: &'a Running) -> Self {
+        let path = format!("/{STREAM}/whep");
+        let asked = Asked::to_watch().with_data();
+        let peer = Self::asking(running, &path, &[], socket(), asked, str::to_owned);
+        peer.expect("answered")
+    }
+
+    /// Somebody who publishes messages beside [`STREAM`].
+    pub(crate) fn data_publisher(running: &'a Running) -> Result<Self, Response> {
+        let path = format!("/{STREAM}/whip");
+        let asked = Asked::default().with_data();
+        Self::asking(running, &path, &[], socket(), asked, str::to_owned)
+    }
+
     fn offering_to(
         running: &'a Running,
         stream: &str,
@@ -101,29 +162,30 @@ impl<'a> Peer<'a> {
         edit: impl FnOnce(&str) -> String,
     ) -> Result<Self, Response> {
         let path = format!("/{stream}/whep");
-        Self::asking(running, &path, &[], socket, (Vec::new(), Kinds::ALL), edit)
+        Self::asking(running, &path, &[], socket, Asked::to_watch(), edit)
     }
 
-    /// Offers at `path`, with more headers, to send and to receive.
+    /// Offers at `path`, with more headers, what is asked for.
     pub(crate) fn asking(
         running: &'a Running,
         path: &str,
         headers: &[(&str, &str)],
         socket: UdpSocket,
-        (send, receive): (Vec<Track>, Kinds),
+        asked: impl Into<Asked>,
         edit: impl FnOnce(&str) -> String,
     ) -> Result<Self, Response> {
+        let asked = asked.into();
         let now = Instant::now();
         let believed = socket.local_addr().expect("bound");
         let config = DialConfig {
             certificate: CERTIFICATE.clone(),
             local: vec![believed],
             relays: Vec::new(),
-            data: None,
+            data: asked.data,
             secrets: Secrets::expand(&rand::random()),
             wall: WallClock::new(now, Duration::from_secs(1_700_000_000)),
-            send,
-            receive,
+            send: asked.send,
+            receive: asked.receive,
             opus: OpusOptions::default(),
             mode: ReceiveMode::Open,
         };
@@ -147,6 +209,7 @@ impl<'a> Peer<'a> {
             etag: header("etag"),
             heard: Vec::new(),
             events: Vec::new(),
+            said: Vec::new(),
             dropped: BTreeMap::new(),
             rng: Rng::new(1),
             loss: 0.0,
@@ -203,6 +266,7 @@ impl<'a> Peer<'a> {
                 self.take(&mut buffer[..bytes], from);
             }
             let now = Instant::now();
+            self.session.end_batch(now);
             if self.session.poll_timeout().is_some_and(|at| at <= now) {
                 self.session.handle_timeout(now);
             }
@@ -264,9 +328,19 @@ impl<'a> Peer<'a> {
 
     /// Sends what the session has to send, and notes its events.
     pub(crate) fn drain(&mut self) {
+        let now = Instant::now();
+        if let Some(channels) = self.session.channels_mut() {
+            while let Some(event) = channels.poll_event(now) {
+                self.said.push(event);
+            }
+        }
         let mut out = Vec::new();
-        while let Some(to) = self.session.poll_transmit(&mut out) {
-            self.socket.send_to(&out, to).expect("loopback takes it");
+        while let Some((to, segment)) = self.session.poll_transmit_batch(now, &mut out) {
+            for datagram in out.chunks(segment.max(1)) {
+                self.socket
+                    .send_to(datagram, to)
+                    .expect("loopback takes it");
+            }
         }
         while let Some(event) = self.session.poll_event() {
             self.events.push(event);

@@ -9,6 +9,9 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
 const SHARDS_MAX: usize = 256;
+/// A message is whole before it is passed on.
+const MESSAGE_KIB_MAX: usize = 16 << 10;
+const CHANNELS_MAX: usize = 256;
 
 /// A web site that may embed the streams: `*`, or scheme and host (RFC 6454 §6.2).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -100,6 +103,23 @@ where
         Some(0) => Err(D::Error::custom("must be at least 1, or null")),
         value => Ok(value),
     }
+}
+
+pub(super) fn message_kib<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    within(deserializer, MESSAGE_KIB_MAX)
+}
+
+pub(super) fn channels<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    within(deserializer, CHANNELS_MAX)
+}
+
+/// A whole number from 1 to `max`.
+fn within<'de, D: Deserializer<'de>>(deserializer: D, max: usize) -> Result<usize, D::Error> {
+    let value = usize::deserialize(deserializer)?;
+    if (1..=max).contains(&value) {
+        return Ok(value);
+    }
+    Err(D::Error::custom(format!("must be 1 to {max}")))
 }
 
 pub(super) fn shards<'de, D: Deserializer<'de>>(

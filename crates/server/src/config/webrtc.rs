@@ -7,6 +7,7 @@ use glassline_congestion::{Algorithm, UnknownAlgorithm};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::data::Data;
 use super::parts;
 
 /// How WebRTC viewers are sent to.
@@ -23,6 +24,8 @@ pub struct WebRtc {
     #[serde(deserialize_with = "parts::positive_or_null")]
     #[schemars(range(min = 1))]
     pub lag_ms: Option<u64>,
+    /// Data channels beside the streams.
+    pub data: Data,
 }
 
 impl WebRtc {

@@ -1,4 +1,4 @@
-//! Who may read, and who may join a room: a token or a user, as the [user store](crate::users) knows them.
+//! Who may read, who may publish messages, and who may join a room: a token or a user, as the [user store](crate::users) knows them.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -62,6 +62,50 @@ pub(super) async fn reader(
             Err(Problem::new(StatusCode::FORBIDDEN, "Not allowed", detail))
         }
         None => Ok(reader),
+    }
+}
+
+/// Checks that a request of `peer` may publish messages beside `stream`.
+///
+/// It carries what [`reader`] takes, of those who publish. Where nothing is asked for,
+/// only this machine's own pages may: a browser here opens those of other sites, too.
+pub(super) async fn publisher(
+    users: &Users,
+    peer: IpAddr,
+    headers: &HeaderMap,
+    uri: &Uri,
+    stream: &str,
+) -> Result<(), Problem> {
+    let token = bearer(headers).or_else(|| query_token(uri));
+    if token.is_some_and(|token| users.token_opens(Access::Publish, &token)) {
+        return Ok(());
+    }
+    if users.is_open(Access::Publish, peer) {
+        return match is_of_another_site(headers) {
+            true => Err(forbidden(
+                "pages of other sites publish only where a token is asked for: set \
+                 `auth.publish_token`, and send it as `Authorization: Bearer TOKEN`",
+            )),
+            false => Ok(()),
+        };
+    }
+    if !users.any() && !users.has_token(Access::Publish) {
+        return Err(forbidden(
+            "only this machine may publish here: set `auth.publish_token` or `auth.users` to \
+             let others",
+        ));
+    }
+    let Some(Authorization::Basic(user)) = basic(headers) else {
+        return Err(unauthorised(users, Access::Publish));
+    };
+    if !users.verify(&user.name, &user.password).await {
+        return Err(unauthorised(users, Access::Publish));
+    }
+    match users.may(&user.name, Access::Publish, stream) {
+        true => Ok(()),
+        false => Err(forbidden(&format!(
+            "this user may not publish '{stream}': its `publish` list says what it may"
+        ))),
     }
 }
 

@@ -88,7 +88,7 @@ async fn join(
     let peer = ends.peer.ip();
     auth::participant(&app.users, peer, &headers, &uri, stream.as_str()).await?;
 
-    let accepted = whep::accept(&app, ends, offer, &[], Kinds::AUDIO)?;
+    let accepted = whep::accept(&app, ends, offer, &[], Kinds::AUDIO, None)?;
     let codec = accepted.session.receivers().first().map(Receiver::codec);
     if codec != Some(Codec::Opus) {
         let offered = codec.map_or("nothing", |it| it.encoding_name());

@@ -186,7 +186,7 @@ fn label_value(text: &str) -> String {
 }
 
 /// Counts of the shards.
-const FAMILIES: [Family<Counters>; 17] = [
+const FAMILIES: [Family<Counters>; 24] = [
     Family::plain(
         "egress_packets_total",
         "Media packets handed to the kernel.",
@@ -269,6 +269,44 @@ const FAMILIES: [Family<Counters>; 17] = [
         "dropped_datagrams_total",
         "Datagrams received and not used.",
         &[("stray", |c| &c.stray), ("refused", |c| &c.refused)],
+    ),
+    Family::plain(
+        "data_messages_sent_total",
+        "Messages handed to data channels.",
+        |c| &c.messages_sent,
+    ),
+    Family::plain("data_bytes_sent_total", "Their bytes.", |c| {
+        &c.message_bytes_sent
+    }),
+    Family::plain(
+        "data_messages_received_total",
+        "Messages that came by data channels.",
+        |c| &c.messages_received,
+    ),
+    Family::plain("data_bytes_received_total", "Their bytes.", |c| {
+        &c.message_bytes_received
+    }),
+    Family::by_reason(
+        "data_messages_dropped_total",
+        "Messages that went no further.",
+        &[
+            ("peer_slow", |c| &c.messages_dropped_slow),
+            ("expired", |c| &c.messages_dropped_expired),
+            ("too_large", |c| &c.messages_dropped_too_large),
+            ("no_channel", |c| &c.messages_dropped_no_channel),
+            ("not_allowed", |c| &c.messages_dropped_not_allowed),
+            ("too_fast", |c| &c.messages_dropped_too_fast),
+        ],
+    ),
+    Family::plain(
+        "data_channels_closed_slow_total",
+        "Reliable data channels closed because their peer took too little.",
+        |c| &c.channels_closed_slow,
+    ),
+    Family::plain(
+        "data_channel_faults_total",
+        "Things that peers did on data channels that have no place.",
+        |c| &c.channel_faults,
     ),
 ];
 

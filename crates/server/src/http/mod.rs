@@ -1,8 +1,8 @@
 //! HTTP: signalling, pages and the API.
 //!
 //! ```text
-//!  public  / · /{stream} · /{stream}/whep[/{session}] · /doSignaling · /api/v1/…
-//!          /call[/{room}[/{session}[/hear/…]]]
+//!  public  / · /{stream} · /{stream}/whep[/{session}] · /{stream}/whip[/{session}]
+//!          /call[/{room}[/{session}[/hear/…]]] · /doSignaling · /api/v1/…
 //!  admin   /api/v1/… · /metrics · /healthz · /readyz
 //! ```
 //!
@@ -21,6 +21,7 @@ mod rtsp;
 mod signaling;
 mod webrtc;
 mod whep;
+mod whip;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -100,12 +101,17 @@ pub(crate) fn public(app: App) -> Router {
         .delete(whep::leave)
         .options(whep::options)
         .fallback(whep::wrong_method);
+    let whip = post(whip::offer)
+        .options(whep::options)
+        .fallback(whep::wrong_method);
     Router::new()
         .route("/", get(pages::index))
         .route("/-/{name}", get(pages::asset))
         .route("/{stream}", get(pages::player))
         .route("/{stream}/whep", whep)
-        .route("/{stream}/whep/{session}", session)
+        .route("/{stream}/whep/{session}", session.clone())
+        .route("/{stream}/whip", whip)
+        .route("/{stream}/whip/{session}", session)
         .route("/{stream}/whep/{session}/report", post(api::report))
         .route(
             "/doSignaling",
@@ -130,6 +136,7 @@ pub(crate) fn admin(app: App) -> Router {
         .route("/api/v1/rtsp/requests", get(rtsp::requests))
         .route("/api/v1/quic/sessions", get(quic::sessions))
         .route("/api/v1/webrtc/viewers", get(webrtc::viewers))
+        .route("/api/v1/webrtc/data-publishers", get(webrtc::publishers))
         .merge(api::router())
         .fallback(not_found)
         .with_state(app)
@@ -169,6 +176,13 @@ async fn readers(
         let stream = named.or_else(|| query_stream(request.uri()));
         let (headers, uri) = (request.headers(), request.uri());
         let peer = ends.peer.ip();
+        if route.starts_with("/{stream}/whip") {
+            let stream = stream.as_deref().unwrap_or_default();
+            if let Err(problem) = auth::publisher(&app.users, peer, headers, uri, stream).await {
+                return problem.into_response();
+            }
+            return next.run(request).await;
+        }
         match auth::reader(&app.users, peer, headers, uri, stream.as_deref()).await {
             Ok(reader) => request.extensions_mut().insert(reader),
             Err(problem) => return problem.into_response(),

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::App;
 use super::family::head;
-use crate::latency::ViewerPath;
+use crate::latency::{DataPublisher, ViewerPath};
 
 /// Every viewer that is connected.
 #[derive(Debug, Serialize)]
@@ -21,6 +21,19 @@ pub(super) struct Viewers {
 pub(super) async fn viewers(State(app): State<App>) -> Json<Viewers> {
     Json(Viewers {
         viewers: app.board.selected(),
+    })
+}
+
+/// Everybody who publishes messages beside a stream.
+#[derive(Debug, Serialize)]
+pub(super) struct Publishers {
+    publishers: Vec<DataPublisher>,
+}
+
+/// `GET /api/v1/webrtc/data-publishers`
+pub(super) async fn publishers(State(app): State<App>) -> Json<Publishers> {
+    Json(Publishers {
+        publishers: app.board.data_publishers(),
     })
 }
 

@@ -14,14 +14,18 @@ use axum::response::{IntoResponse, Response};
 use glassline_hub::{State as StreamState, Stream};
 use glassline_media::Track;
 use glassline_webrtc::sdp::{Candidate, Fragment, IceCredentials, NegotiationError};
-use glassline_webrtc::{AcceptConfig, AcceptError, Kinds, OpusOptions, Secrets, Session};
+use glassline_webrtc::{
+    AcceptConfig, AcceptError, DataConfig, Kinds, OpusOptions, Secrets, Session,
+};
 use rand::RngCore;
 
 use super::problem::Problem;
 use super::{App, Ends};
+use crate::config::DataAccess;
 use crate::library::Live;
+use crate::messages::Side;
 use crate::registry::{Entry, Full, Home, IceTag, Permit, SessionId};
-use crate::shard::{Command, Viewer};
+use crate::shard::{Command, Messages, Viewer};
 
 pub(super) const SDP: &str = "application/sdp";
 const FRAGMENT: &str = "application/trickle-ice-sdpfrag";
@@ -102,9 +106,35 @@ pub(super) fn answer_with(
     if tracks.is_empty() {
         return Err(not_live(&stream));
     }
-    let accepted = accept(app, ends, offer, &tracks, Kinds::NONE)?;
+    let speaks = app.config.webrtc.data.viewers == DataAccess::Write;
+    join(app, stream, &tracks, ends, offer, (Side::Viewers, speaks))
+}
+
+/// Answers an offer to be sent `tracks` and, where data channels are on, to exchange
+/// messages on one side of the stream; whether what it says there is passed on.
+pub(super) fn join(
+    app: &App,
+    stream: Arc<Stream>,
+    tracks: &[Track],
+    ends: Ends,
+    offer: &str,
+    (side, speaks): (Side, bool),
+) -> Result<Answered, Problem> {
+    let bounds = app.config.webrtc.data.bounds();
+    let data = bounds.map(|bounds| Messages::config(speaks, &bounds));
+    let accepted = accept(app, ends, offer, tracks, Kinds::NONE, data)?;
     let lag = app.config.webrtc.lag();
-    let make = |id, session, permit, now| Viewer::new(id, stream, session, permit, lag, now);
+    let make = |id: SessionId, session: Session, permit, now| {
+        let has_data = session.channels().is_some();
+        let exchange = has_data.then(|| app.shared.exchanges.of(stream.name()));
+        let viewer = Viewer::new(id.clone(), stream, session, permit, lag, now);
+        match bounds.zip(exchange) {
+            Some((bounds, exchange)) => {
+                viewer.with_messages(Messages::new(id, side, speaks, exchange, bounds, now))
+            }
+            None => viewer,
+        }
+    };
     Ok(accepted.settle(app, session_id(), make))
 }
 
@@ -117,13 +147,15 @@ pub(super) struct Accepted {
     now: Instant,
 }
 
-/// Answers an offer: `tracks` are what may be sent, `receive` what is taken.
+/// Answers an offer: `tracks` are what may be sent, `receive` what is taken, `data`
+/// how data channels are, if there may be any.
 pub(super) fn accept(
     app: &App,
     ends: Ends,
     offer: &str,
     tracks: &[Track],
     receive: Kinds,
+    data: Option<DataConfig>,
 ) -> Result<Accepted, Problem> {
     let permit = app.shared.registry.admit(ends.peer.ip()).map_err(full)?;
     let mut seed = [0; 32];
@@ -143,7 +175,7 @@ pub(super) fn accept(
             stereo: false,
             ..OpusOptions::default()
         },
-        data: None,
+        data,
     };
     let (mut session, answer) = Session::accept(config, offer, now).map_err(refused)?;
     // An absurd number of seconds leaves the session's own bound.
@@ -387,7 +419,7 @@ pub(super) async fn options() -> Response {
 
 /// Any other method (draft §4.1: 405).
 pub(super) async fn wrong_method() -> Response {
-    let detail = "POST an SDP offer to /{stream}/whep; PATCH or DELETE the session that it made";
+    let detail = "POST an SDP offer to /{stream}/whep or /{stream}/whip; PATCH or DELETE the session that it made";
     let headers = [(
         header::ALLOW,
         HeaderValue::from_static("OPTIONS, POST, PATCH, DELETE"),
@@ -523,7 +555,7 @@ fn busy() -> Problem {
     )
 }
 
-fn malformed(error: &glassline_webrtc::sdp::Error) -> Problem {
+pub(super) fn malformed(error: &glassline_webrtc::sdp::Error) -> Problem {
     let line = error.line;
     Problem::bad_request(error.to_string()).with("line", line)
 }

@@ -11,6 +11,7 @@
 //! RTP timestamp, so that its stages add up to its whole delay.
 
 mod account;
+mod data;
 mod path;
 mod report;
 
@@ -23,6 +24,7 @@ use glassline_media::{Stage, StageTable, Summary};
 use serde::Serialize;
 
 pub use account::{Account, Joined};
+pub use data::DataView;
 pub use path::{PathView, SelectedEnd, SelectedPath};
 pub use report::{FrameReport, Report, ReportError, join};
 
@@ -44,6 +46,7 @@ struct Accounts {
     viewers: HashMap<SessionId, Account>,
     paths: HashMap<SessionId, (Instant, PathView)>,
     selected: HashMap<SessionId, SelectedPath>,
+    data: HashMap<SessionId, DataView>,
 }
 
 impl Board {
@@ -91,6 +94,33 @@ impl Board {
         accounts.selected.insert(viewer.clone(), path);
     }
 
+    /// Shows how the data channels of a viewer, or of a publisher of messages, stand.
+    pub fn show_data(&self, stream: &StreamName, session: &SessionId, view: DataView) {
+        let mut streams = self.lock();
+        let accounts = streams.entry(stream.clone()).or_default();
+        accounts.data.insert(session.clone(), view);
+    }
+
+    /// Who publishes messages beside each stream.
+    pub fn data_publishers(&self) -> Vec<DataPublisher> {
+        let streams = self.lock();
+        let all = streams.iter().flat_map(|(stream, accounts)| {
+            let publishing = accounts
+                .data
+                .iter()
+                .filter(|(_, data)| data.is_publishers());
+            publishing.map(move |(session, data)| DataPublisher {
+                stream: stream.to_string(),
+                publisher: short(session),
+                data: *data,
+            })
+        });
+        let mut all: Vec<DataPublisher> = all.collect();
+        drop(streams);
+        all.sort_by(|a, b| (&a.stream, &a.publisher).cmp(&(&b.stream, &b.publisher)));
+        all
+    }
+
     /// The ways to all viewers, by stream.
     pub fn selected(&self) -> Vec<ViewerPath> {
         let streams = self.lock();
@@ -100,6 +130,7 @@ impl Board {
                 stream: stream.to_string(),
                 viewer: short(session),
                 path: path.clone(),
+                data: accounts.data.get(session).copied(),
             })
         });
         let mut all: Vec<ViewerPath> = all.collect();
@@ -114,6 +145,7 @@ impl Board {
             accounts.viewers.remove(viewer);
             accounts.paths.remove(viewer);
             accounts.selected.remove(viewer);
+            accounts.data.remove(viewer);
         }
     }
 
@@ -334,6 +366,20 @@ pub struct ViewerPath {
     pub viewer: String,
     /// The way.
     pub path: SelectedPath,
+    /// Its data channels, if it has any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<DataView>,
+}
+
+/// Who publishes messages beside a stream.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DataPublisher {
+    /// Beside which.
+    pub stream: String,
+    /// The first letters of its session's name.
+    pub publisher: String,
+    /// Its data channels.
+    pub data: DataView,
 }
 
 /// One viewer's figures among a stream's.

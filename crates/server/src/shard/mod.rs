@@ -16,6 +16,7 @@ mod command;
 mod counters;
 mod feed;
 mod frame_log;
+mod messages;
 mod outbox;
 mod outlet;
 mod pacer;
@@ -38,11 +39,13 @@ pub use command::{Command, Forwarded};
 pub use counters::{Counter, Counters};
 pub(crate) use feed::{Feed, STAGE_WINDOW};
 pub use frame_log::FrameStamps;
+pub(crate) use messages::{Messages, Standing};
 pub(crate) use slots::{Key, Slots};
 pub use viewer::Viewer;
 pub use voice::Voice;
 
 use crate::latency::Board;
+use crate::messages::Exchanges;
 use crate::registry::Registry;
 
 /// Commands that may wait for a shard: one for each of a few thousand viewers at once.
@@ -66,6 +69,8 @@ pub struct Shared {
     pub board: Arc<Board>,
     /// Addresses that viewers are told instead of ours, behind a NAT.
     pub advertise: Vec<IpAddr>,
+    /// What passes beside media.
+    pub(crate) exchanges: Exchanges,
     handles: OnceLock<Vec<Handle>>,
 }
 
@@ -76,6 +81,7 @@ impl Shared {
             registry,
             board,
             advertise,
+            exchanges: Exchanges::default(),
             handles: OnceLock::new(),
         }
     }

@@ -142,19 +142,24 @@ impl<S: Sink> Outbox<S> {
 
     /// Queues one datagram of control (STUN, DTLS, RTCP) behind what is sealed.
     pub(crate) fn send(&mut self, datagram: &[u8], route: Route) {
-        self.make_room(datagram.len());
+        self.send_segmented(datagram, datagram.len(), route);
+    }
+
+    /// The same with several, each of `segment` bytes but the last.
+    pub(crate) fn send_segmented(&mut self, datagrams: &[u8], segment: usize, route: Route) {
+        self.make_room(datagrams.len());
         let start = self.filled;
-        let Some(room) = self.scratch.get_mut(start..start + datagram.len()) else {
+        let Some(room) = self.scratch.get_mut(start..start + datagrams.len()) else {
             // Larger than the whole scratch: no datagram is.
             self.counters.too_large.add(1);
             return;
         };
-        room.copy_from_slice(datagram);
-        self.filled += datagram.len();
+        room.copy_from_slice(datagrams);
+        self.filled += datagrams.len();
         self.runs.push(Run {
             start,
             end: self.filled,
-            segment: datagram.len(),
+            segment,
             route,
         });
     }

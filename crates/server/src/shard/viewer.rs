@@ -1,5 +1,8 @@
 //! One viewer: a WebRTC session, the tracks it is sent, and its accounts. Or one
-//! participant of a room, whose session is sent nothing and says something.
+//! participant of a room, whose session is sent nothing and says something; or one who
+//! publishes messages beside a stream, without tracks.
+
+mod data;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,6 +16,7 @@ use smallvec::SmallVec;
 
 use super::counters::Counters;
 use super::frame_log::{FrameLog, FrameStamps};
+use super::messages::Messages;
 use super::outbox::{Batch, Outbox, Route};
 use super::outlet::{Outlet, Patience, Queued, Taken};
 use super::pacer::Pacer;
@@ -70,6 +74,8 @@ pub struct Viewer {
     selected_shown: Option<Instant>,
     /// By its latest report that had one.
     rtt: Option<Duration>,
+    /// Its data channels, if there are any.
+    messages: Option<Box<Messages>>,
 }
 
 /// What a shard lends to a viewer for a moment.
@@ -156,6 +162,7 @@ impl Viewer {
             path_shown: None,
             selected_shown: None,
             rtt: None,
+            messages: None,
         }
     }
 
@@ -163,6 +170,12 @@ impl Viewer {
     #[must_use]
     pub fn speaking(mut self, voice: Voice) -> Self {
         self.voice = Some(Box::new(voice));
+        self
+    }
+
+    /// Its session has data channels, too.
+    pub(crate) fn with_messages(mut self, messages: Messages) -> Self {
+        self.messages = Some(Box::new(messages));
         self
     }
 
@@ -212,6 +225,7 @@ impl Viewer {
     fn role(&self) -> &'static str {
         match self.voice {
             Some(_) => "participant",
+            None if self.is_publisher() => "publisher of messages",
             None => "viewer",
         }
     }
@@ -272,7 +286,11 @@ impl Viewer {
         }
         // Control first: media that overtakes the last datagram of the handshake
         // finds no keys at the viewer, which then misses its first keyframe.
-        self.transmit_control(lent);
+        if self.messages.is_none() || served == Served::Closed {
+            self.transmit_control(lent);
+        } else {
+            self.serve_messages(now, lent);
+        }
         if served != Served::Closed {
             self.flush(now, lent);
         }
@@ -329,7 +347,7 @@ impl Viewer {
 
     /// Shows which way datagrams go to this viewer.
     fn show_selected(&mut self, now: Instant, board: &Board) {
-        if let Some(path) = self.session.path() {
+        if let Some(path) = self.session.path().filter(|_| !self.is_publisher()) {
             self.selected_shown = Some(now);
             let path = SelectedPath::of(&path, self.rtt);
             board.show_selected(self.stream.name(), &self.id, path);
@@ -362,8 +380,10 @@ impl Viewer {
         }
         self.permit = None;
         self.joined = true;
+        self.begin_publishing(now);
         // Who speaks is no viewer of its own voice.
-        self.token = self.voice.is_none().then(|| self.stream.viewer());
+        let watches = self.voice.is_none() && !self.is_publisher();
+        self.token = watches.then(|| self.stream.viewer());
         counters.joined.add(1);
         let took = now.saturating_duration_since(self.created);
         tracing::info!(session = %self.id, stream = %self.stream.name(), ms = took.as_millis(), "{} joined", self.role());
@@ -640,10 +660,11 @@ impl Viewer {
                 self.pacer.deadline().map(|at| at.max(now))
             }
         });
-        [self.session.poll_timeout(), paced]
-            .into_iter()
-            .flatten()
-            .min()
+        let due = [self.session.poll_timeout(), paced].into_iter().flatten();
+        match self.messages {
+            None => due.min(),
+            Some(_) => self.messages_deadline(due.min(), now, blocked),
+        }
     }
 }
 

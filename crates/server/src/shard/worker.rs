@@ -1,6 +1,7 @@
 //! The shard's loop.
 
 mod ownership;
+mod relay;
 
 use std::collections::HashMap;
 use std::io;
@@ -26,6 +27,7 @@ use super::timers::Timers;
 use super::viewer::{Leaving, Lent, Served, Viewer};
 use super::{Bell, Shared};
 use crate::registry::{Home, SessionId};
+use relay::Relay;
 
 pub(super) const WAKE: Token = Token(0);
 const SOCKET: Token = Token(1);
@@ -54,6 +56,10 @@ pub(super) struct Worker {
     by_address: HashMap<SocketAddr, Key>,
     by_session: HashMap<SessionId, Key>,
     feeds: Vec<Feed>,
+    /// Of streams with data channels here.
+    relays: Vec<Relay>,
+    /// Sessions with data channels that something came from in this batch.
+    talking: Vec<Key>,
     timers: Timers,
     /// Empty between turns, kept for their room.
     due: Vec<(Instant, Key)>,
@@ -104,6 +110,8 @@ impl Worker {
             by_address: HashMap::new(),
             by_session: HashMap::new(),
             feeds: Vec::new(),
+            relays: Vec::new(),
+            talking: Vec::new(),
             timers: Timers::default(),
             due: Vec::new(),
             bursts: Vec::new(),
@@ -141,6 +149,7 @@ impl Worker {
                 self.hear_path_errors();
             }
             self.publish();
+            self.relay();
             self.obey();
             self.receive(&mut batch);
             self.expire();
@@ -344,6 +353,7 @@ impl Worker {
                 };
                 self.take(datagram.bytes, path, now);
             }
+            self.end_batch(now);
             self.dispatch();
             if batch.len() < batch.capacity() {
                 return;
@@ -410,6 +420,9 @@ impl Worker {
                 } = received
                 {
                     viewer.take(sequence, &packet, now, &self.counters);
+                }
+                if viewer.exchange().is_some() && self.talking.last() != Some(&key) {
+                    self.talking.push(key);
                 }
                 viewer.unmute(path.source);
                 if let Some(forgotten) = viewer.note_address(path.source, path.local) {

@@ -189,8 +189,9 @@ impl Worker {
             }
         }
         self.by_session.insert(session, key);
+        self.join_relay(key);
         if self.viewers.get_mut(key).is_some_and(|it| !it.is_sent_to()) {
-            // It speaks: nothing is read for it.
+            // It speaks or publishes: nothing is read for it.
             return key;
         }
         let place = self
@@ -217,6 +218,7 @@ impl Worker {
             self.unlink(*address, key);
         }
         self.by_session.remove(viewer.id());
+        self.leave_relay(key, &viewer);
         if let Some(place) = self
             .feeds
             .iter()

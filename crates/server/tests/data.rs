@@ -1,0 +1,306 @@
+//! Data channels beside a stream, through the server: from who publishes messages to the
+//! viewers and back.
+
+use std::time::{Duration, Instant};
+
+use glassline_sctp::Reliability;
+use glassline_sctp::channel::{ChannelId, Event, Init, Message, SendError};
+use glassline_server::config::{DataAccess, Secret};
+
+use crate::peer::{Peer, SDP, SOON};
+use crate::running::Running;
+use crate::source::{Film, Source};
+
+fn running(shards: usize, access: DataAccess) -> Running {
+    Running::with(shards, |config| config.webrtc.data.viewers = access)
+}
+
+/// Opens a channel and waits until it and its association stand.
+fn open(peer: &mut Peer<'_>, label: &str, reliability: Reliability) -> ChannelId {
+    let init = Init {
+        label: label.to_owned(),
+        reliability,
+        ..Init::default()
+    };
+    let channels = peer.session.channels_mut().expect("data was agreed on");
+    let channel = channels.open(init, Instant::now()).expect("room");
+    let opened = |peer: &Peer<'_>| {
+        let is =
+            |event: &Event| matches!(event, Event::Opened { channel: it, .. } if *it == channel);
+        peer.said.iter().any(is)
+    };
+    assert!(peer.run_until(SOON, opened), "{:?}", peer.events);
+    channel
+}
+
+fn send(peer: &mut Peer<'_>, channel: ChannelId, message: Message) -> Result<(), SendError> {
+    let channels = peer.session.channels_mut().expect("data");
+    let sent = channels.send(channel, message, Instant::now());
+    peer.drain();
+    sent
+}
+
+fn got(peer: &Peer<'_>) -> Vec<Message> {
+    let messages = peer.said.iter().filter_map(|event| match event {
+        Event::Message { message, .. } => Some(message.clone()),
+        _ => None,
+    });
+    messages.collect()
+}
+
+/// Lets all of them live in turns until `done`.
+fn until(peers: &mut [&mut Peer<'_>], mut done: impl FnMut(&[&mut Peer<'_>]) -> bool) -> bool {
+    let end = Instant::now() + SOON;
+    while Instant::now() < end {
+        for peer in &mut *peers {
+            peer.run_for(Duration::from_millis(2));
+        }
+        if done(peers) {
+            return true;
+        }
+    }
+    false
+}
+
+#[test]
+fn messages_cross_between_the_publisher_and_viewers_of_all_shards() {
+    let running = running(2, DataAccess::Write);
+    let _source = Source::start(&running.stream(), Film::default());
+    let mut publisher = Peer::data_publisher(&running).expect("answered");
+    let telemetry = open(&mut publisher, "telemetry", Reliability::Reliable);
+    let commands = open(&mut publisher, "commands", Reliability::Reliable);
+    let mut viewers = [(); 4].map(|()| Peer::with_data(&running));
+    for viewer in &mut viewers {
+        viewer.await_media();
+        open(viewer, "telemetry", Reliability::Reliable);
+    }
+    let picture = Message::binary((0..200_000).map(|at| at as u8).collect::<Vec<_>>());
+    let wanted = [Message::text("speed 3 m/s"), picture, Message::text("")];
+    for message in wanted.clone() {
+        send(&mut publisher, telemetry, message).expect("open");
+    }
+    let [a, b, c, d] = &mut viewers;
+    let mut all = [&mut publisher, a, b, c, d];
+    let complete = until(&mut all, |all| {
+        all[1..]
+            .iter()
+            .all(|viewer| got(viewer).len() == wanted.len())
+    });
+    assert!(complete, "not everybody got everything");
+    for viewer in &all[1..] {
+        assert!(got(viewer) == wanted, "the same, in order");
+    }
+    // Two of them answer; one of them on a channel that the publisher has not.
+    let up = open(all[1], "commands", Reliability::Reliable);
+    let nowhere = open(all[2], "elsewhere", Reliability::Reliable);
+    send(all[1], up, Message::text("stop")).expect("open");
+    send(all[2], nowhere, Message::text("lost")).expect("open");
+    let heard = until(&mut all, |all| {
+        got(all[0]).len() == 1 && running.total("data_messages_dropped_total") == 1
+    });
+    assert!(heard, "{:?}", all[0].said);
+    assert_eq!(got(all[0]), [Message::text("stop")]);
+    let on =
+        |event: &Event| matches!(event, Event::Message { channel, .. } if *channel == commands);
+    assert!(all[0].said.iter().any(on));
+    let mut listed = Vec::new();
+    let shown = until(&mut all, |_| {
+        let json = running.admin("/api/v1/webrtc/viewers").json();
+        listed = json["viewers"].as_array().expect("a list").clone();
+        let has_got = |it: &serde_json::Value| it["data"]["messages_sent"] == 3;
+        listed.len() == 4 && listed.iter().all(has_got)
+    });
+    assert!(shown, "{listed:?}");
+    let publishers = running.admin("/api/v1/webrtc/data-publishers").json();
+    assert_eq!(publishers["publishers"][0]["stream"], "cam", "{publishers}");
+    let stream = running.get("/api/v1/streams/cam").json();
+    assert_eq!(stream["viewers"], 4, "who publishes is no viewer");
+    assert_eq!(running.total("data_messages_sent_total"), 4 * 3 + 1);
+}
+
+#[test]
+fn media_and_messages_flow_beside_each_other_for_who_joins_later_and_after_a_reconnect() {
+    let running = running(1, DataAccess::Read);
+    let _source = Source::start(&running.stream(), Film::default());
+    let mut publisher = Peer::data_publisher(&running).expect("answered");
+    let once = Reliability::Limited { retransmissions: 0 };
+    let telemetry = open(&mut publisher, "telemetry", once);
+    send(&mut publisher, telemetry, Message::text("before")).expect("open");
+    publisher.run_for(Duration::from_millis(100));
+    let mut viewer = Peer::with_data(&running);
+    viewer.await_media();
+    let stands = |peer: &Peer<'_>| peer.said.contains(&Event::Connected);
+    assert!(viewer.run_until(SOON, stands), "no association");
+    viewer.run_for(Duration::from_millis(100));
+    send(&mut publisher, telemetry, Message::text("now")).expect("open");
+    assert!(until(&mut [&mut publisher, &mut viewer], |all| {
+        !got(all[1]).is_empty()
+    }));
+    assert_eq!(got(&viewer), [Message::text("now")], "the past is over");
+    let opened = viewer.said.iter().find_map(|event| match event {
+        Event::Opened {
+            channel,
+            by_peer: true,
+        } => Some(*channel),
+        _ => None,
+    });
+    let channels = viewer.session.channels().expect("data");
+    let like = channels.info(opened.expect("by the server")).expect("open");
+    assert_eq!(
+        (like.init.label.as_str(), like.init.reliability),
+        ("telemetry", once)
+    );
+
+    // It comes back while its former session still stands, as after a change of network.
+    let mut again = Peer::data_publisher(&running).expect("answered");
+    let fresh = open(&mut again, "telemetry", once);
+    send(&mut again, fresh, Message::text("I am back")).expect("open");
+    let heard = until(&mut [&mut publisher, &mut again, &mut viewer], |all| {
+        got(all[2]).len() == 2 && !all[0].session.is_connected()
+    });
+    assert!(heard, "{:?} {:?}", got(&viewer), publisher.events);
+    assert_eq!(got(&viewer)[1], Message::text("I am back"));
+    let opened = |event: &&Event| matches!(event, Event::Opened { .. });
+    assert_eq!(
+        viewer.said.iter().filter(opened).count(),
+        1,
+        "the same channel"
+    );
+    let frames = viewer.heard.len();
+    assert!(
+        viewer.run_until(SOON, |peer| peer.heard.len() > frames + 20),
+        "media goes on"
+    );
+    drop(again);
+}
+
+#[test]
+fn a_message_larger_than_announced_is_refused_and_ends_nothing_but_its_sender() {
+    let running = Running::with(1, |config| {
+        config.webrtc.data.viewers = DataAccess::Read;
+        config.webrtc.data.message_kib = 32;
+    });
+    let _source = Source::start(&running.stream(), Film::default());
+    let mut publisher = Peer::data_publisher(&running).expect("answered");
+    let telemetry = open(&mut publisher, "telemetry", Reliability::Reliable);
+    let mut viewer = Peer::with_data(&running);
+    viewer.await_media();
+    open(&mut viewer, "telemetry", Reliability::Reliable);
+    let large = Message::binary(vec![1; 33 << 10]);
+    let refused = send(&mut publisher, telemetry, large.clone());
+    let limit = 32 << 10;
+    assert!(
+        matches!(refused, Err(SendError::TooLarge { limit: it, .. }) if it == limit),
+        "{refused:?}"
+    );
+    // One that does not keep to it is cut off.
+    let channels = publisher.session.channels_mut().expect("data");
+    channels.set_peer_max_message_size(Some(0));
+    send(&mut publisher, telemetry, large).expect("sent all the same");
+    let ended = |all: &[&mut Peer<'_>]| {
+        let is = |event: &Event| matches!(event, Event::Ended(_));
+        all[0].said.iter().any(is)
+    };
+    assert!(
+        until(&mut [&mut publisher, &mut viewer], ended),
+        "{:?}",
+        publisher.said
+    );
+    let frames = viewer.heard.len();
+    assert!(viewer.run_until(SOON, |peer| peer.heard.len() > frames + 20));
+    assert!(got(&viewer).is_empty());
+    let mut again = Peer::data_publisher(&running).expect("answered");
+    let telemetry = open(&mut again, "telemetry", Reliability::Reliable);
+    send(&mut again, telemetry, Message::text("small")).expect("open");
+    assert!(until(&mut [&mut again, &mut viewer], |all| !got(all[1])
+        .is_empty()));
+}
+
+#[test]
+fn a_viewer_that_takes_nothing_loses_its_channel_and_delays_nobody() {
+    let running = Running::with(1, |config| {
+        config.webrtc.data.viewers = DataAccess::Read;
+        config.webrtc.data.queue_kib = 256;
+        config.webrtc.data.queue_ms = 10_000;
+    });
+    let _source = Source::start(&running.stream(), Film::default());
+    let mut publisher = Peer::data_publisher(&running).expect("answered");
+    let log = open(&mut publisher, "log", Reliability::Reliable);
+    let mut viewers = [(); 2].map(|()| Peer::with_data(&running));
+    for viewer in &mut viewers {
+        viewer.await_media();
+        open(viewer, "log", Reliability::Reliable);
+    }
+    let [silent, listening] = &mut viewers;
+    // More than its window, what is handed over and its queue hold together.
+    for number in 1..=200 {
+        send(&mut publisher, log, Message::binary(vec![0; 20_000])).expect("open");
+        let arrived = until(&mut [&mut publisher, listening], |all| {
+            got(all[1]).len() == number
+        });
+        assert!(arrived, "message {number}");
+    }
+    assert_eq!(running.total("data_channels_closed_slow_total"), 1);
+    assert!(running.total("data_messages_dropped_total") > 0);
+    let closed = |peer: &Peer<'_>| {
+        let is = |event: &Event| matches!(event, Event::Closed { .. });
+        peer.said.iter().any(is)
+    };
+    assert!(silent.run_until(SOON, closed), "it is told");
+    assert!(got(silent).len() < 200);
+    assert!(got(listening).len() == 200 && !closed(listening));
+}
+
+#[test]
+fn without_the_setting_there_are_no_channels() {
+    let running = Running::start(1);
+    let _source = Source::start(&running.stream(), Film::default());
+    let mut viewer = Peer::with_data(&running);
+    assert!(viewer.session.channels().is_none());
+    viewer.await_media();
+    let refused = Peer::data_publisher(&running).err().expect("refused");
+    let problem = refused.problem(404);
+    let detail = problem["detail"].as_str().expect("a detail");
+    assert!(detail.contains("webrtc.data.viewers"), "{detail}");
+}
+
+#[test]
+fn publishing_messages_takes_the_right_to_publish() {
+    let running = Running::with(1, |config| {
+        config.webrtc.data.viewers = DataAccess::Read;
+        config.auth.publish_token = Secret::new("swordfish-1234").ok();
+    });
+    let post = |path: &str, more: &[(&str, &str)]| {
+        running.request("POST", path, &[&[SDP], more].concat(), "v=0\r\n")
+    };
+    post("/cam/whip", &[]).problem(401);
+    post("/cam/whip?token=wrong", &[]).problem(401);
+    let bearer = ("Authorization", "Bearer swordfish-1234");
+    // Let through, and refused for what it is.
+    post("/cam/whip", &[bearer]).problem(400);
+    post("/cam/whip?token=swordfish-1234", &[]).problem(400);
+    let open = self::running(1, DataAccess::Read);
+    let from_page = |origin| {
+        let headers = [SDP, ("Origin", origin)];
+        open.request("POST", "/cam/whip", &headers, "v=0\r\n")
+    };
+    from_page("https://elsewhere.example").problem(403);
+    from_page("null").problem(403);
+    from_page("http://test").problem(400);
+}
+
+#[test]
+fn an_offer_with_media_is_not_answered_without_it() {
+    let running = running(1, DataAccess::Read);
+    let offer = "v=0\r\no=- 1 1 IN IP4 0.0.0.0\r\ns=-\r\nt=0 0\r\n\
+        m=video 9 UDP/TLS/RTP/SAVPF 96\r\nc=IN IP4 0.0.0.0\r\na=sendonly\r\n";
+    let refused = running.request("POST", "/cam/whip", &[SDP], offer);
+    let problem = refused.problem(406);
+    assert!(
+        problem["detail"]
+            .as_str()
+            .expect("text")
+            .contains("m=video")
+    );
+    assert!(running.hub().stream("cam").is_none(), "nothing was made");
+}
