@@ -3,6 +3,7 @@
 mod devices;
 mod here;
 mod options;
+mod talk;
 mod terminal;
 
 use std::process::ExitCode;
@@ -10,14 +11,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use glassline_client::call::{Call, Config, Ended, Line, Records};
-use glassline_lab::call::{Dial, DialError, Server, dial};
+use glassline_client::call::{Config, Ended, Line, Records};
+use glassline_lab::call::{Dial, DialError, JoinError, Server, dial};
 
 use crate::bench::interrupt;
 use crate::exit::{Failure, INTERRUPTED};
 use crate::output;
 pub(crate) use options::Options;
 use options::Target;
+use talk::Talk;
 use terminal::{Key, Terminal};
 
 pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
@@ -27,12 +29,17 @@ pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     match options.target()? {
         Target::Here => here::run(options, quiet),
         Target::Listen(address) => Session::new(options, quiet)?.listen(address),
-        Target::Url(url) => Session::new(options, quiet)?.dial(&Dial {
-            url,
-            trust: options.trust(),
-            token: options.token.clone(),
-            impairment: options.impair.clone(),
-        }),
+        Target::Url(url) => Session::new(options, quiet)?.dial(&to_dial(options, url)),
+        Target::Room(url) => Session::new(options, quiet)?.join(to_dial(options, url)),
+    }
+}
+
+fn to_dial(options: &Options, url: url::Url) -> Dial {
+    Dial {
+        url,
+        trust: options.trust(),
+        token: options.token.clone(),
+        impairment: options.impair.clone(),
     }
 }
 
@@ -50,6 +57,15 @@ enum Left {
     Ended,
     /// Ctrl-C.
     Interrupted,
+}
+
+impl Left {
+    fn code(self) -> ExitCode {
+        match self {
+            Self::Ended => ExitCode::SUCCESS,
+            Self::Interrupted => ExitCode::from(INTERRUPTED),
+        }
+    }
 }
 
 impl<'a> Session<'a> {
@@ -74,10 +90,19 @@ impl<'a> Session<'a> {
             self.terminal
                 .say("the other end takes no sound: you hear it, it does not hear you");
         }
-        match self.call(dialled.line)? {
-            Left::Ended => Ok(ExitCode::SUCCESS),
-            Left::Interrupted => Ok(ExitCode::from(INTERRUPTED)),
-        }
+        self.call(dialled.line).map(Left::code)
+    }
+
+    /// A room of a server.
+    fn join(&mut self, ask: Dial) -> Result<ExitCode, Failure> {
+        self.terminal.say(&format!("joining {}", ask.url));
+        let devices = devices::open(self.options)?;
+        let talk = Talk::room(ask, &self.config, devices.devices);
+        let talk = talk.map_err(|error| match error {
+            JoinError::Dial(DialError::Unresolved(_)) => Failure::usage(error),
+            error => Failure::runtime(error),
+        })?;
+        self.follow(talk).map(Left::code)
     }
 
     /// Takes calls, one after the other, until Ctrl-C.
@@ -108,21 +133,26 @@ impl<'a> Session<'a> {
     }
 
     /// One call, from its first datagram to its last.
-    #[expect(clippy::disallowed_methods, reason = "a command may wait")]
     fn call(&mut self, line: Line) -> Result<Left, Failure> {
         let devices = devices::open(self.options)?;
-        let call = Call::start(line, self.config.clone(), devices.devices);
-        let mut call = call.map_err(Failure::runtime)?;
+        let talk = Talk::direct(line, self.config.clone(), devices.devices);
+        self.follow(talk.map_err(Failure::runtime)?)
+    }
+
+    /// Until it ends, its time is over, or somebody wants an end.
+    #[expect(clippy::disallowed_methods, reason = "a command may wait")]
+    fn follow(&mut self, mut talk: Talk) -> Result<Left, Failure> {
         let mut records = Records::default();
         let mut connected = None;
         let mut muted = self.config.muted;
         let mut left = Left::Ended;
-        while call.ended().is_none() {
+        while talk.call().ended().is_none() {
             if interrupt::is_stopped(&self.stop) {
                 left = Left::Interrupted;
                 break;
             }
-            let figures = call.figures();
+            let figures = talk.call().figures();
+            talk.tell(&self.terminal);
             if figures.is_connected && connected.is_none() {
                 connected = Some(Instant::now());
                 self.terminal.connected(&figures);
@@ -137,18 +167,18 @@ impl<'a> Session<'a> {
             match self.terminal.key() {
                 Some(Key::Mute) => {
                     muted = !muted;
-                    call.set_muted(muted);
+                    talk.call().set_muted(muted);
                 }
                 Some(Key::HangUp) => break,
                 None => {}
             }
             records.clear();
-            call.drain(&mut records);
-            self.terminal.show(&figures, since, muted);
+            talk.call().drain(&mut records);
+            self.terminal.show(&figures, since, muted, talk.others());
             std::thread::sleep(POLL);
         }
-        let ended = call.hang_up();
-        let figures = call.figures();
+        let ended = talk.end();
+        let figures = talk.call().figures();
         self.terminal
             .end(&figures, connected.map(|at| at.elapsed()));
         match ended {

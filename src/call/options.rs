@@ -17,14 +17,18 @@ use crate::exit::Failure;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// The URL that `glassline call listen` printed, or that of a stream by WHEP, which is
-    /// then heard; or `listen` to be called. Without either, both ends run in this
+    /// The URL that `glassline call listen` printed; that of a room of a server,
+    /// `http://HOST:8889/call/ROOM`, or of a stream by WHEP, which is then heard; or
+    /// `listen` to be called. Without either, both ends run in this
     /// process, on loopback, and every millisecond is accounted for.
     #[arg(value_name = "URL|listen")]
     target: Option<String>,
     /// Where `listen` takes calls; a browser finds a page there.
     #[arg(long, default_value = "127.0.0.1:8891", value_name = "IP:PORT")]
     listen: SocketAddr,
+    /// What to be called by others in a room.
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
     /// End `listen` after one call.
     #[arg(long)]
     pub(super) once: bool,
@@ -102,7 +106,7 @@ pub(crate) struct Options {
     /// Take any certificate of an https:// server.
     #[arg(long)]
     insecure: bool,
-    /// What a server wants of those who listen. Better given by the environment, since
+    /// What a server wants of those who listen, or its publish token for a room. Better given by the environment, since
     /// other users see command lines.
     #[arg(
         long,
@@ -135,6 +139,7 @@ Examples:
   glassline call http://10.0.0.1:8891/call
   glassline call URL --wav-in question.wav --wav-out answer.wav --time 30s
   glassline call URL --impair 'delay=40ms jitter=ar98 loss=1%' --red
+  glassline call http://10.0.0.1:8889/call/standup --name Ann
   glassline call http://127.0.0.1:8889/demo/whep --wav-out heard.wav --time 10s
   glassline call --time 10m --report --svg call.svg --fail-if 'mouth_to_ear.p50_ms>35'
 
@@ -146,7 +151,16 @@ pub(super) enum Target {
     /// Both ends.
     Here,
     Listen(SocketAddr),
+    /// Another end, or a stream.
     Url(Url),
+    /// A room of a server.
+    Room(Url),
+}
+
+/// `…/call/ROOM`
+fn is_room(url: &Url) -> bool {
+    let path = url.path_segments().map(Iterator::collect::<Vec<_>>);
+    matches!(path.as_deref(), Some(["call", room]) if !room.is_empty())
 }
 
 fn rate(text: &str) -> Result<u32, String> {
@@ -180,9 +194,20 @@ impl Options {
                 let url = text.parse::<Url>().map_err(|error| {
                     Failure::usage(format_args!("{text}: {error}; give a URL, or listen"))
                 })?;
-                Ok(Target::Url(url))
+                Ok(match is_room(&url) {
+                    true => Target::Room(self.named(url)),
+                    false => Target::Url(url),
+                })
             }
         }
+    }
+
+    /// A room's URL with what we want to be called.
+    fn named(&self, mut url: Url) -> Url {
+        if let Some(name) = &self.name {
+            url.query_pairs_mut().append_pair("name", name);
+        }
+        url
     }
 
     fn wants_tables(&self) -> bool {

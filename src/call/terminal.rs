@@ -65,10 +65,23 @@ impl Terminal {
         self.keys.as_ref()?.try_recv().ok()
     }
 
-    pub(super) fn show(&self, figures: &Figures, since: Option<Duration>, muted: bool) {
-        if let Some(line) = &self.line {
-            line.set_message(describe(figures, since, muted));
+    /// `others`: how many there are in a room.
+    pub(super) fn show(
+        &self,
+        figures: &Figures,
+        since: Option<Duration>,
+        muted: bool,
+        others: Option<usize>,
+    ) {
+        let Some(line) = &self.line else { return };
+        let mut text = describe(figures, since, muted);
+        match others {
+            Some(0) => text += "  nobody else is here",
+            Some(1) => text += "  with 1 other",
+            Some(count) => text += &format!("  with {count} others"),
+            None => {}
         }
+        line.set_message(text);
     }
 
     /// Both ends are here: how long their whole way takes, p50 and p99.
@@ -147,7 +160,9 @@ fn describe(figures: &Figures, since: Option<Duration>, muted: bool) -> String {
     if let Some(rtt) = figures.rtt {
         add(format_args!("  round trip {:.1} ms", ms(rtt)));
     }
-    let stream = figures.listening.as_ref().and_then(|it| it.streams.first());
+    // Of several the loudest.
+    let streams = figures.listening.iter().flat_map(|it| &it.streams);
+    let stream = streams.min_by_key(|it| it.level_dbov);
     if let Some(stream) = stream {
         let (delay, target) = (ms(stream.jitter.delay), ms(stream.jitter.target));
         add(format_args!("  buffer {delay:.0} of {target:.0} ms"));

@@ -17,6 +17,7 @@
 //! Signalling is the caller's: [`Dialling`] gives an offer, [`answer`] takes one.
 
 mod device;
+mod leg;
 mod line;
 mod listening;
 mod marker;
@@ -51,6 +52,7 @@ pub use glassline_voice::{
     Again, Bitrate, CameAgain, Format, Heard, Record, Spoken, Ssrc, jitter, listener, opus,
     preprocess, speaker,
 };
+pub use leg::{Ear, Leg};
 pub use line::Line;
 pub use marker::Marks;
 pub use signal::{AnswerError, Dialling, answer};
@@ -236,9 +238,30 @@ pub(crate) struct Shared {
     pub(crate) is_asked: AtomicBool,
     pub(crate) stop: AtomicBool,
     pub(crate) end: OnceLock<Result<Ended, CallError>>,
+    /// Voices that will not be heard any more.
+    gone: Mutex<Vec<Ssrc>>,
 }
 
 impl Shared {
+    fn new(line: Line, is_muted: bool) -> Self {
+        Self {
+            line: Mutex::new(line),
+            figures: Mutex::default(),
+            is_muted: AtomicBool::new(is_muted),
+            bitrate: AtomicU64::new(0),
+            lost_256: AtomicU64::new(0),
+            overflowed: AtomicU64::new(0),
+            is_asked: AtomicBool::new(false),
+            stop: AtomicBool::new(false),
+            end: OnceLock::new(),
+            gone: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn gone(&self) -> MutexGuard<'_, Vec<Ssrc>> {
+        self.gone.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn line(&self) -> MutexGuard<'_, Line> {
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -298,6 +321,8 @@ pub struct Call {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
     drains: Drains,
+    /// To the loudspeaker.
+    packets: Feed<network::Incoming>,
     ssrc: Option<Ssrc>,
 }
 
@@ -313,54 +338,56 @@ impl Call {
     /// # Errors
     /// The system gives no threads, or no way to wait for the socket.
     pub fn start(line: Line, config: Config, devices: Devices) -> Result<Self, CallError> {
+        Self::begin(line, config, devices, false)
+    }
+
+    /// The same where others are heard by legs of their own ([`ear`](Self::ear)), even
+    /// if nothing comes over `line`.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_among(line: Line, config: Config, devices: Devices) -> Result<Self, CallError> {
+        Self::begin(line, config, devices, true)
+    }
+
+    fn begin(
+        line: Line,
+        config: Config,
+        devices: Devices,
+        has_legs: bool,
+    ) -> Result<Self, CallError> {
         let ssrc = line.session.senders().first().map(|it| it.ssrc);
-        let shared = Arc::new(Shared {
-            line: Mutex::new(line),
-            figures: Mutex::default(),
-            is_muted: AtomicBool::new(config.muted),
-            bitrate: AtomicU64::new(0),
-            lost_256: AtomicU64::new(0),
-            overflowed: AtomicU64::new(0),
-            is_asked: AtomicBool::new(false),
-            stop: AtomicBool::new(false),
-            end: OnceLock::new(),
-        });
+        let shared = Arc::new(Shared::new(line, config.muted));
         let (packets_feed, packets) = Feed::new(listening::PACKETS_MAX, &shared);
         let (connected, when_connected) = mpsc::channel();
         let asks = config.stamps == Stamps::Ask;
         let (stamping, again, talk, drains) = stamping::queues(&shared, ssrc, asks);
-        let network =
-            network::Network::new(Arc::clone(&shared), packets_feed, again, talk, connected)?;
+        let feed = packets_feed.clone();
+        let network = network::Network::new(Arc::clone(&shared), feed, again, talk, connected)?;
         let speaking = speaking::Audio {
             shared: Arc::clone(&shared),
             config,
             devices,
             packets,
+            has_legs,
             stamping,
         };
         let mut call = Self {
             shared,
             threads: Vec::new(),
             drains,
+            packets: packets_feed,
             ssrc,
         };
-        call.spawn("call network", move || network.run())?;
-        call.spawn("call speaker", move || {
+        let network = spawn("call network", move || network.run())?;
+        call.threads.push(network);
+        let speaker = spawn("call speaker", move || {
             if let Ok(agreed) = when_connected.recv() {
                 speaking.run(&agreed);
             }
         })?;
+        call.threads.push(speaker);
         Ok(call)
-    }
-
-    fn spawn(&mut self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), CallError> {
-        let thread = std::thread::Builder::new().name(name.to_owned());
-        let thread = thread.spawn(run).map_err(|error| CallError::System {
-            what: "starting a thread",
-            reason: error.to_string(),
-        })?;
-        self.threads.push(thread);
-        Ok(())
     }
 
     /// Under what number we speak; `None` before the answer, or if the peer takes nothing.
@@ -417,4 +444,15 @@ impl Drop for Call {
         // How it ended was asked before, or nobody wants to know.
         let _ = self.hang_up();
     }
+}
+
+pub(crate) fn spawn(
+    name: &str,
+    run: impl FnOnce() + Send + 'static,
+) -> Result<JoinHandle<()>, CallError> {
+    let thread = std::thread::Builder::new().name(name.to_owned());
+    thread.spawn(run).map_err(|error| CallError::System {
+        what: "starting a thread",
+        reason: error.to_string(),
+    })
 }

@@ -122,6 +122,33 @@ pub fn post_offer(
     })
 }
 
+/// What `url` answers to a GET, which may take it as long as `patience`: a server that
+/// has nothing new may wait until it has.
+pub fn get(
+    url: &Url,
+    token: Option<&str>,
+    trust: Trust,
+    patience: Duration,
+) -> Result<String, Error> {
+    let at = checked(url)?;
+    let mut request = agent(trust)
+        .get(at.as_str())
+        .config()
+        .timeout_global(Some(patience))
+        .build();
+    if let Some(token) = token {
+        request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+    }
+    let mut response = request.call().map_err(|error| Error::Unreachable {
+        url: at.clone(),
+        source: Box::new(error),
+    })?;
+    match response.status().as_u16() {
+        200 => body(&at, &mut response),
+        _ => Err(refusal(&at, &mut response)),
+    }
+}
+
 /// Says farewell to the session at `location`. Already gone (404) counts as
 /// done. Waits at most 3 s.
 pub fn delete(location: &Url, token: Option<&str>, trust: Trust) -> Result<(), Error> {

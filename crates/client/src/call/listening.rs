@@ -97,6 +97,9 @@ impl Listening {
         }
         if called >= self.report_at {
             self.report_at = called + REPORT;
+            for voice in self.shared.gone().drain(..) {
+                self.listener.remove(voice);
+            }
             let report = self.listener.report(called);
             self.shared.figures().listening = Some(report);
         }

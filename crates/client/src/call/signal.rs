@@ -9,8 +9,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use glassline_media::{Codec, Track, WallClock};
 use glassline_net::{Options, UdpSocket};
 use glassline_webrtc::{
-    AcceptConfig, AcceptError, Certificate, DialConfig, Kinds, ReceiveMode, Secrets, Session,
-    SetAnswerError,
+    AcceptConfig, AcceptError, Certificate, DataConfig, DialConfig, Kinds, ReceiveMode, Secrets,
+    Session, SetAnswerError,
 };
 use thiserror::Error;
 
@@ -42,6 +42,32 @@ impl Dialling {
     /// # Errors
     /// There is no route, or no socket.
     pub fn new(server: SocketAddr, config: &Config) -> Result<Self, CallError> {
+        Self::prepare(server, config, vec![voice()], Kinds::AUDIO, config.data())
+    }
+
+    /// Prepares to speak to a server that passes it on.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn speaking(server: SocketAddr, config: &Config) -> Result<Self, CallError> {
+        Self::prepare(server, config, vec![voice()], Kinds::NONE, None)
+    }
+
+    /// Prepares to hear somebody by a server.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn hearing(server: SocketAddr, config: &Config) -> Result<Self, CallError> {
+        Self::prepare(server, config, Vec::new(), Kinds::AUDIO, None)
+    }
+
+    fn prepare(
+        server: SocketAddr,
+        config: &Config,
+        send: Vec<Track>,
+        receive: Kinds,
+        data: Option<DataConfig>,
+    ) -> Result<Self, CallError> {
         let ips = local_addresses(server).map_err(system("finding a route"))?;
         let socket = UdpSocket::bind(wildcard(server), &options())?;
         let port = socket.local_addr().port();
@@ -53,11 +79,11 @@ impl Dialling {
             relays: Vec::new(),
             secrets: Secrets::expand(&rand::random()),
             wall: wall(),
-            send: vec![voice()],
-            receive: Kinds::AUDIO,
+            send,
+            receive,
             opus: config.options(),
             mode: ReceiveMode::Open,
-            data: config.data(),
+            data,
         };
         let (session, offer) = Session::dial(dial, Instant::now());
         Ok(Self {

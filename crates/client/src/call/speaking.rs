@@ -20,6 +20,8 @@ pub(super) struct Audio {
     pub(super) config: Config,
     pub(super) devices: Devices,
     pub(super) packets: Receiver<Incoming>,
+    /// Packets come by other sessions, too.
+    pub(super) has_legs: bool,
     pub(super) stamping: Stamping,
 }
 
@@ -67,7 +69,7 @@ impl Audio {
         let (rendered_feed, rendered) = Feed::new(RENDERED_MAX, &self.shared);
         let (periods_feed, periods) = Feed::<Period>::new(PERIODS_MAX, &self.shared);
         let (microphone_delay, format) = (microphone.delay(), microphone.format());
-        let playing = match agreed.receives {
+        let playing = match agreed.receives || self.has_legs {
             false => None,
             true => {
                 let mut listening = Listening::new(

@@ -1,5 +1,7 @@
 //! The end that calls.
 
+use std::net::SocketAddr;
+
 use glassline_client::call::{CallError, Config, Dialling, Line};
 use glassline_client::trust::Trust;
 use glassline_client::whep;
@@ -30,6 +32,8 @@ pub struct Dial {
 pub struct Dialled {
     /// What to start it with.
     pub line: Line,
+    /// Where the session is left; `None` where that is done by its farewell alone.
+    pub location: Option<Url>,
     /// What stands between the ends; keep it for as long as the call goes on.
     pub between: Option<Relay>,
 }
@@ -68,13 +72,23 @@ pub enum DialError {
 /// # Errors
 /// [`DialError`].
 pub fn dial(dial: &Dial, config: &Config) -> Result<Dialled, DialError> {
-    let url = || dial.url.clone();
-    let addresses = dial.url.socket_addrs(|| None).ok();
+    connect(dial, &dial.url, Dialling::new, config)
+}
+
+/// Makes an offer by `prepare`, and posts it to `at`.
+pub(super) fn connect(
+    dial: &Dial,
+    at: &Url,
+    prepare: impl FnOnce(SocketAddr, &Config) -> Result<Dialling, CallError>,
+    config: &Config,
+) -> Result<Dialled, DialError> {
+    let url = || at.clone();
+    let addresses = at.socket_addrs(|| None).ok();
     let server = addresses.and_then(|all| all.into_iter().next());
     let server = server.ok_or_else(|| DialError::Unresolved(url()))?;
-    let dialling = Dialling::new(server, config)?;
+    let dialling = prepare(server, config)?;
     let token = dial.token.as_deref();
-    let answer = whep::post_offer(&dial.url, dialling.offer(), token, dial.trust)?;
+    let answer = whep::post_offer(at, dialling.offer(), token, dial.trust)?;
     let mut sdp = answer.sdp;
     let mut between = None;
     if let Some(impairment) = &dial.impairment {
@@ -89,5 +103,9 @@ pub fn dial(dial: &Dial, config: &Config) -> Result<Dialled, DialError> {
             url: Box::new(url()),
             source,
         })?;
-    Ok(Dialled { line, between })
+    Ok(Dialled {
+        line,
+        location: answer.location,
+        between,
+    })
 }

@@ -48,7 +48,7 @@ pub(super) fn router() -> Router<App> {
         .delete(leave_leg)
         .options(whep::options);
     Router::new()
-        .route("/call", get(pages::call))
+        .route("/call", get(pages::call).post(no_room))
         .route(
             "/call/{room}",
             get(pages::call).post(join).options(whep::options),
@@ -59,6 +59,11 @@ pub(super) fn router() -> Router<App> {
             post(hear).options(whep::options),
         )
         .route("/call/{room}/{session}/hear/{id}/{leg}", leg)
+}
+
+/// `POST /call`
+async fn no_room() -> Problem {
+    Problem::bad_request("name a room: /call/ROOM; whoever else does so hears you there")
 }
 
 #[derive(Debug, Deserialize)]

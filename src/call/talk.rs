@@ -1,0 +1,82 @@
+//! What goes on: a call with one other end, or one in a room.
+
+use std::collections::BTreeSet;
+
+use glassline_client::call::{Call, CallError, Config, Devices, Ended, Line};
+use glassline_lab::call::{Change, Dial, JoinError, Room};
+
+use super::terminal::Terminal;
+
+pub(super) enum Talk {
+    Direct(Call),
+    Room {
+        room: Room,
+        others: usize,
+        /// What was said already.
+        troubles: BTreeSet<String>,
+    },
+}
+
+impl Talk {
+    pub(super) fn direct(line: Line, config: Config, devices: Devices) -> Result<Self, CallError> {
+        Call::start(line, config, devices).map(Self::Direct)
+    }
+
+    pub(super) fn room(dial: Dial, config: &Config, devices: Devices) -> Result<Self, JoinError> {
+        Ok(Self::Room {
+            room: Room::join(dial, config, devices)?,
+            others: 0,
+            troubles: BTreeSet::new(),
+        })
+    }
+
+    pub(super) fn call(&self) -> &Call {
+        match self {
+            Self::Direct(call) => call,
+            Self::Room { room, .. } => room.call(),
+        }
+    }
+
+    /// How many others there are; `None` where there is no other way.
+    pub(super) const fn others(&self) -> Option<usize> {
+        match self {
+            Self::Direct(_) => None,
+            Self::Room { others, .. } => Some(*others),
+        }
+    }
+
+    /// Says what happened.
+    pub(super) fn tell(&mut self, terminal: &Terminal) {
+        let Self::Room {
+            room,
+            others,
+            troubles,
+        } = self
+        else {
+            return;
+        };
+        for change in room.poll() {
+            match change {
+                Change::Came(who) => {
+                    *others += 1;
+                    terminal.say(&format!("{who} is here"));
+                }
+                Change::Left(who) => {
+                    *others = others.saturating_sub(1);
+                    terminal.say(&format!("{who} has left"));
+                }
+                Change::Trouble(text) if troubles.insert(text.clone()) => {
+                    terminal.say(&format!("{text}; trying again"));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    pub(super) fn end(&mut self) -> Result<Ended, CallError> {
+        match self {
+            Self::Direct(call) => call.hang_up(),
+            Self::Room { room, .. } => room.leave(),
+        }
+    }
+}
