@@ -38,11 +38,11 @@ pub(crate) const TESTS: &[Test] = &[
 ];
 
 /// Two handshakes and some seconds of a debug build.
-const PATIENCE: Duration = Duration::from_secs(60);
-const RATE: u32 = 48_000;
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const RATE: u32 = 48_000;
 
 /// A debug build has no time for more.
-const LIGHT: [&str; 3] = ["--no-aec", "--no-ns", "--no-agc"];
+pub(crate) const LIGHT: [&str; 3] = ["--no-aec", "--no-ns", "--no-agc"];
 
 /// `call listen` on a free port.
 struct Listening {
@@ -65,7 +65,7 @@ impl Listening {
 }
 
 /// A WAV file with marks, of 16 bits as everybody reads them.
-fn marks_file(name: &str, marks: Marks, time: Duration) -> Result<String, String> {
+pub(crate) fn marks_file(name: &str, marks: Marks, time: Duration) -> Result<String, String> {
     let samples = marks.signal(RATE, time);
     let data_bytes = u32::try_from(2 * samples.len()).map_err(|it| it.to_string())?;
     let mut bytes = Vec::with_capacity(44 + 2 * samples.len());
@@ -88,7 +88,7 @@ fn marks_file(name: &str, marks: Marks, time: Duration) -> Result<String, String
 }
 
 /// Samples of a WAV file that `call` wrote.
-fn heard(path: &Path) -> Result<Vec<f32>, String> {
+pub(crate) fn heard(path: &Path) -> Result<Vec<f32>, String> {
     let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let at = bytes.windows(4).position(|it| it == b"data");
     let at = at.ok_or_else(|| format!("{}: no samples", path.display()))?;
@@ -106,7 +106,12 @@ fn found(marks: Marks, samples: &[f32], rate: u32) -> (usize, usize) {
     (found, all.len())
 }
 
-fn ensure_found(what: &str, marks: Marks, samples: &[f32], rate: u32) -> Result<(), Failed> {
+pub(crate) fn ensure_found(
+    what: &str,
+    marks: Marks,
+    samples: &[f32],
+    rate: u32,
+) -> Result<(), Failed> {
     let (found, all) = found(marks, samples, rate);
     println!("{what}: {found} of {all} chirps");
     // A busy machine calls devices late, and some are torn.
@@ -116,16 +121,16 @@ fn ensure_found(what: &str, marks: Marks, samples: &[f32], rate: u32) -> Result<
     }
 }
 
-const OURS: Marks = Marks {
+pub(crate) const OURS: Marks = Marks {
     first: Duration::from_millis(500),
     every: Duration::from_micros(1_003_700),
 };
-const THEIRS: Marks = Marks {
+pub(crate) const THEIRS: Marks = Marks {
     first: Duration::from_millis(900),
     every: Duration::from_micros(1_103_700),
 };
 
-fn out(name: &str) -> Result<(String, PathBuf), String> {
+pub(crate) fn out(name: &str) -> Result<(String, PathBuf), String> {
     let path = write_file(name, b"")?;
     Ok((path.clone(), PathBuf::from(path)))
 }
@@ -211,7 +216,7 @@ fn a_stream_of_a_server_is_heard() -> Result<(), Failed> {
 }
 
 /// Collects what the page hears.
-const LISTEN: &str = "
+pub(crate) const LISTEN: &str = "
     const context = new AudioContext({ sampleRate: 48000 });
     const source = context.createMediaStreamSource(window.call.remote);
     const node = context.createScriptProcessor(4096, 1, 1);
@@ -224,7 +229,7 @@ const LISTEN: &str = "
     node.connect(context.destination);";
 
 /// As base64 of 16-bit samples.
-const HEARD: &str = "
+pub(crate) const HEARD: &str = "
     let text = '';
     for (const part of window.heard) {
       const bytes = new Uint8Array(part.buffer);
@@ -282,7 +287,7 @@ fn chromium_and_the_command_line_hear_each_other() -> Result<(), Failed> {
     ensure_found("the command line", THEIRS, &heard(&far_path)?, RATE)
 }
 
-fn ensure(holds: bool, what: &str, found: &Value) -> Result<(), Failed> {
+pub(crate) fn ensure(holds: bool, what: &str, found: &Value) -> Result<(), Failed> {
     match holds {
         true => Ok(()),
         false => Err(format!("{what}: {found}").into()),

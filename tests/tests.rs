@@ -26,6 +26,7 @@ mod peers;
 mod pion;
 mod process;
 mod publish;
+mod rooms;
 mod rtsp;
 mod rtsp_players;
 mod rtsp_publishers;
@@ -63,6 +64,7 @@ fn main() -> ExitCode {
         data::TESTS,
         traces::TESTS,
         call::TESTS,
+        rooms::TESTS,
     ];
     let trials = peers::trials(tests.concat(), !arguments.list);
     libtest_mimic::run(&arguments, trials).exit_code()

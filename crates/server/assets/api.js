@@ -59,4 +59,4 @@ export async function request(url, { timeoutMs = 5000, headers = {}, ...options 
 }
 
 /** The JSON body of a GET. */
-export const getJson = async (url) => (await request(url)).json();
+export const getJson = async (url, timeoutMs = 5000) => (await request(url, { timeoutMs })).json();

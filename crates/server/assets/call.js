@@ -1,0 +1,309 @@
+// A room of voice calls: one session in which this page speaks, and one for each of the
+// others in which it hears them.
+//
+//   join ─ POST /call/ROOM ──────────► Location: the session
+//   watch ─ GET the session ?since= ─► who else is here, when that changes
+//   hear  ─ POST the session/hear/ID ► their voice, as WHEP has it
+//
+// A leg that breaks is dialled again while the other is in the room. If the page's own
+// session is over, it joins again by itself: somebody new to the others.
+
+import { Problem, getJson, withToken } from './api.js';
+import { html, setText } from './dom.js';
+import { SILENCE_DB, arrival, describe, level } from './voice.js';
+import { Session } from './whep.js';
+
+const LEVELS_MS = 80;
+const FIGURES_MS = 1000;
+const RETRY_MS = 1500;
+/** The server answers after 20 s if nothing is new. */
+const WATCH_MS = 30000;
+
+const $ = (id) => document.getElementById(id);
+const room = decodeURIComponent(location.pathname.split('/')[2] ?? '');
+const sleep = (ms) => new Promise((resolve) => { setTimeout(resolve, ms); });
+
+/** The call that goes on, if one does. */
+let current = null;
+window.call = { state: 'idle', others: new Map() }; // For tests and the curious.
+
+$('choose').hidden = room !== '';
+$('join').hidden = room === '';
+if (room) {
+  document.title = `${room} · glassline`;
+  setText($('title'), `Call · ${room}`);
+  setText($('command'), `glassline call ${location.origin}${location.pathname}`);
+}
+
+$('room-form').addEventListener('submit', (event) => {
+  event.preventDefault();
+  location.href = withToken(`/call/${encodeURIComponent($('room').value)}`);
+});
+
+$('join-form').addEventListener('submit', (event) => {
+  event.preventDefault();
+  if (current) current.end('You left');
+  else start();
+});
+
+$('mute').addEventListener('click', () => current?.setMuted($('mute').ariaPressed !== 'true'));
+// A page that goes says so; what it cannot say the server learns by its silence.
+addEventListener('pagehide', () => current?.end('You left'));
+
+function state(word, text) {
+  $('state').dataset.state = word;
+  setText($('state'), text);
+}
+
+function trouble(text) {
+  $('trouble').hidden = !text;
+  setText($('trouble'), text ?? '');
+}
+
+async function start() {
+  $('dial').disabled = true;
+  trouble(null);
+  const call = new Call();
+  current = call;
+  window.call = call;
+  try {
+    await call.open($('microphone').value);
+    await listMicrophones();
+  } catch (error) {
+    call.end('Not in a call', error.message);
+  } finally {
+    $('dial').disabled = false;
+  }
+}
+
+/** Names are only told once the microphone is allowed. */
+async function listMicrophones() {
+  const select = $('microphone');
+  const chosen = select.value;
+  const all = await navigator.mediaDevices.enumerateDevices();
+  const options = all
+    .filter(({ kind, deviceId }) => kind === 'audioinput' && deviceId !== 'default')
+    .map(({ label, deviceId }) => new Option(label || 'Microphone', deviceId));
+  select.replaceChildren(select.options[0], ...options);
+  select.value = chosen;
+}
+
+class Call {
+  state = 'connecting';
+  others = new Map();
+  muted = false;
+
+  async open(deviceId) {
+    state('connecting', 'Asking for the microphone');
+    if (!navigator.mediaDevices) {
+      throw new Error('Browsers give the microphone to pages from localhost or https only');
+    }
+    const audio = deviceId ? { deviceId: { exact: deviceId } } : true;
+    this.local = await navigator.mediaDevices.getUserMedia({ audio });
+    if (this.state === 'ended') return this.release();
+    this.context = new AudioContext();
+    this.own = level(this.context, this.local);
+    $('dial').textContent = 'Leave';
+    $('dial').classList.add('live');
+    $('mute').disabled = false;
+    for (const id of ['name', 'microphone']) $(id).disabled = true;
+    this.levels = setInterval(() => this.showLevels(), LEVELS_MS);
+    this.figures = setInterval(() => this.showFigures(), FIGURES_MS);
+    await this.join();
+    return undefined;
+  }
+
+  /** Speaks, and watches who else is here until the session is over. */
+  async join() {
+    state('connecting', 'Joining');
+    const name = encodeURIComponent($('name').value.trim());
+    const session = await Session.dial(`/call/${encodeURIComponent(room)}?name=${name}`, {
+      send: this.local.getAudioTracks()[0],
+      onTrack: () => {},
+      onConnected: () => {
+        if (this.state === 'ended') return;
+        this.state = 'live';
+        state('live', this.muted ? 'Muted' : 'In the call');
+      },
+    });
+    if (this.state === 'ended') return session.close();
+    this.session = session;
+    $('people').hidden = false;
+    this.watch(session);
+    session.ended.then((why) => {
+      if (this.session === session && this.state !== 'ended') this.rejoin(why.message);
+    });
+    return undefined;
+  }
+
+  /** The session is over, but nobody here wanted that. */
+  async rejoin(why) {
+    this.session?.close();
+    this.session = null;
+    this.state = 'connecting';
+    this.follow([]);
+    trouble(why);
+    while (this.state === 'connecting' && !this.session) {
+      state('reconnecting', 'Joining again');
+      await sleep(RETRY_MS);
+      if (this.state !== 'connecting') return;
+      try {
+        await this.join();
+        trouble(null);
+      } catch (error) {
+        trouble(error.message);
+        if (error instanceof Problem && [400, 401, 403, 406].includes(error.status)) {
+          this.end('Not in a call', error.message);
+        }
+      }
+    }
+  }
+
+  async watch(session) {
+    let since = '';
+    while (this.session === session && this.state !== 'ended') {
+      try {
+        const list = await getJson(`${session.resource}${since}`, WATCH_MS);
+        if (this.session !== session || this.state === 'ended') return;
+        since = `?since=${list.version}`;
+        this.follow(list.others);
+      } catch (error) {
+        if (this.session !== session || this.state === 'ended') return;
+        // Not there any more: the server has forgotten the session.
+        if (error.status === 404) return session.lose('The server ended the session');
+        await sleep(RETRY_MS);
+      }
+    }
+    return undefined;
+  }
+
+  /** Hears those who are here, and forgets those who are not. */
+  follow(list) {
+    const here = new Map(list.map((other) => [other.id, other]));
+    for (const [id, other] of this.others) {
+      if (here.has(id)) continue;
+      other.leave();
+      this.others.delete(id);
+    }
+    for (const { id, name } of list) {
+      if (this.others.has(id)) continue;
+      const other = new Other(this, id, name);
+      this.others.set(id, other);
+      other.hear();
+    }
+    setText($('count'), this.others.size ? `${this.others.size + 1} with you` : '');
+    $('alone').hidden = this.others.size > 0;
+  }
+
+  setMuted(muted) {
+    this.muted = muted;
+    for (const track of this.local?.getAudioTracks() ?? []) track.enabled = !muted;
+    $('mute').ariaPressed = String(muted);
+    $('mute').textContent = muted ? 'Unmute' : 'Mute';
+    if (this.state === 'live') state('live', muted ? 'Muted' : 'In the call');
+  }
+
+  showLevels() {
+    $('own').value = this.own();
+    for (const other of this.others.values()) other.showLevel();
+  }
+
+  showFigures() {
+    for (const other of this.others.values()) other.showFigures();
+  }
+
+  release() {
+    for (const track of this.local?.getTracks() ?? []) track.stop();
+    this.context?.close();
+  }
+
+  end(word, why = null) {
+    if (this.state === 'ended') return;
+    this.state = 'ended';
+    this.why = why ?? word;
+    clearInterval(this.levels);
+    clearInterval(this.figures);
+    this.follow([]);
+    this.session?.close();
+    this.release();
+    current = null;
+    state('idle', word);
+    trouble(why);
+    $('people').hidden = true;
+    $('dial').textContent = 'Join';
+    $('dial').classList.remove('live');
+    $('mute').disabled = true;
+    $('mute').ariaPressed = 'false';
+    $('mute').textContent = 'Mute';
+    for (const id of ['name', 'microphone']) $(id).disabled = false;
+    $('own').value = SILENCE_DB;
+  }
+}
+
+/** Somebody else in the room. */
+class Other {
+  constructor(call, id, name) {
+    Object.assign(this, { call, id, name: name || id, session: null, gone: false, last: null });
+    this.meter = html('meter', { min: SILENCE_DB, max: 0, low: -50, high: -3, optimum: -20, value: SILENCE_DB, 'aria-label': `Level of ${this.name}` });
+    this.pill = html('span', { class: 'pill', 'data-state': 'connecting' }, 'Connecting');
+    this.figures = html('span', { class: 'figures' });
+    this.sound = html('audio', { autoplay: '' });
+    this.row = html('li', { 'data-id': id },
+      html('span', { class: 'name' }, this.name), this.meter, this.pill, this.figures, this.sound);
+    $('others').append(this.row);
+  }
+
+  /** Until the other, or this page, leaves. */
+  async hear() {
+    while (!this.gone) {
+      try {
+        const endpoint = `${this.call.session.resource}/hear/${this.id}`;
+        const session = await Session.dial(endpoint, {
+          kinds: ['audio'],
+          onTrack: (track) => this.play(track),
+          onConnected: () => this.show('live', 'Heard'),
+        });
+        if (this.gone) return session.close();
+        this.session = session;
+        const why = await session.ended;
+        session.close();
+        if (!this.gone) this.show('reconnecting', why.message);
+      } catch (error) {
+        if (this.gone) return undefined;
+        this.show('waiting', error.message);
+      }
+      await sleep(RETRY_MS);
+    }
+    return undefined;
+  }
+
+  play(track) {
+    this.remote = new MediaStream([track]);
+    this.sound.srcObject = this.remote;
+    this.level = level(this.call.context, this.remote);
+  }
+
+  show(word, text) {
+    this.pill.dataset.state = word;
+    setText(this.pill, text);
+  }
+
+  showLevel() {
+    if (this.level) this.meter.value = this.level();
+  }
+
+  async showFigures() {
+    if (!this.session?.connected) return;
+    const now = await arrival(this.session.pc, this.last).catch(() => null);
+    if (!now) return;
+    this.last = now.raw;
+    setText(this.figures, describe(now));
+  }
+
+  leave() {
+    this.gone = true;
+    this.session?.close();
+    this.sound.srcObject = null;
+    this.row.remove();
+  }
+}

@@ -77,6 +77,8 @@ async function refresh() {
   }
 }
 
+$('calls').href = withToken('/call');
+
 for (;;) {
   // A page nobody looks at need not ask.
   if (!document.hidden) await refresh();

@@ -37,12 +37,14 @@ export class Session {
   /**
    * Opens a session at `endpoint`; throws `Problem` when the server refuses.
    *
+   * `kinds`: what is asked for; `send`: a track that is sent, and then nothing is.
    * `lipSync`: hold the picture back until its sound plays, see `withoutLipSync`.
    * `onTrack(track)`: for each remote track, audio and video.
    * `onConnected()`: once ICE and DTLS stand.
    */
-  static async dial(endpoint, { lipSync, onTrack, onConnected }) {
-    const session = new Session(onTrack, onConnected);
+  static async dial(endpoint, options) {
+    const { kinds = ['video', 'audio'], send = null, lipSync = true, onTrack, onConnected } = options;
+    const session = new Session(send ? [] : kinds, send, onTrack, onConnected);
     try {
       await session.#negotiate(endpoint, lipSync);
     } catch (error) {
@@ -52,7 +54,7 @@ export class Session {
     return session;
   }
 
-  constructor(onTrack, onConnected) {
+  constructor(kinds, send, onTrack, onConnected) {
     // No STUN server: see the head of this file.
     const pc = new RTCPeerConnection({ iceServers: [], bundlePolicy: 'max-bundle' });
     this.pc = pc;
@@ -73,7 +75,8 @@ export class Session {
       if (pc.connectionState === 'failed') this.lose('The connection failed');
       if (pc.connectionState === 'closed') this.lose('The server closed the connection');
     });
-    for (const kind of ['video', 'audio']) {
+    if (send) pc.addTransceiver(send, { direction: 'sendonly' });
+    for (const kind of kinds) {
       const { receiver } = pc.addTransceiver(kind, { direction: 'recvonly' });
       preferLowDelay(receiver);
     }
@@ -102,8 +105,10 @@ export class Session {
 
   async #negotiate(endpoint, lipSync) {
     const offer = await this.pc.createOffer();
+    // A voice is one channel, where it is all there is.
+    const sdp = /^m=video/m.test(offer.sdp) ? withStereo(offer.sdp) : offer.sdp;
     try {
-      await this.pc.setLocalDescription({ type: 'offer', sdp: withStereo(offer.sdp) });
+      await this.pc.setLocalDescription({ type: 'offer', sdp });
     } catch {
       await this.pc.setLocalDescription(offer);
     }

@@ -44,6 +44,7 @@ const ASSETS: &[(&str, &str, &str)] = assets! {
     "player.js" => SCRIPT,
     "stats.js" => SCRIPT,
     "theme.js" => SCRIPT,
+    "voice.js" => SCRIPT,
     "waterfall.js" => SCRIPT,
     "whep.js" => SCRIPT,
 };

@@ -1,0 +1,224 @@
+//! Calls through a server: the command line and a browser in one room.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use glassline_lab::call::Marks;
+use libtest_mimic::Failed;
+
+use crate::call::{
+    HEARD, LIGHT, LISTEN, OURS, PATIENCE, RATE, THEIRS, ensure, ensure_found, heard, marks_file,
+    out,
+};
+use crate::peers::{Peer, Test};
+use crate::process::Running;
+use crate::server::{Server, glassline, run_to_end};
+use crate::webdriver::Browser;
+
+pub(crate) const TESTS: &[Test] = &[
+    Test {
+        name: "rooms::three_processes_hear_each_other",
+        needs: &[],
+        run: three_processes_hear_each_other,
+    },
+    Test {
+        name: "rooms::who_is_killed_is_gone_and_the_others_go_on",
+        needs: &[],
+        run: who_is_killed_is_gone_and_the_others_go_on,
+    },
+    Test {
+        name: "rooms::chromium_and_the_command_line_hear_each_other",
+        needs: &[Peer::Chromium],
+        run: chromium_and_the_command_line_hear_each_other,
+    },
+    Test {
+        name: "rooms::who_may_not_or_finds_no_place_is_told",
+        needs: &[],
+        run: who_may_not_or_finds_no_place_is_told,
+    },
+];
+
+/// What the third one says.
+const MORE: Marks = Marks {
+    first: Duration::from_millis(200),
+    every: Duration::from_micros(1_211_300),
+};
+
+/// A process in a room.
+struct Participant {
+    running: Running,
+    hears: PathBuf,
+}
+
+impl Participant {
+    fn start(url: &str, name: &str, marks: Marks, flags: &[&str]) -> Result<Self, String> {
+        let says = marks_file(&format!("{name}-says.wav"), marks, Duration::from_secs(60))?;
+        let (file, hears) = out(&format!("{name}-hears.wav"))?;
+        let mut arguments = vec!["call", url, "--name", name];
+        arguments.extend(["--wav-in", &says, "--wav-out", &file]);
+        arguments.extend(LIGHT);
+        arguments.extend(flags);
+        let running = Running::start(name, glassline(&arguments))?;
+        Ok(Self { running, hears })
+    }
+
+    fn says(&self, what: &str) -> Result<(), String> {
+        self.running
+            .wait_for_line(PATIENCE, |line| (line == what).then_some(()))
+    }
+
+    fn ends_well(&mut self) -> Result<String, Failed> {
+        let status = self.running.wait(PATIENCE)?;
+        let printed = self.running.printed();
+        match status.success() {
+            true => Ok(printed),
+            false => Err(printed.into()),
+        }
+    }
+}
+
+fn three_processes_hear_each_other() -> Result<(), Failed> {
+    let server = Server::serve(&[])?;
+    let url = server.url("/call/team");
+    let seconds = ["--time", "12s"];
+    let people = [("ann", OURS), ("bob", THEIRS), ("eve", MORE)];
+    let mut started = Vec::new();
+    for (name, marks) in people {
+        started.push(Participant::start(&url, name, marks, &seconds)?);
+    }
+    for participant in &mut started {
+        println!("{}", participant.ends_well()?);
+    }
+    for (participant, (name, _)) in started.iter().zip(people) {
+        let samples = heard(&participant.hears)?;
+        for (other, theirs) in people.iter().filter(|(other, _)| *other != name) {
+            ensure_found(&format!("{name} of {other}"), *theirs, &samples, RATE)?;
+        }
+        let printed = participant.running.printed();
+        if people
+            .iter()
+            .any(|(other, _)| *other != name && !printed.contains(&format!("{other} is here")))
+        {
+            return Err(printed.into());
+        }
+    }
+    Ok(())
+}
+
+fn who_is_killed_is_gone_and_the_others_go_on() -> Result<(), Failed> {
+    let server = Server::serve(&[])?;
+    let url = server.url("/call/team");
+    let mut ann = Participant::start(&url, "ann", OURS, &["--time", "90s"])?;
+    let mut bob = Participant::start(&url, "bob", THEIRS, &["--time", "90s"])?;
+    ann.says("bob is here")?;
+    bob.says("ann is here")?;
+    let killed = Instant::now();
+    bob.running.kill();
+    ann.says("bob has left")?;
+    println!("gone after {:?}", killed.elapsed());
+    // And somebody new is heard.
+    let mut eve = Participant::start(&url, "eve", MORE, &["--time", "10s"])?;
+    ann.says("eve is here")?;
+    eve.ends_well()?;
+    ann.says("eve has left")?;
+    ann.running.signal("-INT")?;
+    let status = ann.running.wait(PATIENCE)?;
+    if status.code() != Some(130) {
+        return Err(ann.running.printed().into());
+    }
+    ensure_found("ann of eve", MORE, &heard(&ann.hears)?, RATE)?;
+    ensure_found("eve of ann", OURS, &heard(&eve.hears)?, RATE)
+}
+
+fn chromium_and_the_command_line_hear_each_other() -> Result<(), Failed> {
+    let server = Server::serve(&[])?;
+    // Played over and over.
+    let theirs = marks_file("chromium.wav", THEIRS, Duration::from_secs(60))?;
+    let browser = Browser::start_with(&[
+        "--use-fake-device-for-media-stream".to_owned(),
+        format!("--use-file-for-fake-audio-capture={theirs}"),
+    ])?;
+    browser.open(&server.url("/call"))?;
+    browser.wait_until(PATIENCE, "return !document.getElementById('choose').hidden")?;
+    browser.screenshot("call-choose")?;
+    browser.run(
+        "document.getElementById('room').value = 'team'; \
+         document.querySelector('#room-form button').click()",
+    )?;
+    browser.wait_until(
+        PATIENCE,
+        "return location.pathname === '/call/team' && window.call !== undefined",
+    )?;
+    browser.run(
+        "document.getElementById('name').value = 'Zoë in Chromium'; \
+         document.getElementById('dial').click()",
+    )?;
+    browser.wait_until(PATIENCE, "return window.call.state === 'live'")?;
+    browser.screenshot("call-alone")?;
+    let mut ann = Participant::start(&server.url("/call/team"), "ann", OURS, &["--time", "90s"])?;
+    ann.says("Zoë in Chromium is here")?;
+    browser.wait_until(
+        PATIENCE,
+        "const [ann] = window.call.others.values(); window.call.remote = ann?.remote; \
+         return ann?.name === 'ann' && ann.session?.connected && ann.remote !== undefined",
+    )?;
+    browser.run(LISTEN)?;
+    browser.wait_until(PATIENCE, "return window.heard.length >= 130")?;
+    let shown = browser.run("return document.getElementById('people').innerText")?;
+    println!("{shown}");
+    ensure(
+        shown
+            .as_str()
+            .is_some_and(|it| it.contains("jitter buffer")),
+        "figures of the other",
+        &shown,
+    )?;
+    let path = browser.screenshot("call-room")?;
+    println!("{}", path.display());
+    let encoded = browser.run(HEARD)?;
+    let bytes = STANDARD.decode(encoded.as_str().unwrap_or_default())?;
+    let samples = bytes.as_chunks::<2>().0.iter();
+    let samples: Vec<f32> = samples
+        .map(|it| f32::from(i16::from_le_bytes(*it)) / 32_768.0)
+        .collect();
+    browser.run("document.getElementById('mute').click()")?;
+    let muted = browser.run("return document.getElementById('mute').textContent")?;
+    ensure(muted == "Unmute", "the button mutes", &muted)?;
+    // Left by the button: known at once, and gone from the room.
+    browser.run("document.getElementById('dial').click()")?;
+    ann.says("Zoë in Chromium has left")?;
+    ann.running.signal("-INT")?;
+    ann.running.wait(PATIENCE)?;
+    println!("{}", ann.running.printed());
+    ensure_found("the browser", OURS, &samples, RATE)?;
+    ensure_found("the command line", THEIRS, &heard(&ann.hears)?, RATE)
+}
+
+fn who_may_not_or_finds_no_place_is_told() -> Result<(), Failed> {
+    let yaml = "auth: {publish_token: speak-12345678}\nlimits: {room_participants: 1}\n";
+    let server = Server::configured(yaml, &[])?;
+    let url = server.url("/call/team");
+    let refused = |flags: &[&str], wanted: &str| {
+        let arguments = [&["call", url.as_str()], flags].concat();
+        let (status, printed) = run_to_end(&arguments)?;
+        match status.code() == Some(1) && printed.contains(wanted) {
+            true => Ok(()),
+            false => Err(printed),
+        }
+    };
+    refused(&[], "asks for its publish token")?;
+    refused(&["--token", "wrong-12345678"], "asks for its publish token")?;
+    let token = ["--token", "speak-12345678"];
+    let first = Participant::start(&url, "ann", OURS, &token)?;
+    first
+        .running
+        .wait_for_line(PATIENCE, |line| line.starts_with("connected").then_some(()))?;
+    refused(&token, "the room has 1 participants already")?;
+    let (status, printed) = run_to_end(&["call", &server.url("/call")])?;
+    match status.code() == Some(1) && printed.contains("name a room: /call/ROOM") {
+        true => Ok(()),
+        false => Err(printed.into()),
+    }
+}
