@@ -8,9 +8,9 @@ use glassline_lab::call::{Change, Dial, JoinError, Room};
 use super::terminal::Terminal;
 
 pub(super) enum Talk {
-    Direct(Call),
+    Direct(Box<Call>),
     Room {
-        room: Room,
+        room: Box<Room>,
         others: usize,
         /// What was said already.
         troubles: BTreeSet<String>,
@@ -19,12 +19,13 @@ pub(super) enum Talk {
 
 impl Talk {
     pub(super) fn direct(line: Line, config: Config, devices: Devices) -> Result<Self, CallError> {
-        Call::start(line, config, devices).map(Self::Direct)
+        let call = Call::start(line, config, devices)?;
+        Ok(Self::Direct(Box::new(call)))
     }
 
     pub(super) fn room(dial: Dial, config: &Config, devices: Devices) -> Result<Self, JoinError> {
         Ok(Self::Room {
-            room: Room::join(dial, config, devices)?,
+            room: Box::new(Room::join(dial, config, devices)?),
             others: 0,
             troubles: BTreeSet::new(),
         })
