@@ -132,7 +132,7 @@ impl Server {
         clients.ok_or_else(|| format!("clients: {told}"))
     }
 
-    fn admin_url(&self, path: &str) -> String {
+    pub(crate) fn admin_url(&self, path: &str) -> String {
         format!("{}{path}", self.admin_url)
     }
 

@@ -21,6 +21,7 @@ mod data;
 mod files;
 mod guest;
 mod http;
+mod messages;
 mod moq;
 mod peers;
 mod pion;
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         aiortc::TESTS,
         pion::TESTS,
         channels::TESTS,
+        messages::TESTS,
         rtsp::TESTS,
         rtsp_viewers::TESTS,
         rtsp_players::TESTS,
