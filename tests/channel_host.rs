@@ -25,9 +25,10 @@ pub(crate) const NEGOTIATED: u16 = 100;
 /// What is sent on the host's own channel, in bytes, split by what the peer takes.
 pub(crate) const SIZES: [usize; 4] = [1, 16 << 10, 256 << 10, 1 << 20];
 /// What this end says that it takes in one message.
-const MESSAGE_MAX: usize = 1 << 20;
-/// What it sends in one, however much the peer says it takes: Pion names a gigabyte,
-/// and its receive window of a megabyte closes for good on what does not fit it.
+pub(crate) const MESSAGE_MAX: usize = 1 << 20;
+/// What it sends in one unless told otherwise, however much the peer says it takes: Pion
+/// names a gigabyte, and its receive window of a megabyte closes for good on what does
+/// not fit it.
 const PIECE_MAX: usize = 256 << 10;
 /// Datagrams taken before anything is sent, as one receive call with GRO would.
 const BATCH: usize = 64;
@@ -65,12 +66,30 @@ pub(crate) struct Host {
 pub(crate) struct Dialled {
     session: Session,
     socket: UdpSocket,
+    terms: Terms,
     pub(crate) offer: String,
+}
+
+/// What differs between the tests.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    pub(crate) cipher: CipherChoice,
+    /// What is sent in one message, however much the peer says it takes.
+    pub(crate) piece_max: usize,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Self {
+            cipher: CipherChoice::default(),
+            piece_max: PIECE_MAX,
+        }
+    }
 }
 
 impl Host {
     /// Answers an offer; the host and its answer.
-    pub(crate) fn accept(offer: &str, cipher: CipherChoice) -> Result<(Self, String), String> {
+    pub(crate) fn accept(offer: &str, terms: Terms) -> Result<(Self, String), String> {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).map_err(text)?;
         let now = Instant::now();
         let config = AcceptConfig {
@@ -81,14 +100,14 @@ impl Host {
             tracks: &[],
             receive: Kinds::NONE,
             opus: OpusOptions::default(),
-            data: Some(data(cipher)),
+            data: Some(data(terms.cipher)),
         };
         let (session, answer) = Session::accept(config, offer, now).map_err(text)?;
-        Ok((Self::start(session, socket)?, answer))
+        Ok((Self::start(session, socket, terms)?, answer))
     }
 
     /// Offers data channels and nothing else.
-    pub(crate) fn dial(cipher: CipherChoice) -> Result<Dialled, String> {
+    pub(crate) fn dial(terms: Terms) -> Result<Dialled, String> {
         let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).map_err(text)?;
         let now = Instant::now();
         let config = DialConfig {
@@ -101,17 +120,18 @@ impl Host {
             receive: Kinds::NONE,
             opus: OpusOptions::default(),
             mode: ReceiveMode::Open,
-            data: Some(data(cipher)),
+            data: Some(data(terms.cipher)),
         };
         let (session, offer) = Session::dial(config, now);
         Ok(Dialled {
             session,
             socket,
+            terms,
             offer,
         })
     }
 
-    fn start(session: Session, socket: UdpSocket) -> Result<Self, String> {
+    fn start(session: Session, socket: UdpSocket, terms: Terms) -> Result<Self, String> {
         let story = Arc::new(Mutex::new(Story::default()));
         let stop = Arc::new(AtomicBool::new(false));
         let local = socket.local_addr().map_err(text)?;
@@ -119,6 +139,7 @@ impl Host {
             session,
             socket,
             local,
+            piece_max: terms.piece_max,
             story: Arc::clone(&story),
             own: None,
             expected: VecDeque::new(),
@@ -146,7 +167,7 @@ impl Dialled {
     pub(crate) fn answered(mut self, answer: &str) -> Result<Host, String> {
         let now = Instant::now();
         self.session.set_answer(answer, now).map_err(text)?;
-        Host::start(self.session, self.socket)
+        Host::start(self.session, self.socket, self.terms)
     }
 }
 
@@ -165,6 +186,7 @@ struct End {
     session: Session,
     socket: UdpSocket,
     local: SocketAddr,
+    piece_max: usize,
     story: Arc<Mutex<Story>>,
     own: Option<ChannelId>,
     /// What has to come back on our own channel.
@@ -306,8 +328,8 @@ impl End {
     fn send_own(&mut self, channel: ChannelId) -> Result<(), String> {
         let channels = self.session.channels().ok_or("no channels")?;
         let piece = match channels.peer_max_message_size() {
-            Some(limit) => usize::try_from(limit).map_err(text)?.min(PIECE_MAX),
-            None => PIECE_MAX,
+            Some(limit) => usize::try_from(limit).map_err(text)?.min(self.piece_max),
+            None => self.piece_max,
         };
         for size in SIZES {
             let payload: Vec<u8> = (0..size).map(|at| (at * 31 % 251) as u8).collect();

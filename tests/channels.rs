@@ -10,7 +10,7 @@ use glassline_webrtc::{Cipher, CipherChoice, CloseReason};
 use libtest_mimic::Failed;
 use serde_json::{Value, json};
 
-use crate::channel_host::{Host, SIZES, Story};
+use crate::channel_host::{Host, MESSAGE_MAX, SIZES, Story, Terms};
 use crate::peers::{self, Peer, Test};
 use crate::process::{Running, eventually};
 use crate::webdriver::Browser;
@@ -18,47 +18,82 @@ use crate::webdriver::Browser;
 /// Loose: a debug build at our end, an interpreter at the other. More than the peers
 /// themselves wait, whose word says more.
 const PATIENCE: Duration = Duration::from_secs(240);
-/// Channels that a peer exercises: ordered, unordered, and negotiated.
-const EXERCISES: usize = 3;
+/// What a peer does on the channels that it opens.
+#[derive(Clone, Copy)]
+struct Plan {
+    channels: usize,
+    /// Of these, opened without a word here.
+    negotiated: usize,
+    /// What comes back on each.
+    bytes: fn(&str) -> u64,
+}
+
+/// Ordered, unordered, and negotiated.
+const USUAL: Plan = Plan {
+    channels: 3,
+    negotiated: 1,
+    // Beside the sizes there is a text of two bytes, which a page counts as one.
+    bytes: |_| total() as u64 + 2,
+};
+
+/// One with messages of 1 MiB, and eight beside it with 256 KiB each, all at once.
+const LARGE: Plan = Plan {
+    channels: 9,
+    negotiated: 0,
+    bytes: |label| if label == "whole" { 4 << 20 } else { 2 << 20 },
+};
 
 pub(crate) const TESTS: &[Test] = &[
     Test {
         name: "channels::chromium_offers",
         needs: &[Peer::Chromium],
-        run: || chromium(Role::Offers, CipherChoice::default()),
+        run: || chromium(Role::Offers, Terms::default()),
     },
     Test {
         name: "channels::chromium_answers",
         needs: &[Peer::Chromium],
-        run: || chromium(Role::Answers, CipherChoice::default()),
+        run: || chromium(Role::Answers, Terms::default()),
     },
     Test {
         name: "channels::chromium_with_chacha20",
         needs: &[Peer::Chromium],
         run: || {
-            let cipher = CipherChoice::Only(Cipher::ChaCha20Poly1305);
-            chromium(Role::Offers, cipher)
+            let terms = Terms {
+                cipher: CipherChoice::Only(Cipher::ChaCha20Poly1305),
+                ..Terms::default()
+            };
+            chromium(Role::Offers, terms)
         },
     },
     Test {
         name: "channels::pion_offers",
         needs: &[Peer::PionChannels],
-        run: || program("pion", peers::pion_channels()?, Role::Offers),
+        run: || program("pion", peers::pion_channels()?, Role::Offers, false),
     },
     Test {
         name: "channels::pion_answers",
         needs: &[Peer::PionChannels],
-        run: || program("pion", peers::pion_channels()?, Role::Answers),
+        run: || program("pion", peers::pion_channels()?, Role::Answers, false),
+    },
+    Test {
+        name: "channels::pion_with_a_larger_buffer_offers_whole_mebibytes",
+        needs: &[Peer::PionChannels],
+        run: || program("pion", peers::pion_channels()?, Role::Offers, true),
+    },
+    Test {
+        name: "channels::pion_with_a_larger_buffer_answers_with_whole_mebibytes",
+        needs: &[Peer::PionChannels],
+        run: || program("pion", peers::pion_channels()?, Role::Answers, true),
     },
     Test {
         name: "channels::aiortc_offers",
         needs: &[Peer::Aiortc],
-        run: || program("aiortc", peers::aiortc_channels()?, Role::Offers),
+        run: || program("aiortc", peers::aiortc_channels()?, Role::Offers, false),
     },
     Test {
         name: "channels::aiortc_answers",
         needs: &[Peer::Aiortc],
-        run: || program("aiortc", peers::aiortc_channels()?, Role::Answers),
+        run: || program("aiortc", peers::aiortc_channels()?, Role::Answers, false),
     },
 ];
 
@@ -69,19 +104,19 @@ enum Role {
     Answers,
 }
 
-fn chromium(role: Role, cipher: CipherChoice) -> Result<(), Failed> {
+fn chromium(role: Role, terms: Terms) -> Result<(), Failed> {
     let browser = Browser::start()?;
     browser.run(include_str!("../lab/peers/data_channels.js"))?;
     let host = match role {
         Role::Offers => {
             let offer = browser.run("return peer.offer()")?;
             let offer = offer.as_str().ok_or("the page gave no offer")?;
-            let (host, answer) = Host::accept(offer, cipher)?;
+            let (host, answer) = Host::accept(offer, terms)?;
             browser.run(&format!("return peer.accept({})", json!(answer)))?;
             host
         }
         Role::Answers => {
-            let dialled = Host::dial(cipher)?;
+            let dialled = Host::dial(terms)?;
             let answer = browser.run(&format!("return peer.answer({})", json!(dialled.offer)))?;
             let answer = answer.as_str().ok_or("the page gave no answer")?;
             dialled.answered(answer)?
@@ -98,26 +133,35 @@ fn chromium(role: Role, cipher: CipherChoice) -> Result<(), Failed> {
         }
     })?;
     browser.run("peer.connection.close()")?;
-    judge(&host, &done, cipher)
+    judge(&host, &done, USUAL, terms.cipher)
 }
 
-/// A peer that exchanges descriptions through files.
-fn program(name: &str, mut command: Command, role: Role) -> Result<(), Failed> {
+/// A peer that exchanges descriptions through files; where it is `large`, by whole
+/// mebibytes.
+fn program(name: &str, mut command: Command, role: Role, large: bool) -> Result<(), Failed> {
     let folder = Folder::new(name)?;
     command.arg(&folder.0).arg(match role {
         Role::Offers => "offer",
         Role::Answers => "answer",
     });
-    let cipher = CipherChoice::default();
+    let (plan, terms) = match large {
+        false => (USUAL, Terms::default()),
+        true => {
+            command.arg("large");
+            let piece_max = MESSAGE_MAX;
+            let cipher = CipherChoice::default();
+            (LARGE, Terms { cipher, piece_max })
+        }
+    };
     let (mut peer, host) = match role {
         Role::Offers => {
             let peer = Running::start(name, command)?;
-            let (host, answer) = Host::accept(&folder.described(&peer)?, cipher)?;
+            let (host, answer) = Host::accept(&folder.described(&peer)?, terms)?;
             folder.describe(&answer)?;
             (peer, host)
         }
         Role::Answers => {
-            let dialled = Host::dial(cipher)?;
+            let dialled = Host::dial(terms)?;
             folder.describe(&dialled.offer)?;
             let peer = Running::start(name, command)?;
             let host = dialled.answered(&folder.described(&peer)?)?;
@@ -132,12 +176,12 @@ fn program(name: &str, mut command: Command, role: Role) -> Result<(), Failed> {
     let report =
         report.ok_or_else(|| format!("{name} ended with {status}: {printed}; {story:?}"))?;
     let report = serde_json::from_str(report).map_err(|error| format!("{error}: {printed}"))?;
-    judge(&host, &report, cipher)
+    judge(&host, &report, plan, terms.cipher)
 }
 
 /// Both ends must have got everything back, and ours the peer's goodbye. That is one
 /// datagram, which nobody repeats: on a crowded machine silence has to do.
-fn judge(host: &Host, report: &Value, cipher: CipherChoice) -> Result<(), Failed> {
+fn judge(host: &Host, report: &Value, plan: Plan, cipher: CipherChoice) -> Result<(), Failed> {
     let story = eventually(PATIENCE, || {
         let story = host.story();
         match story.end {
@@ -148,13 +192,15 @@ fn judge(host: &Host, report: &Value, cipher: CipherChoice) -> Result<(), Failed
     println!("{report}; {story:?}");
     let told = || Failed::from(format!("{report}; {story:?}"));
     let exercised = report["channels"].as_object().ok_or_else(told)?;
-    // Beside the sizes there is a text of two bytes.
-    let all = total() as u64 + 2;
-    let complete = |it: &Value| it["bytes"] == all || it["bytes"] == all - 1;
-    if exercised.len() != EXERCISES || !exercised.values().all(complete) {
+    let complete = |(label, it): (&String, &Value)| {
+        let all = (plan.bytes)(label);
+        it["bytes"] == all || it["bytes"] == all - 1
+    };
+    if exercised.len() != plan.channels || !exercised.iter().all(complete) {
         return Err(told());
     }
-    if report["closed"] != EXERCISES || story.opened.len() != EXERCISES - 1 {
+    let in_band = plan.channels - plan.negotiated;
+    if report["closed"] != plan.channels || story.opened.len() != in_band {
         return Err(told());
     }
     if story.problem.is_some() || story.verified != total() || story.forged > 0 {

@@ -1,4 +1,7 @@
-// Pion as a peer with data channels and nothing else: `channels FOLDER offer|answer`.
+// Pion as a peer with data channels and nothing else: `channels FOLDER offer|answer [large]`.
+//
+// With `large` it has the receive buffer that its users are told to ask for, and sends
+// whole messages of a mebibyte beside eight channels of 256 KiB at once.
 //
 // Gives its description as FOLDER/local.sdp and takes the other end's from
 // FOLDER/remote.sdp. The other end gives every message back, and has a channel of its
@@ -20,13 +23,50 @@ import (
 )
 
 const (
-	// Pion's receive buffer is a megabyte, its usual piece this.
-	piece      = 64 << 10
 	patience   = 200 * time.Second
 	negotiated = 100
+	// largeBuffer holds all that comes at once with `large`.
+	largeBuffer = 32 << 20
+	parallel    = 8
 )
 
-var sizes = []int{1, 16 << 10, 256 << 10, 1 << 20}
+// work is what is sent on a channel: these sizes, split into pieces.
+type work struct {
+	sizes []int
+	piece int
+}
+
+var (
+	// Pion's receive buffer is a megabyte unless told otherwise, its usual piece this.
+	usual  = work{sizes: []int{1, 16 << 10, 256 << 10, 1 << 20}, piece: 64 << 10}
+	whole  = work{sizes: []int{1 << 20, 1 << 20, 1 << 20, 1 << 20}, piece: 1 << 20}
+	beside = work{sizes: []int{2 << 20}, piece: 256 << 10}
+)
+
+// plan is what is opened, by label, and what is sent there.
+type plan map[string]struct {
+	init *webrtc.DataChannelInit
+	work
+}
+
+func planOf(large bool) plan {
+	no, yes, number := false, true, uint16(negotiated)
+	if !large {
+		return plan{
+			"ordered":    {work: usual},
+			"unordered":  {&webrtc.DataChannelInit{Ordered: &no}, usual},
+			"negotiated": {&webrtc.DataChannelInit{Negotiated: &yes, ID: &number}, usual},
+		}
+	}
+	all := plan{"whole": {work: whole}}
+	for index := range parallel {
+		all[fmt.Sprint("beside ", index)] = struct {
+			init *webrtc.DataChannelInit
+			work
+		}{work: beside}
+	}
+	return all
+}
 
 type channelReport struct {
 	Messages int `json:"messages"`
@@ -41,16 +81,20 @@ type report struct {
 }
 
 func main() {
-	if len(os.Args) != 3 {
-		log.Fatal("usage: channels FOLDER offer|answer")
+	large := len(os.Args) == 4 && os.Args[3] == "large"
+	if len(os.Args) != 3 && !large {
+		log.Fatal("usage: channels FOLDER offer|answer [large]")
 	}
-	if err := run(os.Args[1], os.Args[2]); err != nil {
+	if err := run(os.Args[1], os.Args[2], large); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(folder, role string) error {
+func run(folder, role string, large bool) error {
 	var settings webrtc.SettingEngine
+	if large {
+		settings.SetSCTPMaxReceiveBufferSize(largeBuffer)
+	}
 	settings.SetNetworkTypes([]webrtc.NetworkType{webrtc.NetworkTypeUDP4})
 	settings.SetIncludeLoopbackCandidate(true)
 	settings.SetIPFilter(func(ip net.IP) bool { return ip.IsLoopback() })
@@ -68,26 +112,21 @@ func run(folder, role string) error {
 			}
 		})
 	})
-	no, yes, number := false, true, uint16(negotiated)
-	options := map[string]*webrtc.DataChannelInit{
-		"ordered":    nil,
-		"unordered":  {Ordered: &no},
-		"negotiated": {Negotiated: &yes, ID: &number},
-	}
+	all := planOf(large)
 	results := make(chan result)
-	for label, option := range options {
-		channel, err := connection.CreateDataChannel(label, option)
+	for label, planned := range all {
+		channel, err := connection.CreateDataChannel(label, planned.init)
 		if err != nil {
 			return err
 		}
-		exercise(channel, results)
+		exercise(channel, planned.work, results)
 	}
 	if err := signal(folder, role, connection); err != nil {
 		return err
 	}
 	out := report{Channels: map[string]channelReport{}}
 	deadline := time.After(patience)
-	for range options {
+	for range all {
 		select {
 		case result := <-results:
 			if result.err != nil {
@@ -111,7 +150,7 @@ func run(folder, role string) error {
 
 func total() int64 {
 	sum := 0
-	for _, size := range sizes {
+	for _, size := range usual.sizes {
 		sum += size
 	}
 	return int64(sum)
@@ -124,14 +163,14 @@ type result struct {
 }
 
 // exercise sends on a channel once it is open, and expects back what it sent.
-func exercise(channel *webrtc.DataChannel, results chan<- result) {
+func exercise(channel *webrtc.DataChannel, work work, results chan<- result) {
 	got := make(chan webrtc.DataChannelMessage, 64)
 	closed := make(chan struct{})
 	channel.OnMessage(func(message webrtc.DataChannelMessage) { got <- message })
 	channel.OnClose(func() { close(closed) })
 	channel.OnOpen(func() {
 		go func() {
-			counted, err := exchangeAll(channel, got)
+			counted, err := exchangeAll(channel, work, got)
 			if err == nil {
 				err = channel.Close()
 			}
@@ -143,10 +182,10 @@ func exercise(channel *webrtc.DataChannel, results chan<- result) {
 	})
 }
 
-func exchangeAll(channel *webrtc.DataChannel, got <-chan webrtc.DataChannelMessage) (channelReport, error) {
+func exchangeAll(channel *webrtc.DataChannel, work work, got <-chan webrtc.DataChannelMessage) (channelReport, error) {
 	var counted channelReport
-	for _, size := range sizes {
-		parts := split(pattern(size, len(channel.Label())))
+	for _, size := range work.sizes {
+		parts := split(pattern(size, len(channel.Label())), work.piece)
 		if size == 1 {
 			parts = append(parts,
 				webrtc.DataChannelMessage{IsString: true, Data: []byte("ö")},
@@ -205,7 +244,7 @@ func pattern(size, seed int) []byte {
 	return data
 }
 
-func split(data []byte) []webrtc.DataChannelMessage {
+func split(data []byte, piece int) []webrtc.DataChannelMessage {
 	var parts []webrtc.DataChannelMessage
 	for ; len(data) > piece; data = data[piece:] {
 		parts = append(parts, webrtc.DataChannelMessage{Data: data[:piece]})
