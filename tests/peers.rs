@@ -30,6 +30,9 @@ pub(crate) enum Peer {
     PionChannels,
     /// coturn, the TURN server of Debian.
     Coturn,
+    /// PulseAudio, its tools, and ALSA's way to it; only where the program under test has
+    /// sound devices.
+    PulseAudio,
 }
 
 /// A test by name, with the peers it needs.
@@ -93,6 +96,8 @@ impl Peer {
         match self {
             Peer::Live555 => true,
             Peer::Pion | Peer::PionChannels => find("go").is_none(),
+            // A step of its own builds with them.
+            Peer::PulseAudio => !HAS_DEVICES,
             _ => false,
         }
     }
@@ -114,6 +119,10 @@ impl Peer {
             Peer::Pion => go_binary("pion").err()?,
             Peer::PionChannels => go_binary("channels").err()?,
             Peer::Coturn => coturn().err()?,
+            Peer::PulseAudio if !HAS_DEVICES => {
+                return Some("this build has no sound devices (--features devices)".to_owned());
+            }
+            Peer::PulseAudio => pulseaudio().err()?,
         };
         Some(format!("{reason}; `cargo xtask test` installs it"))
     }
@@ -179,6 +188,16 @@ fn go_binary(name: &str) -> Result<PathBuf, String> {
     } else {
         Err(format!("there is no {}", binary.display()))
     }
+}
+
+/// The program under test can use the system's sound devices.
+const HAS_DEVICES: bool = cfg!(feature = "devices");
+
+fn pulseaudio() -> Result<(), String> {
+    for program in ["pulseaudio", "pactl", "paplay", "parec"] {
+        find(program).ok_or_else(|| format!("{program} is not on the PATH"))?;
+    }
+    Ok(())
 }
 
 fn ffmpeg_check() -> Result<PathBuf, String> {

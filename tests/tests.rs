@@ -34,6 +34,7 @@ mod rtsp_publishers;
 mod rtsp_viewers;
 mod server;
 mod signalling;
+mod sound_cards;
 mod traces;
 mod viewers;
 mod webdriver;
@@ -67,6 +68,7 @@ fn main() -> ExitCode {
         traces::TESTS,
         call::TESTS,
         rooms::TESTS,
+        sound_cards::TESTS,
     ];
     let trials = peers::trials(tests.concat(), !arguments.list);
     libtest_mimic::run(&arguments, trials).exit_code()

@@ -100,14 +100,23 @@ pub(crate) fn fuzz_tools() -> Result<(), String> {
     compiler("c++", "CXX")
 }
 
-/// Sees to ALSA's headers, for the feature `devices`.
+/// Sees to ALSA's headers, for the feature `devices`, and to PulseAudio behind ALSA.
 ///
 /// # Errors
 /// They are missing and could not be installed; the text is the command to run.
 pub(crate) fn sound() -> Result<(), String> {
-    match Path::new("/usr/include/alsa/asoundlib.h").exists() {
-        true => Ok(()),
-        false => apt_install(&["libasound2-dev"]),
+    let mut packages = Vec::new();
+    if !Path::new("/usr/include/alsa/asoundlib.h").exists() {
+        packages.push("libasound2-dev");
+    }
+    let programs = ["pulseaudio", "pactl", "paplay", "parec"];
+    if programs.iter().any(|it| process::find(it).is_none()) {
+        // ALSA's way to it comes with the plugins.
+        packages.extend(["pulseaudio", "pulseaudio-utils", "libasound2-plugins"]);
+    }
+    match packages.as_slice() {
+        [] => Ok(()),
+        packages => apt_install(packages),
     }
 }
 

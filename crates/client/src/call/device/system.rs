@@ -1,7 +1,11 @@
 //! This machine's microphones and loudspeakers, by whatever its system has for them:
 //! ALSA (which PulseAudio and PipeWire stand behind), Core Audio, WASAPI.
+//!
+//! A device that was opened once is kept: unplugged, or no longer heard of, it is opened
+//! again until it is back, and the call goes on without it in between.
 
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,6 +21,16 @@ use super::{
 const PERIOD: Duration = Duration::from_millis(10);
 /// How often a device's thread looks whether it shall stop.
 const STEP: Duration = Duration::from_millis(20);
+/// A device that has not called for so long is gone, though nobody said so: some sound
+/// servers leave a stream hanging when what is behind it goes. The longest period known,
+/// of some telephones, is near 200 ms.
+const SILENCE_MAX: Duration = Duration::from_millis(600);
+/// The same, of one that was just opened, and for as long: a sound server may have to
+/// wake what is behind it, and then first finishes what it went to sleep with.
+const WAKING_MAX: Duration = Duration::from_secs(3);
+/// Between two attempts to open a device that is gone. ALSA writes to the terminal each
+/// time, so they are no more than it takes to be back within a second.
+const RETRY: Duration = Duration::from_millis(300);
 /// What a device says of a moment further away than this is no use.
 const AWAY_MAX: Duration = Duration::from_secs(1);
 
@@ -93,9 +107,15 @@ pub(super) fn names() -> Result<[Vec<String>; 2], DeviceError> {
     Ok([names(Side::Microphone)?, names(Side::Loudspeaker)?])
 }
 
+/// For people, and in brackets what the system calls it.
 fn name_of(device: &Device) -> String {
-    let described = device.description().map(|it| it.name().to_owned());
-    described.unwrap_or_else(|_| "nameless".to_owned())
+    let Ok(described) = device.description() else {
+        return "nameless".to_owned();
+    };
+    match described.driver().filter(|it| *it != described.name()) {
+        Some(driver) => format!("{} [{driver}]", described.name()),
+        None => described.name().to_owned(),
+    }
 }
 
 fn failure(device: &str, error: &cpal::Error) -> DeviceError {
@@ -145,39 +165,23 @@ impl Opened {
 
     /// Runs a stream on a thread of its own, which keeps it: not every system lets
     /// streams move. `build` is tried with the period that is wanted, then with any.
-    fn run<C: Send + 'static>(
-        self,
-        callback: C,
-        build: fn(&Self, StreamConfig, Shared<C>, Failed) -> Result<cpal::Stream, cpal::Error>,
-    ) -> Result<Running, DeviceError> {
+    fn run<C: Send + 'static>(self, callback: C, build: Build<C>) -> Result<Running, DeviceError> {
         let (built, when_built) = mpsc::sync_channel(1);
         let name = self.name.clone();
         let running = Running::thread(&name, move |stop| {
-            let callback = Arc::new(Mutex::new(callback));
-            let (failed, failures) = mpsc::channel();
-            let attempt = |buffer_size| {
-                let config = StreamConfig {
-                    buffer_size,
-                    ..self.config
-                };
-                let stream = build(&self, config, Arc::clone(&callback), failed.clone())?;
-                stream.play()?;
-                Ok::<_, cpal::Error>(stream)
-            };
-            let stream = attempt(self.config.buffer_size).or_else(|_| attempt(BufferSize::Default));
+            let callback = Arc::new(Callback {
+                run: Mutex::new(callback),
+                calls: AtomicU64::new(0),
+            });
+            let stream = self.attempt(&callback, build);
             let told = stream
                 .as_ref()
                 .map(drop)
                 .map_err(|it| failure(&self.name, it));
             // Whoever started it waits for this.
             let _ = built.send(told);
-            let Ok(_stream) = stream else {
-                return Ok(());
-            };
-            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-                if let Ok(error) = failures.recv_timeout(STEP) {
-                    return Err(failure(&self.name, &error));
-                }
+            if let Ok(stream) = stream {
+                self.keep(stream, stop, &callback, build);
             }
             Ok(())
         })?;
@@ -191,10 +195,62 @@ impl Opened {
         }
     }
 
+    fn attempt<C>(
+        &self,
+        callback: &Arc<Callback<C>>,
+        build: Build<C>,
+    ) -> Result<Stream, cpal::Error> {
+        let attempt = |buffer_size| {
+            let config = StreamConfig {
+                buffer_size,
+                ..self.config
+            };
+            // What an earlier stream still says is none of this one's.
+            let (failed, failures) = mpsc::channel();
+            let stream = build(self, config, Arc::clone(callback), failed)?;
+            stream.play()?;
+            tracing::debug!(device = self.name, ?config, "opened");
+            Ok::<_, cpal::Error>(Stream {
+                _stream: stream,
+                failures,
+            })
+        };
+        attempt(self.config.buffer_size).or_else(|_| attempt(BufferSize::Default))
+    }
+
+    /// Keeps `stream`, or another in its place, until told to stop.
+    fn keep<C>(
+        &self,
+        mut stream: Stream,
+        stop: &AtomicBool,
+        callback: &Arc<Callback<C>>,
+        build: Build<C>,
+    ) {
+        while let Some(reason) = watch(&stream, stop, &callback.calls) {
+            let lost = Instant::now();
+            tracing::warn!(device = self.name, reason, "gone; the call waits for it");
+            // Before another: a device may be for one only.
+            drop(stream);
+            stream = loop {
+                #[expect(clippy::disallowed_methods, reason = "a device's own thread")]
+                std::thread::sleep(RETRY);
+                if stop.load(Ordering::Relaxed) {
+                    return;
+                }
+                match self.attempt(callback, build) {
+                    Ok(stream) => break stream,
+                    Err(error) => tracing::trace!(device = self.name, %error, "still gone"),
+                }
+            };
+            let seconds = lost.elapsed().as_secs_f64();
+            tracing::info!(device = self.name, seconds, "opened again");
+        }
+    }
+
     fn capture<T>(
         &self,
         config: StreamConfig,
-        deliver: Shared<Deliver>,
+        deliver: Arc<Callback<Deliver>>,
         failed: Failed,
     ) -> Result<cpal::Stream, cpal::Error>
     where
@@ -215,7 +271,8 @@ impl Opened {
                 let took = Duration::from_secs_f64(data.len() as f64 / frames);
                 let age = age.checked_sub(took).filter(|it| *it < AWAY_MAX);
                 let last = called - age.unwrap_or_default();
-                let mut deliver = deliver.lock().unwrap_or_else(PoisonError::into_inner);
+                deliver.calls.fetch_add(1, Ordering::Relaxed);
+                let mut deliver = deliver.run.lock().unwrap_or_else(PoisonError::into_inner);
                 deliver(&samples, CaptureTime { called, last });
             },
             move |error| report(&failed, error),
@@ -226,7 +283,7 @@ impl Opened {
     fn play<T>(
         &self,
         config: StreamConfig,
-        fill: Shared<Fill>,
+        fill: Arc<Callback<Fill>>,
         failed: Failed,
     ) -> Result<cpal::Stream, cpal::Error>
     where
@@ -241,7 +298,8 @@ impl Opened {
                 let stamp = info.timestamp();
                 let ahead = stamp.playback.duration_since(stamp.callback);
                 let plays = called + ahead.min(AWAY_MAX);
-                let mut fill = fill.lock().unwrap_or_else(PoisonError::into_inner);
+                fill.calls.fetch_add(1, Ordering::Relaxed);
+                let mut fill = fill.run.lock().unwrap_or_else(PoisonError::into_inner);
                 fill(&mut samples, PlayoutTime { called, plays });
                 for (place, sample) in data.iter_mut().zip(&samples) {
                     *place = T::from_sample(*sample);
@@ -253,7 +311,48 @@ impl Opened {
     }
 }
 
-type Shared<C> = Arc<Mutex<C>>;
+/// Until it is told to stop (`None`), or the device is gone: why.
+fn watch(stream: &Stream, stop: &AtomicBool, calls: &AtomicU64) -> Option<String> {
+    let mut known = calls.load(Ordering::Relaxed);
+    let opened = Instant::now();
+    let mut called = opened;
+    while !stop.load(Ordering::Relaxed) {
+        match stream.failures.recv_timeout(STEP) {
+            Ok(error) => return Some(error.to_string()),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                return Some("its stream has ended".to_owned());
+            }
+        }
+        let patience = match opened.elapsed() < WAKING_MAX {
+            true => WAKING_MAX,
+            false => SILENCE_MAX,
+        };
+        let count = calls.load(Ordering::Relaxed);
+        if count != known {
+            (known, called) = (count, Instant::now());
+        } else if called.elapsed() > patience {
+            return Some(format!("it has not called for {patience:?}"));
+        }
+    }
+    None
+}
+
+/// A stream that plays, and what it says of its end.
+struct Stream {
+    _stream: cpal::Stream,
+    failures: mpsc::Receiver<cpal::Error>,
+}
+
+/// What is called, by one stream after the other.
+struct Callback<C> {
+    run: Mutex<C>,
+    /// So far.
+    calls: AtomicU64,
+}
+
+type Build<C> =
+    fn(&Opened, StreamConfig, Arc<Callback<C>>, Failed) -> Result<cpal::Stream, cpal::Error>;
 type Failed = mpsc::Sender<cpal::Error>;
 
 /// Some of what a stream says does not end it.
