@@ -81,6 +81,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("--speech", type=pathlib.Path, help="WAV, one channel, 16 bits")
+    parser.add_argument("--paths", help="only these, as ar98,loss-5")
     parser.add_argument("--example", help="a built `voice_quality`, else cargo builds it")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -97,6 +98,9 @@ def main():
     reference = resample_poly(sound, RATE, 48_000)
     with open(folder / "conditions.csv") as file:
         conditions = list(csv.DictReader(file))
+    if arguments.paths:
+        paths = arguments.paths.split(",")
+        conditions = [row for row in conditions if row["path"] in paths]
     with open(folder / "scores.csv", "w") as file:
         table = csv.DictWriter(file, [*conditions[0], "pesq_wb", "plcmos"])
         table.writeheader()

@@ -23,6 +23,65 @@ const INTERVAL: Duration = Duration::from_millis(20);
 /// Wide-band PESQ listens at 16 kHz.
 const HEARD_HZ: u32 = 16_000;
 
+/// How speech is put into packets.
+struct Coding {
+    name: &'static str,
+    purpose: Purpose,
+    frame: Frame,
+    bps: u64,
+    /// More than none: with in-band FEC.
+    expected_loss: f64,
+    /// With RED: so twice the bits.
+    repeats: bool,
+    concealment: Concealment,
+}
+
+/// The first is what buffers are compared with.
+const CODINGS: &[Coding] = &[
+    Coding {
+        frame: Frame::Ms20,
+        ..voip("voip-20-32", 32_000)
+    },
+    voip("voip-10-32", 32_000),
+    Coding {
+        expected_loss: 0.05,
+        ..voip("voip-10-32-fec", 32_000)
+    },
+    Coding {
+        repeats: true,
+        ..voip("voip-10-32-red", 32_000)
+    },
+    low_delay("low-10-32", 32_000),
+    low_delay("low-10-48", 48_000),
+    Coding {
+        repeats: true,
+        ..low_delay("low-10-24-red", 24_000)
+    },
+    Coding {
+        repeats: true,
+        ..low_delay("low-10-32-red", 32_000)
+    },
+];
+
+const fn voip(name: &'static str, bps: u64) -> Coding {
+    Coding {
+        name,
+        purpose: Purpose::Voip,
+        frame: Frame::Ms10,
+        bps,
+        expected_loss: 0.0,
+        repeats: false,
+        concealment: Concealment::Deep,
+    }
+}
+
+const fn low_delay(name: &'static str, bps: u64) -> Coding {
+    Coding {
+        purpose: Purpose::LowDelay,
+        ..voip(name, bps)
+    }
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let (Some(speech), Some(folder)) = (arguments.next(), arguments.next()) else {
@@ -33,7 +92,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     std::fs::create_dir_all(folder)?;
     let mut table =
         "path,contender,wait_mean_ms,wait_p95_ms,concealed_ratio,stretched_ratio\n".to_owned();
-    let voip = packets(&speech, Purpose::Voip, Frame::Ms20, 32_000)?;
+    let voip = packets(&speech, &CODINGS[0])?;
     for (path, family, seed, loss) in [
         ("clean", Family::Clean, 1, 0.0),
         ("ar98", Family::Ar98, 1, 0.0),
@@ -51,24 +110,34 @@ fn main() -> Result<(), Box<dyn Error>> {
             keep(folder, path, name, &heard, &mut table)?;
         }
     }
-    // What the codec alone does, at the default of short packets and at VoIP's.
-    for (name, purpose, frame, bitrate) in [
-        ("voip-20-32", Purpose::Voip, Frame::Ms20, 32_000),
-        ("voip-10-32", Purpose::Voip, Frame::Ms10, 32_000),
-        ("low-delay-10-32", Purpose::LowDelay, Frame::Ms10, 32_000),
-        ("low-delay-10-48", Purpose::LowDelay, Frame::Ms10, 48_000),
-    ] {
-        let packets = packets(&speech, purpose, frame, bitrate)?;
-        let mut decoder = decoder(Concealment::Classic)();
-        let mut samples = Vec::new();
-        for packet in packets {
-            glassline_voice::Decoder::decode(&mut decoder, &packet, &mut samples)?;
+    for coding in CODINGS {
+        let packets = packets(&speech, coding)?;
+        for (path, loss) in [
+            ("codec", 0.0),
+            ("loss-1", 0.01),
+            ("loss-2", 0.02),
+            ("loss-5", 0.05),
+        ] {
+            let interval = coding.frame.duration();
+            let delays = Delays::of_family(Family::Clean, 1, packets.len(), interval);
+            let stream = Stream {
+                delays: &delays.losing(loss, 5),
+                interval,
+            };
+            let spoken = Spoken {
+                payloads: packets.clone(),
+                make: decoder(coding.concealment),
+                rate: HEARD_HZ,
+                repeats: coding.repeats,
+            };
+            keep(
+                folder,
+                path,
+                coding.name,
+                &ours().hear(&stream, &spoken),
+                &mut table,
+            )?;
         }
-        let heard = Heard {
-            samples,
-            ..Heard::default()
-        };
-        keep(folder, "codec", name, &heard, &mut table)?;
     }
     std::fs::write(folder.join("conditions.csv"), table)?;
     Ok(())
@@ -80,10 +149,9 @@ fn all(stream: &Stream<'_>, payloads: &[Bytes]) -> Vec<(&'static str, Heard)> {
         payloads: payloads.to_vec(),
         make: decoder(concealment),
         rate: HEARD_HZ,
+        repeats: false,
     };
-    let mut ours = Ours::default();
-    // Opus's timestamps count 48 kHz, the stream here counts what is heard.
-    ours.config.clock_rate = Some(HEARD_HZ);
+    let ours = ours();
     let (classic, deep) = (spoken(Concealment::Classic), spoken(Concealment::Deep));
     let neteq = |version| NetEq {
         version,
@@ -97,21 +165,25 @@ fn all(stream: &Stream<'_>, payloads: &[Bytes]) -> Vec<(&'static str, Heard)> {
     ]
 }
 
+fn ours() -> Ours {
+    let mut ours = Ours::default();
+    // Opus's timestamps count 48 kHz, the stream here counts what is heard.
+    ours.config.clock_rate = Some(HEARD_HZ);
+    ours
+}
+
 fn decoder(concealment: Concealment) -> Box<dyn Fn() -> opus::Decoder> {
     let format = Format::new(HEARD_HZ, 1).expect("16 kHz are a voice's");
     Box::new(move || opus::Decoder::new(format, concealment).expect("Opus plays at 16 kHz"))
 }
 
-fn packets(
-    speech: &[f32],
-    purpose: Purpose,
-    frame: Frame,
-    bps: u64,
-) -> Result<Vec<Bytes>, Box<dyn Error>> {
+fn packets(speech: &[f32], coding: &Coding) -> Result<Vec<Bytes>, Box<dyn Error>> {
     let mut encoder = opus::Encoder::new(Config {
-        purpose,
-        frame,
-        bitrate: Bitrate::from_bps(bps),
+        purpose: coding.purpose,
+        frame: coding.frame,
+        bitrate: Bitrate::from_bps(coding.bps),
+        fec: coding.expected_loss > 0.0,
+        expected_loss: coding.expected_loss,
         ..Config::default()
     })?;
     let mut packets = Vec::new();

@@ -145,7 +145,7 @@ const PLAYED_MAX: usize = 256;
 const REACH: Duration = Duration::from_secs(10);
 
 /// The sound is background below this part of the speaker's level, or below this.
-const SILENCE_SHARE: f32 = 0.06;
+const SILENCE_SHARE: f32 = 0.1;
 const SILENCE_LEVEL: f32 = 0.000_5;
 
 /// The jitter buffer of one voice.

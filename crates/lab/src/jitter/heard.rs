@@ -13,6 +13,8 @@ pub struct Spoken<D> {
     pub make: Box<dyn Fn() -> D>,
     /// Its rate, in Hz.
     pub rate: u32,
+    /// Each packet repeats the one before (RFC 2198).
+    pub repeats: bool,
 }
 
 /// What one contender made of it.

@@ -50,7 +50,7 @@ impl Contender for Ours {
             let from = packet * per_packet % (sound.len() - per_packet);
             L16::encode(&sound[from..from + per_packet]).into()
         };
-        self.run(stream, L16::new(format), payload, |_| ())
+        self.run(stream, L16::new(format), payload, false, |_| ())
     }
 }
 
@@ -59,7 +59,8 @@ impl Ours {
     pub fn hear<D: Decoder>(&self, stream: &Stream<'_>, spoken: &Spoken<D>) -> Heard {
         let mut samples = Vec::new();
         let payload = |packet: usize| spoken.payloads[packet].clone();
-        let outcome = self.run(stream, (spoken.make)(), payload, |played| {
+        let (decoder, repeats) = ((spoken.make)(), spoken.repeats);
+        let outcome = self.run(stream, decoder, payload, repeats, |played| {
             samples.extend_from_slice(played);
         });
         Heard { outcome, samples }
@@ -70,6 +71,7 @@ impl Ours {
         stream: &Stream<'_>,
         decoder: D,
         payload: impl Fn(usize) -> Bytes,
+        repeats: bool,
         mut listen: impl FnMut(&[f32]),
     ) -> Outcome {
         let rate = decoder.format().rate();
@@ -86,13 +88,15 @@ impl Ours {
         let mut pulled = 0u32;
         while clock.elapsed() < end {
             while let Some((at, packet)) = arrivals.next_if(|it| it.0 <= clock.elapsed()) {
+                let before = packet.checked_sub(1).filter(|_| repeats);
+                let copy = before.map(|before| (per_packet as u32, payload(before)));
                 let packet = Packet {
                     sequence: packet as u16,
                     timestamp: (packet * per_packet) as u32,
                     payload: payload(packet),
                 };
                 // What is refused is in the buffer's counts.
-                let _ = buffer.insert(packet, start + at);
+                let _ = buffer.insert_with(packet, copy.as_slice(), start + at);
             }
             buffer.pull(clock.now(), &mut out);
             listen(&out);

@@ -16,6 +16,11 @@ const CUT_MS: f64 = 400.0;
 const FIT: (f32, f32) = (0.90, 0.55);
 const NEED_MS: f64 = 40.0;
 
+/// Of the wait, and in all, what is not worth leaving out a pitch period for: most of it
+/// goes by itself, when the next packets are later or nobody speaks.
+const EASE_SHARE: f64 = 0.5;
+const EASE_MS: f64 = 15.0;
+
 /// From the first of these above the target on more may be left out than
 /// [`Config::shorten_share`](super::Config::shorten_share), from the second on by this
 /// part of the time: what was held up by 100 ms is in time again within half a second.
@@ -69,6 +74,9 @@ impl<D: Decoder> Buffer<D> {
             return;
         }
         let is_silence = self.is_silence();
+        if !is_silence && error < self.ease() {
+            return;
+        }
         let wanted = (error + 0.5) * rate;
         let frames_max = match is_silence {
             true => wanted,
@@ -86,6 +94,12 @@ impl<D: Decoder> Buffer<D> {
         } else {
             self.may.shorten -= frames as f64;
         }
+    }
+
+    /// How far above the target speech may stay: the less is waited for, the nearer.
+    fn ease(&self) -> f64 {
+        let waits = self.aim().map_or(0.0, |aim| aim - self.target.floor());
+        (EASE_SHARE * waits).min(EASE_MS)
     }
 
     fn lengthen(&mut self, error: f64) {
