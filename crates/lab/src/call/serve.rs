@@ -6,21 +6,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use axum::Router;
-use axum::extract::{ConnectInfo, DefaultBodyLimit, State};
+use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use glassline_client::call::{AnswerError, Config, Line, answer};
 use thiserror::Error;
-use tokio::net::TcpListener;
 
-use crate::http::{Ends, asset};
+use crate::http::{Ends, Listening, Refusal, asset, blocking, is_of_type};
 
 /// Where offers go and the page is.
 pub const PATH: &str = "/call";
-
-/// An offer has a few kilobytes.
-const BODY_BYTES_MAX: usize = 64 << 10;
 
 /// Why nobody can call.
 #[derive(Debug, Error)]
@@ -33,9 +29,8 @@ pub struct ServeError {
 /// Takes calls, one at a time, until dropped.
 #[derive(Debug)]
 pub struct Server {
-    address: SocketAddr,
     calls: Receiver<Incoming>,
-    runtime: Option<tokio::runtime::Runtime>,
+    listening: Listening,
 }
 
 /// A call that was answered: start it.
@@ -80,61 +75,34 @@ impl Server {
     /// The address is taken or not ours, or the system gives no threads.
     pub fn start(address: SocketAddr, config: Config) -> Result<Self, ServeError> {
         let failed = |reason: String| ServeError { address, reason };
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .thread_name("call http")
-            .enable_all()
-            .build()
-            .map_err(|error| failed(error.to_string()))?;
-        let listener = runtime
-            .block_on(TcpListener::bind(address))
-            .map_err(|error| failed(error.to_string()))?;
-        let bound = listener.local_addr().map_err(|it| failed(it.to_string()))?;
         let (sender, calls) = channel();
         let app = Arc::new(App {
             config,
             busy: Arc::default(),
             calls: sender,
         });
-        let router = Router::new()
+        let routes = Router::new()
             .route(PATH, get(page).post(offer))
             .route("/call.js", get(script))
-            .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
-            .with_state(app)
-            .into_make_service_with_connect_info::<Ends>();
-        runtime.spawn(async move {
-            if let Err(error) = axum::serve(listener, router).await {
-                tracing::error!(%error, "no more calls are taken");
-            }
-        });
-        Ok(Self {
-            address: bound,
-            calls,
-            runtime: Some(runtime),
-        })
+            .with_state(app);
+        let listening = Listening::start(address, "call http", routes)
+            .map_err(|error| failed(error.to_string()))?;
+        Ok(Self { calls, listening })
     }
 
     /// Where it listens.
     pub const fn address(&self) -> SocketAddr {
-        self.address
+        self.listening.address()
     }
 
     /// What the other end takes.
     pub fn url(&self) -> String {
-        format!("http://{}{PATH}", self.address)
+        format!("http://{}{PATH}", self.address())
     }
 
     /// The next call, if somebody called.
     pub fn poll(&self) -> Option<Incoming> {
         self.calls.try_recv().ok()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
     }
 }
 
@@ -159,26 +127,21 @@ async fn offer(
 ) -> Response {
     // Pages of other origins may not post this type without being asked for leave,
     // which nobody gives them: else any page could listen to the microphone.
-    let kind = headers
-        .get(header::CONTENT_TYPE)
-        .and_then(|it| it.to_str().ok());
-    if !kind.is_some_and(|kind| kind.starts_with(SDP)) {
+    if !is_of_type(&headers, SDP) {
         let text = "post an SDP offer as application/sdp\n";
         return (StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into_response();
     }
-    let answered = tokio::task::spawn_blocking(move || app.answer(ends, &body)).await;
-    match answered {
-        Ok(Ok(sdp)) => {
+    match blocking(move || app.answer(ends, &body)).await {
+        Ok(sdp) => {
             let headers = [(header::CONTENT_TYPE, SDP)];
             (StatusCode::CREATED, headers, sdp).into_response()
         }
-        Ok(Err((status, reason))) => (status, reason + "\n").into_response(),
-        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
+        Err(refused) => refused,
     }
 }
 
 impl App {
-    fn answer(&self, ends: Ends, offer: &str) -> Result<String, (StatusCode, String)> {
+    fn answer(&self, ends: Ends, offer: &str) -> Result<String, Refusal> {
         let slot = Slot::take(&self.busy).ok_or_else(|| {
             let text = "a call is going on here: try again later".to_owned();
             (StatusCode::SERVICE_UNAVAILABLE, text)

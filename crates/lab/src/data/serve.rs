@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::extract::{ConnectInfo, DefaultBodyLimit, State};
+use axum::extract::{ConnectInfo, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response as HttpResponse};
 use axum::routing::get;
@@ -14,22 +14,19 @@ use glassline_client::viewers::{local_addresses, wildcard};
 use glassline_net::UdpSocket;
 use glassline_webrtc::{AcceptConfig, Certificate, Kinds, OpusOptions, Secrets, Session};
 use thiserror::Error;
-use tokio::net::TcpListener;
 
 use super::client::{Request, Response, socket_options, wall};
 use super::control::Sample;
 use super::end::{End, EndError, Side, data_config};
 use super::plan::Plan;
 use super::report::{Findings, Report};
-use crate::http::{Ends, asset};
+use crate::http::{Ends, Listening, Refusal, asset, blocking, is_of_type};
 
 /// Where offers go and the page is.
 pub const PATH: &str = "/data";
 
 /// More than this would measure each other.
 const TESTS_MAX: usize = 4;
-/// An offer with a plan.
-const BODY_BYTES_MAX: usize = 128 << 10;
 /// How long the last test may take to end.
 const DRAIN_MAX: Duration = Duration::from_secs(3);
 
@@ -64,10 +61,9 @@ impl Host for Unattended {
 /// A server of tests, until dropped.
 #[derive(Debug)]
 pub struct Server {
-    address: SocketAddr,
     stop: Arc<AtomicBool>,
     running: Arc<AtomicUsize>,
-    runtime: Option<tokio::runtime::Runtime>,
+    listening: Listening,
 }
 
 /// What the handlers share.
@@ -86,16 +82,6 @@ impl Server {
     pub fn start(address: SocketAddr, host: Arc<dyn Host>) -> Result<Self, ServeError> {
         let failed = |reason: String| ServeError { address, reason };
         let certificate = Certificate::generate().map_err(|it| failed(it.to_string()))?;
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .thread_name("data http")
-            .enable_all()
-            .build()
-            .map_err(|error| failed(error.to_string()))?;
-        let listener = runtime
-            .block_on(TcpListener::bind(address))
-            .map_err(|error| failed(error.to_string()))?;
-        let bound = listener.local_addr().map_err(|it| failed(it.to_string()))?;
         let (stop, running) = (Arc::new(AtomicBool::new(false)), Arc::default());
         let app = Arc::new(App {
             host,
@@ -103,33 +89,27 @@ impl Server {
             stop: Arc::clone(&stop),
             running: Arc::clone(&running),
         });
-        let router = Router::new()
+        let routes = Router::new()
             .route(PATH, get(page).post(offer))
             .route("/data.js", get(script))
-            .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
-            .with_state(app)
-            .into_make_service_with_connect_info::<Ends>();
-        runtime.spawn(async move {
-            if let Err(error) = axum::serve(listener, router).await {
-                tracing::error!(%error, "no more tests are taken");
-            }
-        });
+            .with_state(app);
+        let listening = Listening::start(address, "data http", routes)
+            .map_err(|error| failed(error.to_string()))?;
         Ok(Self {
-            address: bound,
             stop,
             running,
-            runtime: Some(runtime),
+            listening,
         })
     }
 
     /// Where it listens.
     pub const fn address(&self) -> SocketAddr {
-        self.address
+        self.listening.address()
     }
 
     /// What a client takes.
     pub fn url(&self) -> String {
-        format!("http://{}{PATH}", self.address)
+        format!("http://{}{PATH}", self.address())
     }
 }
 
@@ -139,9 +119,6 @@ impl Drop for Server {
         let until = Instant::now() + DRAIN_MAX;
         while self.running.load(Ordering::Relaxed) > 0 && Instant::now() < until {
             std::thread::sleep(Duration::from_millis(5));
-        }
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
         }
     }
 }
@@ -165,21 +142,16 @@ async fn offer(
 ) -> HttpResponse {
     // Pages of other origins may not post this type without being asked for leave,
     // which nobody gives them.
-    let kind = headers
-        .get(header::CONTENT_TYPE)
-        .and_then(|it| it.to_str().ok());
-    if !kind.is_some_and(|kind| kind.starts_with("application/json")) {
+    if !is_of_type(&headers, "application/json") {
         let text = "post a plan and an offer as application/json\n";
         return (StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into_response();
     }
-    let answered = tokio::task::spawn_blocking(move || app.accept(ends, &body)).await;
-    match answered {
-        Ok(Ok(sdp)) => {
+    match blocking(move || app.accept(ends, &body)).await {
+        Ok(sdp) => {
             let body = serde_json::to_string(&Response { sdp }).expect("plain data");
             ([(header::CONTENT_TYPE, "application/json")], body).into_response()
         }
-        Ok(Err((status, reason))) => (status, reason + "\n").into_response(),
-        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
+        Err(refused) => refused,
     }
 }
 
@@ -202,7 +174,7 @@ impl Drop for Running {
 
 impl App {
     /// Makes a session for an offer and starts its thread; returns the SDP answer.
-    fn accept(&self, ends: Ends, body: &str) -> Result<String, (StatusCode, String)> {
+    fn accept(&self, ends: Ends, body: &str) -> Result<String, Refusal> {
         let bad = |reason: String| (StatusCode::BAD_REQUEST, reason);
         let ours = |reason: String| (StatusCode::INTERNAL_SERVER_ERROR, reason);
         let request: Request = serde_json::from_str(body).map_err(|it| bad(it.to_string()))?;

@@ -89,7 +89,7 @@ pub(super) async fn viewers(app: &App) -> BTreeMap<String, Viewers> {
 }
 
 /// Counts of the threads.
-const FAMILIES: [Family<Counters>; 13] = [
+const FAMILIES: &[Family<Counters>] = &[
     Family::plain("rtsp_accepted_total", "RTSP connections accepted.", |c| {
         &c.accepted
     }),
@@ -178,7 +178,7 @@ pub(super) fn metrics(app: &App, text: &mut String) {
         let open = counters.open.get();
         let _ = writeln!(text, "glassline_{name}{{thread=\"{who}\"}} {open}");
     }
-    for family in &FAMILIES {
+    for family in FAMILIES {
         family.write("thread", &counting, text);
     }
     let name = "rtsp_requests_total";
