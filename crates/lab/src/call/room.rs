@@ -144,6 +144,7 @@ impl Room {
     /// Leaves, and waits until the devices are at rest; says how the call ended.
     pub fn leave(&mut self) -> Result<Ended, CallError> {
         self.stop.store(true, Ordering::Relaxed);
+        let before = self.call.ended();
         if !self.threads.is_empty() {
             // The server answers who waits for a change, and forgets us. One that does
             // not learns it by the farewell that follows, or by our silence.
@@ -157,7 +158,12 @@ impl Room {
                 tracing::error!("a thread of a room has panicked");
             }
         }
-        self.call.hang_up()
+        let ended = self.call.hang_up();
+        // The server hangs up on who says farewell.
+        match before {
+            None => ended.map(|_| Ended::ByUs),
+            Some(ended) => ended,
+        }
     }
 }
 
