@@ -3,6 +3,7 @@
 mod devices;
 mod here;
 mod options;
+mod tables;
 mod talk;
 mod terminal;
 
@@ -11,14 +12,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use glassline_client::call::{Config, Ended, Line, Records};
+use glassline_client::call::{Config, Ended, Line};
 use glassline_lab::call::{Dial, DialError, JoinError, Server, dial};
 
 use crate::bench::interrupt;
-use crate::exit::{Failure, INTERRUPTED};
+use crate::exit::{Failure, INTERRUPTED, THRESHOLD_MISSED};
 use crate::output;
 pub(crate) use options::Options;
 use options::Target;
+use tables::Tables;
 use talk::Talk;
 use terminal::{Key, Terminal};
 
@@ -49,12 +51,15 @@ struct Session<'a> {
     config: Config,
     stop: Arc<AtomicBool>,
     terminal: Terminal,
+    tables: Tables<'a>,
 }
 
 /// How a call was left.
 enum Left {
     /// One of the two hung up, or its time was over.
     Ended,
+    /// The same, and its tables do not hold what was promised.
+    Missed,
     /// Ctrl-C.
     Interrupted,
 }
@@ -63,6 +68,7 @@ impl Left {
     fn code(self) -> ExitCode {
         match self {
             Self::Ended => ExitCode::SUCCESS,
+            Self::Missed => ExitCode::from(THRESHOLD_MISSED),
             Self::Interrupted => ExitCode::from(INTERRUPTED),
         }
     }
@@ -77,6 +83,7 @@ impl<'a> Session<'a> {
             config: options.config(),
             stop: interrupt::listen()?,
             terminal: Terminal::new(quiet),
+            tables: Tables::open(options)?,
         })
     }
 
@@ -90,19 +97,20 @@ impl<'a> Session<'a> {
             self.terminal
                 .say("the other end takes no sound: you hear it, it does not hear you");
         }
-        self.call(dialled.line).map(Left::code)
+        self.call(dialled.line, ask.url.as_str()).map(Left::code)
     }
 
     /// A room of a server.
     fn join(&mut self, ask: Dial) -> Result<ExitCode, Failure> {
         self.terminal.say(&format!("joining {}", ask.url));
+        let url = ask.url.clone();
         let devices = devices::open(self.options)?;
         let talk = Talk::room(ask, &self.config, devices.devices);
         let talk = talk.map_err(|error| match error {
             JoinError::Dial(DialError::Unresolved(_)) => Failure::usage(error),
             error => Failure::runtime(error),
         })?;
-        self.follow(talk).map(Left::code)
+        self.follow(talk, url.as_str()).map(Left::code)
     }
 
     /// Takes calls, one after the other, until Ctrl-C.
@@ -120,11 +128,11 @@ impl<'a> Session<'a> {
                 continue;
             };
             self.terminal.say(&format!("{} calls", incoming.peer));
-            match self.call(incoming.line) {
+            match self.call(incoming.line, &incoming.peer.to_string()) {
                 Ok(Left::Interrupted) => break,
-                Ok(Left::Ended) if self.options.once => return Ok(ExitCode::SUCCESS),
+                Ok(left) if self.options.once => return Ok(left.code()),
                 Err(error) if self.options.once => return Err(error),
-                Ok(Left::Ended) => {}
+                Ok(Left::Ended | Left::Missed) => {}
                 Err(error) => tracing::warn!("{error}"),
             }
             drop(incoming.slot);
@@ -133,16 +141,16 @@ impl<'a> Session<'a> {
     }
 
     /// One call, from its first datagram to its last.
-    fn call(&mut self, line: Line) -> Result<Left, Failure> {
+    fn call(&mut self, line: Line, peer: &str) -> Result<Left, Failure> {
         let devices = devices::open(self.options)?;
         let talk = Talk::direct(line, self.config.clone(), devices.devices);
-        self.follow(talk.map_err(Failure::runtime)?)
+        self.follow(talk.map_err(Failure::runtime)?, peer)
     }
 
     /// Until it ends, its time is over, or somebody wants an end.
     #[expect(clippy::disallowed_methods, reason = "a command may wait")]
-    fn follow(&mut self, mut talk: Talk) -> Result<Left, Failure> {
-        let mut records = Records::default();
+    fn follow(&mut self, mut talk: Talk, peer: &str) -> Result<Left, Failure> {
+        let mut notes = self.tables.begin();
         let mut connected = None;
         let mut muted = self.config.muted;
         let mut left = Left::Ended;
@@ -172,21 +180,30 @@ impl<'a> Session<'a> {
                 Some(Key::HangUp) => break,
                 None => {}
             }
-            records.clear();
-            talk.call().drain(&mut records);
-            self.terminal.show(&figures, since, muted, talk.others());
+            notes.poll(talk.call());
+            let whole = notes.mouth_to_ear_ms();
+            self.terminal
+                .show(&figures, since, muted, talk.others(), whole);
             std::thread::sleep(POLL);
         }
         let ended = talk.end();
         let figures = talk.call().figures();
         self.terminal
             .end(&figures, connected.map(|at| at.elapsed()));
+        notes.poll(talk.call());
+        let misses = self.tables.finish(notes, &figures, peer)?;
+        for miss in &misses {
+            eprintln!("{miss}");
+        }
         match ended {
             Ok(Ended::ByPeer) => self.terminal.say("they hung up"),
             Ok(Ended::ByUs) => {}
             Err(error) => return Err(Failure::runtime(error)),
         }
-        Ok(left)
+        Ok(match left {
+            Left::Ended if !misses.is_empty() => Left::Missed,
+            left => left,
+        })
     }
 }
 

@@ -21,6 +21,11 @@ pub(crate) const TESTS: &[Test] = &[
         run: two_processes_hear_each_other,
     },
     Test {
+        name: "call::two_processes_account_for_the_same_frames_alike",
+        needs: &[],
+        run: two_processes_account_for_the_same_frames_alike,
+    },
+    Test {
         name: "call::who_calls_nobody_or_a_busy_end_is_told",
         needs: &[],
         run: who_calls_nobody_or_a_busy_end_is_told,
@@ -175,6 +180,117 @@ fn two_processes_hear_each_other() -> Result<(), Failed> {
     ensure_found("the calling end", THEIRS, &heard(&near_path)?, RATE)
 }
 
+/// Each end keeps accounts of both directions on its own clock. What one says is what the
+/// other hears: where their bars do not meet, one of the bars is wrong.
+fn two_processes_account_for_the_same_frames_alike() -> Result<(), Failed> {
+    let (ours, theirs) = (
+        marks_file("said.wav", OURS, Duration::from_secs(20))?,
+        marks_file("heard.wav", THEIRS, Duration::from_secs(20))?,
+    );
+    let (near, near_path) = out("near.json")?;
+    let (far, far_path) = out("far.json")?;
+    let (csv, csv_path) = out("near.csv")?;
+    let (svg, svg_path) = out("near.svg")?;
+    let flags = ["--wav-in", &theirs, "--json", &far, "--period", "480"];
+    let mut listening = Listening::start(&flags)?;
+    let arguments = [
+        "call",
+        &listening.url,
+        "--wav-in",
+        &ours,
+        "--time",
+        "9s",
+        "--red",
+        "--period",
+        "480",
+        "--report",
+        "--json",
+        &near,
+        "--csv",
+        &csv,
+        "--svg",
+        &svg,
+    ];
+    let arguments = [&arguments[..], &LIGHT].concat();
+    let mut calling = Running::start("call", glassline(&arguments))?;
+    let status = calling.wait(PATIENCE)?;
+    let printed = calling.printed();
+    for wanted in [
+        "What is said here to ",
+        "What is heard here from ",
+        "Network, ms (network)",
+        "|Error, ms           |",
+        "note: the other end's clock: known to ± ",
+        " redundant, p50 ",
+    ] {
+        if !status.success() || !printed.contains(wanted) {
+            return Err(format!("no {wanted:?} in {printed}").into());
+        }
+    }
+    let status = listening.running.wait(PATIENCE)?;
+    if !status.success() {
+        return Err(listening.running.printed().into());
+    }
+    let read = |path: &Path| -> Result<Value, Failed> {
+        Ok(serde_json::from_slice(&std::fs::read(path)?)?)
+    };
+    let (near, far) = (read(&near_path)?, read(&far_path)?);
+    for (said, heard) in [(&near, &far["back"]), (&far, &near["back"])] {
+        let directions = [&said["direction"], &heard["direction"]];
+        ensure(directions == ["said", "heard"], "directions", directions[0])?;
+        alike(said, heard)?;
+    }
+    let csv = std::fs::read_to_string(csv_path)?;
+    let ends = |end: &str| {
+        csv.lines()
+            .any(|it| it.starts_with("network,") && it.ends_with(end))
+    };
+    ensure(
+        ends(",said") && ends(",heard"),
+        "both in the CSV",
+        &Value::Null,
+    )?;
+    let svg = std::fs::read_to_string(svg_path)?;
+    let drawn = svg.matches("Mean way of a frame").count();
+    ensure(drawn == 2, "both in the picture", &drawn.into())
+}
+
+/// Frames that both ends have noted took as long for the one as for the other, and their
+/// stages are all there is.
+fn alike(said: &Value, heard: &Value) -> Result<(), Failed> {
+    let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
+    let frames = |report: &Value| report["frames"].as_array().cloned().unwrap_or_default();
+    let theirs = frames(heard);
+    let mut compared = 0;
+    for frame in frames(said) {
+        let stages = frame["stages_ms"].as_object().cloned().unwrap_or_default();
+        let sum: f64 = stages.values().map(number).sum();
+        let (whole, error) = (
+            number(&frame["mouth_to_ear_ms"]),
+            number(&frame["error_ms"]),
+        );
+        ensure(
+            (sum - whole).abs() <= error,
+            "the stages are the whole",
+            &frame,
+        )?;
+        let same = theirs
+            .iter()
+            .find(|it| it["timestamp"] == frame["timestamp"]);
+        let Some(same) = same else { continue };
+        let both = error + number(&same["error_ms"]);
+        let off = [
+            whole - number(&same["mouth_to_ear_ms"]),
+            number(&stages["network"]) - number(&same["stages_ms"]["network"]),
+        ];
+        let is_alike = off.iter().all(|off| off.abs() <= both);
+        ensure(is_alike, "the bars meet", &frame)?;
+        compared += 1;
+    }
+    println!("{compared} frames alike");
+    ensure(compared >= 50, "frames that both know", &compared.into())
+}
+
 fn who_calls_nobody_or_a_busy_end_is_told() -> Result<(), Failed> {
     let listening = Listening::start(&[])?;
     let flags = ["call", &listening.url, "--time", "30s"];
@@ -246,8 +362,15 @@ fn chromium_and_the_command_line_hear_each_other() -> Result<(), Failed> {
         marks_file("chromium.wav", THEIRS, Duration::from_secs(60))?,
     );
     let (far, far_path) = out("chromium-heard.wav")?;
-    let mut listening =
-        Listening::start(&["--wav-in", &ours, "--wav-out", &far, "--red", "--fec"])?;
+    let mut listening = Listening::start(&[
+        "--wav-in",
+        &ours,
+        "--wav-out",
+        &far,
+        "--red",
+        "--fec",
+        "--report",
+    ])?;
     let browser = Browser::start_with(&[
         "--use-fake-device-for-media-stream".to_owned(),
         format!("--use-file-for-fake-audio-capture={theirs}"),
@@ -282,6 +405,9 @@ fn chromium_and_the_command_line_hear_each_other() -> Result<(), Failed> {
         return Err(printed.into());
     }
     println!("{printed}");
+    if !printed.contains("no channel for stamps") || printed.contains("(network)") {
+        return Err(format!("a browser tells no stamps: {printed}").into());
+    }
     ensure(stats[0].as_u64() > Some(100), "packets both ways", &stats)?;
     ensure_found("the browser", OURS, &samples, RATE)?;
     ensure_found("the command line", THEIRS, &heard(&far_path)?, RATE)

@@ -100,7 +100,7 @@ fn follow(pair: &mut Pair, time: Duration, stop: &AtomicBool, terminal: &Termina
         }
         pair.poll();
         let whole = [0.5, 0.99].map(|share| pair.mouth_to_ear_ms(share));
-        terminal.show_here(&figures, since, whole);
+        terminal.show(&figures, since, false, None, whole);
         std::thread::sleep(POLL);
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use glassline_client::call::{Bitrate, Config, Format, Timing, opus, preprocess};
+use glassline_client::call::{Bitrate, Config, Format, Stamps, Timing, opus, preprocess};
 use glassline_lab::congestion::condition::Condition;
 use glassline_lab::data::Impairment;
 use glassline_lab::plan::Trust;
@@ -115,7 +115,8 @@ pub(crate) struct Options {
         hide_env_values = true
     )]
     pub(super) token: Option<String>,
-    /// Print the table of every stage; of both ends in this process.
+    /// Print the table of every stage, of both directions. The other end's stages and the
+    /// network are in it if that end is glassline, too; without a URL both are here.
     #[arg(long)]
     pub(super) report: bool,
     /// Write the tables as JSON; `-` for stdout.
@@ -138,6 +139,7 @@ Examples:
   glassline call listen --listen 10.0.0.1:8891
   glassline call http://10.0.0.1:8891/call
   glassline call URL --wav-in question.wav --wav-out answer.wav --time 30s
+  glassline call URL --time 60s --report --json call.json
   glassline call URL --impair 'delay=40ms jitter=ar98 loss=1%' --red
   glassline call http://10.0.0.1:8889/call/standup --name Ann
   glassline call http://127.0.0.1:8889/demo/whep --wav-out heard.wav --time 10s
@@ -185,10 +187,6 @@ impl Options {
     pub(super) fn target(&self) -> Result<Target, Failure> {
         match self.target.as_deref() {
             None => Ok(Target::Here),
-            Some(_) if self.wants_tables() => Err(Failure::usage(
-                "--report, --json, --csv, --svg and --fail-if need the records of both ends: \
-                 give no URL, and both run here",
-            )),
             Some("listen") => Ok(Target::Listen(self.listen)),
             Some(text) => {
                 let url = text.parse::<Url>().map_err(|error| {
@@ -210,7 +208,7 @@ impl Options {
         url
     }
 
-    fn wants_tables(&self) -> bool {
+    pub(super) fn wants_tables(&self) -> bool {
         let files = [&self.json, &self.csv, &self.svg];
         self.report || !self.fail_if.is_empty() || files.iter().any(|it| it.is_some())
     }
@@ -256,6 +254,10 @@ impl Options {
             },
             redundancy: self.red,
             muted: self.mute,
+            stamps: match self.wants_tables() {
+                true => Stamps::Ask,
+                false => Stamps::Tell,
+            },
             ..Config::default()
         }
     }
@@ -307,7 +309,9 @@ mod tests {
         let here = parse(&["--report", "--fail-if", "send.p99_ms>0.5"]).expect("no target");
         assert!(matches!(here.target(), Ok(Target::Here)));
         let one = parse(&["listen", "--report"]).expect("flags that clap takes");
-        assert!(matches!(one.target(), Err(Failure::Usage(_))));
+        assert!(matches!(one.target(), Ok(Target::Listen(_))));
+        assert_eq!(one.config().stamps, Stamps::Ask);
+        assert_eq!(listening.config().stamps, Stamps::Tell);
     }
 
     #[test]

@@ -65,13 +65,15 @@ impl Terminal {
         self.keys.as_ref()?.try_recv().ok()
     }
 
-    /// `others`: how many there are in a room.
+    /// `others`: how many there are in a room. `whole_ms`: how long the whole way takes,
+    /// p50 and p99, where that is known.
     pub(super) fn show(
         &self,
         figures: &Figures,
         since: Option<Duration>,
         muted: bool,
         others: Option<usize>,
+        whole_ms: [Option<f64>; 2],
     ) {
         let Some(line) = &self.line else { return };
         let mut text = describe(figures, since, muted);
@@ -81,18 +83,6 @@ impl Terminal {
             Some(count) => text += &format!("  with {count} others"),
             None => {}
         }
-        line.set_message(text);
-    }
-
-    /// Both ends are here: how long their whole way takes, p50 and p99.
-    pub(super) fn show_here(
-        &self,
-        figures: &Figures,
-        since: Option<Duration>,
-        whole_ms: [Option<f64>; 2],
-    ) {
-        let Some(line) = &self.line else { return };
-        let mut text = describe(figures, since, false);
         if let [Some(p50), Some(p99)] = whole_ms {
             write!(text, "  mouth to ear {p50:.1} ms, p99 {p99:.1}")
                 .expect("a string takes everything");

@@ -2,10 +2,11 @@
 //!
 //! ```text
 //! dial ── POST offer, answer ──► serve     client::call runs either end; Pair runs both
-//! Spoken, Heard: both ends' records ─► Join ─┐
+//! Spoken, Heard: both ends' records ─► Join ─┐   of one process: Pair; of two: Accounts
 //! logs and traces of other engines ─► import ─┴─► Delays of each Stage ─► Report ─► text, CSV, JSON, SVG
 //! ```
 
+pub mod accounts;
 pub mod dial;
 pub mod frame;
 pub mod import;
@@ -18,7 +19,9 @@ pub mod stage;
 pub mod table;
 #[cfg(test)]
 mod tests;
+mod two_way;
 
+pub use accounts::Accounts;
 pub use dial::{Dial, DialError, Dialled, dial};
 pub use frame::{Delay, Frame};
 pub use glassline_client::call::Marks;
@@ -30,3 +33,4 @@ pub use room::{Change, JoinError, Room};
 pub use serve::{Incoming, Server};
 pub use stage::{Role, Stage};
 pub use table::{Delays, Table, Unit};
+pub use two_way::TwoWay;

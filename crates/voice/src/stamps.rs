@@ -221,6 +221,18 @@ pub enum Again {
     Late,
 }
 
+impl Again {
+    /// What tables call it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Duplicate => "duplicate",
+            Self::Retransmission => "retransmission",
+            Self::Redundant => "redundant",
+            Self::Late => "late",
+        }
+    }
+}
+
 /// All that an end of a call has to tell of its stages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record<T = Instant> {

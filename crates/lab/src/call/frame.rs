@@ -27,6 +27,9 @@ pub struct Frame {
     pub at_s: f64,
     /// The whole way.
     pub mouth_to_ear_ms: f64,
+    /// How far that and the network may be off, where two clocks took part.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_ms: Option<f64>,
     /// Its stages, which add up to that; `null` where there is none.
     pub stages_ms: Delay,
 }

@@ -161,6 +161,7 @@ impl Importer {
         let stages = stages.filter(|(_, delays)| !delays.is_absent());
         Report {
             source: self.names.join(", "),
+            direction: None,
             stages: stages.map(|(stage, delays)| delays.table(stage)).collect(),
             waterfall: Vec::new(),
             copies,

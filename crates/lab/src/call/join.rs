@@ -12,13 +12,18 @@
 //! nothing else can have them. In which order records come does not matter, and a
 //! number that is there twice is a copy of the first, not a frame.
 //!
+//! What the far end of another host tells comes with an error, begins after the call and
+//! ends before it: [`Join::finish_told`]. Where it tells nothing there is
+//! [`Join::finish_alone`].
+//!
 //! Here is no clock: what is too old is told by the newest stamp.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use glassline_voice::{Heard, Operation, Spoken, Ssrc};
-use serde::Serialize;
+pub use glassline_voice::Again;
+use glassline_voice::far::Told;
+use glassline_voice::{CameAgain, Heard, Operation, Record, Spoken, Ssrc};
 
 use super::frame::{Delay, Frame, between};
 use super::report::{Copies, Report, Waterfall};
@@ -31,7 +36,10 @@ mod tests;
 /// A frame waits so long for its other half.
 const HORIZON: Duration = Duration::from_secs(10);
 
-/// And so many of them wait at most: 10 s of a hundred voices.
+/// And so long where that comes over a network, and waits there to be placed.
+const HORIZON_TOLD: Duration = Duration::from_secs(30);
+
+/// So many of them wait at most: 10 s of a hundred voices.
 const WAITING_MAX: usize = 1 << 17;
 
 /// Frames that are kept for pictures: evenly spread over the call.
@@ -41,23 +49,15 @@ const KEPT_MAX: usize = 512;
 /// long although it made none.
 const ENCODED_ANYWAY_NS: i64 = 500_000;
 
-/// Why a packet's number came once more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Again {
-    /// The network made two of it.
-    Duplicate,
-    /// It was sent again on request.
-    Retransmission,
-    /// A later packet carried it along (RED, RFC 2198).
-    Redundant,
-    /// It came too late to be played.
-    Late,
-}
-
 /// The accounts of one direction of a call.
 #[derive(Debug)]
 pub struct Join {
+    /// One of the ends tells from afar.
+    is_told: bool,
+    /// Of the frames that both know, the first: when it was sent, and when it came.
+    first: Option<(Instant, Instant)>,
+    /// Frames before that, or after the last.
+    open: u64,
     waiting: HashMap<Key, Entry>,
     /// By when they came; each key once.
     order: VecDeque<(Instant, Key)>,
@@ -77,11 +77,33 @@ type Key = (Ssrc, u32);
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
-    spoken: Option<(Spoken, Option<Duration>)>,
+    spoken: Option<Spoken>,
     heard: Option<Heard>,
+    /// Of its half that another host stamped.
+    error: Option<Duration>,
     /// When it was here first, played or not.
     arrived: Option<Instant>,
+    /// A copy was here, which is not counted yet: it may stand for the packet.
+    copied: Option<Instant>,
     is_joined: bool,
+}
+
+impl Entry {
+    const fn is_frame(&self) -> bool {
+        self.spoken.is_some() || self.heard.is_some()
+    }
+
+    /// It is older than the `first` that both ends know of.
+    fn is_before(&self, first: Option<(Instant, Instant)>) -> bool {
+        let Some((sent, arrived)) = first else {
+            return true;
+        };
+        match (self.spoken, self.arrived) {
+            (Some(spoken), _) => spoken.sent.unwrap_or(spoken.encoded) < sent,
+            (None, Some(at)) => at < arrived,
+            (None, None) => false,
+        }
+    }
 }
 
 impl Default for Join {
@@ -94,6 +116,9 @@ impl Join {
     /// Nothing yet.
     pub fn new() -> Self {
         Self {
+            is_told: false,
+            first: None,
+            open: 0,
             waiting: HashMap::new(),
             order: VecDeque::new(),
             newest: None,
@@ -104,6 +129,26 @@ impl Join {
             kept: Kept::default(),
             captured: None,
             played: None,
+        }
+    }
+
+    /// Nothing yet; one of the ends tells from afar.
+    pub fn of_told() -> Self {
+        Self {
+            is_told: true,
+            ..Self::new()
+        }
+    }
+
+    /// Takes what the far end told.
+    pub fn told(&mut self, told: &Told) {
+        let error = Some(told.error);
+        match told.record {
+            Record::Spoken(ssrc, spoken) => self.spoken(ssrc, spoken, error),
+            Record::Heard(heard) => self.heard(heard, error),
+            Record::CameAgain(again) => self.came_again(again),
+            Record::CaptureCalled(at) => self.capture_called(at),
+            Record::PlayoutCalled(at) => self.playout_called(at),
         }
     }
 
@@ -156,12 +201,15 @@ impl Join {
         let key = (ssrc, spoken.timestamp as u32);
         let entry = self.entry(key, sent);
         // Twice the same number: the first counts.
-        entry.spoken.get_or_insert((spoken, error));
+        if entry.spoken.is_none() {
+            entry.spoken = Some(spoken);
+            entry.error = entry.error.max(error);
+        }
         self.join(key);
     }
 
-    /// A frame was heard.
-    pub fn heard(&mut self, heard: Heard) {
+    /// A frame was heard; `error` as with [`Self::spoken`].
+    pub fn heard(&mut self, heard: Heard, error: Option<Duration>) {
         let key = (heard.ssrc, heard.timestamp as u32);
         let entry = self.entry(key, heard.arrived);
         if let Some(first) = entry.heard {
@@ -173,11 +221,17 @@ impl Join {
             return;
         }
         entry.heard = Some(heard);
+        entry.error = entry.error.max(error);
         entry.arrived = Some(
             entry
                 .arrived
                 .map_or(heard.arrived, |it| it.min(heard.arrived)),
         );
+        if heard.operation != Operation::Repeated
+            && let Some(copied) = entry.copied.take()
+        {
+            self.copy(Again::Redundant, heard.arrived, copied);
+        }
         let delay = Delay::of_heard(&heard);
         let operations = [
             Stage::Open,
@@ -196,12 +250,22 @@ impl Join {
         self.join(key);
     }
 
-    /// A packet came at `at` whose number was here before, or which nobody will hear.
-    pub fn came_again(&mut self, ssrc: Ssrc, timestamp: u32, at: Instant, why: Again) {
-        let key = (ssrc, timestamp);
-        let entry = self.entry(key, at);
+    /// A packet came whose number was here before, or which nobody will hear.
+    pub fn came_again(&mut self, again: CameAgain) {
+        let CameAgain {
+            ssrc,
+            timestamp,
+            at,
+            why,
+        } = again;
+        let entry = self.entry((ssrc, timestamp), at);
+        let is_copy = why == Again::Redundant;
+        let is_played = |it: &Heard| it.operation == Operation::Repeated && it.arrived == at;
         match entry.arrived {
+            // Counted where it was played.
+            Some(_) if is_copy && entry.heard.as_ref().is_some_and(is_played) => {}
             Some(first) => self.copy(why, first, at),
+            None if is_copy => entry.copied = entry.copied.or(Some(at)),
             None => {
                 entry.arrived = Some(at);
                 self.copies.entry(why).or_default().record_us(0);
@@ -220,6 +284,44 @@ impl Join {
         while let Some((_, key)) = self.order.pop_front() {
             self.give_up(key);
         }
+        self.report(source)
+    }
+
+    /// The same, where the far end's records end before ours: what is after the last frame
+    /// that both know is not counted, and how much that is becomes a note.
+    pub fn finish_told(mut self, source: impl Into<String>) -> Report {
+        while let Some((_, key)) = self.order.back() {
+            let entry = self.waiting.get(key);
+            if entry.is_some_and(|it| it.is_joined) {
+                break;
+            }
+            self.open += u64::from(entry.is_some_and(Entry::is_frame));
+            self.waiting.remove(key);
+            self.order.pop_back();
+        }
+        while let Some((_, key)) = self.order.pop_front() {
+            self.give_up(key);
+        }
+        let open = self.open;
+        let mut report = self.report(source);
+        if open > 0 {
+            report.notes.push(format!(
+                "of {open} frames at the call's begin and end only one end has told: they are \
+                 neither lost nor unmatched"
+            ));
+        }
+        report
+    }
+
+    /// What one end knows alone: of the way between the two there is nothing.
+    pub fn finish_alone(self, source: impl Into<String>) -> Report {
+        let mut report = self.finish(source);
+        let between = [Stage::Network, Stage::MouthToEar];
+        report.stages.retain(|it| !between.contains(&it.stage));
+        report
+    }
+
+    fn report(self, source: impl Into<String>) -> Report {
         let stages = Stage::ALL.into_iter().filter_map(|stage| {
             let delays = &self.delays[stage as usize];
             (!delays.is_absent()).then(|| delays.table(stage))
@@ -231,8 +333,13 @@ impl Join {
         if self.joined > 0 {
             let known = way.filter(|stage| self.kept.has(*stage));
             let quantile = |stage, share| self.kept.quantile_ms(stage, share);
+            let error = |stage| match stage {
+                Stage::Network => self.delays[stage as usize].error_ms(),
+                _ => None,
+            };
             let steps = known.map(|stage| Waterfall {
                 stage,
+                error_ms: error(stage),
                 mean_ms: mean(stage),
                 p5_ms: quantile(stage, 0.05),
                 p95_ms: quantile(stage, 0.95),
@@ -256,6 +363,7 @@ impl Join {
             copies: copies.collect(),
             frames: self.kept.frames,
             malformed: 0,
+            direction: None,
             notes: Vec::new(),
         }
     }
@@ -271,6 +379,15 @@ impl Join {
         self.delays[stage as usize].record_us(ns.div_euclid(1_000));
     }
 
+    fn record_within(&mut self, delay: &Delay, stage: Stage, error: Option<Duration>) {
+        let us = delay.get(stage).unwrap_or(0).div_euclid(1_000);
+        let delays = &mut self.delays[stage as usize];
+        match error {
+            Some(error) => delays.record_us_within(us, error),
+            None => delays.record_us(us),
+        }
+    }
+
     fn record_of(&mut self, delay: &Delay, stage: Stage) {
         if let Some(ns) = delay.get(stage) {
             self.record(stage, ns);
@@ -279,10 +396,14 @@ impl Join {
 
     /// The frame's entry, made if it is new; what is too old or too much goes.
     fn entry(&mut self, key: Key, at: Instant) -> &mut Entry {
+        let horizon = match self.is_told {
+            true => HORIZON_TOLD,
+            false => HORIZON,
+        };
         let newest = self.newest.map_or(at, |it| it.max(at));
         self.newest = Some(newest);
         while let Some((came, oldest)) = self.order.front().copied() {
-            let is_old = newest.saturating_duration_since(came) > HORIZON;
+            let is_old = newest.saturating_duration_since(came) > horizon;
             if !is_old && self.order.len() < WAITING_MAX {
                 break;
             }
@@ -299,40 +420,37 @@ impl Join {
         let Some(entry) = self.waiting.get_mut(&key).filter(|it| !it.is_joined) else {
             return;
         };
-        let (Some((spoken, error)), Some(heard)) = (entry.spoken, entry.heard) else {
+        let (Some(spoken), Some(heard)) = (entry.spoken, entry.heard) else {
             return;
         };
         entry.is_joined = true;
+        entry.copied = None;
+        let error = entry.error;
+        let sent = spoken.sent.unwrap_or(spoken.encoded);
+        let first = self.first.unwrap_or((sent, heard.arrived));
+        self.first = Some((first.0.min(sent), first.1.min(heard.arrived)));
         let delay = Delay::of_both(&spoken, &heard);
-        let network = &mut self.delays[Stage::Network as usize];
         if heard.operation == Operation::Repeated {
             // The packet itself did not come, or came after its copy.
-            network.record_lost();
-            let sent = spoken.sent.unwrap_or(spoken.encoded);
+            self.delays[Stage::Network as usize].record_lost();
             self.copy(Again::Redundant, sent, heard.arrived);
         } else {
-            let ns = delay.get(Stage::Network).unwrap_or(0);
-            network.record_us(ns.div_euclid(1_000));
+            self.record_within(&delay, Stage::Network, error);
         }
+        self.record_within(&delay, Stage::MouthToEar, error);
         for stage in [
             Stage::PreprocessSignal,
             Stage::EncodeLookAhead,
             Stage::ResampleSignal,
-            Stage::MouthToEar,
         ] {
             self.record_of(&delay, stage);
-        }
-        if let Some(error) = error {
-            for stage in [Stage::Network, Stage::MouthToEar] {
-                self.delays[stage as usize].within(error);
-            }
         }
         self.joined += 1;
         for (stage, ns) in delay.way() {
             self.sums[stage as usize] += i128::from(ns);
         }
         self.kept
-            .offer(spoken.timestamp as u32, spoken.captured, delay);
+            .offer(spoken.timestamp as u32, spoken.captured, delay, error);
     }
 
     /// The frame's other half will not come any more.
@@ -340,14 +458,27 @@ impl Join {
         let Some(entry) = self.waiting.remove(&key).filter(|it| !it.is_joined) else {
             return;
         };
+        if self.is_told && entry.is_before(self.first) {
+            self.open += u64::from(entry.is_frame());
+            return;
+        }
         let mut count =
             |stage: Stage, with: fn(&mut Delays)| with(&mut self.delays[stage as usize]);
+        if entry.copied.is_some() {
+            // Nobody knows of what it is a copy, or how long after.
+            self.copies
+                .entry(Again::Redundant)
+                .or_default()
+                .record_us(0);
+        }
         match (entry.spoken, entry.heard, entry.arrived) {
-            (Some((spoken, _)), _, Some(arrived)) => {
+            (Some(spoken), _, Some(arrived)) => {
                 let sent = spoken.sent.unwrap_or(spoken.encoded);
                 count(Stage::JitterBuffer, Delays::record_lost);
                 count(Stage::MouthToEar, Delays::record_lost);
-                self.record(Stage::Network, between(sent, arrived));
+                let mut delay = Delay::default();
+                delay.set(Stage::Network, between(sent, arrived));
+                self.record_within(&delay, Stage::Network, entry.error);
             }
             (Some(_), _, None) => {
                 count(Stage::Network, Delays::record_lost);
@@ -357,7 +488,9 @@ impl Join {
                 count(Stage::Network, Delays::record_unmatched);
                 count(Stage::MouthToEar, Delays::record_unmatched);
             }
-            (None, None, _) => count(Stage::Network, Delays::record_unmatched),
+            (None, None, Some(_)) => count(Stage::Network, Delays::record_unmatched),
+            // Known by a copy alone.
+            (None, None, None) => {}
         }
     }
 }
@@ -383,7 +516,7 @@ impl Default for Kept {
 }
 
 impl Kept {
-    fn offer(&mut self, timestamp: u32, captured: Instant, delay: Delay) {
+    fn offer(&mut self, timestamp: u32, captured: Instant, delay: Delay, error: Option<Duration>) {
         let begun = *self.begun.get_or_insert(captured);
         let place = self.offered;
         self.offered += 1;
@@ -402,6 +535,7 @@ impl Kept {
             timestamp,
             at_s: between(begun, captured) as f64 / 1e9,
             mouth_to_ear_ms: delay.get(Stage::MouthToEar).unwrap_or(0) as f64 / 1e6,
+            error_ms: error.map(|it| it.as_secs_f64() * 1e3),
             stages_ms: delay,
         });
     }

@@ -100,7 +100,10 @@ impl Pair {
             }
             let theirs = &mut joins[1 - index];
             for heard in &records.heard {
-                theirs.heard(*heard);
+                theirs.heard(*heard, None);
+            }
+            for again in &records.again {
+                theirs.came_again(*again);
             }
             for at in &records.played {
                 theirs.playout_called(*at);

@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::frame::Frame;
 use super::join::Again;
 use super::stage::Stage;
-use super::table::{Delays, Table};
+use super::table::{Delays, Row, Table};
 
 pub mod svg;
 #[cfg(test)]
@@ -18,6 +18,9 @@ mod tests;
 pub struct Report {
     /// Of what: a call, or the logs that were read.
     pub source: String,
+    /// Which of a call's two; `None` where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub direction: Option<Direction>,
     /// The tables of the stages that were seen, in the order of the way.
     pub stages: Vec<Table>,
     /// The frames that both ends know, in the mean: the steps add up to the mean
@@ -33,11 +36,34 @@ pub struct Report {
     pub notes: Vec<String>,
 }
 
+/// Which way voices go, for the end whose report it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Direction {
+    /// From here to the other end.
+    Said,
+    /// From the other end to here.
+    Heard,
+}
+
+impl Direction {
+    /// The name in JSON and CSV.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Said => "said",
+            Self::Heard => "heard",
+        }
+    }
+}
+
 /// A step of the waterfall.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Waterfall {
     /// Which.
     pub stage: Stage,
+    /// How far the mean may be off, where two clocks took part.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_ms: Option<f64>,
     /// The mean of all frames.
     pub mean_ms: f64,
     /// Five of 100 are no longer; of the frames that are kept.
@@ -50,6 +76,7 @@ pub struct Waterfall {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Copies {
     /// Why.
+    #[serde(serialize_with = "name")]
     pub kind: Again,
     /// How many.
     pub count: u64,
@@ -71,17 +98,17 @@ impl Copies {
     }
 }
 
-impl Again {
-    /// What tables call it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Duplicate => "duplicate",
-            Self::Retransmission => "retransmission",
-            Self::Redundant => "redundant",
-            Self::Late => "late",
-        }
-    }
+/// Serde names what it takes a reference.
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "what serde calls is given a reference"
+)]
+fn name<S: Serializer>(kind: &Again, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(kind.as_str())
 }
+
+/// The names of [`Report::to_csv`]'s columns.
+pub(super) const CSV_HEAD: &str = "stage,unit,value,count,fraction,unmatched,lost,p50_ms,p95_ms,p99_ms,max_ms,error_ms,direction\n";
 
 /// Characters of the longest bar.
 const BAR_CHARS: f64 = 32.0;
@@ -98,30 +125,49 @@ impl Report {
         text + "\n"
     }
 
-    /// A line for each stage, whose value is empty, then one for each of its rows.
+    /// A line for each stage, whose value is empty, then one for each of its rows; at the
+    /// end, one for each kind of copies.
     pub fn to_csv(&self) -> String {
-        let mut out =
-            "stage,unit,value,count,fraction,unmatched,lost,p50_ms,p95_ms,p99_ms,max_ms\n"
-                .to_owned();
+        CSV_HEAD.to_owned() + &self.csv_lines()
+    }
+
+    pub(super) fn csv_lines(&self) -> String {
+        let mut out = String::new();
+        let direction = self.direction.map_or("", Direction::as_str);
         let cell = |ms: Option<f64>| ms.map_or_else(String::new, |ms| format!("{ms:.3}"));
         for table in &self.stages {
             let (stage, unit) = (table.stage, table.unit.as_str());
             writeln!(
                 out,
-                "{stage},{unit},,{},,{},{},{},{},{},{}",
+                "{stage},{unit},,{},,{},{},{},{},{},{},{},{direction}",
                 table.count,
                 table.unmatched,
                 table.lost,
                 cell(table.p50_ms),
                 cell(table.p95_ms),
                 cell(table.p99_ms),
-                cell(table.max_ms)
+                cell(table.max_ms),
+                cell(table.error_ms)
             )
             .expect("a string takes everything");
-            for row in &table.rows {
-                writeln!(out, "{stage},{unit},{},{},{:.6},,,,,,", row.0, row.1, row.2)
-                    .expect("a string takes everything");
+            for (place, row) in table.rows.iter().enumerate() {
+                let error = cell(table.row_error_ms(place));
+                let Row(value, count, fraction) = row;
+                writeln!(
+                    out,
+                    "{stage},{unit},{value},{count},{fraction:.6},,,,,,,{error},{direction}"
+                )
+                .expect("a string takes everything");
             }
+        }
+        for copies in &self.copies {
+            let (kind, count) = (copies.kind.as_str(), copies.count);
+            let [p50, max] = [copies.after_p50_ms, copies.after_max_ms].map(cell);
+            writeln!(
+                out,
+                "network_{kind},ms,,{count},,,,{p50},,,{max},,{direction}"
+            )
+            .expect("a string takes everything");
         }
         out
     }
@@ -153,9 +199,11 @@ impl Report {
             )
             .expect("a string takes everything");
             for (step, bar) in steps {
+                let error = step.error_ms;
+                let error = error.map_or_else(String::new, |ms| format!(" ± {ms:.2}"));
                 writeln!(
                     out,
-                    "{:<20} {:>8.2} {:>8.2} {:>8.2}  {blue}{bar}{plain}",
+                    "{:<20} {:>8.2} {:>8.2} {:>8.2}  {blue}{bar}{plain}{error}",
                     step.stage.as_str(),
                     step.mean_ms,
                     step.p5_ms,

@@ -76,6 +76,9 @@ pub struct Table {
     pub error_ms: Option<f64>,
     /// By value, rising.
     pub rows: Vec<Row>,
+    /// The same for each row, where two clocks took part; `null` where nothing is in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub row_errors_ms: Option<Vec<Option<f64>>>,
     /// By microsecond, for pictures.
     #[serde(skip)]
     pub(super) exact: Vec<(i64, u64)>,
@@ -130,6 +133,8 @@ pub struct Delays {
     unmatched: u64,
     lost: u64,
     error: Option<Duration>,
+    /// The largest of each place, in half milliseconds: see [`place`].
+    errors: BTreeMap<i64, Duration>,
 }
 
 const HOUR_US: i64 = 3_600_000_000;
@@ -167,10 +172,13 @@ impl Delays {
         self.lost += 1;
     }
 
-    /// The clocks behind the last delay agree to within `error`; the table has the
-    /// largest.
-    pub fn within(&mut self, error: Duration) {
+    /// Counts one delay in microseconds whose two clocks agree to within `error`; the
+    /// table and each of its rows have the largest.
+    pub fn record_us_within(&mut self, us: i64, error: Duration) {
+        self.record_us(us);
         self.error = self.error.max(Some(error));
+        let largest = self.errors.entry(place(us)).or_default();
+        *largest = error.max(*largest);
     }
 
     /// Adds all of `other`.
@@ -184,6 +192,10 @@ impl Delays {
         self.unmatched += other.unmatched;
         self.lost += other.lost;
         self.error = self.error.max(other.error);
+        for (place, error) in &other.errors {
+            let largest = self.errors.entry(*place).or_default();
+            *largest = (*error).max(*largest);
+        }
     }
 
     /// How many were measured.
@@ -194,6 +206,11 @@ impl Delays {
     /// Nothing measured, nothing lost, nothing unmatched: the path has no such stage.
     pub const fn is_absent(&self) -> bool {
         self.count == 0 && self.unmatched == 0 && self.lost == 0
+    }
+
+    /// How far they may be off, in ms, where two clocks took part.
+    pub fn error_ms(&self) -> Option<f64> {
+        self.error.map(|error| error.as_secs_f64() * 1e3)
     }
 
     /// The delay that `share` (0–1) of all do not exceed, in µs, nearest rank.
@@ -227,8 +244,9 @@ impl Delays {
             p99_ms: quantile(0.99),
             max_ms: self.max_us.map(ms),
             mean_ms: self.mean_us().map(|us| us / 1e3),
-            error_ms: self.error.map(|error| error.as_secs_f64() * 1e3),
+            error_ms: self.error_ms(),
             rows: self.rows(stage.unit()),
+            row_errors_ms: self.error.map(|_| self.row_errors(stage.unit())),
             exact: self
                 .counts
                 .iter()
@@ -255,6 +273,31 @@ impl Delays {
         rows.into_iter().map(number).collect()
     }
 
+    /// As long as the rows.
+    fn row_errors(&self, unit: Unit) -> Vec<Option<f64>> {
+        let largest = |from: i64, to: i64| {
+            let errors = self.errors.range(from..=to).map(|(_, error)| *error);
+            errors.max().map(|error| error.as_secs_f64() * 1e3)
+        };
+        if unit == Unit::Bins {
+            let mut below = i64::MIN;
+            let all = RANGES.into_iter().map(|(upper, _)| {
+                let last = place(upper);
+                let error = largest(below, last);
+                below = last.saturating_add(1);
+                error
+            });
+            let all: Vec<_> = all.collect();
+            let without = RANGES.len() - self.ranges().count();
+            return all[without..].to_vec();
+        }
+        let mut rows: Vec<i64> = self.counts.keys().map(|us| us.div_euclid(1000)).collect();
+        rows.dedup();
+        rows.into_iter()
+            .map(|ms| largest(2 * ms, 2 * ms + 1))
+            .collect()
+    }
+
     /// All of them, as the study prints those that nothing fell into, too.
     fn ranges(&self) -> impl Iterator<Item = (Value, u64)> + '_ {
         let mut below = i64::MIN;
@@ -266,6 +309,13 @@ impl Delays {
         let first = RANGES[0].1;
         ranges.filter(move |(value, count)| *count > 0 || *value != Value::Range(first))
     }
+}
+
+/// Twice the whole milliseconds of `us` as they are kept, and one more if there is a rest:
+/// rows of milliseconds round down, ranges have their upper ends.
+fn place(us: i64) -> i64 {
+    let us = kept(us);
+    2 * us.div_euclid(1000) + i64::from(us.rem_euclid(1000) > 0)
 }
 
 /// `us` with as many digits as are kept, rounded down.
@@ -280,19 +330,37 @@ fn kept(us: i64) -> i64 {
 }
 
 impl Table {
-    /// The lines of the study: a head, and each row's value, count and fraction.
+    /// The lines of the study: a head, and each row's value, count and fraction; then its
+    /// error in ms, where two clocks took part.
     pub fn to_rows(&self) -> String {
+        let rule = "-".repeat(20);
+        let [mut head, mut line] = [String::new(), format!("|{rule}|{rule}|{rule}|")];
+        if self.row_errors_ms.is_some() {
+            head = format!("{:<20}|", "Error, ms");
+            line += &format!("{rule}|");
+        }
         let mut out = format!(
-            "|{:<20}|{:<20}|{:<20}|\n|{:-<20}|{:-<20}|{:-<20}|\n",
-            "Delay", "Item Count", "The percentage", "", "", ""
+            "|{:<20}|{:<20}|{:<20}|{head}\n{line}\n",
+            "Delay", "Item Count", "The percentage"
         );
-        for Row(value, count, fraction) in &self.rows {
+        for (place, Row(value, count, fraction)) in self.rows.iter().enumerate() {
             // A string, since only that is padded.
             let value = value.to_string();
-            writeln!(out, "|{value:<20}|{count:<20}|{fraction:<20.6}|")
+            write!(out, "|{value:<20}|{count:<20}|{fraction:<20.6}|")
                 .expect("a string takes everything");
+            if self.row_errors_ms.is_some() {
+                let error = self.row_error_ms(place);
+                let error = error.map_or_else(String::new, |ms| format!("± {ms:.3}"));
+                write!(out, "{error:<20}|").expect("a string takes everything");
+            }
+            out.push('\n');
         }
         out
+    }
+
+    /// How far the delays of row `place` may be off.
+    pub fn row_error_ms(&self, place: usize) -> Option<f64> {
+        *self.row_errors_ms.as_ref()?.get(place)?
     }
 
     /// The figures below the rows, in one line.

@@ -123,7 +123,7 @@ struct Arguments {
 }
 
 /// Spans that have begun (`B`) and not ended (`E`).
-type Begun = HashMap<Thread, Vec<Option<(Kind, i64, Option<u32>)>>>;
+type Begun = HashMap<Thread, Vec<Option<(Kind, Span)>>>;
 
 impl Trace {
     /// How many events were of use, and in how many lines.
@@ -155,19 +155,11 @@ impl Trace {
         let thread = (event.pid, event.tid);
         if event.ph == "E" {
             let open = begun.get_mut(&thread).and_then(Vec::pop).flatten();
-            let Some((kind, begin, timestamp)) = open else {
+            let Some((kind, span)) = open else {
                 return Ok(false);
             };
-            let end = ns(event.ts).max(begin);
-            self.keep(
-                kind,
-                Span {
-                    begin,
-                    end,
-                    thread,
-                    timestamp,
-                },
-            );
+            let end = ns(event.ts).max(span.begin);
+            self.keep(kind, Span { end, ..span });
             return Ok(true);
         }
         if event.ph != "X" && event.ph != "B" {
@@ -183,11 +175,17 @@ impl Trace {
         };
         let begin = ns(event.ts);
         let kind = known.map(|(_, kind)| *kind);
+        let span = Span {
+            begin,
+            end: begin.saturating_add(ns(event.dur).max(0)),
+            thread,
+            timestamp,
+        };
         if event.ph == "B" {
             if begun.len() < THREADS_MAX || begun.contains_key(&thread) {
                 let open = begun.entry(thread).or_default();
                 if open.len() < NESTED_MAX {
-                    open.push(kind.map(|kind| (kind, begin, timestamp)));
+                    open.push(kind.map(|kind| (kind, span)));
                 }
             }
             return Ok(kind.is_some());
@@ -195,16 +193,7 @@ impl Trace {
         let Some(kind) = kind else {
             return Ok(false);
         };
-        let end = begin.saturating_add(ns(event.dur).max(0));
-        self.keep(
-            kind,
-            Span {
-                begin,
-                end,
-                thread,
-                timestamp,
-            },
-        );
+        self.keep(kind, span);
         Ok(true)
     }
 

@@ -66,6 +66,16 @@ fn heard(begin: Instant, number: u64, network: u64) -> Heard {
     }
 }
 
+fn again(timestamp: u32, at: Instant, why: Again) -> CameAgain {
+    let ssrc = SSRC;
+    CameAgain {
+        ssrc,
+        timestamp,
+        at,
+        why,
+    }
+}
+
 fn count(report: &Report, stage: Stage) -> (u64, u64, u64) {
     let table = report.table(stage);
     table.map_or((0, 0, 0), |it| (it.count, it.unmatched, it.lost))
@@ -77,7 +87,7 @@ fn the_stages_of_each_frame_add_up_to_mouth_to_ear() {
     let mut join = Join::new();
     for number in 0..100 {
         join.spoken(SSRC, spoken(begin, number), None);
-        join.heard(heard(begin, number, 20_000 + number * 10));
+        join.heard(heard(begin, number, 20_000 + number * 10), None);
     }
     let report = join.finish("test");
     assert_eq!(report.frames.len(), 100);
@@ -130,7 +140,7 @@ fn a_device_that_plays_within_its_call_takes_nothing_twice() {
     let mut heard = heard(begin, 0, 1_000);
     heard.played = heard.pulled + us(10);
     join.spoken(SSRC, spoken(begin, 0), None);
-    join.heard(heard);
+    join.heard(heard, None);
     let report = join.finish("test");
     let way = report.frames[0].stages_ms;
     assert_eq!(Some(way.sum()), way.get(Stage::MouthToEar));
@@ -152,14 +162,14 @@ fn what_was_lost_late_or_unknown_is_counted_where_it_was_seen_last() {
         join.spoken(SSRC, spoken(begin, number), None);
     }
     for number in (0..10).filter(|it| ![2, 5, 7].contains(it)) {
-        join.heard(heard(begin, number, 5_000));
+        join.heard(heard(begin, number, 5_000), None);
     }
     let number = |number: u32| (number + 3) * 480;
     // 5 came when its time had passed; 4 came twice; nobody sent 99.
-    join.came_again(SSRC, number(5), at(begin, 250_000), Again::Late);
-    join.came_again(SSRC, number(4), at(begin, 65_000), Again::Duplicate);
-    join.came_again(SSRC, number(99), at(begin, 90_000), Again::Duplicate);
-    join.heard(heard(begin, 50, 0));
+    join.came_again(again(number(5), at(begin, 250_000), Again::Late));
+    join.came_again(again(number(4), at(begin, 65_000), Again::Duplicate));
+    join.came_again(again(number(99), at(begin, 90_000), Again::Duplicate));
+    join.heard(heard(begin, 50, 0), None);
     let report = join.finish("test");
     assert_eq!(count(&report, Stage::Network), (8, 2, 2));
     assert_eq!(count(&report, Stage::JitterBuffer), (8, 0, 1));
@@ -178,14 +188,70 @@ fn a_redundant_copy_is_heard_but_the_packet_stays_lost() {
     let mut copy = heard(begin, 0, 25_000);
     copy.operation = Operation::Repeated;
     copy.sequence = None;
-    join.heard(copy);
+    join.heard(copy, None);
     // Then the packet itself: it is a copy now.
-    join.heard(heard(begin, 0, 40_000));
+    join.heard(heard(begin, 0, 40_000), None);
     let report = join.finish("test");
     assert_eq!(count(&report, Stage::Network), (0, 0, 1));
     assert_eq!(count(&report, Stage::MouthToEar), (1, 0, 0));
     let kinds: Vec<_> = report.copies.iter().map(|it| (it.kind, it.count)).collect();
     assert_eq!(kinds, [(Again::Duplicate, 1), (Again::Redundant, 1)]);
+}
+
+#[test]
+fn copies_along_with_later_packets_are_rows_of_the_first() {
+    let begin = Instant::now();
+    let number = |number: u32| (number + 3) * 480;
+    // In whatever order an end's queues are drained.
+    for is_told_first in [true, false] {
+        let mut join = Join::new();
+        for number in 0..4 {
+            join.spoken(SSRC, spoken(begin, number), None);
+        }
+        let mut played = heard(begin, 1, 25_000);
+        played.operation = Operation::Repeated;
+        played.sequence = None;
+        let copied = |join: &mut Join| {
+            for (frame, us) in [(0, 28_345), (2, 48_345), (3, 68_345)] {
+                join.came_again(again(number(frame), at(begin, us), Again::Redundant));
+            }
+            join.came_again(again(number(1), played.arrived, Again::Redundant));
+        };
+        if is_told_first {
+            copied(&mut join);
+        }
+        join.heard(heard(begin, 0, 5_000), None);
+        join.heard(played, None);
+        join.heard(heard(begin, 2, 5_000), None);
+        if !is_told_first {
+            copied(&mut join);
+        }
+        let report = join.finish("test");
+        // The fourth was carried along, and neither it nor its copy was played.
+        assert_eq!(count(&report, Stage::Network), (2, 0, 2));
+        assert_eq!(count(&report, Stage::MouthToEar), (3, 0, 1));
+        let kinds: Vec<_> = report.copies.iter().map(|it| (it.kind, it.count)).collect();
+        assert_eq!(kinds, [(Again::Redundant, 4)], "{is_told_first}");
+        assert_eq!(report.copies[0].after_max_ms, Some(25.0));
+    }
+}
+
+#[test]
+fn what_only_one_end_could_tell_at_begin_and_end_is_not_lost() {
+    let begin = Instant::now();
+    let mut join = Join::of_told();
+    for number in 0..20 {
+        join.spoken(SSRC, spoken(begin, number), None);
+    }
+    for number in (1..10).filter(|it| *it != 4) {
+        join.heard(heard(begin, number, 5_000), Some(us(100)));
+    }
+    // The far end began to tell with frame 1.
+    let report = join.finish_told("test");
+    assert_eq!(count(&report, Stage::Network), (8, 0, 1));
+    assert_eq!(count(&report, Stage::MouthToEar), (8, 0, 1));
+    assert_eq!(count(&report, Stage::Send).0, 20);
+    assert!(report.notes[0].contains("11 frames"), "{:?}", report.notes);
 }
 
 #[test]
@@ -215,8 +281,8 @@ fn the_clocks_error_is_on_the_network_and_on_the_whole() {
     // The clocks disagree by more than the way takes.
     let mut early = heard(begin, 0, 0);
     early.arrived -= us(200);
-    join.heard(early);
-    join.heard(heard(begin, 1, 100));
+    join.heard(early, None);
+    join.heard(heard(begin, 1, 100), None);
     let report = join.finish("test");
     let network = report.table(Stage::Network).expect("joined");
     assert_eq!(network.error_ms, Some(0.4));
@@ -253,7 +319,7 @@ fn a_call_of_days_holds_seconds_of_records() {
     for number in 0..20_000 {
         join.spoken(SSRC, spoken(begin, number), None);
         if number % 10 != 0 {
-            join.heard(heard(begin, number, 20_000));
+            join.heard(heard(begin, number, 20_000), None);
         }
         assert!(join.waiting.len() <= 1_010, "{}", join.waiting.len());
         assert_eq!(join.waiting.len(), join.order.len());
@@ -284,7 +350,7 @@ proptest! {
         for ((number, delay), _) in keyed {
             match delay {
                 None => join.spoken(SSRC, spoken(begin, *number), None),
-                Some(delay) => join.heard(heard(begin, *number, *delay)),
+                Some(delay) => join.heard(heard(begin, *number, *delay), None),
             }
         }
         let report = join.finish("test");

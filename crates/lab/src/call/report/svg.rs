@@ -20,6 +20,9 @@ const ROW: f64 = 21.0;
 
 const OVER_TIME: f64 = 190.0;
 
+/// Between two reports.
+const BETWEEN: f64 = 24.0;
+
 /// Of the histograms: three in a row.
 const COLUMNS: usize = 3;
 const HISTOGRAM: f64 = 92.0;
@@ -43,6 +46,30 @@ const GROUPS: [&str; 8] = [
 /// Draws what `report` has: without frames that both ends know there are histograms
 /// only.
 pub fn draw(report: &Report) -> String {
+    drawn(report).0
+}
+
+/// One below the other.
+pub fn draw_all(reports: &[Report]) -> String {
+    let drawn: Vec<_> = reports.iter().map(drawn).collect();
+    if let [(one, _)] = drawn.as_slice() {
+        return one.clone();
+    }
+    let height = drawn.iter().map(|it| it.1 + BETWEEN).sum();
+    let sources: Vec<&str> = reports.iter().map(|it| it.source.as_str()).collect();
+    let mut out = page(WIDTH, height, &sources.join("; "));
+    let mut top = 0.0;
+    for (one, height) in &drawn {
+        out += &format!(r#"<svg y="{top:.0}" height="{height:.0}">"#);
+        out += one;
+        out += "</svg>\n";
+        top += height + BETWEEN;
+    }
+    out + "</svg>\n"
+}
+
+/// And how high it is.
+fn drawn(report: &Report) -> (String, f64) {
     let falls = ROW * report.waterfall.len() as f64;
     let (fall_height, time_height) = match report.waterfall.is_empty() {
         true => (0.0, 0.0),
@@ -70,7 +97,7 @@ pub fn draw(report: &Report) -> String {
         };
         out += &histogram(table, frame);
     }
-    out + "</svg>\n"
+    (out + "</svg>\n", height)
 }
 
 fn head(report: &Report, title: &str) -> String {
@@ -84,6 +111,7 @@ fn head(report: &Report, title: &str) -> String {
         ];
         let known = named.into_iter().filter_map(|(name, ms)| Some((name, ms?)));
         about.extend(known.map(|(name, ms)| format!("mouth to ear {name} {ms:.1} ms")));
+        about.extend(whole.error_ms.map(|ms| format!("± {ms:.2} ms")));
         about.push(format!("{} lost", whole.lost));
     }
     about.push("histograms: how many by ms, logarithmic".to_owned());
@@ -139,10 +167,13 @@ fn bar(step: &Waterfall, from: f64, to: f64, y: f64) -> String {
         step.p5_ms,
         step.p95_ms
     );
-    let ms = match step.mean_ms {
+    let mut ms = match step.mean_ms {
         ms if ms.abs() < 0.1 => format!("{ms:.3}"),
         ms => format!("{ms:.1}"),
     };
+    if let Some(error) = step.error_ms {
+        ms += &format!(" ± {error:.2}");
+    }
     let soft = format!(r#"font-size="11" fill="{SOFT}""#);
     out + &text(to.max(from + 0.8) + 6.0, y + 13.0, &ms, &soft)
 }
@@ -238,7 +269,8 @@ fn histogram(table: &Table, frame: Frame) -> String {
         cell(table.p99_ms),
         cell(table.max_ms)
     );
-    plot.below(&below);
+    let error = table.error_ms.map(|ms| format!(" ± {}", number(ms)));
+    plot.below(&(below + &error.unwrap_or_default()));
     plot.finish()
 }
 

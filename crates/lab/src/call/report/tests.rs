@@ -15,6 +15,7 @@ fn report() -> Report {
     };
     let step = |stage, mean_ms| Waterfall {
         stage,
+        error_ms: None,
         mean_ms,
         p5_ms: 0.5,
         p95_ms: 40.0,
@@ -26,12 +27,14 @@ fn report() -> Report {
         timestamp: number * 480,
         at_s: f64::from(number) / 100.0,
         mouth_to_ear_ms: 30.0,
+        error_ms: None,
         stages_ms: way,
     };
     let mut after = Delays::default();
     after.record_us(3_000);
     Report {
         source: "a <call> of 2 s".to_owned(),
+        direction: None,
         stages: Stage::ALL.into_iter().map(table).collect(),
         waterfall: vec![
             step(Stage::Network, 20.0),
@@ -83,11 +86,11 @@ fn rows_and_text_have_every_table() {
         "{csv}"
     );
     assert!(
-        csv.contains("network,bins,,4,,0,1,5.100,41.000,41.000,41.000\n"),
+        csv.contains("network,bins,,4,,0,1,5.100,41.000,41.000,41.000,,\n"),
         "{csv}"
     );
     assert!(
-        csv.contains("network,bins,(0-5],1,0.250000,,,,,,\n"),
+        csv.contains("network,bins,(0-5],1,0.250000,,,,,,,,\n"),
         "{csv}"
     );
     let text = report.to_text(false);

@@ -1,0 +1,163 @@
+//! A call with somebody in another process, or on another host: what this end saw and
+//! what the far one tells, both ways.
+
+use std::time::Duration;
+
+use glassline_client::call::{Call, Figures, Records, far};
+
+use super::join::Join;
+use super::report::{Direction, Report};
+use super::two_way::TwoWay;
+
+/// The accounts of a call, from one of its ends.
+#[derive(Debug)]
+pub struct Accounts {
+    /// Of what we say.
+    said: Join,
+    /// And of what they do.
+    heard: Join,
+    records: Records,
+}
+
+impl Default for Accounts {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Accounts {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self {
+            said: Join::of_told(),
+            heard: Join::of_told(),
+            records: Records::default(),
+        }
+    }
+
+    /// Takes the records of `call` since the last time: call it every few seconds, and
+    /// after the end.
+    pub fn poll(&mut self, call: &Call) {
+        let mut records = std::mem::take(&mut self.records);
+        records.clear();
+        call.drain(&mut records);
+        if let Some(ssrc) = call.ssrc() {
+            for spoken in &records.spoken {
+                self.said.spoken(ssrc, *spoken, None);
+            }
+        }
+        for heard in &records.heard {
+            self.heard.heard(*heard, None);
+        }
+        for again in &records.again {
+            self.heard.came_again(*again);
+        }
+        for at in &records.captured {
+            self.said.capture_called(*at);
+        }
+        for at in &records.played {
+            self.heard.playout_called(*at);
+        }
+        for told in &records.told {
+            self.told(told);
+        }
+        self.records = records;
+    }
+
+    /// What the far end heard is what we said, and the other way round.
+    pub fn told(&mut self, told: &far::Told) {
+        use glassline_client::call::Record::{
+            CameAgain, CaptureCalled, Heard, PlayoutCalled, Spoken,
+        };
+        match told.record {
+            Spoken(..) | CaptureCalled(_) => self.heard.told(told),
+            Heard(_) | CameAgain(_) | PlayoutCalled(_) => self.said.told(told),
+        }
+    }
+
+    /// The whole way so far of what is heard here: the quantile `share`, in ms; some
+    /// seconds old, since the far end's records wait.
+    pub fn mouth_to_ear_ms(&self, share: f64) -> Option<f64> {
+        self.heard.mouth_to_ear_ms(share)
+    }
+
+    /// Where the milliseconds went; `figures` are those of the call's end, `peer` is whom
+    /// it was with.
+    pub fn finish(self, figures: &Figures, peer: &str) -> TwoWay {
+        let (notes, is_told) = notes(figures.far.as_ref());
+        let finish = |join: Join, direction, source: String| {
+            let is_joined = join.mouth_to_ear_ms(0.5).is_some();
+            let mut report = match is_told && is_joined {
+                true => join.finish_told(source),
+                false => join.finish_alone(source),
+            };
+            report.direction = Some(direction);
+            if is_told && !is_joined {
+                let note = "no frame was found in the records of both ends: only one end's \
+                            stages are here, neither the network nor the whole way";
+                report.notes.push(note.to_owned());
+            }
+            report.notes.extend(notes.iter().cloned());
+            report
+        };
+        let (said, heard) = (
+            format!("What is said here to {peer}"),
+            format!("What is heard here from {peer}"),
+        );
+        let all = [
+            finish(self.said, Direction::Said, said),
+            finish(self.heard, Direction::Heard, heard),
+        ];
+        // Who only listens has said nothing.
+        let is_there = |it: &Report| !it.stages.is_empty();
+        TwoWay {
+            directions: all.into_iter().filter(is_there).collect(),
+        }
+    }
+}
+
+/// What is to be said of the far end's records, and whether they are of use.
+fn notes(far: Option<&far::Report>) -> (Vec<String>, bool) {
+    let alone = |why: &str| {
+        let note = format!(
+            "{why}: only this end's stages are here, neither the network nor the whole way"
+        );
+        (vec![note], false)
+    };
+    let Some(far) = far else {
+        return alone("the other end has no channel for stamps (browsers and servers have none)");
+    };
+    let refused = far.refusal.map(|first| {
+        let count = far.refused;
+        format!("{count} of its messages were refused; the first: {first}")
+    });
+    if !far.is_there {
+        let why = refused.unwrap_or_else(|| "it did not say hello".to_owned());
+        return alone(&format!("the other end does not speak of stamps: {why}"));
+    }
+    let Some(clock) = far.clock else {
+        return alone("the other end's clock did not answer");
+    };
+    let ms = |time: Duration| time.as_secs_f64() * 1e3;
+    let mut notes = vec![format!(
+        "the other end's clock: known to ± {:.3} ms at the end, {:+.1} ppm, shortest round trip {:.3} ms",
+        ms(clock.error),
+        clock.skew_ppm,
+        ms(clock.round_trip_min)
+    )];
+    notes.extend(refused);
+    if far.dropped_there > 0 {
+        let count = far.dropped_there;
+        notes.push(format!("{count} records the other end could not tell"));
+    }
+    if far.unplaced > 0 {
+        let count = far.unplaced;
+        notes.push(format!(
+            "{count} records of the other end have no place on this one's clock"
+        ));
+    }
+    (notes, true)
+}
+
+#[cfg(test)]
+mod tests;
