@@ -147,16 +147,19 @@ impl Exchange {
         inbox
     }
 
-    /// Hands `what` to all who listen on one side.
-    pub(crate) fn post(&self, to: Side, what: What, at: Instant) {
+    /// Hands `what` to all who listen on one side; false if nobody does.
+    pub(crate) fn post(&self, to: Side, what: What, at: Instant) -> bool {
         // Held over the hand-over: numbers and places in the inboxes agree.
         let mut lane = lock(self.lane(to));
         let number = lane.posted;
         lane.posted += 1;
         let posted = Arc::new(Posted { number, what, at });
+        let mut is_heard = false;
         for inbox in lane.inboxes.iter().filter_map(Weak::upgrade) {
             inbox.push(&posted);
+            is_heard = true;
         }
+        is_heard
     }
 
     /// `session` publishes from now on, and who did before does no more.
@@ -278,6 +281,8 @@ mod tests {
         assert_eq!(taken.each_ref().map(Vec::len), [1, 1, 0]);
         assert!(Arc::ptr_eq(&taken[0][0], &taken[1][0]));
         assert_eq!(rung.0.load(Ordering::Relaxed), 2);
+        drop(publisher);
+        assert!(!exchange.post(Side::Publisher, message(10), Instant::now()));
         drop(second);
         exchange.post(Side::Viewers, message(10), Instant::now());
         assert_eq!(

@@ -1,6 +1,8 @@
 //! Data channels beside a stream, through the server: from who publishes messages to the
 //! viewers and back.
 
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use glassline_sctp::Reliability;
@@ -303,4 +305,63 @@ fn an_offer_with_media_is_not_answered_without_it() {
             .contains("m=video")
     );
     assert!(running.hub().stream("cam").is_none(), "nothing was made");
+}
+
+/// Hands out the numbers from 0 up, one every few milliseconds, until told to end.
+fn count_up(publisher: &mut Peer<'_>, log: ChannelId, ends: &AtomicBool) -> u32 {
+    let mut number = 0u32;
+    while !ends.load(Ordering::Relaxed) {
+        let message = Message::binary(number.to_be_bytes().to_vec());
+        send(publisher, log, message).expect("open");
+        number += 1;
+        publisher.run_for(Duration::from_millis(5));
+    }
+    publisher.run_for(Duration::from_millis(200));
+    number
+}
+
+#[test]
+fn a_viewer_that_moves_between_shards_misses_nothing_on_a_channel_that_stays() {
+    let running = running(4, DataAccess::Read);
+    let _source = Source::start(&running.stream(), Film::default());
+    let mut publisher = Peer::data_publisher(&running).expect("answered");
+    let log = open(&mut publisher, "log", Reliability::Reliable);
+    let mut viewer = Peer::with_data(&running);
+    viewer.await_media();
+    let ends = AtomicBool::new(false);
+    let sent = std::thread::scope(|scope| {
+        let counting = scope.spawn(|| count_up(&mut publisher, log, &ends));
+        let until = Instant::now() + Duration::from_secs(14);
+        while running.total("viewer_moves_total") < 3 && Instant::now() < until {
+            // The path was confirmed by the last move: let the hold pass.
+            viewer.run_for(Duration::from_millis(950));
+            viewer.change_port();
+            assert!(viewer.nominate(SOON), "no media at the new address");
+        }
+        viewer.run_for(Duration::from_millis(500));
+        ends.store(true, Ordering::Relaxed);
+        counting.join().expect("no panic")
+    });
+    assert!(running.total("viewer_moves_total") >= 3);
+    let last = |peer: &Peer<'_>| got(peer).last().map(number_in) == Some(sent - 1);
+    assert!(viewer.run_until(SOON, last), "{:?}", got(&viewer).last());
+    // On each channel one after the other; between two, where one was closed, a gap.
+    let mut before: HashMap<ChannelId, u32> = HashMap::new();
+    for event in &viewer.said {
+        if let Event::Message { channel, message } = event {
+            let number = number_in(message);
+            let expected = before.insert(*channel, number).map(|before| before + 1);
+            assert!(
+                expected.is_none_or(|it| it == number),
+                "{expected:?}: {number}"
+            );
+        }
+    }
+    let closed = running.total("data_channels_closed_slow_total");
+    assert!(before.len() as u64 <= closed + 1);
+}
+
+fn number_in(message: &Message) -> u32 {
+    let bytes = message.data.as_ref().try_into();
+    u32::from_be_bytes(bytes.expect("four bytes"))
 }

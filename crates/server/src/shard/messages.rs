@@ -281,7 +281,10 @@ impl Messages {
         }
         let channel = Arc::clone(&outlet.init);
         let what = What::Message { channel, message };
-        self.exchange.post(self.side.other(), what, now);
+        let is_heard = self.exchange.post(self.side.other(), what, now);
+        if self.side == Side::Viewers && !is_heard {
+            self.drop_one(&counters.messages_dropped_no_channel);
+        }
     }
 
     fn on_closed(&mut self, channel: ChannelId, by: ClosedBy, now: Instant) {

@@ -39,7 +39,12 @@ impl Worker {
                 }
                 self.serve(key, now);
                 if self.outbox.is_ripe() {
-                    self.dispatch();
+                    let now = self.dispatch();
+                    // With many sessions this takes a while, and media does not wait.
+                    self.publish();
+                    if self.timers.next().is_some_and(|at| at <= now) {
+                        self.expire();
+                    }
                 }
             }
             posted.clear();
