@@ -191,7 +191,9 @@ fn two_processes_account_for_the_same_frames_alike() -> Result<(), Failed> {
     let (far, far_path) = out("far.json")?;
     let (csv, csv_path) = out("near.csv")?;
     let (svg, svg_path) = out("near.svg")?;
-    let flags = ["--wav-in", &theirs, "--json", &far, "--period", "480"];
+    let flags = [
+        "--wav-in", &theirs, "--json", &far, "--period", "480", "--red",
+    ];
     let mut listening = Listening::start(&flags)?;
     let arguments = [
         "call",

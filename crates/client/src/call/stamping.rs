@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, SyncSender};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 use std::time::Instant;
 
 use glassline_voice::far::Told;
@@ -84,7 +84,7 @@ impl<T> Stamp<T> {
     pub(crate) fn push(&self, item: T) {
         if self.shared.is_asked.load(Ordering::Relaxed)
             && let Some(record) = (self.as_record)(&item)
-            && self.own.try_send(record).is_err()
+            && let Err(TrySendError::Full(_)) = self.own.try_send(record)
         {
             self.shared.overflowed.fetch_add(1, Ordering::Relaxed);
         }

@@ -118,6 +118,7 @@ impl Delay {
         }
         let sent = spoken.sent.unwrap_or(spoken.encoded);
         delay.set(Stage::Network, between(sent, heard.arrived));
+        delay.within_the_send();
         let signal = [
             (
                 Stage::PreprocessSignal,
@@ -143,6 +144,18 @@ impl Delay {
         let signals = ns(spoken.signal.total() + heard.signal.total());
         delay.set(Stage::MouthToEar, whole + signals);
         delay
+    }
+
+    /// On loopback a packet arrives within the very call that sends it: nobody waits for
+    /// the rest of that.
+    fn within_the_send(&mut self) {
+        let network = self.get(Stage::Network).unwrap_or(0);
+        let socket = self.get(Stage::SendSocket).unwrap_or(0);
+        let rest = network.min(0).saturating_neg().min(socket);
+        if rest > 0 {
+            self.set(Stage::Network, network + rest);
+            self.set(Stage::SendSocket, socket - rest);
+        }
     }
 
     /// A virtual device may play within the very call that asks: then its operations

@@ -155,6 +155,24 @@ fn a_device_that_plays_within_its_call_takes_nothing_twice() {
 }
 
 #[test]
+fn a_packet_that_arrives_within_the_call_that_sends_it_takes_no_time() {
+    let begin = Instant::now();
+    let mut join = Join::new();
+    let mut spoken = spoken(begin, 0);
+    spoken.sent = Some(at(begin, 13_640));
+    join.spoken(SSRC, spoken, None);
+    join.heard(heard(begin, 0, 100), None);
+    let report = join.finish("test");
+    let way = report.frames[0].stages_ms;
+    assert_eq!(Some(way.sum()), way.get(Stage::MouthToEar));
+    assert_eq!(way.get(Stage::Network), Some(0));
+    assert_eq!(way.get(Stage::SendSocket), Some(105_000));
+    // The call itself took as long as it took.
+    let socket = report.table(Stage::SendSocket).expect("sent");
+    assert_eq!(socket.p50_ms, Some(0.3));
+}
+
+#[test]
 fn what_was_lost_late_or_unknown_is_counted_where_it_was_seen_last() {
     let begin = Instant::now();
     let mut join = Join::new();
