@@ -254,6 +254,25 @@ fn a_viewer_that_takes_nothing_loses_its_channel_and_delays_nobody() {
 }
 
 #[test]
+fn messages_alone_need_no_media() {
+    let running = running(1, DataAccess::Write);
+    let mut publisher = Peer::data_publisher(&running).expect("answered");
+    let telemetry = open(&mut publisher, "telemetry", Reliability::Reliable);
+    let refused = Peer::of_stream(&running, "cam").err();
+    refused.expect("there is nothing to be seen").problem(503);
+    let mut viewer = Peer::with_data_alone(&running);
+    let commands = open(&mut viewer, "telemetry", Reliability::Reliable);
+    send(&mut viewer, commands, Message::text("slower")).expect("open");
+    send(&mut publisher, telemetry, Message::text("speed 3 m/s")).expect("open");
+    let both = until(&mut [&mut publisher, &mut viewer], |all| {
+        all.iter().all(|peer| !got(peer).is_empty())
+    });
+    assert!(both, "{:?} {:?}", publisher.said, viewer.said);
+    assert_eq!(got(&publisher), [Message::text("slower")]);
+    assert_eq!(got(&viewer), [Message::text("speed 3 m/s")]);
+}
+
+#[test]
 fn without_the_setting_there_are_no_channels() {
     let running = Running::start(1);
     let _source = Source::start(&running.stream(), Film::default());

@@ -148,6 +148,14 @@ impl<'a> Peer<'a> {
         peer.expect("answered")
     }
 
+    /// One that wants nothing else.
+    pub(crate) fn with_data_alone(running: &'a Running) -> Self {
+        let path = format!("/{STREAM}/whep");
+        let asked = Asked::default().with_data();
+        let peer = Self::asking(running, &path, &[], socket(), asked, str::to_owned);
+        peer.expect("answered")
+    }
+
     /// Somebody who publishes messages beside [`STREAM`].
     pub(crate) fn data_publisher(running: &'a Running) -> Result<Self, Response> {
         let path = format!("/{STREAM}/whip");

@@ -20,7 +20,7 @@ use glassline_webrtc::{
 use rand::RngCore;
 
 use super::problem::Problem;
-use super::{App, Ends};
+use super::{App, Ends, whip};
 use crate::config::DataAccess;
 use crate::library::Live;
 use crate::messages::Side;
@@ -103,7 +103,9 @@ pub(super) fn answer_with(
     offer: &str,
 ) -> Result<Answered, Problem> {
     let tracks = stream.tracks();
-    if tracks.is_empty() {
+    let has_data = app.config.webrtc.data.viewers != DataAccess::Off;
+    // Whoever wants nothing but messages needs no media.
+    if tracks.is_empty() && !(has_data && whip::media_in(offer)?.is_none()) {
         return Err(not_live(&stream));
     }
     let speaks = app.config.webrtc.data.viewers == DataAccess::Write;

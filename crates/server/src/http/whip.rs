@@ -36,7 +36,14 @@ pub(super) async fn offer(
     }
     whep::expect_type(&headers, SDP)?;
     let offer = whep::text(&body)?;
-    expect_data_alone(offer)?;
+    if let Some(kind) = media_in(offer)? {
+        let detail = format!(
+            "the offer has m={kind}: messages alone are published here; send pictures and sound \
+             by RTSP or MoQ, and offer m=application by itself"
+        );
+        let title = "No media by WHIP";
+        return Err(Problem::new(StatusCode::NOT_ACCEPTABLE, title, detail));
+    }
     let name = StreamName::parse(&name).map_err(|error| Problem::bad_request(error.to_string()))?;
     let stream = app.hub.admit(name.clone());
     let stream =
@@ -46,23 +53,10 @@ pub(super) async fn offer(
     Ok(answered.response(location))
 }
 
-fn expect_data_alone(offer: &str) -> Result<(), Problem> {
+/// What the offer has that is not data channels, if there is anything.
+pub(super) fn media_in(offer: &str) -> Result<Option<String>, Problem> {
     let offer = SessionDescription::parse(offer).map_err(|error| whep::malformed(&error))?;
-    let is_media = |kind: &str| kind != "application";
-    let mut sections = offer.media.iter().filter(|media| !media.is_rejected());
-    match sections.find(|media| is_media(&media.kind)) {
-        None => Ok(()),
-        Some(media) => {
-            let detail = format!(
-                "the offer has m={}: messages alone are published here; send pictures and sound \
-                 by RTSP or MoQ, and offer m=application by itself",
-                media.kind
-            );
-            Err(Problem::new(
-                StatusCode::NOT_ACCEPTABLE,
-                "No media by WHIP",
-                detail,
-            ))
-        }
-    }
+    let mut sections = offer.media.into_iter().filter(|media| !media.is_rejected());
+    let media = sections.find(|media| media.kind != "application");
+    Ok(media.map(|media| media.kind))
 }
