@@ -1,6 +1,7 @@
 //! Hours of trouble, and what is left of it when it is over.
 //!
-//! The length here is that of every day; `VOICE_MINUTES=2880` asks for 48 hours.
+//! The lengths here are those of every day; `VOICE_MINUTES` asks for others. Those of
+//! patience are 2,880 without a codec and 60 of the whole chain.
 
 use std::time::Duration;
 
@@ -21,9 +22,6 @@ fn voice(at: f64) -> f32 {
     let tone = turns.sin() + 0.4 * (2.0 * turns).sin() + 0.2 * (3.0 * turns).sin();
     (0.3 * swell * tone) as f32
 }
-
-/// The loudest of it.
-const LOUDEST: f32 = 0.42;
 
 /// The same from a table: sines cost more than all else.
 fn table() -> impl FnMut(f64) -> f32 {
@@ -62,6 +60,9 @@ fn endure<E: Encoder, D: Decoder>(call: &mut Call<E, D>, minutes: u64, packet: D
         (48_000, 2, 1_024),
         (8_000, 1, 128),
     ];
+    // What is said, as loud as gain control makes it.
+    call.run(10 * SECOND);
+    let mut signal = std::mem::take(&mut call.peak);
     for round in 0..(minutes / 2).max(1) {
         is_bad.set(true);
         call.run(ROUND / 4);
@@ -70,62 +71,82 @@ fn endure<E: Encoder, D: Decoder>(call: &mut Call<E, D>, minutes: u64, packet: D
         is_silent.set(false);
         call.run(ROUND / 4 - 2 * SECOND);
         is_bad.set(false);
-        recover(call, "trouble", round, packet);
+        signal = recover(
+            call,
+            &format!("round {round}, after trouble"),
+            signal,
+            packet,
+        );
         let (rate, channels, period) = formats[round as usize % formats.len()];
         call.change(Format::new(rate, channels).expect("voice"), period);
-        recover(call, "another rate", round, packet);
+        signal = recover(
+            call,
+            &format!("round {round}, after another rate"),
+            signal,
+            packet,
+        );
         call.unplugged_until = Some(call.clock.now() + 3 * SECOND);
         call.run(3 * SECOND);
-        recover(call, "unplugged", round, packet);
+        signal = recover(
+            call,
+            &format!("round {round}, after unplugging"),
+            signal,
+            packet,
+        );
         is_silent.set(true);
         call.run(2 * SECOND);
         is_silent.set(false);
-        recover(call, "two seconds of nothing", round, packet);
+        signal = recover(
+            call,
+            &format!("round {round}, after two seconds of nothing"),
+            signal,
+            packet,
+        );
         call.run(ROUND / 2 - 41 * SECOND);
     }
 }
 
-/// A second to come to itself, then nine in which nothing is made up and the delay is
-/// what it was.
+/// Of nine seconds, what may be made up: late packets are planned for, one in a thousand.
+const CONCEALED_MAX: Duration = Duration::from_millis(20);
+
+/// A second to come to itself, then nine in which next to nothing is made up and the
+/// delay is what it was. `signal` is how loud those before were; returns how loud these.
 fn recover<E: Encoder, D: Decoder>(
     call: &mut Call<E, D>,
-    after: &str,
-    round: u64,
+    when: &str,
+    signal: f32,
     packet: Duration,
-) {
+) -> f32 {
     call.run(SECOND);
     let stands = |call: &Call<E, D>| call.listener.report(call.clock.now()).streams[0].jitter;
     let before = stands(call).counts;
+    let trouble = std::mem::take(&mut call.peak);
     call.step = 0.0;
     call.run(9 * SECOND);
     let report = stands(call);
     let concealed = report.counts.frames_concealed - before.frames_concealed;
-    assert_eq!(concealed, 0, "round {round}, {after}: {report:?}");
+    let concealed = Duration::from_secs_f64(concealed as f64 / f64::from(opus::RATE));
+    assert!(
+        concealed <= CONCEALED_MAX,
+        "{when}: {concealed:?} {report:?}"
+    );
     let period = Duration::from_secs_f64(
         call.loudspeaker.period as f64 / f64::from(call.loudspeaker.format.rate()),
     );
     let most = Duration::from_millis(40) + packet + 2 * period;
-    assert!(report.delay < most, "round {round}, {after}: {report:?}");
+    assert!(report.delay < most, "{when}: {report:?}");
     // Nothing is left over.
     let speaker = call.speaker.report();
     assert!(
         report.packets < 20 && speaker.failed == 0,
-        "{report:?} {speaker:?}"
+        "{when}: {report:?} {speaker:?}"
     );
-    // Nothing is louder than what was said; a rate's filter may ring a little.
-    assert!(
-        call.peak < 1.3 * LOUDEST,
-        "round {round}, {after}: {}",
-        call.peak
-    );
+    // Trouble is no louder than what is said; a rate's filter may ring a little.
+    let loudest = signal.max(call.peak);
+    assert!(trouble < 1.3 * loudest, "{when}: {trouble}, {loudest}");
     // The steepest of the voice, at the lowest rate that there is, not a click.
-    let steepest = 2.0 * LOUDEST * 0.45;
-    assert!(
-        call.step < steepest,
-        "round {round}, {after}: {}",
-        call.step
-    );
-    call.peak = 0.0;
+    assert!(call.step < 0.9 * loudest, "{when}: {}", call.step);
+    std::mem::take(&mut call.peak)
 }
 
 /// How long, in minutes: as every day, unless `VOICE_MINUTES` says otherwise.
@@ -146,4 +167,12 @@ fn hours_without_a_codec_end_like_the_first_minute() {
         let mut call = Call::with(speaker, codec, listener, make, periods, (ppm, -ppm));
         endure(&mut call, minutes(8) / 2, Duration::from_millis(10));
     }
+}
+
+#[test]
+fn an_hour_of_the_whole_chain_ends_like_the_first_minute() {
+    let speaker = speaker::Config::new(mono(48_000));
+    let listener = listener::Config::new(mono(48_000));
+    let mut call = Call::new(speaker, listener, (120, 120), (200.0, 0.0));
+    endure(&mut call, minutes(2), opus::Frame::Ms10.duration());
 }
