@@ -16,6 +16,8 @@ use crate::{
 mod chirps;
 mod delay;
 mod hours;
+mod redundancy;
+mod silence;
 mod stall;
 mod whole;
 
@@ -110,6 +112,7 @@ pub(crate) struct Call<E = opus::Encoder, D = opus::Decoder> {
     pub(crate) held_until: Option<Instant>,
     /// The microphone says when its samples were there.
     pub(crate) tells: bool,
+    is_red: bool,
 }
 
 /// A device whose thread stood still keeps so much; the rest is lost.
@@ -158,6 +161,7 @@ impl<E: Encoder, D: Decoder> Call<E, D> {
                 ppm.1,
                 start + Duration::from_micros(700),
             ),
+            is_red: speaker.red.is_some(),
             speaker: Speaker::with_encoder(speaker, encoder).expect("a speaker"),
             listener: Listener::with_decoder(listener, make).expect("a listener"),
             source: Box::new(|_| 0.0),
@@ -281,7 +285,10 @@ impl<E: Encoder, D: Decoder> Call<E, D> {
                 payload: flying.payload.into(),
             };
             // What is refused is counted, and tests look there.
-            let _ = self.listener.receive(SSRC, packet, Received::at(at));
+            let _ = match self.is_red {
+                true => self.listener.receive_red(SSRC, packet, Received::at(at)),
+                false => self.listener.receive(SSRC, packet, Received::at(at)),
+            };
         }
     }
 

@@ -347,7 +347,12 @@ impl<D: Decoder> Buffer<D> {
             arrival: now,
             frames,
         };
-        self.queue.insert(at, entry);
+        if self.queue.insert(at, entry) {
+            // The original is lost, or later still: so long its sound takes.
+            let came = self.since(now);
+            self.target
+                .arrived(came, came - at as f64 * self.frame_ms());
+        }
     }
 
     /// From now on the device asks once a `period`, in several pulls at the same moment,

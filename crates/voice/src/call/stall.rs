@@ -6,7 +6,7 @@ use super::{Call, mono};
 use crate::{listener, preprocess, speaker};
 
 /// A voice of 170 Hz and its harmonics that never pauses: nothing is cut for free.
-fn voice(at: f64) -> f32 {
+pub(super) fn voice(at: f64) -> f32 {
     let turns = std::f64::consts::TAU * 170.0 * at;
     let swell = 0.7 + 0.3 * (std::f64::consts::TAU * 1.3 * at).sin();
     let tone = turns.sin() + 0.4 * (2.0 * turns).sin() + 0.2 * (3.0 * turns).sin();
@@ -14,7 +14,7 @@ fn voice(at: f64) -> f32 {
 }
 
 /// The loudest of it, and the steepest from one sample to the next.
-const LOUDEST: f32 = 0.42;
+pub(super) const LOUDEST: f32 = 0.42;
 const STEEPEST: f32 = 0.016;
 
 /// Who stands still.

@@ -58,6 +58,10 @@ impl<D: Decoder> Buffer<D> {
         if !self.decoder.recover(&first.payload, gap, &mut self.decoded) {
             return false;
         }
+        // So long the sound of what was lost takes.
+        let came = self.since(first.arrival);
+        let delay = came - (at - gap as i64) as f64 * self.frame_ms();
+        self.target.arrived(came, delay);
         self.next = at;
         self.counts.recovered += 1;
         let channels = self.format().channels();
