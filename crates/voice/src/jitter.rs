@@ -283,6 +283,13 @@ impl<D: Decoder> Buffer<D> {
                 return Err(Refused::Stray);
             }
         };
+        if packet.payload.is_empty() {
+            // Nothing but padding (RFC 3550 §5.1): Chromium probes the path with such, and
+            // they take numbers of the stream.
+            self.order.mark_empty(sequence);
+            self.counts.empty += 1;
+            return Ok(());
+        }
         self.counts.packets += 1;
         let Some(frames) = self.frames_of(&packet.payload) else {
             self.counts.undecodable += 1;
@@ -543,7 +550,7 @@ impl<D: Decoder> Buffer<D> {
         self.was_late = false;
         let last = self.last.and_then(|last| last.sequence);
         let missing = match (last, sequence) {
-            (Some(last), Some(sequence)) => sequence.saturating_sub(last + 1),
+            (Some(last), Some(sequence)) => self.order.between(last, sequence),
             _ => 0,
         };
         self.counts.lost += missing;

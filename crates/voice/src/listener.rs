@@ -223,6 +223,9 @@ impl<D: Decoder> Listener<D> {
         mut packet: Packet,
         received: Received,
     ) -> Result<(), Refused> {
+        if packet.payload.is_empty() {
+            return self.receive(ssrc, packet, received);
+        }
         let mut blocks = red::blocks(&packet.payload)?;
         let Some(primary) = blocks.pop() else {
             return Ok(());

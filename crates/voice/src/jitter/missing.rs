@@ -28,7 +28,10 @@ impl<D: Decoder> Buffer<D> {
     fn bridge(&mut self, gap: usize, wanted: usize, now: Instant) {
         let (_, first) = self.queue.first().expect("the caller saw it");
         let last = self.last.and_then(|last| last.sequence);
-        let follows = last.is_some_and(|last| first.sequence == Some(last + 1));
+        let follows = last.zip(first.sequence).is_some_and(|(last, next)| {
+            // Nothing with sound is between them.
+            last < next && self.order.between(last, next) == 0
+        });
         let is_silence = follows || self.last.is_some_and(|last| last.begins_silence);
         if is_silence {
             return self.be_silent(gap, wanted, now);

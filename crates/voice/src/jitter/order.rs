@@ -14,6 +14,8 @@ pub(super) struct Order {
     timestamps: TimestampExtender,
     /// A bit for each of the last [`SEEN`] numbers.
     seen: [u64; (SEEN / 64) as usize],
+    /// The same, of those that had no sound.
+    empty: [u64; (SEEN / 64) as usize],
     /// The one before, if it did not belong here.
     stray: Option<(u16, u32)>,
 }
@@ -57,6 +59,25 @@ impl Order {
         Place::At(wide, self.timestamps.extend(timestamp))
     }
 
+    /// The packet of this wide number has no sound.
+    pub(super) fn mark_empty(&mut self, wide: u64) {
+        let (word, bit) = slot(wide);
+        self.empty[word] |= bit;
+    }
+
+    /// How many packets with sound are between two that were seen, by their wide numbers.
+    pub(super) fn between(&self, last: u64, next: u64) -> u64 {
+        // What is older nobody knows any more.
+        let highest = self.sequences.highest().unwrap_or(next);
+        let first = (last + 1).max((highest + 1).saturating_sub(SEEN));
+        let is_empty = |number: &u64| {
+            let (word, bit) = slot(*number);
+            self.empty[word] & bit != 0
+        };
+        let empty = (first..next).filter(is_empty).count() as u64;
+        next.saturating_sub(last + 1) - empty
+    }
+
     /// The timestamp of a block `offset` ticks before a packet at `at`.
     pub(super) const fn before(at: i64, offset: u32) -> i64 {
         at - offset as i64
@@ -81,6 +102,7 @@ impl Order {
         for number in first..=wide {
             let (word, bit) = slot(number);
             self.seen[word] &= !bit;
+            self.empty[word] &= !bit;
         }
     }
 }
@@ -127,6 +149,27 @@ mod tests {
         // A full turn of the window later nobody knows any more.
         order.place(1_600, 1_600 * 960 - 200 * 960, 2 * REACH);
         assert_eq!(order.place(401, 401 * 960, 2 * REACH), Place::Seen);
+    }
+
+    #[test]
+    fn what_has_no_sound_is_not_missing() {
+        let mut order = Order::default();
+        for sequence in 0..3_000u16 {
+            let place = order.place(sequence, u32::from(sequence) * 160, REACH);
+            let Place::At(wide, _) = place else {
+                panic!("it follows");
+            };
+            if sequence % 10 == 3 {
+                order.mark_empty(wide);
+            }
+        }
+        let wide = order.sequences.highest().expect("3,000") - 2_999;
+        assert_eq!(order.between(wide + 2_990, wide + 2_992), 1);
+        assert_eq!(order.between(wide + 2_992, wide + 2_994), 0);
+        assert_eq!(order.between(wide + 2_900, wide + 2_921), 18);
+        assert_eq!(order.between(wide + 2_900, wide + 2_900), 0);
+        // Forgotten, and so missing.
+        assert_eq!(order.between(wide, wide + 21), 20);
     }
 
     #[test]

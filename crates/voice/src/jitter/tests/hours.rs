@@ -120,3 +120,48 @@ fn the_reference_path_is_waited_for_half_as_long_as_by_neteq() {
     let concealed = call.report().concealed_ratio();
     assert!(mean < 32.0 && concealed < 0.002, "{mean} ms at {concealed}");
 }
+
+/// As Chromium does, which measures with them how much the path takes.
+#[test]
+fn probes_without_sound_are_neither_lost_nor_silence() {
+    let mut buffer = Buffer::new(Config::default(), L16::new(mono()));
+    let mut clock = Clock::new();
+    let mut sequence = 65_500u16;
+    for number in 0..500u32 {
+        let timestamp = number * 160;
+        let mut packet = Packet {
+            sequence,
+            timestamp,
+            payload: tone(),
+        };
+        // One in fifty is lost indeed.
+        if number % 50 != 49 {
+            buffer
+                .insert(packet.clone(), clock.now())
+                .expect("in order");
+        }
+        sequence = sequence.wrapping_add(1);
+        for _ in 0..if number % 25 == 7 { 18 } else { 0 } {
+            packet.sequence = sequence;
+            packet.payload = Bytes::new();
+            sequence = sequence.wrapping_add(1);
+            buffer
+                .insert(packet.clone(), clock.now())
+                .expect("no fault");
+        }
+        for _ in 0..2 {
+            let mut out = [0.0; 80];
+            buffer.pull(clock.now(), &mut out);
+            clock.advance(PULL);
+        }
+    }
+    let counts = buffer.report(clock.now()).counts;
+    // The last is lost and nothing after it says so.
+    assert_eq!(
+        (counts.lost, counts.packets, counts.empty),
+        (9, 490, 360),
+        "{counts:?}"
+    );
+    assert_eq!((counts.late, counts.undecodable), (0, 0), "{counts:?}");
+    assert_eq!(counts.frames_comfort, 0, "{counts:?}");
+}
