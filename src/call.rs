@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use glassline_client::call::{Config, Ended, Line};
+use glassline_client::call::{CallError, Config, Ended, Line};
 use glassline_lab::call::{Dial, DialError, JoinError, Server, dial};
 
 use crate::bench::interrupt;
@@ -32,7 +32,7 @@ pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
         Target::Here => here::run(options, quiet),
         Target::Listen(address) => Session::new(options, quiet)?.listen(address),
         Target::Url(url) => Session::new(options, quiet)?.dial(&to_dial(options, url)),
-        Target::Room(url) => Session::new(options, quiet)?.join(to_dial(options, url)),
+        Target::Room(url) => Session::new(options, quiet)?.join(&to_dial(options, url)),
     }
 }
 
@@ -56,20 +56,23 @@ struct Session<'a> {
 
 /// How a call was left.
 enum Left {
-    /// One of the two hung up, or its time was over.
+    /// By us, or its time was over.
     Ended,
     /// The same, and its tables do not hold what was promised.
     Missed,
     /// Ctrl-C.
     Interrupted,
+    /// By the other end, or by what is in between: why, if that was no farewell.
+    Lost { why: Option<CallError>, muted: bool },
 }
 
 impl Left {
-    fn code(self) -> ExitCode {
+    fn code(self) -> Result<ExitCode, Failure> {
         match self {
-            Self::Ended => ExitCode::SUCCESS,
-            Self::Missed => ExitCode::from(THRESHOLD_MISSED),
-            Self::Interrupted => ExitCode::from(INTERRUPTED),
+            Self::Ended | Self::Lost { why: None, .. } => Ok(ExitCode::SUCCESS),
+            Self::Missed => Ok(ExitCode::from(THRESHOLD_MISSED)),
+            Self::Interrupted => Ok(ExitCode::from(INTERRUPTED)),
+            Self::Lost { why: Some(why), .. } => Err(Failure::runtime(why)),
         }
     }
 }
@@ -97,20 +100,63 @@ impl<'a> Session<'a> {
             self.terminal
                 .say("the other end takes no sound: you hear it, it does not hear you");
         }
-        self.call(dialled.line, ask.url.as_str()).map(Left::code)
+        self.call(dialled.line, ask.url.as_str())?.code()
     }
 
-    /// A room of a server.
-    fn join(&mut self, ask: Dial) -> Result<ExitCode, Failure> {
+    /// A room of a server. Who speaks and listens in person joins again where the server
+    /// ends the call, or is not heard of any more; what is said from a file is not said
+    /// twice.
+    fn join(&mut self, ask: &Dial) -> Result<ExitCode, Failure> {
         self.terminal.say(&format!("joining {}", ask.url));
-        let url = ask.url.clone();
-        let devices = devices::open(self.options)?;
-        let talk = Talk::room(ask, &self.config, devices.devices);
-        let talk = talk.map_err(|error| match error {
-            JoinError::Dial(DialError::Unresolved(_)) => Failure::usage(error),
-            error => Failure::runtime(error),
-        })?;
-        self.follow(talk, url.as_str()).map(Left::code)
+        let mut talk = self.enter(ask).map_err(not_entered)?;
+        let options = self.options;
+        let in_person = options.wav_in.is_none() && options.wav_out.is_none();
+        loop {
+            match self.follow(talk, ask.url.as_str())? {
+                Left::Lost { why, muted } if in_person && is_of_network(why.as_ref()) => {
+                    let why = why.map_or_else(|| "the call ended".to_owned(), |it| it.to_string());
+                    self.terminal.say(&format!("{why}; joining again"));
+                    self.config.muted = muted;
+                }
+                left => return left.code(),
+            }
+            talk = match self.enter_again(ask)? {
+                Ok(talk) => talk,
+                Err(left) => return left.code(),
+            };
+        }
+    }
+
+    fn enter(&self, ask: &Dial) -> Result<Talk, Enter> {
+        let devices = devices::open(self.options).map_err(Enter::Devices)?;
+        let talk = Talk::room(ask.clone(), &self.config, devices.devices);
+        talk.map_err(Enter::Join)
+    }
+
+    /// As soon as the server takes us, unless somebody wants an end.
+    #[expect(clippy::disallowed_methods, reason = "a command may wait")]
+    fn enter_again(&self, ask: &Dial) -> Result<Result<Talk, Left>, Failure> {
+        loop {
+            let next = Instant::now() + RETRY;
+            while Instant::now() < next {
+                if interrupt::is_stopped(&self.stop) {
+                    return Ok(Err(Left::Interrupted));
+                }
+                if self.terminal.key() == Some(Key::HangUp) {
+                    return Ok(Err(Left::Ended));
+                }
+                std::thread::sleep(POLL);
+            }
+            match self.enter(ask) {
+                Ok(talk) => return Ok(Ok(talk)),
+                Err(Enter::Join(JoinError::Dial(DialError::Refused(why))))
+                    if why.is_transient() =>
+                {
+                    tracing::debug!(%why, "not joined yet");
+                }
+                Err(why) => return Err(not_entered(why)),
+            }
+        }
     }
 
     /// Takes calls, one after the other, until Ctrl-C.
@@ -128,11 +174,11 @@ impl<'a> Session<'a> {
                 continue;
             };
             self.terminal.say(&format!("{} calls", incoming.peer));
-            match self.call(incoming.line, &incoming.peer.to_string()) {
-                Ok(Left::Interrupted) => break,
-                Ok(left) if self.options.once => return Ok(left.code()),
-                Err(error) if self.options.once => return Err(error),
-                Ok(Left::Ended | Left::Missed) => {}
+            let peer = incoming.peer.to_string();
+            match self.call(incoming.line, &peer).and_then(Left::code) {
+                _ if interrupt::is_stopped(&self.stop) => break,
+                ended if self.options.once => return ended,
+                Ok(_) => {}
                 Err(error) => tracing::warn!("{error}"),
             }
             drop(incoming.slot);
@@ -195,17 +241,49 @@ impl<'a> Session<'a> {
         for miss in &misses {
             eprintln!("{miss}");
         }
-        match ended {
-            Ok(Ended::ByPeer) => self.terminal.say("they hung up"),
-            Ok(Ended::ByUs) => {}
-            Err(error) => return Err(Failure::runtime(error)),
-        }
+        let left = match ended {
+            Ok(Ended::ByUs) => left,
+            Ok(Ended::ByPeer) => {
+                self.terminal.say("they hung up");
+                Left::Lost { why: None, muted }
+            }
+            Err(why) => Left::Lost {
+                why: Some(why),
+                muted,
+            },
+        };
         Ok(match left {
-            Left::Ended if !misses.is_empty() => Left::Missed,
+            Left::Ended | Left::Lost { why: None, .. } if !misses.is_empty() => Left::Missed,
             left => left,
         })
     }
 }
 
+/// Why a room was not entered.
+enum Enter {
+    Devices(Failure),
+    Join(JoinError),
+}
+
+fn not_entered(why: Enter) -> Failure {
+    match why {
+        Enter::Devices(failure) => failure,
+        Enter::Join(error @ JoinError::Dial(DialError::Unresolved(_))) => Failure::usage(error),
+        Enter::Join(error) => Failure::runtime(error),
+    }
+}
+
+/// Another try may do better; a farewell is no reason.
+const fn is_of_network(why: Option<&CallError>) -> bool {
+    matches!(
+        why,
+        None | Some(
+            CallError::NotConnected { .. } | CallError::Vanished { .. } | CallError::Closed(_)
+        )
+    )
+}
+
 /// Between two looks at a call.
 const POLL: Duration = Duration::from_millis(50);
+/// Before a room is tried again.
+const RETRY: Duration = Duration::from_millis(1_500);

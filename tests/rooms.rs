@@ -13,7 +13,7 @@ use crate::call::{
     out,
 };
 use crate::peers::{Peer, Test};
-use crate::process::Running;
+use crate::process::{Running, eventually};
 use crate::server::{Server, glassline, run_to_end};
 use crate::webdriver::Browser;
 
@@ -32,6 +32,11 @@ pub(crate) const TESTS: &[Test] = &[
         name: "rooms::chromium_and_the_command_line_hear_each_other",
         needs: &[Peer::Chromium],
         run: chromium_and_the_command_line_hear_each_other,
+    },
+    Test {
+        name: "rooms::a_server_that_comes_back_is_joined_again",
+        needs: &[],
+        run: a_server_that_comes_back_is_joined_again,
     },
     Test {
         name: "rooms::who_may_not_or_finds_no_place_is_told",
@@ -194,6 +199,49 @@ fn chromium_and_the_command_line_hear_each_other() -> Result<(), Failed> {
     println!("{}", ann.running.printed());
     ensure_found("the browser", OURS, &samples, RATE)?;
     ensure_found("the command line", THEIRS, &heard(&ann.hears)?, RATE)
+}
+
+fn a_server_that_comes_back_is_joined_again() -> Result<(), Failed> {
+    let start = |http: &str| {
+        let places = ["--media", "127.0.0.1:0", "--admin", "127.0.0.1:0"];
+        let arguments = [&["serve", "--http", http], &places[..]].concat();
+        let off = ["--rtsp", "off", "--quic", "off"];
+        let running = Running::start("serve", glassline(&[&arguments[..], &off].concat()))?;
+        let http = running.wait_for_line(PATIENCE, |line| {
+            let rest = line.strip_prefix("http ")?.trim_start();
+            rest.strip_prefix("http://")?
+                .split_whitespace()
+                .next()
+                .map(str::to_owned)
+        })?;
+        Ok::<_, String>((running, http))
+    };
+    let (mut server, address) = start("127.0.0.1:0")?;
+    let url = format!("http://{address}/call/team");
+    // In person: neither file.
+    let mut ann = Running::start("ann", glassline(&["call", &url, "--mute"]))?;
+    let connected = |count: usize| {
+        let printed = ann.printed();
+        let lines = printed.lines().filter(|it| it.starts_with("connected"));
+        match lines.count() >= count {
+            true => Ok(()),
+            false => Err(printed),
+        }
+    };
+    eventually(PATIENCE, || connected(1))?;
+    server.terminate()?;
+    server.wait(PATIENCE)?;
+    ann.wait_for_line(PATIENCE, |line| {
+        line.ends_with("joining again").then_some(())
+    })?;
+    let (_server, _) = start(&address)?;
+    eventually(PATIENCE, || connected(2))?;
+    ann.signal("-INT")?;
+    let status = ann.wait(PATIENCE)?;
+    match status.code() == Some(130) {
+        true => Ok(()),
+        false => Err(ann.printed().into()),
+    }
 }
 
 fn who_may_not_or_finds_no_place_is_told() -> Result<(), Failed> {

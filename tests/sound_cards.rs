@@ -83,7 +83,7 @@ impl SoundServer {
             folder,
         };
         eventually(PATIENCE, || server.control(&["info"]).map(drop))?;
-        server.plug_in()?;
+        server.plug_in("rate=48000")?;
         Ok(server)
     }
 
@@ -103,10 +103,10 @@ impl SoundServer {
         }
     }
 
-    fn plug_in(&self) -> Result<(), String> {
+    fn plug_in(&self, rate: &str) -> Result<(), String> {
         for sink in SINKS {
             let name = format!("sink_name={sink}");
-            self.control(&["load-module", "module-null-sink", &name, "rate=48000"])?;
+            self.control(&["load-module", "module-null-sink", &name, rate])?;
         }
         self.control(&["set-default-sink", "heard"])?;
         self.control(&["set-default-source", "spoken.monitor"])?;
@@ -258,7 +258,8 @@ fn unplugged_and_back_they_go_on() -> Result<(), Failed> {
     })?;
     std::thread::sleep(Duration::from_secs(1));
     let back = Instant::now();
-    server.plug_in()?;
+    // Another card, for all the call knows.
+    server.plug_in("rate=44100")?;
     let again = |line: &str| line.contains("opened again").then_some(());
     ends.with_cards.wait_for_line(PATIENCE, again)?;
     println!("opened again {:?} after they were back", back.elapsed());
