@@ -70,7 +70,7 @@ fn numbers_that_are_left_out_are_losses_to_the_peer() {
     assert_eq!(sequences.len(), 100, "none of them is repeated or lost");
     assert_eq!(sequences[99] - sequences[0], 102);
     assert_eq!(sequences[50] - sequences[49], 4);
-    assert!(!pair.server.skip(0, super::SKIP_MAX + 1));
+    assert!(!pair.server.skip(0, SKIP_MAX + 1));
     assert!(!pair.server.skip(7, 1), "no such sender");
 }
 
