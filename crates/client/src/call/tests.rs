@@ -486,3 +486,44 @@ fn nonsense_of_the_far_end_is_named_and_the_call_goes_on() {
     near.end().expect("no trouble");
     far.end().expect("no trouble");
 }
+
+#[test]
+fn a_packet_that_the_network_made_two_of_is_a_row_of_the_first() {
+    let config = light();
+    let [near, far] = lines(&config);
+    let mut near = End::start("twice", near, &config, QUIET);
+    let mut far = End::start("twice-far", far, &config, QUIET);
+    far.wait_until("it hears", |call| {
+        let listening = call.figures().listening;
+        listening.is_some_and(|it| !it.streams.is_empty())
+    });
+    const TIMESTAMP: u32 = 77;
+    {
+        let mut line = near.call.shared.line();
+        let mut out = [0; 256];
+        let sealed = line
+            .session
+            .seal(0, TIMESTAMP, false, &[0; 20], Instant::now(), &mut out);
+        let datagram = &out[..sealed.expect("connected").len];
+        let peer = line.session.peer().expect("connected");
+        for _ in 0..2 {
+            line.socket.send(datagram, peer).expect("loopback");
+        }
+    }
+    let until = Instant::now() + PATIENCE;
+    let copy = loop {
+        far.drain();
+        let again = &far.records.again;
+        if let Some(copy) = again.iter().find(|it| it.timestamp == TIMESTAMP) {
+            break *copy;
+        }
+        assert!(Instant::now() < until, "{:?}", far.call.figures());
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    assert_eq!(
+        (Some(copy.ssrc), copy.why),
+        (near.call.ssrc(), Again::Duplicate)
+    );
+    near.end().expect("no trouble");
+    far.end().expect("no trouble");
+}
