@@ -5,6 +5,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use super::*;
+use in_time::in_time;
+
+mod in_time;
 
 /// Loose: a debug build on a machine that does other things, too.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -184,23 +187,6 @@ fn all_found(delays: &[Option<f64>], least: usize) -> Result<(), String> {
         false => Err(format!("{delays:?}")),
     }
 }
-
-/// Tries again where devices were not called in time: what a busy machine does to sound
-/// is no fault of the call's. `attempt` says how many periods were late.
-fn in_time(attempt: impl Fn() -> (u64, Result<(), String>)) {
-    for number in 1..=ATTEMPTS {
-        let (late, outcome) = attempt();
-        match outcome {
-            Ok(()) => return,
-            Err(why) if late == 0 || number == ATTEMPTS => {
-                panic!("{why}; {late} periods were late")
-            }
-            Err(why) => println!("{why}; {late} periods were late: once more"),
-        }
-    }
-}
-
-const ATTEMPTS: usize = 4;
 
 #[test]
 fn a_chirp_put_in_at_one_end_is_heard_at_the_other_both_ways_and_accounted_for() {

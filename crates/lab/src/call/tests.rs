@@ -14,6 +14,10 @@ use super::dial::{Dial, dial};
 use super::serve::Server;
 use super::{Frame, Marks, Pair, Report, Stage};
 use crate::data::Impairment;
+use in_time::in_time;
+
+#[path = "../../../client/src/call/tests/in_time.rs"]
+mod in_time;
 
 /// Loose: a debug build on a machine that does other things, too.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -93,23 +97,6 @@ fn start(line: Line, config: &Config) -> (Call, Ears) {
     let call = Call::start(line, config.clone(), devices).expect("threads");
     (call, ears)
 }
-
-/// Tries again where devices were not called in time: what a busy machine does to sound
-/// is no fault of the call's. `attempt` says how many periods were late.
-fn in_time(attempt: impl Fn() -> (u64, Result<(), String>)) {
-    for number in 1..=ATTEMPTS {
-        let (late, outcome) = attempt();
-        match outcome {
-            Ok(()) => return,
-            Err(why) if late == 0 || number == ATTEMPTS => {
-                panic!("{why}; {late} periods were late")
-            }
-            Err(why) => println!("{why}; {late} periods were late: once more"),
-        }
-    }
-}
-
-const ATTEMPTS: usize = 4;
 
 #[test]
 fn over_a_bad_path_with_copies_the_chirps_still_come() {

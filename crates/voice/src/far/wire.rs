@@ -9,7 +9,7 @@
 //! Numbers are LEB128, signed ones zigzag. A time is the difference from the one before it
 //! in the message, in nanoseconds; the first is from `base`, which is since the teller's
 //! epoch. What rarely changes is told as the difference from the record before: a frame
-//! takes about 45 bytes.
+//! takes about 40 bytes.
 //!
 //! Whatever is outside of its bounds makes the whole message [`Malformed`].
 
