@@ -71,8 +71,12 @@ pub(crate) struct Options {
     /// How much sound a packet holds.
     #[arg(long, default_value = "10ms", value_name = "10ms|20ms", value_parser = packet)]
     packet: opus::Frame,
-    /// Encode for the least delay: 4 ms less, at the same bitrate a little worse.
+    /// Encode for few bits and many losses instead of for the least delay: 4 ms more.
+    /// --fec and --dtx need it, and bring it along.
     #[arg(long)]
+    voip: bool,
+    /// What is the default.
+    #[arg(long, hide = true, conflicts_with_all = ["voip", "fec", "dtx"])]
     low_delay: bool,
     /// Leave the echo in.
     #[arg(long)]
@@ -83,9 +87,9 @@ pub(crate) struct Options {
     /// Leave the level as it is.
     #[arg(long)]
     no_agc: bool,
-    /// Of the voice, without headers.
-    #[arg(long, default_value = "32k", value_name = "RATE", value_parser = quantity::bitrate)]
-    bitrate: u64,
+    /// Of the voice, without headers [default: 48k, with --voip 32k].
+    #[arg(long, value_name = "RATE", value_parser = quantity::bitrate)]
+    bitrate: Option<u64>,
     /// Put a coarse copy of each packet into the next, where the other end reports losses.
     #[arg(long)]
     fec: bool,
@@ -235,6 +239,11 @@ impl Options {
     }
 
     pub(super) fn config(&self) -> Config {
+        // The transform alone knows neither redundancy nor silence.
+        let (purpose, bitrate) = match self.voip || self.fec || self.dtx {
+            true => (opus::Purpose::Voip, 32_000),
+            false => (opus::Purpose::LowDelay, 48_000),
+        };
         Config {
             preprocess: preprocess::Config {
                 echo: !self.no_aec,
@@ -243,11 +252,8 @@ impl Options {
             },
             opus: opus::Config {
                 frame: self.packet,
-                purpose: match self.low_delay {
-                    true => opus::Purpose::LowDelay,
-                    false => opus::Purpose::Voip,
-                },
-                bitrate: Bitrate::from_bps(self.bitrate),
+                purpose,
+                bitrate: Bitrate::from_bps(self.bitrate.unwrap_or(bitrate)),
                 dtx: self.dtx,
                 fec: self.fec,
                 ..opus::Config::default()
@@ -303,7 +309,13 @@ mod tests {
         assert_eq!(config.opus.bitrate.bps(), 24_000);
         assert!((options.timing().drift_ppm + 50.0).abs() < 1e-9);
         assert!(matches!(options.target(), Ok(Target::Url(_))));
+        assert_eq!(config.opus.purpose, opus::Purpose::LowDelay);
         let listening = parse(&["listen"]).expect("no flags");
+        assert_eq!(listening.config().opus.bitrate.bps(), 48_000);
+        let redundant = parse(&["listen", "--fec"]).expect("a flag");
+        let redundant = redundant.config().opus;
+        assert_eq!(redundant.purpose, opus::Purpose::Voip);
+        assert_eq!(redundant.bitrate.bps(), 32_000);
         assert!(matches!(listening.target(), Ok(Target::Listen(_))));
         assert!(parse(&["--devices"]).is_ok_and(|it| it.lists_devices()));
         let here = parse(&["--report", "--fail-if", "send.p99_ms>0.5"]).expect("no target");
