@@ -196,10 +196,14 @@ impl Options {
                 let url = text.parse::<Url>().map_err(|error| {
                     Failure::usage(format_args!("{text}: {error}; give a URL, or listen"))
                 })?;
-                Ok(match is_room(&url) {
-                    true => Target::Room(self.named(url)),
-                    false => Target::Url(url),
-                })
+                match is_room(&url) {
+                    false => Ok(Target::Url(url)),
+                    true if self.wants_tables() => Err(Failure::usage(
+                        "--report, --json, --csv, --svg and --fail-if need the records of both \
+                         ends, which rooms do not pass on: call the other end itself",
+                    )),
+                    true => Ok(Target::Room(self.named(url))),
+                }
             }
         }
     }

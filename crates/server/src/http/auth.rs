@@ -138,7 +138,7 @@ pub(super) async fn participant(
         }
         return match is_of_another_site(headers) {
             true => Err(forbidden(
-                "pages of other sites join rooms only where a token is asked for: set \
+                "pages of other sites, or of this one by a name, join rooms only where a token is asked for: set \
                  `auth.publish_token`, and send it as `Authorization: Bearer TOKEN`",
             )),
             false => Ok(()),
@@ -167,14 +167,20 @@ pub(super) async fn participant(
     Ok(())
 }
 
-/// A browser says from which site its page is (Fetch standard §3.1).
+/// A browser says from which site its page is (Fetch standard §3.1). Ours is the one
+/// that was asked, by its address or as `localhost`: any other name may be a stranger's
+/// that leads here (DNS rebinding).
 fn is_of_another_site(headers: &HeaderMap) -> bool {
     let text = |name| headers.get(name).and_then(|it| it.to_str().ok());
     let Some(origin) = text(header::ORIGIN) else {
         return false;
     };
     let authority = origin.split_once("://").map(|(_, authority)| authority);
-    authority.is_none() || authority != text(header::HOST)
+    let is_here = url::Url::parse(origin).is_ok_and(|url| match url.host() {
+        Some(url::Host::Domain(name)) => name == "localhost",
+        host => host.is_some(),
+    });
+    authority.is_none() || authority != text(header::HOST) || !is_here
 }
 
 fn forbidden(detail: &str) -> Problem {
@@ -311,5 +317,34 @@ mod tests {
                 "Bearer realm=\"glassline\""
             ]
         );
+    }
+
+    #[test]
+    fn pages_of_this_server_are_known_by_its_address() {
+        let is_other = |origin: Option<&'static str>, host: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, header::HeaderValue::from_static(host));
+            if let Some(origin) = origin {
+                let origin = header::HeaderValue::from_static(origin);
+                headers.insert(header::ORIGIN, origin);
+            }
+            is_of_another_site(&headers)
+        };
+        assert!(!is_other(None, "127.0.0.1:8889"), "no browser");
+        for (origin, host) in [
+            ("http://127.0.0.1:8889", "127.0.0.1:8889"),
+            ("http://localhost:8889", "localhost:8889"),
+            ("http://[::1]:8889", "[::1]:8889"),
+        ] {
+            assert!(!is_other(Some(origin), host), "{origin}");
+        }
+        for (origin, host) in [
+            ("http://example.org", "127.0.0.1:8889"),
+            ("http://127.0.0.1:80", "127.0.0.1:8889"),
+            ("http://example.org:8889", "example.org:8889"),
+            ("null", "127.0.0.1:8889"),
+        ] {
+            assert!(is_other(Some(origin), host), "{origin}");
+        }
     }
 }

@@ -26,6 +26,7 @@ pub(super) async fn prometheus(State(app): State<App>) -> Response {
     let rtsp_viewers = rtsp::viewers(&app).await;
     streams(&app, &mut text);
     viewers(&app, rtsp_viewers, &mut text);
+    rooms(&app, &mut text);
     shards(&app, &mut text);
     rtsp::metrics(&app, &mut text);
     quic::metrics(&app, &mut text);
@@ -156,6 +157,14 @@ fn streams(app: &App, text: &mut String) {
             );
         }
     }
+}
+
+fn rooms(app: &App, text: &mut String) {
+    let (rooms, participants) = app.rooms.counts();
+    head(text, "rooms", "gauge", "Rooms of voice calls in use.");
+    let _ = writeln!(text, "glassline_rooms {rooms}");
+    head(text, "room_participants", "gauge", "Participants of them.");
+    let _ = writeln!(text, "glassline_room_participants {participants}");
 }
 
 fn viewers(app: &App, mut by_rtsp: BTreeMap<String, rtsp::Viewers>, text: &mut String) {
