@@ -323,9 +323,9 @@ mod tests {
     fn pages_of_this_server_are_known_by_its_address() {
         let is_other = |origin: Option<&'static str>, host: &'static str| {
             let mut headers = HeaderMap::new();
-            headers.insert(header::HOST, header::HeaderValue::from_static(host));
+            headers.insert(header::HOST, HeaderValue::from_static(host));
             if let Some(origin) = origin {
-                let origin = header::HeaderValue::from_static(origin);
+                let origin = HeaderValue::from_static(origin);
                 headers.insert(header::ORIGIN, origin);
             }
             is_of_another_site(&headers)
