@@ -126,6 +126,15 @@ pub struct Played {
     pub operation: Operation,
 }
 
+/// A packet that was taken and will not be played: its time passed, or too much waited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unplayed {
+    /// RTP timestamp, made wide as the stream's first was.
+    pub timestamp: i64,
+    /// When it was inserted.
+    pub arrival: Instant,
+}
+
 /// A packet on the tape, whose first sample has not left.
 #[derive(Clone, Copy, Debug)]
 struct Leaving {
@@ -182,6 +191,7 @@ pub struct Buffer<D> {
     /// By their marks on the tape.
     leaving: VecDeque<Leaving>,
     played: VecDeque<Played>,
+    unplayed: VecDeque<Unplayed>,
     counts: Counts,
     /// Kept for its memory.
     decoded: Vec<f32>,
@@ -227,6 +237,7 @@ impl<D: Decoder> Buffer<D> {
             period_ms: None,
             leaving: VecDeque::new(),
             played: VecDeque::new(),
+            unplayed: VecDeque::new(),
             counts: Counts::default(),
             decoded: Vec::new(),
         }
@@ -332,7 +343,7 @@ impl<D: Decoder> Buffer<D> {
             return Err(Refused::Duplicate);
         }
         while self.queue.is_over() {
-            self.queue.take_first();
+            self.leave_out();
             self.counts.overflowed += 1;
         }
         Ok(())
@@ -392,6 +403,11 @@ impl<D: Decoder> Buffer<D> {
     /// The next packet that was played. After a pull, all are those of that pull.
     pub fn poll_played(&mut self) -> Option<Played> {
         self.played.pop_front()
+    }
+
+    /// The next packet that was taken and left out.
+    pub fn poll_unplayed(&mut self) -> Option<Unplayed> {
+        self.unplayed.pop_front()
     }
 
     /// How it stands.
@@ -471,8 +487,23 @@ impl<D: Decoder> Buffer<D> {
             if at + first.frames as i64 > self.next {
                 break;
             }
-            self.queue.take_first();
+            self.leave_out();
             self.counts.late += 1;
+        }
+    }
+
+    /// The first packet in hand will not be played.
+    fn leave_out(&mut self) {
+        let left_out = self.queue.take_first().map(|it| it.1);
+        // Nobody waits for a copy.
+        if let Some(entry) = left_out.filter(|it| it.sequence.is_some()) {
+            if self.unplayed.len() == PLAYED_MAX {
+                self.unplayed.pop_front();
+            }
+            self.unplayed.push_back(Unplayed {
+                timestamp: entry.ticks,
+                arrival: entry.arrival,
+            });
         }
     }
 

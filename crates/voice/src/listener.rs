@@ -24,7 +24,7 @@ use crate::mix::{Share, loudest, remix};
 use crate::opus::{self, Concealment, RATE};
 use crate::red;
 use crate::resample::Resampler;
-use crate::stamps::{Heard, Received, SignalDelay};
+use crate::stamps::{Again, CameAgain, Heard, Received, SignalDelay};
 
 /// How to listen.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -271,6 +271,19 @@ impl<D: Decoder> Listener<D> {
         self.heard.pop_front()
     }
 
+    /// The next packet that was taken, and then was not played.
+    pub fn poll_unplayed(&mut self) -> Option<CameAgain> {
+        self.streams.iter_mut().find_map(|stream| {
+            let unplayed = stream.buffer.poll_unplayed()?;
+            Some(CameAgain {
+                ssrc: stream.ssrc,
+                timestamp: unplayed.timestamp as u32,
+                at: stream.received(unplayed.arrival).arrived,
+                why: Again::Late,
+            })
+        })
+    }
+
     /// Appends what the loudspeaker was given since the last time: one channel at 48 kHz,
     /// for [`Speaker::rendered`](crate::Speaker::rendered). Half a second of it at most.
     pub fn take_rendered(&mut self, out: &mut Vec<f32>) {
@@ -483,12 +496,15 @@ impl<D: Decoder> Stream<D> {
         Ok(())
     }
 
+    /// The arrival of what was inserted then.
+    fn received(&self, inserted: Instant) -> Received {
+        let mut received = self.received.iter().rev();
+        let found = received.find(|it| it.inserted == inserted);
+        found.copied().unwrap_or(Received::at(inserted))
+    }
+
     fn heard(&self, played: &jitter::Played, of: Template) -> Heard {
-        let received = self.received.iter().rev();
-        let received = received
-            .copied()
-            .find(|it| it.inserted == played.arrival)
-            .unwrap_or(Received::at(played.arrival));
+        let received = self.received(played.arrival);
         Heard {
             ssrc: self.ssrc,
             timestamp: u64::try_from(played.timestamp).unwrap_or_default(),

@@ -217,7 +217,7 @@ pub enum Again {
     Retransmission,
     /// A later packet carried it along (RED, RFC 2198).
     Redundant,
-    /// It came too late to be played.
+    /// It came too late to be played, or too much was waiting with it.
     Late,
 }
 

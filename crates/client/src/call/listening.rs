@@ -95,6 +95,9 @@ impl Listening {
         while let Some(heard) = self.listener.poll_heard() {
             self.stamps.heard.push(heard);
         }
+        while let Some(unplayed) = self.listener.poll_unplayed() {
+            self.stamps.again.push(unplayed);
+        }
         if called >= self.report_at {
             self.report_at = called + REPORT;
             for voice in self.shared.gone().drain(..) {

@@ -135,7 +135,7 @@ impl<D: Decoder> Buffer<D> {
                 break;
             }
             let end = at + first.frames as i64;
-            self.queue.take_first();
+            self.leave_out();
             self.counts.cut += 1;
             left -= ms;
             self.next = end;

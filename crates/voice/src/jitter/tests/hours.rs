@@ -165,3 +165,46 @@ fn probes_without_sound_are_neither_lost_nor_silence() {
     assert_eq!((counts.late, counts.undecodable), (0, 0), "{counts:?}");
     assert_eq!(counts.frames_comfort, 0, "{counts:?}");
 }
+
+/// Whatever becomes of a packet is told: nobody should look for it in the network.
+#[test]
+fn each_packet_is_played_or_refused_or_told_to_be_left_out() {
+    let mut buffer = Buffer::new(Config::default(), L16::new(mono()));
+    let mut clock = Clock::new();
+    let (mut taken, mut played, mut unplayed) = (0, 0, 0);
+    for number in 0..1_000u16 {
+        // Some are late by a second, and for another the device stands still.
+        let sequence = match number {
+            200..250 => number + 50,
+            250..300 => number - 50,
+            number => number,
+        };
+        let packet = Packet {
+            sequence,
+            timestamp: u32::from(sequence) * 160,
+            payload: tone(),
+        };
+        taken += i32::from(buffer.insert(packet, clock.now()).is_ok());
+        for _ in 0..2 {
+            let mut out = [0.0; 80];
+            if !(500..550).contains(&number) {
+                buffer.pull(clock.now(), &mut out);
+            }
+            clock.advance(PULL);
+            played += std::iter::from_fn(|| buffer.poll_played()).count() as i32;
+            unplayed += std::iter::from_fn(|| buffer.poll_unplayed()).count() as i32;
+        }
+    }
+    let report = buffer.report(clock.now());
+    let waits = taken - played - unplayed;
+    assert!(
+        (0..=report.packets as i32 + 2).contains(&waits),
+        "{waits}, {report:?}"
+    );
+    let counts = report.counts;
+    let left_out = counts.cut + counts.overflowed;
+    assert!(
+        unplayed as u64 >= left_out && left_out > 20,
+        "{unplayed}, {counts:?}"
+    );
+}
