@@ -98,7 +98,7 @@ impl Copies {
     }
 }
 
-/// Serde names what it takes a reference.
+/// A kind by its name.
 #[expect(
     clippy::trivially_copy_pass_by_ref,
     reason = "what serde calls is given a reference"
