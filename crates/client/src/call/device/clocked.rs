@@ -92,7 +92,7 @@ impl Began {
         self.at.get().copied()
     }
 
-    /// Periods that were filled after their time.
+    /// Periods that were filled after their time, or never.
     pub fn underruns(&self) -> u64 {
         self.underruns.load(Ordering::Relaxed)
     }
@@ -287,6 +287,7 @@ impl Loudspeaker for VirtualLoudspeaker {
                 if clock.is_over(plays, called) {
                     samples.fill(0.0);
                     self.began.lost.fetch_add(1, Ordering::Relaxed);
+                    self.began.underruns.fetch_add(1, Ordering::Relaxed);
                 } else {
                     fill(&mut samples, PlayoutTime { called, plays });
                     let late = Instant::now() > plays;
