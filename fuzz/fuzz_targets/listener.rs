@@ -41,7 +41,11 @@ fuzz_target!(|bytes: &[u8]| {
             // The next packet of a stream, or one around it.
             0 | 1 => {
                 let stream = size & 7;
-                let away = if kind == 1 { (size >> 3) as i16 * 3 - 4 } else { 0 };
+                let away = if kind == 1 {
+                    (size >> 3) as i16 * 3 - 4
+                } else {
+                    0
+                };
                 let (sequence, timestamp) = &mut numbers[stream];
                 let samples = vec![0.3; FRAMES as usize];
                 let packet = Packet {
