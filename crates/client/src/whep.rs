@@ -131,18 +131,7 @@ pub fn get(
     patience: Duration,
 ) -> Result<String, Error> {
     let at = checked(url)?;
-    let mut request = agent(trust)
-        .get(at.as_str())
-        .config()
-        .timeout_global(Some(patience))
-        .build();
-    if let Some(token) = token {
-        request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
-    }
-    let mut response = request.call().map_err(|error| Error::Unreachable {
-        url: at.clone(),
-        source: Box::new(error),
-    })?;
+    let mut response = call(agent(trust).get(at.as_str()), &at, token, patience)?;
     match response.status().as_u16() {
         200 => body(&at, &mut response),
         _ => Err(refusal(&at, &mut response)),
@@ -153,22 +142,29 @@ pub fn get(
 /// done. Waits at most 3 s.
 pub fn delete(location: &Url, token: Option<&str>, trust: Trust) -> Result<(), Error> {
     let at = checked(location)?;
-    let mut request = agent(trust)
-        .delete(at.as_str())
-        .config()
-        .timeout_global(Some(Duration::from_secs(3)))
-        .build();
-    if let Some(token) = token {
-        request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
-    }
-    let mut response = request.call().map_err(|error| Error::Unreachable {
-        url: at.clone(),
-        source: Box::new(error),
-    })?;
+    let patience = Duration::from_secs(3);
+    let mut response = call(agent(trust).delete(at.as_str()), &at, token, patience)?;
     match response.status().as_u16() {
         200..300 | 404 | 410 => Ok(()),
         _ => Err(refusal(&at, &mut response)),
     }
+}
+
+/// Sends a request without a body to `at`; the whole may take as long as `patience`.
+fn call(
+    request: ureq::RequestBuilder<ureq::typestate::WithoutBody>,
+    at: &Url,
+    token: Option<&str>,
+    patience: Duration,
+) -> Result<Response<Body>, Error> {
+    let mut request = request.config().timeout_global(Some(patience)).build();
+    if let Some(token) = token {
+        request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+    }
+    request.call().map_err(|error| Error::Unreachable {
+        url: at.clone(),
+        source: Box::new(error),
+    })
 }
 
 /// A signalling URL from what a user typed.
