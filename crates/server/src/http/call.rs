@@ -111,7 +111,7 @@ async fn join(
         stream.pass();
         let publisher = stream.publish(vec![Track::audio(Codec::Opus, 1)], now);
         let publisher = publisher.map_err(|error| error.to_string())?;
-        Ok((stream, Voice::new(publisher, seat, now)))
+        Ok((stream, Voice::new(publisher, seat)))
     });
     let (stream, voice) = voice.map_err(|why| Problem::try_later("No stream to be had", why))?;
     let answered = accepted.settle(&app, session, |id, session, permit, now| {

@@ -22,6 +22,7 @@ use glassline_sctp as sctp;
 use sctp::channel::{ChannelId, Channels, ClosedBy, Event, Init, Limits, Message, SendError};
 use sctp::{Reliability, SendError as AssociationError};
 
+use super::allowance::Allowance;
 use super::counters::{Counter, Counters};
 use crate::messages::{Bounds, Exchange, Posted, Side, What};
 use crate::registry::SessionId;
@@ -114,7 +115,11 @@ impl Messages {
             outlets: Vec::new(),
             queued_bytes: 0,
             declined: Vec::new(),
-            allowance: Allowance::new(bounds.messages_per_s),
+            allowance: {
+                // A second's worth at once.
+                let per_s = f64::from(bounds.messages_per_s);
+                Allowance::new(per_s, per_s)
+            },
             tally: Tally::default(),
             shown: None,
             created: now,
@@ -587,35 +592,6 @@ impl Outlet {
             Reliability::Timed { lifetime } => lifetime.min(bounds.queue_age),
             _ => bounds.queue_age,
         }
-    }
-}
-
-/// Messages that a viewer may send: so many a second, and a second's worth at once.
-#[derive(Clone, Copy, Debug)]
-struct Allowance {
-    per_s: u32,
-    left: f64,
-    at: Option<Instant>,
-}
-
-impl Allowance {
-    fn new(per_s: u32) -> Self {
-        Self {
-            per_s,
-            left: f64::from(per_s),
-            at: None,
-        }
-    }
-
-    fn take(&mut self, now: Instant) -> bool {
-        let since = self.at.replace(now).unwrap_or(now);
-        let gained = now.saturating_duration_since(since).as_secs_f64() * f64::from(self.per_s);
-        self.left = (self.left + gained).min(f64::from(self.per_s));
-        let may = self.left >= 1.0;
-        if may {
-            self.left -= 1.0;
-        }
-        may
     }
 }
 

@@ -12,6 +12,7 @@
 //! the viewer's address changes, the owner goes on to serve it until ICE has
 //! chosen the new address and then hands the viewer over whole.
 
+mod allowance;
 mod command;
 mod counters;
 mod feed;

@@ -1,12 +1,13 @@
 //! What a participant of a room says: each packet into the hub as it comes.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use glassline_hub::Publisher;
 use glassline_media::{BurstBuilder, MediaTime, PAYLOAD_BYTES_MAX, Ssrc, Stamps};
 use glassline_rtp::{Packet, TimestampExtender};
 use glassline_webrtc::SKIP_MAX;
 
+use super::allowance::Allowance;
 use crate::rooms::Seat;
 
 /// Opus in RTP.
@@ -35,17 +36,14 @@ pub struct Voice {
 
 impl Voice {
     /// Of somebody who has taken `seat`, into `publisher`: one track of Opus.
-    pub fn new(publisher: Publisher, seat: Seat, now: Instant) -> Self {
+    pub fn new(publisher: Publisher, seat: Seat) -> Self {
         Self {
             publisher,
             _seat: seat,
             source: None,
             timestamps: TimestampExtender::new(),
             highest: None,
-            allowance: Allowance {
-                packets: PACKETS_AT_ONCE,
-                at: now,
-            },
+            allowance: Allowance::new(PACKETS_PER_S, PACKETS_AT_ONCE),
         }
     }
 
@@ -79,31 +77,12 @@ impl Voice {
     }
 }
 
-/// Packets that may come now.
-#[derive(Debug)]
-struct Allowance {
-    packets: f64,
-    at: Instant,
-}
-
-impl Allowance {
-    fn take(&mut self, now: Instant) -> bool {
-        let since: Duration = now.saturating_duration_since(self.at);
-        self.at = now;
-        self.packets = (self.packets + since.as_secs_f64() * PACKETS_PER_S).min(PACKETS_AT_ONCE);
-        let has_one = self.packets >= 1.0;
-        if has_one {
-            self.packets -= 1.0;
-        }
-        has_one
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     use std::sync::Arc;
+    use std::time::Duration;
 
     use glassline_hub::{Hub, Stream, Subscription, Wake};
     use glassline_media::{Burst, Codec, Track};
@@ -142,7 +121,7 @@ mod tests {
             rooms,
             listener: stream.subscribe(Arc::new(Deaf)),
             stream,
-            voice: Voice::new(publisher.expect("free"), seat, start),
+            voice: Voice::new(publisher.expect("free"), seat),
             start,
         }
     }
