@@ -196,7 +196,7 @@ impl<'a> Session<'a> {
     /// Until it ends, its time is over, or somebody wants an end.
     #[expect(clippy::disallowed_methods, reason = "a command may wait")]
     fn follow(&mut self, mut talk: Talk, peer: &str) -> Result<Left, Failure> {
-        let mut notes = self.tables.begin();
+        let mut notes = self.tables.begin(&talk);
         let mut connected = None;
         let mut muted = self.config.muted;
         let mut left = Left::Ended;
@@ -226,17 +226,20 @@ impl<'a> Session<'a> {
                 Some(Key::HangUp) => break,
                 None => {}
             }
-            notes.poll(talk.call());
+            notes.poll(&talk);
             let whole = notes.mouth_to_ear_ms();
             self.terminal
                 .show(&figures, since, muted, talk.others(), whole);
             std::thread::sleep(POLL);
         }
+        // A leg that is left takes its voice out of the figures.
+        let listening = talk.call().figures().listening;
         let ended = talk.end();
-        let figures = talk.call().figures();
+        let mut figures = talk.call().figures();
+        figures.listening = listening.or(figures.listening);
         self.terminal
             .end(&figures, connected.map(|at| at.elapsed()));
-        notes.poll(talk.call());
+        notes.poll(&talk);
         let misses = self.tables.finish(notes, &figures, peer)?;
         for miss in &misses {
             eprintln!("{miss}");

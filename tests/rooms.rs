@@ -7,6 +7,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use glassline_lab::call::Marks;
 use libtest_mimic::Failed;
+use serde_json::Value;
 
 use crate::call::{
     HEARD, LIGHT, LISTEN, OURS, PATIENCE, RATE, THEIRS, ensure, ensure_found, heard, marks_file,
@@ -22,6 +23,16 @@ pub(crate) const TESTS: &[Test] = &[
         name: "rooms::three_processes_hear_each_other",
         needs: &[],
         run: three_processes_hear_each_other,
+    },
+    Test {
+        name: "rooms::copies_mend_what_a_bad_network_loses",
+        needs: &[],
+        run: copies_mend_what_a_bad_network_loses,
+    },
+    Test {
+        name: "rooms::everybody_has_tables_of_what_is_said_and_heard",
+        needs: &[],
+        run: everybody_has_tables_of_what_is_said_and_heard,
     },
     Test {
         name: "rooms::who_is_killed_is_gone_and_the_others_go_on",
@@ -110,6 +121,134 @@ fn three_processes_hear_each_other() -> Result<(), Failed> {
         }
     }
     Ok(())
+}
+
+/// Two behind networks that lose, with copies; the third has neither.
+fn copies_mend_what_a_bad_network_loses() -> Result<(), Failed> {
+    let server = Server::serve(&[])?;
+    let url = server.url("/call/team");
+    let lossy = |seed: u32| format!("delay=5ms loss=10% seed={seed}");
+    let networks = [lossy(1), lossy(2)];
+    let start = |name: &str, marks, network: &str| {
+        let flags = ["--time", "15s", "--red", "--impair", network];
+        Participant::start(&url, name, marks, &flags)
+    };
+    let mut ann = start("ann", OURS, &networks[0])?;
+    let mut bob = start("bob", THEIRS, &networks[1])?;
+    let mut eve = Participant::start(&url, "eve", MORE, &["--time", "12s"])?;
+    for participant in [&mut ann, &mut bob, &mut eve] {
+        println!("{}", participant.ends_well()?);
+    }
+    ensure_found("ann of bob", THEIRS, &heard(&ann.hears)?, RATE)?;
+    ensure_found("bob of eve", MORE, &heard(&bob.hears)?, RATE)?;
+    ensure_found("eve of ann", OURS, &heard(&eve.hears)?, RATE)?;
+    let recovered = server.metric("glassline_voice_recovered_total")?;
+    ensure(
+        recovered >= 100.0,
+        "the server mends what it misses",
+        &recovered.into(),
+    )?;
+    // Who left first is told of nobody's voice by the other.
+    let printed = [&ann, &bob].map(|it| it.running.printed()).concat();
+    let with_copies = voices(&printed);
+    ensure(
+        !with_copies.is_empty(),
+        "somebody is heard",
+        &printed.into(),
+    )?;
+    for [packets, lost, copies] in with_copies {
+        let told = vec![packets, lost, copies].into();
+        ensure(packets > 500 && copies >= 30, "its network loses", &told)?;
+        ensure(copies > 2 * lost, "copies stand in for most", &told)?;
+    }
+    // Ten in a hundred were lost on the way from each of them; of two in a row only the
+    // second has a copy.
+    for [packets, lost, copies] in voices(&eve.running.printed()) {
+        let told = vec![packets, lost, copies].into();
+        ensure(packets > 500 && lost * 20 < packets, "without, too", &told)?;
+        ensure(copies == 0, "she has no copies", &told)?;
+    }
+    Ok(())
+}
+
+/// Two want tables, the third only tells. Each stage that one end stamps is there, and
+/// what both know of: the network and the whole way.
+fn everybody_has_tables_of_what_is_said_and_heard() -> Result<(), Failed> {
+    let server = Server::serve(&[])?;
+    let url = server.url("/call/team");
+    let (ann_file, ann_path) = out("ann-room.json")?;
+    let (bob_file, bob_path) = out("bob-room.json")?;
+    let mut eve = Participant::start(&url, "eve", MORE, &["--time", "40s"])?;
+    let mut bob = Participant::start(&url, "bob", THEIRS, &["--time", "20s", "--json", &bob_file])?;
+    let mut ann = Participant::start(&url, "ann", OURS, &["--time", "18s", "--json", &ann_file])?;
+    println!("{}{}", ann.ends_well()?, bob.ends_well()?);
+    eve.running.signal("-INT")?;
+    eve.running.wait(PATIENCE)?;
+    for (path, others) in [(ann_path, ["bob", "eve"]), (bob_path, ["ann", "eve"])] {
+        let text = std::fs::read_to_string(&path).map_err(|it| it.to_string())?;
+        let report: Value = serde_json::from_str(&text).map_err(|it| it.to_string())?;
+        let more = report["more"].as_array().cloned().unwrap_or_default();
+        let all = [vec![report.clone(), report["back"].clone()], more].concat();
+        for other in others {
+            for direction in ["said", "heard"] {
+                let is_it = |it: &&Value| it["peer"] == other && it["direction"] == direction;
+                let found = all.iter().find(is_it);
+                let what = format!("{direction}, {other}, {}", path.display());
+                accounted(&what, found.unwrap_or(&Value::Null))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// All stages of the way are there, and almost every frame has both ends.
+fn accounted(what: &str, report: &Value) -> Result<(), Failed> {
+    let stages = report["stages"].as_array().cloned().unwrap_or_default();
+    let count = |stage: &str, name: &str| {
+        let table = stages.iter().find(|it| it["stage"] == stage);
+        table.and_then(|it| it[name].as_u64()).unwrap_or(0)
+    };
+    let counts = [
+        "capture_interval",
+        "encode",
+        "send",
+        "network",
+        "jitter_buffer",
+        "mixer",
+        "resample",
+        "playout",
+        "playout_interval",
+        "mouth_to_ear",
+    ]
+    .map(|stage| (stage, count(stage, "count")));
+    println!("{what}: {counts:?}; {}", report["notes"]);
+    let missing = counts.iter().find(|it| it.1 < 300);
+    ensure(missing.is_none(), what, report)?;
+    let (whole, unmatched) = (count("network", "count"), count("network", "unmatched"));
+    let lost = count("network", "lost");
+    println!("{what}: {lost} lost, {unmatched} unmatched of {whole}");
+    ensure(20 * (lost + unmatched) < whole, what, report)?;
+    let of = |stage: &str| stages.iter().find(|it| it["stage"] == stage).cloned();
+    let error = of("network").and_then(|it| it["error_ms"].as_f64());
+    let whole = of("mouth_to_ear").and_then(|it| it["p50_ms"].as_f64());
+    // A packet's length and the encoder's look-ahead are the least that it can be.
+    let is_known = error.is_some_and(|it| it > 0.0) && whole.is_some_and(|it| it > 12.5);
+    ensure(is_known, what, report)
+}
+
+/// Of each voice that a summary tells of: packets, those lost, those played from copies.
+fn voices(printed: &str) -> Vec<[u64; 3]> {
+    let number = |text: &str, before: &str| -> u64 {
+        let found = text.split_once(before).map_or("", |it| it.0);
+        let digits = found.rsplit(|it: char| !it.is_ascii_digit()).next();
+        digits.and_then(|it| it.parse().ok()).unwrap_or(0)
+    };
+    let voices = printed.split("; heard ").skip(1);
+    let voices = voices.map(|voice| voice.split(';').next().unwrap_or(""));
+    let voices = voices.map(|voice| {
+        ["packets", "lost", "played from copies"].map(|what| number(voice, &format!(" {what}")))
+    });
+    voices.collect()
 }
 
 fn who_is_killed_is_gone_and_the_others_go_on() -> Result<(), Failed> {

@@ -5,6 +5,7 @@
 #![no_main]
 
 use glassline_media::{Codec, Kind, Ssrc, Track, VideoParameters};
+use glassline_webrtc::Redundancy;
 use glassline_webrtc::sdp::{
     DataParameters, Fingerprint, Fragment, IceCredentials, LocalDescription, Negotiated,
     OfferParameters, OfferedMedia, OpusOptions, SenderSsrc, SessionDescription, Wanted, answer,
@@ -40,7 +41,7 @@ fuzz_target!(|bytes: &[u8]| {
             },
         ],
         opus: OpusOptions {
-            redundancy: true,
+            redundancy: Redundancy::Always,
             ..OpusOptions::default()
         },
         cname: "us".to_owned(),
@@ -75,7 +76,7 @@ fn answered(offer: &SessionDescription) {
             receive,
             data: true,
             opus: OpusOptions {
-                redundancy: true,
+                redundancy: Redundancy::Always,
                 ..OpusOptions::default()
             },
         };

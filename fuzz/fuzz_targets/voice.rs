@@ -5,9 +5,10 @@
 
 use std::time::Duration;
 
+use glassline_rtp::red;
 use glassline_sim::Clock;
 use glassline_voice::jitter::{Buffer, Config, Packet};
-use glassline_voice::{Format, L16, blocks};
+use glassline_voice::{Format, L16};
 use libfuzzer_sys::fuzz_target;
 
 /// Packets of 20 ms at 8 kHz.
@@ -47,12 +48,11 @@ fuzz_target!(|bytes: &[u8]| {
                 let [a, b, c, d, e, f, payload @ ..] = raw else {
                     return;
                 };
-                let payload = payload.to_vec().into();
-                let _ = blocks(&payload);
+                let _ = red::blocks(payload);
                 let packet = Packet {
                     sequence: u16::from_be_bytes([*a, *b]),
                     timestamp: u32::from_be_bytes([*c, *d, *e, *f]),
-                    payload,
+                    payload: payload.to_vec().into(),
                 };
                 let _ = buffer.insert(packet, now);
             }

@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
 use glassline_lab::congestion::condition::Condition;
 use glassline_lab::jitter::report::svg;
-use glassline_lab::jitter::{Comparison, Found, Ours, Stream};
+use glassline_lab::jitter::{Comparison, Found, Ours, Pace, Stream};
 use glassline_sim::{Delays, Family};
 
 use super::files::Outputs;
@@ -35,8 +36,11 @@ pub(crate) struct Options {
     /// Lose so many packets besides.
     #[arg(long, default_value = "0%", value_name = "PERCENT", value_parser = quantity::percentage)]
     loss: f64,
+    /// How willingly our buffer moves its delay while somebody speaks.
+    #[arg(long, default_value = "even", value_name = "swift|even|steady", value_parser = Pace::from_str)]
+    pace: Pace,
     /// Of the time, what our buffer may conceal for late packets; less costs waiting.
-    #[arg(long, default_value = "0.1%", value_name = "PERCENT", value_parser = late_share)]
+    #[arg(long, default_value = "0.05%", value_name = "PERCENT", value_parser = late_share)]
     late_share: f64,
     /// The speaker never pauses: nothing is gained for free.
     #[arg(long)]
@@ -148,6 +152,7 @@ impl Options {
             has_pauses: !self.no_pauses,
             ..Ours::default()
         };
+        ours.config.pace = self.pace;
         ours.config.late_share = self.late_share;
         Comparison {
             trace: self.trace.clone(),

@@ -2,10 +2,13 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
-use glassline_client::call::{Bitrate, Config, Format, Stamps, Timing, opus, preprocess};
+use glassline_client::call::{
+    Bitrate, Config, Format, Stamps, Timing, jitter, jitter::Pace, opus, preprocess,
+};
 use glassline_lab::congestion::condition::Condition;
 use glassline_lab::data::Impairment;
 use glassline_lab::plan::Trust;
@@ -99,6 +102,9 @@ pub(crate) struct Options {
     /// Send next to nothing while nobody speaks.
     #[arg(long)]
     dtx: bool,
+    /// How voices wait on a path that swings: swift waits least, steady sounds best.
+    #[arg(long, default_value = "even", value_name = "swift|even|steady", value_parser = Pace::from_str)]
+    pace: Pace,
     /// Hang up after so long.
     #[arg(long, value_name = "TIME", value_parser = quantity::time)]
     pub(super) time: Option<Duration>,
@@ -119,8 +125,9 @@ pub(crate) struct Options {
         hide_env_values = true
     )]
     pub(super) token: Option<String>,
-    /// Print the table of every stage, of both directions. The other end's stages and the
-    /// network are in it if that end is glassline, too; without a URL both are here.
+    /// Print the table of every stage, of both directions; in a room, with each of the
+    /// others. The other end's stages and the network are in it if that end is glassline,
+    /// too; without a URL both are here.
     #[arg(long)]
     pub(super) report: bool,
     /// Write the tables as JSON; `-` for stdout.
@@ -198,10 +205,6 @@ impl Options {
                 })?;
                 match is_room(&url) {
                     false => Ok(Target::Url(url)),
-                    true if self.wants_tables() => Err(Failure::usage(
-                        "--report, --json, --csv, --svg and --fail-if need the records of both \
-                         ends, which rooms do not pass on: call the other end itself",
-                    )),
                     true => Ok(Target::Room(self.named(url))),
                 }
             }
@@ -263,12 +266,15 @@ impl Options {
                 ..opus::Config::default()
             },
             redundancy: self.red,
+            jitter: jitter::Config {
+                pace: self.pace,
+                ..jitter::Config::default()
+            },
             muted: self.mute,
             stamps: match self.wants_tables() {
                 true => Stamps::Ask,
                 false => Stamps::Tell,
             },
-            ..Config::default()
         }
     }
 }
@@ -304,6 +310,8 @@ mod tests {
             "-50",
             "--device-jitter",
             "4ms",
+            "--pace",
+            "steady",
         ];
         let options = parse(&flags).expect("flags that clap takes");
         let config = options.config();
@@ -314,7 +322,9 @@ mod tests {
         assert!((options.timing().drift_ppm + 50.0).abs() < 1e-9);
         assert!(matches!(options.target(), Ok(Target::Url(_))));
         assert_eq!(config.opus.purpose, opus::Purpose::LowDelay);
+        assert_eq!(config.jitter.pace, Pace::Steady);
         let listening = parse(&["listen"]).expect("no flags");
+        assert_eq!(listening.config().jitter, jitter::Config::default());
         assert_eq!(listening.config().opus.bitrate.bps(), 48_000);
         let redundant = parse(&["listen", "--fec"]).expect("a flag");
         let redundant = redundant.config().opus;
@@ -332,7 +342,8 @@ mod tests {
 
     #[test]
     fn wrong_flags_are_said() {
-        let cases: [(&[&str], &str); 6] = [
+        let cases: [(&[&str], &str); 7] = [
+            (&["--pace", "slow"], "none of swift, even, steady"),
             (&["--fail-if", "send"], "is no condition"),
             (&["listen", "--packet", "30ms"], "10ms or 20ms"),
             (&["listen", "--rate", "96000"], "8000 to 48000"),

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use glassline_client::call::{Call, Figures, Records};
-use glassline_lab::call::{Accounts, TwoWay};
+use glassline_client::call::{Figures, Records};
+use glassline_lab::call::{Accounts, RoomAccounts, TwoWay};
 
 use super::options::Options;
+use super::talk::Talk;
 use crate::bench::files::Outputs;
 use crate::exit::Failure;
 
@@ -20,18 +21,22 @@ pub(super) struct Tables<'a> {
 pub(super) enum Notes {
     /// All of it.
     Accounts(Box<Accounts>),
+    /// The same, with each of the others in a room.
+    Room(Box<RoomAccounts>),
     /// Nothing: nobody wants tables.
     Nothing(Records),
 }
 
 impl Notes {
     /// Empties the call's queues.
-    pub(super) fn poll(&mut self, call: &Call) {
-        match self {
-            Self::Accounts(accounts) => accounts.poll(call),
-            Self::Nothing(records) => {
+    pub(super) fn poll(&mut self, talk: &Talk) {
+        match (self, talk) {
+            (Self::Accounts(accounts), _) => accounts.poll(talk.call()),
+            (Self::Room(accounts), Talk::Room { room, .. }) => accounts.poll(room),
+            (Self::Room(_), Talk::Direct(_)) => {}
+            (Self::Nothing(records), _) => {
                 records.clear();
-                call.drain(records);
+                talk.call().drain(records);
             }
         }
     }
@@ -40,6 +45,7 @@ impl Notes {
     pub(super) fn mouth_to_ear_ms(&self) -> [Option<f64>; 2] {
         match self {
             Self::Accounts(accounts) => [0.5, 0.99].map(|share| accounts.mouth_to_ear_ms(share)),
+            Self::Room(accounts) => [0.5, 0.99].map(|share| accounts.mouth_to_ear_ms(share)),
             Self::Nothing(_) => [None; 2],
         }
     }
@@ -51,10 +57,11 @@ impl<'a> Tables<'a> {
         Ok(Self { options, outputs })
     }
 
-    pub(super) fn begin(&self) -> Notes {
-        match self.options.wants_tables() {
-            true => Notes::Accounts(Box::default()),
-            false => Notes::Nothing(Records::default()),
+    pub(super) fn begin(&self, talk: &Talk) -> Notes {
+        match (self.options.wants_tables(), talk) {
+            (true, Talk::Direct(_)) => Notes::Accounts(Box::default()),
+            (true, Talk::Room { .. }) => Notes::Room(Box::default()),
+            (false, _) => Notes::Nothing(Records::default()),
         }
     }
 
@@ -65,14 +72,16 @@ impl<'a> Tables<'a> {
         figures: &Figures,
         peer: &str,
     ) -> Result<Vec<String>, Failure> {
-        let Notes::Accounts(accounts) = notes else {
-            return Ok(Vec::new());
-        };
         let mut between = String::new();
         if let Some(impairment) = &self.options.impair {
             between = format!(", {impairment}");
         }
-        let reports = accounts.finish(figures, &format!("{peer}{between}"));
+        let peer = format!("{peer}{between}");
+        let reports = match notes {
+            Notes::Accounts(accounts) => accounts.finish(figures, &peer),
+            Notes::Room(accounts) => accounts.finish(&peer),
+            Notes::Nothing(_) => return Ok(Vec::new()),
+        };
         if self.options.report {
             self.outputs.print(|colour| reports.to_text(colour))?;
         }
@@ -89,7 +98,7 @@ impl<'a> Tables<'a> {
         let by_stage = reports.directions.iter().map(|report| {
             let tables = report.stages.iter();
             let tables = tables.map(|table| (table.stage.as_str(), table));
-            (report.direction, tables.collect::<BTreeMap<_, _>>())
+            (report, tables.collect::<BTreeMap<_, _>>())
         });
         let by_stage: Vec<_> = by_stage.collect();
         let mut misses = Vec::new();
@@ -97,14 +106,16 @@ impl<'a> Tables<'a> {
             let name = condition.to_string();
             let stage = name.split_once('.').map_or(name.as_str(), |it| it.0);
             let mut is_known = false;
-            for (direction, tables) in &by_stage {
+            for (report, tables) in &by_stage {
                 if !tables.contains_key(stage) {
                     continue;
                 }
                 is_known = true;
-                let direction = direction.map_or("", |it| it.as_str());
+                let direction = report.direction.map_or("", |it| it.as_str());
+                let with = report.peer.as_deref().map(|it| format!(", {it}"));
+                let with = with.unwrap_or_default();
                 let miss = condition.miss(tables);
-                misses.extend(miss.map(|miss| format!("{direction}: {miss}")));
+                misses.extend(miss.map(|miss| format!("{direction}{with}: {miss}")));
             }
             if !is_known {
                 misses.push(format!("{name}: the report has no such figure"));

@@ -83,6 +83,11 @@ impl Terminal {
             Some(count) => text += &format!("  with {count} others"),
             None => {}
         }
+        let kept = figures.listening.as_ref().filter(|it| it.refused > 0);
+        let kept = kept.map(|it| it.streams.len());
+        if let Some(kept) = kept.filter(|kept| others.is_some_and(|it| it > *kept)) {
+            write!(text, ", {kept} of them are heard").expect("a string takes everything");
+        }
         if let [Some(p50), Some(p99)] = whole_ms {
             write!(text, "  mouth to ear {p50:.1} ms, p99 {p99:.1}")
                 .expect("a string takes everything");
@@ -185,12 +190,29 @@ fn summary(figures: &Figures, since: Duration) -> String {
         let counts = stream.jitter.counts;
         let concealed = stream.jitter.concealed_ratio() * 100.0;
         add(format_args!(
-            "; heard {} packets, {} lost, {} late, {concealed:.2} % concealed",
-            counts.packets, counts.lost, counts.late
+            "; heard {} packets, {} lost",
+            counts.packets, counts.lost
+        ));
+        if counts.repeated > 0 {
+            add(format_args!(", {} played from copies", counts.repeated));
+        }
+        add(format_args!(
+            ", {} late, {concealed:.2} % concealed",
+            counts.late
+        ));
+    }
+    let unheard = figures.listening.as_ref().map_or(0, |it| it.refused);
+    if unheard > 0 {
+        add(format_args!(
+            "; {unheard} packets of more voices than are kept, which were not heard"
         ));
     }
     if figures.overflowed > 0 {
-        add(format_args!("; {} found a queue full", figures.overflowed));
+        add(format_args!(
+            "; {} packets, periods of sound or records dropped, since this machine was too \
+             busy (most of a call's work is saved by --no-aec, --no-ns, --no-agc)",
+            figures.overflowed
+        ));
     }
     out
 }

@@ -34,11 +34,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, TrySendError};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use glassline_net::BindError;
 use glassline_sctp as sctp;
-use glassline_webrtc::{CloseReason, DataConfig, OpusOptions};
+use glassline_webrtc::{CloseReason, DataConfig, OpusOptions, Redundancy};
 use thiserror::Error;
 
 pub use device::{
@@ -94,7 +94,10 @@ impl Config {
         OpusOptions {
             fec: self.opus.fec,
             dtx: self.opus.dtx,
-            redundancy: self.redundancy,
+            redundancy: match self.redundancy {
+                true => Redundancy::Always,
+                false => Redundancy::Never,
+            },
             stereo: false,
         }
     }
@@ -124,6 +127,8 @@ impl Config {
 
 /// A message of stamps is a fraction of it.
 const DATA_MESSAGE_BYTES_MAX: usize = 16 << 10;
+/// Stamps count from so long before the call: frames are older than their packets.
+const BEFORE: Duration = Duration::from_secs(60);
 /// What waits in either direction: seconds of records.
 const DATA_BUFFER_BYTES: usize = 128 << 10;
 
@@ -217,7 +222,8 @@ pub struct Figures {
     pub unsent: u64,
     /// Datagrams of no use: see [`glassline_webrtc::Dropped`].
     pub dropped: u64,
-    /// Packets, periods and records that found their queue full.
+    /// Packets, periods and records that found their queue full, and periods that waited
+    /// longer than 100 ms for the thread that speaks: late sound is worse than none.
     pub overflowed: u64,
     /// How it stands with the far end's stamps; `None` where it has no channel for them,
     /// as a browser has none.
@@ -240,6 +246,10 @@ pub(crate) struct Shared {
     pub(crate) end: OnceLock<Result<Ended, CallError>>,
     /// Voices that will not be heard any more.
     gone: Mutex<Vec<Ssrc>>,
+    /// The ends of its legs, which are told what they ask for.
+    legs: Mutex<Vec<leg::Listener>>,
+    /// Of a leg: whose voice it brings, once that has spoken.
+    voice: OnceLock<Ssrc>,
 }
 
 impl Shared {
@@ -255,6 +265,8 @@ impl Shared {
             stop: AtomicBool::new(false),
             end: OnceLock::new(),
             gone: Mutex::default(),
+            legs: Mutex::default(),
+            voice: OnceLock::new(),
         }
     }
 
@@ -321,8 +333,7 @@ pub struct Call {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
     drains: Drains,
-    /// To the loudspeaker.
-    packets: Feed<network::Incoming>,
+    ear: Ear,
     ssrc: Option<Ssrc>,
 }
 
@@ -361,8 +372,17 @@ impl Call {
         let (packets_feed, packets) = Feed::new(listening::PACKETS_MAX, &shared);
         let (connected, when_connected) = mpsc::channel();
         let asks = config.stamps == Stamps::Ask;
-        let (stamping, again, talk, drains) = stamping::queues(&shared, ssrc, asks);
-        let feed = packets_feed.clone();
+        let now = Instant::now();
+        let epoch = now.checked_sub(BEFORE).unwrap_or(now);
+        let (stamping, again, talk, drains) = stamping::queues(&shared, ssrc, asks, epoch);
+        let ear = Ear {
+            call: Arc::clone(&shared),
+            packets: packets_feed,
+            again,
+            asks,
+            epoch,
+        };
+        let (feed, again) = (ear.packets.clone(), ear.again.stamp());
         let network = network::Network::new(Arc::clone(&shared), feed, again, talk, connected)?;
         let speaking = speaking::Audio {
             shared: Arc::clone(&shared),
@@ -376,7 +396,7 @@ impl Call {
             shared,
             threads: Vec::new(),
             drains,
-            packets: packets_feed,
+            ear,
             ssrc,
         };
         let network = spawn("call network", move || network.run())?;

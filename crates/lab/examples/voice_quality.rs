@@ -14,7 +14,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
-use glassline_lab::jitter::{Heard, NetEq, Ours, Spoken, Stream, Version};
+use glassline_lab::jitter::{Heard, NetEq, Ours, Pace, Spoken, Stream, Version};
 use glassline_sim::{Delays, Family};
 use glassline_voice::opus::{self, Concealment, Config, Frame, Purpose};
 use glassline_voice::{Bitrate, Encoder as _, Format};
@@ -151,18 +151,22 @@ fn all(stream: &Stream<'_>, payloads: &[Bytes]) -> Vec<(&'static str, Heard)> {
         rate: HEARD_HZ,
         repeats: false,
     };
-    let ours = ours();
     let (classic, deep) = (spoken(Concealment::Classic), spoken(Concealment::Deep));
     let neteq = |version| NetEq {
         version,
         ..NetEq::default()
     };
-    vec![
-        ("glassline", ours.hear(stream, &classic)),
-        ("glassline-deep", ours.hear(stream, &deep)),
-        ("neteq-m98", neteq(Version::M98).hear(stream, &classic)),
-        ("neteq-2026", neteq(Version::Y2026).hear(stream, &classic)),
-    ]
+    let mut heard = Vec::new();
+    for pace in Pace::ALL {
+        let mut ours = ours();
+        ours.config.pace = pace;
+        heard.push((pace.name(), ours.hear(stream, &classic)));
+    }
+    heard.push(("even-deep", ours().hear(stream, &deep)));
+    for (name, version) in [("neteq-m98", Version::M98), ("neteq-2026", Version::Y2026)] {
+        heard.push((name, neteq(version).hear(stream, &classic)));
+    }
+    heard
 }
 
 fn ours() -> Ours {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! dial ── POST offer, answer ──► serve     client::call runs either end; Pair runs both
-//! Spoken, Heard: both ends' records ─► Join ─┐   of one process: Pair; of two: Accounts
+//! Spoken, Heard: both ends' records ─► Join ─┐   of one process: Pair; of two: Accounts, RoomAccounts
 //! logs and traces of other engines ─► import ─┴─► Delays of each Stage ─► Report ─► text, CSV, JSON, SVG
 //! ```
 
@@ -14,6 +14,7 @@ pub mod join;
 pub mod pair;
 pub mod report;
 pub mod room;
+pub mod room_accounts;
 pub mod serve;
 pub mod stage;
 pub mod table;
@@ -30,6 +31,7 @@ pub use join::{Again, Join};
 pub use pair::{Pair, PairError};
 pub use report::Report;
 pub use room::{Change, JoinError, Room};
+pub use room_accounts::{Noted, RoomAccounts};
 pub use serve::{Incoming, Server};
 pub use stage::{Role, Stage};
 pub use table::{Delays, Table, Unit};

@@ -15,6 +15,7 @@
 use std::time::Duration;
 
 use glassline_sim::Delays;
+pub use glassline_voice::jitter::Pace;
 
 mod comparison;
 mod fixed;

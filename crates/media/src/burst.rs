@@ -37,6 +37,10 @@ pub struct Burst {
     /// Packets of the source that were lost just before this burst, where packets are
     /// forwarded as they come: who numbers them leaves out as many numbers.
     pub gap: u16,
+    /// The RTP timestamp that it came under, where packets are forwarded as they come:
+    /// they go on under it, so that what both ends of a voice note of a packet can be
+    /// put together.
+    pub timestamp: Option<u32>,
     /// Where the milliseconds went so far.
     pub stamps: Stamps,
     data: Bytes,
@@ -201,6 +205,7 @@ impl BurstBuilder {
             first: true,
             last: true,
             gap: 0,
+            timestamp: None,
             stamps,
             data: Bytes::from(self.data),
             ends: self.ends.into_boxed_slice(),

@@ -15,7 +15,7 @@
 //! [`SequenceExtender`] and [`TimestampExtender`], and compared only wide.
 //!
 //! Sources: RFC 3550 (RTP, RTCP), RFC 8285 (header extensions), RFC 4585 and
-//! 5104 (feedback), RFC 4588 (RTX), RFC 6184 (H.264), RFC 7587 and 6716 (Opus), the
+//! 5104 (feedback), RFC 4588 (RTX), RFC 6184 (H.264), RFC 7587 and 6716 (Opus), RFC 2198 (redundancy), the
 //! payload formats that `media::Codec` names with each codec,
 //! draft-holmer-rmcat-transport-wide-cc-extensions-01.
 
@@ -36,6 +36,7 @@ pub mod order;
 mod packet;
 pub mod payload;
 pub mod receive;
+pub mod red;
 pub mod rtcp;
 pub mod rtx;
 mod sequence;

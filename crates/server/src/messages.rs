@@ -5,6 +5,9 @@
 //!  a viewer's session ──► Exchange::post(Publisher) ─► Inbox of the publisher's shard
 //! ```
 //!
+//! Two participants of a room have an exchange of their own, which passes what one says in
+//! the session that hears the other on to the session in which the other hears it.
+//!
 //! A message is kept once, whoever gets it. A shard takes it out of its inbox at the
 //! next turn, and then each session has what it did not send yet in a queue of its own
 //! (`shard::messages`). The hub knows nothing of this: messages have no timeline, no
@@ -34,6 +37,10 @@ pub(crate) enum Side {
     Publisher,
     /// Who watches it.
     Viewers,
+    /// One of two participants of a room, in the session in which it hears the other.
+    First,
+    /// The other of the two.
+    Second,
 }
 
 impl Side {
@@ -42,6 +49,8 @@ impl Side {
         match self {
             Self::Publisher => Self::Viewers,
             Self::Viewers => Self::Publisher,
+            Self::First => Self::Second,
+            Self::Second => Self::First,
         }
     }
 }
@@ -57,8 +66,21 @@ pub(crate) struct Bounds {
     pub(crate) queue_age: Duration,
     /// Channels that a peer may open, and as many that we may open towards it.
     pub(crate) channels: usize,
-    /// Messages a second that a viewer may send to the publisher.
+    /// Messages a second that a viewer may send to the publisher, or one participant to
+    /// another.
     pub(crate) messages_per_s: u32,
+}
+
+impl Bounds {
+    /// Between two participants of a room: notes of stages, about 20 messages of up to
+    /// 1,000 bytes a second, and 16 of the clocks'.
+    pub(crate) const PAIR: Self = Self {
+        message_bytes: 2 << 10,
+        queue_bytes: 64 << 10,
+        queue_age: Duration::from_secs(2),
+        channels: 2,
+        messages_per_s: 100,
+    };
 }
 
 /// Something that passes from one side to the other.
@@ -118,7 +140,7 @@ impl Exchanges {
     }
 }
 
-/// Where one stream's messages pass.
+/// Where one stream's messages pass, or those of two participants.
 #[derive(Debug, Default)]
 pub(crate) struct Exchange {
     to_publisher: Mutex<Lane>,
@@ -185,8 +207,8 @@ impl Exchange {
 
     fn lane(&self, to: Side) -> &Mutex<Lane> {
         match to {
-            Side::Publisher => &self.to_publisher,
-            Side::Viewers => &self.to_viewers,
+            Side::Publisher | Side::First => &self.to_publisher,
+            Side::Viewers | Side::Second => &self.to_viewers,
         }
     }
 }
@@ -290,6 +312,22 @@ mod tests {
             3,
             "one has unsubscribed by letting go"
         );
+    }
+
+    #[test]
+    fn of_two_participants_each_gets_what_the_other_says() {
+        let exchange = Exchange::default();
+        let wake = || Arc::new(Rung::default()) as Arc<dyn Wake>;
+        let [first, second] = [Side::First, Side::Second].map(|it| exchange.subscribe(it, wake()));
+        let taken = |inbox: &Inbox| {
+            let mut out = Vec::new();
+            inbox.take(&mut out);
+            out.len()
+        };
+        assert!(exchange.post(Side::First.other(), message(10), Instant::now()));
+        assert_eq!([taken(&first), taken(&second)], [0, 1]);
+        assert!(exchange.post(Side::Second.other(), message(10), Instant::now()));
+        assert_eq!([taken(&first), taken(&second)], [1, 0]);
     }
 
     #[test]

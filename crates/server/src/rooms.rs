@@ -214,6 +214,16 @@ impl RoomName {
 }
 
 impl RoomName {
+    /// What two participants' messages are exchanged by: no stream, but named like one.
+    pub(crate) fn pair(&self, one: &ParticipantId, other: &ParticipantId) -> StreamName {
+        let [first, second] = match one.0 <= other.0 {
+            true => [one, other],
+            false => [other, one],
+        };
+        let pair = format!("{}~{}", first.as_str(), second.as_str());
+        StreamName::parse(&self.stream_of(&pair)).expect("made of what a stream's name is made of")
+    }
+
     /// The name of [`stream`](Self::stream), of whatever is said to be a participant.
     pub(crate) fn stream_of(&self, id: &str) -> String {
         format!("{STREAM}{}~{id}", self.0)
@@ -354,7 +364,11 @@ mod tests {
     fn names_are_such_that_streams_can_have_them() {
         let longest = "x".repeat(ROOM_BYTES_MAX);
         for good in ["standup", "Room_2.a-b", "7", &longest] {
-            let stream = room(good).stream(&ParticipantId::new([0xab; 6]));
+            let [one, other] = [0xab, 0xcd].map(|byte| ParticipantId::new([byte; 6]));
+            let pair = room(good).pair(&one, &other);
+            assert_eq!(pair, room(good).pair(&other, &one));
+            let stream = room(good).stream(&one);
+            assert_ne!(pair, stream);
             assert_eq!(stream.as_str(), format!("call~{good}~abababababab"));
         }
         let bad = ["", "a b", "a~b", "a/b", ".a", "-a", "ü", &"x".repeat(65)];

@@ -18,7 +18,7 @@ fn running(shards: usize, access: DataAccess) -> Running {
 }
 
 /// Opens a channel and waits until it and its association stand.
-fn open(peer: &mut Peer<'_>, label: &str, reliability: Reliability) -> ChannelId {
+pub(crate) fn open(peer: &mut Peer<'_>, label: &str, reliability: Reliability) -> ChannelId {
     let init = Init {
         label: label.to_owned(),
         reliability,
@@ -35,14 +35,18 @@ fn open(peer: &mut Peer<'_>, label: &str, reliability: Reliability) -> ChannelId
     channel
 }
 
-fn send(peer: &mut Peer<'_>, channel: ChannelId, message: Message) -> Result<(), SendError> {
+pub(crate) fn send(
+    peer: &mut Peer<'_>,
+    channel: ChannelId,
+    message: Message,
+) -> Result<(), SendError> {
     let channels = peer.session.channels_mut().expect("data");
     let sent = channels.send(channel, message, Instant::now());
     peer.drain();
     sent
 }
 
-fn got(peer: &Peer<'_>) -> Vec<Message> {
+pub(crate) fn got(peer: &Peer<'_>) -> Vec<Message> {
     let messages = peer.said.iter().filter_map(|event| match event {
         Event::Message { message, .. } => Some(message.clone()),
         _ => None,
@@ -51,7 +55,10 @@ fn got(peer: &Peer<'_>) -> Vec<Message> {
 }
 
 /// Lets all of them live in turns until `done`.
-fn until(peers: &mut [&mut Peer<'_>], mut done: impl FnMut(&[&mut Peer<'_>]) -> bool) -> bool {
+pub(crate) fn until(
+    peers: &mut [&mut Peer<'_>],
+    mut done: impl FnMut(&[&mut Peer<'_>]) -> bool,
+) -> bool {
     let end = Instant::now() + SOON;
     while Instant::now() < end {
         for peer in &mut *peers {
@@ -342,6 +349,9 @@ fn count_up(publisher: &mut Peer<'_>, log: ChannelId, ends: &AtomicBool) -> u32 
     number
 }
 
+/// Fewer than three of them lead to another of four shards once in half a billion runs.
+const MOVES_TRIED_MAX: usize = 20;
+
 #[test]
 fn a_viewer_that_moves_between_shards_misses_nothing_on_a_channel_that_stays() {
     let running = running(4, DataAccess::Read);
@@ -353,8 +363,11 @@ fn a_viewer_that_moves_between_shards_misses_nothing_on_a_channel_that_stays() {
     let ends = AtomicBool::new(false);
     let sent = std::thread::scope(|scope| {
         let counting = scope.spawn(|| count_up(&mut publisher, log, &ends));
-        let until = Instant::now() + Duration::from_secs(14);
-        while running.total("viewer_moves_total") < 3 && Instant::now() < until {
+        // One port in four leads back to the same shard.
+        for _ in 0..MOVES_TRIED_MAX {
+            if running.total("viewer_moves_total") >= 3 {
+                break;
+            }
             // The path was confirmed by the last move: let the hold pass.
             viewer.run_for(Duration::from_millis(950));
             viewer.change_port();

@@ -44,6 +44,7 @@ pub(crate) struct Asked {
     pub(crate) send: Vec<Track>,
     pub(crate) receive: Kinds,
     pub(crate) data: Option<DataConfig>,
+    pub(crate) opus: OpusOptions,
 }
 
 impl Default for Asked {
@@ -52,6 +53,7 @@ impl Default for Asked {
             send: Vec::new(),
             receive: Kinds::NONE,
             data: None,
+            opus: OpusOptions::default(),
         }
     }
 }
@@ -62,7 +64,7 @@ impl From<(Vec<Track>, Kinds)> for Asked {
         Self {
             send,
             receive,
-            data: None,
+            ..Self::default()
         }
     }
 }
@@ -194,7 +196,7 @@ impl<'a> Peer<'a> {
             wall: WallClock::new(now, Duration::from_secs(1_700_000_000)),
             send: asked.send,
             receive: asked.receive,
-            opus: OpusOptions::default(),
+            opus: asked.opus,
             mode: ReceiveMode::Open,
         };
         let (mut session, offer) = Session::dial(config, now);

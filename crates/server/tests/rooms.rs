@@ -1,14 +1,19 @@
 //! Rooms of voice calls: who joins, who is heard, who is gone.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use glassline_media::{Codec, Kind, Track};
+use glassline_rtp::red::{self, Repeat};
+use glassline_sctp::Reliability;
+use glassline_sctp::channel::{ChannelId, Message};
 use glassline_server::config::Secret;
 use glassline_server::users::{Account, Name, Pattern};
-use glassline_webrtc::{Kinds, SKIP_MAX};
+use glassline_webrtc::{DataConfig, Kinds, OpusOptions, Redundancy, SKIP_MAX};
 use serde_json::Value;
 
-use crate::peer::{Peer, SDP, SOON, live, socket};
+use crate::data::{got, open, send, until};
+use crate::peer::{Asked, Heard, Peer, SDP, SOON, live, socket};
 use crate::running::{Response, Running};
 
 /// One packet's time at 48 kHz: 10 ms.
@@ -108,9 +113,8 @@ fn three_participants_hear_each_other_and_not_themselves() {
         let wanted: Vec<String> = (0..20).map(|it| format!("{from}: {it}")).collect();
         assert_eq!(payloads(leg), wanted);
         let times: Vec<u32> = leg.of(Kind::Audio).map(|it| it.timestamp).collect();
-        let steps = times.windows(2).map(|it| it[1].wrapping_sub(it[0]));
-        // Times go by nanoseconds in between.
-        assert!(steps.into_iter().all(|it| it.abs_diff(STEP) <= 1));
+        let said = (0..20).map(|it| it * STEP);
+        assert_eq!(times, said.collect::<Vec<_>>(), "under their own times");
     }
     assert_eq!(running.total("voice_packets_total"), 60);
     assert_eq!(running.total("voice_refused_total"), 0);
@@ -144,6 +148,162 @@ fn losses_on_the_way_in_are_losses_on_the_way_out() {
     let steps: Vec<u64> = sequences.windows(2).map(|it| it[1] - it[0]).collect();
     assert_eq!(steps[9], 4, "{steps:?}");
     assert_eq!(steps.iter().filter(|it| **it == 1).count(), 28, "{steps:?}");
+}
+
+/// What a peer asks for that prefers its sound with copies.
+fn redundant(asked: impl Into<Asked>) -> Asked {
+    Asked {
+        opus: OpusOptions {
+            redundancy: Redundancy::Always,
+            ..OpusOptions::default()
+        },
+        ..asked.into()
+    }
+}
+
+#[test]
+fn copies_mend_each_way_by_itself() {
+    let running = Running::start(2);
+    let asked = redundant(voice());
+    let path = "/call/team";
+    let talker = Peer::asking(&running, path, &[], socket(), asked, str::to_owned);
+    let mut talker = talker.expect("answered");
+    assert!(talker.run_until(SOON, Peer::is_connected));
+    assert!(
+        talker.session.set_redundant(0, true),
+        "the server takes RED"
+    );
+    let mut plain_talker = joined(&running, "team");
+    assert!(!plain_talker.session.set_redundant(0, true), "not offered");
+
+    let listener = joined(&running, "team");
+    let plain = hearing(&listener, &you(&talker));
+    let copied = |id: &str| {
+        let path = format!("{}/hear/{id}", listener.location);
+        let asked = redundant((Vec::new(), Kinds::AUDIO));
+        let leg = Peer::asking(&running, &path, &[], socket(), asked, str::to_owned);
+        let mut leg = leg.expect("answered");
+        assert!(leg.run_until(SOON, Peer::is_connected));
+        leg
+    };
+    let mut lossy = copied(&you(&talker));
+    lossy.loss = 0.3;
+    let mut legs = [plain, lossy, copied(&you(&plain_talker))];
+    let name = |packet: u32| format!("packet {packet}").into_bytes();
+    for packet in 0..60u32 {
+        let time = packet * STEP;
+        if packet % 4 == 3 {
+            // Lost on the way in.
+            assert!(talker.session.skip(0, 1));
+        } else {
+            let before = packet.checked_sub(1).map(name).unwrap_or_default();
+            let before = [Repeat {
+                offset: STEP,
+                payload: &before,
+            }];
+            let mut payload = Vec::new();
+            red::write(111, &before, &name(packet), &mut payload);
+            assert!(talker.say(time, &payload));
+        }
+        assert!(plain_talker.say(time, &name(packet)));
+        live(&mut legs, Duration::from_millis(10));
+    }
+    live(&mut legs, Duration::from_millis(100));
+    // The last is lost for good, since nothing came after it.
+    let said: Vec<Vec<u8>> = (0..59).map(name).collect();
+    let [plain, lossy, of_plain] = &legs;
+    let primaries: Vec<_> = plain.of(Kind::Audio).map(|it| &it.payload).collect();
+    assert_eq!(primaries, said.iter().collect::<Vec<_>>());
+    let steps: Vec<u64> = plain.of(Kind::Audio).map(|it| it.sequence).collect();
+    assert!(steps.windows(2).all(|it| it[1] - it[0] == 1), "{steps:?}");
+    assert_eq!(running.total("voice_recovered_total"), 14);
+
+    let blocks = |it: &Heard| -> Vec<(u32, Vec<u8>)> {
+        let blocks = red::blocks(&it.payload).expect("RED");
+        let blocks = blocks.iter();
+        let named = blocks.map(|block| (it.timestamp - block.offset, block.payload.to_vec()));
+        named.collect()
+    };
+    // Of the lossy way only what was lost together with the next is missing.
+    let heard: BTreeMap<u32, Vec<u8>> = lossy.of(Kind::Audio).flat_map(blocks).collect();
+    let wanted = |packet: u32| said.get(packet as usize);
+    assert!(heard.iter().all(|(at, it)| wanted(at / STEP) == Some(it)));
+    let arrived: BTreeSet<u32> = lossy
+        .of(Kind::Audio)
+        .map(|it| it.timestamp / STEP)
+        .collect();
+    assert!((30..55).contains(&arrived.len()), "lossy: {arrived:?}");
+    for packet in 0..58 {
+        let is_there = arrived.contains(&packet) || arrived.contains(&(packet + 1));
+        assert_eq!(heard.contains_key(&(packet * STEP)), is_there, "{packet}");
+    }
+    // And who speaks without copies is heard with them.
+    let heard: Vec<_> = of_plain.of(Kind::Audio).map(blocks).collect();
+    assert_eq!(heard.len(), 60);
+    assert!(heard[1..].iter().all(|blocks| blocks.len() == 2));
+    assert_eq!(heard[7][0], (6 * STEP, name(6)));
+}
+
+/// A leg on which `peer` hears `id`, with data channels and one of them open.
+fn telling<'a>(peer: &Peer<'a>, id: &str) -> (Peer<'a>, ChannelId) {
+    let path = format!("{}/hear/{id}", peer.location);
+    let asked = Asked {
+        receive: Kinds::AUDIO,
+        data: Some(DataConfig::default()),
+        ..Asked::default()
+    };
+    let leg = Peer::asking(peer.running, &path, &[], socket(), asked, str::to_owned);
+    let mut leg = leg.expect("answered");
+    let channel = open(&mut leg, "stamps", Reliability::Reliable);
+    (leg, channel)
+}
+
+#[test]
+fn what_two_tell_each_other_nobody_else_hears_and_is_bounded() {
+    // Messages beside streams are another matter, and off.
+    let running = Running::start(2);
+    let talkers = [0; 3].map(|_| joined(&running, "team"));
+    let [ann, bob, _] = talkers.each_ref().map(you);
+    let (mut ann_to_bob, to_bob) = telling(&talkers[0], &bob);
+    let (mut bob_to_ann, to_ann) = telling(&talkers[1], &ann);
+    let (mut eve_to_ann, _) = telling(&talkers[2], &ann);
+    let text = |text: &'static [u8]| Message::binary(text.to_vec());
+    send(&mut ann_to_bob, to_bob, text(b"to bob")).expect("room");
+    send(&mut bob_to_ann, to_ann, text(b"to ann")).expect("room");
+    let mut legs = [&mut ann_to_bob, &mut bob_to_ann, &mut eve_to_ann];
+    assert!(until(&mut legs, |legs| {
+        legs[..2].iter().all(|leg| !got(leg).is_empty())
+    }));
+    let all = legs.map(|leg| got(leg).iter().map(|it| it.data.to_vec()).collect());
+    let all: [Vec<Vec<u8>>; 3] = all;
+    assert_eq!(
+        all,
+        [vec![b"to ann".to_vec()], vec![b"to bob".to_vec()], vec![]]
+    );
+
+    // One that breaks is dialled again, and goes on where the other still is.
+    assert_eq!(bob_to_ann.delete().status, 200);
+    let (mut again, to_ann) = telling(&talkers[1], &ann);
+    send(&mut again, to_ann, text(b"again")).expect("room");
+    send(&mut ann_to_bob, to_bob, text(b"still here")).expect("room");
+    let mut legs = [&mut ann_to_bob, &mut again];
+    assert!(until(&mut legs, |legs| {
+        got(legs[0]).len() == 2 && got(legs[1]).len() == 1
+    }));
+
+    // More than stages have to tell is dropped, and counted.
+    let too_long = Message::binary(vec![0; 3 << 10]);
+    assert!(send(&mut again, to_ann, too_long).is_err(), "as was agreed");
+    for _ in 0..400 {
+        send(&mut again, to_ann, text(b"flood")).expect("room");
+    }
+    let dropped = || running.total("data_messages_dropped_total");
+    let mut legs = [&mut ann_to_bob, &mut again];
+    assert!(until(&mut legs, |legs| {
+        (got(legs[0]).len() - 2) as u64 + dropped() == 400
+    }));
+    let passed = got(&ann_to_bob).len() - 2;
+    assert!((90..400).contains(&passed), "{passed}");
 }
 
 #[test]

@@ -56,7 +56,9 @@ fn everything_works_with(shards: usize) {
     // One half says so by HTTP, the other by DTLS.
     for (place, peer) in peers.iter_mut().enumerate() {
         if place % 2 == 0 {
+            let before = running.stream().viewers();
             assert_eq!(peer.delete().status, 200);
+            assert!(running.stream().viewers() < before, "200 is gone");
         } else {
             peer.session.close(Instant::now());
             peer.drain();

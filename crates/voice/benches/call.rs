@@ -1,7 +1,8 @@
 //! What a call costs: microseconds of one core for each 10 ms, capture and playout.
 //!
-//! `cargo bench -p glassline-voice [--bench call]`; the median over a minute of speech-like
-//! sound, and what that is of a core.
+//! `cargo bench -p glassline-voice --bench call [-- 'AEC, NS, AGC, LowDelay, Ms10, 48000']`;
+//! the mean of the middle half over a minute of speech-like sound, and what that is of a
+//! core. With an argument only the rows that it begins.
 
 #![expect(clippy::disallowed_methods, reason = "a bench reads the clock")]
 
@@ -16,6 +17,8 @@ const FRAMES: u32 = 6_000;
 const TEN: Duration = Duration::from_millis(10);
 
 fn main() {
+    let only = std::env::args().skip(1).find(|it| !it.starts_with("--"));
+    let is_wanted = |name: &str| only.as_deref().is_none_or(|it| name.starts_with(it));
     println!(
         "{:<44} {:>12} {:>12} {:>8}",
         "", "capture", "playout", "of a core"
@@ -27,6 +30,10 @@ fn main() {
         for purpose in [Purpose::LowDelay, Purpose::Voip] {
             for frame in [Frame::Ms10, Frame::Ms20] {
                 for device in [RATE, 44_100] {
+                    let name = format!("{name}, {purpose:?}, {frame:?}, {device} Hz");
+                    if !is_wanted(&name) {
+                        continue;
+                    }
                     let format = Format::new(device, 1).expect("voice");
                     let mut config = speaker::Config::new(format);
                     config.preprocess = preprocess;
@@ -34,7 +41,6 @@ fn main() {
                     config.opus.frame = frame;
                     let (capture, playout) = leg(config);
                     let share = (capture + playout) / 10_000.0 * 100.0;
-                    let name = format!("{name}, {purpose:?}, {frame:?}, {device} Hz");
                     println!("{name:<44} {capture:>9.1} us {playout:>9.1} us {share:>7.2} %");
                 }
             }

@@ -1,8 +1,10 @@
 //! A whole call in virtual time: a microphone and a loudspeaker that count samples, both
 //! halves of the engine, and a path between them.
 
+use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use glassline_media::Ssrc;
@@ -16,10 +18,14 @@ use crate::{
 mod chirps;
 mod delay;
 mod hours;
+mod loudness;
 mod redundancy;
+mod said;
 mod silence;
 mod stall;
 mod whole;
+
+use said::Said;
 
 pub(crate) const SSRC: Ssrc = Ssrc(0x5eed);
 
@@ -80,12 +86,15 @@ impl Device {
 
 /// One direction of a call.
 pub(crate) struct Call<E = opus::Encoder, D = opus::Decoder> {
-    pub(crate) speaker: Speaker<E>,
+    pub(crate) speaker: Speaker<Said<E>>,
     pub(crate) listener: Listener<D>,
     pub(crate) microphone: Device,
     pub(crate) loudspeaker: Device,
     /// What is to be heard at the microphone, by seconds of its clock.
     pub(crate) source: Box<dyn FnMut(f64) -> f32>,
+    /// What the loudspeaker beside the microphone says, sample by sample at 48 kHz; what
+    /// is played at the other end, if `None`.
+    pub(crate) other: Option<Box<dyn FnMut() -> f32>>,
     /// What becomes of each packet: delays of its copies.
     pub(crate) path: Box<dyn FnMut(u64) -> Vec<Duration>>,
     pub(crate) clock: Clock,
@@ -100,6 +109,8 @@ pub(crate) struct Call<E = opus::Encoder, D = opus::Decoder> {
     /// All that was played, from [`Self::played_from`] on.
     pub(crate) played: Vec<f32>,
     pub(crate) is_recording: bool,
+    /// The largest sample that was encoded since it was last looked at.
+    pub(crate) said: Rc<Cell<f32>>,
     /// The largest sample and step since it was last looked at.
     pub(crate) peak: f32,
     pub(crate) step: f32,
@@ -152,6 +163,11 @@ impl<E: Encoder, D: Decoder> Call<E, D> {
         listener.device_delay =
             Duration::from_secs_f64(periods.1 as f64 / f64::from(listener.device.rate()));
         speaker.timestamp_first = u32::MAX - 40_000;
+        let said = Rc::new(Cell::new(0.0));
+        let encoder = Said {
+            inner: encoder,
+            peak: said.clone(),
+        };
         Self {
             microphone: Device::new(speaker.device, periods.0, ppm.0, start),
             // Not in step with each other.
@@ -165,6 +181,7 @@ impl<E: Encoder, D: Decoder> Call<E, D> {
             speaker: Speaker::with_encoder(speaker, encoder).expect("a speaker"),
             listener: Listener::with_decoder(listener, make).expect("a listener"),
             source: Box::new(|_| 0.0),
+            other: None,
             path: Box::new(|_| vec![Duration::ZERO]),
             clock,
             start,
@@ -176,6 +193,7 @@ impl<E: Encoder, D: Decoder> Call<E, D> {
             heard: Vec::new(),
             played: Vec::new(),
             is_recording: true,
+            said,
             peak: 0.0,
             step: 0.0,
             last: 0.0,
@@ -321,6 +339,9 @@ impl<E: Encoder, D: Decoder> Call<E, D> {
         }
         let mut rendered = Vec::new();
         self.listener.take_rendered(&mut rendered);
+        if let Some(other) = &mut self.other {
+            rendered.fill_with(other);
+        }
         self.speaker.rendered(&rendered);
     }
 

@@ -93,6 +93,12 @@ pub trait Decoder {
         false
     }
 
+    /// Whether what it makes of a payload depends on no other: then a loss spoils nothing
+    /// that comes after it.
+    fn is_stateless(&self) -> bool {
+        false
+    }
+
     /// Forgets the stream: what comes next has nothing to do with it.
     fn reset(&mut self) {}
 }
@@ -198,6 +204,10 @@ impl Decoder for L16 {
         let samples = payload.as_chunks::<2>().0.iter();
         out.extend(samples.map(|bytes| f32::from(i16::from_be_bytes(*bytes)) / 32_768.0));
         Ok(())
+    }
+
+    fn is_stateless(&self) -> bool {
+        true
     }
 }
 

@@ -74,12 +74,12 @@ impl Expansion {
     }
 
     /// Joins `decoded` to what was given: a little more of it, up to where the two fit,
-    /// and a fade. Returns what is to be played and by how many frames it is longer
-    /// than `decoded`.
-    pub(crate) fn join(mut self, decoded: &[f32]) -> (Vec<f32>, usize) {
+    /// and a fade; the fade alone, if `decoded` is background. Returns what is to be
+    /// played and by how many frames it is longer than `decoded`.
+    pub(crate) fn join(mut self, decoded: &[f32], is_silence: bool) -> (Vec<f32>, usize) {
         let channels = self.format.channels();
         let window = self.format.frames(WINDOW_MS).min(decoded.len() / channels);
-        let slack = match self.is_voiced && !self.is_silent() {
+        let slack = match self.is_voiced && !self.is_silent() && !is_silence {
             true => self.period.len() / channels,
             false => 0,
         };
@@ -124,5 +124,29 @@ impl Expansion {
     fn gain(&self) -> f32 {
         let ms = self.format.ms(self.given);
         (1.0 - (ms - FULL_MS) / (SILENT_MS - FULL_MS)).clamp(0.0, 1.0) as f32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn background_begins_at_once_and_a_voice_in_step() {
+        let format = Format::new(16_000, 1).expect("a voice's");
+        let tone = |from: i32, to: i32| -> Vec<f32> {
+            let turns = |at: i32| at as f32 * std::f32::consts::TAU / 80.0;
+            (from..to).map(|at| 0.3 * turns(at).sin()).collect()
+        };
+        let mut tape = Tape::new(format);
+        tape.append(&tone(0, 1_600));
+        let mut expansion = Expansion::after(&tape);
+        expansion.give(16, &mut Vec::new());
+        // Half a period out of step with what goes on.
+        let decoded = tone(1_656, 1_816);
+        let (joined, longer) = expansion.clone().join(&decoded, false);
+        assert!(longer > 0 && joined.len() == decoded.len() + longer);
+        let (joined, longer) = expansion.join(&decoded, true);
+        assert_eq!((joined.len(), longer), (decoded.len(), 0));
     }
 }

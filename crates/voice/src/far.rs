@@ -10,8 +10,10 @@
 //! ordered and reliable, carries [`wire`] messages; [`CLOCK_LABEL`], unordered and never
 //! sent again, the questions of [`clock`](crate::clock), since one that waits for a
 //! retransmission measures that. Each end says hello and whether it wants to be told
-//! anything. Where nobody asks, nothing but the hellos is sent: records are about
-//! 100 kbit/s each way.
+//! anything; again each second until it hears one, and to whoever has heard none, since
+//! what stands between the ends may have nobody yet to pass it on to, and an end that
+//! connects anew knows nothing. Where nobody asks, nothing but the hellos is sent: records
+//! are about 100 kbit/s each way.
 //!
 //! A record waits a little before it is placed, so that answers from before and after it
 //! take part in its place.
@@ -47,6 +49,9 @@ pub enum Channel {
     /// [`CLOCK_LABEL`]
     Clock,
 }
+
+/// Between two hellos of an end that hears none.
+const HELLO_AGAIN: Duration = Duration::from_secs(1);
 
 /// A record waits so long before it is told, so that many share a message.
 const TOGETHER: Duration = Duration::from_millis(200);
@@ -127,7 +132,9 @@ pub struct Clock {
 pub struct Far {
     exchange: Exchange,
     asks: bool,
-    has_said_hello: bool,
+    /// When it was said last.
+    hello: Option<Instant>,
+    owes_hello: bool,
     queue: VecDeque<(Instant, Record<u64>)>,
     /// By when they came.
     waiting: VecDeque<(Instant, Record<u64>)>,
@@ -143,7 +150,8 @@ impl Far {
         Self {
             exchange: Exchange::new(epoch),
             asks,
-            has_said_hello: false,
+            hello: None,
+            owes_hello: false,
             queue: VecDeque::new(),
             waiting: VecDeque::new(),
             is_flushed: false,
@@ -178,9 +186,10 @@ impl Far {
 
     fn records(&mut self, message: &[u8], arrived: Instant) -> Result<(), Refused> {
         match wire::parse(message)? {
-            Message::Hello { asks } => {
+            Message::Hello { asks, is_alone } => {
                 self.report.is_there = true;
                 self.report.is_asked = asks;
+                self.owes_hello |= is_alone;
             }
             Message::Records { .. } if !self.asks => return Err(Refused::Unasked),
             Message::Records { dropped, records } => {
@@ -219,9 +228,10 @@ impl Far {
 
     /// The next message for the reliable channel, which is open; ask while it has room.
     pub fn poll_records(&mut self, now: Instant) -> Option<Vec<u8>> {
-        if !self.has_said_hello {
-            self.has_said_hello = true;
-            return Some(wire::hello(self.asks));
+        if self.hello.is_none() || self.hello_again_at().is_some_and(|at| at <= now) {
+            self.hello = Some(now);
+            self.owes_hello = false;
+            return Some(wire::hello(self.asks, !self.report.is_there));
         }
         let age = |told: Instant| now.saturating_duration_since(told);
         while self
@@ -255,6 +265,16 @@ impl Far {
             .then(|| self.exchange.poll_transmit(now))?
     }
 
+    /// When a hello is due, after the first; `None` if none is.
+    fn hello_again_at(&self) -> Option<Instant> {
+        let said = self.hello?;
+        match (self.owes_hello, self.report.is_there) {
+            (true, _) => Some(said),
+            (false, false) => Some(said + HELLO_AGAIN),
+            (false, true) => None,
+        }
+    }
+
     /// When there is something to send, if nothing comes before: ask, too, after each
     /// message, and when the channels open. `None` if there is nothing.
     pub fn poll_timeout(&self) -> Option<Instant> {
@@ -263,7 +283,8 @@ impl Far {
             .exchange
             .poll_timeout()
             .filter(|_| self.compares_clocks());
-        queued.into_iter().chain(clock).min()
+        let hello = self.hello_again_at();
+        [queued, clock, hello].into_iter().flatten().min()
     }
 
     /// Somebody wants to know, and there is somebody to ask.

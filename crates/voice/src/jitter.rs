@@ -2,8 +2,8 @@
 //!
 //! A pull is a decision. The playout delay that results from what waits is compared
 //! with [`Target`]'s; if it is too long, a pitch period is left out, if too short,
-//! one is played again, at most so much of the time as [`Config`] allows, and freely
-//! where nobody speaks. Clocks that run at different speeds are the same thing to
+//! one is played again: when that is worth it is a matter of [`Pace`] while somebody
+//! speaks, and free where nobody does. Clocks that run at different speeds are the same thing to
 //! it: waits that grow or shrink.
 //!
 //! When what is due is not there:
@@ -26,13 +26,16 @@ use crate::pitch;
 use crate::stamps::Operation;
 use crate::tape::Tape;
 use absence::Absence;
+use ceiling::Ceiling;
 use order::{Order, Place};
 use queue::{Entry, Queue};
 use target::Target;
 
 mod absence;
+mod ceiling;
 mod missing;
 mod order;
+mod pace;
 mod queue;
 mod report;
 mod skew;
@@ -42,8 +45,10 @@ mod target;
 #[cfg(test)]
 mod tests;
 
+pub use pace::{Pace, UnknownPace};
 pub use report::{Counts, Report};
 use skew::Skew;
+use steer::Steering;
 
 /// What a jitter buffer may do.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -58,10 +63,8 @@ pub struct Config {
     pub delay_min: Duration,
     /// Nor its target above this; what comes later is lost.
     pub delay_max: Duration,
-    /// Of the time, what may be left out while somebody speaks, 0 to 0.5.
-    pub shorten_share: f64,
-    /// Of the time, what may be played twice while somebody speaks, 0 to 0.5.
-    pub lengthen_share: f64,
+    /// How willingly the delay moves while somebody speaks.
+    pub pace: Pace,
     /// How long to hold the stream up for a packet that is late.
     pub stall_max: Duration,
 }
@@ -70,11 +73,10 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             clock_rate: None,
-            late_share: 0.001,
+            late_share: 0.0005,
             delay_min: Duration::ZERO,
             delay_max: Duration::from_millis(500),
-            shorten_share: 0.10,
-            lengthen_share: 0.25,
+            pace: Pace::default(),
             stall_max: Duration::from_millis(80),
         }
     }
@@ -181,10 +183,11 @@ pub struct Buffer<D> {
     was_late: bool,
     /// Concealed in place of packets that may still come, by media time.
     concealed: VecDeque<(i64, i64)>,
-    may: Allowance,
+    steering: Steering,
     absence: Absence,
     /// The speaker's level, decaying.
     level: f32,
+    ceiling: Ceiling,
     pull_ms: f64,
     /// The device's, if it asks several times a period, all at the period's begin.
     period_ms: Option<f64>,
@@ -203,19 +206,13 @@ struct Last {
     begins_silence: bool,
 }
 
-/// Frames that stretching has left, of what the shares allow.
-#[derive(Clone, Copy, Debug, Default)]
-struct Allowance {
-    shorten: f64,
-    lengthen: f64,
-}
-
 impl<D: Decoder> Buffer<D> {
     /// An empty buffer; values of `config` beyond their ranges are cut.
     pub fn new(config: Config, decoder: D) -> Self {
         let tape = Tape::new(decoder.format());
         Self {
-            target: Target::new(config.late_share.clamp(0.0, 0.1)),
+            target: Target::new(config.late_share.clamp(0.0, 0.1), config.pace.law()),
+            ceiling: Ceiling::new(tape.format()),
             tape,
             config,
             decoder,
@@ -230,7 +227,7 @@ impl<D: Decoder> Buffer<D> {
             stalled: 0,
             was_late: false,
             concealed: VecDeque::new(),
-            may: Allowance::default(),
+            steering: Steering::new(config.pace.law()),
             absence: Absence::default(),
             level: 0.0,
             pull_ms: 10.0,
@@ -257,7 +254,7 @@ impl<D: Decoder> Buffer<D> {
     }
 
     /// Takes a packet and what it repeats of earlier ones: (ticks before its
-    /// timestamp, payload). For RED, see [`blocks`](crate::blocks).
+    /// timestamp, payload). For RED, see [`red::blocks`](glassline_rtp::red::blocks).
     ///
     /// # Errors
     /// As [`Self::insert`], for the packet itself.
@@ -438,14 +435,19 @@ impl<D: Decoder> Buffer<D> {
     fn restart(&mut self) {
         self.queue.clear();
         self.order = Order::default();
-        self.target = Target::new(self.config.late_share.clamp(0.0, 0.1));
+        self.target = Target::new(
+            self.config.late_share.clamp(0.0, 0.1),
+            self.config.pace.law(),
+        );
         self.skew = Skew::default();
         self.epoch = None;
         self.last = None;
         self.is_begun = false;
+        self.steering.reset();
         self.stalled = 0;
         self.concealed.clear();
         self.decoder.reset();
+        self.ceiling = Ceiling::new(self.format());
         // What waits is still played; what comes then joins to it.
         if self.expansion.is_none() {
             self.expansion = Some(Expansion::after(&self.tape));
@@ -523,6 +525,7 @@ impl<D: Decoder> Buffer<D> {
             self.next = self.next.max(at + entry.frames as i64);
             return;
         }
+        self.ceiling.bound_decoded(&mut self.decoded);
         self.hear();
         let gone = usize::try_from(self.next - at).unwrap_or(0);
         let gone = gone.min(entry.frames);
@@ -585,6 +588,9 @@ impl<D: Decoder> Buffer<D> {
             _ => 0,
         };
         self.counts.lost += missing;
+        if missing > 0 && !self.decoder.is_stateless() {
+            self.ceiling.lose();
+        }
         if stalled > 0 && missing == 0 && at <= self.next {
             self.target.was_late(self.format().ms(stalled));
             self.was_late = true;
@@ -596,7 +602,7 @@ impl<D: Decoder> Buffer<D> {
     fn join(&mut self, decoded: &[f32], leaving: Option<Leaving>) {
         match self.expansion.take() {
             Some(expansion) if !decoded.is_empty() => {
-                let (joined, longer) = expansion.join(decoded);
+                let (joined, longer) = expansion.join(decoded, self.is_background(decoded));
                 self.follow(leaving, longer);
                 self.counts.frames_concealed += longer as u64;
                 if std::mem::take(&mut self.was_late) {
@@ -619,9 +625,12 @@ impl<D: Decoder> Buffer<D> {
         }
     }
 
-    fn is_silence(&self) -> bool {
-        let near = self.tape.span(0, self.tape.waiting() as isize);
-        pitch::level(near) < (self.level * SILENCE_SHARE).max(SILENCE_LEVEL)
+    fn is_quiet(&self) -> bool {
+        self.is_background(self.tape.span(0, self.tape.waiting() as isize))
+    }
+
+    fn is_background(&self, samples: &[f32]) -> bool {
+        pitch::level(samples) < (self.level * SILENCE_SHARE).max(SILENCE_LEVEL)
     }
 
     /// Follows the speaker's level: up at once, down in seconds.
@@ -641,9 +650,14 @@ impl<D: Decoder> Buffer<D> {
 
     /// The playout delay to aim for: what the target says, and what a pull adds.
     fn aim(&self) -> Option<f64> {
+        self.aim_for(1.0)
+    }
+
+    /// With so much of the target's margin.
+    fn aim_for(&self, part: f64) -> Option<f64> {
         // Half a pull, and all that is asked for before its time.
         let early = self.period_ms.map_or(0.0, |it| it - self.pull_ms);
-        let aim = self.target.playout()? + self.pull_ms / 2.0 + early.max(0.0);
+        let aim = self.target.playout(part)? + self.pull_ms / 2.0 + early.max(0.0);
         let floor = self.target.floor();
         let least = floor + self.config.delay_min.as_secs_f64() * 1e3;
         let most = floor + self.config.delay_max.as_secs_f64() * 1e3;

@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use glassline_media::Ssrc;
+use glassline_rtp::red;
 use thiserror::Error;
 
 use crate::codec::{Decoder, Format};
@@ -22,7 +23,6 @@ use crate::limit::Limiter;
 use crate::meter::Meter;
 use crate::mix::{Share, loudest, remix};
 use crate::opus::{self, Concealment, RATE};
-use crate::red;
 use crate::resample::Resampler;
 use crate::stamps::{Again, CameAgain, Heard, Received, SignalDelay};
 
@@ -41,7 +41,8 @@ pub struct Config {
     pub concealment: Concealment,
     /// So many of the loudest streams are heard.
     pub mixed_max: usize,
-    /// So many streams are kept; the next is refused unless one is long silent.
+    /// So many streams are kept. The next takes the place of one that has said nothing
+    /// for five seconds, or is refused for now: nobody knows how loud it is.
     pub streams_max: usize,
 }
 
@@ -97,7 +98,7 @@ pub struct Report {
     pub level_dbov: u8,
     /// What was pulled and not played.
     pub waiting: Duration,
-    /// Packets of streams that there was no room for.
+    /// Packets of streams that there was no room for: somebody is not heard.
     pub refused: u64,
     /// Records that nobody polled in time.
     pub heard_dropped: u64,
@@ -111,8 +112,11 @@ const PULL_TIME: Duration = Duration::from_micros(2_500);
 /// A period is filled at most so much, whatever is asked; the rest is silence.
 const PERIOD_MAX: Duration = Duration::from_secs(1);
 
-/// A stream that was not heard of for so long makes room for another.
-const IDLE: Duration = Duration::from_secs(5);
+/// A stream that said nothing for so long makes room for another; one that is new has
+/// as long to be heard.
+const QUIET: Duration = Duration::from_secs(5);
+/// Below this, in −dBov, nobody speaks.
+const QUIET_DBOV: u8 = 50;
 
 /// Records, arrivals and samples of the mix that nobody took; older ones are forgotten.
 const HEARD_MAX: usize = 1_024;
@@ -155,7 +159,8 @@ struct Stream<D> {
     buffer: jitter::Buffer<D>,
     /// By when it was inserted.
     received: VecDeque<Received>,
-    latest: Instant,
+    /// When it was loud, or began.
+    spoke: Instant,
     meter: Meter,
     share: Share,
     is_mixed: bool,
@@ -226,14 +231,15 @@ impl<D: Decoder> Listener<D> {
         if packet.payload.is_empty() {
             return self.receive(ssrc, packet, received);
         }
-        let mut blocks = red::blocks(&packet.payload)?;
+        let payload = packet.payload;
+        let mut blocks = red::blocks(&payload)?;
         let Some(primary) = blocks.pop() else {
             return Ok(());
         };
-        packet.payload = primary.payload;
+        packet.payload = payload.slice_ref(primary.payload);
         let earlier: Vec<(u32, bytes::Bytes)> = blocks
             .into_iter()
-            .map(|block| (block.offset, block.payload))
+            .map(|block| (block.offset, payload.slice_ref(block.payload)))
             .collect();
         self.stream(ssrc, received)?
             .take(packet, &earlier, received)
@@ -259,9 +265,11 @@ impl<D: Decoder> Listener<D> {
             at += PULL_TIME;
         }
         let (played, rest) = out.split_at_mut(wanted);
-        for (place, sample) in played.iter_mut().zip(self.ready.drain(..wanted)) {
-            *place = sample;
-        }
+        let (first, second) = self.ready.as_slices();
+        let (from_first, from_second) = played.split_at_mut(wanted.min(first.len()));
+        from_first.copy_from_slice(&first[..from_first.len()]);
+        from_second.copy_from_slice(&second[..from_second.len()]);
+        self.ready.drain(..wanted);
         rest.fill(0.0);
         self.tell(frames.min(most), now);
     }
@@ -338,9 +346,9 @@ impl<D: Decoder> Listener<D> {
 
     fn begin(&mut self, ssrc: Ssrc, now: Instant) -> Result<usize, Refused> {
         if self.streams.len() >= self.config.streams_max {
-            let idle = |it: &Stream<D>| now.saturating_duration_since(it.latest);
-            let longest = (0..self.streams.len()).max_by_key(|it| idle(&self.streams[*it]));
-            match longest.filter(|it| idle(&self.streams[*it]) >= IDLE) {
+            let quiet = |it: &Stream<D>| now.saturating_duration_since(it.spoke);
+            let longest = (0..self.streams.len()).max_by_key(|it| quiet(&self.streams[*it]));
+            match longest.filter(|it| quiet(&self.streams[*it]) >= QUIET) {
                 Some(place) => drop(self.streams.remove(place)),
                 None => {
                     self.refused += 1;
@@ -360,7 +368,7 @@ impl<D: Decoder> Listener<D> {
             ssrc,
             buffer: jitter::Buffer::new(jitter, decoder),
             received: VecDeque::new(),
-            latest: now,
+            spoke: now,
             meter: Meter::default(),
             share: Share::default(),
             is_mixed: false,
@@ -378,6 +386,9 @@ impl<D: Decoder> Listener<D> {
             voice.resize(samples, 0.0);
             stream.buffer.pull(at, voice);
             stream.meter.hear(voice, PULL_S);
+            if stream.meter.dbov() < QUIET_DBOV {
+                stream.spoke = now;
+            }
         }
         let decoded = clock();
         self.mix();
@@ -388,8 +399,10 @@ impl<D: Decoder> Listener<D> {
         self.remixed.clear();
         let (from, to) = (channels, self.config.device.channels());
         remix(&self.resampled, from, to, &mut self.remixed);
-        self.ready
-            .extend(self.remixed.iter().map(|it| it.clamp(-1.0, 1.0)));
+        for sample in &mut self.remixed {
+            *sample = sample.clamp(-1.0, 1.0);
+        }
+        self.ready.extend(&self.remixed);
         let resampled = clock();
         let took = |from: Instant, to: Instant| to.saturating_duration_since(from);
         let heard = Template {
@@ -435,9 +448,9 @@ impl<D: Decoder> Listener<D> {
             self.limiter.limit(&mut self.mix, channels, PULL_S);
         }
         self.meter.hear(&self.mix, PULL_S);
-        let mean = |frame: &[f32]| frame.iter().sum::<f32>() / channels as f32;
-        self.rendered
-            .extend(self.mix.chunks_exact(channels).map(mean));
+        self.resampled.clear();
+        remix(&self.mix, channels, 1, &mut self.resampled);
+        self.rendered.extend(&self.resampled);
         let over = self.rendered.len().saturating_sub(RENDERED_MAX);
         self.rendered.drain(..over);
     }
@@ -486,7 +499,6 @@ impl<D: Decoder> Stream<D> {
         earlier: &[(u32, bytes::Bytes)],
         received: Received,
     ) -> Result<(), Refused> {
-        self.latest = received.inserted;
         if self.received.len() == RECEIVED_MAX {
             self.received.pop_front();
         }
@@ -529,3 +541,6 @@ fn decoder<D>(config: Config, make: MakeDecoder<D>) -> Result<D, opus::Error> {
     let format = Format::new(RATE, channels).ok_or(opus::Error::Channels(channels))?;
     make(format, config.concealment)
 }
+
+#[cfg(test)]
+mod tests;

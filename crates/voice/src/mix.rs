@@ -29,6 +29,12 @@ impl Share {
         if from == 0.0 && to == 0.0 {
             return;
         }
+        if from == to {
+            for (mixed, sample) in mix.iter_mut().zip(voice) {
+                *mixed += sample;
+            }
+            return;
+        }
         let frames = (mix.len() / channels).max(1) as f32;
         for (index, (mixed, sample)) in mix.iter_mut().zip(voice).enumerate() {
             let share = ((index / channels) as f32 + 0.5) / frames;

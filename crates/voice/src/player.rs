@@ -40,7 +40,9 @@ impl<D: Decoder> Player<D> {
         self.decoded.clear();
         let is_sound = self.decoder.decode(payload, &mut self.decoded).is_ok();
         match self.expansion.take() {
-            Some(expansion) if is_sound => self.tape.append(&expansion.join(&self.decoded).0),
+            Some(expansion) if is_sound => {
+                self.tape.append(&expansion.join(&self.decoded, false).0);
+            }
             kept => {
                 self.expansion = kept;
                 self.tape.append(&self.decoded);

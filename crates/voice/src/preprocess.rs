@@ -1,19 +1,32 @@
 //! What is done to captured sound before it is encoded: echo cancellation, noise
 //! suppression, gain control, and a meter. All of it on frames of 10 ms at 48 kHz.
 //!
-//! The algorithms are WebRTC's (AEC3, its noise suppressor, AGC2), by the crate
-//! `sonora`. A device that does any of it in hardware says so ([`Hardware`]); twice is
-//! worse than once.
+//! ```text
+//! process() ─► three bands ─► rumble out ─► echo out ─► noise out ─► one band ─► gain, limiter
+//! rendered() ─► three bands ────────────────────┘
+//! ```
+//!
+//! The algorithms are WebRTC's (AEC3, its noise suppressor, AGC2), by the crates of
+//! `sonora`, in the order of its audio processing module. What is between them is here:
+//! `sonora`'s own makes a call cost a third more, since it multiplies and adds by a
+//! function call wherever the compiler may not take every processor to have FMA. A device
+//! that does any of it in hardware says so ([`Hardware`]); twice is worse than once.
 
 use std::time::Duration;
 
-use sonora::config::{
-    AdaptiveDigital, EchoCanceller, GainController2, HighPassFilter, MaxProcessingRate,
-    NoiseSuppression, Pipeline,
-};
-use sonora::{AudioProcessing, StreamConfig};
+use sonora_ns::config::NsConfig;
+use sonora_ns::noise_suppressor::NoiseSuppressor;
 
 use crate::opus::RATE;
+use bands::{BAND, BANDS, Bands, Join, Split};
+use echo::Echo;
+use gain::Gain;
+use rumble::Rumble;
+
+mod bands;
+mod echo;
+mod gain;
+mod rumble;
 
 /// Samples of a channel that are processed at once: 10 ms.
 pub(crate) const FRAME: usize = RATE as usize / 100;
@@ -90,18 +103,17 @@ pub struct EchoReport {
     pub delay: Option<Duration>,
 }
 
+/// Full scale, as these algorithms count.
+const FULL: f32 = 32_768.0;
+
 /// The chain before the encoder.
 #[derive(Debug)]
 pub(crate) struct Preprocess {
     config: Config,
-    processing: Option<AudioProcessing>,
-    channels: usize,
-    /// One of each channel.
-    planes: Vec<Vec<f32>>,
-    processed: Vec<Vec<f32>>,
+    /// `None` if there is nothing to do.
+    chain: Option<Chain>,
     /// Of the far end, until 10 ms are there; one channel.
     rendered: Vec<f32>,
-    scratch: Vec<f32>,
 }
 
 impl Preprocess {
@@ -110,28 +122,24 @@ impl Preprocess {
         let is_needed = config != Config::OFF;
         Self {
             config,
-            processing: is_needed.then(|| build(config, channels)),
-            channels,
-            planes: vec![vec![0.0; FRAME]; channels],
-            processed: vec![vec![0.0; FRAME]; channels],
-            rendered: Vec::with_capacity(2 * FRAME),
-            scratch: vec![0.0; FRAME],
+            chain: is_needed.then(|| Chain::new(config, channels)),
+            rendered: Vec::with_capacity(FRAME),
         }
     }
 
     /// Takes what goes to the loudspeaker: one channel at 48 kHz, in order.
     pub(crate) fn rendered(&mut self, samples: &[f32]) {
-        let Some(processing) = self.processing.as_mut().filter(|_| self.config.echo) else {
+        let Some(chain) = self.chain.as_mut().filter(|_| self.config.echo) else {
             return;
         };
-        for sample in samples {
-            self.rendered.push(sane(*sample));
+        let mut left = samples;
+        while !left.is_empty() {
+            let (next, rest) = left.split_at(left.len().min(FRAME - self.rendered.len()));
+            let sane = next.iter().map(|it| sane(*it) * FULL);
+            self.rendered.extend(sane);
+            left = rest;
             if self.rendered.len() == FRAME {
-                // Errors tell of lengths, and these are right.
-                let _ = processing.process_render_f32(
-                    &[self.rendered.as_slice()],
-                    &mut [self.scratch.as_mut_slice()],
-                );
+                chain.render(&self.rendered);
                 self.rendered.clear();
             }
         }
@@ -140,80 +148,150 @@ impl Preprocess {
     /// How long sound takes from [`Self::rendered`] through loudspeaker, room and
     /// microphone to [`Self::process`], at most half a second.
     pub(crate) fn set_stream_delay(&mut self, delay: Duration) {
-        if let Some(processing) = &mut self.processing {
+        if let Some(echo) = self.chain.as_mut().and_then(|it| it.echo.as_mut()) {
             let ms = delay.min(STREAM_DELAY_MAX).as_millis();
-            // It is within the range.
-            let _ = processing.set_stream_delay_ms(i32::try_from(ms).unwrap_or(0));
+            echo.set_delay_ms(i32::try_from(ms).unwrap_or(0));
         }
     }
 
     /// Processes a frame of interleaved samples in place.
     pub(crate) fn process(&mut self, frame: &mut [f32]) {
-        let Some(processing) = &mut self.processing else {
-            return;
-        };
-        let channels = self.channels;
-        for (index, sample) in frame.iter().enumerate() {
-            self.planes[index % channels][index / channels] = *sample;
-        }
-        let from: Vec<&[f32]> = self.planes.iter().map(Vec::as_slice).collect();
-        let mut to: Vec<&mut [f32]> = self.processed.iter_mut().map(Vec::as_mut_slice).collect();
-        if processing.process_capture_f32(&from, &mut to).is_err() {
-            // It tells of lengths only, and these are right; if not, sound goes on as it is.
-            return;
-        }
-        for (index, sample) in frame.iter_mut().enumerate() {
-            *sample = sane(self.processed[index % channels][index / channels]);
+        if let Some(chain) = &mut self.chain {
+            chain.process(frame);
         }
     }
 
     /// By how much what comes out is later than what goes in.
     pub(crate) fn delay(&self) -> Duration {
         let frames = |is_on: bool, frames: u32| if is_on { frames } else { 0 };
-        let all = frames(self.processing.is_some(), SPLIT)
+        let all = frames(self.chain.is_some(), SPLIT)
             + frames(self.config.echo, ECHO)
             + frames(self.config.noise, NOISE);
         Duration::from_secs_f64(f64::from(all) / f64::from(RATE))
     }
 
     pub(crate) fn echo(&self) -> EchoReport {
-        let Some(processing) = self.processing.as_ref().filter(|_| self.config.echo) else {
+        let Some(echo) = self.chain.as_ref().and_then(|it| it.echo.as_ref()) else {
             return EchoReport::default();
         };
-        let stats = processing.statistics();
+        let metrics = echo.metrics();
         EchoReport {
-            return_loss_db: stats.echo_return_loss,
-            enhancement_db: stats.echo_return_loss_enhancement,
-            delay: stats
-                .delay_ms
-                .and_then(|ms| u64::try_from(ms).ok())
+            return_loss_db: Some(metrics.echo_return_loss),
+            enhancement_db: Some(metrics.echo_return_loss_enhancement),
+            delay: u64::try_from(metrics.delay_ms)
+                .ok()
                 .map(Duration::from_millis),
         }
     }
 }
 
-fn build(config: Config, channels: usize) -> AudioProcessing {
-    let sonora = sonora::Config {
-        pipeline: Pipeline {
-            // Else all above 16 kHz is lost, and a resampler costs another delay.
-            maximum_internal_processing_rate: MaxProcessingRate::Rate48kHz,
-            ..Pipeline::default()
-        },
-        high_pass_filter: Some(HighPassFilter::default()),
-        echo_canceller: config.echo.then(EchoCanceller::default),
-        noise_suppression: config.noise.then(NoiseSuppression::default),
-        gain_controller2: config.gain.then(|| GainController2 {
-            adaptive_digital: Some(AdaptiveDigital::default()),
-            ..GainController2::default()
-        }),
-        ..sonora::Config::default()
-    };
-    let channels = u16::try_from(channels).expect("1 or 2");
-    AudioProcessing::builder()
-        .config(sonora)
-        .capture_config(StreamConfig::new(RATE, channels))
-        .render_config(StreamConfig::new(RATE, 1))
-        .build()
+/// What is done, as far as it is asked for.
+#[derive(Debug)]
+struct Chain {
+    channels: Vec<Channel>,
+    /// The whole band of each channel, and its three bands.
+    planes: Vec<Vec<f32>>,
+    bands: Vec<Bands>,
+    echo: Option<Echo>,
+    gain: Option<Gain>,
+    /// Of what the loudspeaker says.
+    render: Split,
+    render_bands: Bands,
+}
+
+/// What each channel has for itself.
+#[derive(Debug)]
+struct Channel {
+    split: Split,
+    join: Join,
+    rumble: Rumble,
+    noise: Option<NoiseSuppressor>,
+}
+
+impl Chain {
+    fn new(config: Config, channels: usize) -> Self {
+        let channel = |_| Channel {
+            split: Split::new(),
+            join: Join::new(),
+            rumble: Rumble::default(),
+            noise: config
+                .noise
+                .then(|| NoiseSuppressor::new_with_bands(NsConfig::default(), BANDS)),
+        };
+        Self {
+            channels: (0..channels).map(channel).collect(),
+            planes: vec![vec![0.0; FRAME]; channels],
+            bands: vec![[[0.0; BAND]; BANDS]; channels],
+            echo: config.echo.then(|| Echo::new(channels)),
+            gain: config.gain.then(Gain::new),
+            render: Split::new(),
+            render_bands: [[0.0; BAND]; BANDS],
+        }
+    }
+
+    fn render(&mut self, frame: &[f32]) {
+        if let Some(echo) = &mut self.echo {
+            self.render.split(frame, &mut self.render_bands);
+            echo.render(&self.render_bands);
+        }
+    }
+
+    fn process(&mut self, frame: &mut [f32]) {
+        let count = self.channels.len();
+        for (index, plane) in self.planes.iter_mut().enumerate() {
+            let samples = frame.iter().skip(index).step_by(count);
+            for (place, sample) in plane.iter_mut().zip(samples) {
+                *place = sane(*sample) * FULL;
+            }
+        }
+        let is_overdriven = self.planes.iter().any(|it| Echo::is_overdriven(it));
+        let parts = self.channels.iter_mut().zip(&self.planes);
+        for ((channel, plane), bands) in parts.zip(&mut self.bands) {
+            channel.split.split(plane, bands);
+            channel.rumble.remove(&mut bands[0]);
+            // Noise is what the room has, not what cancelling leaves of it.
+            if let Some(noise) = &mut channel.noise {
+                noise.analyze(&bands[0]);
+            }
+        }
+        if let Some(echo) = &mut self.echo {
+            echo.cancel(&mut self.bands, is_overdriven);
+        }
+        self.suppress_noise();
+        let parts = self.channels.iter_mut().zip(&mut self.planes);
+        for ((channel, plane), bands) in parts.zip(&self.bands) {
+            channel.join.join(bands, plane);
+        }
+        if let Some(gain) = &mut self.gain {
+            gain.level(&mut self.planes);
+        }
+        for (index, plane) in self.planes.iter().enumerate() {
+            let places = frame.iter_mut().skip(index).step_by(count);
+            for (place, sample) in places.zip(plane) {
+                *place = sane(sample / FULL);
+            }
+        }
+    }
+
+    /// In the lowest band by its spectrum, in the others as a whole: by what is best for
+    /// the channel that needs it most, so that sound stays where it is.
+    fn suppress_noise(&mut self) {
+        let mut upper_gain = f32::MAX;
+        for (channel, bands) in self.channels.iter_mut().zip(&mut self.bands) {
+            if let Some(noise) = &mut channel.noise {
+                noise.process(&mut bands[0]);
+                upper_gain = upper_gain.min(noise.upper_band_gain());
+            }
+        }
+        for (channel, bands) in self.channels.iter_mut().zip(&mut self.bands) {
+            if let Some(noise) = &mut channel.noise {
+                for (upper, band) in bands[1..].iter_mut().enumerate() {
+                    noise.process_upper_band(band, upper, upper_gain);
+                    NoiseSuppressor::clamp_frame(band);
+                }
+            }
+        }
+    }
 }
 
 fn sane(sample: f32) -> f32 {

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use glassline_media::Bitrate;
+use glassline_rtp::red;
 use thiserror::Error;
 
 use crate::codec::{Encoder, Format};
@@ -20,7 +21,6 @@ use crate::meter::{self, Meter};
 use crate::mix::remix;
 use crate::opus::{self, RATE};
 use crate::preprocess::{self, EchoReport, FRAME, Preprocess};
-use crate::red;
 use crate::reframe::{Captured, Reframer};
 use crate::resample::Resampler;
 use crate::stamps::{SignalDelay, Spoken};
@@ -448,11 +448,18 @@ impl<E: Encoder> Speaker<E> {
 
     /// RED of `primary` and what was sent before it.
     fn repeat(&mut self, red: Red, timestamp: u64, primary: Bytes) -> Bytes {
-        let payload = red::write(red.payload_type, timestamp, &self.earlier, &primary);
+        let copies = self.earlier.iter().map(|(at, payload)| red::Repeat {
+            // Longer ago than a block can say is left out.
+            offset: u32::try_from(timestamp.saturating_sub(*at)).unwrap_or(u32::MAX),
+            payload,
+        });
+        let copies: Vec<_> = copies.collect();
+        let mut payload = Vec::new();
+        red::write(red.payload_type, &copies, &primary, &mut payload);
         if self.earlier.len() == red.copies {
             self.earlier.pop_front();
         }
         self.earlier.push_back((timestamp, primary));
-        payload
+        payload.into()
     }
 }

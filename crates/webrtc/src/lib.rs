@@ -29,7 +29,7 @@ pub mod turn;
 
 pub use demux::{DatagramKind, classify, stun_username};
 pub use dtls::{Certificate, Cipher, CipherChoice};
-pub use sdp::{IceCredentials, OpusOptions, OpusParameters};
+pub use sdp::{IceCredentials, OpusOptions, OpusParameters, Redundancy};
 pub use session::{
     AcceptConfig, AcceptError, CloseReason, Counts, DataConfig, DataCounts, DialConfig, Dropped,
     Event, Kinds, Path, PathEnd, PathReport, ReceiveMode, Received, Receiver, Rtx, SKIP_MAX,

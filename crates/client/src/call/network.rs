@@ -9,8 +9,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use glassline_net::{ReceiveBatch, SendError, UdpSocket};
+use glassline_rtp::red;
 use glassline_voice::jitter::Packet;
-use glassline_voice::{Again, CameAgain, Received as Arrival, Ssrc, blocks};
+use glassline_voice::{Again, CameAgain, Received as Arrival, Ssrc};
 use glassline_webrtc::{
     CloseReason, DatagramKind, Dropped, Event, OpusParameters, Received, classify,
 };
@@ -187,6 +188,8 @@ impl Network {
                 payload: Bytes::copy_from_slice(packet.payload),
             };
             let (ssrc, payload_type) = (packet.header.ssrc, packet.header.payload_type);
+            // The first stays: a leg brings one voice.
+            self.shared.voice.get_or_init(|| ssrc);
             let is_redundant = line.session.receivers()[receiver].is_redundant(payload_type);
             if is_redundant {
                 self.copies(ssrc, &packet_in, arrived);
@@ -223,7 +226,7 @@ impl Network {
     /// What a packet of RED carries along. One that cannot be read is counted where it is
     /// played.
     fn copies(&self, ssrc: Ssrc, packet: &Packet, at: Instant) {
-        let blocks = blocks(&packet.payload).unwrap_or_default();
+        let blocks = red::blocks(&packet.payload).unwrap_or_default();
         for block in blocks.iter().filter(|it| it.offset > 0) {
             self.again.push(CameAgain {
                 ssrc,

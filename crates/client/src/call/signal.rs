@@ -53,12 +53,12 @@ impl Dialling {
         Self::prepare(server, config, vec![voice()], Kinds::NONE, None)
     }
 
-    /// Prepares to hear somebody by a server.
+    /// Prepares to hear somebody by a server, which may pass stamps on, too.
     ///
     /// # Errors
     /// As [`new`](Self::new).
     pub fn hearing(server: SocketAddr, config: &Config) -> Result<Self, CallError> {
-        Self::prepare(server, config, Vec::new(), Kinds::AUDIO, None)
+        Self::prepare(server, config, Vec::new(), Kinds::AUDIO, config.data())
     }
 
     fn prepare(

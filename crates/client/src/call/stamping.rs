@@ -101,18 +101,50 @@ pub(crate) struct Stamping {
     pub(crate) played: Stamp<Instant>,
 }
 
-/// All queues of records: for the devices' threads, two for the network's, and for
-/// whoever drains them. `ssrc`: under which we speak; `asks`: the far end's are wanted.
+/// What makes stamps of packets that were here before: more than one thread sees them,
+/// and those of legs do.
+#[derive(Clone)]
+pub(crate) struct AgainStamps {
+    kept: Feed<CameAgain>,
+    shared: Arc<Shared>,
+    own: SyncSender<Record>,
+}
+
+impl AgainStamps {
+    pub(super) fn stamp(&self) -> Stamp<CameAgain> {
+        let as_record = |it: &CameAgain| Some(Record::CameAgain(*it));
+        stamp(&self.shared, &self.own, self.kept.clone(), as_record)
+    }
+}
+
+/// What a leg needs, whose records are the call's: what tells its far end, what the call
+/// feeds that with, and what the far end tells.
+pub(super) fn leg_queues(
+    shared: &Arc<Shared>,
+    asks: bool,
+    epoch: Instant,
+) -> (Talk, SyncSender<Record>, Receiver<Told>) {
+    let (own_feed, own) = std::sync::mpsc::sync_channel(OWN_MAX);
+    let (told_feed, told) = Feed::new(if asks { TOLD_MAX } else { 1 }, shared);
+    let talk = Talk::new(Arc::clone(shared), asks, epoch, own, told_feed);
+    (talk, own_feed, told)
+}
+
+/// All queues of records: for the devices' threads, for the network's, and for whoever
+/// drains them. `ssrc`: under which we speak; `asks`: the far end's are wanted; `epoch`:
+/// what the far end sees our times since.
 pub(super) fn queues(
     shared: &Arc<Shared>,
     ssrc: Option<Ssrc>,
     asks: bool,
-) -> (Stamping, Stamp<CameAgain>, Talk, Drains) {
+    epoch: Instant,
+) -> (Stamping, AgainStamps, Talk, Drains) {
     let (own_feed, own) = std::sync::mpsc::sync_channel(OWN_MAX);
     let (again_feed, again) = Feed::new(RECORDS_MAX, shared);
-    let again_stamp = || {
-        let sender = again_feed.clone();
-        stamp(shared, &own_feed, sender, |it| Some(Record::CameAgain(*it)))
+    let again_stamps = AgainStamps {
+        kept: again_feed,
+        shared: Arc::clone(shared),
+        own: own_feed.clone(),
     };
     let (spoken_feed, spoken) = Feed::new(RECORDS_MAX, shared);
     let (heard_feed, heard) = Feed::new(RECORDS_MAX, shared);
@@ -124,7 +156,7 @@ pub(super) fn queues(
             Some(Record::Spoken(ssrc?, *it))
         }),
         heard: stamp(shared, &own_feed, heard_feed, |it| Some(Record::Heard(*it))),
-        again: again_stamp(),
+        again: again_stamps.stamp(),
         captured: stamp(shared, &own_feed, captured_feed, |at| {
             Some(Record::CaptureCalled(*at))
         }),
@@ -132,8 +164,7 @@ pub(super) fn queues(
             Some(Record::PlayoutCalled(*at))
         }),
     };
-    let for_network = again_stamp();
-    let talk = Talk::new(Arc::clone(shared), asks, own, told_feed);
+    let talk = Talk::new(Arc::clone(shared), asks, epoch, own, told_feed);
     let drains = Drains {
         spoken,
         heard,
@@ -142,7 +173,7 @@ pub(super) fn queues(
         played,
         told,
     };
-    (stamping, for_network, talk, drains)
+    (stamping, again_stamps, talk, drains)
 }
 
 fn stamp<T>(

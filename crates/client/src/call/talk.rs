@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use glassline_sctp::Reliability;
 use glassline_sctp::channel::{ChannelId, Channels, Event, Init, Message};
@@ -13,9 +13,6 @@ use glassline_voice::far::{CLOCK_LABEL, Channel, Far, PROTOCOL, RECORDS_LABEL, T
 use glassline_webrtc::Session;
 
 use super::{Feed, Shared};
-
-/// Stamps count from so long before the call: frames are older than their packets.
-const BEFORE: Duration = Duration::from_secs(60);
 
 /// Records that wait in the association; more of them wait, and age, where they are
 /// told.
@@ -37,11 +34,10 @@ impl Talk {
     pub(super) fn new(
         shared: Arc<Shared>,
         asks: bool,
+        epoch: Instant,
         own: Receiver<Record>,
         told: Feed<Told>,
     ) -> Self {
-        let now = Instant::now();
-        let epoch = now.checked_sub(BEFORE).unwrap_or(now);
         let opens = shared.line().offered;
         Self {
             far: Far::new(epoch, asks),
@@ -99,15 +95,15 @@ impl Talk {
     pub(super) fn work(&mut self, session: &mut Session, now: Instant) {
         for record in self.own.try_iter() {
             self.far.tell(&record, now);
+            self.shared.tell_legs(&record);
         }
         self.send(session, now);
         while let Some(told) = self.far.poll_told(now) {
             self.told.push(told);
         }
         let report = self.far.report();
-        self.shared
-            .is_asked
-            .store(report.is_asked, Ordering::Relaxed);
+        let is_asked = report.is_asked || self.shared.is_asked_by_a_leg();
+        self.shared.is_asked.store(is_asked, Ordering::Relaxed);
         if self.records.is_some() {
             self.shared.figures().far = Some(report);
         }

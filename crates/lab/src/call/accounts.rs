@@ -13,9 +13,9 @@ use super::two_way::TwoWay;
 #[derive(Debug)]
 pub struct Accounts {
     /// Of what we say.
-    said: Join,
+    pub(super) said: Join,
     /// And of what they do.
-    heard: Join,
+    pub(super) heard: Join,
     records: Records,
 }
 
@@ -84,7 +84,29 @@ impl Accounts {
     /// Where the milliseconds went; `figures` are those of the call's end, `peer` is whom
     /// it was with.
     pub fn finish(self, figures: &Figures, peer: &str) -> TwoWay {
-        let (notes, is_told) = notes(figures.far.as_ref());
+        self.finish_with(figures.far.as_ref(), peer)
+    }
+
+    /// The same with one of a room, `None` where nobody else was there.
+    pub(super) fn finish_room(
+        self,
+        far: Option<&far::Report>,
+        called: Option<&str>,
+        room: &str,
+    ) -> TwoWay {
+        let peer = match called {
+            Some(called) => format!("{called} in {room}"),
+            None => format!("nobody in {room}"),
+        };
+        let mut both = self.finish_with(far, &peer);
+        for report in &mut both.directions {
+            report.peer = called.map(str::to_owned);
+        }
+        both
+    }
+
+    fn finish_with(self, far: Option<&far::Report>, peer: &str) -> TwoWay {
+        let (notes, is_told) = notes(far);
         let finish = |join: Join, direction, source: String| {
             let is_joined = join.mouth_to_ear_ms(0.5).is_some();
             let mut report = match is_told && is_joined {

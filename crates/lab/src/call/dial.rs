@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use glassline_client::call::{CallError, Config, Dialling, Line};
+use glassline_client::call::{CallError, Config, Dialling, Line, Stamps};
 use glassline_client::trust::Trust;
 use glassline_client::whep;
 use glassline_net::BindError;
@@ -72,7 +72,26 @@ pub enum DialError {
 /// # Errors
 /// [`DialError`].
 pub fn dial(dial: &Dial, config: &Config) -> Result<Dialled, DialError> {
-    connect(dial, &dial.url, Dialling::new, config)
+    let untold = is_stream(&dial.url).then(|| untold(config));
+    connect(
+        dial,
+        &dial.url,
+        Dialling::new,
+        untold.as_ref().unwrap_or(config),
+    )
+}
+
+/// `…/STREAM/whep`: a server's, which has no use for stamps.
+fn is_stream(url: &Url) -> bool {
+    url.path().trim_end_matches('/').ends_with("/whep")
+}
+
+/// The same without channels for stamps.
+fn untold(config: &Config) -> Config {
+    Config {
+        stamps: Stamps::Off,
+        ..config.clone()
+    }
 }
 
 /// Makes an offer by `prepare`, and posts it to `at`.
@@ -108,4 +127,24 @@ pub(super) fn connect(
         location: answer.location,
         between,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_is_offered_no_channels_for_stamps() {
+        let url = |text: &str| text.parse().expect("a URL");
+        assert!(is_stream(&url("http://10.0.0.1:8889/demo/whep")));
+        assert!(!is_stream(&url("http://10.0.0.1:8891/call")));
+        let server = ([127, 0, 0, 1], 9).into();
+        let has_data = |config: &Config| {
+            let dialling = Dialling::new(server, config).expect("a socket");
+            dialling.offer().contains("m=application")
+        };
+        let config = Config::default();
+        assert!(has_data(&config));
+        assert!(!has_data(&untold(&config)));
+    }
 }

@@ -162,6 +162,7 @@ impl Importer {
         Report {
             source: self.names.join(", "),
             direction: None,
+            peer: None,
             stages: stages.map(|(stage, delays)| delays.table(stage)).collect(),
             waterfall: Vec::new(),
             copies,

@@ -364,6 +364,7 @@ impl Join {
             frames: self.kept.frames,
             malformed: 0,
             direction: None,
+            peer: None,
             notes: Vec::new(),
         }
     }

@@ -21,6 +21,9 @@ pub struct Report {
     /// Which of a call's two; `None` where there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub direction: Option<Direction>,
+    /// With whom, in a room; as that one wants to be called.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peer: Option<String>,
     /// The tables of the stages that were seen, in the order of the way.
     pub stages: Vec<Table>,
     /// The frames that both ends know, in the mean: the steps add up to the mean
@@ -131,9 +134,23 @@ impl Report {
         CSV_HEAD.to_owned() + &self.csv_lines()
     }
 
+    /// `said`, or with somebody in a room `said to Ann`.
+    fn csv_direction(&self) -> String {
+        let direction = self.direction.map_or("", Direction::as_str);
+        let Some(peer) = &self.peer else {
+            return direction.to_owned();
+        };
+        let word = match self.direction {
+            Some(Direction::Heard) => "from",
+            _ => "to",
+        };
+        // What separates cells and lines is in no cell, so that nothing need be quoted.
+        format!("{direction} {word} {peer}").replace([',', '"', '\n', '\r'], "_")
+    }
+
     pub(super) fn csv_lines(&self) -> String {
         let mut out = String::new();
-        let direction = self.direction.map_or("", Direction::as_str);
+        let direction = self.csv_direction();
         let cell = |ms: Option<f64>| ms.map_or_else(String::new, |ms| format!("{ms:.3}"));
         for table in &self.stages {
             let (stage, unit) = (table.stage, table.unit.as_str());

@@ -7,22 +7,26 @@
 //! ```
 //!
 //! A leg that breaks is dialled again for as long as the other is in the room; who leaves
-//! and comes back is somebody new.
+//! and comes back is somebody new. What is noted of stages, here and by the others, comes
+//! out of [`Room::notes`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use glassline_client::call::{Call, CallError, Config, Devices, Dialling, Ear, Ended, Leg};
+use glassline_client::call::{
+    Call, CallError, Config, Devices, Dialling, Ear, Ended, Leg, Ssrc, far,
+};
 use glassline_client::whep;
 use serde::Deserialize;
 use thiserror::Error;
 use url::Url;
 
 use super::dial::{Dial, DialError, connect};
+use super::room_accounts::Noted;
 use crate::data::impair::Relay;
 
 /// What the server may take to say that nothing is new: it waits for 20 s itself.
@@ -32,12 +36,17 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Before a server that did not answer, or a leg that broke, is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 
+/// What others tell and nobody takes: fifteen of them tell 6,000 records a second, and
+/// they are taken every 50 ms.
+const NOTES_MAX: usize = 1 << 16;
+
 /// A call in a room, until it ends or is dropped, which leaves the room.
 pub struct Room {
     call: Call,
     session: Url,
     dial: Dial,
     changes: Receiver<Change>,
+    notes: Receiver<Noted>,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
     _between: Option<Relay>,
@@ -91,6 +100,7 @@ impl Room {
         let stop = Arc::new(AtomicBool::new(false));
         let (changes_in, changes) = channel();
         let (lists_in, lists) = channel();
+        let (notes_in, notes) = sync_channel(NOTES_MAX);
         let watching = Watching {
             dial: dial.clone(),
             session: session.clone(),
@@ -105,6 +115,7 @@ impl Room {
             session: session.clone(),
             stop: Arc::clone(&stop),
             changes: changes_in,
+            notes: notes_in,
             others: BTreeMap::new(),
         };
         let mut room = Self {
@@ -112,6 +123,7 @@ impl Room {
             session,
             dial,
             changes,
+            notes,
             stop,
             threads: Vec::new(),
             _between: dialled.between,
@@ -139,6 +151,12 @@ impl Room {
     /// What happened since the last time.
     pub fn poll(&self) -> impl Iterator<Item = Change> {
         self.changes.try_iter()
+    }
+
+    /// What was noted of the others since the last time, and what they told: take it
+    /// every second or so.
+    pub fn notes(&self) -> impl Iterator<Item = Noted> {
+        self.notes.try_iter()
     }
 
     /// Leaves, and waits until the devices are at rest; says how the call ended.
@@ -240,6 +258,7 @@ struct Tending {
     session: Url,
     stop: Arc<AtomicBool>,
     changes: Sender<Change>,
+    notes: SyncSender<Noted>,
     others: BTreeMap<String, Tended>,
 }
 
@@ -247,6 +266,8 @@ struct Tended {
     /// To people.
     called: String,
     leg: Option<Dialled>,
+    /// Under what it was heard last.
+    voice: Option<Ssrc>,
     /// Not before this.
     next: Instant,
     trouble: Option<String>,
@@ -265,9 +286,12 @@ impl Tending {
             match lists.recv_timeout(LOOK) {
                 Ok(list) => self.follow(&list),
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Disconnected) => break,
             }
             self.tend();
+        }
+        for (id, mut other) in self.others {
+            other.hang_up(&id, &self.notes);
         }
     }
 
@@ -280,9 +304,11 @@ impl Tending {
             .cloned()
             .collect();
         for id in gone {
-            if let Some(other) = self.others.remove(&id) {
+            if let Some(mut other) = self.others.remove(&id) {
                 self.say(Change::Left(other.called.clone()));
-                self.let_go(other.leg);
+                let location = other.hang_up(&id, &self.notes);
+                note(&self.notes, Noted::Left { id });
+                self.let_go(location);
             }
         }
         for Other { id, name } in &list.others {
@@ -294,9 +320,15 @@ impl Tending {
                 name => name.to_owned(),
             };
             self.say(Change::Came(called.clone()));
+            let came = Noted::Came {
+                id: id.clone(),
+                called: called.clone(),
+            };
+            note(&self.notes, came);
             let other = Tended {
                 called,
                 leg: None,
+                voice: None,
                 next: Instant::now(),
                 trouble: None,
             };
@@ -312,9 +344,10 @@ impl Tending {
             if self.stop.load(Ordering::Relaxed) {
                 return;
             }
+            other.hear_of(id, &self.notes);
             let ended = other.leg.as_ref().and_then(|it| it.leg.ended());
             if let Some(end) = ended {
-                other.leg = None;
+                other.hang_up(id, &self.notes);
                 other.next = now + RETRY;
                 tracing::debug!(participant = id, ?end, "a leg ended");
             }
@@ -343,8 +376,7 @@ impl Tending {
     }
 
     /// The farewell in the session tells the server, too.
-    fn let_go(&self, leg: Option<Dialled>) {
-        let location = leg.and_then(|it| it.location);
+    fn let_go(&self, location: Option<Url>) {
         if let Some(location) = location {
             let token = self.dial.token.as_deref();
             if let Err(error) = whep::delete(&location, token, self.dial.trust) {
@@ -356,6 +388,41 @@ impl Tending {
     fn say(&self, change: Change) {
         // Nobody looks, and the room is about to be left.
         let _ = self.changes.send(change);
+    }
+}
+
+impl Tended {
+    /// Notes what its leg has told since the last time.
+    fn hear_of(&mut self, id: &str, notes: &SyncSender<Noted>) {
+        let Some(dialled) = &self.leg else { return };
+        let id = || id.to_owned();
+        let voice = dialled.leg.voice();
+        if let Some(voice) = voice.filter(|it| self.voice != Some(*it)) {
+            self.voice = Some(voice);
+            note(notes, Noted::Voice { id: id(), voice });
+        }
+        let mut told: Vec<far::Told> = Vec::new();
+        dialled.leg.drain(&mut told);
+        for told in told {
+            note(notes, Noted::Told { id: id(), told });
+        }
+    }
+
+    /// Ends its leg, if there is one, and notes the last of it; says where it is left.
+    fn hang_up(&mut self, id: &str, notes: &SyncSender<Noted>) -> Option<Url> {
+        self.leg.as_mut()?.leg.hang_up();
+        self.hear_of(id, notes);
+        let dialled = self.leg.take()?;
+        let (id, report) = (id.to_owned(), dialled.leg.far());
+        note(notes, Noted::Far { id, report });
+        dialled.location
+    }
+}
+
+fn note(notes: &SyncSender<Noted>, noted: Noted) {
+    if notes.try_send(noted).is_err() {
+        // Nobody wants tables, or has taken them.
+        tracing::trace!("what others tell is not taken");
     }
 }
 

@@ -1,4 +1,5 @@
-//! The tables of both directions of a call, one after the other.
+//! The tables of both directions of a call, one after the other; in a room, of both
+//! directions with each of the others.
 
 use serde::Serialize;
 use serde::ser::{SerializeMap as _, Serializer};
@@ -7,7 +8,8 @@ use super::report::{CSV_HEAD, Report, svg};
 use super::stage::Stage;
 use super::table::Table;
 
-/// What is said here and what is heard here; one of them if there is one.
+/// What is said here and what is heard here; one of them if there is one. In a room the
+/// same with each of the others.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TwoWay {
     /// What is said first.
@@ -22,7 +24,8 @@ impl TwoWay {
         texts.collect::<Vec<_>>().join("\n\n")
     }
 
-    /// For tools: the first direction as a report alone, the second one under `back`.
+    /// For tools: the first direction as a report alone, the second one under `back`, a
+    /// list of what else there is under `more`.
     pub fn to_json(&self) -> String {
         let text = serde_json::to_string_pretty(self).expect("plain data becomes JSON");
         text + "\n"
@@ -51,6 +54,8 @@ struct WithBack<'a> {
     #[serde(flatten)]
     report: &'a Report,
     back: &'a Report,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    more: &'a [Report],
 }
 
 impl Serialize for TwoWay {
@@ -58,7 +63,7 @@ impl Serialize for TwoWay {
         match self.directions.as_slice() {
             [] => serializer.serialize_map(Some(0))?.end(),
             [report] => report.serialize(serializer),
-            [report, back, ..] => WithBack { report, back }.serialize(serializer),
+            [report, back, more @ ..] => WithBack { report, back, more }.serialize(serializer),
         }
     }
 }

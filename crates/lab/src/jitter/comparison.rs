@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError, mpsc};
 
 use super::report::svg::TIMELINE_S;
 use super::report::{Curve, Figures, Named, Point, Report, Timeline};
-use super::{Contender, Fixed, Moment, NetEq, Oracle, Ours, Outcome, Stream, Version};
+use super::{Contender, Fixed, Moment, NetEq, Oracle, Ours, Outcome, Pace, Stream, Version};
 
 /// Where our knob is turned to for the curve: what may be concealed of the time.
 const LATE_SHARES: [f64; 7] = [0.000_1, 0.000_3, 0.000_6, 0.001, 0.002, 0.004, 0.008];
@@ -92,14 +92,24 @@ impl Comparison<'_> {
             version,
             ..NetEq::default()
         };
-        let mut runs = vec![
-            run(self.ours, None),
+        let others = Pace::ALL
+            .into_iter()
+            .filter(|pace| *pace != self.ours.config.pace);
+        let others = others.map(|pace| {
+            let mut ours = self.ours;
+            ours.config.pace = pace;
+            run(ours, None)
+        });
+        let mut runs = vec![run(self.ours, None)];
+        runs.extend([
             run(neteq(Version::M98), None),
             run(neteq(Version::Y2026), None),
             run(Fixed { late_share: 0.001 }, None),
             run(Oracle { stretch: 0.10 }, None),
             run(Oracle { stretch: 0.25 }, None),
-        ];
+        ]);
+        // Behind everybody, for the pictures are of the first.
+        runs.extend(others);
         if self.has_curves {
             runs.extend(LATE_SHARES.map(|late_share| {
                 let mut ours = self.ours;
@@ -151,6 +161,7 @@ impl Comparison<'_> {
             packets: self.stream.delays.packets().len() as u64,
             interval_ms: self.stream.interval.as_secs_f64() * 1e3,
             pull_ms: self.ours.pull.as_secs_f64() * 1e3,
+            pace: self.ours.config.pace.to_string(),
             late_share: self.ours.config.late_share,
             glassline: contenders.first().map(|it| it.figures).unwrap_or_default(),
             contenders,

@@ -39,7 +39,7 @@ impl Default for Ours {
 
 impl Contender for Ours {
     fn name(&self) -> String {
-        "glassline".to_owned()
+        format!("glassline {}", self.config.pace)
     }
 
     fn play(&self, stream: &Stream<'_>) -> Outcome {

@@ -24,6 +24,8 @@ pub struct Report {
     pub interval_ms: f64,
     /// Between two pulls of our buffer.
     pub pull_ms: f64,
+    /// How willingly our buffer moves its delay: swift, even or steady.
+    pub pace: String,
     /// Of the time, what our buffer may conceal for late packets.
     pub late_share: f64,
     /// Of our buffer.
@@ -223,6 +225,7 @@ mod tests {
             packets: 30_000,
             interval_ms: 20.0,
             pull_ms: 2.5,
+            pace: "even".to_owned(),
             late_share: 0.000_8,
             glassline: figures,
             contenders: vec![named("glassline"), named("NetEq M98 (model)")],

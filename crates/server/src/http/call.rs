@@ -27,7 +27,9 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use super::problem::Problem;
+use super::whep::Beside;
 use super::{App, Ends, auth, pages, whep};
+use crate::messages::{Bounds, Side};
 use crate::registry::SessionId;
 use crate::rooms::{Full, Listing, Participant, ParticipantId, RoomName};
 use crate::shard::{Viewer, Voice};
@@ -195,12 +197,23 @@ async fn hear(
             .find(|it| it.id.as_str() == id && it.id != participant.id)
             .map(|it| it.id.clone())
     };
-    let stream = other.and_then(|id| app.hub.stream(room.stream(&id).as_str()));
-    let stream = stream.ok_or_else(|| {
+    let stream = other.and_then(|other| {
+        let stream = app.hub.stream(room.stream(&other).as_str())?;
+        Some((stream, other))
+    });
+    let (stream, other) = stream.ok_or_else(|| {
         let detail = format!("'{id}' is not, or no longer, another participant of '{room}'");
         Problem::new(StatusCode::NOT_FOUND, "No such participant", detail)
     })?;
-    let answered = whep::answer_with(&app, stream, ends, offer)?;
+    // What either says here of its stages the other is told where it hears this one.
+    let is_first = participant.id.as_str() < other.as_str();
+    let beside = Beside {
+        name: room.pair(&participant.id, &other),
+        side: if is_first { Side::First } else { Side::Second },
+        speaks: true,
+        bounds: Bounds::PAIR,
+    };
+    let answered = whep::answer_beside(&app, stream, ends, offer, beside)?;
     let location = format!("/call/{room}/{session}/hear/{id}/{}", answered.entry.id);
     Ok(answered.response(location))
 }
@@ -226,7 +239,7 @@ async fn leave(
 ) -> Result<Response, Problem> {
     let (_, participant) = find(&app, &room_name(&room)?, &SessionId::new(&session))?;
     let entry = app.shared.registry.by_id(&participant.session);
-    whep::leave_entry(&app, &*entry.ok_or_else(Problem::no_session)?)
+    whep::leave_entry(&app, &*entry.ok_or_else(Problem::no_session)?).await
 }
 
 /// What names a leg: room, session, whom it hears, and itself.
@@ -247,7 +260,7 @@ async fn change_leg(
 /// `DELETE` a leg
 async fn leave_leg(State(app): State<App>, Path(leg): Path<Leg>) -> Result<Response, Problem> {
     let entry = whep::find(&app, &stream_of(&leg), &leg.3)?;
-    whep::leave_entry(&app, &entry)
+    whep::leave_entry(&app, &entry).await
 }
 
 /// The stream that a leg hears: its own name is right enough, also once whom it hears, or

@@ -229,8 +229,13 @@ const FAMILIES: &[Family<Counters>] = &[
         |c| &c.voice_packets,
     ),
     Family::plain(
+        "voice_recovered_total",
+        "Packets lost on their way here that a later one brought along (RED).",
+        |c| &c.voice_recovered,
+    ),
+    Family::plain(
         "voice_refused_total",
-        "The same, not passed on: too long, or more than a voice has.",
+        "Packets of participants not passed on: too long, no RED, or more than a voice has.",
         |c| &c.voice_refused,
     ),
     Family::plain("joins_total", "Viewers whose media began.", |c| &c.joined),

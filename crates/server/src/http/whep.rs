@@ -5,25 +5,26 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
 use axum::extract::{ConnectInfo, Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use glassline_hub::{State as StreamState, Stream};
+use glassline_hub::{State as StreamState, Stream, StreamName};
 use glassline_media::Track;
 use glassline_webrtc::sdp::{Candidate, Fragment, IceCredentials, NegotiationError};
 use glassline_webrtc::{
-    AcceptConfig, AcceptError, DataConfig, Kinds, OpusOptions, Secrets, Session,
+    AcceptConfig, AcceptError, DataConfig, Kinds, OpusOptions, Redundancy, Secrets, Session,
 };
 use rand::RngCore;
+use tokio::sync::oneshot;
 
 use super::problem::Problem;
 use super::{App, Ends, whip};
 use crate::config::DataAccess;
 use crate::library::Live;
-use crate::messages::Side;
+use crate::messages::{Bounds, Side};
 use crate::registry::{Entry, Full, Home, IceTag, Permit, SessionId};
 use crate::shard::{Command, Messages, Viewer};
 
@@ -102,40 +103,77 @@ pub(super) fn answer_with(
     ends: Ends,
     offer: &str,
 ) -> Result<Answered, Problem> {
+    let beside = Beside::stream(app, &stream, Side::Viewers);
     let tracks = stream.tracks();
-    let has_data = app.config.webrtc.data.viewers != DataAccess::Off;
     // Whoever wants nothing but messages needs no media.
-    if tracks.is_empty() && !(has_data && whip::media_in(offer)?.is_none()) {
+    if tracks.is_empty() && !(beside.is_some() && whip::media_in(offer)?.is_none()) {
         return Err(not_live(&stream));
     }
-    let speaks = app.config.webrtc.data.viewers == DataAccess::Write;
-    join(app, stream, &tracks, ends, offer, (Side::Viewers, speaks))
+    join(app, stream, &tracks, ends, offer, beside)
 }
 
-/// Answers an offer to be sent `tracks` and, where data channels are on, to exchange
-/// messages on one side of the stream; whether what it says there is passed on.
+/// The same of a stream that must be live, with messages that are not the stream's.
+pub(super) fn answer_beside(
+    app: &App,
+    stream: Arc<Stream>,
+    ends: Ends,
+    offer: &str,
+    beside: Beside,
+) -> Result<Answered, Problem> {
+    let tracks = stream.tracks();
+    if tracks.is_empty() {
+        return Err(not_live(&stream));
+    }
+    join(app, stream, &tracks, ends, offer, Some(beside))
+}
+
+/// Whom a session's data channels lead to, if it has any.
+#[derive(Debug)]
+pub(super) struct Beside {
+    /// Of the exchange.
+    pub(super) name: StreamName,
+    pub(super) side: Side,
+    /// What it says is passed on.
+    pub(super) speaks: bool,
+    pub(super) bounds: Bounds,
+}
+
+impl Beside {
+    /// Messages beside a stream; `None` where data channels are off.
+    pub(super) fn stream(app: &App, stream: &Stream, side: Side) -> Option<Self> {
+        let data = &app.config.webrtc.data;
+        Some(Self {
+            name: stream.name().clone(),
+            side,
+            speaks: side == Side::Publisher || data.viewers == DataAccess::Write,
+            bounds: data.bounds()?,
+        })
+    }
+}
+
+/// Answers an offer to be sent `tracks` and, if there is somebody `beside`, to exchange
+/// messages.
 pub(super) fn join(
     app: &App,
     stream: Arc<Stream>,
     tracks: &[Track],
     ends: Ends,
     offer: &str,
-    (side, speaks): (Side, bool),
+    beside: Option<Beside>,
 ) -> Result<Answered, Problem> {
-    let bounds = app.config.webrtc.data.bounds();
-    let data = bounds.map(|bounds| Messages::config(speaks, &bounds));
+    let data = beside.as_ref();
+    let data = data.map(|it| Messages::config(it.speaks, &it.bounds));
     let accepted = accept(app, ends, offer, tracks, Kinds::NONE, data)?;
     let lag = app.config.webrtc.lag();
     let make = |id: SessionId, session: Session, permit, now| {
-        let has_data = session.channels().is_some();
-        let exchange = has_data.then(|| app.shared.exchanges.of(stream.name()));
+        let beside = beside.filter(|_| session.channels().is_some());
         let viewer = Viewer::new(id.clone(), stream, session, permit, lag, now);
-        match bounds.zip(exchange) {
-            Some((bounds, exchange)) => {
-                viewer.with_messages(Messages::new(id, side, speaks, exchange, bounds, now))
-            }
-            None => viewer,
-        }
+        let Some(beside) = beside else {
+            return viewer;
+        };
+        let exchange = app.shared.exchanges.of(&beside.name);
+        let (side, speaks, bounds) = (beside.side, beside.speaks, beside.bounds);
+        viewer.with_messages(Messages::new(id, side, speaks, exchange, bounds, now))
     };
     Ok(accepted.settle(app, session_id(), make))
 }
@@ -175,6 +213,7 @@ pub(super) fn accept(
         opus: OpusOptions {
             // What is received is a voice.
             stereo: false,
+            redundancy: Redundancy::IfPreferred,
             ..OpusOptions::default()
         },
         data,
@@ -375,25 +414,38 @@ pub(super) async fn leave(
     Path((name, session)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
     let entry = find(&app, &name, &session)?;
-    leave_entry(&app, &entry)
+    leave_entry(&app, &entry).await
 }
 
-/// Ends a session.
-pub(super) fn leave_entry(app: &App, entry: &Entry) -> Result<Response, Problem> {
-    let mut home = entry.home();
-    match &*home {
-        Home::Shard(index) => {
-            if let Some(shard) = app.shared.shard(*index) {
-                shard
-                    .send(Command::Leave(entry.id.clone()))
-                    .map_err(|_| busy())?;
+/// A shard that does not let a session go within this stands still; nobody waits for it.
+const LEAVING: Duration = Duration::from_secs(2);
+
+/// Ends a session; its viewer is gone when this answers.
+pub(super) async fn leave_entry(app: &App, entry: &Entry) -> Result<Response, Problem> {
+    let (left, gone) = {
+        let mut home = entry.home();
+        let mut gone = None;
+        match &*home {
+            Home::Shard(index) => {
+                if let Some(shard) = app.shared.shard(*index) {
+                    let (done, when_gone) = oneshot::channel();
+                    let command = Command::Leave {
+                        session: entry.id.clone(),
+                        done,
+                    };
+                    shard.send(command).map_err(|_| busy())?;
+                    gone = Some(when_gone);
+                }
             }
+            Home::Waiting(_) => {}
+            Home::Gone => return Err(Problem::no_session()),
         }
-        Home::Waiting(_) => {}
-        Home::Gone => return Err(Problem::no_session()),
+        (std::mem::replace(&mut *home, Home::Gone), gone)
+    };
+    if let Some(gone) = gone {
+        // An error is the sender dropped: gone in another way.
+        let _ = tokio::time::timeout(LEAVING, gone).await;
     }
-    let left = std::mem::replace(&mut *home, Home::Gone);
-    drop(home);
     app.shared.registry.remove(&entry.id);
     // A waiting viewer's permit locks the registry, so it goes last.
     drop(left);

@@ -12,7 +12,7 @@ use glassline_hub::StreamName;
 use glassline_webrtc::sdp::SessionDescription;
 
 use super::problem::Problem;
-use super::whep::{self, SDP};
+use super::whep::{self, Beside, SDP};
 use super::{App, Ends};
 use crate::config::DataAccess;
 use crate::messages::Side;
@@ -48,7 +48,8 @@ pub(super) async fn offer(
     let stream = app.hub.admit(name.clone());
     let stream =
         stream.map_err(|error| Problem::try_later("Too many streams", error.to_string()))?;
-    let answered = whep::join(&app, stream, &[], ends, offer, (Side::Publisher, true))?;
+    let beside = Beside::stream(&app, &stream, Side::Publisher);
+    let answered = whep::join(&app, stream, &[], ends, offer, beside)?;
     let location = format!("/{name}/whip/{}", answered.entry.id);
     Ok(answered.response(location))
 }

@@ -25,7 +25,12 @@ pub enum Command {
         datagram: Box<Forwarded>,
     },
     /// The viewer leaves.
-    Leave(SessionId),
+    Leave {
+        /// Which.
+        session: SessionId,
+        /// Told, or dropped, when the viewer is gone.
+        done: oneshot::Sender<()>,
+    },
     /// The viewer has more ICE candidates.
     Trickle(SessionId, Vec<Candidate>),
     /// ICE begins anew (RFC 8445 §9).

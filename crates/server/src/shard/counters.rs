@@ -59,7 +59,9 @@ pub struct Counters {
     pub dropped_backlog: Counter,
     /// Packets that participants of rooms said.
     pub voice_packets: Counter,
-    /// The same, not passed on: too long, or more than a voice has.
+    /// Packets lost on their way here that a later one brought along (RFC 2198).
+    pub voice_recovered: Counter,
+    /// Packets not passed on: too long, not what they say, or more than a voice has.
     pub voice_refused: Counter,
     /// Viewers whose media began.
     pub joined: Counter,

@@ -8,7 +8,8 @@
 //! Messages are shared; a session's queue holds references. Towards a viewer the channel
 //! is its own of the same label, else one that is opened for it with the first message,
 //! like the publisher's. Towards the publisher there are only channels that it opened
-//! itself: what viewers call theirs makes nothing there.
+//! itself: what viewers call theirs makes nothing there. Nor between two participants of
+//! a room: what both opened leads from one to the other.
 //!
 //! Who takes less than comes is not waited for. On a channel with partial reliability the
 //! oldest messages fall out; a reliable one keeps its promise or ends: it is closed, so
@@ -277,17 +278,18 @@ impl Messages {
         let may = match self.side {
             Side::Publisher => self.is_publishing(),
             Side::Viewers => self.speaks,
+            Side::First | Side::Second => true,
         };
         if !may {
             return self.drop_one(&counters.messages_dropped_not_allowed);
         }
-        if self.side == Side::Viewers && !self.allowance.take(now) {
+        if self.side != Side::Publisher && !self.allowance.take(now) {
             return self.drop_one(&counters.messages_dropped_too_fast);
         }
         let channel = Arc::clone(&outlet.init);
         let what = What::Message { channel, message };
         let is_heard = self.exchange.post(self.side.other(), what, now);
-        if self.side == Side::Viewers && !is_heard {
+        if self.side != Side::Publisher && !is_heard {
             self.drop_one(&counters.messages_dropped_no_channel);
         }
     }
@@ -309,7 +311,7 @@ impl Messages {
             Side::Viewers if self.declined.len() < self.bounds.channels => {
                 self.declined.push(outlet.init.label.clone());
             }
-            Side::Viewers => {}
+            Side::Viewers | Side::First | Side::Second => {}
         }
     }
 
@@ -387,7 +389,7 @@ impl Messages {
             None => {}
         }
         let ours = self.outlets.iter().filter(|it| it.is_ours).count();
-        if self.side == Side::Publisher
+        if self.side != Side::Viewers
             || ours >= self.bounds.channels
             || self.declined.contains(&init.label)
         {

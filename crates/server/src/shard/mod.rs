@@ -21,6 +21,7 @@ mod messages;
 mod outbox;
 mod outlet;
 mod pacer;
+mod redundancy;
 mod slots;
 mod timers;
 mod viewer;

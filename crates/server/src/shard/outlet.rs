@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use glassline_media::{Burst, Kind, MediaTime};
 
+use super::redundancy::Redundancy;
+
 /// What one viewer may be behind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
@@ -71,6 +73,8 @@ pub(crate) struct Outlet {
     run: Run,
     /// Those before it, oldest first.
     runs: VecDeque<Run>,
+    /// Packets bring those before along, if the viewer prefers that.
+    pub(crate) redundancy: Option<Box<Redundancy>>,
 }
 
 /// A burst that waits, wholly or in part.
@@ -126,6 +130,7 @@ impl Outlet {
             queue: VecDeque::new(),
             run: Run::default(),
             runs: VecDeque::new(),
+            redundancy: None,
         }
     }
 
@@ -246,8 +251,12 @@ impl Outlet {
         time < self.live_from
     }
 
-    /// The viewer's RTP timestamp for `time`; the same for every transmission.
-    pub(crate) fn timestamp(&self, time: MediaTime) -> u32 {
+    /// The viewer's RTP timestamp for `burst`; the same for every transmission.
+    pub(crate) fn timestamp(&self, burst: &Burst) -> u32 {
+        if let Some(timestamp) = burst.timestamp {
+            return timestamp;
+        }
+        let time = burst.time;
         let shown = if time < self.live_from {
             let behind = self.live_from.nanos() - time.nanos();
             MediaTime::from_nanos(self.live_from.nanos() - behind / CATCH_UP_SQUEEZE)
@@ -332,7 +341,7 @@ mod tests {
         assert_eq!(outlet.offer(&burst(90, false), now), Taken::Queued);
         let ticks = |index| {
             outlet
-                .timestamp(burst(index, false).time)
+                .timestamp(&burst(index, false))
                 .wrapping_sub(1_000_000)
         };
         assert_eq!(ticks(89), 89 * 3000);

@@ -20,6 +20,7 @@ use super::messages::Messages;
 use super::outbox::{Batch, Outbox, Route};
 use super::outlet::{Outlet, Patience, Queued, Taken};
 use super::pacer::Pacer;
+use super::redundancy::Redundancy;
 use super::slots::Key;
 use super::voice::Voice;
 use crate::latency::{Board, PathView, SelectedPath};
@@ -207,7 +208,7 @@ impl Viewer {
     /// Takes what it says.
     pub(super) fn take(
         &mut self,
-        sequence: u64,
+        (receiver, sequence): (usize, u64),
         packet: &Packet<'_>,
         now: Instant,
         counters: &Counters,
@@ -215,9 +216,14 @@ impl Viewer {
         let Some(voice) = &mut self.voice else {
             return;
         };
-        match voice.take(sequence, packet, now) {
-            true => counters.voice_packets.add(1),
-            false => counters.voice_refused.add(1),
+        let receiver = self.session.receivers().get(receiver);
+        let is_red = receiver.is_some_and(|it| it.is_redundant(packet.header.payload_type));
+        match voice.take(sequence, packet, is_red, now) {
+            Some(recovered) => {
+                counters.voice_packets.add(1);
+                counters.voice_recovered.add(recovered);
+            }
+            None => counters.voice_refused.add(1),
         }
     }
 
@@ -388,6 +394,11 @@ impl Viewer {
         let took = now.saturating_duration_since(self.created);
         tracing::info!(session = %self.id, stream = %self.stream.name(), ms = took.as_millis(), "{} joined", self.role());
         for outlet in &mut self.outlets {
+            // Where it was agreed on, it was wanted more than without.
+            if self.session.set_redundant(outlet.sender, true) {
+                let payload_type = self.session.senders()[outlet.sender].payload_type;
+                outlet.redundancy = Some(Box::new(Redundancy::new(payload_type)));
+            }
             if outlet.kind() == Kind::Video
                 && !outlet.catch_up(self.stream.since_keyframe(outlet.track), now)
             {
@@ -529,20 +540,21 @@ impl Viewer {
         let outlet = &self.outlets[place];
         let queued = outlet.front()?;
         let is_video = outlet.kind() == Kind::Video;
-        let packets = queued.burst.packet_count();
+        let (packets, from) = (queued.burst.packet_count(), queued.sent);
         let allowance = if is_video {
             self.allowance(queued, budget, now)
         } else {
             packets
         };
-        let outlet = &mut self.outlets[place];
-        let queued = outlet.front()?;
-        let (burst, from) = (&queued.burst, queued.sent);
         let count = allowance.min(packets - from);
         if count == 0 {
             return None;
         }
-        let timestamp = outlet.timestamp(burst.time);
+        let outlet = &mut self.outlets[place];
+        let mut redundancy = outlet.redundancy.take();
+        let queued = outlet.front()?;
+        let burst = &queued.burst;
+        let timestamp = outlet.timestamp(burst);
         let live = !outlet.is_past(burst.time);
         if burst.gap > 0 && from == 0 {
             // False only before keys, when nothing is sealed either.
@@ -558,7 +570,11 @@ impl Viewer {
         let mut sealed = 0;
         let mut first_sequence = 0;
         for index in from..from + count {
-            let Some(payload) = burst.payload(index) else {
+            let payload = match &mut redundancy {
+                Some(redundancy) => redundancy.wrap(burst, index, timestamp),
+                None => burst.payload(index),
+            };
+            let Some(payload) = payload else {
                 break;
             };
             let marker = is_video && burst.marker(index);
@@ -592,6 +608,7 @@ impl Viewer {
             self.pacer.sent(count, packets, now);
         }
         outlet.advance(count);
+        outlet.redundancy = redundancy;
         Some(frame)
     }
 
@@ -631,7 +648,7 @@ impl Viewer {
             let Some(payload) = burst.payload(index) else {
                 continue;
             };
-            let timestamp = outlet.timestamp(burst.time);
+            let timestamp = outlet.timestamp(&burst);
             let marker = burst.marker(index) && outlet.kind() == Kind::Video;
             batch.push(|out| {
                 let sealed = self

@@ -267,7 +267,7 @@ impl Worker {
                     from,
                     datagram,
                 } => self.take_forwarded(&session, from, *datagram),
-                Command::Leave(ref session)
+                Command::Leave { ref session, .. }
                 | Command::Trickle(ref session, _)
                 | Command::Restart { ref session, .. }
                 | Command::Stamps { ref session, .. } => {
@@ -296,7 +296,13 @@ impl Worker {
             return;
         };
         match command {
-            Command::Leave(_) => viewer.session.close(now),
+            Command::Leave { done, .. } => {
+                viewer.session.close(now);
+                self.serve(key, now);
+                // Whoever asked may not wait any more.
+                let _ = done.send(());
+                return;
+            }
             Command::Trickle(_, candidates) => {
                 for candidate in &candidates {
                     viewer.session.add_remote_candidate(candidate, now);
@@ -416,10 +422,13 @@ impl Worker {
         {
             Ok(received) => {
                 if let Received::Rtp {
-                    sequence, packet, ..
+                    receiver,
+                    sequence,
+                    packet,
+                    ..
                 } = received
                 {
-                    viewer.take(sequence, &packet, now, &self.counters);
+                    viewer.take((receiver, sequence), &packet, now, &self.counters);
                 }
                 if viewer.exchange().is_some() && self.talking.last() != Some(&key) {
                     self.talking.push(key);

@@ -324,6 +324,38 @@ fn where_nobody_asks_nothing_but_a_hello_is_sent() {
 }
 
 #[test]
+fn ends_that_come_at_different_times_still_meet() {
+    let start = Instant::now();
+    let after = |s: u64| start + Duration::from_secs(s);
+    let mut early = Far::new(start, true);
+    let hello = |far: &mut Far, at| {
+        let message = far.poll_records(at)?;
+        assert!(matches!(wire::parse(&message), Ok(Message::Hello { .. })));
+        Some(message)
+    };
+    // Nobody is there to pass them on to.
+    assert!(hello(&mut early, after(0)).is_some());
+    assert!(hello(&mut early, after(0)).is_none());
+    assert_eq!(early.poll_timeout(), Some(after(1)));
+    assert!(hello(&mut early, after(1)).is_some());
+    for _ in 0..2 {
+        // The second one is the same end that has connected anew.
+        let mut late = Far::new(start, true);
+        let first = hello(&mut late, after(2)).expect("the first");
+        early
+            .receive(Channel::Records, &first, after(2))
+            .expect("ours");
+        let answer = hello(&mut early, after(2)).expect("it is wanted");
+        late.receive(Channel::Records, &answer, after(2))
+            .expect("ours");
+        for end in [&mut early, &mut late] {
+            assert!(end.report().is_there);
+            assert!(hello(end, after(9)).is_none(), "both know");
+        }
+    }
+}
+
+#[test]
 fn who_asks_is_told_by_their_own_clock() {
     let mut ends = Ends::new([true, false]);
     ends.run(Duration::from_secs(2));

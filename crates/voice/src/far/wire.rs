@@ -1,7 +1,7 @@
 //! Records as bytes: what one message of the reliable channel is.
 //!
 //! ```text
-//! message   version (1) · 1 · flags                              hello; flag 1: tell me your records
+//! message   version (1) · 1 · flags                              hello; flag 1: tell me your records, 2: say hello
 //!           version (1) · 2 · dropped · base · record, record …  at most 1,024
 //! record    1 spoken · 2 heard · 3 came again · 4 capture called · 5 playout called, then its fields
 //! ```
@@ -42,6 +42,7 @@ const OPERATION_MAX: Duration = Duration::from_secs(60);
 const HELLO: u8 = 1;
 const RECORDS: u8 = 2;
 const ASKS: u8 = 1;
+const ALONE: u8 = 2;
 
 const SPOKEN: u8 = 1;
 const HEARD: u8 = 2;
@@ -99,6 +100,8 @@ pub enum Message {
     Hello {
         /// It wants to be told records.
         asks: bool,
+        /// It has heard no hello yet.
+        is_alone: bool,
     },
     /// What happened at that end.
     Records {
@@ -109,9 +112,11 @@ pub enum Message {
     },
 }
 
-/// The first message of an end.
-pub fn hello(asks: bool) -> Vec<u8> {
-    vec![VERSION, HELLO, if asks { ASKS } else { 0 }]
+/// The first message of an end. `is_alone`: it has heard no hello itself, and wants one.
+pub fn hello(asks: bool, is_alone: bool) -> Vec<u8> {
+    let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+    let flags = flag(asks, ASKS) | flag(is_alone, ALONE);
+    vec![VERSION, HELLO, flags]
 }
 
 /// Reads a message.
@@ -135,8 +140,10 @@ pub fn parse(message: &[u8]) -> Result<Message, Malformed> {
         HELLO => {
             let flags = reader.byte("a hello")?;
             // Flags of later versions, and what follows them, are no concern of ours.
-            let asks = flags & ASKS != 0;
-            Ok(Message::Hello { asks })
+            Ok(Message::Hello {
+                asks: flags & ASKS != 0,
+                is_alone: flags & ALONE != 0,
+            })
         }
         RECORDS => reader.records(),
         kind => Err(Malformed::Kind {

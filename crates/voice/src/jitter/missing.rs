@@ -67,6 +67,8 @@ impl<D: Decoder> Buffer<D> {
         self.target.arrived(came, delay);
         self.next = at;
         self.counts.recovered += 1;
+        self.ceiling.lose();
+        self.ceiling.bound_decoded(&mut self.decoded);
         let channels = self.format().channels();
         let decoded = std::mem::take(&mut self.decoded);
         if let Some(rest) = decoded.get(stood * channels..).filter(|it| !it.is_empty()) {
@@ -117,6 +119,7 @@ impl<D: Decoder> Buffer<D> {
         if self.decoder.conceal(frames, &mut self.decoded) {
             self.decoded
                 .resize(frames * self.tape.format().channels(), 0.0);
+            self.ceiling.bound_concealed(&mut self.decoded);
             let decoded = std::mem::take(&mut self.decoded);
             self.join(&decoded, None);
             self.decoded = decoded;

@@ -25,10 +25,11 @@
 
 use std::collections::VecDeque;
 
-/// The highest delay of so long counts.
-const RECENT_MS: f64 = 120.0;
-/// At least so many packets, if they are long; at most, if somebody floods.
-const RECENT_PACKETS: (usize, usize) = (3, 64);
+use super::pace::Law;
+
+/// The highest delay of recent packets counts: at least of so many, if they are long; at
+/// most, if somebody floods.
+const RECENT_PACKETS: (usize, usize) = (3, 512);
 /// What comes within so long comes at once.
 const BURST_MS: f64 = 5.0;
 /// Floor and spread are those of so long.
@@ -47,26 +48,29 @@ const EVENT_MS: f64 = 100.0;
 const EVENT_FADES: f64 = 0.1;
 /// The margin's range.
 const MARGIN: (f64, f64) = (0.15, 2.5);
-/// Correlations of neighbours between which delays are taken to scatter, and to swing.
-const FOLLOWS: (f64, f64) = (0.4, 0.7);
 /// Fewer do not tell.
 const FOLLOWS_PACKETS: usize = 100;
 /// What a margin is before anything is known.
 const MARGIN_FIRST: f64 = 0.8;
-/// Before much has been heard, the spread is taken for this, less each second.
+/// Before much has been heard, the spread is taken for this, less as time passes: in so
+/// long where packets came evenly so far, in so long where they did not.
 const SPREAD_FIRST_MS: f64 = 20.0;
-const SPREAD_FIRST_FADES_MS: f64 = 1_000.0;
+const SPREAD_FIRST_FADES_MS: (f64, f64) = (200.0, 1_000.0);
+/// What all delays of a path are within that is even, and of one that is not.
+const EVEN_MS: (f64, f64) = (3.0, 10.0);
 
 /// The playout delay to aim for.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
     late_share: f64,
+    law: Law,
     /// When they came and what they took, in ms.
     recent: VecDeque<(f64, f64)>,
     long: VecDeque<(f64, f64)>,
     floor: f64,
     middle: f64,
     tail: f64,
+    most: f64,
     spread: f64,
     /// How much one delay says of the next, 0 to 1.
     follows: f64,
@@ -80,14 +84,16 @@ pub(super) struct Target {
 impl Target {
     /// Nothing heard yet. `late_share` of the time may be concealed because packets
     /// are late, in the long run.
-    pub(super) fn new(late_share: f64) -> Self {
+    pub(super) fn new(late_share: f64, law: Law) -> Self {
         Self {
             late_share,
+            law,
             recent: VecDeque::new(),
             long: VecDeque::new(),
             floor: 0.0,
             middle: 0.0,
             tail: 0.0,
+            most: 0.0,
             follows: 1.0,
             spread: 0.0,
             reviewed: f64::NEG_INFINITY,
@@ -109,7 +115,7 @@ impl Target {
         }
         self.recent.push_back((at, delay));
         let (least, most) = RECENT_PACKETS;
-        let is_old = |it: &(f64, f64)| it.0 < at - RECENT_MS;
+        let is_old = |it: &(f64, f64)| it.0 < at - self.law.recent_ms;
         while self.recent.len() > most || self.recent.len() > least && is_old(&self.recent[0]) {
             self.recent.pop_front();
         }
@@ -136,14 +142,12 @@ impl Target {
         self.learn(-LEARN_PER_MS * self.late_share * ms);
     }
 
-    /// The delay that media should be played with, in ms by the same clocks; `None`
-    /// before anything has come.
-    pub(super) fn playout(&self) -> Option<f64> {
+    /// The delay that media should be played with if so much of the margin is wanted, in
+    /// ms by the same clocks; `None` before anything has come.
+    pub(super) fn playout(&self, part: f64) -> Option<f64> {
         let highest = self.recent.iter().map(|(_, delay)| *delay);
         let highest = highest.reduce(f64::max)?;
-        let last = self.recent.back().map_or(0.0, |(at, _)| *at);
-        let heard = last - self.begun.unwrap_or(last);
-        let first = SPREAD_FIRST_MS * (-heard / SPREAD_FIRST_FADES_MS).exp();
+        let first = self.spread_first();
         let spread = self.spread.max(first).max(0.3);
         // Where delays do not follow from each other, the last ones say nothing.
         let mix =
@@ -151,7 +155,16 @@ impl Target {
         let base = mix(highest, self.middle);
         let level = mix(highest, self.tail) - self.floor;
         let reach = (1.0 - SPREAD_SHARE) * level.max(0.0) + SPREAD_SHARE * spread + first;
-        Some(base + self.log_margin.exp() * reach + 1.0)
+        Some(base + part * self.log_margin.exp() * reach + 1.0)
+    }
+
+    /// How far delays may spread of which little has been heard, in ms.
+    fn spread_first(&self) -> f64 {
+        let last = self.recent.back().map_or(0.0, |(at, _)| *at);
+        let heard = last - self.begun.unwrap_or(last);
+        let ((even, uneven), (soon, late)) = (EVEN_MS, SPREAD_FIRST_FADES_MS);
+        let unrest = (self.most - self.floor - even) / (uneven - even);
+        SPREAD_FIRST_MS * (-heard / (soon + unrest.clamp(0.0, 1.0) * (late - soon))).exp()
     }
 
     /// What a packet would have that met no queue, in ms.
@@ -172,19 +185,24 @@ impl Target {
         self.floor = at(0.02);
         self.middle = at(0.50);
         self.tail = at(0.98);
+        self.most = at(1.0);
+        let (apart, scatters, swings) = self.law.follows;
         self.follows = match self.long.len() {
             0..FOLLOWS_PACKETS => 1.0,
-            _ => ((self.correlation() - FOLLOWS.0) / (FOLLOWS.1 - FOLLOWS.0)).clamp(0.0, 1.0),
+            _ => ((self.correlation(apart) - scatters) / (swings - scatters)).clamp(0.0, 1.0),
         };
         self.spread = at(0.95) - at(0.50);
     }
 
-    /// Of each delay with the next.
-    fn correlation(&self) -> f64 {
+    /// Of each delay with the one `apart` ms later, or the next.
+    fn correlation(&self, apart: f64) -> f64 {
         let count = self.long.len() as f64;
+        let ends = self.long.front().zip(self.long.back());
+        let lasts = ends.map_or(0.0, |(first, last)| last.0 - first.0);
+        let later = (count * apart / lasts.max(1.0)).round().max(1.0);
         let mean = self.long.iter().map(|it| it.1).sum::<f64>() / count;
         let (mut both, mut power) = (0.0, 1e-9);
-        let nexts = self.long.iter().skip(1);
+        let nexts = self.long.iter().skip(later as usize);
         for (a, b) in self.long.iter().zip(nexts) {
             both += (a.1 - mean) * (b.1 - mean);
             power += (a.1 - mean) * (a.1 - mean);
@@ -195,10 +213,11 @@ impl Target {
 
 #[cfg(test)]
 mod tests {
+    use super::super::pace::Pace;
     use super::*;
 
     fn settled(delay: impl Fn(u32) -> f64) -> Target {
-        let mut target = Target::new(0.001);
+        let mut target = Target::new(0.001, Pace::Even.law());
         for packet in 0..3_000 {
             target.arrived(f64::from(packet) * 20.0 + delay(packet), delay(packet));
             target.passed(20.0);
@@ -209,7 +228,7 @@ mod tests {
     #[test]
     fn a_steady_path_costs_next_to_nothing() {
         let target = settled(|packet| 500.0 + f64::from(packet % 3) * 0.5);
-        let above = target.playout().expect("packets came") - 500.0;
+        let above = target.playout(1.0).expect("packets came") - 500.0;
         assert!((1.0..5.0).contains(&above), "{above}");
     }
 
@@ -217,9 +236,9 @@ mod tests {
     fn a_queue_is_answered_by_more_than_itself() {
         let calm = |packet: u32| 25.0 + 5.0 * (f64::from(packet) / 25.0).sin();
         let mut target = settled(calm);
-        let before = target.playout().expect("packets came");
+        let before = target.playout(1.0).expect("packets came");
         target.arrived(60_100.0, 80.0);
-        let after = target.playout().expect("packets came");
+        let after = target.playout(1.0).expect("packets came");
         assert!(before < 60.0 && after > 80.0 + 20.0, "{before} {after}");
     }
 
@@ -231,7 +250,7 @@ mod tests {
         for packet in 0..10 {
             target.arrived(60_000.0 + 20.0 * f64::from(packet), 80.0);
         }
-        let after = target.playout().expect("packets came");
+        let after = target.playout(1.0).expect("packets came");
         assert!(target.follows > 0.9 && after > 80.0, "{after}");
     }
 
@@ -241,10 +260,10 @@ mod tests {
         let scattered = |packet: u32| f64::from(packet.wrapping_mul(2_654_435_761) >> 29) * 10.0;
         let mut target = settled(scattered);
         assert!(target.follows < 0.1, "{}", target.follows);
-        let before = target.playout().expect("packets came");
+        let before = target.playout(1.0).expect("packets came");
         target.arrived(60_020.0, 0.0);
         target.arrived(60_040.0, 70.0);
-        let after = target.playout().expect("packets came");
+        let after = target.playout(1.0).expect("packets came");
         assert!((after - before).abs() < 3.0, "{before} {after}");
         let swinging = |packet: u32| 30.0 + 30.0 * (f64::from(packet) / 20.0).sin();
         assert_eq!(settled(swinging).follows, 1.0);
@@ -253,27 +272,48 @@ mod tests {
     #[test]
     fn failures_widen_the_margin_and_time_narrows_it_within_bounds() {
         let mut target = settled(|packet| f64::from(packet * 7 % 11));
-        let narrow = target.playout().expect("packets came");
+        let narrow = target.playout(1.0).expect("packets came");
         // One event does not do that, whatever comes late of it.
         for _ in 0..1_000 {
             target.was_late(1_000.0);
         }
-        let once = target.playout().expect("packets came");
+        let once = target.playout(1.0).expect("packets came");
         assert!(once < narrow + 5.0, "{narrow} {once}");
         for _ in 0..100 {
             target.was_late(1_000.0);
             target.passed(1_000.0);
         }
-        let wide = target.playout().expect("packets came");
+        let wide = target.playout(1.0).expect("packets came");
         assert!(wide > narrow + 5.0 && wide < 60.0, "{narrow} {wide}");
         target.passed(1e9);
-        let again = target.playout().expect("packets came");
+        let again = target.playout(1.0).expect("packets came");
         assert!(again <= narrow, "{again} {narrow}");
     }
 
     #[test]
+    fn a_path_that_begins_evenly_is_soon_trusted_and_another_is_not() {
+        // How far delays may yet spread after 600 ms of packets of 10 ms.
+        let begun = |delay: fn(u32) -> f64| {
+            let mut target = Target::new(0.001, Pace::Even.law());
+            for packet in 0..60 {
+                target.arrived(f64::from(packet) * 10.0 + delay(packet), delay(packet));
+            }
+            target.spread_first()
+        };
+        let even = begun(|packet| 20.0 + f64::from(packet % 4) * 0.5);
+        assert!(even < 2.0, "{even}");
+        let uneven = begun(|packet| 26.0 + 6.0 * (f64::from(packet) / 8.0).sin());
+        assert!(uneven > 9.0, "{uneven}");
+        // Nothing can be known of it by the first.
+        let mut target = Target::new(0.001, Pace::Even.law());
+        target.arrived(20.0, 20.0);
+        let first = target.playout(1.0).expect("a packet came");
+        assert!(first > 35.0, "{first}");
+    }
+
+    #[test]
     fn what_is_remembered_is_bounded() {
-        let mut target = Target::new(0.001);
+        let mut target = Target::new(0.001, Pace::Even.law());
         for packet in 0..100_000 {
             target.arrived(f64::from(packet) * 0.01, 5.0);
         }

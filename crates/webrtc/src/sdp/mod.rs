@@ -59,7 +59,7 @@ pub use negotiate::{
     ExtensionIds, Feedback, Negotiated, NegotiatedTrack, NegotiationError, Wanted, negotiate,
 };
 pub use offer::{OfferParameters, OfferedMedia, offer};
-pub use opus::{OpusOptions, OpusParameters};
+pub use opus::{OpusOptions, OpusParameters, Redundancy};
 pub use transport::{IceCredentials, RemoteTransport};
 
 /// URI of the MID header extension (RFC 9143 §15).

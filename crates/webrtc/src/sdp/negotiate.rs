@@ -594,8 +594,10 @@ impl Negotiated {
     ) {
         let media = &offer.media[place.line];
         let mut format = place.format;
-        let red = opus::redundancy_of(media, format.payload_type);
-        let red = red.filter(|_| place.receives && wanted.opus.redundancy);
+        let wants = wanted.opus.redundancy;
+        let red = opus::redundancy_of(media, format.payload_type)
+            .filter(|_| format.codec == Codec::Opus)
+            .filter(|red| wants.accepts(media, *red, format.payload_type));
         if place.receives && format.codec == Codec::Opus {
             let channels = place.track.map(|track| wanted.tracks[track].channels);
             format.fmtp = Some(opus::wanted(wanted.opus, channels));

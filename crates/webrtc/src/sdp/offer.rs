@@ -11,7 +11,7 @@ use super::data::{self, DataParameters};
 use super::description::{MediaDescription, Origin, SessionDescription};
 use super::fingerprint::Fingerprint;
 use super::negotiate::Feedback;
-use super::opus::{self, OpusOptions};
+use super::opus::{self, OpusOptions, Redundancy};
 use super::transport::{IceCredentials, push_candidates, push_relayed, push_transport};
 use super::{MID_URI, TRANSPORT_CC_URI};
 
@@ -214,7 +214,8 @@ fn section(index: usize, media: OfferedMedia, parameters: &OfferParameters) -> M
         Kind::Text => &[],
     };
     let offered = offered.iter().filter(|it| media.offers(it.codec));
-    let has_red = kind == Kind::Audio && parameters.opus.redundancy && media.offers(Codec::Opus);
+    let wants_red = parameters.opus.redundancy == Redundancy::Always;
+    let has_red = wants_red && kind == Kind::Audio && media.offers(Codec::Opus);
     let red = has_red.then_some(RED);
     let (port, connection) = default_destination(&parameters.candidates);
     let mut attributes = Attributes::default();

@@ -16,7 +16,7 @@ pub struct OpusOptions {
     /// The peer may fall silent where nobody speaks.
     pub dtx: bool,
     /// Packets that repeat the ones before (`red/48000/2`), both ways.
-    pub redundancy: bool,
+    pub redundancy: Redundancy,
     /// Where this end only receives: two channels are of use. Where it sends, too, as many
     /// as it sends are.
     pub stereo: bool,
@@ -27,8 +27,36 @@ impl Default for OpusOptions {
         Self {
             fec: true,
             dtx: false,
-            redundancy: false,
+            redundancy: Redundancy::Never,
             stereo: true,
+        }
+    }
+}
+
+/// When redundancy (RFC 2198) is agreed to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Redundancy {
+    /// It is neither offered nor accepted.
+    #[default]
+    Never,
+    /// Where the peer's offer has it before Opus itself, which is to say that it is
+    /// preferred (RFC 3264 §6.1): browsers offer it always, and mostly last. Our own
+    /// offers do without.
+    IfPreferred,
+    /// Wherever the peer offers it, and in our offers, first.
+    Always,
+}
+
+impl Redundancy {
+    /// Whether `red` of an offer's section is to be accepted for packets of `payload_type`.
+    pub(super) fn accepts(self, media: &MediaDescription, red: u8, payload_type: u8) -> bool {
+        match self {
+            Self::Never => false,
+            Self::IfPreferred => {
+                let mut formats = format::payload_types(media);
+                formats.find(|it| [red, payload_type].contains(it)) == Some(red)
+            }
+            Self::Always => true,
         }
     }
 }
@@ -118,7 +146,7 @@ mod tests {
         let options = OpusOptions {
             fec: true,
             dtx: true,
-            redundancy: false,
+            redundancy: Redundancy::Never,
             stereo: true,
         };
         let told = OpusParameters::parse(&wanted(options, Some(1)));

@@ -35,6 +35,7 @@ fn report() -> Report {
     Report {
         source: "a <call> of 2 s".to_owned(),
         direction: None,
+        peer: None,
         stages: Stage::ALL.into_iter().map(table).collect(),
         waterfall: vec![
             step(Stage::Network, 20.0),

@@ -23,7 +23,7 @@ pub const TIMELINE_S: f64 = 60.0;
 pub fn draw(report: &Report, timelines: &[Timeline]) -> String {
     const HEIGHT: f64 = 300.0;
     const BELOW: f64 = 180.0;
-    let top = 126.0;
+    let top = 144.0;
     let height = top + HEIGHT + 96.0 + BELOW + 62.0;
     let title = format!("Jitter buffers on {}", report.trace);
     let mut out = page(WIDTH, height, &title);
@@ -55,14 +55,19 @@ fn head(report: &Report, title: &str) -> String {
     let mut out = text(24.0, 36.0, title, r#"font-size="18" font-weight="600""#);
     let soft = format!(r#"font-size="12" fill="{SOFT}""#);
     out += &text(24.0, 56.0, &about.join(" · "), &soft);
-    let mut x = 24.0;
+    let (mut x, mut y) = (24.0, 82.0);
     for (contender, colour) in report.contenders.iter().zip(COLOURS) {
+        let width = 32.0 + 7.0 * contender.name.chars().count() as f64;
+        if x + width > RIGHT {
+            (x, y) = (24.0, y + 20.0);
+        }
         out += &format!(
-            r#"<circle cx="{:.1}" cy="77.5" r="5" fill="{colour}"/>"#,
-            x + 5.0
+            r#"<circle cx="{:.1}" cy="{:.1}" r="5" fill="{colour}"/>"#,
+            x + 5.0,
+            y - 4.5
         );
-        out += &text(x + 15.0, 82.0, &contender.name, "");
-        x += 32.0 + 7.0 * contender.name.chars().count() as f64;
+        out += &text(x + 15.0, y, &contender.name, "");
+        x += width;
     }
     out
 }

@@ -8,7 +8,7 @@ use super::{CHROMIUM, FIREFOX, credentials, local, video};
 const VOICE: OpusOptions = OpusOptions {
     fec: true,
     dtx: true,
-    redundancy: true,
+    redundancy: Redundancy::Always,
     stereo: true,
 };
 
@@ -143,6 +143,48 @@ fn redundancy_is_agreed_only_where_both_want_it() {
         assert_eq!(both.media[0].codecs[0].red_payload_type, agreed);
         assert_eq!(negotiated.tracks[0].red_payload_type, agreed);
     }
+}
+
+#[test]
+fn who_prefers_redundancy_says_so_by_its_place() {
+    let tracks = voice();
+    let opus = OpusOptions {
+        redundancy: Redundancy::IfPreferred,
+        ..VOICE
+    };
+    let red = |mut offer: SessionDescription, listens: bool, formats: Option<[&str; 2]>| {
+        let media = &mut offer.media[0];
+        if let Some(formats) = formats {
+            media.formats = formats.map(str::to_owned).to_vec();
+        }
+        for attribute in &mut media.attributes.0 {
+            if let Attribute::Direction(it) = attribute
+                && listens
+            {
+                *it = Direction::RecvOnly;
+            }
+        }
+        let receive: &[Kind] = if listens { &[] } else { &[Kind::Audio] };
+        let wanted = Wanted {
+            opus,
+            receive,
+            ..wanted(&tracks)
+        };
+        let negotiated = negotiate(&offer, &wanted).expect("acceptable");
+        negotiated.tracks[0].red_payload_type
+    };
+    for listens in [false, true] {
+        assert_eq!(red(our_call(VOICE), listens, None), Some(63));
+        let plain = our_call(OpusOptions::default());
+        assert_eq!(red(plain, listens, None), None);
+        // Chromium has it behind Opus, unless a page wants it otherwise.
+        assert_eq!(red(calling(CHROMIUM), listens, None), None);
+        let first = red(calling(CHROMIUM), listens, Some(["63", "111"]));
+        assert_eq!(first, Some(63));
+        assert_eq!(red(calling(FIREFOX), listens, None), None);
+    }
+    let offer = our_call(opus);
+    assert_eq!(offer.media[0].formats, ["111"], "ours does without");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use glassline_sim::Loss;
 
 use super::*;
+use crate::sdp::Redundancy;
 
 fn call(opus: sdp::OpusOptions) -> Setup {
     Setup {
@@ -18,7 +19,7 @@ fn call(opus: sdp::OpusOptions) -> Setup {
 const VOICE: sdp::OpusOptions = sdp::OpusOptions {
     fec: true,
     dtx: true,
-    redundancy: true,
+    redundancy: Redundancy::Always,
     stereo: true,
 };
 

@@ -1,20 +1,17 @@
 //! RTP payload for redundant audio data (RFC 2198): a packet that brings its
 //! predecessors along.
 
-use std::collections::VecDeque;
-
-use bytes::Bytes;
 use thiserror::Error;
 
 /// One of the blocks of a RED payload.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Block {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block<'a> {
     /// Of what is inside.
     pub payload_type: u8,
     /// How far before the packet's own timestamp, in ticks; 0 for the primary.
     pub offset: u32,
     /// What is inside.
-    pub payload: Bytes,
+    pub payload: &'a [u8],
 }
 
 /// Why a payload is not RED.
@@ -32,7 +29,7 @@ const BLOCKS_MAX: usize = 16;
 ///
 /// # Errors
 /// If headers or lengths go beyond `payload`, or there are more than 16 blocks.
-pub fn blocks(payload: &Bytes) -> Result<Vec<Block>, NoRed> {
+pub fn blocks(payload: &[u8]) -> Result<Vec<Block<'_>>, NoRed> {
     let mut headers = Vec::new();
     let mut at = 0;
     loop {
@@ -62,13 +59,10 @@ pub fn blocks(payload: &Bytes) -> Result<Vec<Block>, NoRed> {
     let mut blocks = Vec::with_capacity(headers.len());
     for (block, (payload_type, offset, length)) in headers.into_iter().enumerate() {
         let end = length.map_or(payload.len(), |length| at + length);
-        if end > payload.len() {
-            return Err(NoRed { block });
-        }
         blocks.push(Block {
             payload_type,
             offset,
-            payload: payload.slice(at..end),
+            payload: payload.get(at..end).ok_or(NoRed { block })?,
         });
         at = end;
     }
@@ -76,41 +70,44 @@ pub fn blocks(payload: &Bytes) -> Result<Vec<Block>, NoRed> {
 }
 
 /// What fits a header: 14 bits of ticks, 10 of length.
-const OFFSET_MAX: u64 = (1 << 14) - 1;
+const OFFSET_MAX: u32 = (1 << 14) - 1;
 const LENGTH_MAX: usize = (1 << 10) - 1;
 
-/// A RED payload of `primary`, sent at `timestamp`, that repeats `earlier` (timestamp,
-/// payload), the oldest first. All are of `payload_type`, 0 to 127. What is too long ago
-/// or too long, or says nothing, is left out.
-pub(crate) fn write(
-    payload_type: u8,
-    timestamp: u64,
-    earlier: &VecDeque<(u64, Bytes)>,
-    primary: &Bytes,
-) -> Bytes {
+/// A packet that a later one repeats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Repeat<'a> {
+    /// How far before the later one's timestamp, in ticks.
+    pub offset: u32,
+    /// What it held.
+    pub payload: &'a [u8],
+}
+
+impl Repeat<'_> {
+    /// Whether a block can hold it: 1 to 16,383 ticks ago, 1 to 1,023 bytes.
+    pub const fn fits(&self) -> bool {
+        let (offset, bytes) = (self.offset, self.payload.len());
+        0 < offset && offset <= OFFSET_MAX && 0 < bytes && bytes <= LENGTH_MAX
+    }
+}
+
+/// Appends a RED payload of `primary` that repeats `copies`, the oldest first, to `out`.
+/// All are of `payload_type`, 0 to 127. Copies that do not [fit](Repeat::fits) are left out.
+pub fn write(payload_type: u8, copies: &[Repeat<'_>], primary: &[u8], out: &mut Vec<u8>) {
     let payload_type = payload_type & 0x7f;
-    let copies: Vec<(u64, &Bytes)> = earlier
-        .iter()
-        .map(|(at, payload)| (timestamp.saturating_sub(*at), payload))
-        .filter(|(offset, payload)| {
-            (1..=OFFSET_MAX).contains(offset) && (1..=LENGTH_MAX).contains(&payload.len())
-        })
-        .collect();
-    let mut out = Vec::with_capacity(
-        1 + primary.len() + copies.iter().map(|it| 4 + it.1.len()).sum::<usize>(),
-    );
-    for (offset, payload) in &copies {
-        let length = payload.len();
-        let rest = (*offset as u32) << 10 | length as u32;
+    let copies = || copies.iter().filter(|it| it.fits());
+    let repeated: usize = copies().map(|it| 4 + it.payload.len()).sum();
+    out.reserve(1 + primary.len() + repeated);
+    for copy in copies() {
+        #[expect(clippy::cast_possible_truncation, reason = "ten bits, as it fits")]
+        let rest = copy.offset << 10 | copy.payload.len() as u32;
         out.push(0x80 | payload_type);
         out.extend_from_slice(&rest.to_be_bytes()[1..]);
     }
     out.push(payload_type);
-    for (_, payload) in copies {
-        out.extend_from_slice(payload);
+    for copy in copies() {
+        out.extend_from_slice(copy.payload);
     }
     out.extend_from_slice(primary);
-    out.into()
 }
 
 #[cfg(test)]
@@ -134,7 +131,7 @@ mod tests {
             b'e',
             b'w',
         ];
-        let found = blocks(&Bytes::copy_from_slice(&bytes)).expect("RED");
+        let found = blocks(&bytes).expect("RED");
         let wanted = [(111, 960, &b"old"[..]), (111, 0, &b"new"[..])];
         for (block, (payload_type, offset, payload)) in found.iter().zip(wanted) {
             assert_eq!((block.payload_type, block.offset), (payload_type, offset));
@@ -142,10 +139,7 @@ mod tests {
         }
         assert_eq!(found.len(), 2);
         for cut in 0..8 {
-            assert!(
-                blocks(&Bytes::copy_from_slice(&bytes[..cut])).is_err(),
-                "{cut}"
-            );
+            assert!(blocks(&bytes[..cut]).is_err(), "{cut}");
         }
     }
 
@@ -153,34 +147,31 @@ mod tests {
         #[test]
         fn what_is_written_is_read(
             payload_type in 0u8..128,
-            timestamp in 100_000u64..1 << 40,
-            earlier in prop::collection::vec((0u64..20_000, prop::collection::vec(any::<u8>(), 0..1_100)), 0..4),
+            earlier in prop::collection::vec((0u32..20_000, prop::collection::vec(any::<u8>(), 0..1_100)), 0..4),
             primary in prop::collection::vec(any::<u8>(), 0..1_300),
         ) {
-            let earlier: VecDeque<(u64, Bytes)> = earlier
-                .into_iter()
-                .map(|(offset, bytes)| (timestamp - offset, bytes.into()))
-                .collect();
-            let primary = Bytes::from(primary);
-            let read = blocks(&write(payload_type, timestamp, &earlier, &primary)).expect("ours");
-            let fits = |it: &&(u64, Bytes)| {
-                let offset = timestamp - it.0;
-                offset > 0 && offset < 1 << 14 && !it.1.is_empty() && it.1.len() < 1 << 10
+            let copies = earlier.iter().map(|(offset, payload)| Repeat { offset: *offset, payload });
+            let copies: Vec<_> = copies.collect();
+            let mut out = Vec::new();
+            write(payload_type, &copies, &primary, &mut out);
+            let read = blocks(&out).expect("ours");
+            let fits = |it: &&Repeat<'_>| {
+                it.offset > 0 && it.offset < 1 << 14 && !it.payload.is_empty() && it.payload.len() < 1 << 10
             };
-            let copies: Vec<_> = earlier.iter().filter(fits).collect();
+            let copies: Vec<_> = copies.iter().filter(fits).collect();
             prop_assert_eq!(read.len(), copies.len() + 1);
-            for (block, (at, payload)) in read.iter().zip(copies) {
-                prop_assert_eq!(u64::from(block.offset), timestamp - at);
-                prop_assert_eq!(&block.payload, payload);
+            for (block, copy) in read.iter().zip(copies) {
+                prop_assert_eq!(block.offset, copy.offset);
+                prop_assert_eq!(block.payload, copy.payload);
             }
             let last = &read[read.len() - 1];
             prop_assert_eq!((last.payload_type, last.offset), (payload_type, 0));
-            prop_assert_eq!(&last.payload, &primary);
+            prop_assert_eq!(last.payload, &primary);
         }
 
         #[test]
         fn any_bytes_are_blocks_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            if let Ok(blocks) = blocks(&Bytes::from(bytes.clone())) {
+            if let Ok(blocks) = blocks(&bytes) {
                 let inside: usize = blocks.iter().map(|block| block.payload.len()).sum();
                 prop_assert!(inside < bytes.len() && blocks.len() <= BLOCKS_MAX);
             }

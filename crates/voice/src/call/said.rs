@@ -1,0 +1,42 @@
+//! An encoder that remembers how loud what it was given is: what gain control and noise
+//! suppression make of a voice is known here only.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use crate::{Bitrate, Encoder, Unencodable};
+
+/// `inner`, and the largest sample that it was given since that was last taken.
+pub(crate) struct Said<E> {
+    pub(super) inner: E,
+    pub(super) peak: Rc<Cell<f32>>,
+}
+
+impl<E: Encoder> Encoder for Said<E> {
+    fn frame_samples(&self) -> usize {
+        self.inner.frame_samples()
+    }
+
+    fn encode(&mut self, samples: &[f32], payload: &mut Vec<u8>) -> Result<(), Unencodable> {
+        let peak = samples.iter().fold(0.0f32, |most, it| most.max(it.abs()));
+        self.peak.set(self.peak.get().max(peak));
+        self.inner.encode(samples, payload)
+    }
+
+    fn look_ahead(&self) -> Duration {
+        self.inner.look_ahead()
+    }
+
+    fn is_silence(&self, payload: &[u8]) -> bool {
+        self.inner.is_silence(payload)
+    }
+
+    fn set_bitrate(&mut self, bitrate: Bitrate) {
+        self.inner.set_bitrate(bitrate);
+    }
+
+    fn set_expected_loss(&mut self, ratio: f64) {
+        self.inner.set_expected_loss(ratio);
+    }
+}

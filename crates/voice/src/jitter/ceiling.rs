@@ -1,0 +1,231 @@
+//! Concealed sound is no louder than what it continues, and the first packets after it
+//! no louder than speech was lately.
+//!
+//! A decoder guesses while packets are missing, and then goes on from its guess: Opus's
+//! deep concealment swells by up to 2 dB and moves the phases of harmonics against each
+//! other, and the transform's levels are coded as differences from the frame before (RFC
+//! 6716 §4.3.2.1), so that a wrong one is heard for three frames. With each third packet
+//! lost, peaks are a half higher than in speech.
+
+use std::collections::VecDeque;
+
+use crate::codec::Format;
+
+/// What is concealed continues so much: more than a period of any voice.
+const NEAR_MS: f64 = 20.0;
+const BLOCK_MS: f64 = 2.5;
+
+/// How fast the loudest is forgotten: slower than pauses of speech are long.
+const FORGET_MS: f64 = 10_000.0;
+
+/// Nobody is startled by a peak of −30 dBFS.
+const QUIET: f32 = 0.03;
+
+/// So long after a loss nothing may be louder than speech was lately, then by so much
+/// more each millisecond, until all is believed again: 40 ms let 15 dB in.
+const DOUBT_MS: f64 = 10.0;
+const BELIEF_DB: f64 = 0.5;
+const BELIEVED_MS: f64 = 40.0;
+
+/// How fast a gain that went down comes back, once it may.
+const RELEASE_MS: f64 = 20.0;
+
+/// Follows how loud a decoder's sound is, and keeps what it guesses below that.
+#[derive(Clone, Debug)]
+pub(super) struct Ceiling {
+    format: Format,
+    /// Peaks of the last blocks that were decoded and not guessed.
+    near: VecDeque<f32>,
+    /// The loudest of them all, forgotten slowly; `None` before the first.
+    loudest: Option<f32>,
+    /// Frames decoded since something was lost; `None` if that is long ago.
+    recovering: Option<usize>,
+    /// What the last sample was multiplied with.
+    gain: f32,
+}
+
+impl Ceiling {
+    /// Nothing was heard yet.
+    pub(super) fn new(format: Format) -> Self {
+        Self {
+            format,
+            near: VecDeque::new(),
+            loudest: None,
+            recovering: None,
+            gain: 1.0,
+        }
+    }
+
+    /// The decoder will go on from what it has not heard.
+    pub(super) fn lose(&mut self) {
+        self.recovering = Some(0);
+    }
+
+    /// Bounds what the decoder made up in place of what was lost.
+    pub(super) fn bound_concealed(&mut self, samples: &mut [f32]) {
+        self.lose();
+        let ceiling = self.near.iter().copied().reduce(f32::max);
+        for frame in samples.chunks_exact_mut(self.format.channels()) {
+            self.bound(frame, ceiling);
+        }
+    }
+
+    /// Bounds what the decoder made of a packet, if there was a loss shortly before, and
+    /// learns from it.
+    pub(super) fn bound_decoded(&mut self, samples: &mut [f32]) {
+        let channels = self.format.channels();
+        let block = self.format.frames(BLOCK_MS) * channels;
+        for samples in samples.chunks_mut(block) {
+            let ceiling = self.allowed(samples.len() / channels);
+            for frame in samples.chunks_exact_mut(channels) {
+                self.bound(frame, ceiling);
+            }
+            self.learn(samples);
+        }
+    }
+
+    /// How loud the next `frames` may be: as all of it, if `None`.
+    fn allowed(&mut self, frames: usize) -> Option<f32> {
+        let decoded = self.recovering?;
+        let ms = self.format.ms(decoded) - DOUBT_MS;
+        self.recovering = (ms < BELIEVED_MS).then_some(decoded + frames);
+        let more = 10f64.powf(BELIEF_DB * ms.max(0.0) / 20.0) as f32;
+        self.loudest.map(|it| it.max(QUIET) * more)
+    }
+
+    fn learn(&mut self, samples: &[f32]) {
+        let peak = samples.iter().fold(0.0f32, |most, it| most.max(it.abs()));
+        // Beyond full scale nothing is played.
+        let peak = peak.min(1.0);
+        let frames = samples.len() / self.format.channels();
+        let kept = (-self.format.ms(frames) / FORGET_MS).exp() as f32;
+        self.loudest = Some((self.loudest.unwrap_or(0.0) * kept).max(peak));
+        self.near.push_back(peak);
+        while self.near.len() > (NEAR_MS / BLOCK_MS) as usize {
+            self.near.pop_front();
+        }
+    }
+
+    /// The gain goes down in time for a sample that is too loud, so that the wave bends
+    /// and does not jump, and comes back slowly, so that the next period keeps its form.
+    fn bound(&mut self, frame: &mut [f32], ceiling: Option<f32>) {
+        if self.gain == 1.0 && ceiling.is_none() {
+            return;
+        }
+        let release = 1e3 / (RELEASE_MS * f64::from(self.format.rate()));
+        self.gain += (1.0 - self.gain) * release as f32;
+        if self.gain > 0.999 {
+            self.gain = 1.0;
+        }
+        let peak = frame.iter().fold(0.0f32, |most, it| most.max(it.abs()));
+        if let Some(ceiling) = ceiling.filter(|it| peak * self.gain > *it) {
+            self.gain = ceiling / peak;
+        }
+        for sample in frame {
+            *sample *= self.gain;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FORMAT: Format = Format::new(48_000, 1).expect("a voice's");
+    /// 10 ms.
+    const PACKET: usize = 480;
+
+    fn tone(peak: f32, packets: std::ops::Range<usize>) -> Vec<f32> {
+        let turns = |frame: usize| frame as f32 * std::f32::consts::TAU * 200.0 / 48_000.0;
+        let frames = packets.start * PACKET..packets.end * PACKET;
+        frames.map(|frame| peak * turns(frame).sin()).collect()
+    }
+
+    fn peak(samples: &[f32]) -> f32 {
+        samples.iter().fold(0.0, |most, it| most.max(it.abs()))
+    }
+
+    /// After half a second of a peak of .3, in packets.
+    fn heard() -> Ceiling {
+        let mut ceiling = Ceiling::new(FORMAT);
+        for packet in 0..50 {
+            ceiling.bound_decoded(&mut tone(0.3, packet..packet + 1));
+        }
+        ceiling
+    }
+
+    #[test]
+    fn sound_without_losses_is_left_as_it_is() {
+        let mut ceiling = Ceiling::new(FORMAT);
+        for level in [0.0, 0.01, 0.9, 0.02, 1.0] {
+            let sound = tone(level, 0..2);
+            let mut bounded = sound.clone();
+            ceiling.bound_decoded(&mut bounded);
+            assert_eq!(bounded, sound);
+        }
+    }
+
+    #[test]
+    fn what_is_concealed_is_no_louder_than_what_it_continues() {
+        let mut ceiling = heard();
+        let mut played = tone(0.3, 49..50);
+        for packet in 50..54 {
+            // 2.5 ms at a time, as the buffer asks.
+            for block in tone(0.45, packet..packet + 1).chunks(120) {
+                let mut block = block.to_vec();
+                ceiling.bound_concealed(&mut block);
+                played.extend(block);
+            }
+        }
+        assert!(peak(&played) <= 0.3001, "{}", peak(&played));
+        // No steeper than what was too loud: no click.
+        let step = played.windows(2).map(|it| (it[1] - it[0]).abs());
+        let steepest = 0.45 * std::f32::consts::TAU * 200.0 / 48_000.0;
+        assert!(step.fold(0.0, f32::max) < 1.01 * steepest);
+        // Quiet again, it fades with it.
+        ceiling.bound_decoded(&mut tone(0.01, 54..60));
+        let mut quiet = tone(0.3, 60..61);
+        ceiling.bound_concealed(&mut quiet);
+        assert!(peak(&quiet) <= 0.0101, "{}", peak(&quiet));
+    }
+
+    #[test]
+    fn a_packet_after_a_loss_is_no_louder_than_speech_was() {
+        let mut ceiling = heard();
+        // A softer syllable: what is heard next may be as loud as the ones before it.
+        ceiling.bound_decoded(&mut tone(0.05, 50..60));
+        ceiling.bound_concealed(&mut tone(0.05, 60..62));
+        let mut first = tone(0.6, 62..63);
+        ceiling.bound_decoded(&mut first);
+        assert!((0.28..0.3).contains(&peak(&first)), "{}", peak(&first));
+        // Also where nothing was concealed meanwhile.
+        let mut ceiling = heard();
+        ceiling.lose();
+        let mut first = tone(0.6, 50..51);
+        ceiling.bound_decoded(&mut first);
+        assert!(peak(&first) <= 0.3001, "{}", peak(&first));
+    }
+
+    #[test]
+    fn somebody_who_speaks_up_during_a_loss_is_heard_50_ms_later() {
+        let mut ceiling = heard();
+        ceiling.bound_concealed(&mut tone(0.3, 50..51));
+        let mut louder = tone(0.95, 51..61);
+        ceiling.bound_decoded(&mut louder);
+        let after = |ms: usize| peak(&louder[ms * 48..(ms + 10) * 48]);
+        // 20 ms: a fifth more already; 50 ms: within a decibel.
+        assert!(after(20) > 0.45 && after(50) > 0.89 * 0.95, "{}", after(50));
+        // All as it was decoded.
+        let sound = tone(0.95, 61..81);
+        let mut bounded = sound.clone();
+        ceiling.bound_decoded(&mut bounded);
+        assert_eq!(bounded[10 * PACKET..], sound[10 * PACKET..]);
+        // Who speaks up from silence, too.
+        let mut ceiling = Ceiling::new(FORMAT);
+        ceiling.bound_decoded(&mut tone(0.0, 0..200));
+        ceiling.bound_concealed(&mut tone(0.0, 0..1));
+        let mut louder = tone(0.5, 201..211);
+        ceiling.bound_decoded(&mut louder);
+        assert!(peak(&louder[70 * 48..80 * 48]) > 0.89 * 0.5);
+    }
+}

@@ -1,0 +1,147 @@
+//! Taking out what the loudspeaker says: AEC3 works on blocks of 4 ms, three bands each.
+
+use std::fmt;
+
+use sonora_aec3::block::Block;
+use sonora_aec3::block_processor::{BlockProcessor, BlockProcessorMetricsOutput};
+use sonora_aec3::common::BLOCK_SIZE;
+use sonora_aec3::config::EchoCanceller3Config;
+
+use super::bands::{BANDS, Bands};
+use crate::opus::RATE;
+
+/// From here on a microphone is taken to be overdriven; full scale is 32,768.
+const OVERDRIVEN: f32 = 32_700.0;
+
+/// For 1 or 2 channels of a microphone, and one of a loudspeaker.
+pub(super) struct Echo {
+    processor: BlockProcessor,
+    rendered: Blocks,
+    captured: Blocks,
+    cleaned: Blocks,
+    render_block: Block,
+    capture_block: Block,
+}
+
+impl Echo {
+    pub(super) fn new(channels: usize) -> Self {
+        let config = EchoCanceller3Config::default();
+        let mut cleaned = Blocks::new(channels);
+        cleaned.delay();
+        Self {
+            processor: BlockProcessor::new(&config, RATE as usize, 1, channels),
+            rendered: Blocks::new(1),
+            captured: Blocks::new(channels),
+            cleaned,
+            render_block: Block::new(BANDS, 1),
+            capture_block: Block::new(BANDS, channels),
+        }
+    }
+
+    pub(super) fn set_delay_ms(&mut self, ms: i32) {
+        self.processor.set_audio_buffer_delay(ms);
+    }
+
+    /// Takes 10 ms of what goes to the loudspeaker.
+    pub(super) fn render(&mut self, bands: &Bands) {
+        self.rendered.push(0, bands);
+        while self.rendered.pop_block(&mut self.render_block) {
+            self.processor.buffer_render(&self.render_block);
+        }
+    }
+
+    /// Whether a frame that is not split yet is overdriven.
+    pub(super) fn is_overdriven(frame: &[f32]) -> bool {
+        frame.iter().any(|it| it.abs() >= OVERDRIVEN)
+    }
+
+    /// Takes the echo out of 10 ms of all channels.
+    pub(super) fn cancel(&mut self, channels: &mut [Bands], is_overdriven: bool) {
+        for (channel, bands) in channels.iter().enumerate() {
+            self.captured.push(channel, bands);
+        }
+        while self.captured.pop_block(&mut self.capture_block) {
+            let block = &mut self.capture_block;
+            self.processor
+                .process_capture(false, is_overdriven, None, block);
+            self.cleaned.push_block(block);
+        }
+        for (channel, bands) in channels.iter_mut().enumerate() {
+            self.cleaned.pop(channel, bands);
+        }
+    }
+
+    pub(super) fn metrics(&self) -> BlockProcessorMetricsOutput {
+        self.processor.get_metrics()
+    }
+}
+
+impl fmt::Debug for Echo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Echo")
+            .field("metrics", &self.metrics())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Between frames and blocks: samples of each band of each channel that wait.
+struct Blocks {
+    /// By channel, then by band.
+    waiting: Vec<[Vec<f32>; BANDS]>,
+}
+
+impl Blocks {
+    fn new(channels: usize) -> Self {
+        Self {
+            waiting: vec![Default::default(); channels],
+        }
+    }
+
+    /// A frame is no whole number of blocks: what comes out is a block later.
+    fn delay(&mut self) {
+        for waiting in self.waiting.iter_mut().flatten() {
+            waiting.resize(BLOCK_SIZE, 0.0);
+        }
+    }
+
+    fn push(&mut self, channel: usize, bands: &Bands) {
+        for (waiting, band) in self.waiting[channel].iter_mut().zip(bands) {
+            waiting.extend_from_slice(band);
+        }
+    }
+
+    /// Takes as much as `bands` has, which is there.
+    fn pop(&mut self, channel: usize, bands: &mut Bands) {
+        for (waiting, band) in self.waiting[channel].iter_mut().zip(bands) {
+            take(waiting, band);
+        }
+    }
+
+    fn push_block(&mut self, block: &Block) {
+        for (channel, bands) in self.waiting.iter_mut().enumerate() {
+            for (band, waiting) in bands.iter_mut().enumerate() {
+                waiting.extend_from_slice(block.view(band, channel));
+            }
+        }
+    }
+
+    /// False, and nothing taken, while no block is whole.
+    fn pop_block(&mut self, block: &mut Block) -> bool {
+        let is_whole = |it: &[Vec<f32>; BANDS]| it[0].len() >= BLOCK_SIZE;
+        if !self.waiting.iter().all(is_whole) {
+            return false;
+        }
+        for (channel, bands) in self.waiting.iter_mut().enumerate() {
+            for (band, waiting) in bands.iter_mut().enumerate() {
+                take(waiting, block.view_mut(band, channel));
+            }
+        }
+        true
+    }
+}
+
+/// The first of what waits, which is never much more.
+fn take(waiting: &mut Vec<f32>, out: &mut [f32]) {
+    out.copy_from_slice(&waiting[..out.len()]);
+    waiting.drain(..out.len());
+}
