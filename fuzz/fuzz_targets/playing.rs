@@ -9,7 +9,7 @@ use glassline_media::MediaTime;
 /// More units than any input that fits has where it is played once.
 const UNITS_MAX: usize = 400;
 
-pub fn open(format: Format, bytes: &[u8]) {
+pub(crate) fn open(format: Format, bytes: &[u8]) {
     for once in [true, false] {
         let input = Input {
             name: "fuzz".into(),

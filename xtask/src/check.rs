@@ -3,9 +3,6 @@
 use crate::summary::{Outcome, Summary};
 use crate::{Failure, process, tidy};
 
-/// Fuzz targets are a workspace of their own, and rot unless they are built.
-const FUZZ: &str = "fuzz/Cargo.toml";
-
 /// Formatting, lints and tidiness.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     if let Some(unknown) = arguments.first() {
@@ -27,34 +24,20 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
 
 pub(crate) fn formatting(summary: &mut Summary) {
     summary.step("formatting", |_| {
-        let product = process::run(&mut process::cargo(&["fmt", "--all", "--check"]));
-        let mut fuzz = process::cargo(&["fmt", "--check", "--manifest-path", FUZZ]);
-        product.and(process::run(&mut fuzz)).into()
+        process::run(&mut process::cargo(&["fmt", "--all", "--check"])).into()
     });
 }
 
 pub(crate) fn lints(summary: &mut Summary) {
-    summary.step("clippy", |_| {
-        let arguments = [
-            "clippy",
-            "--workspace",
-            "--all-targets",
-            "--",
-            "-D",
-            "warnings",
-        ];
-        process::run(&mut process::cargo(&arguments)).into()
-    });
-    summary.step("fuzz targets", |_| {
-        let arguments = [
-            "clippy",
-            "--no-deps",
-            "--manifest-path",
-            FUZZ,
-            "--",
-            "-D",
-            "warnings",
-        ];
-        process::run(&mut process::cargo(&arguments)).into()
-    });
+    summary.step("clippy", |_| clippy(&["--all-targets"]).into());
+}
+
+/// Lints what `more` selects of the workspace. Always of all of it: a crate alone would
+/// have its dependencies compiled again, with the features that it needs itself.
+///
+/// # Errors
+/// There was a warning, or something does not compile.
+pub(crate) fn clippy(more: &[&str]) -> Result<(), String> {
+    let arguments = [&["clippy", "--workspace"], more, &["--", "-D", "warnings"]].concat();
+    process::run(&mut process::cargo(&arguments))
 }

@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 use crate::summary::{Outcome, Summary};
 use crate::{Failure, install, process};
 
+/// The crate whose binaries are the targets.
+const PACKAGE: &str = "glassline-fuzz";
+
 const SECONDS_DEFAULT: u64 = 60;
 
 const COVERAGE_FLAGS: [&str; 7] = [
@@ -71,11 +74,11 @@ fn parse(arguments: &[String]) -> Result<(Vec<String>, u64), Failure> {
 
 /// The names of all fuzz targets, as `fuzz/Cargo.toml` has them.
 fn targets() -> Result<Vec<String>, String> {
-    let metadata = process::metadata_of(Path::new("fuzz/Cargo.toml"))?;
-    let targets = metadata["packages"][0]["targets"].as_array();
-    Ok(targets
-        .into_iter()
-        .flatten()
+    let metadata = process::workspace_metadata()?;
+    let packages = metadata["packages"].as_array().into_iter().flatten();
+    Ok(packages
+        .filter(|package| package["name"] == PACKAGE)
+        .flat_map(|package| package["targets"].as_array().into_iter().flatten())
         .filter(|target| target["kind"][0] == "bin")
         .filter_map(|target| target["name"].as_str().map(str::to_owned))
         .collect())
@@ -84,7 +87,7 @@ fn targets() -> Result<Vec<String>, String> {
 /// Builds the targets with coverage; the folder that holds them.
 fn build(targets: &[String]) -> Result<PathBuf, String> {
     let host = host()?;
-    let mut cargo = process::cargo(&["build", "--release", "--manifest-path", "fuzz/Cargo.toml"]);
+    let mut cargo = process::cargo(&["build", "--profile", "fuzz", "--package", PACKAGE]);
     cargo
         .args(["--target", &host, "--target-dir", "fuzz/target"])
         .env("CARGO_ENCODED_RUSTFLAGS", COVERAGE_FLAGS.join("\x1f"));
@@ -92,7 +95,7 @@ fn build(targets: &[String]) -> Result<PathBuf, String> {
         cargo.args(["--bin", target]);
     }
     process::run(&mut cargo)?;
-    Ok(Path::new("fuzz/target").join(host).join("release"))
+    Ok(Path::new("fuzz/target").join(host).join("fuzz"))
 }
 
 /// The platform that we compile on, as cargo names it.

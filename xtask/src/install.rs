@@ -65,6 +65,8 @@ const PEERS: [Peer; 6] = [
             "gstreamer1.0-plugins-good",
             "gstreamer1.0-plugins-ugly",
             "gstreamer1.0-rtsp",
+            // The clock in the test picture.
+            "gstreamer1.0-x",
             "python3-gi",
         ],
         is_present: || {

@@ -130,16 +130,7 @@ pub(crate) fn output_of(command: &mut Command) -> Option<String> {
 /// # Errors
 /// A manifest is broken; cargo has then said which.
 pub(crate) fn workspace_metadata() -> Result<serde_json::Value, String> {
-    metadata_of(&root().join("Cargo.toml"))
-}
-
-/// The same for the workspace of another manifest.
-///
-/// # Errors
-/// The manifest is broken; cargo has then said how.
-pub(crate) fn metadata_of(manifest: &Path) -> Result<serde_json::Value, String> {
     let mut command = cargo(&["metadata", "--no-deps", "--format-version", "1"]);
-    command.arg("--manifest-path").arg(manifest);
     let output = command
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())

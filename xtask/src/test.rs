@@ -39,6 +39,9 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     Ok(summary.finish()?)
 }
 
+/// With microphones and loudspeakers.
+const DEVICES: [&str; 2] = ["--features", "glassline/devices"];
+
 /// What is only built where a machine has a sound library: no other step sees it. It is
 /// heard on the null sinks of a PulseAudio of its own.
 fn sound_devices(summary: &mut Summary, with_peers: bool) {
@@ -49,16 +52,14 @@ fn sound_devices(summary: &mut Summary, with_peers: bool) {
                 false => Outcome::Skipped(reason),
             };
         }
-        let lint = ["clippy", "-p", "glassline-client", "--features", "devices"];
-        let lint = [&lint[..], &["--", "-D", "warnings"]].concat();
-        if let Err(reason) = process::run(&mut process::cargo(&lint)) {
+        if let Err(reason) = check::clippy(&DEVICES) {
             return Outcome::Failed(reason);
         }
         if !with_peers {
             return Outcome::Passed;
         }
-        let test = ["test", "-p", "glassline", "--features", "devices"];
-        let test = [&test[..], &["--test", "tests", "sound_cards"]].concat();
+        let named = ["--test", "tests", "sound_cards"];
+        let test = [&["test", "--workspace"][..], &DEVICES, &named].concat();
         process::run(&mut process::cargo(&test)).into()
     });
 }

@@ -24,7 +24,7 @@ impl Make {
             Self::Ours => Box::new(Ours::new(setup, seed, now)),
             Self::Dcsctp => Box::new(Dcsctp::new(setup, seed, now)),
             Self::SctpProto => Box::new(SctpProto::new(setup)),
-            Self::Usrsctp => Box::new(Usrsctp::new(setup, now)),
+            Self::Usrsctp => Box::new(Usrsctp::new(setup, seed, now)),
         }
     }
 }
@@ -80,6 +80,12 @@ fn flows(count: usize, largest: usize, options: SendOptions, seed: u64) -> [Flow
     [0, 1].map(|end| Flow::new(count, largest, 5, options, &mut rng.fork(end)))
 }
 
+/// How long `count` messages may take: usrsctp, which waits for time-outs of a second,
+/// needs 0.4 s for each of its own where 5 % are lost.
+fn patience(count: usize) -> Duration {
+    Duration::from_secs(60) + Duration::from_secs(1) * count as u32
+}
+
 /// `SCTP_WITH` picks one pair of a long run, by its names: `ours,dcsctp`.
 fn is_wanted(makes: [Make; 2]) -> bool {
     let wanted = std::env::var("SCTP_WITH").ok();
@@ -115,9 +121,7 @@ fn every_message_arrives_once_whole_and_in_order() {
         network.repeated = 0.02;
         let count = messages();
         let mut flows = flows(count, 60_000, reliable(false), seed);
-        // usrsctp, which waits for time-outs of a second, needs 0.4 s for each of its own.
-        let limit = Duration::from_secs(60) + Duration::from_secs(1) * count as u32;
-        exchange(&mut network, &mut flows, limit);
+        exchange(&mut network, &mut flows, patience(count));
         for end in [A, B].into_iter().filter(|&end| makes[end] == Make::Ours) {
             let resent = network.end(end).figures().resent;
             assert!(resent > 0, "5 % were lost and nothing was sent again");
@@ -132,7 +136,7 @@ fn unordered_messages_all_arrive() {
         let mut network = pair(makes, Setup::default(), rough(), seed);
         network.repeated = 0.02;
         let mut flows = flows(400, 30_000, reliable(true), seed);
-        exchange(&mut network, &mut flows, Duration::from_secs(60));
+        exchange(&mut network, &mut flows, patience(400));
     }
 }
 

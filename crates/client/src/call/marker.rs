@@ -104,15 +104,19 @@ fn chirp(at_s: f64) -> f64 {
 
 /// The lag of the best correlation within `lags`, if it is one.
 fn peak(chirp: &[f64], heard: &[f64], lags: usize) -> Option<f64> {
+    let lags = lags.min(heard.len().checked_sub(chirp.len())?);
     let energy: f64 = chirp.iter().map(|it| it * it).sum();
-    let at = |lag: usize| -> f64 {
+    let mut own: f64 = heard[..chirp.len()].iter().map(|it| it * it).sum();
+    let mut values = Vec::with_capacity(lags + 1);
+    for lag in 0..=lags {
         let part = &heard[lag..lag + chirp.len()];
         let product: f64 = chirp.iter().zip(part).map(|(a, b)| a * b).sum();
-        let own: f64 = part.iter().map(|it| it * it).sum();
-        product / (energy * own).sqrt().max(1e-9)
-    };
-    let lags = lags.min(heard.len().checked_sub(chirp.len())?);
-    let values: Vec<f64> = (0..=lags).map(at).collect();
+        values.push(product / (energy * own.max(0.0)).sqrt().max(1e-9));
+        // The next part has one sample more and one less.
+        if let Some(next) = heard.get(lag + chirp.len()) {
+            own += next * next - part[0] * part[0];
+        }
+    }
     let (best, value) = values
         .iter()
         .enumerate()

@@ -2,8 +2,9 @@
  * usrsctp as one end of an association, its time and its packets on a pipe.
  *
  * Reads frames of a type, four bytes of length (least significant first) and so many
- * bytes; answers each with what came of it and an 'E'. It has no thread and no clock of
- * its own, but for round trips, which it takes from the machine's.
+ * bytes; answers each with what came of it and an 'E'. It has no thread, no clock and no
+ * chance of its own: the library's calls of gettimeofday and read_random end here, so that
+ * a run repeats to the byte. Arguments: MTU, buffer in bytes, seed.
  *
  *   in   C connect   L listen   P packet   T milliseconds that passed
  *        S stream(2) unordered(1) policy(1) value(4) message   X stream(2): reset   D shut down
@@ -16,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <usrsctp.h>
@@ -28,6 +30,29 @@ static struct socket *listener, *ends;
 static uint8_t *message;
 static size_t message_len;
 static uint16_t message_stream;
+
+/* Some day in 2020, plus what has passed. */
+static uint64_t milliseconds = UINT64_C(1600000000000);
+static uint64_t chance;
+
+int gettimeofday(struct timeval *restrict at, void *restrict zone)
+{
+	(void)zone;
+	at->tv_sec = milliseconds / 1000;
+	at->tv_usec = milliseconds % 1000 * 1000;
+	return 0;
+}
+
+/* SplitMix64. */
+void read_random(void *into, size_t len)
+{
+	for (uint8_t *at = into; len > 0; len--) {
+		uint64_t drawn = chance += UINT64_C(0x9e3779b97f4a7c15);
+		drawn = (drawn ^ drawn >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+		drawn = (drawn ^ drawn >> 27) * UINT64_C(0x94d049bb133111eb);
+		*at++ = (drawn ^ drawn >> 31) >> 56;
+	}
+}
 
 static void fail(const char *what)
 {
@@ -237,6 +262,7 @@ static void act(char type, const uint8_t *frame, size_t len, int mtu)
 		usrsctp_conninput(&address, frame, len, 0);
 		break;
 	case 'T':
+		milliseconds += u32(frame);
 		usrsctp_handle_timers(u32(frame));
 		break;
 	case 'S':
@@ -256,6 +282,7 @@ int main(int count, char **words)
 	static uint8_t frame[MESSAGE_MAX + 64];
 	int mtu = count > 1 ? atoi(words[1]) : 1160;
 	int buffer = count > 2 ? atoi(words[2]) : 4 << 20;
+	chance = count > 3 ? strtoull(words[3], NULL, 10) : 0;
 	message = malloc(MESSAGE_MAX);
 	if (message == NULL)
 		fail("memory");

@@ -1,5 +1,6 @@
 //! usrsctp, by a small program in C that is compiled when it is first needed: its
-//! packets and its time go over pipes, so that it lives in virtual time like the others.
+//! packets and its time go over pipes, so that it lives in virtual time like the others,
+//! and its chance comes from a seed.
 
 use std::collections::VecDeque;
 use std::io::{BufReader, BufWriter, Read, Write};
@@ -34,10 +35,14 @@ impl Usrsctp {
         program().as_ref().err().cloned()
     }
 
-    pub(crate) fn new(setup: Setup, now: Instant) -> Self {
+    pub(crate) fn new(setup: Setup, seed: u8, now: Instant) -> Self {
         let program = program().as_ref().expect("asked for before");
         let mut child = Command::new(program)
-            .args([setup.mtu.to_string(), setup.window.to_string()])
+            .args([
+                setup.mtu.to_string(),
+                setup.window.to_string(),
+                seed.to_string(),
+            ])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
