@@ -276,6 +276,17 @@ fn who_is_killed_is_gone_and_the_others_go_on() -> Result<(), Failed> {
     ensure_found("eve of ann", OURS, &heard(&eve.hears)?, RATE)
 }
 
+/// Into `window.copies`: the format that the browser sends, and how many packets it had
+/// already, as on a path without losses it has all copies.
+const COPIES: &str = "\
+    const [ann] = window.call.others.values(); \
+    const [{ sender }] = window.call.session.pc.getTransceivers(); \
+    ann.session.pc.getStats().then((stats) => stats.forEach((it) => { \
+      if (it.type !== 'inbound-rtp') return; \
+      const sent = sender.getParameters().codecs[0].mimeType; \
+      window.copies = { sent, discarded: it.packetsDiscarded }; \
+    }))";
+
 fn chromium_and_the_command_line_hear_each_other() -> Result<(), Failed> {
     let server = Server::serve(&[])?;
     // Played over and over.
@@ -297,6 +308,7 @@ fn chromium_and_the_command_line_hear_each_other() -> Result<(), Failed> {
     )?;
     browser.run(
         "document.getElementById('name').value = 'Zoë in Chromium'; \
+         document.getElementById('copies').checked = true; \
          document.getElementById('dial').click()",
     )?;
     browser.wait_until(PATIENCE, "return window.call.state === 'live'")?;
@@ -319,6 +331,11 @@ fn chromium_and_the_command_line_hear_each_other() -> Result<(), Failed> {
         "figures of the other",
         &shown,
     )?;
+    browser.run(COPIES)?;
+    browser.wait_until(PATIENCE, "return window.copies !== undefined")?;
+    let copies = browser.run("return window.copies")?;
+    let is_both = copies["sent"] == "audio/red" && copies["discarded"].as_u64() > Some(100);
+    ensure(is_both, "copies both ways", &copies)?;
     let path = browser.screenshot("call-room")?;
     println!("{}", path.display());
     let encoded = browser.run(HEARD)?;

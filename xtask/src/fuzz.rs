@@ -89,6 +89,7 @@ fn build(targets: &[String]) -> Result<PathBuf, String> {
     let host = host()?;
     let mut cargo = process::cargo(&["build", "--profile", "fuzz", "--package", PACKAGE]);
     cargo
+        .args(["--features", "glassline-fuzz/linked"])
         .args(["--target", &host, "--target-dir", "fuzz/target"])
         .env("CARGO_ENCODED_RUSTFLAGS", COVERAGE_FLAGS.join("\x1f"));
     for target in targets {

@@ -135,6 +135,7 @@ fn reachable(name: &str) -> BTreeSet<&'static str> {
 
 fn manifest_problems(metadata: &Value) -> Vec<String> {
     let mut problems = Vec::new();
+    let root = fs::read_to_string(process::root().join("Cargo.toml")).unwrap_or_default();
     for package in packages(metadata) {
         let name = package["name"].as_str().unwrap_or_default();
         if package["publish"] != Value::Array(Vec::new()) {
@@ -144,6 +145,9 @@ fn manifest_problems(metadata: &Value) -> Vec<String> {
         let text = fs::read_to_string(manifest).unwrap_or_default();
         if !text.contains("[lints]\nworkspace = true") {
             problems.push(format!("{name}: `[lints] workspace = true` is missing"));
+        }
+        if !root.contains(&format!("\n{name} = {{ opt-level")) {
+            problems.push(format!("{name}: not in the root's `[profile.dev.package]`"));
         }
     }
     problems

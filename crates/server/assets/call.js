@@ -18,6 +18,8 @@ const FIGURES_MS = 1000;
 const RETRY_MS = 1500;
 /** The server answers after 20 s if nothing is new. */
 const WATCH_MS = 30000;
+/** What is chosen before a call and holds for all of it. */
+const CHOICES = ['name', 'microphone', 'copies'];
 
 const $ = (id) => document.getElementById(id);
 const room = decodeURIComponent(location.pathname.split('/')[2] ?? '');
@@ -92,6 +94,7 @@ class Call {
   state = 'connecting';
   others = new Map();
   muted = false;
+  copies = $('copies').checked;
 
   async open(deviceId) {
     state('connecting', 'Asking for the microphone');
@@ -106,7 +109,7 @@ class Call {
     $('dial').textContent = 'Leave';
     $('dial').classList.add('live');
     $('mute').disabled = false;
-    for (const id of ['name', 'microphone']) $(id).disabled = true;
+    for (const id of CHOICES) $(id).disabled = true;
     this.levels = setInterval(() => this.showLevels(), LEVELS_MS);
     this.figures = setInterval(() => this.showFigures(), FIGURES_MS);
     await this.join();
@@ -119,6 +122,7 @@ class Call {
     const name = encodeURIComponent($('name').value.trim());
     const session = await Session.dial(`/call/${encodeURIComponent(room)}?name=${name}`, {
       send: this.local.getAudioTracks()[0],
+      copies: this.copies,
       onTrack: () => {},
       onConnected: () => {
         if (this.state === 'ended') return;
@@ -235,7 +239,7 @@ class Call {
     $('mute').disabled = true;
     $('mute').ariaPressed = 'false';
     $('mute').textContent = 'Mute';
-    for (const id of ['name', 'microphone']) $(id).disabled = false;
+    for (const id of CHOICES) $(id).disabled = false;
     $('own').value = SILENCE_DB;
   }
 }
@@ -260,6 +264,7 @@ class Other {
         const endpoint = `${this.call.session.resource}/hear/${this.id}`;
         const session = await Session.dial(endpoint, {
           kinds: ['audio'],
+          copies: this.call.copies,
           onTrack: (track) => this.play(track),
           onConnected: () => this.show('live', 'Heard'),
         });

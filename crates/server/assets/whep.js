@@ -38,15 +38,15 @@ export class Session {
    * Opens a session at `endpoint`; throws `Problem` when the server refuses.
    *
    * `kinds`: what is asked for; `send`: a track that is sent, and then nothing is.
+   * `copies`: sound is to come, or go, with copies (RED, RFC 2198) where the server has them.
    * `lipSync`: hold the picture back until its sound plays, see `withoutLipSync`.
    * `onTrack(track)`: for each remote track, audio and video.
    * `onConnected()`: once ICE and DTLS stand.
    */
   static async dial(endpoint, options) {
-    const { kinds = ['video', 'audio'], send = null, lipSync = true, onTrack, onConnected } = options;
-    const session = new Session(send ? [] : kinds, send, onTrack, onConnected);
+    const session = new Session(options);
     try {
-      await session.#negotiate(endpoint, lipSync);
+      await session.#negotiate(endpoint, options.lipSync ?? true);
     } catch (error) {
       session.close();
       throw error;
@@ -54,7 +54,7 @@ export class Session {
     return session;
   }
 
-  constructor(kinds, send, onTrack, onConnected) {
+  constructor({ kinds = ['video', 'audio'], send = null, copies = false, onTrack, onConnected }) {
     // No STUN server: see the head of this file.
     const pc = new RTCPeerConnection({ iceServers: [], bundlePolicy: 'max-bundle' });
     this.pc = pc;
@@ -75,10 +75,11 @@ export class Session {
       if (pc.connectionState === 'failed') this.lose('The connection failed');
       if (pc.connectionState === 'closed') this.lose('The server closed the connection');
     });
-    if (send) pc.addTransceiver(send, { direction: 'sendonly' });
-    for (const kind of kinds) {
-      const { receiver } = pc.addTransceiver(kind, { direction: 'recvonly' });
-      preferLowDelay(receiver);
+    for (const kind of send ? [send] : kinds) {
+      const direction = send ? 'sendonly' : 'recvonly';
+      const transceiver = pc.addTransceiver(kind, { direction });
+      if (!send) preferLowDelay(transceiver.receiver);
+      if (copies) preferCopies(transceiver);
     }
   }
 
@@ -155,6 +156,16 @@ function preferLowDelay(receiver) {
     if ('jitterBufferTarget' in receiver) receiver.jitterBufferTarget = 0;
     else if ('playoutDelayHint' in receiver) receiver.playoutDelayHint = 0;
   } catch { /* a hint: playing without it is right */ }
+}
+
+/**
+ * Puts RED before Opus in the offer: browsers have it last, which is to say not at all.
+ */
+function preferCopies(transceiver) {
+  const { codecs } = RTCRtpReceiver.getCapabilities('audio') ?? { codecs: [] };
+  const isRed = ({ mimeType }) => mimeType.toLowerCase() === 'audio/red';
+  if (!transceiver.setCodecPreferences || !codecs.some(isRed)) return;
+  transceiver.setCodecPreferences([...codecs].sort((a, b) => isRed(b) - isRed(a)));
 }
 
 /**

@@ -3,8 +3,8 @@
 //! A pull is a decision. The playout delay that results from what waits is compared
 //! with [`Target`]'s; if it is too long, a pitch period is left out, if too short,
 //! one is played again: when that is worth it is a matter of [`Pace`] while somebody
-//! speaks, and free where nobody does. Clocks that run at different speeds are the same thing to
-//! it: waits that grow or shrink.
+//! speaks, and free where nobody does. Clocks that run at different speeds are the same
+//! thing to it: waits that grow or shrink.
 //!
 //! When what is due is not there:
 //!
@@ -29,7 +29,7 @@ use absence::Absence;
 use ceiling::Ceiling;
 use order::{Order, Place};
 use queue::{Entry, Queue};
-use target::Target;
+use target::{Outlook, Target};
 
 mod absence;
 mod ceiling;
@@ -73,7 +73,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             clock_rate: None,
-            late_share: 0.0005,
+            late_share: 0.0007,
             delay_min: Duration::ZERO,
             delay_max: Duration::from_millis(500),
             pace: Pace::default(),
@@ -648,20 +648,21 @@ impl<D: Decoder> Buffer<D> {
         Some(self.playout(now) - self.aim()?)
     }
 
-    /// The playout delay to aim for: what the target says, and what a pull adds.
+    /// The playout delay to aim for; `None` before anything has come.
     fn aim(&self) -> Option<f64> {
-        self.aim_for(1.0)
+        Some(self.aim_for(self.target.outlook()?, 1.0))
     }
 
-    /// With so much of the target's margin.
-    fn aim_for(&self, part: f64) -> Option<f64> {
+    /// What `outlook` says with so much of its margin, and what a pull adds, within the
+    /// configuration's bounds.
+    fn aim_for(&self, outlook: Outlook, part: f64) -> f64 {
         // Half a pull, and all that is asked for before its time.
         let early = self.period_ms.map_or(0.0, |it| it - self.pull_ms);
-        let aim = self.target.playout(part)? + self.pull_ms / 2.0 + early.max(0.0);
+        let aim = outlook.playout(part) + self.pull_ms / 2.0 + early.max(0.0);
         let floor = self.target.floor();
         let least = floor + self.config.delay_min.as_secs_f64() * 1e3;
         let most = floor + self.config.delay_max.as_secs_f64() * 1e3;
-        Some(aim.max(least).min(most.max(least)))
+        aim.max(least).min(most.max(least))
     }
 
     /// The playout delay of the next frame to be decoded, in the target's terms.

@@ -188,11 +188,12 @@ impl<D: Decoder> Buffer<D> {
 
     fn distances(&self, now: Instant) -> Option<Distances> {
         let playout = self.playout(now);
+        let outlook = self.target.outlook()?;
         let (least, risen) = self.steering.law.rise;
-        let target = self.aim()?;
+        let target = self.aim_for(outlook, 1.0);
         Some(Distances {
-            least: playout - self.aim_for(least)?,
-            risen: playout - self.aim_for(risen)?,
+            least: playout - self.aim_for(outlook, least),
+            risen: playout - self.aim_for(outlook, risen),
             target: playout - target,
             waits: target - self.target.floor(),
         })

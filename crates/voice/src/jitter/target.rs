@@ -14,11 +14,12 @@
 //! further the longer the queue is: so the margin grows with the level, and a calm
 //! moment costs next to nothing. Where one delay says nothing of the next (their
 //! correlation tells), the middle and the upper tail of the last seconds stand in for
-//! the highest of the last moments: chasing it would only stretch. How much of it is needed is not known beforehand
-//! and differs from path to path. It is learnt from what comes of it: each
-//! millisecond that had to be concealed because a packet was late widens the margin,
-//! each second that passes narrows it, so that in the long run the late share is what
-//! was asked for. (The idea is that of adaptive conformal inference, Gibbs and
+//! the highest of the last moments: chasing it would only stretch.
+//!
+//! How much of the margin is needed is not known beforehand and differs from path to
+//! path. It is learnt from what comes of it: each millisecond that had to be concealed
+//! because a packet was late widens it, each second that passes narrows it, so that in
+//! the long run the late share is what was asked for. (The idea is that of adaptive conformal inference, Gibbs and
 //! Candès, NeurIPS 2021: correct the quantile by its own failures instead of trusting
 //! a model of the distribution.) Where waiting does not help, the margin ends at a
 //! bound: a stall of 200 ms out of nothing is not worth waiting for.
@@ -79,6 +80,22 @@ pub(super) struct Target {
     log_margin: f64,
     /// Late milliseconds that counted lately.
     charged: f64,
+}
+
+/// What is to be expected now, in ms by the clocks of the delays.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outlook {
+    /// The delay that counts,
+    base: f64,
+    /// and how far above it the next may be.
+    margin: f64,
+}
+
+impl Outlook {
+    /// The delay that media should be played with if so much of the margin is wanted.
+    pub(super) fn playout(self, part: f64) -> f64 {
+        self.base + part * self.margin + 1.0
+    }
 }
 
 impl Target {
@@ -142,9 +159,8 @@ impl Target {
         self.learn(-LEARN_PER_MS * self.late_share * ms);
     }
 
-    /// The delay that media should be played with if so much of the margin is wanted, in
-    /// ms by the same clocks; `None` before anything has come.
-    pub(super) fn playout(&self, part: f64) -> Option<f64> {
+    /// `None` before anything has come.
+    pub(super) fn outlook(&self) -> Option<Outlook> {
         let highest = self.recent.iter().map(|(_, delay)| *delay);
         let highest = highest.reduce(f64::max)?;
         let first = self.spread_first();
@@ -155,7 +171,10 @@ impl Target {
         let base = mix(highest, self.middle);
         let level = mix(highest, self.tail) - self.floor;
         let reach = (1.0 - SPREAD_SHARE) * level.max(0.0) + SPREAD_SHARE * spread + first;
-        Some(base + part * self.log_margin.exp() * reach + 1.0)
+        Some(Outlook {
+            base,
+            margin: self.log_margin.exp() * reach,
+        })
     }
 
     /// How far delays may spread of which little has been heard, in ms.
@@ -228,7 +247,7 @@ mod tests {
     #[test]
     fn a_steady_path_costs_next_to_nothing() {
         let target = settled(|packet| 500.0 + f64::from(packet % 3) * 0.5);
-        let above = target.playout(1.0).expect("packets came") - 500.0;
+        let above = target.outlook().expect("packets came").playout(1.0) - 500.0;
         assert!((1.0..5.0).contains(&above), "{above}");
     }
 
@@ -236,9 +255,9 @@ mod tests {
     fn a_queue_is_answered_by_more_than_itself() {
         let calm = |packet: u32| 25.0 + 5.0 * (f64::from(packet) / 25.0).sin();
         let mut target = settled(calm);
-        let before = target.playout(1.0).expect("packets came");
+        let before = target.outlook().expect("packets came").playout(1.0);
         target.arrived(60_100.0, 80.0);
-        let after = target.playout(1.0).expect("packets came");
+        let after = target.outlook().expect("packets came").playout(1.0);
         assert!(before < 60.0 && after > 80.0 + 20.0, "{before} {after}");
     }
 
@@ -250,7 +269,7 @@ mod tests {
         for packet in 0..10 {
             target.arrived(60_000.0 + 20.0 * f64::from(packet), 80.0);
         }
-        let after = target.playout(1.0).expect("packets came");
+        let after = target.outlook().expect("packets came").playout(1.0);
         assert!(target.follows > 0.9 && after > 80.0, "{after}");
     }
 
@@ -260,10 +279,10 @@ mod tests {
         let scattered = |packet: u32| f64::from(packet.wrapping_mul(2_654_435_761) >> 29) * 10.0;
         let mut target = settled(scattered);
         assert!(target.follows < 0.1, "{}", target.follows);
-        let before = target.playout(1.0).expect("packets came");
+        let before = target.outlook().expect("packets came").playout(1.0);
         target.arrived(60_020.0, 0.0);
         target.arrived(60_040.0, 70.0);
-        let after = target.playout(1.0).expect("packets came");
+        let after = target.outlook().expect("packets came").playout(1.0);
         assert!((after - before).abs() < 3.0, "{before} {after}");
         let swinging = |packet: u32| 30.0 + 30.0 * (f64::from(packet) / 20.0).sin();
         assert_eq!(settled(swinging).follows, 1.0);
@@ -272,21 +291,21 @@ mod tests {
     #[test]
     fn failures_widen_the_margin_and_time_narrows_it_within_bounds() {
         let mut target = settled(|packet| f64::from(packet * 7 % 11));
-        let narrow = target.playout(1.0).expect("packets came");
+        let narrow = target.outlook().expect("packets came").playout(1.0);
         // One event does not do that, whatever comes late of it.
         for _ in 0..1_000 {
             target.was_late(1_000.0);
         }
-        let once = target.playout(1.0).expect("packets came");
+        let once = target.outlook().expect("packets came").playout(1.0);
         assert!(once < narrow + 5.0, "{narrow} {once}");
         for _ in 0..100 {
             target.was_late(1_000.0);
             target.passed(1_000.0);
         }
-        let wide = target.playout(1.0).expect("packets came");
+        let wide = target.outlook().expect("packets came").playout(1.0);
         assert!(wide > narrow + 5.0 && wide < 60.0, "{narrow} {wide}");
         target.passed(1e9);
-        let again = target.playout(1.0).expect("packets came");
+        let again = target.outlook().expect("packets came").playout(1.0);
         assert!(again <= narrow, "{again} {narrow}");
     }
 
@@ -307,7 +326,7 @@ mod tests {
         // Nothing can be known of it by the first.
         let mut target = Target::new(0.001, Pace::Even.law());
         target.arrived(20.0, 20.0);
-        let first = target.playout(1.0).expect("a packet came");
+        let first = target.outlook().expect("a packet came").playout(1.0);
         assert!(first > 35.0, "{first}");
     }
 
