@@ -40,7 +40,7 @@ pub(crate) struct Options {
     #[arg(long, default_value = "even", value_name = "swift|even|steady", value_parser = Pace::from_str)]
     pace: Pace,
     /// Of the time, what our buffer may conceal for late packets; less costs waiting.
-    #[arg(long, default_value = "0.07%", value_name = "PERCENT", value_parser = late_share)]
+    #[arg(long, default_value = "0.055%", value_name = "PERCENT", value_parser = late_share)]
     late_share: f64,
     /// The speaker never pauses: nothing is gained for free.
     #[arg(long)]

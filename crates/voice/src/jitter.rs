@@ -73,7 +73,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             clock_rate: None,
-            late_share: 0.0007,
+            late_share: 0.00055,
             delay_min: Duration::ZERO,
             delay_max: Duration::from_millis(500),
             pace: Pace::default(),
