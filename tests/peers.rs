@@ -14,7 +14,7 @@ use crate::process;
 pub(crate) enum Peer {
     /// Chromium and its WebDriver server.
     Chromium,
-    /// GStreamer's RTSP server, through `lab/peers/rtsp-server.py`.
+    /// GStreamer: its RTSP server, through `lab/peers/rtsp-server.py`, and `gst-launch-1.0`.
     RtspServer,
     /// live555's media server. No package of Debian 12 brings it, so it may always
     /// be missing.
@@ -217,6 +217,7 @@ fn aiortc_python() -> Result<PathBuf, String> {
 fn rtsp_server_check() -> Result<(), String> {
     static CHECK: OnceLock<Result<(), String>> = OnceLock::new();
     let check = || {
+        find("gst-launch-1.0").ok_or("gst-launch-1.0 is not on the PATH")?;
         let output = rtsp_server()
             .arg("--check")
             .stdin(Stdio::null())

@@ -29,7 +29,8 @@ pub(crate) fn formatting(summary: &mut Summary) {
 }
 
 pub(crate) fn lints(summary: &mut Summary) {
-    summary.step("clippy", |_| clippy(&["--all-targets"]).into());
+    let all = ["--all-targets", "--features", "glassline-fuzz/targets"];
+    summary.step("clippy", |_| clippy(&all).into());
 }
 
 /// Lints what `more` selects of the workspace. Always of all of it: a crate alone would

@@ -65,13 +65,15 @@ const PEERS: [Peer; 6] = [
             "gstreamer1.0-plugins-good",
             "gstreamer1.0-plugins-ugly",
             "gstreamer1.0-rtsp",
+            "gstreamer1.0-tools",
             // The clock in the test picture.
             "gstreamer1.0-x",
             "python3-gi",
         ],
         is_present: || {
             let script = process::root().join("lab/peers/rtsp-server.py");
-            python_runs([script.as_os_str(), OsStr::new("--check")])
+            process::find("gst-launch-1.0").is_some()
+                && python_runs([script.as_os_str(), OsStr::new("--check")])
         },
     },
     Peer {

@@ -21,8 +21,12 @@ pub(crate) fn cargo(arguments: &[&str]) -> Command {
         .expect("a cargo call names its subcommand");
     command.arg(subcommand).current_dir(root());
     let reads_lock_file = !matches!(*subcommand, "fmt" | "deny");
-    if on_build_server() && reads_lock_file {
-        command.arg("--locked");
+    if on_build_server() {
+        // What is built once need not be prepared for being built again.
+        command.env("CARGO_INCREMENTAL", "0");
+        if reads_lock_file {
+            command.arg("--locked");
+        }
     }
     command.args(rest);
     command
