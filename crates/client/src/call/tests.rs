@@ -398,8 +398,9 @@ fn what_the_far_end_tells_is_placed_within_its_bar_and_only_who_asks_is_told() {
                 (1, it.played, truth.played)
             }
             Record::CameAgain(it) => {
-                assert_eq!(it.why, Again::Redundant);
-                compared[2] += 1;
+                // Where the machine stood still, packets are late, too.
+                assert!(matches!(it.why, Again::Redundant | Again::Late), "{it:?}");
+                compared[2] += usize::from(it.why == Again::Redundant);
                 continue;
             }
             _ => continue,
