@@ -1,4 +1,5 @@
 use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{Duration, Instant};
 
 use glassline_sim::{Clock, Conditions, End, Path, Rng};
@@ -15,6 +16,7 @@ pub(crate) struct Network {
     pub(crate) repeated: f64,
     rng: Rng,
     packet: Vec<u8>,
+    sent: DefaultHasher,
 }
 
 pub(crate) const A: usize = 0;
@@ -36,7 +38,13 @@ impl Network {
             repeated: 0.0,
             rng: Rng::new(seed).fork(7),
             packet: Vec::new(),
+            sent: DefaultHasher::new(),
         }
+    }
+
+    /// Of all that was sent: what, when and by whom.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        self.sent.finish()
     }
 
     pub(crate) fn now(&self) -> Instant {
@@ -56,6 +64,7 @@ impl Network {
             }
             let from = [End::A, End::B][end];
             while self.ends[end].transmit(now, &mut self.packet) {
+                (end, self.clock.elapsed(), &self.packet).hash(&mut self.sent);
                 if self.rng.chance(self.repeated) {
                     self.path.send(from, now, self.packet.clone());
                 }

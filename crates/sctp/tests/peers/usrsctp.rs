@@ -133,7 +133,8 @@ fn program() -> &'static Result<PathBuf, String> {
         );
         let part = folder.join(part);
         let compiled = Command::new("cc")
-            .args(["-O2", "-o"])
+            // Its cookies hold an address, which is to be the same each time.
+            .args(["-O2", "-fno-pie", "-no-pie", "-o"])
             .arg(&part)
             .arg(&source)
             .arg("-lusrsctp")
