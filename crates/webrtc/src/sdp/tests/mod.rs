@@ -15,13 +15,13 @@ use super::{
 
 /// Taken from the peers themselves: Chromium 156, aiortc 1.16, Pion 4.2.18,
 /// GStreamer 1.22's webrtcbin. Firefox and Safari are written after their form.
-const CHROMIUM: &str = include_str!("testdata/offer-chromium.sdp");
-const CHROMIUM_DATA: &str = include_str!("testdata/offer-chromium-max-bundle.sdp");
-const FIREFOX: &str = include_str!("testdata/offer-firefox.sdp");
-const SAFARI: &str = include_str!("testdata/offer-safari.sdp");
-const PION: &str = include_str!("testdata/offer-pion.sdp");
-const AIORTC: &str = include_str!("testdata/offer-aiortc.sdp");
-const GSTREAMER: &str = include_str!("testdata/offer-gstreamer.sdp");
+const CHROMIUM: &str = include_str!("../testdata/offer-chromium.sdp");
+const CHROMIUM_DATA: &str = include_str!("../testdata/offer-chromium-max-bundle.sdp");
+const FIREFOX: &str = include_str!("../testdata/offer-firefox.sdp");
+const SAFARI: &str = include_str!("../testdata/offer-safari.sdp");
+const PION: &str = include_str!("../testdata/offer-pion.sdp");
+const AIORTC: &str = include_str!("../testdata/offer-aiortc.sdp");
+const GSTREAMER: &str = include_str!("../testdata/offer-gstreamer.sdp");
 
 const OFFERS: [(&str, &str); 7] = [
     ("Chromium", CHROMIUM),
@@ -35,15 +35,18 @@ const OFFERS: [(&str, &str); 7] = [
 
 /// Answers to our own offer; the last three are written after the servers' form.
 const ANSWERS: [(&str, &str); 7] = [
-    ("Chromium", include_str!("testdata/answer-chromium.sdp")),
-    ("Pion", include_str!("testdata/answer-pion.sdp")),
-    ("aiortc", include_str!("testdata/answer-aiortc.sdp")),
-    ("GStreamer", include_str!("testdata/answer-gstreamer.sdp")),
-    ("Janus", include_str!("testdata/answer-janus.sdp")),
-    ("MediaMTX", include_str!("testdata/answer-mediamtx.sdp")),
+    ("Chromium", include_str!("../testdata/answer-chromium.sdp")),
+    ("Pion", include_str!("../testdata/answer-pion.sdp")),
+    ("aiortc", include_str!("../testdata/answer-aiortc.sdp")),
+    (
+        "GStreamer",
+        include_str!("../testdata/answer-gstreamer.sdp"),
+    ),
+    ("Janus", include_str!("../testdata/answer-janus.sdp")),
+    ("MediaMTX", include_str!("../testdata/answer-mediamtx.sdp")),
     (
         "libdatachannel",
-        include_str!("testdata/answer-libdatachannel.sdp"),
+        include_str!("../testdata/answer-libdatachannel.sdp"),
     ),
 ];
 

@@ -28,8 +28,8 @@ use crate::{
     from_bytes, open,
 };
 
-const DEMO_VIDEO: &[u8] = include_bytes!("../../../assets/demo.h264");
-const DEMO_AUDIO: &[u8] = include_bytes!("../../../assets/demo.ogg");
+const DEMO_VIDEO: &[u8] = include_bytes!("../../../../assets/demo.h264");
+const DEMO_AUDIO: &[u8] = include_bytes!("../../../../assets/demo.ogg");
 
 const ONCE: Options = Options {
     fps: None,
