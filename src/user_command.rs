@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Subcommand;
+use glassline_server::auth::{Account, Name, Pattern};
 use glassline_server::config::users_in;
-use glassline_server::users::{Account, Name, Pattern};
 
 use crate::exit::Failure;
 use crate::output;
@@ -57,7 +57,7 @@ pub(crate) fn run(action: Action, quiet: bool) -> Result<ExitCode, Failure> {
     let account = Account {
         read,
         publish,
-        ..Account::new(name, &password, &glassline_server::users::salt())
+        ..Account::new(name, &password, &glassline_server::auth::salt())
     };
     match list {
         Some(list) => {

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::time::Duration;
 
-use glassline_server::users::{Account, Name};
+use glassline_server::auth::{Account, Name};
 use libtest_mimic::Failed;
 
 use crate::peers::Test;

@@ -33,14 +33,25 @@ mod cases;
 mod lab;
 
 // The real ones: they are no part of the server's interface.
-#[path = "../../crates/server/src/shard/counters.rs"]
+#[path = "../../crates/server/src/runtime/counter.rs"]
+#[expect(
+    dead_code,
+    unreachable_pub,
+    reason = "there it is the server's interface"
+)]
+mod counter;
+#[path = "../../crates/server/src/egress/webrtc/counters.rs"]
 #[expect(
     dead_code,
     unreachable_pub,
     reason = "there it is the server's interface"
 )]
 mod counters;
-#[path = "../../crates/server/src/shard/outbox.rs"]
+/// Where the server's files look for it.
+mod runtime {
+    pub(crate) use crate::counter::Counter;
+}
+#[path = "../../crates/server/src/egress/webrtc/outbox.rs"]
 #[expect(dead_code, reason = "the server uses more of it")]
 #[cfg_attr(test, expect(unused_imports, reason = "its tests run in the server"))]
 mod outbox;

@@ -13,20 +13,20 @@
     reason = "the shell reads the clock and draws chance for the cores"
 )]
 
-pub mod clock;
+pub mod auth;
 pub mod config;
+pub mod egress;
 mod http;
 pub mod ingest;
 pub mod latency;
-pub mod library;
 mod messages;
+mod metrics;
 pub mod quic;
-pub mod registry;
 mod reload;
 pub mod rooms;
 pub mod rtsp;
+pub mod runtime;
 mod server;
-pub mod shard;
-pub mod users;
+pub mod sessions;
 
 pub use server::{Server, StartError};

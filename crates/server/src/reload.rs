@@ -15,9 +15,9 @@ use std::time::{Duration, SystemTime};
 
 use tokio::sync::{Notify, watch};
 
+use crate::auth::Users;
 use crate::config::Config;
 use crate::rtsp::{Identity, IdentityError};
-use crate::users::Users;
 
 /// How often files are looked at. A change counts once it is as old as this, so that
 /// nothing is read while it is written.

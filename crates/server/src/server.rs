@@ -11,19 +11,19 @@ use tokio::net::TcpListener;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
-use crate::clock::Clock;
+use crate::auth::Users;
 use crate::config::Config;
+use crate::egress::webrtc::{self, Command, Shards, Shared};
 use crate::http::{self, App, Ends};
+use crate::ingest::library::{self, Library};
 use crate::ingest::{self, FrameCodes, SourceSpec};
 use crate::latency::Board;
-use crate::library::{self, Library};
 use crate::quic::{self, Quic};
-use crate::registry::{Bounds, Registry};
 use crate::reload::Reload;
 use crate::rooms::{self, Rooms};
 use crate::rtsp::{self, Entrance, Rtsp};
-use crate::shard::{self, Command, Shards, Shared};
-use crate::users::Users;
+use crate::runtime::Clock;
+use crate::sessions::{Bounds, Registry};
 
 /// How often sessions that nobody came for, and streams that everybody left, are looked
 /// for.
@@ -344,7 +344,7 @@ pub enum StartError {
     },
     /// The media port or the threads behind it.
     #[error(transparent)]
-    Shards(#[from] shard::StartError),
+    Shards(#[from] webrtc::StartError),
     /// A source that cannot ever work.
     #[error(transparent)]
     Source(#[from] ingest::StartError),

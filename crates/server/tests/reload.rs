@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use base64::Engine;
+use glassline_server::auth::{Account, Name, Pattern};
 use glassline_server::config::{Config, RtspTls};
-use glassline_server::users::{Account, Name, Pattern};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 

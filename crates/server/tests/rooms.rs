@@ -7,8 +7,8 @@ use glassline_media::{Codec, Kind, Track};
 use glassline_rtp::red::{self, Repeat};
 use glassline_sctp::Reliability;
 use glassline_sctp::channel::{ChannelId, Message};
+use glassline_server::auth::{Account, Name, Pattern};
 use glassline_server::config::Secret;
-use glassline_server::users::{Account, Name, Pattern};
 use glassline_webrtc::{DataConfig, Kinds, OpusOptions, Redundancy, SKIP_MAX};
 use serde_json::Value;
 

@@ -1,7 +1,7 @@
 //! Names and passwords over HTTP: what a browser and a player are asked for.
 
 use glassline_hub::StreamName;
-use glassline_server::users::{Account, Name, Pattern};
+use glassline_server::auth::{Account, Name, Pattern};
 
 use crate::peer::SDP;
 use crate::running::Running;

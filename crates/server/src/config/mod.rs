@@ -29,8 +29,8 @@ use glassline_hub::StreamName;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::auth::Account;
 use crate::ingest::{Input, SourceSpec};
-use crate::users::Account;
 
 pub use data::{Data, DataAccess, DataAccessError};
 pub use load::Error;

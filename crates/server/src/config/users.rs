@@ -8,7 +8,7 @@ use serde::de::{Deserialize, Deserializer, Error as _, SeqAccess, Visitor};
 
 use super::Auth;
 use super::load::{self, Error};
-use crate::users::Account;
+use crate::auth::Account;
 
 /// Users are looked up by name, so their number costs memory only: half a kB each.
 const USERS_MAX: usize = 10_000;

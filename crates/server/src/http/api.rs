@@ -16,10 +16,11 @@ use tokio::sync::oneshot;
 use super::auth::Reader;
 use super::problem::Problem;
 use super::{App, whep};
+use crate::egress::webrtc::Command;
+use crate::latency::FrameStamps;
 use crate::latency::{self, Report, StreamLatency, ViewerLatency};
 use crate::quic::Sender;
-use crate::registry::{Entry, Home};
-use crate::shard::{Command, FrameStamps};
+use crate::sessions::{Entry, Home};
 
 pub(super) fn router() -> Router<App> {
     Router::new()

@@ -1,4 +1,4 @@
-//! Who may read, who may publish messages, and who may join a room: a token or a user, as the [user store](crate::users) knows them.
+//! Who may read, who may publish messages, and who may join a room: a token or a user, as the [user store](crate::auth) knows them.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, StatusCode, Uri, header};
 use glassline_rtsp::auth::Authorization;
 
 use super::problem::Problem;
-use crate::users::{Access, REALM, Users};
+use crate::auth::{Access, REALM, Users};
 
 /// What a request may see, attached to it by [`reader`].
 #[derive(Clone, Debug)]
@@ -238,8 +238,8 @@ mod tests {
     use super::*;
     use axum::http::HeaderValue;
 
+    use crate::auth::{Account, Name, Pattern};
     use crate::config::{Auth, Config, Secret};
-    use crate::users::{Account, Name, Pattern};
 
     const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));
 

@@ -12,14 +12,12 @@
 mod api;
 mod auth;
 mod call;
-mod family;
-mod metrics;
 mod pages;
 mod problem;
-mod quic;
-mod rtsp;
+pub(crate) mod quic;
+pub(crate) mod rtsp;
 mod signaling;
-mod webrtc;
+pub(crate) mod webrtc;
 mod whep;
 mod whip;
 
@@ -39,14 +37,14 @@ use glassline_hub::Hub;
 use glassline_webrtc::Certificate;
 use tokio::net::TcpListener;
 
-use crate::clock::Clock;
+use crate::auth::Users;
 use crate::config::Config;
+use crate::egress::webrtc::Shared;
 use crate::ingest::FrameCodes;
+use crate::ingest::library::Library;
 use crate::latency::Board;
-use crate::library::Library;
 use crate::rooms::Rooms;
-use crate::shard::Shared;
-use crate::users::Users;
+use crate::runtime::Clock;
 
 /// The largest body taken: an offer has 64 kB at most, a report of 1000 frames 150 kB.
 const BODY_BYTES_MAX: usize = 256 << 10;
@@ -129,7 +127,7 @@ pub(crate) fn public(app: App) -> Router {
 /// For operators: the API, metrics, health.
 pub(crate) fn admin(app: App) -> Router {
     Router::new()
-        .route("/metrics", get(metrics::prometheus))
+        .route("/metrics", get(crate::metrics::prometheus))
         .route("/healthz", get(async || "ok\n"))
         .route("/readyz", get(api::ready))
         .route("/api/v1/rtsp/clients", get(rtsp::clients))

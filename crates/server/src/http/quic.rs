@@ -8,19 +8,19 @@ use axum::extract::State;
 use serde::Serialize;
 
 use super::App;
-use super::family::head;
+use crate::metrics::family::head;
 use crate::quic::{Reason, SessionView};
 
 /// Every session.
 #[derive(Debug, Serialize)]
-pub(super) struct Sessions {
+pub(crate) struct Sessions {
     /// SHA-256 of the certificate, for those who pin it.
     certificate_sha256: Option<String>,
     sessions: Vec<SessionView>,
 }
 
 /// `GET /api/v1/quic/sessions`
-pub(super) async fn sessions(State(app): State<App>) -> Json<Sessions> {
+pub(crate) async fn sessions(State(app): State<App>) -> Json<Sessions> {
     let now = Instant::now();
     let quic = app.quic.as_ref();
     Json(Sessions {
@@ -34,7 +34,7 @@ type Read = fn(&SessionView) -> Option<f64>;
 
 /// Counts of all, and figures of each stream's publisher.
 #[expect(clippy::cast_precision_loss, reason = "Prometheus has doubles")]
-pub(super) fn metrics(app: &App, text: &mut String) {
+pub(crate) fn metrics(app: &App, text: &mut String) {
     let Some(quic) = &app.quic else { return };
     let plain = [
         (
@@ -53,13 +53,13 @@ pub(super) fn metrics(app: &App, text: &mut String) {
             "quic_late_groups_total",
             "counter",
             "Groups of publishers that were passed over because newer ones were there.",
-            quic.counters().late_groups(),
+            quic.counters().late_groups().get(),
         ),
         (
             "quic_left_out_total",
             "counter",
             "Frames that could not be put together for readers.",
-            quic.counters().left_out(),
+            quic.counters().left_out().get(),
         ),
     ];
     for (name, kind, help, value) in plain {

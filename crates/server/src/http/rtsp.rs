@@ -8,17 +8,17 @@ use axum::extract::State;
 use serde::Serialize;
 
 use super::App;
-use super::family::{Family, head};
+use crate::metrics::family::{Family, head};
 use crate::rtsp::{ClientView, Counters};
 
 /// Every client that has a session.
 #[derive(Debug, Serialize)]
-pub(super) struct Clients {
+pub(crate) struct Clients {
     clients: Vec<ClientView>,
 }
 
 /// `GET /api/v1/rtsp/clients`
-pub(super) async fn clients(State(app): State<App>) -> Json<Clients> {
+pub(crate) async fn clients(State(app): State<App>) -> Json<Clients> {
     Json(Clients {
         clients: all(&app).await,
     })
@@ -26,7 +26,7 @@ pub(super) async fn clients(State(app): State<App>) -> Json<Clients> {
 
 /// How often a method got a status, over all threads.
 #[derive(Debug, Serialize)]
-pub(super) struct Requests {
+pub(crate) struct Requests {
     requests: Vec<Answered>,
 }
 
@@ -38,7 +38,7 @@ struct Answered {
 }
 
 /// `GET /api/v1/rtsp/requests`
-pub(super) async fn requests(State(app): State<App>) -> Json<Requests> {
+pub(crate) async fn requests(State(app): State<App>) -> Json<Requests> {
     let threads = app.rtsp.iter().flat_map(|rtsp| rtsp.threads());
     let counted = threads.flat_map(|thread| thread.counters().requests.iter());
     let mut sums = BTreeMap::<_, u64>::new();
@@ -65,15 +65,15 @@ async fn all(app: &App) -> Vec<ClientView> {
 
 /// Clients that are sent media.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Viewers {
+pub(crate) struct Viewers {
     /// The same as everybody who watches.
-    pub(super) shared: usize,
+    pub(crate) shared: usize,
     /// A file of their own.
-    pub(super) private: usize,
+    pub(crate) private: usize,
 }
 
 /// Clients that are sent media, by stream or file.
-pub(super) async fn viewers(app: &App) -> BTreeMap<String, Viewers> {
+pub(crate) async fn viewers(app: &App) -> BTreeMap<String, Viewers> {
     let mut viewers = BTreeMap::<_, Viewers>::new();
     for client in all(app).await {
         if client.state == "playing" {
@@ -165,7 +165,7 @@ const FAMILIES: &[Family<Counters>] = &[
 ];
 
 /// Counts of the threads.
-pub(super) fn metrics(app: &App, text: &mut String) {
+pub(crate) fn metrics(app: &App, text: &mut String) {
     let Some(rtsp) = &app.rtsp else { return };
     let threads = rtsp.threads().iter().enumerate();
     let mut counting: Vec<(String, &Counters)> = threads

@@ -8,17 +8,17 @@ use axum::extract::State;
 use serde::Serialize;
 
 use super::App;
-use super::family::head;
 use crate::latency::{DataPublisher, ViewerPath};
+use crate::metrics::family::head;
 
 /// Every viewer that is connected.
 #[derive(Debug, Serialize)]
-pub(super) struct Viewers {
+pub(crate) struct Viewers {
     viewers: Vec<ViewerPath>,
 }
 
 /// `GET /api/v1/webrtc/viewers`
-pub(super) async fn viewers(State(app): State<App>) -> Json<Viewers> {
+pub(crate) async fn viewers(State(app): State<App>) -> Json<Viewers> {
     Json(Viewers {
         viewers: app.board.selected(),
     })
@@ -26,19 +26,19 @@ pub(super) async fn viewers(State(app): State<App>) -> Json<Viewers> {
 
 /// Everybody who publishes messages beside a stream.
 #[derive(Debug, Serialize)]
-pub(super) struct Publishers {
+pub(crate) struct Publishers {
     publishers: Vec<DataPublisher>,
 }
 
 /// `GET /api/v1/webrtc/data-publishers`
-pub(super) async fn publishers(State(app): State<App>) -> Json<Publishers> {
+pub(crate) async fn publishers(State(app): State<App>) -> Json<Publishers> {
     Json(Publishers {
         publishers: app.board.data_publishers(),
     })
 }
 
 /// How many viewers of each stream are reached directly, and by relays.
-pub(super) fn metrics(app: &App, text: &mut String) {
+pub(crate) fn metrics(app: &App, text: &mut String) {
     let mut counts: BTreeMap<(String, bool), usize> = BTreeMap::new();
     for viewer in app.board.selected() {
         let key = (viewer.stream, viewer.path.relayed);

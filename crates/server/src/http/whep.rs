@@ -23,10 +23,11 @@ use tokio::sync::oneshot;
 use super::problem::Problem;
 use super::{App, Ends, whip};
 use crate::config::DataAccess;
-use crate::library::Live;
+use crate::egress::webrtc::{Command, Messages, Viewer};
+use crate::ingest::library::Live;
 use crate::messages::{Bounds, Side};
-use crate::registry::{Entry, Full, Home, IceTag, Permit, SessionId};
-use crate::shard::{Command, Messages, Viewer};
+use crate::runtime::SessionId;
+use crate::sessions::{Entry, Full, Home, IceTag, Permit};
 
 pub(super) const SDP: &str = "application/sdp";
 const FRAGMENT: &str = "application/trickle-ice-sdpfrag";

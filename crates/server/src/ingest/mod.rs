@@ -13,10 +13,12 @@
 mod assembler;
 mod backoff;
 mod burst;
+mod camera;
 mod file;
 mod frame_codes;
+pub mod library;
+pub(crate) mod moq;
 mod pace;
-mod rtsp;
 mod spec;
 mod tracks;
 mod units;
@@ -80,7 +82,7 @@ impl Sources {
             }
             Ready::Rtsp(camera) => {
                 self.tasks
-                    .push(tokio::spawn(rtsp::run(camera, stream, stopped)));
+                    .push(tokio::spawn(camera::run(camera, stream, stopped)));
             }
         }
         Ok(())

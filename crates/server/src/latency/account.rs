@@ -5,8 +5,7 @@ use std::time::Instant;
 
 use glassline_media::Stage;
 
-use super::{Accounted, FrameLine, StageRow, ViewerLatency, WINDOW_S, Whole};
-use crate::shard::STAGE_WINDOW;
+use super::{Accounted, FrameLine, STAGE_WINDOW, StageRow, ViewerLatency, WINDOW_S, Whole};
 
 /// Frames kept for one viewer: the window at 240 frames a second.
 const FRAMES_MAX: usize = 2400;

@@ -2,8 +2,7 @@
 
 use serde::Serialize;
 
-use crate::messages::Side;
-use crate::shard::Standing;
+use crate::messages::{DataStats, Side};
 
 /// Data channels of a viewer, or of who publishes messages: once a second, as the
 /// server counts them.
@@ -29,7 +28,7 @@ pub struct DataView {
 
 impl DataView {
     /// As the API shows it.
-    pub(crate) fn of(side: Side, standing: &Standing) -> Self {
+    pub(crate) fn of(side: Side, standing: &DataStats) -> Self {
         let tally = standing.tally;
         Self {
             channels: standing.channels,

@@ -12,12 +12,13 @@
 
 mod account;
 mod data;
+mod frame_stamps;
 mod path;
 mod report;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use glassline_hub::{Stream, StreamName};
 use glassline_media::{Stage, StageTable, Summary};
@@ -25,11 +26,14 @@ use serde::Serialize;
 
 pub use account::{Account, Joined};
 pub use data::DataView;
+pub use frame_stamps::FrameStamps;
 pub use path::{PathView, SelectedEnd, SelectedPath};
 pub use report::{FrameReport, Report, ReportError, join};
 
-use crate::registry::SessionId;
-use crate::shard::STAGE_WINDOW;
+use crate::runtime::SessionId;
+
+/// Span of the stage tables.
+const STAGE_WINDOW: Duration = Duration::from_secs(10);
 
 /// Span of every figure here, in seconds.
 pub const WINDOW_S: u64 = STAGE_WINDOW.as_secs();
@@ -250,7 +254,7 @@ pub struct StageRow {
 
 impl StageRow {
     fn of_summary(stage: Stage, summary: &Summary) -> Self {
-        let ms = |duration: std::time::Duration| duration.as_secs_f64() * 1e3;
+        let ms = |duration: Duration| duration.as_secs_f64() * 1e3;
         Self {
             stage: stage.as_str(),
             count: summary.count,

@@ -3,10 +3,10 @@
 use glassline_media::Stage;
 use serde::Deserialize;
 
+use super::FrameStamps;
 use super::account::{FrameSample, Joined};
-use crate::clock::Clock;
 use crate::ingest::FrameCode;
-use crate::shard::FrameStamps;
+use crate::runtime::Clock;
 
 /// Frames of one report: several seconds at 120 frames a second.
 const FRAMES_MAX: usize = 1000;

@@ -1,4 +1,4 @@
-//! Who may publish and read over QUIC, as the [user store](crate::users) knows them.
+//! Who may publish and read over QUIC, as the [user store](crate::auth) knows them.
 //!
 //! MoQ has no headers: what gives a right is in the query of the URL that a session is
 //! opened with, which is inside TLS and never logged. `token` or `jwt` is one of the
@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use glassline_quic::moq::Aim;
 
-use crate::users::{Access, Users};
+use crate::auth::{Access, Users};
 
 /// What a session may do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,8 +104,8 @@ impl Shown {
 mod tests {
     use super::*;
 
+    use crate::auth::{Account, Name, Pattern};
     use crate::config::{Auth, Secret};
-    use crate::users::{Account, Name, Pattern};
 
     const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
     const AWAY: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1));

@@ -1,13 +1,14 @@
 //! Every session, and how it goes, for operators.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use glassline_media::Bitrate;
 use glassline_quic::moq::{Figures, Session};
 use serde::Serialize;
+
+use crate::runtime::Counter;
 
 /// A publisher's report that is older says nothing of now.
 const FRESH: Duration = Duration::from_secs(5);
@@ -19,7 +20,7 @@ pub(super) struct Account {
     opened: Instant,
     session: Mutex<Weak<Session>>,
     state: Mutex<State>,
-    received: AtomicU64,
+    received: Arc<Counter>,
 }
 
 #[derive(Debug, Default)]
@@ -33,9 +34,9 @@ struct State {
 }
 
 impl Account {
-    /// Counts a frame.
-    pub(super) fn receive(&self, bytes: usize) {
-        self.received.fetch_add(bytes as u64, Ordering::Relaxed);
+    /// Bytes of frames that the session has sent.
+    pub(super) fn received_bytes(&self) -> &Arc<Counter> {
+        &self.received
     }
 
     /// Notes that it publishes `stream`, or no longer.
@@ -58,7 +59,7 @@ impl Account {
 
     /// Once a second.
     fn measure(&self, now: Instant) {
-        let received = self.received.load(Ordering::Relaxed);
+        let received = self.received.get();
         let mut state = self.lock();
         if let Some((before, at)) = state.goodput {
             state.rate = Bitrate::over(received - before, now.saturating_duration_since(at));
@@ -253,7 +254,7 @@ impl Seat {
                 reads,
                 ..State::default()
             }),
-            received: AtomicU64::new(0),
+            received: Arc::default(),
         });
         let mut open = self.accounts.lock();
         open.accounts.insert(self.id, Arc::clone(&account));

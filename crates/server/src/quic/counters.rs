@@ -1,14 +1,19 @@
 //! What happened to sessions and broadcasts, counted.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::runtime::Counter;
 
 /// Counts that only rise.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     accepted: AtomicU64,
     refused: [AtomicU64; Reason::ALL.len()],
-    late_groups: AtomicU64,
-    left_out: AtomicU64,
+    /// Groups of publishers that were passed over because newer ones were there.
+    late_groups: Arc<Counter>,
+    /// Units of streams that could not be sent to readers.
+    left_out: Arc<Counter>,
 }
 
 /// Why somebody was sent away.
@@ -68,14 +73,6 @@ impl Counters {
         self.refused[why as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn late(&self, groups: u64) {
-        self.late_groups.fetch_add(groups, Ordering::Relaxed);
-    }
-
-    pub(super) fn leave_out(&self) {
-        self.left_out.fetch_add(1, Ordering::Relaxed);
-    }
-
     pub(crate) fn accepted(&self) -> u64 {
         self.accepted.load(Ordering::Relaxed)
     }
@@ -85,12 +82,12 @@ impl Counters {
     }
 
     /// Groups of publishers that were passed over because newer ones were there.
-    pub(crate) fn late_groups(&self) -> u64 {
-        self.late_groups.load(Ordering::Relaxed)
+    pub(crate) fn late_groups(&self) -> &Arc<Counter> {
+        &self.late_groups
     }
 
-    /// Units of streams that could not be put together for readers.
-    pub(crate) fn left_out(&self) -> u64 {
-        self.left_out.load(Ordering::Relaxed)
+    /// Units of streams that could not be sent to readers.
+    pub(crate) fn left_out(&self) -> &Arc<Counter> {
+        &self.left_out
     }
 }

@@ -12,27 +12,28 @@
 mod access;
 mod account;
 mod counters;
-mod egress;
-mod ingest;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use glassline_congestion::Algorithm;
-use glassline_hub::{Hub, State, StreamName};
-use glassline_quic::moq::{Announcement, Grant, Knock, Offer, Refusal, Server, Session};
+use glassline_hub::{Hub, PublishError, State, StreamName};
+use glassline_quic::moq::{
+    Announcement, Ended, Grant, Knock, Offer, Refusal, Server, Session, WatchError,
+};
 use glassline_quic::{Fingerprint, Identity, IdentityError, ListenError, Steering};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::clock::Clock;
+use crate::auth::{Access, Users};
 use crate::config;
-use crate::users::{Access, Users};
+use crate::egress::moq;
+use crate::ingest::moq::{Fault, Intake};
+use crate::runtime::Clock;
 use access::{Rights, Scope, rights};
 use account::{Accounts, Seat};
 use counters::Counters;
-use ingest::{Fault, Intake};
 
 pub(crate) use account::{Sender, SessionView};
 pub(crate) use counters::Reason;
@@ -99,10 +100,10 @@ impl Quic {
             counters: Arc::clone(&site.counters),
             fingerprint: watch::Sender::new(identity.fingerprint()),
         });
-        let offering = egress::run(
+        let offering = moq::run(
             Arc::clone(hub),
             site.offer.clone(),
-            Arc::clone(&site.counters),
+            Arc::clone(site.counters.left_out()),
             clock,
             stopped.clone(),
         );
@@ -275,11 +276,11 @@ async fn take(
         let intake = Intake {
             hub: Arc::clone(&site.hub),
             session: Arc::clone(session),
-            account: Arc::clone(account),
-            counters: Arc::clone(&site.counters),
+            received_bytes: Arc::clone(account.received_bytes()),
+            late_groups: Arc::clone(site.counters.late_groups()),
             name,
         };
-        broadcasts.spawn(publish(intake, path));
+        broadcasts.spawn(publish(intake, Arc::clone(account), path));
     };
     let (refusal, reason) = fault;
     site.counters.refuse(reason);
@@ -318,23 +319,37 @@ fn named(folder: &str, path: &str, rights: &Rights, site: &Site) -> Result<Strea
 }
 
 /// Publishes a broadcast until it ends; what its publisher is to be sent away for.
-async fn publish(intake: Intake, path: String) -> Option<Fatal> {
+async fn publish(intake: Intake, account: Arc<account::Account>, path: String) -> Option<Fatal> {
     let stream = intake.name.as_str().to_owned();
-    intake.account.publishes(&stream, true);
+    account.publishes(&stream, true);
     let end = intake.run(&path).await;
-    intake.account.publishes(&stream, false);
+    account.publishes(&stream, false);
     let fault = end.err()?;
-    let Some(reason) = fault.reason() else {
+    let Some(reason) = reason_of(&fault) else {
         tracing::info!(stream, %fault, "publisher left");
         return None;
     };
     tracing::warn!(stream, peer = %intake.session.peer(), %fault, "publisher sent away");
     let refusal = match fault {
-        Fault::Publish(glassline_hub::PublishError::Busy { .. }) => Refusal::Busy,
+        Fault::Publish(PublishError::Busy { .. }) => Refusal::Busy,
         Fault::Create(_) => Refusal::Full,
         _ => Refusal::Malformed,
     };
     Some((refusal, reason))
+}
+
+/// What the end of a broadcast counts as; `None` for an end that is nobody's fault.
+fn reason_of(fault: &Fault) -> Option<Reason> {
+    Some(match fault {
+        Fault::Watch(WatchError::Ended(Ended::Protocol(_))) => Reason::Frame,
+        Fault::Watch(WatchError::Ended(_) | WatchError::PublishOnly) => return None,
+        Fault::Watch(WatchError::Frame(_)) => Reason::Frame,
+        Fault::Watch(_) => Reason::Catalog,
+        Fault::Silent | Fault::NoKeyframe => Reason::Silent,
+        Fault::Publish(PublishError::Busy { .. }) => Reason::Busy,
+        Fault::Publish(_) => Reason::Catalog,
+        Fault::Create(_) => Reason::Full,
+    })
 }
 
 /// Measures once a second, and makes another certificate in time.

@@ -1,10 +1,10 @@
-//! Who may read and publish over RTSP, as the [user store](crate::users) knows them.
+//! Who may read and publish over RTSP, as the [user store](crate::auth) knows them.
 
 use std::net::IpAddr;
 
 use glassline_rtsp::server::{Access, Answer, Presented, Refusal};
 
-use crate::users::Users;
+use crate::auth::Users;
 
 /// What is known of a request at once.
 #[derive(Debug, PartialEq)]

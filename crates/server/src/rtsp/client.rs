@@ -20,7 +20,7 @@ use super::source::Source;
 use super::udp::Target;
 use super::view::ClientView;
 use super::wire::Wire;
-use crate::shard::Key;
+use crate::runtime::Key;
 
 /// Takes a frame of a client.
 fn hear(

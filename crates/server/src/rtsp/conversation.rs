@@ -18,7 +18,7 @@ use super::seal::{Seals, sealed_sequence};
 use super::setup::{Described, Wanted};
 use super::source::Source;
 use super::worker::Worker;
-use crate::shard::Key;
+use crate::runtime::Key;
 
 /// When to ask again for a stream that is not there yet.
 const RETRY_AFTER: Duration = Duration::from_secs(2);

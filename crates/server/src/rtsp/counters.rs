@@ -4,7 +4,7 @@ use glassline_rtsp::server::Answered;
 use glassline_rtsp::{Method, Status};
 
 use super::outlet::Sent;
-use crate::shard::Counter;
+use crate::runtime::Counter;
 
 /// One thread's counts since the server started.
 #[derive(Debug, Default)]

@@ -5,7 +5,7 @@ use std::time::Instant;
 use super::outlet::Sent;
 use super::udp::Recipient;
 use super::worker::{Channel, Worker};
-use crate::shard::Key;
+use crate::runtime::Key;
 
 impl Worker {
     /// Sends what is new of the stream `key` to its clients by UDP.

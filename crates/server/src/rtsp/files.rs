@@ -17,8 +17,8 @@ use super::place::{self, Place};
 use super::seal::sealed_sequence;
 use super::setup::{Described, Wanted};
 use super::worker::Worker;
-use crate::library::{Live, Play, Private, Started, Title};
-use crate::shard::Key;
+use crate::ingest::library::{Live, Play, Private, Started, Title};
+use crate::runtime::Key;
 
 /// How long a reading may take to begin: a disk that sleeps wakes up in this time.
 const START_LIMIT: Duration = Duration::from_secs(8);

@@ -18,7 +18,7 @@ use glassline_hub::Stream;
 use glassline_rtsp::transport::Group;
 
 use super::counters::Counters;
-use crate::shard::Bell;
+use crate::runtime::Waker;
 
 /// Which groups and ports may be used.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +58,7 @@ pub(super) struct Groups {
     pub(super) plan: Plan,
     pub(super) counters: Counters,
     /// Of the thread that sends.
-    bell: Arc<Bell>,
+    waker: Arc<Waker>,
     held: Mutex<BTreeMap<u32, Held>>,
     /// Counts changes of what is played.
     changes: AtomicU64,
@@ -85,11 +85,11 @@ pub(super) struct Played {
 }
 
 impl Groups {
-    pub(super) fn new(plan: Plan, bell: Arc<Bell>) -> Self {
+    pub(super) fn new(plan: Plan, waker: Arc<Waker>) -> Self {
         Self {
             plan,
             counters: Counters::default(),
-            bell,
+            waker,
             held: Mutex::default(),
             changes: AtomicU64::new(0),
             is_stopping: AtomicBool::new(false),
@@ -149,7 +149,7 @@ impl Groups {
     /// The server says goodbye.
     pub(super) fn stop(&self) {
         self.is_stopping.store(true, Ordering::Release);
-        self.bell.ring();
+        self.waker.wake();
     }
 
     pub(super) fn is_stopping(&self) -> bool {
@@ -166,7 +166,7 @@ impl Groups {
         it.players = if plays { before + 1 } else { before - 1 };
         if (before == 0) != (it.players == 0) {
             self.changes.fetch_add(1, Ordering::AcqRel);
-            self.bell.ring();
+            self.waker.wake();
         }
     }
 
@@ -232,8 +232,8 @@ mod tests {
 
     fn groups(plan: Plan) -> Arc<Groups> {
         let poll = mio::Poll::new().expect("a poll");
-        let bell = Bell::new(&poll, mio::Token(0)).expect("a bell");
-        Arc::new(Groups::new(plan, Arc::new(bell)))
+        let waker = Waker::new(&poll, mio::Token(0)).expect("a waker");
+        Arc::new(Groups::new(plan, Arc::new(waker)))
     }
 
     fn stream(hub: &Hub, name: &str) -> Arc<Stream> {

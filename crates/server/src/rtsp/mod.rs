@@ -47,7 +47,6 @@ mod worker;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicUsize;
-use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -63,19 +62,16 @@ pub use groups::Plan;
 pub use identity::{Identity, IdentityError};
 pub use view::ClientView;
 
+use crate::auth::{REALM, Users};
+use crate::ingest::library::Library;
 use crate::latency::Board;
-use crate::library::Library;
-use crate::shard::{Bell, Key};
-use crate::users::{REALM, Users};
+use crate::runtime::{CommandSender, Key, Waker};
 use groups::Groups;
 use multicast::Sender;
 use numbers::Keys;
 use place::Budget;
 use ring::Bounds;
 use udp::Udp;
-
-/// Commands that may wait for a thread.
-const INBOX_COMMANDS: usize = 8192;
 
 /// How the threads behave.
 #[derive(Clone, Debug)]
@@ -216,8 +212,7 @@ enum Command {
 /// The way to reach a running thread from others.
 #[derive(Clone, Debug)]
 pub struct Handle {
-    inbox: SyncSender<Command>,
-    bell: Arc<Bell>,
+    inbox: CommandSender<Command>,
     counters: Arc<Counters>,
 }
 
@@ -235,17 +230,7 @@ impl Handle {
     }
 
     fn send(&self, command: Command) -> Result<(), Command> {
-        match self.inbox.try_send(command) {
-            Ok(()) => {
-                self.bell.ring();
-                Ok(())
-            }
-            Err(TrySendError::Full(command)) => {
-                self.counters.inbox_full.add(1);
-                Err(command)
-            }
-            Err(TrySendError::Disconnected(command)) => Err(command),
-        }
+        self.inbox.send(command, &self.counters.inbox_full)
     }
 }
 
@@ -302,7 +287,7 @@ impl Rtsp {
     ) -> io::Result<Self> {
         let multicast = options.multicast.map(multicast::open).transpose()?;
         let (groups, waiting) = match multicast {
-            Some((groups, poll, bell)) => (Some(Arc::new(groups)), Some((poll, bell))),
+            Some((groups, poll, waker)) => (Some(Arc::new(groups)), Some((poll, waker))),
             None => (None, None),
         };
         let shared = Arc::new(Shared::new(
@@ -316,11 +301,11 @@ impl Rtsp {
         ));
         let (locals, doors) = doors(entrances);
         let sender = match groups.zip(waiting) {
-            Some((groups, (poll, bell))) => {
+            Some((groups, (poll, waker))) => {
                 let shared = Arc::clone(&shared);
                 // Behind the threads, whose numbers are counted down.
                 let index = usize::MAX - doors.len();
-                Some(Sender::new(groups, poll, bell, shared, index)?)
+                Some(Sender::new(groups, poll, waker, shared, index)?)
             }
             None => None,
         };
@@ -328,12 +313,11 @@ impl Rtsp {
         let mut handles = Vec::with_capacity(doors.len());
         for (index, doors) in doors.into_iter().enumerate() {
             let poll = mio::Poll::new()?;
-            let bell = Arc::new(Bell::new(&poll, worker::WAKE)?);
-            let (inbox, commands) = sync_channel(INBOX_COMMANDS);
+            let waker = Arc::new(Waker::new(&poll, worker::WAKE)?);
+            let (inbox, commands) = CommandSender::new(Arc::clone(&waker));
             let counters = Arc::new(Counters::default());
             handles.push(Handle {
                 inbox,
-                bell: Arc::clone(&bell),
                 counters: Arc::clone(&counters),
             });
             let local = locals.first().filter(|_| options.udp);
@@ -344,7 +328,7 @@ impl Rtsp {
             };
             let shared = Arc::clone(&shared);
             workers.push(worker::Worker::new(
-                index, poll, sockets, bell, commands, counters, shared,
+                index, poll, sockets, waker, commands, counters, shared,
             )?);
         }
         shared

@@ -25,9 +25,8 @@ use super::place::{Place, bit};
 use super::seal::Seals;
 use super::source::Source;
 use super::udp::{Recipient, Target, Udp};
-use super::worker::Alarm;
 use super::{Shared, worker};
-use crate::shard::{Bell, Key, Slots};
+use crate::runtime::{Key, Slots, StreamWaker, Waker};
 
 const MEDIA: Token = Token(0);
 const CONTROL: Token = Token(1);
@@ -42,7 +41,7 @@ const BATCH: usize = 8;
 #[derive(Debug)]
 pub(super) struct Sender {
     poll: Poll,
-    bell: Arc<Bell>,
+    waker: Arc<Waker>,
     groups: Arc<Groups>,
     shared: Arc<Shared>,
     udp: Udp,
@@ -59,7 +58,7 @@ pub(super) struct Sender {
 #[derive(Debug)]
 struct Sending {
     source: Source,
-    alarm: Arc<Alarm>,
+    waker: Arc<StreamWaker>,
     /// The group of each track that is played.
     targets: SmallVec<[Option<Target>; 2]>,
     place: Place,
@@ -68,10 +67,10 @@ struct Sending {
 }
 
 /// What the thread waits with, made before all else so that it can be rung.
-pub(super) fn open(plan: Plan) -> io::Result<(Groups, Poll, Arc<Bell>)> {
+pub(super) fn open(plan: Plan) -> io::Result<(Groups, Poll, Arc<Waker>)> {
     let poll = Poll::new()?;
-    let bell = Arc::new(Bell::new(&poll, worker::WAKE)?);
-    Ok((Groups::new(plan, Arc::clone(&bell)), poll, bell))
+    let waker = Arc::new(Waker::new(&poll, worker::WAKE)?);
+    Ok((Groups::new(plan, Arc::clone(&waker)), poll, waker))
 }
 
 impl Sender {
@@ -79,7 +78,7 @@ impl Sender {
     pub(super) fn new(
         groups: Arc<Groups>,
         poll: Poll,
-        bell: Arc<Bell>,
+        waker: Arc<Waker>,
         shared: Arc<Shared>,
         index: usize,
     ) -> io::Result<Self> {
@@ -96,7 +95,7 @@ impl Sender {
         udp.register(poll.registry(), MEDIA, CONTROL)?;
         Ok(Self {
             poll,
-            bell,
+            waker,
             groups,
             shared,
             udp,
@@ -119,7 +118,7 @@ impl Sender {
                 tracing::error!(%error, "the multicast thread cannot wait for events");
                 std::thread::sleep(Duration::from_millis(10));
             }
-            self.bell.hush();
+            self.waker.clear();
             let now = Instant::now();
             for event in &events {
                 if event.is_writable() {
@@ -177,15 +176,15 @@ impl Sender {
                 continue;
             }
             drop(known);
-            let alarm = Arc::new(Alarm::new(Arc::clone(&self.bell)));
+            let waker = Arc::new(StreamWaker::new(Arc::clone(&self.waker)));
             let stages = self.shared.board.stages(stream.name(), self.index);
-            let wake = Arc::clone(&alarm) as Arc<dyn Wake>;
+            let wake = Arc::clone(&waker) as Arc<dyn Wake>;
             let (keys, bounds) = (&self.shared.keys, self.shared.bounds);
             let source = Source::new(stream, wake, stages, keys, bounds, now);
             let place = Place::begin_at(source.ring.end(), 0, now);
             let mut sending = Sending {
                 source,
-                alarm,
+                waker,
                 targets: SmallVec::new(),
                 place,
                 paced_until: None,
@@ -203,7 +202,7 @@ impl Sender {
             return;
         };
         let is_due = sending.source.feed.deadline().is_some_and(|at| at <= now);
-        if sending.alarm.take() || is_due {
+        if sending.waker.take() || is_due {
             sending.source.read(&self.shared.wall, now);
         }
         let is_paced = sending.paced_until.is_some_and(|at| at > now);

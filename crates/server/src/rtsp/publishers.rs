@@ -8,7 +8,7 @@ use glassline_rtsp::interleaved;
 use super::record::Ended;
 use super::udp::Target;
 use super::worker::{FAREWELL, Worker};
-use crate::shard::Key;
+use crate::runtime::Key;
 
 impl Worker {
     /// Hands the hub what a publisher sent, and the publisher what it asks for.

@@ -17,7 +17,7 @@ use super::place::TRACKS_MAX;
 use super::seal::{self, Keyring, Seal};
 use super::udp::{Target, Udp};
 use super::worker::Worker;
-use crate::shard::Key;
+use crate::runtime::Key;
 
 /// What a description says of a stream or file.
 pub(super) struct Described<'a> {

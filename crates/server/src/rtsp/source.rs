@@ -10,7 +10,7 @@ use glassline_rtp::rtcp::{Bye, SenderReport, SourceDescription};
 use super::framing::Label;
 use super::numbers::{Keys, Numbers};
 use super::ring::{Bounds, Ring};
-use crate::shard::Feed;
+use crate::runtime::StreamSubscription;
 
 /// Sender reports of a stream are this far apart (RFC 3550 §6.2 has 5 s for large
 /// groups; players wait for the first before they join sound and picture).
@@ -19,7 +19,7 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(2);
 /// A stream's subscription, what it sent lately, and who gets it.
 #[derive(Debug)]
 pub(super) struct Source {
-    pub(super) feed: Feed,
+    pub(super) feed: StreamSubscription,
     pub(super) ring: Ring,
     pub(super) tracks: Arc<[Track]>,
     labels: Vec<Label>,
@@ -54,7 +54,7 @@ impl Source {
     ) -> Self {
         let anchor = stream.accounted_track();
         let mut source = Self {
-            feed: Feed::new(stream, wake, stages),
+            feed: StreamSubscription::new(stream, wake, stages),
             ring: Ring::new(anchor, bounds),
             tracks: Arc::new([]),
             labels: Vec::new(),

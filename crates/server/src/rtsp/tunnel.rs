@@ -19,7 +19,7 @@ use mio::{Interest, Token};
 use super::Command;
 use super::wire::Wire;
 use super::worker::{READS_PER_TURN, Worker};
-use crate::shard::Key;
+use crate::runtime::Key;
 
 /// Marks the events of the other connection: generations of keys stay far below.
 const POST_BIT: usize = 1 << (usize::BITS - 1);
@@ -144,7 +144,7 @@ impl Worker {
         while let Some(it) = self.posts.get_mut(post) {
             if reads == READS_PER_TURN {
                 self.unread_posts.push(post);
-                self.bell.ring();
+                self.waker.wake();
                 break;
             }
             reads += 1;

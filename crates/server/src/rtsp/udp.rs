@@ -25,7 +25,7 @@ use super::outlet::Sent;
 use super::place::{Budget, Place, Verdict};
 use super::ring::Ring;
 use super::seal::Seals;
-use crate::shard::Key;
+use crate::runtime::Key;
 
 /// Send buffer to ask for: what waits in it is beyond our budgets.
 const SEND_BUFFER_BYTES: usize = 2 << 20;

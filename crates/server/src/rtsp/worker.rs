@@ -1,7 +1,7 @@
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ use super::tunnel::Post;
 use super::udp::{Arrived, Udp};
 use super::wire::Wire;
 use super::{Command, Shared};
-use crate::shard::{Bell, Key, Slots};
+use crate::runtime::{Key, Slots, StreamWaker, Waker};
 
 pub(super) const WAKE: Token = Token(usize::MAX - 1);
 const UDP_MEDIA: Token = Token(usize::MAX - 2);
@@ -87,36 +87,7 @@ fn door_of(Token(bits): Token) -> Option<usize> {
 #[derive(Debug)]
 pub(super) struct Channel {
     pub(super) source: Source,
-    alarm: Arc<Alarm>,
-}
-
-/// Rings the thread's bell for one stream.
-#[derive(Debug)]
-pub(super) struct Alarm {
-    bell: Arc<Bell>,
-    /// Something new is there. Without it every stream would be looked at whenever
-    /// any of them has a frame.
-    rung: AtomicBool,
-}
-
-impl Alarm {
-    /// Rung, since there may be something already.
-    pub(super) fn new(bell: Arc<Bell>) -> Self {
-        let rung = AtomicBool::new(true);
-        Self { bell, rung }
-    }
-
-    /// Whether it was rung since the last call.
-    pub(super) fn take(&self) -> bool {
-        self.rung.swap(false, Ordering::AcqRel)
-    }
-}
-
-impl Wake for Alarm {
-    fn wake(&self) {
-        self.rung.store(true, Ordering::Release);
-        self.bell.ring();
-    }
+    waker: Arc<StreamWaker>,
 }
 
 /// One thread of [`Rtsp`](super::Rtsp).
@@ -127,7 +98,7 @@ pub(super) struct Worker {
     doors: Vec<Door>,
     pub(super) udp: Option<Udp>,
     batch: ReceiveBatch,
-    pub(super) bell: Arc<Bell>,
+    pub(super) waker: Arc<Waker>,
     commands: Receiver<Command>,
     pub(super) counters: Arc<Counters>,
     pub(super) shared: Arc<Shared>,
@@ -154,7 +125,7 @@ impl Worker {
         index: usize,
         poll: Poll,
         Sockets { mut doors, udp }: Sockets,
-        bell: Arc<Bell>,
+        waker: Arc<Waker>,
         commands: Receiver<Command>,
         counters: Arc<Counters>,
         shared: Arc<Shared>,
@@ -175,7 +146,7 @@ impl Worker {
             batch: ReceiveBatch::new(ReceiveBatch::CAPACITY_MAX),
             paced_until: None,
             held_until: None,
-            bell,
+            waker,
             commands,
             counters,
             shared,
@@ -203,7 +174,7 @@ impl Worker {
                 std::thread::sleep(Duration::from_millis(10));
             }
             // Media first: one wake-up brings it, and others wait for it.
-            self.bell.hush();
+            self.waker.clear();
             self.publish();
             self.obey();
             for event in &events {
@@ -240,7 +211,7 @@ impl Worker {
                 continue;
             };
             let picked = Instant::now();
-            let rung = channel.alarm.take();
+            let rung = channel.waker.take();
             let is_due = channel
                 .source
                 .feed
@@ -446,7 +417,7 @@ impl Worker {
         if let Some(door) = self.doors.get_mut(index) {
             door.more = true;
         }
-        self.bell.ring();
+        self.waker.wake();
     }
 
     fn adopt(
@@ -512,7 +483,7 @@ impl Worker {
         while let Some(client) = self.clients.get_mut(key) {
             if reads == READS_PER_TURN {
                 self.unread.push(key);
-                self.bell.ring();
+                self.waker.wake();
                 break;
             }
             reads += 1;
@@ -683,14 +654,14 @@ impl Worker {
             return key;
         }
         drop(known);
-        let alarm = Arc::new(Alarm::new(Arc::clone(&self.bell)));
+        let waker = Arc::new(StreamWaker::new(Arc::clone(&self.waker)));
         // Beside those of the shards, whose numbers begin at 0.
         let table = usize::MAX - self.index;
         let stages = self.shared.board.stages(stream.name(), table);
-        let wake = Arc::clone(&alarm) as Arc<dyn Wake>;
+        let wake = Arc::clone(&waker) as Arc<dyn Wake>;
         let (keys, bounds) = (&self.shared.keys, self.shared.bounds);
         let source = Source::new(stream, wake, stages, keys, bounds, now);
-        self.channels.insert(Channel { source, alarm })
+        self.channels.insert(Channel { source, waker })
     }
 
     /// Takes a client off its stream; the stream goes with its last one.

@@ -1,0 +1,122 @@
+//! When each recent frame passed each stage for one viewer.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use crate::latency::FrameStamps;
+
+/// Frames kept for a viewer that reports: once a second covers this many even at
+/// 120 frames/s.
+const FRAMES_MAX: usize = 256;
+
+/// Frames kept before the first report: two seconds at 30 frames/s.
+const FRAMES_UNREPORTED: usize = 64;
+
+/// The recent frames of one viewer, oldest first.
+///
+/// Most viewers never report what became of a frame, so the log is short until
+/// the first report and an entry is small: it is written for every viewer and frame.
+#[derive(Debug)]
+pub(crate) struct FrameLog {
+    epoch: Instant,
+    frames: VecDeque<Entry>,
+    capacity: usize,
+}
+
+/// A frame's stamps: its origin in nanoseconds since the epoch, and microseconds
+/// from each stamp to the next.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    origin_ns: i64,
+    timestamp: u32,
+    stages_us: [u32; 4],
+}
+
+impl FrameLog {
+    /// Empty; `epoch` is any instant near the first frames.
+    pub(crate) fn new(epoch: Instant) -> Self {
+        Self {
+            epoch,
+            frames: VecDeque::new(),
+            capacity: FRAMES_UNREPORTED,
+        }
+    }
+
+    /// Notes one frame.
+    pub(crate) fn push(&mut self, frame: FrameStamps) {
+        while self.frames.len() >= self.capacity {
+            self.frames.pop_front();
+        }
+        let nanos = |span: Duration| i64::try_from(span.as_nanos()).unwrap_or(i64::MAX);
+        let origin_ns = match frame.origin.checked_duration_since(self.epoch) {
+            Some(after) => nanos(after),
+            None => -nanos(self.epoch - frame.origin),
+        };
+        self.frames.push_back(Entry {
+            origin_ns,
+            timestamp: frame.timestamp,
+            stages_us: frame
+                .stages()
+                .map(|(_, delay)| u32::try_from(delay.as_micros()).unwrap_or(u32::MAX)),
+        });
+    }
+
+    /// The frame that the viewer knows by `timestamp`, newest first since
+    /// timestamps come back after 13 hours. From now on more are kept.
+    pub(crate) fn find(&mut self, timestamp: u32) -> Option<FrameStamps> {
+        self.capacity = FRAMES_MAX;
+        let frames = self.frames.iter().rev();
+        let entry = frames.copied().find(|frame| frame.timestamp == timestamp)?;
+        let span = Duration::from_nanos(entry.origin_ns.unsigned_abs());
+        let origin = if entry.origin_ns < 0 {
+            self.epoch.checked_sub(span)?
+        } else {
+            self.epoch + span
+        };
+        let after = |from: Instant, micros: u32| from + Duration::from_micros(micros.into());
+        let [ingest, hub, pace, send] = entry.stages_us;
+        let published = after(origin, ingest);
+        let picked = after(published, hub);
+        let paced = after(picked, pace);
+        Some(FrameStamps {
+            timestamp,
+            origin,
+            published,
+            picked,
+            paced,
+            sent: after(paced, send),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_found_by_timestamp_and_bounded() {
+        let start = Instant::now();
+        let mut log = FrameLog::new(start + Duration::from_secs(1));
+        for frame in 0..1000u32 {
+            if frame == 500 {
+                assert_eq!(log.frames.len(), FRAMES_UNREPORTED);
+                assert!(log.find(499 * 3000).is_some(), "a viewer reports");
+            }
+            let origin = start + Duration::from_millis(33) * frame;
+            let at = |ms| origin + Duration::from_millis(ms);
+            log.push(FrameStamps {
+                timestamp: frame * 3000,
+                origin,
+                published: at(1),
+                picked: at(3),
+                paced: at(6),
+                sent: at(10),
+            });
+        }
+        assert_eq!(log.frames.len(), FRAMES_MAX);
+        assert_eq!(log.find(0), None);
+        let stages = log.find(999 * 3000).expect("the newest").stages();
+        let ms: Vec<u128> = stages.iter().map(|(_, delay)| delay.as_millis()).collect();
+        assert_eq!(ms, [1, 2, 3, 4]);
+    }
+}

@@ -1,0 +1,421 @@
+//! What a participant of a room says: each packet into the hub as it comes.
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use glassline_hub::Publisher;
+use glassline_media::{BurstBuilder, MediaTime, PAYLOAD_BYTES_MAX, Ssrc, Stamps};
+use glassline_rtp::{Packet, TimestampExtender, red};
+use glassline_webrtc::SKIP_MAX;
+
+use crate::rooms::Seat;
+use crate::runtime::TokenBucket;
+
+/// Opus in RTP.
+const CLOCK_RATE: u32 = 48_000;
+
+/// Packets a second, and at once. Opus has 400 at its shortest frames (RFC 6716 §2.1.4);
+/// every one of them is sent to everybody else, so one participant must not say how many.
+const PACKETS_PER_S: f64 = 500.0;
+const PACKETS_AT_ONCE: f64 = 200.0;
+
+/// Packets taken from a later one whose own may still come; of 10 ms, more than RED's
+/// 14 bits of time reach back.
+const RECOVERED_MAX: usize = 64;
+
+/// A participant's voice on its way into the hub.
+///
+/// Nothing is waited for: neither packets before this one nor a keyframe. What was lost
+/// on the way here is lost to those who listen, too, and numbered so (`Burst::gap`);
+/// what comes out of order goes on out of order, since listeners sort by time.
+///
+/// What a packet of RED (RFC 2198) brings along goes on as a packet of its own if it was
+/// missed, and is let go otherwise: whoever listens has redundancy of their own
+/// ([`Redundancy`](super::redundancy::Redundancy)), or none.
+#[derive(Debug)]
+pub struct Voice {
+    publisher: Publisher,
+    /// Its place in the room, free again when this is dropped.
+    _seat: Seat,
+    source: Option<Source>,
+    allowance: TokenBucket,
+}
+
+/// The packets of one SSRC.
+#[derive(Debug)]
+struct Source {
+    ssrc: Ssrc,
+    timestamps: TimestampExtender,
+    /// The highest sequence number, and the highest timestamp of what was passed on.
+    highest: Option<(u64, i64)>,
+    /// Timestamps of packets that later ones brought along, the latest last.
+    recovered: VecDeque<i64>,
+}
+
+/// What a packet holds.
+struct Opened<'a> {
+    primary: &'a [u8],
+    /// Those before it: how many ticks ago, and what they held; the oldest first.
+    copies: Vec<(i64, &'a [u8])>,
+}
+
+impl<'a> Opened<'a> {
+    /// `None` if it is not RED although it says so.
+    fn of(payload: &'a [u8], is_red: bool) -> Option<Self> {
+        let mut opened = Self {
+            primary: payload,
+            copies: Vec::new(),
+        };
+        // Probes for bandwidth have nothing in them, whatever they call themselves.
+        if is_red && !payload.is_empty() {
+            let mut blocks = red::blocks(payload).ok()?;
+            opened.primary = blocks.pop()?.payload;
+            let copies = blocks.iter().filter(|it| !it.payload.is_empty());
+            let copies = copies.map(|it| (i64::from(it.offset), it.payload));
+            opened.copies = copies.collect();
+        }
+        Some(opened)
+    }
+}
+
+impl Voice {
+    /// Of somebody who has taken `seat`, into `publisher`: one track of Opus.
+    pub fn new(publisher: Publisher, seat: Seat) -> Self {
+        Self {
+            publisher,
+            _seat: seat,
+            source: None,
+            allowance: TokenBucket::new(PACKETS_PER_S, PACKETS_AT_ONCE),
+        }
+    }
+
+    /// Takes a packet with this wide sequence number, of RED or not. Says how many lost
+    /// ones it made up for; `None` if it is not passed on: too long, no RED although it
+    /// says so, or more than a voice has.
+    pub(super) fn take(
+        &mut self,
+        sequence: u64,
+        packet: &Packet<'_>,
+        is_red: bool,
+        now: Instant,
+    ) -> Option<u64> {
+        if packet.payload.len() > PAYLOAD_BYTES_MAX || !self.allowance.take(now) {
+            return None;
+        }
+        let Opened { primary, copies } = Opened::of(packet.payload, is_red)?;
+        let ssrc = packet.header.ssrc;
+        let source = self.source.take().filter(|it| it.ssrc == ssrc);
+        let source = self
+            .source
+            .insert(source.unwrap_or_else(|| Source::new(ssrc)));
+        let ticks = source.timestamps.extend(packet.header.timestamp);
+        if source.was_recovered(ticks) {
+            return Some(0);
+        }
+        let (gap, lost) = source.lost_before(sequence, ticks, &copies);
+        let mut gap = Some(gap);
+        let mut recovered = 0;
+        for (at, payload) in lost {
+            if !self.allowance.take(now) {
+                break;
+            }
+            self.pass_on(at, payload, gap.take().unwrap_or(0), now)?;
+            recovered += 1;
+        }
+        self.pass_on(ticks, primary, gap.unwrap_or(0), now)?;
+        Some(recovered)
+    }
+
+    fn pass_on(&mut self, ticks: i64, payload: &[u8], gap: u16, now: Instant) -> Option<()> {
+        let mut builder = BurstBuilder::with_capacity(payload.len());
+        builder.push(payload);
+        let time = MediaTime::from_ticks(ticks, CLOCK_RATE);
+        let Some(mut burst) = builder.build(0, time, true, Stamps::arrived(now)) else {
+            // Nothing in it, as probes for bandwidth are.
+            return Some(());
+        };
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "the low 32 bits are what it came under"
+        )]
+        let timestamp = ticks as u32;
+        burst.timestamp = Some(timestamp);
+        burst.gap = gap;
+        self.publisher.push(burst, now).ok().map(drop)
+    }
+}
+
+impl Source {
+    fn new(ssrc: Ssrc) -> Self {
+        Self {
+            ssrc,
+            timestamps: TimestampExtender::new(),
+            highest: None,
+            recovered: VecDeque::new(),
+        }
+    }
+
+    /// Whether a later packet brought this one along already. It is asked for once.
+    fn was_recovered(&mut self, ticks: i64) -> bool {
+        let place = self.recovered.iter().position(|it| *it == ticks);
+        place
+            .and_then(|place| self.recovered.remove(place))
+            .is_some()
+    }
+
+    /// What is missing before this packet: so many numbers that nothing is known of, and
+    /// then those of its copies that make up for others, with their ticks.
+    fn lost_before<'a>(
+        &mut self,
+        sequence: u64,
+        ticks: i64,
+        copies: &[(i64, &'a [u8])],
+    ) -> (u16, Vec<(i64, &'a [u8])>) {
+        let before = self.highest;
+        let (highest, newest) = before.unwrap_or((sequence, ticks));
+        self.highest = Some((sequence.max(highest), ticks.max(newest)));
+        let missing = match before {
+            Some(_) => sequence.saturating_sub(highest + 1),
+            None => 0,
+        };
+        // More is no loss but another beginning.
+        let Some(missing) = u16::try_from(missing).ok().filter(|it| *it <= SKIP_MAX) else {
+            return (0, Vec::new());
+        };
+        // RED does not number its copies: the latest make up for the latest.
+        let lost = copies.iter().map(|(ago, payload)| (ticks - ago, *payload));
+        let lost: Vec<_> = lost.filter(|it| newest < it.0 && it.0 < ticks).collect();
+        let known = lost.len().min(missing.into());
+        let lost = lost[lost.len() - known..].to_vec();
+        self.recovered.extend(lost.iter().map(|it| it.0));
+        while self.recovered.len() > RECOVERED_MAX {
+            self.recovered.pop_front();
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "no more than are missing")]
+        let known = known as u16;
+        (missing - known, lost)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use glassline_hub::{Hub, Stream, Subscription, Wake};
+    use glassline_media::{Burst, Codec, Track};
+    use glassline_rtp::red::Repeat;
+    use glassline_rtp::{Extensions, Header};
+
+    use crate::rooms::{Bounds, ParticipantId, RoomName, Rooms};
+    use crate::runtime::SessionId;
+
+    struct Deaf;
+
+    impl Wake for Deaf {
+        fn wake(&self) {}
+    }
+
+    struct Room {
+        rooms: Arc<Rooms>,
+        stream: Arc<Stream>,
+        listener: Subscription,
+        voice: Voice,
+        start: Instant,
+    }
+
+    fn room() -> Room {
+        let rooms = Arc::new(Rooms::new(Bounds {
+            rooms: 1,
+            participants: 1,
+        }));
+        let start = Instant::now();
+        let name = RoomName::parse("room").expect("good");
+        let id = ParticipantId::new([1; 6]);
+        let stream = Hub::default().admit(name.stream(&id)).expect("room");
+        let seat = rooms.enter(&name, id, "", SessionId::new("s"));
+        let publisher = stream.publish(vec![Track::audio(Codec::Opus, 1)], start);
+        let seat = seat.expect("a place");
+        Room {
+            rooms,
+            listener: stream.subscribe(Arc::new(Deaf)),
+            stream,
+            voice: Voice::new(publisher.expect("free"), seat),
+            start,
+        }
+    }
+
+    /// Of 10 ms, in Opus's clock.
+    fn packet(ssrc: u32, payload_type: u8, sequence: u64, payload: &[u8]) -> Packet<'_> {
+        Packet {
+            header: Header {
+                marker: false,
+                payload_type,
+                sequence: sequence as u16,
+                timestamp: (sequence * 480) as u32,
+                ssrc: Ssrc(ssrc),
+            },
+            extensions: Extensions::default(),
+            payload,
+        }
+    }
+
+    impl Room {
+        /// Packet `sequence` of 10 ms each, `ms` after the start.
+        fn say(&mut self, ssrc: u32, sequence: u64, payload: &[u8], ms: u64) -> bool {
+            let packet = packet(ssrc, 111, sequence, payload);
+            let now = self.start + Duration::from_millis(ms);
+            self.voice.take(sequence, &packet, false, now).is_some()
+        }
+
+        /// The same in RED, with those `ago` packets before it, the oldest first.
+        fn say_again(&mut self, sequence: u64, ago: &[u64]) -> Option<u64> {
+            let payload = |sequence: u64| sequence.to_be_bytes();
+            let held: Vec<_> = ago.iter().map(|ago| payload(sequence - ago)).collect();
+            let copies = ago.iter().zip(&held).map(|(ago, payload)| Repeat {
+                offset: (ago * 480) as u32,
+                payload,
+            });
+            let copies: Vec<_> = copies.collect();
+            let mut out = Vec::new();
+            red::write(111, &copies, &payload(sequence), &mut out);
+            self.say_red(sequence, &out)
+        }
+
+        fn say_red(&mut self, sequence: u64, payload: &[u8]) -> Option<u64> {
+            let packet = packet(7, 63, sequence, payload);
+            let now = self.start + Duration::from_millis(sequence % 1_000 * 10);
+            self.voice.take(sequence, &packet, true, now)
+        }
+
+        /// Which packets went on, and how many numbers were left out before each.
+        fn passed(&mut self) -> Vec<(u64, u16)> {
+            let heard = self.heard();
+            let of = |it: &Arc<Burst>| {
+                let payload = it.payload(0)?.try_into().ok()?;
+                let sequence = u64::from_be_bytes(payload);
+                assert_eq!(it.timestamp, Some((sequence * 480) as u32));
+                Some((sequence, it.gap))
+            };
+            heard.iter().map(|it| of(it).expect("a number")).collect()
+        }
+
+        fn heard(&mut self) -> Vec<Arc<Burst>> {
+            let mut out = Vec::new();
+            self.listener.poll(&mut out);
+            out
+        }
+    }
+
+    #[test]
+    fn packets_go_on_at_once_with_their_times_and_gaps() {
+        let mut room = room();
+        for (sequence, ms) in [(70_000, 0), (70_001, 10), (70_004, 41), (70_003, 42)] {
+            assert!(room.say(7, sequence, b"voice", ms));
+        }
+        let heard = room.heard();
+        let gaps: Vec<u16> = heard.iter().map(|it| it.gap).collect();
+        assert_eq!(gaps, [0, 0, 2, 0], "what comes late is in no gap");
+        let times = heard.iter().map(|it| it.time.nanos() / 1_000_000);
+        assert_eq!(times.collect::<Vec<_>>(), [0, 10, 40, 30]);
+        assert!(heard.iter().all(|it| it.payload(0) == Some(b"voice")));
+        let waited = |it: &Arc<Burst>| it.stamps.published - it.stamps.origin;
+        assert!(heard.iter().all(|it| waited(it).is_zero()));
+    }
+
+    #[test]
+    fn another_source_begins_anew_without_a_gap() {
+        let mut room = room();
+        assert!(room.say(7, 70_000, b"one", 0));
+        assert!(room.say(8, 66_000, b"two", 10));
+        assert!(room.say(8, 68_000, b"three", 20), "further than any loss");
+        assert!(room.heard().iter().all(|it| it.gap == 0));
+    }
+
+    #[test]
+    fn copies_stand_in_for_what_was_lost_and_for_nothing_else() {
+        let mut room = room();
+        let told = [
+            // Nothing came before: its copy is of no loss.
+            room.say_again(70_001, &[1]),
+            room.say_again(70_002, &[1]),
+            // 70,003 is lost.
+            room.say_again(70_004, &[1]),
+            // 70,005 to 70,008 are, and there are copies of two.
+            room.say_again(70_009, &[2, 1]),
+            // 70,010 only comes late: it is here already.
+            room.say_again(70_011, &[1]),
+            room.say_again(70_010, &[1]),
+            // A copy older than what is missing.
+            room.say_again(70_013, &[2]),
+        ];
+        assert_eq!(told.map(|it| it.expect("passed on")), [0, 0, 1, 2, 1, 0, 0]);
+        let plain = |sequence| (sequence, 0);
+        let wanted = [
+            plain(70_001),
+            plain(70_002),
+            plain(70_003),
+            plain(70_004),
+            (70_007, 2),
+            plain(70_008),
+            plain(70_009),
+            plain(70_010),
+            plain(70_011),
+            (70_013, 1),
+        ];
+        assert_eq!(room.passed(), wanted);
+    }
+
+    #[test]
+    fn what_is_no_redundancy_is_refused_and_another_beginning_repairs_nothing() {
+        let mut room = room();
+        assert_eq!(room.say_again(70_000, &[]), Some(0));
+        assert_eq!(room.say_red(70_001, &[0x80 | 111, 0, 0]), None);
+        assert_eq!(room.say_red(70_001, &[]), Some(0), "a probe");
+        let far = 70_002 + u64::from(SKIP_MAX);
+        assert_eq!(room.say_again(far + 1, &[1]), Some(0));
+        assert_eq!(room.passed(), [(70_000, 0), (far + 1, 0)]);
+    }
+
+    #[test]
+    fn copies_are_bounded_like_packets() {
+        let mut room = room();
+        let ago: Vec<u64> = (1..=15).rev().collect();
+        // All at one time.
+        let told = (0..100).filter_map(|at| room.say_again(70_000 + at * 1_000, &ago));
+        let passed: u64 = told.map(|recovered| 1 + recovered).sum();
+        assert_eq!(passed, PACKETS_AT_ONCE as u64);
+        assert_eq!(room.heard().len(), PACKETS_AT_ONCE as usize);
+    }
+
+    #[test]
+    fn more_than_a_voice_has_is_not_passed_on() {
+        let mut room = room();
+        let passed = (0..1_000).filter(|at| room.say(7, 70_000 + at, b"flood", 0));
+        assert_eq!(passed.count(), PACKETS_AT_ONCE as usize);
+        let passed = (1_000..2_000).filter(|at| room.say(7, 70_000 + at, b"flood", 100));
+        assert_eq!(passed.count(), 50);
+        assert!(!room.say(7, 80_000, &[0; PAYLOAD_BYTES_MAX + 1], 1_000));
+        assert!(room.say(7, 80_001, &[0; PAYLOAD_BYTES_MAX], 1_000));
+        assert!(room.say(7, 80_002, b"", 1_000), "nothing to pass on");
+        assert_eq!(room.heard().len(), 251);
+    }
+
+    #[test]
+    fn with_the_voice_its_place_is_gone() {
+        let Room {
+            rooms,
+            stream,
+            voice,
+            ..
+        } = room();
+        assert_eq!(rooms.counts(), (1, 1));
+        assert_eq!(stream.state().as_str(), "live");
+        drop(voice);
+        assert_eq!(rooms.counts(), (0, 0));
+        assert_eq!(stream.state().as_str(), "down");
+    }
+}

@@ -1,0 +1,240 @@
+//! Whose viewer it is: adoption, and moving from shard to shard.
+//!
+//! A viewer waits in the registry until its first authentic STUN request lands on
+//! a shard, which adopts it. Requests from elsewhere go to the owner, which hands the
+//! viewer over once ICE has chosen an address whose datagrams land on another shard.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::{Path, Worker};
+use crate::egress::webrtc::command::{Command, Forwarded};
+use crate::egress::webrtc::viewer::{Served, Viewer};
+use crate::runtime::Key;
+use crate::runtime::SessionId;
+use crate::runtime::StreamSubscription;
+use crate::sessions::{Entry, Home};
+
+impl Worker {
+    /// Lets `address` lead to `key`. Whom it led to until now is not closed, because
+    /// sources can be forged, but says no more to it: a handshake given up half way
+    /// goes on repeating itself for seconds, into that of the newcomer.
+    pub(super) fn link(&mut self, address: SocketAddr, key: Key) {
+        if self.by_address.get(&address) == Some(&key) {
+            return;
+        }
+        if let Some(former) = self.by_address.insert(address, key)
+            && let Some(former) = self.viewers.get_mut(former)
+        {
+            former.mute(address);
+        }
+    }
+
+    /// Lets `address` lead to `key` no more.
+    pub(super) fn unlink(&mut self, address: SocketAddr, key: Key) {
+        if self.by_address.get(&address) == Some(&key) {
+            self.by_address.remove(&address);
+        }
+    }
+
+    /// A STUN request from an unknown address for a known session.
+    pub(super) fn knock(&mut self, entry: &Arc<Entry>, bytes: &mut [u8], path: Path, now: Instant) {
+        let mut home = entry.home();
+        match std::mem::replace(&mut *home, Home::Gone) {
+            Home::Waiting(mut viewer) => {
+                let accepted =
+                    viewer
+                        .session
+                        .handle_datagram(now, path.source, path.destination, bytes);
+                if accepted.is_err() {
+                    // Not authentic: the true viewer may still come.
+                    self.counters.refused.add(1);
+                    *home = Home::Waiting(viewer);
+                    return;
+                }
+                *home = Home::Shard(self.index);
+                drop(home);
+                viewer.note_address(path.source, path.local);
+                let key = self.adopt(viewer);
+                self.link(path.source, key);
+                self.serve(key, now);
+            }
+            Home::Shard(index) => {
+                *home = Home::Shard(index);
+                drop(home);
+                self.knock_owned(entry, index, bytes, path, now);
+            }
+            Home::Gone => self.counters.stray.add(1),
+        }
+    }
+
+    /// A STUN request for a viewer that a shard owns, from an address that is new to us.
+    fn knock_owned(
+        &mut self,
+        entry: &Entry,
+        owner: usize,
+        bytes: &mut [u8],
+        path: Path,
+        now: Instant,
+    ) {
+        if owner == self.index {
+            if let Some(key) = self.by_session.get(&entry.id).copied() {
+                self.give(key, bytes, path, now);
+            }
+            return;
+        }
+        let datagram = Box::new(Forwarded {
+            bytes: bytes.to_vec(),
+            source: path.source,
+            destination: path.destination,
+            local: path.local,
+        });
+        let forward = Command::Forward {
+            session: entry.id.clone(),
+            from: self.index,
+            datagram,
+        };
+        if let Some(shard) = self.shared.shard(owner) {
+            // A full inbox counts it; STUN comes again.
+            let _ = shard.send(forward);
+        }
+    }
+
+    /// A datagram for one of our viewers that landed on shard `from`. Once the
+    /// viewer has chosen that address, it moves there.
+    pub(super) fn take_forwarded(
+        &mut self,
+        session: &SessionId,
+        from: usize,
+        mut datagram: Forwarded,
+    ) {
+        let now = Instant::now();
+        let Some(key) = self.by_session.get(session).copied() else {
+            return;
+        };
+        let Some(viewer) = self.viewers.get_mut(key) else {
+            return;
+        };
+        let path = Path {
+            source: datagram.source,
+            destination: datagram.destination,
+            local: datagram.local,
+        };
+        if viewer
+            .session
+            .handle_datagram(now, path.source, path.destination, &mut datagram.bytes)
+            .is_err()
+        {
+            self.counters.refused.add(1);
+            return;
+        }
+        let forgotten = viewer.note_address(path.source, path.local);
+        // Before the handshake is done, too: a viewer with two networks may be
+        // first seen from one and then choose the other.
+        let moved = viewer.session.peer() == Some(path.source);
+        if let Some(forgotten) = forgotten {
+            self.unlink(forgotten, key);
+        }
+        if self.serve(key, now) == Served::Alive && moved {
+            self.hand_over(key, from, now);
+        }
+    }
+
+    fn hand_over(&mut self, key: Key, to: usize, now: Instant) {
+        let viewer = self.viewers.get_mut(key);
+        let entry = viewer.and_then(|viewer| self.shared.registry.by_id(viewer.id()));
+        let (Some(entry), Some(shard)) = (entry, self.shared.shard(to).cloned()) else {
+            return;
+        };
+        let mut home = entry.home();
+        // Deleted: the command to let it go waits in our inbox, not in the other's.
+        if !matches!(*home, Home::Shard(owner) if owner == self.index) {
+            return;
+        }
+        // What is sealed here goes before what will be sealed there.
+        self.dispatch();
+        let Some(viewer) = self.release(key) else {
+            return;
+        };
+        match shard.send(Command::Adopt(viewer)) {
+            Ok(()) => {
+                *home = Home::Shard(to);
+                self.counters.moves.add(1);
+            }
+            // Its inbox is full: the viewer stays, and its next request tries again.
+            Err(Command::Adopt(viewer)) => {
+                drop(home);
+                let key = self.adopt(viewer);
+                self.serve(key, now);
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// Owns `viewer` from now on.
+    pub(super) fn adopt(&mut self, viewer: Box<Viewer>) -> Key {
+        let stream = Arc::clone(viewer.stream());
+        let session = viewer.id().clone();
+        let (used, addresses) = (viewer.session.peer(), viewer.addresses.clone());
+        let key = self.viewers.insert(viewer);
+        if let Some(viewer) = self.viewers.get_mut(key) {
+            viewer.armed = None;
+        }
+        for address in addresses {
+            // One that it has left may be another's by now.
+            if used == Some(address) {
+                self.link(address, key);
+            } else {
+                self.by_address.entry(address).or_insert(key);
+            }
+        }
+        self.by_session.insert(session, key);
+        self.join_relay(key);
+        if self.viewers.get_mut(key).is_some_and(|it| !it.is_sent_to()) {
+            // It speaks or publishes: nothing is read for it.
+            return key;
+        }
+        let place = self
+            .feeds
+            .iter()
+            .position(|feed| Arc::ptr_eq(feed.stream(), &stream));
+        let place = place.unwrap_or_else(|| {
+            let stages = self.shared.board.stages(stream.name(), self.index);
+            self.feeds.push(StreamSubscription::new(
+                &stream,
+                Arc::clone(&self.waker) as _,
+                stages,
+            ));
+            self.feeds.len() - 1
+        });
+        self.feeds[place].viewers.push(key);
+        if let Some(viewer) = self.viewers.get_mut(key) {
+            viewer.stages = Some(Arc::clone(&self.feeds[place].stages));
+        }
+        key
+    }
+
+    /// Takes a viewer out of all tables.
+    pub(super) fn release(&mut self, key: Key) -> Option<Box<Viewer>> {
+        let viewer = self.viewers.remove(key)?;
+        for address in &viewer.addresses {
+            self.unlink(*address, key);
+        }
+        self.by_session.remove(viewer.id());
+        self.leave_relay(key, &viewer);
+        if let Some(place) = self
+            .feeds
+            .iter()
+            .position(|feed| Arc::ptr_eq(feed.stream(), viewer.stream()))
+        {
+            self.feeds[place].viewers.retain(|other| *other != key);
+            if self.feeds[place].viewers.is_empty() {
+                self.feeds.swap_remove(place);
+                // Another took its place and may be passed over in this turn.
+                self.waker.wake();
+            }
+        }
+        Some(viewer)
+    }
+}

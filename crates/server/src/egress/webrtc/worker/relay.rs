@@ -1,0 +1,102 @@
+//! Messages beside media, from the exchanges to the sessions of this shard.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::Worker;
+use crate::egress::webrtc::viewer::Viewer;
+use crate::messages::{Exchange, Inbox, Posted, Side};
+use crate::runtime::Key;
+
+/// One side of one stream's exchange, and who is on it here.
+#[derive(Debug)]
+pub(super) struct Relay {
+    exchange: Arc<Exchange>,
+    side: Side,
+    inbox: Arc<Inbox>,
+    sessions: Vec<Key>,
+}
+
+impl Worker {
+    /// Takes what was posted since the last turn, once for all who get it here.
+    pub(super) fn relay(&mut self) {
+        if self.relays.is_empty() {
+            return;
+        }
+        let mut posted: Vec<Arc<Posted>> = Vec::new();
+        let mut place = 0;
+        while let Some(relay) = self.relays.get(place) {
+            place += 1;
+            relay.inbox.take(&mut posted);
+            if posted.is_empty() {
+                continue;
+            }
+            // A copy: whoever is served in between may leave.
+            for key in relay.sessions.clone() {
+                let now = Instant::now();
+                if let Some(viewer) = self.viewers.get_mut(key) {
+                    viewer.deliver(&posted, now, &self.counters);
+                }
+                self.serve(key, now);
+                if self.outbox.is_ripe() {
+                    let now = self.dispatch();
+                    // With many sessions this takes a while, and media does not wait.
+                    self.publish();
+                    if self.timers.next().is_some_and(|at| at <= now) {
+                        self.expire();
+                    }
+                }
+            }
+            posted.clear();
+        }
+        self.dispatch();
+    }
+
+    /// Acknowledges what came together, once for each session with data channels.
+    pub(super) fn end_batch(&mut self, now: Instant) {
+        let mut talking = std::mem::take(&mut self.talking);
+        talking.sort_unstable();
+        talking.dedup();
+        for key in talking.drain(..) {
+            if let Some(viewer) = self.viewers.get_mut(key) {
+                viewer.end_batch(now);
+                self.serve(key, now);
+            }
+        }
+        self.talking = talking;
+    }
+
+    /// Lets messages reach a session that this shard owns now, if it has data channels.
+    pub(super) fn join_relay(&mut self, key: Key) {
+        let viewer = self.viewers.get_mut(key);
+        let Some((exchange, side)) = viewer.and_then(|viewer| viewer.exchange()) else {
+            return;
+        };
+        let same =
+            |relay: &&mut Relay| Arc::ptr_eq(&relay.exchange, exchange) && relay.side == side;
+        if let Some(relay) = self.relays.iter_mut().find(same) {
+            relay.sessions.push(key);
+            return;
+        }
+        let wake = Arc::clone(&self.waker);
+        self.relays.push(Relay {
+            exchange: Arc::clone(exchange),
+            side,
+            inbox: exchange.subscribe(side, wake),
+            sessions: vec![key],
+        });
+    }
+
+    /// The session is no longer this shard's.
+    pub(super) fn leave_relay(&mut self, key: Key, viewer: &Viewer) {
+        if viewer.exchange().is_none() {
+            return;
+        }
+        for relay in &mut self.relays {
+            relay.sessions.retain(|other| *other != key);
+        }
+        // One that moves to another's place is read in the next turn.
+        self.relays.retain(|relay| !relay.sessions.is_empty());
+        self.waker.wake();
+    }
+}

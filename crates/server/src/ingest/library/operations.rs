@@ -1,0 +1,226 @@
+//! Random orders to one reading, in virtual time: whatever a client asks for, in
+//! whatever order, its stream stays one stream.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::{Duration, Instant};
+
+use glassline_hub::{Hub, Stream, StreamName, Wake};
+use glassline_media::{Burst, Kind, MediaTime};
+use proptest::prelude::*;
+
+use super::control::{Control, Order};
+use super::driver::Driver;
+use super::reading::{Audience, Next, Reading};
+use super::{Limits, Office, Play, Title};
+
+static VIDEO: &[u8] = include_bytes!("../../../../../assets/demo.h264");
+static AUDIO: &[u8] = include_bytes!("../../../../../assets/demo.ogg");
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// Time passes, in ms.
+    Pass(u64),
+    Play(Play),
+    Pause,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let scale = prop::sample::select(vec![1.0, 1.0, 1.0, 0.5, 4.0, -4.0, 1e9, f64::NAN]);
+    let place = || prop::option::of((0u64..11_000).prop_map(Duration::from_millis));
+    let speed = prop::sample::select(vec![1.0, 1.0, 2.0, 0.5, 0.0]);
+    let play = (place(), place(), scale, speed, any::<bool>());
+    let play = play.prop_map(|(from, until, scale, speed, once)| Play {
+        from,
+        until,
+        scale,
+        speed,
+        once,
+    });
+    let step = prop_oneof![
+        4 => (1u64..2_000).prop_map(Step::Pass),
+        2 => play.prop_map(Step::Play),
+        1 => Just(Step::Pause),
+    ];
+    prop::collection::vec(step, 1..25)
+}
+
+struct Silent;
+
+impl Wake for Silent {
+    fn wake(&self) {}
+}
+
+struct Scene {
+    control: Arc<Control>,
+    reading: Reading,
+    stream: Arc<Stream>,
+    now: Instant,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let source = glassline_demux::from_bytes(VIDEO, AUDIO).expect("the clip is whole");
+        let office = Arc::new(Office {
+            hub: Arc::new(Hub::default()),
+            limits: Limits::default(),
+            driver: Driver::start(1).expect("a thread"),
+            private: AtomicUsize::new(0),
+        });
+        let title = Arc::new(Title::new("clip".to_owned(), source, office));
+        let name = StreamName::parse("clip").expect("a good name");
+        let stream = Stream::unlisted(name, glassline_hub::Limits::default());
+        let control = Arc::new(Control::new());
+        let (for_reading, of_reading) = (Arc::clone(&stream), Arc::clone(&control));
+        Self {
+            reading: Reading::new(title, for_reading, of_reading, Audience::One),
+            control,
+            stream,
+            now: Instant::now(),
+        }
+    }
+
+    /// Asks the reading whenever it wants to be asked.
+    fn pass(&mut self, time: Duration) {
+        let end = self.now + time;
+        loop {
+            let next = self.reading.advance(self.now);
+            self.reading.read_ahead();
+            match next {
+                Next::At(at) if at <= end => self.now = self.now.max(at),
+                Next::At(_) | Next::Idle | Next::Gone => break,
+            }
+        }
+        self.now = end;
+    }
+}
+
+/// Per track: numbers rise by one, packets without gaps, sound never goes back, and
+/// nothing is sent before it is due unless that was asked for.
+fn is_one_stream(bursts: &[Arc<Burst>], stream: &Stream) -> Result<(), TestCaseError> {
+    for (track, of_track) in stream.tracks().iter().enumerate() {
+        let of = bursts.iter().filter(|burst| burst.track == track);
+        let (mut index, mut packet, mut time) = (0, 0, MediaTime::from_nanos(i64::MIN));
+        for burst in of {
+            prop_assert_eq!((burst.index, burst.first_packet), (index, packet));
+            prop_assert!(burst.time >= time, "{:?} goes back", of_track.codec);
+            index += 1;
+            packet += burst.packet_count() as u64;
+            time = burst.time;
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_is_asked_for_the_stream_stays_one(steps in steps()) {
+        let mut scene = Scene::new();
+        let mut subscription = scene.stream.subscribe(Arc::new(Silent));
+        let mut bursts = Vec::new();
+        for step in steps {
+            let before = bursts.len();
+            match step {
+                Step::Pass(ms) => {
+                    // Often enough that the ring keeps all.
+                    for _ in 0..ms.div_ceil(100) {
+                        scene.pass(Duration::from_millis(100));
+                        subscription.poll(&mut bursts);
+                    }
+                    continue;
+                }
+                Step::Pause => {
+                    scene.control.order(Order::Pause);
+                    scene.pass(Duration::from_secs(1));
+                    subscription.poll(&mut bursts);
+                    prop_assert_eq!(bursts.len(), before, "it holds");
+                }
+                Step::Play(play) => {
+                    let numbers: Vec<u64> = scene.stream.tracks().iter().enumerate().map(|(track, _)| {
+                        let of = bursts.iter().rfind(|burst: &&Arc<Burst>| burst.track == track);
+                        of.map_or(0, |burst| burst.first_packet + burst.packet_count() as u64)
+                    }).collect();
+                    scene.control.order(Order::Play(play));
+                    scene.pass(Duration::ZERO);
+                    subscription.poll(&mut bursts);
+                    let started = scene.control.started();
+                    let started = started.expect("it begins at once").expect("the clip is whole");
+                    prop_assert_eq!(&started.first_packets, &numbers);
+                    prop_assert!(started.from <= Duration::from_secs(11));
+                    let only_pictures = (started.scale - 1.0).abs() > 1e-9;
+                    let new = &bursts[before..];
+                    let tracks = scene.stream.tracks();
+                    prop_assert!(!only_pictures || new.iter().all(|it| tracks[it.track].kind() == Kind::Video));
+                }
+            }
+        }
+        prop_assert_eq!(subscription.missed(), 0);
+        is_one_stream(&bursts, &scene.stream)?;
+    }
+}
+
+#[test]
+fn a_looped_walk_over_keyframes_goes_around_both_ends() {
+    for scale in [16.0, -16.0] {
+        let mut scene = Scene::new();
+        let mut subscription = scene.stream.subscribe(Arc::new(Silent));
+        scene.control.order(Order::Play(Play {
+            from: Some(Duration::from_secs(5)),
+            scale,
+            once: false,
+            ..Play::default()
+        }));
+        let mut bursts = Vec::new();
+        for _ in 0..30 {
+            scene.pass(Duration::from_millis(100));
+            subscription.poll(&mut bursts);
+        }
+        // Three seconds at 16 are 48 of the file, and a keyframe at most each 0.1 s.
+        assert!(
+            (15..=31).contains(&bursts.len()),
+            "{} at {scale}",
+            bursts.len()
+        );
+        assert!(bursts.iter().all(|burst| burst.keyframe));
+        let span = bursts
+            .last()
+            .map(|burst| burst.time.saturating_since(bursts[0].time));
+        assert!(
+            span.is_some_and(|span| span > Duration::from_millis(2_700)),
+            "{span:?}"
+        );
+    }
+}
+
+#[test]
+fn an_end_that_was_asked_for_is_kept() {
+    let mut scene = Scene::new();
+    let mut subscription = scene.stream.subscribe(Arc::new(Silent));
+    scene.control.order(Order::Play(Play {
+        from: Some(Duration::ZERO),
+        until: Some(Duration::from_secs(1)),
+        ..Play::default()
+    }));
+    let mut bursts = Vec::new();
+    for _ in 0..12 {
+        scene.pass(Duration::from_millis(100));
+        subscription.poll(&mut bursts);
+    }
+    assert_eq!(bursts.iter().filter(|burst| burst.track == 0).count(), 30);
+    assert_eq!(scene.stream.state().as_str(), "ended");
+}
+
+#[test]
+fn a_reading_that_was_not_asked_for_a_while_goes_on_from_there() {
+    let mut scene = Scene::new();
+    scene.control.order(Order::Play(Play::default()));
+    scene.pass(Duration::from_secs(1));
+    let before = scene.stream.totals().bursts;
+    // The machine stood still for a minute.
+    scene.now += Duration::from_secs(60);
+    scene.pass(Duration::from_millis(100));
+    let came = scene.stream.totals().bursts - before;
+    assert!(came < 30, "{came} bursts at once");
+}

@@ -1,0 +1,549 @@
+//! The shipped clip as files of a folder: 10 s, 30 pictures and 50 packets of sound a
+//! second. Times are loose upwards: a busy machine makes these tests slower, not red.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use glassline_hub::{Hub, State, Stream, Subscription, Wake};
+use glassline_media::{Burst, MediaTime};
+
+use super::*;
+
+static VIDEO: &[u8] = include_bytes!("../../../../../assets/demo.h264");
+static AUDIO: &[u8] = include_bytes!("../../../../../assets/demo.ogg");
+
+/// No test waits longer.
+const SOON: Duration = Duration::from_secs(20);
+
+/// A folder that goes with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let number = COUNT.fetch_add(1, Relaxed);
+        let name = format!("glassline-library-{}-{number}", std::process::id());
+        let folder = Self(std::env::temp_dir().join(name));
+        fs::create_dir_all(&folder.0).expect("a folder");
+        folder.write("clip.h264", VIDEO);
+        folder.write("clip.ogg", AUDIO);
+        folder
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) {
+        fs::write(self.0.join(name), bytes).expect("a file for the test");
+    }
+
+    fn library(&self, limits: Limits) -> (Library, Arc<Hub>) {
+        // A starved test still finds what it missed.
+        let hub = Arc::new(Hub::new(glassline_hub::Limits {
+            ring_span: 2 * SOON,
+            repair_span: 2 * SOON,
+            ..glassline_hub::Limits::default()
+        }));
+        let library = Library::new(self.0.clone(), Arc::clone(&hub), limits);
+        (library.expect("threads"), hub)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[derive(Default)]
+struct Bell(AtomicUsize);
+
+impl Wake for Bell {
+    fn wake(&self) {
+        self.0.fetch_add(1, Relaxed);
+    }
+}
+
+/// Reads a stream like a client.
+struct Client {
+    subscription: Subscription,
+    bursts: Vec<Arc<Burst>>,
+}
+
+impl Client {
+    fn of(stream: &Arc<Stream>) -> Self {
+        Self {
+            subscription: stream.subscribe(Arc::new(Bell::default())),
+            bursts: Vec::new(),
+        }
+    }
+
+    /// Waits until `done` holds of what came.
+    fn until(&mut self, what: &str, done: impl Fn(&[Arc<Burst>]) -> bool) {
+        let end = Instant::now() + SOON;
+        while !done(&self.bursts) {
+            assert!(Instant::now() < end, "{what}: {} came", self.bursts.len());
+            std::thread::sleep(Duration::from_millis(2));
+            self.subscription.poll(&mut self.bursts);
+        }
+    }
+
+    fn count(&mut self, bursts: usize) {
+        self.until("bursts", |all| all.len() >= bursts);
+    }
+
+    fn poll(&mut self) -> usize {
+        self.subscription.poll(&mut self.bursts);
+        self.bursts.len()
+    }
+}
+
+fn until(what: &str, done: impl Fn() -> bool) {
+    let end = Instant::now() + SOON;
+    while !done() {
+        assert!(Instant::now() < end, "{what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+fn begun(private: &Private) -> Started {
+    until("it begins", || private.started().is_some());
+    let started = private.started().expect("it has begun");
+    started.expect("the file is good")
+}
+
+async fn found(library: &Library, name: &str) -> Arc<Title> {
+    let found = library.find(name).await.expect("a good file");
+    found.expect("the file is there")
+}
+
+/// The keyframes of the clip, read by other means.
+fn keyframes(folder: &Path) -> Vec<MediaTime> {
+    let paths = [folder.join("clip.h264")];
+    let options = glassline_demux::Options {
+        once: true,
+        ..Default::default()
+    };
+    let mut source = glassline_demux::open(&paths, &options).expect("a good file");
+    let frames = std::iter::from_fn(|| source.next_frame().expect("readable"));
+    let keys = frames
+        .filter(|frame| frame.keyframe)
+        .map(|frame| frame.time);
+    keys.collect()
+}
+
+fn at(ms: u64) -> Option<Duration> {
+    Some(Duration::from_millis(ms))
+}
+
+fn millis(time: MediaTime) -> i64 {
+    (time.nanos() + 500_000).div_euclid(1_000_000)
+}
+
+#[tokio::test]
+async fn a_file_is_read_through_once_for_fifty_who_ask_together() {
+    let folder = Folder::new();
+    let (library, hub) = folder.library(Limits::default());
+    let library = Arc::new(library);
+    let asks = (0..50).map(|_| {
+        let library = Arc::clone(&library);
+        tokio::spawn(async move { found(&library, "clip.h264").await })
+    });
+    let mut titles = Vec::new();
+    for ask in asks.collect::<Vec<_>>() {
+        titles.push(ask.await.expect("no panic"));
+    }
+    assert_eq!(library.counts().opened, 1);
+    assert_eq!(titles[0].duration(), Duration::from_secs(10));
+    let lives: Vec<_> = titles.iter().map(Title::live).collect();
+    let mut clients: Vec<_> = lives.iter().map(|live| Client::of(live.stream())).collect();
+    assert_eq!(library.counts().readings, 1);
+    assert_eq!(lives[0].stream().tracks().len(), 1);
+    assert!(hub.streams().is_empty(), "nothing plays yet");
+    for live in &lives {
+        live.play();
+    }
+    assert_eq!(hub.streams().len(), 1, "listed once");
+    for client in &mut clients {
+        client.count(3);
+        assert_eq!(client.bursts[0].index, 0);
+        assert!(client.bursts[0].keyframe, "the file's first picture");
+    }
+}
+
+#[tokio::test]
+async fn who_comes_alone_gets_the_file_from_its_start_each_time() {
+    let folder = Folder::new();
+    let limits = Limits {
+        linger: Duration::from_millis(100),
+        ..Limits::default()
+    };
+    let (library, hub) = folder.library(limits);
+    let title = found(&library, "clip.ogg").await;
+    for round in 0..2 {
+        let live = title.live();
+        let mut client = Client::of(live.stream());
+        live.play();
+        assert!(hub.stream("clip.ogg").is_some(), "WHEP finds it");
+        client.count(5);
+        assert_eq!(client.bursts[0].index, 0, "round {round}");
+        let spacing = client.bursts[4]
+            .time
+            .saturating_since(client.bursts[0].time);
+        assert_eq!(spacing, Duration::from_millis(80));
+        assert_eq!(live.stream().state().as_str(), "live");
+        let stream = Arc::clone(live.stream());
+        drop(live);
+        // Somebody who found it in the hub keeps it going.
+        let viewer = stream.viewer();
+        std::thread::sleep(Duration::from_millis(300));
+        assert_eq!(stream.state().as_str(), "live");
+        drop(viewer);
+        until("it ends", || hub.stream("clip.ogg").is_none());
+        assert_eq!(stream.state().as_str(), "ended");
+        until("it is gone", || library.counts().readings == 0);
+    }
+    assert_eq!(library.counts().opened, 1);
+}
+
+#[tokio::test]
+async fn a_name_that_a_stream_has_stays_that_stream() {
+    let folder = Folder::new();
+    fs::create_dir(folder.0.join("films")).expect("a folder");
+    folder.write("films/a b.ogg", AUDIO);
+    let (library, hub) = folder.library(Limits::default());
+    let name = glassline_hub::StreamName::parse("clip.ogg").expect("a good name");
+    let camera = hub.create(name).expect("room");
+    let live = found(&library, "clip.ogg").await.live();
+    live.play();
+    assert!(!Arc::ptr_eq(live.stream(), &camera));
+    let nested = found(&library, "films/a b.ogg").await.live();
+    assert_eq!(nested.stream().name().as_str(), "~films_a_b.ogg");
+    assert_eq!(hub.streams().len(), 1, "neither is listed");
+    nested.play();
+    Client::of(nested.stream()).count(3);
+}
+
+#[tokio::test]
+async fn a_fork_begins_with_the_keyframe_before_and_pauses() {
+    let folder = Folder::new();
+    let (library, _hub) = folder.library(Limits::default());
+    let title = found(&library, "clip.h264").await;
+    let keys = keyframes(&folder.0);
+    let expected = keys.iter().rfind(|key| key.nanos() <= 3_200_000_000);
+    let private = title.fork(None).expect("room");
+    let mut client = Client::of(private.stream());
+    private.play(Play {
+        from: at(3_200),
+        ..Play::default()
+    });
+    let started = begun(&private);
+    assert_eq!(
+        started.from,
+        expected.expect("one").saturating_since(MediaTime::ZERO)
+    );
+    assert_eq!((started.scale, started.speed), (1.0, 1.0));
+    client.count(4);
+    assert!(client.bursts[0].keyframe);
+    assert_eq!(client.bursts[0].time, started.time);
+    assert_eq!(started.first_packets, [0]);
+    // Nothing comes once it is paused, and it goes on with the next picture.
+    let position = private.pause();
+    let paused = client.poll();
+    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(client.poll(), paused, "it holds");
+    let last = client.bursts.last().map(|burst| (burst.index, burst.time));
+    let (index, time) = last.expect("some came");
+    private.play(Play::default());
+    client.count(paused + 2);
+    let resumed = begun(&private);
+    let next = &client.bursts[paused];
+    assert_eq!(next.index, index + 1);
+    assert_eq!(
+        (next.time, next.first_packet),
+        (resumed.time, resumed.first_packets[0])
+    );
+    let step = resumed.from.saturating_sub(position);
+    assert!(step.as_millis().abs_diff(33) <= 1, "{step:?} of the file");
+    let pause = next.time.saturating_since(time);
+    assert!(
+        pause >= Duration::from_millis(200),
+        "{pause:?} on the stream"
+    );
+}
+
+#[tokio::test]
+async fn a_seek_goes_on_on_the_same_timeline() {
+    let folder = Folder::new();
+    let (library, _hub) = folder.library(Limits::default());
+    let private = found(&library, "clip.h264")
+        .await
+        .fork(Some(Play::default()));
+    let private = private.expect("room");
+    let mut client = Client::of(private.stream());
+    assert_eq!(begun(&private).from, Duration::ZERO);
+    client.count(4);
+    private.play(Play {
+        from: at(8_000),
+        ..Play::default()
+    });
+    let before = client.poll();
+    let started = begun(&private);
+    client.count(before + 3);
+    let (last, first) = (&client.bursts[before - 1], &client.bursts[before]);
+    assert!(first.keyframe && first.index == last.index + 1);
+    assert_eq!(
+        (first.time, first.first_packet),
+        (started.time, started.first_packets[0])
+    );
+    let step = first.time.saturating_since(last.time);
+    assert!(
+        step > Duration::ZERO && step < Duration::from_secs(3),
+        "{step:?}"
+    );
+    assert!(started.from > Duration::from_secs(5) && started.from <= Duration::from_secs(8));
+}
+
+#[tokio::test]
+async fn scales_show_keyframes_in_order_at_the_time_they_are_shown() {
+    let folder = Folder::new();
+    let (library, _hub) = folder.library(Limits::default());
+    let title = found(&library, "clip.h264").await;
+    let keys: Vec<_> = keyframes(&folder.0).into_iter().map(millis).collect();
+    assert!(keys.len() >= 4, "{keys:?}");
+    let played = |scale: f64, from| {
+        let private = title.fork(None).expect("room");
+        let mut client = Client::of(private.stream());
+        private.play(Play {
+            from: at(from),
+            scale,
+            ..Play::default()
+        });
+        let started = begun(&private);
+        client.until("it ends", |_| private.is_over());
+        client.poll();
+        assert!(client.bursts.iter().all(|it| it.keyframe), "keyframes only");
+        assert!((started.scale - scale).abs() < 1e-9);
+        let times = client.bursts.iter().map(|it| millis(it.time));
+        (started.from.as_millis(), times.collect::<Vec<_>>())
+    };
+    let spaced = |keys: &[i64], scale: i64| {
+        let first = keys[0];
+        let shown = keys.iter().map(|key| (key - first).abs() / scale);
+        shown.collect::<Vec<_>>()
+    };
+    let close = |got: &[i64], wanted: &[i64]| {
+        let pairs = got.iter().zip(wanted);
+        got.len() == wanted.len() && pairs.clone().all(|(a, b)| a.abs_diff(*b) <= 1)
+    };
+    let (from, times) = played(4.0, 0);
+    assert_eq!(from, 0);
+    assert!(close(&times, &spaced(&keys, 4)), "{times:?} {keys:?}");
+    let (from, times) = played(-4.0, 9_900);
+    let backwards: Vec<_> = keys.iter().rev().copied().collect();
+    assert_eq!(from, u128::from(backwards[0].unsigned_abs()));
+    assert!(
+        close(&times, &spaced(&backwards, 4)),
+        "{times:?} {backwards:?}"
+    );
+}
+
+#[tokio::test]
+async fn half_the_scale_shows_every_picture_for_twice_as_long() {
+    let folder = Folder::new();
+    let (library, _hub) = folder.library(Limits::default());
+    let title = found(&library, "clip.h264").await;
+    let play = Play {
+        from: at(0),
+        scale: 0.5,
+        ..Play::default()
+    };
+    let private = title.fork(Some(play)).expect("room");
+    begun(&private);
+    let mut client = Client::of(private.stream());
+    client.count(3);
+    let step = client.bursts[2]
+        .time
+        .saturating_since(client.bursts[1].time);
+    assert!(step.as_micros().abs_diff(66_667) < 10, "{step:?}");
+    assert_eq!(client.bursts[2].index, client.bursts[1].index + 1);
+    // Speed sends sooner and shows the same.
+    private.play(Play {
+        from: at(0),
+        speed: 8.0,
+        until: at(1_000),
+        ..Play::default()
+    });
+    let began = Instant::now();
+    until("it ends", || private.is_over());
+    assert!(
+        began.elapsed() < Duration::from_millis(900),
+        "{:?}",
+        began.elapsed()
+    );
+    client.poll();
+    let pictures = &client.bursts[client.bursts.len() - 30..];
+    let shown = pictures[29].time.saturating_since(pictures[0].time);
+    assert!(shown.as_millis().abs_diff(967) <= 1, "{shown:?}");
+}
+
+#[tokio::test]
+async fn sound_has_no_scale() {
+    let folder = Folder::new();
+    let (library, _hub) = folder.library(Limits::default());
+    let title = found(&library, "clip.ogg").await;
+    let play = Play {
+        from: at(9_800),
+        scale: -4.0,
+        ..Play::default()
+    };
+    let private = title.fork(Some(play)).expect("room");
+    let started = begun(&private);
+    assert!((started.scale - 1.0).abs() < 1e-9);
+    assert_eq!(started.from, Duration::from_millis(9_800));
+    until("it ends", || private.is_over());
+    assert!(matches!(private.stream().state(), State::Ended { .. }));
+    // And can be played again.
+    private.play(Play {
+        from: at(0),
+        ..Play::default()
+    });
+    assert_eq!(begun(&private).from, Duration::ZERO);
+    assert_eq!(private.stream().state().as_str(), "live");
+}
+
+#[tokio::test]
+async fn a_reading_that_is_dropped_stops_and_frees_its_place_and_its_file() {
+    let folder = Folder::new();
+    let limits = Limits {
+        private: 20,
+        idle_span: Duration::from_millis(50),
+        ..Limits::default()
+    };
+    let (library, _hub) = folder.library(limits);
+    let title = found(&library, "clip.h264").await;
+    let path = folder
+        .0
+        .join("clip.h264")
+        .canonicalize()
+        .expect("it is there");
+    let descriptors = || {
+        let all = fs::read_dir("/proc/self/fd").expect("our own");
+        let to = all.filter_map(|it| fs::read_link(it.ok()?.path()).ok());
+        to.filter(|to| *to == path).count()
+    };
+    let before = descriptors();
+    let fork = || title.fork(Some(Play::default()));
+    let privates: Vec<_> = (0..20).map(|_| fork().expect("room")).collect();
+    for private in &privates {
+        begun(private);
+    }
+    assert_eq!(descriptors(), before, "they share the file's");
+    assert_eq!(fork().expect_err("no more"), Full { limit: 20 });
+    assert_eq!(library.counts().private, 20);
+    let stream = Arc::clone(privates[0].stream());
+    drop(privates);
+    until("they are gone", || library.counts().readings == 0);
+    assert_eq!(stream.state().as_str(), "ended");
+    assert!(fork().is_ok(), "there is room again");
+    drop(title);
+    let end = Instant::now() + SOON;
+    while library.counts().titles > 0 {
+        assert!(Instant::now() < end, "the file is put back");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(descriptors() < before, "and closed");
+}
+
+#[tokio::test]
+async fn a_broken_file_is_read_once_and_again_when_it_changed() {
+    let folder = Folder::new();
+    folder.write("broken.ogg", &AUDIO[..AUDIO.len() / 2]);
+    let (library, _hub) = folder.library(Limits::default());
+    let mut reasons = Vec::new();
+    for _ in 0..50 {
+        let error = library.find("broken.ogg").await.expect_err("it ends early");
+        reasons.push(error.to_string());
+    }
+    assert_eq!(library.counts().opened, 1);
+    reasons.dedup();
+    assert_eq!(reasons.len(), 1);
+    assert!(
+        reasons[0].contains("broken.ogg") && reasons[0].contains("byte"),
+        "{reasons:?}"
+    );
+    folder.write("broken.ogg", AUDIO);
+    let end = Instant::now() + SOON;
+    while library.find("broken.ogg").await.is_err() {
+        assert!(Instant::now() < end, "it is seen that the file changed");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_eq!(library.counts().opened, 2);
+}
+
+#[tokio::test]
+async fn names_that_lead_nowhere_leave_nothing_behind() {
+    let folder = Folder::new();
+    let (library, _hub) = folder.library(Limits::default());
+    let outside = format!(
+        "../{}/clip.ogg",
+        folder.0.file_name().expect("it has one").display()
+    );
+    for name in [
+        "",
+        "none.ogg",
+        "../clip.ogg",
+        &outside,
+        "clip.txt",
+        "/etc/passwd",
+        ".h.ogg",
+    ] {
+        assert!(
+            library.find(name).await.expect("no error").is_none(),
+            "{name}"
+        );
+    }
+    assert_eq!(library.counts(), Counts::default());
+}
+
+#[tokio::test]
+async fn one_thread_paces_hundreds() {
+    let folder = Folder::new();
+    let limits = Limits {
+        threads: 1,
+        ..Limits::default()
+    };
+    let (library, _hub) = folder.library(limits);
+    let title = found(&library, "clip.h264").await;
+    // An eighth as fast as recorded: 1,125 pictures a second in all, which a busy
+    // machine does without optimisation, too.
+    let play = Play {
+        from: at(0),
+        scale: 0.125,
+        ..Play::default()
+    };
+    let fork = || title.fork(Some(play)).expect("room");
+    let privates: Vec<_> = (0..300).map(|_| fork()).collect();
+    let mut clients: Vec<_> = privates.iter().map(|it| Client::of(it.stream())).collect();
+    for _ in 0..15 {
+        std::thread::sleep(Duration::from_millis(200));
+        for client in &mut clients {
+            client.poll();
+        }
+    }
+    let mut late = Vec::new();
+    for client in &mut clients {
+        let count = client.bursts.len();
+        assert!(count >= 6, "{count} pictures of some 11");
+        late.extend(client.bursts.iter().map(|burst| {
+            let stamps = burst.stamps;
+            stamps.published.saturating_duration_since(stamps.origin)
+        }));
+    }
+    late.sort();
+    let (median, most) = (late[late.len() / 2], late[late.len() * 9 / 10]);
+    assert!(
+        median < Duration::from_millis(50),
+        "median {median:?}, nine of ten {most:?}"
+    );
+}

@@ -1,0 +1,289 @@
+//! A broadcast of a publisher into the hub.
+//!
+//! ```text
+//! catalog ─► Reader, a task a track ─► Units ─► Publisher ─► hub
+//!       wish for a keyframe ◄──────────────────────┘
+//! ```
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use glassline_hub::{CreateError, Hub, PublishError, Publisher, State, StreamName};
+use glassline_media::{Burst, Kind, MediaTime, Stage};
+use glassline_quic::moq::{CatalogError, Reader, Received, Rendition, Session, Watch, WatchError};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use super::{Unit, Units, with_sets};
+use crate::runtime::Counter;
+
+/// A group that is so far behind the newest is passed over.
+const DEADLINE: Duration = Duration::from_secs(2);
+
+/// A publisher that sends nothing for so long has gone; a shorter outage is waited for.
+const SILENCE: Duration = Duration::from_secs(40);
+
+/// A source without a keyframe for so long cannot be watched by anyone new.
+const KEYFRAME: Duration = Duration::from_secs(20);
+
+/// How often a publisher is asked for a keyframe, at most, and the rest is looked after.
+const TICK: Duration = Duration::from_secs(1);
+
+/// Frames that wait for the hub, which is never busy for long.
+const WAITING: usize = 16;
+
+/// A clock that is further off than this is not ours.
+const UPLINK_MAX: Duration = Duration::from_secs(60);
+
+/// What is needed to take a broadcast.
+pub(crate) struct Intake {
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) session: Arc<Session>,
+    /// Bytes of frames that the session has sent.
+    pub(crate) received_bytes: Arc<Counter>,
+    /// Groups that were passed over because newer ones were there.
+    pub(crate) late_groups: Arc<Counter>,
+    /// Name of the stream that the broadcast becomes.
+    pub(crate) name: StreamName,
+}
+
+/// What the tasks that read tell.
+enum News {
+    Frame(usize, Received),
+    /// The track ended.
+    TrackOver,
+    /// The catalog has other tracks now, or the broadcast ended.
+    CatalogOver,
+    Fault(WatchError),
+}
+
+impl Intake {
+    /// Publishes the broadcast called `path` until it ends.
+    ///
+    /// # Errors
+    /// [`Fault`], if its end is its publisher's fault.
+    pub(crate) async fn run(&self, path: &str) -> Result<(), Fault> {
+        let mut watch = self.session.watch(path).await?;
+        let catalog = watch.catalog().await?.ok_or(WatchError::NoCatalog)?;
+        for (name, why) in &catalog.left_out {
+            tracing::info!(stream = %self.name, rendition = name, %why, "left out");
+        }
+        let chosen = catalog.choose().map_err(WatchError::from)?;
+        let (out, news) = mpsc::channel(WAITING);
+        // All of them end with this one.
+        let mut tasks = JoinSet::new();
+        for (track, rendition) in chosen.iter().enumerate() {
+            let reader = watch.read(rendition, DEADLINE).await?;
+            let late_groups = Arc::clone(&self.late_groups);
+            tasks.spawn(forward(reader, track, late_groups, out.clone()));
+        }
+        tasks.spawn(follow(watch, chosen.clone(), out));
+        let describe = |it: &Rendition| with_sets(it.track.clone(), &it.sets);
+        let now = Instant::now();
+        let inlet = Inlet {
+            intake: self,
+            units: Units::new(chosen.iter().map(describe).collect()),
+            picture: chosen.iter().any(|it| it.track.kind() == Kind::Video),
+            clock: catalog.clock,
+            publisher: None,
+            bursts: Vec::new(),
+            began: now,
+            heard: now,
+            open: chosen.len(),
+        };
+        inlet.take(news).await
+    }
+}
+
+/// Reads a track and sends on what it has.
+async fn forward(
+    mut reader: Reader,
+    track: usize,
+    late_groups: Arc<Counter>,
+    out: mpsc::Sender<News>,
+) {
+    let mut late = 0;
+    loop {
+        let news = match reader.next().await {
+            Ok(Some(frame)) => News::Frame(track, frame),
+            Ok(None) => News::TrackOver,
+            Err(error) => News::Fault(error),
+        };
+        late_groups.add(reader.late() - late);
+        late = reader.late();
+        let is_last = !matches!(news, News::Frame(..));
+        if out.send(news).await.is_err() || is_last {
+            return;
+        }
+    }
+}
+
+/// Tells when the catalog no longer has what was chosen from it.
+async fn follow(mut watch: Watch, chosen: Vec<Rendition>, out: mpsc::Sender<News>) {
+    let kind = |it: &Rendition| (it.name.clone(), it.track.codec, it.framing);
+    let before: Vec<_> = chosen.iter().map(kind).collect();
+    let news = loop {
+        match watch.catalog().await {
+            Ok(Some(catalog)) => match catalog.choose() {
+                Ok(now) if now.iter().map(kind).collect::<Vec<_>>() == before => {}
+                Ok(_) => break News::CatalogOver,
+                Err(error) => break News::Fault(error.into()),
+            },
+            // Some publishers end this track once it is said.
+            Ok(None) => {
+                watch.over().await;
+                break News::CatalogOver;
+            }
+            Err(error) => break News::Fault(error),
+        }
+    };
+    let _ = out.send(news).await;
+}
+
+/// A broadcast that is coming in.
+struct Inlet<'a> {
+    intake: &'a Intake,
+    units: Units,
+    /// It has a picture.
+    picture: bool,
+    /// Since 1970, at media time zero, by the publisher's clock.
+    clock: Option<Duration>,
+    publisher: Option<Publisher>,
+    bursts: Vec<Burst>,
+    began: Instant,
+    heard: Instant,
+    /// Tracks that have not ended.
+    open: usize,
+}
+
+impl Inlet<'_> {
+    async fn take(mut self, mut news: mpsc::Receiver<News>) -> Result<(), Fault> {
+        let mut ticks = tokio::time::interval(TICK);
+        let end = loop {
+            let told = tokio::select! {
+                told = news.recv() => told,
+                _ = ticks.tick() => match self.tick() {
+                    Ok(()) => continue,
+                    Err(fault) => break Err(fault),
+                },
+            };
+            match told {
+                Some(News::Frame(track, frame)) => {
+                    if let Err(fault) = self.publish(track, frame) {
+                        break Err(fault);
+                    }
+                }
+                Some(News::TrackOver) if self.open > 1 => self.open -= 1,
+                Some(News::TrackOver | News::CatalogOver) | None => break Ok(()),
+                Some(News::Fault(error)) => break Err(error.into()),
+            }
+        };
+        if let Some(publisher) = self.publisher.take() {
+            let detail = match &end {
+                Ok(()) => "the publisher ended it".to_owned(),
+                Err(fault) => fault.to_string(),
+            };
+            publisher.finish(State::Down { detail });
+        }
+        end
+    }
+
+    fn tick(&mut self) -> Result<(), Fault> {
+        let now = Instant::now();
+        if now.saturating_duration_since(self.heard) > SILENCE {
+            return Err(Fault::Silent);
+        }
+        match &self.publisher {
+            None if now.saturating_duration_since(self.began) > KEYFRAME => {
+                return Err(Fault::NoKeyframe);
+            }
+            None => self.intake.session.want_keyframe(),
+            Some(publisher) if self.picture && publisher.keyframe_wanted() => {
+                self.intake.session.want_keyframe();
+            }
+            Some(_) => {}
+        }
+        Ok(())
+    }
+
+    fn publish(&mut self, track: usize, frame: Received) -> Result<(), Fault> {
+        self.heard = frame.arrived;
+        self.intake.received_bytes.add(frame.data.len() as u64);
+        let unit = Unit {
+            track,
+            time: frame.time,
+            keyframe: frame.keyframe,
+            after_loss: frame.after_loss,
+            data: frame.data.into(),
+            received: frame.arrived,
+        };
+        self.units.push(unit, &mut self.bursts);
+        let now = Instant::now();
+        if let Some(publisher) = &mut self.publisher
+            && let Some(tracks) = self.units.take_redescribed()
+        {
+            publisher.describe(tracks)?;
+        }
+        for burst in self.bursts.drain(..) {
+            let publisher = match &mut self.publisher {
+                Some(publisher) => publisher,
+                // Nobody can watch before the first keyframe.
+                None if self.units.starts(&burst) => {
+                    let tracks = self.units.tracks().to_vec();
+                    let name = &self.intake.name;
+                    let stream = self.intake.hub.admit(name.clone())?;
+                    tracing::info!(stream = %name, tracks = tracks.len(), "publisher live");
+                    self.publisher.insert(stream.publish(tracks, now)?)
+                }
+                None => continue,
+            };
+            if track == 0 && burst.keyframe {
+                // Whoever asked has it.
+                let _ = publisher.keyframe_wanted();
+            }
+            publisher.push(burst, now)?;
+        }
+        if track == 0
+            && let Some(publisher) = &self.publisher
+            && let Some(uplink) = self.uplink(frame.time, frame.arrived.elapsed())
+        {
+            publisher.account(Stage::Uplink, uplink, now);
+        }
+        Ok(())
+    }
+
+    /// From capture to arrival, `ago`, if both clocks agree.
+    fn uplink(&self, time: MediaTime, ago: Duration) -> Option<Duration> {
+        let into = Duration::from_nanos(u64::try_from(time.nanos()).ok()?);
+        let captured = self.clock?.checked_add(into)?;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+        let uplink = now.checked_sub(ago)?.checked_sub(captured)?;
+        (uplink <= UPLINK_MAX).then_some(uplink)
+    }
+}
+
+/// Why a publisher is sent away.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Fault {
+    /// What it says or sends, or its end.
+    #[error(transparent)]
+    Watch(#[from] WatchError),
+    /// It stands, but nothing comes.
+    #[error("nothing came for {} s", SILENCE.as_secs())]
+    Silent,
+    /// Nothing to begin with.
+    #[error("no keyframe with parameter sets within {} s", KEYFRAME.as_secs())]
+    NoKeyframe,
+    /// Somebody was faster, or the tracks changed.
+    #[error(transparent)]
+    Publish(#[from] PublishError),
+    /// The hub is full.
+    #[error(transparent)]
+    Create(#[from] CreateError),
+}
+
+impl From<CatalogError> for Fault {
+    fn from(error: CatalogError) -> Self {
+        Self::Watch(error.into())
+    }
+}

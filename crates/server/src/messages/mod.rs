@@ -1,0 +1,387 @@
+//! Messages beside a stream's media, between whoever publishes them and the viewers.
+//!
+//! ```text
+//!  publisher's session ─► Exchange::post(Viewers) ───► Inbox of each shard with viewers
+//!  a viewer's session ──► Exchange::post(Publisher) ─► Inbox of the publisher's shard
+//! ```
+//!
+//! Two participants of a room have an exchange of their own, which passes what one says in
+//! the session that hears the other on to the session in which the other hears it.
+//!
+//! A message is kept once, whoever gets it. A shard takes it out of its inbox at the
+//! next turn, and then each session has what it did not send yet in a queue of its own
+//! (`shard::messages`). The hub knows nothing of this: messages have no timeline, no
+//! keyframes and no past that a newcomer could begin with.
+
+mod stats;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use glassline_hub::{StreamName, Wake};
+use glassline_sctp::channel::{Init, Message};
+
+pub(crate) use stats::{DataStats, Tally};
+
+use crate::runtime::SessionId;
+
+/// Messages and their bytes that wait for a shard's turn. It comes every millisecond or
+/// two; a shard that stands still for longer is told how many it missed.
+const INBOX_MESSAGES_MAX: usize = 4096;
+const INBOX_BYTES_MAX: usize = 8 << 20;
+
+/// What stands for a message beside its bytes, so that empty ones cost something.
+pub(crate) const MESSAGE_OVERHEAD_BYTES: usize = 128;
+
+/// The two ends that messages pass between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    /// Who publishes beside the stream; one at a time.
+    Publisher,
+    /// Who watches it.
+    Viewers,
+    /// One of two participants of a room, in the session in which it hears the other.
+    First,
+    /// The other of the two.
+    Second,
+}
+
+impl Side {
+    /// Where messages from here go.
+    pub(crate) const fn other(self) -> Self {
+        match self {
+            Self::Publisher => Self::Viewers,
+            Self::Viewers => Self::Publisher,
+            Self::First => Self::Second,
+            Self::Second => Self::First,
+        }
+    }
+}
+
+/// What one session may make the server keep and do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    /// The largest message, bytes; each side is told by `a=max-message-size`.
+    pub(crate) message_bytes: usize,
+    /// What may wait for one session, bytes; at least one message.
+    pub(crate) queue_bytes: usize,
+    /// How long it may wait.
+    pub(crate) queue_age: Duration,
+    /// Channels that a peer may open, and as many that we may open towards it.
+    pub(crate) channels: usize,
+    /// Messages a second that a viewer may send to the publisher, or one participant to
+    /// another.
+    pub(crate) messages_per_s: u32,
+}
+
+impl Bounds {
+    /// Between two participants of a room: notes of stages, about 20 messages of up to
+    /// 1,000 bytes a second, and 16 of the clocks'.
+    pub(crate) const PAIR: Self = Self {
+        message_bytes: 2 << 10,
+        queue_bytes: 64 << 10,
+        queue_age: Duration::from_secs(2),
+        channels: 2,
+        messages_per_s: 100,
+    };
+}
+
+/// Something that passes from one side to the other.
+#[derive(Debug)]
+pub(crate) struct Posted {
+    /// Counts what was posted to this side: a gap is something missed.
+    pub(crate) number: u64,
+    /// What.
+    pub(crate) what: What,
+    /// When it came.
+    pub(crate) at: Instant,
+}
+
+#[derive(Debug)]
+pub(crate) enum What {
+    /// A message, and what the channel is like that it came on.
+    Message {
+        /// That channel.
+        channel: Arc<Init>,
+        /// The message; its bytes are shared.
+        message: Message,
+    },
+    /// The publisher closed this channel.
+    Closed(Arc<Init>),
+    /// Another publisher took over.
+    TakenOver,
+}
+
+impl What {
+    /// What it costs to keep.
+    pub(crate) fn bytes(&self) -> usize {
+        MESSAGE_OVERHEAD_BYTES
+            + match self {
+                Self::Message { message, .. } => message.data.len(),
+                Self::Closed(_) | Self::TakenOver => 0,
+            }
+    }
+}
+
+/// The exchanges of all streams that have data channels.
+#[derive(Debug, Default)]
+pub(crate) struct Exchanges {
+    by_stream: Mutex<HashMap<StreamName, Weak<Exchange>>>,
+}
+
+impl Exchanges {
+    /// That of `stream`, for as long as somebody holds it.
+    pub(crate) fn of(&self, stream: &StreamName) -> Arc<Exchange> {
+        let mut by_stream = lock(&self.by_stream);
+        if let Some(exchange) = by_stream.get(stream).and_then(Weak::upgrade) {
+            return exchange;
+        }
+        by_stream.retain(|_, exchange| exchange.strong_count() > 0);
+        let exchange = Arc::new(Exchange::default());
+        by_stream.insert(stream.clone(), Arc::downgrade(&exchange));
+        exchange
+    }
+}
+
+/// Where one stream's messages pass, or those of two participants.
+#[derive(Debug, Default)]
+pub(crate) struct Exchange {
+    to_publisher: Mutex<Lane>,
+    to_viewers: Mutex<Lane>,
+    publisher: Mutex<Option<SessionId>>,
+}
+
+/// The way to one side.
+#[derive(Debug, Default)]
+struct Lane {
+    posted: u64,
+    inboxes: Vec<Weak<Inbox>>,
+}
+
+impl Exchange {
+    /// An inbox for what is posted `to` one side from now on; `wake` is called when there
+    /// is something in it, for as long as the inbox is held.
+    pub(crate) fn subscribe(&self, to: Side, wake: Arc<dyn Wake>) -> Arc<Inbox> {
+        let inbox = Arc::new(Inbox {
+            queue: Mutex::default(),
+            wake,
+        });
+        let mut lane = lock(self.lane(to));
+        lane.inboxes.retain(|inbox| inbox.strong_count() > 0);
+        lane.inboxes.push(Arc::downgrade(&inbox));
+        inbox
+    }
+
+    /// Hands `what` to all who listen on one side; false if nobody does.
+    pub(crate) fn post(&self, to: Side, what: What, at: Instant) -> bool {
+        // Held over the hand-over: numbers and places in the inboxes agree.
+        let mut lane = lock(self.lane(to));
+        let number = lane.posted;
+        lane.posted += 1;
+        let posted = Arc::new(Posted { number, what, at });
+        let mut is_heard = false;
+        for inbox in lane.inboxes.iter().filter_map(Weak::upgrade) {
+            inbox.push(&posted);
+            is_heard = true;
+        }
+        is_heard
+    }
+
+    /// `session` publishes from now on, and who did before does no more.
+    pub(crate) fn take_over(&self, session: &SessionId, now: Instant) {
+        let former = lock(&self.publisher).replace(session.clone());
+        if former.is_some_and(|former| former != *session) {
+            self.post(Side::Publisher, What::TakenOver, now);
+        }
+    }
+
+    /// Whether `session` is the one that publishes.
+    pub(crate) fn is_publisher(&self, session: &SessionId) -> bool {
+        lock(&self.publisher).as_ref() == Some(session)
+    }
+
+    /// `session` publishes no more.
+    pub(crate) fn leave(&self, session: &SessionId) {
+        let mut publisher = lock(&self.publisher);
+        if publisher.as_ref() == Some(session) {
+            *publisher = None;
+        }
+    }
+
+    fn lane(&self, to: Side) -> &Mutex<Lane> {
+        match to {
+            Side::Publisher | Side::First => &self.to_publisher,
+            Side::Viewers | Side::Second => &self.to_viewers,
+        }
+    }
+}
+
+/// What was posted and waits for one shard.
+pub(crate) struct Inbox {
+    queue: Mutex<Queue>,
+    wake: Arc<dyn Wake>,
+}
+
+impl std::fmt::Debug for Inbox {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let queue = lock(&self.queue);
+        f.debug_struct("Inbox")
+            .field("messages", &queue.posted.len())
+            .field("bytes", &queue.bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    posted: VecDeque<Arc<Posted>>,
+    bytes: usize,
+}
+
+impl Inbox {
+    /// Takes what is there, in order; what fell out shows by its missing number.
+    pub(crate) fn take(&self, out: &mut Vec<Arc<Posted>>) {
+        let mut queue = lock(&self.queue);
+        queue.bytes = 0;
+        out.extend(queue.posted.drain(..));
+    }
+
+    fn push(&self, posted: &Arc<Posted>) {
+        let mut queue = lock(&self.queue);
+        queue.bytes += posted.what.bytes();
+        queue.posted.push_back(Arc::clone(posted));
+        while queue.posted.len() > INBOX_MESSAGES_MAX
+            || queue.bytes > INBOX_BYTES_MAX && queue.posted.len() > 1
+        {
+            let Some(oldest) = queue.posted.pop_front() else {
+                break;
+            };
+            queue.bytes -= oldest.what.bytes();
+        }
+        drop(queue);
+        self.wake.wake();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What is behind these locks is whole after every line.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Rung(AtomicUsize);
+
+    impl Wake for Rung {
+        fn wake(&self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn message(bytes: usize) -> What {
+        What::Message {
+            channel: Arc::default(),
+            message: Message::binary(vec![0; bytes]),
+        }
+    }
+
+    #[test]
+    fn everybody_on_a_side_gets_the_same_bytes_and_is_woken() {
+        let exchange = Exchange::default();
+        let rung = Arc::new(Rung::default());
+        let wake = || Arc::clone(&rung) as Arc<dyn Wake>;
+        let [first, second] = [(); 2].map(|()| exchange.subscribe(Side::Viewers, wake()));
+        let publisher = exchange.subscribe(Side::Publisher, wake());
+        exchange.post(Side::Viewers, message(10), Instant::now());
+        let taken = [&first, &second, &publisher].map(|inbox| {
+            let mut out = Vec::new();
+            inbox.take(&mut out);
+            out
+        });
+        assert_eq!(taken.each_ref().map(Vec::len), [1, 1, 0]);
+        assert!(Arc::ptr_eq(&taken[0][0], &taken[1][0]));
+        assert_eq!(rung.0.load(Ordering::Relaxed), 2);
+        drop(publisher);
+        assert!(!exchange.post(Side::Publisher, message(10), Instant::now()));
+        drop(second);
+        exchange.post(Side::Viewers, message(10), Instant::now());
+        assert_eq!(
+            rung.0.load(Ordering::Relaxed),
+            3,
+            "one has unsubscribed by letting go"
+        );
+    }
+
+    #[test]
+    fn of_two_participants_each_gets_what_the_other_says() {
+        let exchange = Exchange::default();
+        let wake = || Arc::new(Rung::default()) as Arc<dyn Wake>;
+        let [first, second] = [Side::First, Side::Second].map(|it| exchange.subscribe(it, wake()));
+        let taken = |inbox: &Inbox| {
+            let mut out = Vec::new();
+            inbox.take(&mut out);
+            out.len()
+        };
+        assert!(exchange.post(Side::First.other(), message(10), Instant::now()));
+        assert_eq!([taken(&first), taken(&second)], [0, 1]);
+        assert!(exchange.post(Side::Second.other(), message(10), Instant::now()));
+        assert_eq!([taken(&first), taken(&second)], [1, 0]);
+    }
+
+    #[test]
+    fn a_shard_that_stands_still_costs_bounded_memory_and_can_tell() {
+        let exchange = Exchange::default();
+        let inbox = exchange.subscribe(Side::Viewers, Arc::new(Rung::default()));
+        for bytes in [1 << 20, 0] {
+            for _ in 0..2 * INBOX_MESSAGES_MAX {
+                exchange.post(Side::Viewers, message(bytes), Instant::now());
+                assert!(lock(&inbox.queue).bytes <= INBOX_BYTES_MAX);
+            }
+            let mut out = Vec::new();
+            inbox.take(&mut out);
+            assert!(out.len() <= INBOX_MESSAGES_MAX);
+            assert!(out[0].number > 0, "the first are missing");
+            let numbers = out.windows(2).map(|pair| pair[1].number - pair[0].number);
+            assert!(numbers.into_iter().all(|step| step == 1));
+        }
+    }
+
+    #[test]
+    fn the_latest_publisher_is_the_one_and_the_former_is_told() {
+        let exchange = Exchange::default();
+        let inbox = exchange.subscribe(Side::Publisher, Arc::new(Rung::default()));
+        let [first, second] = ["a", "b"].map(SessionId::new);
+        let now = Instant::now();
+        exchange.take_over(&first, now);
+        exchange.take_over(&first, now);
+        let mut out = Vec::new();
+        inbox.take(&mut out);
+        assert!(out.is_empty());
+        exchange.take_over(&second, now);
+        assert!(!exchange.is_publisher(&first) && exchange.is_publisher(&second));
+        inbox.take(&mut out);
+        assert!(matches!(out[0].what, What::TakenOver));
+        exchange.leave(&first);
+        assert!(exchange.is_publisher(&second), "not the former's to end");
+        exchange.leave(&second);
+        assert!(!exchange.is_publisher(&second));
+    }
+
+    #[test]
+    fn a_stream_has_one_exchange_while_somebody_holds_it() {
+        let exchanges = Exchanges::default();
+        let name = |text: &str| StreamName::parse(text).expect("a good name");
+        let first = exchanges.of(&name("cam"));
+        assert!(Arc::ptr_eq(&first, &exchanges.of(&name("cam"))));
+        assert!(!Arc::ptr_eq(&first, &exchanges.of(&name("hall"))));
+        drop(exchanges.of(&name("yard")));
+        drop(exchanges.of(&name("roof")));
+        assert_eq!(lock(&exchanges.by_stream).len(), 2, "cam, and the latest");
+    }
+}

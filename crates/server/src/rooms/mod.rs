@@ -1,0 +1,379 @@
+//! Rooms of voice calls: who is in which.
+//!
+//! ```text
+//! POST /call/ROOM ─► Rooms::enter ─► Seat ─ kept by the session that speaks, gone with it
+//!                         │ Stream "call~ROOM~ID", published by that session
+//!                         ▼
+//!                      Listing ── watch ──► GET /call/ROOM/SESSION: who else is here
+//! ```
+//!
+//! A participant speaks in one session and hears each of the others in one of its own, an
+//! ordinary viewer's of the other's stream. So nothing is negotiated anew when somebody
+//! comes or goes, and a voice passes the server as every stream does. This module knows
+//! names only: no session, no media.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use glassline_hub::StreamName;
+use tokio::sync::{Semaphore, watch};
+
+use crate::runtime::SessionId;
+
+/// How many there may be.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Rooms that somebody is in.
+    pub rooms: usize,
+    /// Participants of one room.
+    pub participants: usize,
+}
+
+/// Every room that somebody is in.
+#[derive(Debug)]
+pub struct Rooms {
+    bounds: Bounds,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    rooms: HashMap<RoomName, watch::Sender<Arc<Listing>>>,
+    /// Counts changes of all rooms, so that a room that comes back has no old version.
+    version: u64,
+}
+
+/// Who is in a room.
+#[derive(Clone, Debug, Default)]
+pub struct Listing {
+    /// Rises with every change.
+    pub version: u64,
+    /// In the order in which they came.
+    pub people: Vec<Participant>,
+}
+
+/// Somebody in a room.
+#[derive(Clone, Debug)]
+pub struct Participant {
+    /// Names it to the others; no right comes with it.
+    pub id: ParticipantId,
+    /// What it wants to be called; may be empty.
+    pub name: Box<str>,
+    /// The session that it speaks in: whoever knows it is this participant.
+    pub session: SessionId,
+    /// Requests of it that may wait for a change at once.
+    pub waits: Arc<Semaphore>,
+}
+
+/// Requests of one participant that may wait for a change: one, and one that its owner
+/// has given up without the server knowing.
+const WAITS_MAX: usize = 2;
+
+impl Listing {
+    /// The participant who speaks in `session`.
+    pub fn of_session(&self, session: &SessionId) -> Option<&Participant> {
+        self.people.iter().find(|it| it.session == *session)
+    }
+}
+
+/// A participant's place in its room, until dropped.
+#[derive(Debug)]
+pub struct Seat {
+    rooms: Arc<Rooms>,
+    room: RoomName,
+    id: ParticipantId,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.rooms.leave(&self.room, &self.id);
+    }
+}
+
+impl Rooms {
+    /// Nobody is in any room.
+    pub fn new(bounds: Bounds) -> Self {
+        Self {
+            bounds,
+            inner: Mutex::default(),
+        }
+    }
+
+    /// Gives `participant` a place in `room`, which is made if nobody is there.
+    ///
+    /// # Errors
+    /// [`Full`] names the bound that was reached.
+    pub fn enter(
+        self: &Arc<Self>,
+        room: &RoomName,
+        id: ParticipantId,
+        name: &str,
+        session: SessionId,
+    ) -> Result<Seat, Full> {
+        let mut inner = self.lock();
+        let here = inner
+            .rooms
+            .get(room)
+            .map_or(0, |it| it.borrow().people.len());
+        if here >= self.bounds.participants {
+            let limit = self.bounds.participants;
+            return Err(Full::Room { limit });
+        }
+        if here == 0 && inner.rooms.len() >= self.bounds.rooms {
+            let limit = self.bounds.rooms;
+            return Err(Full::Rooms { limit });
+        }
+        inner.version += 1;
+        let version = inner.version;
+        let sender = inner.rooms.entry(room.clone()).or_default();
+        sender.send_modify(|listing| {
+            let listing = Arc::make_mut(listing);
+            listing.version = version;
+            listing.people.push(Participant {
+                id: id.clone(),
+                name: name.into(),
+                session,
+                waits: Arc::new(Semaphore::new(WAITS_MAX)),
+            });
+        });
+        Ok(Seat {
+            rooms: Arc::clone(self),
+            room: room.clone(),
+            id,
+        })
+    }
+
+    /// Who is in `room`, and every change of that; `None` if nobody is.
+    pub fn watch(&self, room: &RoomName) -> Option<watch::Receiver<Arc<Listing>>> {
+        self.lock().rooms.get(room).map(watch::Sender::subscribe)
+    }
+
+    /// Rooms that somebody is in, and participants of all of them.
+    pub fn counts(&self) -> (usize, usize) {
+        let inner = self.lock();
+        let people = inner.rooms.values().map(|it| it.borrow().people.len());
+        (inner.rooms.len(), people.sum())
+    }
+
+    fn leave(&self, room: &RoomName, id: &ParticipantId) {
+        let mut inner = self.lock();
+        inner.version += 1;
+        let version = inner.version;
+        let Some(sender) = inner.rooms.get(room) else {
+            return;
+        };
+        sender.send_modify(|listing| {
+            let listing = Arc::make_mut(listing);
+            listing.version = version;
+            listing.people.retain(|it| it.id != *id);
+        });
+        if sender.borrow().people.is_empty() {
+            inner.rooms.remove(room);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a participant's stream begins with; `~` is in no room's name.
+const STREAM: &str = "call~";
+const ROOM_BYTES_MAX: usize = 64;
+
+/// The name of a room: 1–64 of `A–Z a–z 0–9 . _ -`, not beginning with `.` or `-`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RoomName(Box<str>);
+
+impl RoomName {
+    /// Checks `text`.
+    ///
+    /// # Errors
+    /// [`RoomNameError`] says which rule it breaks.
+    pub fn parse(text: &str) -> Result<Self, RoomNameError> {
+        if text.is_empty() || text.len() > ROOM_BYTES_MAX {
+            return Err(RoomNameError::Length { bytes: text.len() });
+        }
+        let allowed = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        if let Some(found) = text.chars().find(|c| !allowed(*c)) {
+            return Err(RoomNameError::Character { found });
+        }
+        if text.starts_with(['.', '-']) {
+            return Err(RoomNameError::Start);
+        }
+        Ok(Self(text.into()))
+    }
+
+    /// The stream of a participant: what its right to publish is asked for, and those of
+    /// others who want to hear it by other ways.
+    pub fn stream(&self, id: &ParticipantId) -> StreamName {
+        StreamName::parse(&self.stream_of(id.as_str()))
+            .expect("made of what a stream's name is made of")
+    }
+}
+
+impl RoomName {
+    /// What two participants' messages are exchanged by: no stream, but named like one.
+    pub(crate) fn pair(&self, one: &ParticipantId, other: &ParticipantId) -> StreamName {
+        let [first, second] = match one.0 <= other.0 {
+            true => [one, other],
+            false => [other, one],
+        };
+        let pair = format!("{}~{}", first.as_str(), second.as_str());
+        StreamName::parse(&self.stream_of(&pair)).expect("made of what a stream's name is made of")
+    }
+
+    /// The name of [`stream`](Self::stream), of whatever is said to be a participant.
+    pub(crate) fn stream_of(&self, id: &str) -> String {
+        format!("{STREAM}{}~{id}", self.0)
+    }
+}
+
+impl fmt::Display for RoomName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Names a participant to the others of its room: twelve hexadecimal digits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParticipantId(Box<str>);
+
+impl ParticipantId {
+    /// Made of six bytes, which must be unlike those of others: drawn.
+    pub fn new(bytes: [u8; 6]) -> Self {
+        let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        Self(text.into())
+    }
+
+    /// As it stands in URLs.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Why a text is not a room's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RoomNameError {
+    /// Empty or too long.
+    #[error("a room's name has 1 to {ROOM_BYTES_MAX} characters, this one has {bytes}")]
+    Length {
+        /// Length found.
+        bytes: usize,
+    },
+    /// A character outside the set.
+    #[error("{found:?} in a room's name: use letters, digits, '.', '_' and '-'")]
+    Character {
+        /// The first bad one.
+        found: char,
+    },
+    /// Begins with a dot or a dash.
+    #[error("a room's name begins with a letter, a digit or '_'")]
+    Start,
+}
+
+/// No place for one more participant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Full {
+    /// In this room.
+    #[error(
+        "the room has {limit} participants already; wait until somebody leaves, or raise `limits.room_participants`"
+    )]
+    Room {
+        /// The bound.
+        limit: usize,
+    },
+    /// In one room more.
+    #[error(
+        "{limit} rooms are in use already; join one of them, or raise `limits.rooms` to allow more"
+    )]
+    Rooms {
+        /// The bound.
+        limit: usize,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rooms() -> Arc<Rooms> {
+        Arc::new(Rooms::new(Bounds {
+            rooms: 1,
+            participants: 2,
+        }))
+    }
+
+    fn room(text: &str) -> RoomName {
+        RoomName::parse(text).expect("a good name")
+    }
+
+    fn enter(rooms: &Arc<Rooms>, name: &str, byte: u8) -> Result<Seat, Full> {
+        let session = SessionId::new(&format!("session {byte}"));
+        rooms.enter(&room(name), ParticipantId::new([byte; 6]), "", session)
+    }
+
+    #[test]
+    fn rooms_are_there_while_somebody_is_in_them_and_are_bounded() {
+        let rooms = rooms();
+        let first = enter(&rooms, "a", 1).expect("room");
+        let other = enter(&rooms, "b", 2).expect_err("one room at most");
+        assert_eq!(other, Full::Rooms { limit: 1 });
+        let second = enter(&rooms, "a", 2).expect("room for two");
+        let third = enter(&rooms, "a", 3).expect_err("and no more");
+        assert_eq!(third, Full::Room { limit: 2 });
+        assert_eq!(rooms.counts(), (1, 2));
+        drop(first);
+        enter(&rooms, "a", 3).expect("a place is free again");
+        drop(second);
+        assert_eq!(rooms.counts(), (0, 0));
+        assert!(rooms.watch(&room("a")).is_none());
+        let _b = enter(&rooms, "b", 2).expect("the other room is gone");
+    }
+
+    #[test]
+    fn who_watches_sees_each_change_and_that_versions_rise() {
+        let rooms = rooms();
+        let first = enter(&rooms, "a", 1).expect("room");
+        let mut watched = rooms.watch(&room("a")).expect("somebody is there");
+        let mut look = || {
+            let listing = watched.borrow_and_update();
+            let ids = listing.people.iter().map(|it| it.id.as_str().to_owned());
+            (listing.version, ids.collect::<Vec<_>>())
+        };
+        let (before, ids) = look();
+        assert_eq!(ids, ["010101010101"]);
+        let second = enter(&rooms, "a", 2).expect("room");
+        let (now, ids) = look();
+        assert!(now > before && ids.len() == 2);
+        drop(first);
+        assert_eq!(look().1, ["020202020202"]);
+        drop(second);
+        let again = enter(&rooms, "a", 3).expect("room");
+        let listing = rooms.watch(&room("a")).expect("it is back");
+        assert!(listing.borrow().version > now);
+        let session = SessionId::new("session 3");
+        assert!(listing.borrow().of_session(&session).is_some());
+        drop(again);
+    }
+
+    #[test]
+    fn names_are_such_that_streams_can_have_them() {
+        let longest = "x".repeat(ROOM_BYTES_MAX);
+        for good in ["standup", "Room_2.a-b", "7", &longest] {
+            let [one, other] = [0xab, 0xcd].map(|byte| ParticipantId::new([byte; 6]));
+            let pair = room(good).pair(&one, &other);
+            assert_eq!(pair, room(good).pair(&other, &one));
+            let stream = room(good).stream(&one);
+            assert_ne!(pair, stream);
+            assert_eq!(stream.as_str(), format!("call~{good}~abababababab"));
+        }
+        let bad = ["", "a b", "a~b", "a/b", ".a", "-a", "ü", &"x".repeat(65)];
+        for bad in bad {
+            assert!(RoomName::parse(bad).is_err(), "{bad}");
+        }
+    }
+}

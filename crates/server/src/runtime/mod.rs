@@ -1,0 +1,30 @@
+//! What every polling thread needs, whichever protocol it serves.
+//!
+//! ```text
+//!  hub ─ wake ─► StreamWaker ─► Waker ─► the thread's poll
+//!  hub ─ units ─► StreamSubscription: read once for all receivers of the thread
+//!  other threads ─ CommandSender ─► the thread's inbox, bounded
+//!  Slots: who is served here, by keys that stay valid    Timers: when each is due
+//! ```
+//!
+//! Nothing here knows a protocol, a session or who asks: the rooms above do.
+
+mod clock;
+mod command_sender;
+mod counter;
+mod session_id;
+mod slots;
+mod subscription;
+mod timers;
+mod token_bucket;
+mod waker;
+
+pub use clock::Clock;
+pub(crate) use command_sender::CommandSender;
+pub use counter::Counter;
+pub use session_id::SessionId;
+pub(crate) use slots::{Key, Slots};
+pub(crate) use subscription::StreamSubscription;
+pub(crate) use timers::Timers;
+pub(crate) use token_bucket::TokenBucket;
+pub(crate) use waker::{StreamWaker, Waker};

@@ -1,0 +1,37 @@
+//! How much a peer may send.
+
+use std::time::Instant;
+
+/// A token bucket: `per_s` tokens a second, at most `at_once` of them saved up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TokenBucket {
+    per_s: f64,
+    at_once: f64,
+    left: f64,
+    /// Filled up to here; `None` before the first was taken.
+    at: Option<Instant>,
+}
+
+impl TokenBucket {
+    /// A full bucket.
+    pub(crate) const fn new(per_s: f64, at_once: f64) -> Self {
+        Self {
+            per_s,
+            at_once,
+            left: at_once,
+            at: None,
+        }
+    }
+
+    /// Takes a token; false if the bucket has less than one.
+    pub(crate) fn take(&mut self, now: Instant) -> bool {
+        let since = self.at.replace(now).unwrap_or(now);
+        let gained = now.saturating_duration_since(since).as_secs_f64() * self.per_s;
+        self.left = (self.left + gained).min(self.at_once);
+        let has_one = self.left >= 1.0;
+        if has_one {
+            self.left -= 1.0;
+        }
+        has_one
+    }
+}

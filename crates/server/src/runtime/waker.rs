@@ -1,0 +1,78 @@
+//! Waking a polling thread from other threads.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use glassline_hub::Wake;
+
+/// Wakes one polling thread; several calls before the thread looks cost one system call.
+#[derive(Debug)]
+pub(crate) struct Waker {
+    waker: mio::Waker,
+    is_pending: AtomicBool,
+}
+
+impl Waker {
+    /// A waker that shows as an event of `poll` with this `token`.
+    ///
+    /// # Errors
+    /// The system has no descriptor to give.
+    pub(crate) fn new(poll: &mio::Poll, token: mio::Token) -> std::io::Result<Self> {
+        Ok(Self {
+            waker: mio::Waker::new(poll.registry(), token)?,
+            is_pending: AtomicBool::new(false),
+        })
+    }
+
+    /// Wakes the thread, unless a call before this one is still pending.
+    pub(crate) fn wake(&self) {
+        if !self.is_pending.swap(true, Ordering::AcqRel)
+            && let Err(error) = self.waker.wake()
+        {
+            // The thread then looks at its next deadline, a second later at most.
+            tracing::warn!(%error, "cannot wake a polling thread");
+        }
+    }
+
+    /// Called by the thread before it looks, so that later calls wake it again.
+    pub(crate) fn clear(&self) {
+        self.is_pending.store(false, Ordering::Release);
+    }
+}
+
+impl Wake for Waker {
+    fn wake(&self) {
+        Waker::wake(self);
+    }
+}
+
+/// Wakes a polling thread for one stream, and notes that this stream has something new.
+///
+/// Without the note, every stream would be looked at whenever any of them has a frame.
+#[derive(Debug)]
+pub(crate) struct StreamWaker {
+    waker: Arc<Waker>,
+    is_pending: AtomicBool,
+}
+
+impl StreamWaker {
+    /// A pending waker, since the stream may have something already.
+    pub(crate) fn new(waker: Arc<Waker>) -> Self {
+        Self {
+            waker,
+            is_pending: AtomicBool::new(true),
+        }
+    }
+
+    /// Whether the stream woke the thread since the last call.
+    pub(crate) fn take(&self) -> bool {
+        self.is_pending.swap(false, Ordering::AcqRel)
+    }
+}
+
+impl Wake for StreamWaker {
+    fn wake(&self) {
+        self.is_pending.store(true, Ordering::Release);
+        self.waker.wake();
+    }
+}
