@@ -50,7 +50,7 @@ fn any_packets(track: &Track, mut bytes: &[u8]) {
 }
 
 fn there_and_back(track: &Track, unit: &[u8]) {
-    let Some(packets) = packets(track, unit) else {
+    let Some((packets, frame)) = packets(track, unit) else {
         return;
     };
     let Ok(mut depacketiser) = Depacketiser::new(track) else {
@@ -65,14 +65,17 @@ fn there_and_back(track: &Track, unit: &[u8]) {
     let back: Vec<u8> = units.flat_map(|unit| unit.data).collect();
     // A unit that does not begin as its codec has it cannot be told from a part.
     if !back.is_empty() {
-        assert_eq!(self::packets(track, &back), Some(packets));
+        assert_eq!(frame, back, "the frame by reference");
+        assert_eq!(self::packets(track, &back), Some((packets, frame)));
     }
 }
 
-fn packets(track: &Track, unit: &[u8]) -> Option<Vec<Vec<u8>>> {
+/// Payloads, and the coded frame that is read by reference.
+fn packets(track: &Track, unit: &[u8]) -> Option<(Vec<Vec<u8>>, Vec<u8>)> {
     let mut builder = BurstBuilder::default();
     Packetiser::new(track).packetise(unit, &mut builder).ok()?;
     let stamps = Stamps::arrived(Instant::now());
     let burst = builder.build(0, MediaTime::ZERO, false, stamps)?;
-    Some(burst.payloads().map(<[u8]>::to_vec).collect())
+    let payloads = burst.payloads().map(<[u8]>::to_vec).collect();
+    Some((payloads, burst.coded_frame()?.to_vec()))
 }

@@ -1,16 +1,16 @@
 //! Streams by name, between those who publish and those who deliver.
 //!
 //! ```text
-//! ingest ── Publisher::push(Burst) ──► Stream ── Subscription::poll ──► egress
-//!                                       │ one Ring a track: refcounted bursts,
+//! ingest ── Publisher::push(MediaUnit) ──► Stream ── Subscription::poll ──► egress
+//!                                       │ one Ring a track: refcounted units,
 //!                                       │ since the last keyframe and for repairs
 //!          Publisher::keyframe_wanted ◄─┘ request_keyframe
 //! ```
 //!
 //! A [`Stream`] outlives its publishers: when a source restarts, the next
-//! [`Publisher`] goes on on the same timeline with the same burst and packet
+//! [`Publisher`] goes on on the same timeline with the same unit and packet
 //! numbers, so that viewers stay connected. The hub knows no protocol, reads no
-//! clock and wakes each subscriber once per burst, however many viewers stand
+//! clock and wakes each subscriber once per unit, however many viewers stand
 //! behind it.
 
 #![cfg_attr(
@@ -26,6 +26,7 @@ mod publisher;
 mod ring;
 mod stream;
 mod timeline;
+mod watch;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -33,16 +34,18 @@ use std::time::{Duration, Instant};
 
 pub use name::{NameError, StreamName};
 pub use publisher::{PublishError, Publisher};
+use watch::Watchers;
+
 pub use stream::{State, Stream, Subscription, Totals, ViewerToken, Wake};
 
 /// Bounds on what a hub keeps.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Bytes a track's ring may keep; the oldest bursts go first.
+    /// Bytes a track's ring may keep; the oldest units go first.
     pub ring_bytes: usize,
-    /// The longest that a burst stays, even if no keyframe followed it.
+    /// The longest that a unit stays, even if no keyframe followed it.
     pub ring_span: Duration,
-    /// How long bursts before the last keyframe stay, to answer retransmission requests.
+    /// How long units before the last keyframe stay, to answer retransmission requests.
     pub repair_span: Duration,
     /// Streams that may exist at once.
     pub streams: usize,
@@ -71,6 +74,7 @@ impl Default for Limits {
 pub struct Hub {
     limits: Limits,
     streams: RwLock<BTreeMap<StreamName, Arc<Stream>>>,
+    watchers: Watchers,
 }
 
 impl Hub {
@@ -79,7 +83,17 @@ impl Hub {
         Self {
             limits,
             streams: RwLock::default(),
+            watchers: Watchers::default(),
         }
+    }
+
+    /// Wakes `watcher` whenever a stream of this hub is listed, begins to be published,
+    /// ends or is forgotten, for as long as somebody holds the watcher. What changed is to
+    /// be looked up in [`streams`](Self::streams).
+    ///
+    /// The watcher is called with streams locked: it must neither block nor call back.
+    pub fn watch(&self, watcher: &Arc<dyn Wake>) {
+        self.watchers.add(watcher);
     }
 
     /// The stream called `name`, if there is one.
@@ -123,7 +137,8 @@ impl Hub {
             return Ok(Arc::clone(stream));
         }
         self.has_room(streams.len())?;
-        let stream = Arc::new(Stream::admitted(name.clone(), self.limits));
+        let stream = Stream::admitted(name.clone(), self.limits, self.watchers.clone());
+        let stream = Arc::new(stream);
         streams.insert(name, Arc::clone(&stream));
         Ok(stream)
     }
@@ -147,6 +162,9 @@ impl Hub {
             }
             stays
         });
+        if !forgotten.is_empty() {
+            self.watchers.wake();
+        }
         forgotten
     }
 
@@ -164,7 +182,9 @@ impl Hub {
 
     /// A stream that is not listed, for those who are given it.
     pub fn unlisted(&self, name: StreamName) -> Arc<Stream> {
-        Stream::unlisted(name, self.limits)
+        let stream = Stream::admitted(name, self.limits, self.watchers.clone());
+        stream.stay();
+        Arc::new(stream)
     }
 
     /// Lists `stream` under its name.
@@ -184,15 +204,21 @@ impl Hub {
         }
         self.has_room(streams.len())?;
         streams.insert(stream.name().clone(), Arc::clone(stream));
+        self.watchers.wake();
         Ok(())
     }
 
     /// Forgets the stream called `name`; those who hold it keep it until they let go.
     pub fn remove(&self, name: &str) -> Option<Arc<Stream>> {
-        self.streams
+        let removed = self
+            .streams
             .write()
             .unwrap_or_else(PoisonError::into_inner)
-            .remove(name)
+            .remove(name);
+        if removed.is_some() {
+            self.watchers.wake();
+        }
+        removed
     }
 
     fn has_room(&self, streams: usize) -> Result<(), CreateError> {

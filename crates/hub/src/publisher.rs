@@ -1,11 +1,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use glassline_media::{Burst, Codec, Stage, Track};
+use glassline_media::{Codec, MediaUnit, Stage, Track};
 
 use crate::{State, Stream, StreamName};
 
-/// Puts bursts into a stream; dropping it leaves the stream down, not gone.
+/// Puts units into a stream; dropping it leaves the stream down, not gone.
 #[derive(Debug)]
 pub struct Publisher {
     stream: Arc<Stream>,
@@ -27,17 +27,17 @@ impl Publisher {
         &self.stream
     }
 
-    /// Publishes one burst at `now`. Its `time` counts on the source's own
+    /// Publishes one unit at `now`. Its `time` counts on the source's own
     /// clock; numbers and stamps are filled in here.
     ///
     /// # Errors
     /// [`PublishError::NoSuchTrack`] if it names a track that was not announced.
-    pub fn push(&mut self, burst: Burst, now: Instant) -> Result<Arc<Burst>, PublishError> {
-        self.stream.accept(burst, now)
+    pub fn push(&mut self, unit: MediaUnit, now: Instant) -> Result<Arc<MediaUnit>, PublishError> {
+        self.stream.accept(unit, now)
     }
 
     /// Accounts for a stage that lies before the hub, other than ingest, which is
-    /// accounted for with every burst.
+    /// accounted for with every unit.
     pub fn account(&self, stage: Stage, delay: Duration, now: Instant) {
         self.stream.account(stage, delay, now);
     }
@@ -97,12 +97,22 @@ pub enum PublishError {
         /// As the new source has it.
         new: Codec,
     },
-    /// The burst names a track beyond those announced.
-    #[error("burst for track {track}, but the source announced {tracks} tracks")]
+    /// The unit names a track beyond those announced.
+    #[error("unit for track {track}, but the source announced {tracks} tracks")]
     NoSuchTrack {
-        /// Named by the burst.
+        /// Named by the unit.
         track: usize,
         /// Announced.
         tracks: usize,
+    },
+    /// The unit names a layer beyond those announced.
+    #[error("unit for layer {layer} of track {track}, but the source announced {layers} layers")]
+    NoSuchLayer {
+        /// The track.
+        track: usize,
+        /// Named by the unit.
+        layer: u8,
+        /// Announced.
+        layers: usize,
     },
 }

@@ -2,41 +2,41 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Instant;
 
-use glassline_media::Burst;
+use glassline_media::MediaUnit;
 
 use crate::Limits;
 
-/// The recent bursts of one track, oldest first, numbered without gaps.
+/// The recent units of one track, oldest first, numbered without gaps.
 #[derive(Debug, Default)]
 pub(crate) struct Ring {
-    bursts: VecDeque<Arc<Burst>>,
+    units: VecDeque<Arc<MediaUnit>>,
     bytes: usize,
     next_index: u64,
     next_packet: u64,
-    /// Index of the latest burst at which a decoder can start.
+    /// Index of the latest unit at which a decoder can start.
     keyframe: Option<u64>,
 }
 
 impl Ring {
-    /// Numbers `burst`, keeps it and drops what is out of bounds.
-    pub(crate) fn push(&mut self, mut burst: Burst, limits: &Limits) -> Arc<Burst> {
-        burst.index = self.next_index;
-        burst.first_packet = self.next_packet;
+    /// Numbers `unit`, keeps it and drops what is out of bounds.
+    pub(crate) fn push(&mut self, mut unit: MediaUnit, limits: &Limits) -> Arc<MediaUnit> {
+        unit.index = self.next_index;
+        unit.first_packet = self.next_packet;
         self.next_index += 1;
-        self.next_packet += burst.packet_count() as u64;
-        if burst.keyframe && burst.first {
-            self.keyframe = Some(burst.index);
+        self.next_packet += unit.packet_count() as u64;
+        if unit.keyframe && unit.first {
+            self.keyframe = Some(unit.index);
         }
-        self.bytes += burst.memory_bytes();
-        let burst = Arc::new(burst);
-        self.bursts.push_back(Arc::clone(&burst));
-        self.evict(burst.stamps.published, limits);
-        burst
+        self.bytes += unit.memory_bytes();
+        let unit = Arc::new(unit);
+        self.units.push_back(Arc::clone(&unit));
+        self.evict(unit.stamps.published, limits);
+        unit
     }
 
     fn evict(&mut self, now: Instant, limits: &Limits) {
-        while self.bursts.len() > 1 {
-            let oldest = &self.bursts[0];
+        while self.units.len() > 1 {
+            let oldest = &self.units[0];
             let age = now.saturating_duration_since(oldest.stamps.published);
             let before_keyframe = self
                 .keyframe
@@ -46,45 +46,45 @@ impl Ring {
                 break;
             }
             self.bytes -= oldest.memory_bytes();
-            self.bursts.pop_front();
+            self.units.pop_front();
         }
     }
 
-    /// Index that the next burst will get.
+    /// Index that the next unit will get.
     pub(crate) fn next_index(&self) -> u64 {
         self.next_index
     }
 
-    /// Appends the bursts from `index` on to `out`; how many before them are gone.
-    pub(crate) fn read_from(&self, index: u64, out: &mut Vec<Arc<Burst>>) -> u64 {
+    /// Appends the units from `index` on to `out`; how many before them are gone.
+    pub(crate) fn read_from(&self, index: u64, out: &mut Vec<Arc<MediaUnit>>) -> u64 {
         let oldest = self
-            .bursts
+            .units
             .front()
-            .map_or(self.next_index, |burst| burst.index);
+            .map_or(self.next_index, |unit| unit.index);
         let skip = usize::try_from(index.saturating_sub(oldest)).unwrap_or(usize::MAX);
-        out.extend(self.bursts.iter().skip(skip).cloned());
+        out.extend(self.units.iter().skip(skip).cloned());
         oldest.saturating_sub(index)
     }
 
-    /// The bursts from the latest keyframe on; empty if it is no longer here.
-    pub(crate) fn since_keyframe(&self, out: &mut Vec<Arc<Burst>>) {
+    /// The units from the latest keyframe on; empty if it is no longer here.
+    pub(crate) fn since_keyframe(&self, out: &mut Vec<Arc<MediaUnit>>) {
         let oldest = self
-            .bursts
+            .units
             .front()
-            .map_or(self.next_index, |burst| burst.index);
+            .map_or(self.next_index, |unit| unit.index);
         if let Some(keyframe) = self.keyframe.filter(|keyframe| *keyframe >= oldest) {
             self.read_from(keyframe, out);
         }
     }
 
-    /// The burst that holds packet `number`, and the packet's place in it.
-    pub(crate) fn find(&self, number: u64) -> Option<(Arc<Burst>, usize)> {
+    /// The unit that holds packet `number`, and the packet's place in it.
+    pub(crate) fn find(&self, number: u64) -> Option<(Arc<MediaUnit>, usize)> {
         let after = self
-            .bursts
-            .partition_point(|burst| burst.first_packet <= number);
-        let burst = self.bursts.get(after.checked_sub(1)?)?;
-        let place = usize::try_from(number - burst.first_packet).ok()?;
-        (place < burst.packet_count()).then(|| (Arc::clone(burst), place))
+            .units
+            .partition_point(|unit| unit.first_packet <= number);
+        let unit = self.units.get(after.checked_sub(1)?)?;
+        let place = usize::try_from(number - unit.first_packet).ok()?;
+        (place < unit.packet_count()).then(|| (Arc::clone(unit), place))
     }
 
     /// Bytes kept.
@@ -96,12 +96,12 @@ impl Ring {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use glassline_media::{BurstBuilder, MediaTime, Stamps};
+    use glassline_media::{MediaTime, Stamps, UnitBuilder};
     use proptest::prelude::*;
     use std::time::Duration;
 
-    fn burst(packets: usize, keyframe: bool, at: Instant) -> Burst {
-        let mut builder = BurstBuilder::default();
+    fn unit(packets: usize, keyframe: bool, at: Instant) -> MediaUnit {
+        let mut builder = UnitBuilder::default();
         for packet in 0..packets {
             builder.push(&[u8::try_from(packet).unwrap_or(255); 100]);
         }
@@ -117,7 +117,7 @@ mod tests {
         let mut ring = Ring::default();
         for frame in 0..90u32 {
             ring.push(
-                burst(
+                unit(
                     3,
                     frame % 30 == 0,
                     start + frame * Duration::from_millis(33),
@@ -143,13 +143,13 @@ mod tests {
         };
         let mut ring = Ring::default();
         for _ in 0..50 {
-            ring.push(burst(1, true, start), &limits);
+            ring.push(unit(1, true, start), &limits);
         }
         let mut out = Vec::new();
         let gone = ring.read_from(10, &mut out);
         assert!(gone > 0);
         assert_eq!(out[0].index, 10 + gone);
-        assert_eq!(out.last().map(|burst| burst.index), Some(49));
+        assert_eq!(out.last().map(|unit| unit.index), Some(49));
     }
 
     proptest! {
@@ -163,11 +163,11 @@ mod tests {
             let (mut at, mut packets) = (start, 0u64);
             for (count, keyframe, gap) in shape {
                 at += Duration::from_millis(gap);
-                let pushed = ring.push(burst(count, keyframe, at), &limits);
+                let pushed = ring.push(unit(count, keyframe, at), &limits);
                 prop_assert_eq!(pushed.first_packet, packets);
                 packets += count as u64;
-                prop_assert!(ring.bytes() <= limits.ring_bytes || ring.bursts.len() == 1);
-                prop_assert_eq!(ring.bytes(), ring.bursts.iter().map(|b| b.memory_bytes()).sum::<usize>());
+                prop_assert!(ring.bytes() <= limits.ring_bytes || ring.units.len() == 1);
+                prop_assert_eq!(ring.bytes(), ring.units.iter().map(|b| b.memory_bytes()).sum::<usize>());
                 let (found, place) = ring.find(packets - 1).expect("the newest is kept");
                 prop_assert_eq!((found.index, place), (pushed.index, count - 1));
             }

@@ -4,6 +4,10 @@
 /// What stands before every NAL unit; a zero byte more may come before it.
 pub const START_CODE: [u8; 3] = [0, 0, 1];
 
+/// The start code of four bytes, which begins an access unit and is allowed before every
+/// NAL unit (H.264 annex B, `zero_byte` and `start_code_prefix_one_3bytes`).
+pub const LONG_START_CODE: [u8; 4] = [0, 0, 0, 1];
+
 /// The NAL units of an access unit in Annex-B form, without start codes and
 /// without the zero bytes that may follow a unit (B.1.1). Bytes before the first
 /// start code are passed over, empty units left out.

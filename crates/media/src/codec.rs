@@ -1,5 +1,7 @@
 use std::fmt;
 
+use crate::Bitrate;
+
 /// What a track is for: the eye, the ear, or to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
@@ -224,6 +226,21 @@ pub struct Track {
     /// headers of Vorbis. Empty if there is nothing to say, and for H.264, whose
     /// [`VideoParameters`] say it.
     pub format_parameters: String,
+    /// The codings of this track that are published side by side, lowest first: simulcast
+    /// layers, renditions. Empty for a track that has one coding.
+    pub layers: Vec<Layer>,
+}
+
+/// One of several codings of a track.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Layer {
+    /// Identifier of the layer as its publisher names it: the RID (RFC 8851) of a
+    /// simulcast stream, the name of a rendition.
+    pub rid: String,
+    /// Width and height in pixels, if known.
+    pub size: Option<(u16, u16)>,
+    /// The most that the layer takes, if its publisher says so.
+    pub bitrate: Option<Bitrate>,
 }
 
 impl Track {
@@ -235,6 +252,7 @@ impl Track {
             channels: 1,
             video: VideoParameters::default(),
             format_parameters: String::new(),
+            layers: Vec::new(),
         }
     }
 
@@ -267,6 +285,17 @@ impl Track {
             format_parameters: format_parameters.into(),
             ..self
         }
+    }
+
+    /// The same, published in several codings side by side.
+    #[must_use]
+    pub fn with_layers(self, layers: Vec<Layer>) -> Self {
+        Self { layers, ..self }
+    }
+
+    /// How many codings of the track are published, at least one.
+    pub fn layer_count(&self) -> usize {
+        self.layers.len().max(1)
     }
 
     /// Picture, sound or text.

@@ -1,8 +1,8 @@
 //! The words that every part of the media path shares.
 //!
 //! ```text
-//! demux ─ Frame ─► rtp ─ payloads ─► hub ─ Arc<Burst> ─► egress
-//!                                     every Burst carries its Stamps
+//! demux ─ Frame ─► rtp ─ payloads ─► hub ─ Arc<MediaUnit> ─► egress
+//!                                     every MediaUnit carries its Stamps
 //! ```
 //!
 //! Nothing here knows a protocol, a socket or a clock: instants come in from
@@ -18,17 +18,21 @@
 
 pub mod annexb;
 mod bits;
-mod burst;
 mod codec;
 mod histogram;
 mod stage;
 mod time;
+mod unit;
 mod units;
 
 pub use bits::Bits;
-pub use burst::{Burst, BurstBuilder, PAYLOAD_BYTES_MAX, Packets};
-pub use codec::{Codec, Kind, Track, VideoParameters};
+pub use codec::{Codec, Kind, Layer, Track, VideoParameters};
 pub use histogram::{Histogram, Summary, Windowed};
 pub use stage::{Stage, StageTable, Stamps};
 pub use time::{MediaTime, NtpTime, WallClock};
+pub use unit::{
+    CodedFrame, Forwarded, LayerIndex, MediaUnit, PAYLOAD_BYTES_MAX, Payloads, TrackLayer,
+    UnitBuilder,
+};
+pub use unit::{MediaUnit as Burst, UnitBuilder as BurstBuilder};
 pub use units::{Bitrate, Ssrc};

@@ -3,11 +3,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use glassline_media::{Bitrate, Burst, Kind, Stage, StageTable, Track};
+use glassline_media::{Bitrate, Kind, LayerIndex, MediaUnit, Stage, StageTable, Track, TrackLayer};
 
 use crate::publisher::{PublishError, Publisher};
 use crate::ring::Ring;
 use crate::timeline::Timeline;
+use crate::watch::Watchers;
 use crate::{Limits, StreamName};
 
 /// Span of the stage table and the bitrate.
@@ -28,7 +29,7 @@ pub trait Wake: Send + Sync {
 pub enum State {
     /// The source is being set up for the first time.
     Connecting,
-    /// Bursts are coming in.
+    /// Units are coming in.
     Live {
         /// Since when.
         since: Instant,
@@ -78,11 +79,13 @@ pub struct Totals {
     pub sources: u64,
 }
 
-/// One named stream: its tracks, its recent bursts, its timeline, its state.
+/// One named stream: its tracks, its recent units, its timeline, its state.
 pub struct Stream {
     name: StreamName,
     limits: Limits,
     inner: Mutex<Inner>,
+    /// Of the hub that lists it, if one does.
+    watchers: Watchers,
     viewers: AtomicUsize,
     keyframe_wanted: AtomicBool,
     /// Listed whether or not it has a source.
@@ -94,7 +97,8 @@ pub struct Stream {
 struct Inner {
     state: State,
     tracks: Arc<[Track]>,
-    rings: Vec<Ring>,
+    /// Of each track, a ring for each layer.
+    rings: Vec<Vec<Ring>>,
     timeline: Timeline,
     /// Counts publishers, so that one that was replaced can tell.
     generation: u64,
@@ -108,6 +112,20 @@ struct Inner {
 }
 
 impl Inner {
+    /// Rings for each layer of `tracks`; those that are there stay.
+    fn make_rings(&mut self, tracks: &[Track]) {
+        let count = self.rings.len().max(tracks.len());
+        self.rings.resize_with(count, Vec::new);
+        for (rings, track) in self.rings.iter_mut().zip(tracks) {
+            let count = rings.len().max(track.layer_count());
+            rings.resize_with(count, Ring::default);
+        }
+    }
+
+    fn ring(&self, TrackLayer { track, layer }: TrackLayer) -> Option<&Ring> {
+        self.rings.get(track)?.get(usize::from(layer.0))
+    }
+
     /// Tells all subscribers, and forgets those who are gone.
     fn wake(&mut self) {
         self.subscribers
@@ -123,7 +141,7 @@ impl Inner {
 
 impl Stream {
     /// A stream that goes when its publisher has left.
-    pub(crate) fn admitted(name: StreamName, limits: Limits) -> Self {
+    pub(crate) fn admitted(name: StreamName, limits: Limits, watchers: Watchers) -> Self {
         Self {
             name,
             limits,
@@ -140,6 +158,7 @@ impl Stream {
                 ingest: StageTable::new(WINDOW),
                 rate: Rate::default(),
             }),
+            watchers,
             viewers: AtomicUsize::new(0),
             keyframe_wanted: AtomicBool::new(false),
             stays: AtomicBool::new(false),
@@ -149,7 +168,7 @@ impl Stream {
 
     /// A stream that no hub lists, for those who are given it.
     pub fn unlisted(name: StreamName, limits: Limits) -> Arc<Self> {
-        let stream = Self::admitted(name, limits);
+        let stream = Self::admitted(name, limits, Watchers::default());
         stream.stay();
         Arc::new(stream)
     }
@@ -245,8 +264,7 @@ impl Stream {
             });
         }
         same_codecs(&inner.tracks, &tracks)?;
-        let rings = inner.rings.len().max(tracks.len());
-        inner.rings.resize_with(rings, Ring::default);
+        inner.make_rings(&tracks);
         inner.tracks = tracks.into();
         inner.timeline.begin_source();
         inner.generation += 1;
@@ -255,6 +273,7 @@ impl Stream {
         inner.state = State::Live { since: now };
         let generation = inner.generation;
         drop(inner);
+        self.watchers.wake();
         Ok(Publisher::new(Arc::clone(self), generation))
     }
 
@@ -269,41 +288,38 @@ impl Stream {
             });
         }
         if inner.generation == generation && inner.publishing {
+            inner.make_rings(tracks);
             inner.tracks = tracks.into();
             inner.wake();
         }
         Ok(())
     }
 
-    /// Numbers, places and keeps `burst`, then wakes the subscribers.
+    /// Numbers, places and keeps `unit`, then wakes the subscribers.
     pub(crate) fn accept(
         &self,
-        mut burst: Burst,
+        mut unit: MediaUnit,
         now: Instant,
-    ) -> Result<Arc<Burst>, PublishError> {
+    ) -> Result<Arc<MediaUnit>, PublishError> {
         let mut inner = self.lock();
         let inner = &mut *inner;
-        if burst.track >= inner.tracks.len() {
-            return Err(PublishError::NoSuchTrack {
-                track: burst.track,
-                tracks: inner.tracks.len(),
-            });
-        }
-        let placed = inner.timeline.place(burst.time, burst.stamps.origin);
-        burst.time = placed.time;
-        burst.stamps.reference = placed.reference;
-        burst.stamps.published = now;
-        if burst.track == accounted(&inner.tracks) {
-            let delay = now.saturating_duration_since(burst.stamps.origin);
+        check_place(&unit, &inner.tracks)?;
+        let placed = inner.timeline.place(unit.time, unit.stamps.origin);
+        unit.time = placed.time;
+        unit.stamps.reference = placed.reference;
+        unit.stamps.published = now;
+        if unit.track_layer() == accounted(&inner.tracks).into() {
+            let delay = now.saturating_duration_since(unit.stamps.origin);
             inner.ingest.record(Stage::Ingest, delay, now);
         }
         inner.totals.bursts += 1;
-        inner.totals.packets += burst.packet_count() as u64;
-        inner.totals.bytes += burst.payload_bytes() as u64;
-        inner.rate.add(burst.payload_bytes() as u64, now);
-        let burst = inner.rings[burst.track].push(burst, &self.limits);
+        inner.totals.packets += unit.packet_count() as u64;
+        inner.totals.bytes += unit.payload_bytes() as u64;
+        inner.rate.add(unit.payload_bytes() as u64, now);
+        let ring = &mut inner.rings[unit.track][usize::from(unit.layer.0)];
+        let unit = ring.push(unit, &self.limits);
         inner.wake();
-        Ok(burst)
+        Ok(unit)
     }
 
     pub(crate) fn account(&self, stage: Stage, delay: Duration, now: Instant) {
@@ -317,6 +333,8 @@ impl Stream {
             inner.state = state;
             // Nothing will come that tells them.
             inner.wake();
+            drop(inner);
+            self.watchers.wake();
         }
     }
 
@@ -327,7 +345,9 @@ impl Stream {
         // Those who left while nothing was published.
         inner.subscribers.retain(|it| it.strong_count() > 0);
         inner.subscribers.push(Arc::downgrade(&wake));
-        let cursors = inner.rings.iter().map(Ring::next_index).collect();
+        let base = inner.rings.iter().filter_map(|layers| layers.first());
+        let cursors = base.map(|ring| Cursor::at(LayerIndex::BASE, ring));
+        let cursors = cursors.collect();
         drop(inner);
         Subscription {
             stream: Arc::clone(self),
@@ -337,30 +357,34 @@ impl Stream {
         }
     }
 
-    /// The bursts of `track` from its latest keyframe on, so that a new viewer
-    /// has a picture at once. Empty if the ring no longer holds one.
-    pub fn since_keyframe(&self, track: usize) -> Vec<Arc<Burst>> {
+    /// The units of a track's layer from its latest keyframe on, so that a new viewer
+    /// has a frame at once. Empty if the ring no longer holds one.
+    pub fn since_keyframe(&self, layer: impl Into<TrackLayer>) -> Vec<Arc<MediaUnit>> {
         let mut out = Vec::new();
-        if let Some(ring) = self.lock().rings.get(track) {
+        if let Some(ring) = self.lock().ring(layer.into()) {
             ring.since_keyframe(&mut out);
         }
         out
     }
 
-    /// The bursts of `track` from number `index` on that the ring still holds,
+    /// The units of a track's layer from number `index` on that the ring still holds,
     /// for a reader that moves to another subscription.
-    pub fn since(&self, track: usize, index: u64) -> Vec<Arc<Burst>> {
+    pub fn since(&self, layer: impl Into<TrackLayer>, index: u64) -> Vec<Arc<MediaUnit>> {
         let mut out = Vec::new();
-        if let Some(ring) = self.lock().rings.get(track) {
+        if let Some(ring) = self.lock().ring(layer.into()) {
             ring.read_from(index, &mut out);
         }
         out
     }
 
-    /// The burst that holds packet `number` of `track`, and the packet's place
-    /// in it; `None` if it left the ring or never was.
-    pub fn find(&self, track: usize, number: u64) -> Option<(Arc<Burst>, usize)> {
-        self.lock().rings.get(track)?.find(number)
+    /// The unit that holds packet `number` of a track's layer, and the packet's place
+    /// in the unit; `None` if it left the ring or never was.
+    pub fn find(
+        &self,
+        layer: impl Into<TrackLayer>,
+        number: u64,
+    ) -> Option<(Arc<MediaUnit>, usize)> {
+        self.lock().ring(layer.into())?.find(number)
     }
 
     /// Asks the source for a keyframe; those that cannot make one ignore it.
@@ -385,7 +409,7 @@ impl Stream {
 
     /// Bytes that the rings keep.
     pub fn memory_bytes(&self) -> usize {
-        self.lock().rings.iter().map(Ring::bytes).sum()
+        self.lock().rings.iter().flatten().map(Ring::bytes).sum()
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -419,6 +443,24 @@ fn same_codecs(old: &[Track], new: &[Track]) -> Result<(), PublishError> {
     }
 }
 
+/// A unit belongs to a track and a layer that the source announced.
+fn check_place(unit: &MediaUnit, tracks: &[Track]) -> Result<(), PublishError> {
+    let Some(track) = tracks.get(unit.track) else {
+        return Err(PublishError::NoSuchTrack {
+            track: unit.track,
+            tracks: tracks.len(),
+        });
+    };
+    if usize::from(unit.layer.0) >= track.layer_count() {
+        return Err(PublishError::NoSuchLayer {
+            track: unit.track,
+            layer: unit.layer.0,
+            layers: track.layer_count(),
+        });
+    }
+    Ok(())
+}
+
 fn accounted(tracks: &[Track]) -> usize {
     let mut kinds = tracks.iter().map(Track::kind);
     kinds.position(|kind| kind == Kind::Video).unwrap_or(0)
@@ -434,10 +476,28 @@ impl Drop for ViewerToken {
     }
 }
 
-/// Reads every burst of a stream in publishing order per track.
+/// Where a subscription reads a track.
+#[derive(Clone, Copy, Debug)]
+struct Cursor {
+    layer: LayerIndex,
+    /// Number of the next unit.
+    next: u64,
+}
+
+impl Cursor {
+    fn at(layer: LayerIndex, ring: &Ring) -> Self {
+        Self {
+            layer,
+            next: ring.next_index(),
+        }
+    }
+}
+
+/// Reads every unit of one layer of each track in publishing order per track: of the base
+/// layer, unless told otherwise.
 pub struct Subscription {
     stream: Arc<Stream>,
-    cursors: Vec<u64>,
+    cursors: Vec<Cursor>,
     missed: u64,
     /// Keeps the stream's weak reference alive.
     _wake: Arc<dyn Wake>,
@@ -450,17 +510,37 @@ impl Subscription {
     }
 
     /// Appends what was published since the last call to `out`, track by track.
-    pub fn poll(&mut self, out: &mut Vec<Arc<Burst>>) {
+    pub fn poll(&mut self, out: &mut Vec<Arc<MediaUnit>>) {
         let inner = self.stream.lock();
+        let unread = Cursor {
+            layer: LayerIndex::BASE,
+            next: 0,
+        };
         self.cursors
-            .resize(inner.rings.len().max(self.cursors.len()), 0);
-        for (ring, cursor) in inner.rings.iter().zip(&mut self.cursors) {
-            self.missed += ring.read_from(*cursor, out);
-            *cursor = ring.next_index();
+            .resize(inner.rings.len().max(self.cursors.len()), unread);
+        for (layers, cursor) in inner.rings.iter().zip(&mut self.cursors) {
+            let Some(ring) = layers.get(usize::from(cursor.layer.0)) else {
+                continue;
+            };
+            self.missed += ring.read_from(cursor.next, out);
+            cursor.next = ring.next_index();
         }
     }
 
-    /// Bursts that left the ring before this subscription read them.
+    /// Reads another layer of a track from what is published next on; false if the stream
+    /// has no such layer, and what was read before goes on then.
+    pub fn select(&mut self, layer: TrackLayer) -> bool {
+        let inner = self.stream.lock();
+        let Some((ring, cursor)) = inner.ring(layer).zip(self.cursors.get_mut(layer.track)) else {
+            return false;
+        };
+        if cursor.layer != layer.layer {
+            *cursor = Cursor::at(layer.layer, ring);
+        }
+        true
+    }
+
+    /// Units that left the ring before this subscription read them.
     pub fn missed(&self) -> u64 {
         self.missed
     }

@@ -1,6 +1,6 @@
 use super::*;
 use crate::Hub;
-use glassline_media::{BurstBuilder, Codec, MediaTime, Stamps, VideoParameters};
+use glassline_media::{Codec, Layer, MediaTime, Stamps, UnitBuilder, VideoParameters};
 
 #[derive(Default)]
 struct Bell(AtomicUsize);
@@ -24,8 +24,8 @@ fn tracks() -> Vec<Track> {
     ]
 }
 
-fn burst(track: usize, ms: i64, keyframe: bool, at: Instant) -> Burst {
-    let mut builder = BurstBuilder::default();
+fn burst(track: usize, ms: i64, keyframe: bool, at: Instant) -> MediaUnit {
+    let mut builder = UnitBuilder::default();
     builder.push(b"payload");
     builder
         .build(
@@ -187,4 +187,65 @@ fn bitrate_is_that_of_the_last_seconds() {
     }
     let kbps = stream.bitrate(start + Duration::from_secs(3)).bps() as f64 / 1000.0;
     assert!((kbps - 5.6).abs() < 0.2, "{kbps} kbit/s of 7 bytes a 10 ms");
+}
+
+#[test]
+fn layers_of_a_track_stand_side_by_side_and_a_reader_takes_one() {
+    let (stream, start) = (stream(), Instant::now());
+    let layer = |rid: &str| Layer {
+        rid: rid.to_owned(),
+        ..Layer::default()
+    };
+    let video = Track::new(Codec::Vp8).with_layers(vec![layer("low"), layer("high")]);
+    let mut publisher = stream.publish(vec![video], start).expect("free");
+    let of_layer = |layer: u8, frame: i64| {
+        let mut unit = burst(0, frame * 33, frame == 0, start);
+        unit.layer = LayerIndex(layer);
+        unit
+    };
+    let refused = publisher.push(of_layer(2, 0), start);
+    assert_eq!(
+        refused.err(),
+        Some(PublishError::NoSuchLayer {
+            track: 0,
+            layer: 2,
+            layers: 2
+        })
+    );
+    let wake = || Arc::new(Bell::default()) as Arc<dyn Wake>;
+    let (mut low, mut high) = (stream.subscribe(wake()), stream.subscribe(wake()));
+    let high_layer = TrackLayer {
+        track: 0,
+        layer: LayerIndex(1),
+    };
+    assert!(high.select(high_layer));
+    assert!(!high.select(TrackLayer {
+        layer: LayerIndex(2),
+        ..high_layer
+    }));
+    for frame in 0..3 {
+        for layer in 0..2 {
+            publisher
+                .push(of_layer(layer, frame), start)
+                .expect("announced");
+        }
+    }
+    let read = |subscription: &mut Subscription| {
+        let mut out = Vec::new();
+        subscription.poll(&mut out);
+        let places = out
+            .iter()
+            .map(|unit| (unit.layer.0, unit.index, unit.first_packet));
+        places.collect::<Vec<_>>()
+    };
+    assert_eq!(read(&mut low), [(0, 0, 0), (0, 1, 1), (0, 2, 2)]);
+    assert_eq!(read(&mut high), [(1, 0, 0), (1, 1, 1), (1, 2, 2)]);
+    assert_eq!(stream.since_keyframe(high_layer).len(), 3);
+    let (found, place) = stream.find(high_layer, 1).expect("kept");
+    assert_eq!((found.layer, found.index, place), (LayerIndex(1), 1, 0));
+    assert_eq!(
+        stream.since(0, 2).len(),
+        1,
+        "a track alone is its base layer"
+    );
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use bytes::Bytes;
 use glassline_media::{Bitrate, Kind, MediaTime, Track};
 use moq_net::{Timescale, Timestamp, broadcast, frame as wire, group, kio, origin, track};
 
@@ -182,9 +183,30 @@ impl Broadcast {
     /// # Errors
     /// [`WriteError`] says whether anything can still be written.
     pub fn write(&mut self, track: usize, frame: &Frame) -> Result<(), WriteError> {
-        if frame.data.len() > BYTES_MAX {
-            let bytes = frame.data.len();
-            return Err(WriteError::Long { bytes });
+        let pieces = std::slice::from_ref(&frame.data);
+        self.write_pieces(track, frame.time, frame.keyframe, pieces)
+    }
+
+    /// As [`write`](Self::write), of a frame that lies in several pieces of memory, which
+    /// are shared and not copied together.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub fn write_pieces(
+        &mut self,
+        track: usize,
+        time: MediaTime,
+        keyframe: bool,
+        pieces: &[Bytes],
+    ) -> Result<(), WriteError> {
+        let frame = Pieces {
+            time,
+            keyframe,
+            pieces,
+            bytes: pieces.iter().map(Bytes::len).sum(),
+        };
+        if frame.bytes > BYTES_MAX {
+            return Err(WriteError::Long { bytes: frame.bytes });
         }
         let tracks = self.tracks.len();
         let published = self
@@ -192,9 +214,11 @@ impl Broadcast {
             .get_mut(track)
             .ok_or(WriteError::NoSuchTrack { track, tracks })?;
         if published.codec.is_none() && frame.keyframe {
-            published.codec = codec::name_of(&published.lane.track, &frame.data);
+            // Once in a broadcast's life.
+            let whole = frame.pieces.concat();
+            published.codec = codec::name_of(&published.lane.track, &whole);
         }
-        if !published.write(frame)? {
+        if !published.write(&frame)? {
             return Ok(());
         }
         if let Some(link) = &self.link {
@@ -332,12 +356,21 @@ impl Broadcast {
     }
 }
 
+/// A frame on its way into the send queue.
+struct Pieces<'a> {
+    time: MediaTime,
+    keyframe: bool,
+    pieces: &'a [Bytes],
+    /// Bytes of all pieces.
+    bytes: usize,
+}
+
 impl Published {
     /// Whether the frame went into the queue.
-    fn write(&mut self, frame: &Frame) -> Result<bool, WriteError> {
+    fn write(&mut self, frame: &Pieces<'_>) -> Result<bool, WriteError> {
         let is_sound = self.lane.track.kind() == Kind::Audio;
         let is_full = self.group_frames >= GROUP_FRAMES_MAX
-            || self.group_bytes + frame.data.len() > GROUP_BYTES_MAX;
+            || self.group_bytes + frame.bytes > GROUP_BYTES_MAX;
         let begins = if is_sound {
             self.group_frames >= SOUND_GROUP_FRAMES || self.group.is_none()
         } else {
@@ -361,7 +394,7 @@ impl Published {
             return Ok(false);
         };
         let header = frame::header(frame.time);
-        let size = header.len() + frame.data.len();
+        let size = header.len() + frame.bytes;
         let timestamp = Timestamp::from_micros(frame::micros(frame.time));
         let info = wire::Info {
             size: size as u64,
@@ -370,7 +403,9 @@ impl Published {
         let written = (|| {
             let mut chunks = group.create_frame(info)?;
             chunks.write(header)?;
-            chunks.write(frame.data.clone())?;
+            for piece in frame.pieces {
+                chunks.write(piece.clone())?;
+            }
             chunks.finish()
         })();
         if let Err(error) = written {

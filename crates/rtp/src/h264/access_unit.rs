@@ -1,3 +1,5 @@
+use glassline_media::annexb::LONG_START_CODE;
+
 use super::{is_idr, nal, nal_type};
 
 /// One coded picture with what belongs to it, whole.
@@ -38,7 +40,7 @@ impl AccessUnit {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).filter_map(|(start, &end)| {
             self.data
-                .get(start as usize + START_CODE.len()..end as usize)
+                .get(start as usize + LONG_START_CODE.len()..end as usize)
         })
     }
 
@@ -58,7 +60,7 @@ impl AccessUnit {
     }
 
     pub(super) fn begin_nal(&mut self) {
-        self.data.extend_from_slice(&START_CODE);
+        self.data.extend_from_slice(&LONG_START_CODE);
     }
 
     pub(super) fn extend(&mut self, bytes: &[u8]) {
@@ -66,7 +68,7 @@ impl AccessUnit {
     }
 
     pub(super) fn end_nal(&mut self) {
-        let start = self.ends.last().map_or(0, |&end| end as usize) + START_CODE.len();
+        let start = self.ends.last().map_or(0, |&end| end as usize) + LONG_START_CODE.len();
         self.keyframe |= self.data.get(start..).is_some_and(is_idr);
         // The depacketiser bounds a unit far below 4 GiB.
         self.ends.push(self.data.len() as u32);
@@ -78,5 +80,3 @@ impl AccessUnit {
         self.end_nal();
     }
 }
-
-const START_CODE: [u8; 4] = [0, 0, 0, 1];

@@ -1,4 +1,5 @@
-use glassline_media::BurstBuilder;
+use glassline_media::UnitBuilder;
+use glassline_media::annexb::LONG_START_CODE;
 
 use super::{F_NRI_BITS, FU_END, FU_HEADER_BYTES, FU_START, nal, nal_type};
 
@@ -14,7 +15,7 @@ use super::{F_NRI_BITS, FU_END, FU_HEADER_BYTES, FU_START, nal, nal_type};
 pub fn packetise<'a>(
     nals: impl Iterator<Item = &'a [u8]>,
     payload_max: usize,
-    out: &mut BurstBuilder,
+    out: &mut UnitBuilder,
 ) {
     let mut group = Group::default();
     for unit in nals.filter(|unit| is_carried(unit)) {
@@ -62,16 +63,20 @@ impl<'a> Group<'a> {
         self.bytes += STAP_SIZE_BYTES + unit.len();
     }
 
-    fn flush(&mut self, out: &mut BurstBuilder) {
+    fn flush(&mut self, out: &mut UnitBuilder) {
         match self.units.as_slice() {
             [] => {}
-            [unit] => out.push(unit),
+            [unit] => {
+                out.frame_only(&LONG_START_CODE);
+                out.push(unit);
+            }
             units => {
-                out.extend(&[aggregate_header(units)]);
+                out.wire_only(&[aggregate_header(units)]);
                 for unit in units {
                     // `bytes_with` was held below AGGREGATE_MAX.
-                    out.extend(&(unit.len() as u16).to_be_bytes());
-                    out.extend(unit);
+                    out.wire_only(&(unit.len() as u16).to_be_bytes());
+                    out.frame_only(&LONG_START_CODE);
+                    out.coded(unit);
                 }
                 out.end_packet();
             }
@@ -91,13 +96,15 @@ fn aggregate_header(units: &[&[u8]]) -> u8 {
     forbidden | importance | nal::STAP_A
 }
 
-fn fragment(unit: &[u8], payload_max: usize, out: &mut BurstBuilder) {
+fn fragment(unit: &[u8], payload_max: usize, out: &mut UnitBuilder) {
     let (first, body) = (unit[0], &unit[1..]);
     let room = payload_max.saturating_sub(FU_HEADER_BYTES).max(1);
     let count = body.len().div_ceil(room);
     // Rounding up makes all but the last equal, and the last no longer.
     let size = body.len().div_ceil(count);
     let mut start = FU_START;
+    out.frame_only(&LONG_START_CODE);
+    out.frame_only(&[first]);
     let mut fragments = body.chunks(size).peekable();
     while let Some(fragment) = fragments.next() {
         let end = if fragments.peek().is_none() {
@@ -105,11 +112,11 @@ fn fragment(unit: &[u8], payload_max: usize, out: &mut BurstBuilder) {
         } else {
             0
         };
-        out.extend(&[
+        out.wire_only(&[
             first & F_NRI_BITS | nal::FU_A,
             start | end | nal_type(first),
         ]);
-        out.extend(fragment);
+        out.coded(fragment);
         out.end_packet();
         start = 0;
     }

@@ -1,6 +1,6 @@
 use std::time::Instant;
 
-use glassline_media::{Burst, BurstBuilder, MediaTime, PAYLOAD_BYTES_MAX, Stamps};
+use glassline_media::{Burst, MediaTime, PAYLOAD_BYTES_MAX, Stamps, UnitBuilder};
 use proptest::prelude::*;
 
 use super::*;
@@ -28,7 +28,7 @@ fn packets(units: &[&[u8]], payload_max: usize) -> Vec<Vec<u8>> {
 }
 
 fn burst(units: &[&[u8]], payload_max: usize) -> Option<Burst> {
-    let mut builder = BurstBuilder::default();
+    let mut builder = UnitBuilder::default();
     packetise(units.iter().copied(), payload_max, &mut builder);
     let stamps = Stamps::arrived(Instant::now());
     builder.build(0, MediaTime::ZERO, false, stamps)

@@ -2,7 +2,7 @@
 //! mode `AAC-hbr` (§3.3.6), one unit a packet; received in any mode that needs no
 //! more than sizes and indices.
 
-use glassline_media::{BurstBuilder, Codec, Track};
+use glassline_media::{Codec, Track, UnitBuilder};
 
 use super::depacketiser::{Fault, Sound};
 use super::{Unreceivable, Unsendable, equal_pieces, parameter};
@@ -19,7 +19,7 @@ const UNIT_SAMPLES: u32 = 1024;
 pub(super) fn packetise(
     unit: &[u8],
     payload_max: usize,
-    out: &mut BurstBuilder,
+    out: &mut UnitBuilder,
 ) -> Result<(), Unsendable> {
     if unit.len() > UNIT_BYTES_MAX {
         return Err(Unsendable::TooLong {
@@ -29,8 +29,8 @@ pub(super) fn packetise(
     }
     let [high, low] = ((unit.len() as u16) << 3).to_be_bytes();
     for piece in equal_pieces(unit, payload_max.saturating_sub(HEADERS_BYTES)) {
-        out.extend(&[0, 16, high, low]);
-        out.extend(piece);
+        out.wire_only(&[0, 16, high, low]);
+        out.coded(piece);
         out.end_packet();
     }
     Ok(())

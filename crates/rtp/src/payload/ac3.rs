@@ -1,7 +1,7 @@
 //! AC-3 payloads (RFC 4184): frames behind a header that says how many, or of how
 //! many fragments.
 
-use glassline_media::{BurstBuilder, Codec};
+use glassline_media::{Codec, UnitBuilder};
 
 use super::depacketiser::{Fault, Sound};
 use super::{Unsendable, equal_pieces};
@@ -24,7 +24,7 @@ const FRAME_SAMPLES: u32 = 1536;
 pub(super) fn packetise(
     frame: &[u8],
     payload_max: usize,
-    out: &mut BurstBuilder,
+    out: &mut UnitBuilder,
 ) -> Result<(), Unsendable> {
     let pieces = equal_pieces(frame, payload_max.saturating_sub(HEADER_BYTES));
     let count = u8::try_from(pieces.len()).map_err(|_| Unsendable::TooLong {
@@ -44,8 +44,8 @@ pub(super) fn packetise(
             0 => FIRST_SHORT,
             _ => OTHER,
         };
-        out.extend(&[kind, count]);
-        out.extend(piece);
+        out.wire_only(&[kind, count]);
+        out.coded(piece);
         out.end_packet();
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! AMR and AMR-WB payloads (RFC 4867 §4.4), octet-aligned: the mode that the sender
 //! wishes for itself, a table of contents, the frames. Sent with one frame a packet.
 
-use glassline_media::{BurstBuilder, Codec, Track};
+use glassline_media::{Codec, Track, UnitBuilder};
 
 use super::depacketiser::{Fault, Sound};
 use super::{Unreceivable, Unsendable, parameter};
@@ -48,7 +48,7 @@ fn frame_bytes(codec: Codec, entry: u8) -> Option<usize> {
 pub(super) fn packetise(
     codec: Codec,
     frame: &[u8],
-    out: &mut BurstBuilder,
+    out: &mut UnitBuilder,
 ) -> Result<(), Unsendable> {
     let malformed = |reason| Err(Unsendable::Malformed { codec, reason });
     let Some((entry, speech)) = frame.split_first() else {
@@ -61,8 +61,9 @@ pub(super) fn packetise(
         }
         Some(_) => {}
     }
-    out.extend(&[NO_REQUEST, entry & ENTRY]);
-    out.extend(speech);
+    out.wire_only(&[NO_REQUEST]);
+    out.coded(&[entry & ENTRY]);
+    out.coded(speech);
     out.end_packet();
     Ok(())
 }

@@ -4,7 +4,7 @@
 //! Here a temporal unit has the low-overhead format: each OBU with its size.
 //! Temporal delimiters, tile lists and padding are not sent (§5).
 
-use glassline_media::{BurstBuilder, Codec};
+use glassline_media::{Codec, UnitBuilder};
 
 use super::Unsendable;
 use super::depacketiser::{Fault, Picture};
@@ -43,27 +43,27 @@ const fn obu_type(header: u8) -> u8 {
 pub(super) fn packetise(
     unit: &[u8],
     payload_max: usize,
-    out: &mut BurstBuilder,
+    out: &mut UnitBuilder,
 ) -> Result<(), Unsendable> {
-    let obus = stripped(unit)?;
-    let bytes: usize = obus.iter().map(|obu| obu.len() + LENGTH_BYTES).sum();
+    let elements = elements(unit)?;
+    let bytes: usize = elements.iter().map(|it| it.len() + LENGTH_BYTES).sum();
     let count = bytes.div_ceil(payload_max.saturating_sub(1).max(1)).max(1);
     let limit = (bytes.div_ceil(count) + 1).clamp(MIN_BYTES, payload_max.max(MIN_BYTES));
-    let begins = |obu: &Vec<u8>| obu_type(obu[0]) == SEQUENCE_HEADER;
-    let mut n = if obus.iter().any(begins) { N } else { 0 };
+    let begins = |it: &Element<'_>| obu_type(it.header[0]) == SEQUENCE_HEADER;
+    let mut n = if elements.iter().any(begins) { N } else { 0 };
     let mut packet = Elements::default();
-    for obu in &obus {
-        let mut rest = obu.as_slice();
-        while !rest.is_empty() {
+    for element in &elements {
+        let mut from = 0;
+        while from < element.len() {
             let room = packet.room(limit);
             if room == 0 {
-                packet.flush(Y * u8::from(rest.len() < obu.len()), &mut n, out);
+                packet.flush(Y * u8::from(from > 0), &mut n, out);
                 continue;
             }
-            let (piece, more) = rest.split_at(rest.len().min(room));
-            packet.continues |= packet.pieces.is_empty() && rest.len() < obu.len();
-            packet.add(piece);
-            rest = more;
+            let to = element.len().min(from + room);
+            packet.continues |= packet.pieces.is_empty() && from > 0;
+            packet.add(Piece { element, from, to });
+            from = to;
         }
     }
     packet.flush(0, &mut n, out);
@@ -75,10 +75,67 @@ const LENGTH_BYTES: usize = 2;
 /// Header, a length, and something of two elements.
 const MIN_BYTES: usize = 8;
 
+/// An OBU as packets carry it: its header without a size, and its body.
+struct Element<'a> {
+    header: [u8; 2],
+    header_bytes: usize,
+    body: &'a [u8],
+}
+
+impl<'a> Element<'a> {
+    fn new(obu: &Obu<'a>) -> Self {
+        Self {
+            header: [obu.header & !HAS_SIZE, obu.extension.unwrap_or(0)],
+            header_bytes: 1 + usize::from(obu.extension.is_some()),
+            body: obu.body,
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.header_bytes + self.body.len()
+    }
+
+    /// The header as the coded frame has it, with the size of the body.
+    fn sized_header(&self) -> Vec<u8> {
+        let mut header = vec![self.header[0] | HAS_SIZE];
+        header.extend_from_slice(&self.header[1..self.header_bytes]);
+        write_leb128(self.body.len(), &mut header);
+        header
+    }
+}
+
+/// Bytes `from..to` of an element.
+#[derive(Clone, Copy)]
+struct Piece<'a> {
+    element: &'a Element<'a>,
+    from: usize,
+    to: usize,
+}
+
+impl Piece<'_> {
+    const fn len(&self) -> usize {
+        self.to - self.from
+    }
+
+    fn write(&self, out: &mut UnitBuilder) {
+        let Element {
+            header,
+            header_bytes,
+            body,
+        } = self.element;
+        if self.from == 0 {
+            out.frame_only(&self.element.sized_header());
+        }
+        out.wire_only(&header[self.from.min(*header_bytes)..self.to.min(*header_bytes)]);
+        let of_body = |at: usize| at.saturating_sub(*header_bytes);
+        out.coded(&body[of_body(self.from)..of_body(self.to)]);
+    }
+}
+
 /// The elements of a packet in the making.
 #[derive(Default)]
 struct Elements<'a> {
-    pieces: Vec<&'a [u8]>,
+    pieces: Vec<Piece<'a>>,
     bytes: usize,
     continues: bool,
 }
@@ -92,7 +149,7 @@ impl<'a> Elements<'a> {
         limit.saturating_sub(1 + self.bytes + self.length_bytes())
     }
 
-    fn add(&mut self, piece: &'a [u8]) {
+    fn add(&mut self, piece: Piece<'a>) {
         self.bytes += self.length_bytes() + piece.len();
         self.pieces.push(piece);
     }
@@ -107,28 +164,28 @@ impl<'a> Elements<'a> {
     }
 
     /// Writes the packet, if there is any; `y` says that its last element goes on.
-    fn flush(&mut self, y: u8, n: &mut u8, out: &mut BurstBuilder) {
+    fn flush(&mut self, y: u8, n: &mut u8, out: &mut UnitBuilder) {
         let Some((last, others)) = self.pieces.split_last() else {
             return;
         };
         let z = if self.continues { Z } else { 0 };
         let count = (self.pieces.len() as u8) << W_SHIFT;
-        out.extend(&[z | y | count | std::mem::take(n)]);
+        out.wire_only(&[z | y | count | std::mem::take(n)]);
         for piece in others {
             let mut length = Vec::with_capacity(LENGTH_BYTES);
             write_leb128(piece.len(), &mut length);
-            out.extend(&length);
-            out.extend(piece);
+            out.wire_only(&length);
+            piece.write(out);
         }
-        out.extend(last);
+        last.write(out);
         out.end_packet();
         *self = Self::default();
     }
 }
 
-/// The OBUs that are sent, without their sizes.
-fn stripped(unit: &[u8]) -> Result<Vec<Vec<u8>>, Unsendable> {
-    let mut obus = Vec::new();
+/// The OBUs that are sent.
+fn elements(unit: &[u8]) -> Result<Vec<Element<'_>>, Unsendable> {
+    let mut elements = Vec::new();
     let mut rest = unit;
     while !rest.is_empty() {
         let (obu, more) = split_obu(rest).ok_or(Unsendable::Malformed {
@@ -137,14 +194,10 @@ fn stripped(unit: &[u8]) -> Result<Vec<Vec<u8>>, Unsendable> {
         })?;
         rest = more;
         if !is_left_out(obu.header) {
-            let mut bytes = Vec::with_capacity(2 + obu.body.len());
-            bytes.push(obu.header & !HAS_SIZE);
-            bytes.extend(obu.extension);
-            bytes.extend_from_slice(obu.body);
-            obus.push(bytes);
+            elements.push(Element::new(&obu));
         }
     }
-    Ok(obus)
+    Ok(elements)
 }
 
 const fn is_left_out(header: u8) -> bool {

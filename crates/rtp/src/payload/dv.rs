@@ -1,6 +1,6 @@
 //! DV payloads (RFC 6469): whole DIF blocks, as they are.
 
-use glassline_media::{BurstBuilder, Codec};
+use glassline_media::{Codec, UnitBuilder};
 
 use super::Unsendable;
 use super::depacketiser::{Fault, Picture};
@@ -13,7 +13,7 @@ const BLOCK_BYTES: usize = 80;
 pub(super) fn packetise(
     frame: &[u8],
     payload_max: usize,
-    out: &mut BurstBuilder,
+    out: &mut UnitBuilder,
 ) -> Result<(), Unsendable> {
     if !frame.len().is_multiple_of(BLOCK_BYTES) {
         return Err(Unsendable::Malformed {

@@ -3,7 +3,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
-use glassline_media::{BurstBuilder, Codec, Track, annexb};
+use glassline_media::annexb::{self, LONG_START_CODE};
+use glassline_media::{Codec, Track, UnitBuilder};
 
 use super::depacketiser::{Fault, Picture};
 use super::{Unreceivable, equal_pieces, parameter};
@@ -69,7 +70,7 @@ const SIZE_BYTES: usize = 2;
 pub fn packetise<'a>(
     nals: impl Iterator<Item = &'a [u8]>,
     payload_max: usize,
-    out: &mut BurstBuilder,
+    out: &mut UnitBuilder,
 ) {
     let mut group: Vec<&[u8]> = Vec::new();
     let mut bytes = HEADER_BYTES;
@@ -92,16 +93,20 @@ fn is_carried(unit: &[u8]) -> bool {
     unit.len() > HEADER_BYTES && !matches!(nal_type(unit[0]), nal::AUD..=nal::FILLER | 48..)
 }
 
-fn flush(group: &mut Vec<&[u8]>, out: &mut BurstBuilder) {
+fn flush(group: &mut Vec<&[u8]>, out: &mut UnitBuilder) {
     match group.as_slice() {
         [] => {}
-        [unit] => out.push(unit),
+        [unit] => {
+            out.frame_only(&LONG_START_CODE);
+            out.push(unit);
+        }
         units => {
-            out.extend(&aggregate_header(units));
+            out.wire_only(&aggregate_header(units));
             for unit in units {
                 // The caller holds the whole below 64 KiB.
-                out.extend(&(unit.len() as u16).to_be_bytes());
-                out.extend(unit);
+                out.wire_only(&(unit.len() as u16).to_be_bytes());
+                out.frame_only(&LONG_START_CODE);
+                out.coded(unit);
             }
             out.end_packet();
         }
@@ -122,18 +127,20 @@ fn aggregate_header(units: &[&[u8]]) -> [u8; HEADER_BYTES] {
     ]
 }
 
-fn fragment(unit: &[u8], payload_max: usize, out: &mut BurstBuilder) {
+fn fragment(unit: &[u8], payload_max: usize, out: &mut UnitBuilder) {
     let (header, body) = unit.split_at(HEADER_BYTES);
+    out.frame_only(&LONG_START_CODE);
+    out.frame_only(header);
     let mut start = FU_START;
     let mut fragments = equal_pieces(body, payload_max.saturating_sub(FU_BYTES)).peekable();
     while let Some(fragment) = fragments.next() {
         let last = fragments.peek().is_none();
-        out.extend(&[
+        out.wire_only(&[
             header[0] & 0x81 | nal::FU << 1,
             header[1],
             start | if last { FU_END } else { 0 } | nal_type(header[0]),
         ]);
-        out.extend(fragment);
+        out.coded(fragment);
         out.end_packet();
         start = 0;
     }
@@ -154,8 +161,6 @@ fn aggregated(mut rest: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
         Some(unit.map(|(unit, _)| unit))
     })
 }
-
-const START_CODE: [u8; 4] = [0, 0, 0, 1];
 
 /// Payloads into Annex-B bytes.
 #[derive(Debug, Default)]
@@ -193,7 +198,7 @@ impl Assembly {
         }
         if starts {
             self.sets_in_band |= kind == nal::SPS;
-            picture.extend_from_slice(&START_CODE);
+            picture.extend_from_slice(&LONG_START_CODE);
             picture.extend_from_slice(&[first & 0x81 | kind << 1, *second]);
         }
         picture.extend_from_slice(fragment);
@@ -236,7 +241,7 @@ impl Picture for Assembly {
         match kind {
             0..nal::AP => {
                 self.sets_in_band |= kind == nal::SPS;
-                picture.extend_from_slice(&START_CODE);
+                picture.extend_from_slice(&LONG_START_CODE);
                 picture.extend_from_slice(payload);
                 Ok(())
             }
@@ -247,7 +252,7 @@ impl Picture for Assembly {
                         return Err(Fault::Malformed);
                     }
                     self.sets_in_band |= nal_type(unit[0]) == nal::SPS;
-                    picture.extend_from_slice(&START_CODE);
+                    picture.extend_from_slice(&LONG_START_CODE);
                     picture.extend_from_slice(unit);
                 }
                 Ok(())

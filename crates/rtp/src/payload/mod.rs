@@ -1,7 +1,7 @@
 //! Access units into RTP payloads and back, one format a codec.
 //!
 //! ```text
-//! demux::Frame.data ─► Packetiser::packetise ─► BurstBuilder (payloads) ─► hub
+//! demux::Frame.data ─► Packetiser::packetise ─► UnitBuilder (payloads) ─► hub
 //! packets in order ─► Depacketiser ─► Unit.data, the same bytes
 //! ```
 //!
@@ -9,7 +9,7 @@
 //! whatever container or network it came from. What comes out fits
 //! [`PAYLOAD_BYTES_MAX`] and holds nothing of a receiver.
 
-use glassline_media::{BurstBuilder, Codec, PAYLOAD_BYTES_MAX, Track, annexb};
+use glassline_media::{Codec, PAYLOAD_BYTES_MAX, Track, UnitBuilder, annexb};
 
 use crate::h264;
 
@@ -113,7 +113,7 @@ impl Packetiser {
     ///
     /// # Errors
     /// [`Unsendable`]; `out` may hold a part of the unit then, and is to be dropped.
-    pub fn packetise(&mut self, unit: &[u8], out: &mut BurstBuilder) -> Result<(), Unsendable> {
+    pub fn packetise(&mut self, unit: &[u8], out: &mut UnitBuilder) -> Result<(), Unsendable> {
         let max = PAYLOAD_BYTES_MAX;
         match self.codec {
             Codec::H264 => h264::packetise(annexb::nals(unit), max, out),
@@ -157,7 +157,7 @@ fn equal_pieces(bytes: &[u8], room: usize) -> std::slice::Chunks<'_, u8> {
 }
 
 /// A unit that is a payload as it is, and cannot be cut.
-fn whole(unit: &[u8], out: &mut BurstBuilder) -> Result<(), Unsendable> {
+fn whole(unit: &[u8], out: &mut UnitBuilder) -> Result<(), Unsendable> {
     if unit.len() > PAYLOAD_BYTES_MAX {
         return Err(Unsendable::TooLong {
             bytes: unit.len(),

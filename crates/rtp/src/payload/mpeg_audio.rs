@@ -1,7 +1,7 @@
 //! MPEG audio payloads (RFC 2250 §3.5): whole frames behind a header of zeros, or a
 //! fragment behind its place in its frame.
 
-use glassline_media::{BurstBuilder, Codec};
+use glassline_media::{Codec, UnitBuilder};
 
 use super::depacketiser::{Fault, Sound};
 use super::{Unsendable, equal_pieces};
@@ -13,7 +13,7 @@ const HEADER_BYTES: usize = 4;
 pub(super) fn packetise(
     frame: &[u8],
     payload_max: usize,
-    out: &mut BurstBuilder,
+    out: &mut UnitBuilder,
 ) -> Result<(), Unsendable> {
     // A receiver finds the end of a frame by its header only.
     if Frame::parse(frame).is_none_or(|header| header.bytes != frame.len()) {
@@ -30,8 +30,8 @@ pub(super) fn packetise(
                 max: usize::from(u16::MAX),
             })?
             .to_be_bytes();
-        out.extend(&[0, 0, high, low]);
-        out.extend(piece);
+        out.wire_only(&[0, 0, high, low]);
+        out.coded(piece);
         out.end_packet();
         place += piece.len();
     }

@@ -1,6 +1,6 @@
 //! MPEG transport stream payloads (RFC 2250 §2): whole packets, as they are.
 
-use glassline_media::{BurstBuilder, Codec};
+use glassline_media::{Codec, UnitBuilder};
 
 use super::Unsendable;
 use super::depacketiser::{Fault, Sound};
@@ -13,7 +13,7 @@ const SYNC: u8 = 0x47;
 pub(super) fn packetise(
     packets: &[u8],
     payload_max: usize,
-    out: &mut BurstBuilder,
+    out: &mut UnitBuilder,
 ) -> Result<(), Unsendable> {
     if !is_whole(packets) {
         return Err(Unsendable::Malformed {

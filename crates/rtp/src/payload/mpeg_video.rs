@@ -1,7 +1,7 @@
 //! MPEG-1 and MPEG-2 video payloads (RFC 2250 §3): the video-specific header, then
 //! headers and whole slices, or a fragment of one slice.
 
-use glassline_media::{BurstBuilder, Codec, annexb};
+use glassline_media::{Codec, UnitBuilder, annexb};
 
 use super::depacketiser::{Fault, Picture};
 use super::{Unsendable, equal_pieces};
@@ -30,7 +30,7 @@ const INTRA: u8 = 1;
 pub(super) fn packetise(
     picture: &[u8],
     payload_max: usize,
-    out: &mut BurstBuilder,
+    out: &mut UnitBuilder,
 ) -> Result<(), Unsendable> {
     let room = payload_max.saturating_sub(HEADER_BYTES).max(1);
     let start = annexb::find_start_code(picture).ok_or(Unsendable::Malformed {
@@ -76,7 +76,7 @@ fn flags_of(part: &[u8], slice: bool) -> u8 {
     }
 }
 
-fn write_fragments(header: &Header, slice: bool, part: &[u8], room: usize, out: &mut BurstBuilder) {
+fn write_fragments(header: &Header, slice: bool, part: &[u8], room: usize, out: &mut UnitBuilder) {
     let mut begins = B;
     let mut pieces = equal_pieces(part, room).peekable();
     while let Some(piece) = pieces.next() {
@@ -126,13 +126,13 @@ impl Header {
         };
     }
 
-    fn write(self, flags: u8, bytes: &[u8], out: &mut BurstBuilder) {
+    fn write(self, flags: u8, bytes: &[u8], out: &mut UnitBuilder) {
         if bytes.is_empty() {
             return;
         }
         let [high, low] = self.temporal_reference.to_be_bytes();
-        out.extend(&[high, low, flags | self.picture_type, self.vectors]);
-        out.extend(bytes);
+        out.wire_only(&[high, low, flags | self.picture_type, self.vectors]);
+        out.coded(bytes);
         out.end_packet();
     }
 }

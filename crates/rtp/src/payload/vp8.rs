@@ -1,7 +1,7 @@
 //! VP8 payloads (RFC 7741): a descriptor with a 15-bit picture number, then a piece
 //! of the frame. Partitions are not looked for: every piece belongs to the first.
 
-use glassline_media::BurstBuilder;
+use glassline_media::UnitBuilder;
 
 use super::depacketiser::{Fault, Picture};
 use super::equal_pieces;
@@ -28,7 +28,7 @@ pub(super) fn packetise(
     frame: &[u8],
     id: &mut PictureId,
     payload_max: usize,
-    out: &mut BurstBuilder,
+    out: &mut UnitBuilder,
 ) {
     if frame.is_empty() {
         return;
@@ -36,8 +36,8 @@ pub(super) fn packetise(
     let [high, low] = id.next();
     let mut start = S;
     for piece in equal_pieces(frame, payload_max.saturating_sub(DESCRIPTOR_BYTES)) {
-        out.extend(&[X | start, I, high, low]);
-        out.extend(piece);
+        out.wire_only(&[X | start, I, high, low]);
+        out.coded(piece);
         out.end_packet();
         start = 0;
     }

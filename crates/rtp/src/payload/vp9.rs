@@ -1,7 +1,7 @@
 //! VP9 payloads (RFC 9628), non-flexible mode: a descriptor with a 15-bit picture
 //! number, the bits that begin and end a frame, and on keyframes the picture's size.
 
-use glassline_media::{Bits, BurstBuilder};
+use glassline_media::{Bits, UnitBuilder};
 
 use super::depacketiser::{Fault, Picture};
 use super::picture_id::{self, PictureId};
@@ -32,7 +32,7 @@ pub(super) fn packetise(
     frame: &[u8],
     id: &mut PictureId,
     payload_max: usize,
-    out: &mut BurstBuilder,
+    out: &mut UnitBuilder,
 ) {
     if frame.is_empty() {
         return;
@@ -61,9 +61,9 @@ pub(super) fn packetise(
         let begin = if first { B } else { 0 };
         let end = if rest.is_empty() { E } else { 0 };
         let v = if structure.is_empty() { 0 } else { V };
-        out.extend(&[I | predicted | begin | end | v, id[0], id[1]]);
-        out.extend(structure);
-        out.extend(piece);
+        out.wire_only(&[I | predicted | begin | end | v, id[0], id[1]]);
+        out.wire_only(structure);
+        out.coded(piece);
         out.end_packet();
         first = false;
     }

@@ -4,7 +4,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
-use glassline_media::{BurstBuilder, Track};
+use glassline_media::{Track, UnitBuilder};
 
 use super::depacketiser::{Fault, Picture};
 use super::{equal_pieces, parameter};
@@ -43,7 +43,7 @@ pub(super) fn packetise(
     packet: &[u8],
     Identifier(identifier): Identifier,
     payload_max: usize,
-    out: &mut BurstBuilder,
+    out: &mut UnitBuilder,
 ) {
     if packet.is_empty() {
         return;
@@ -57,11 +57,11 @@ pub(super) fn packetise(
             _ if number + 1 == count => LAST << FRAGMENT_SHIFT,
             _ => 2 << FRAGMENT_SHIFT,
         };
-        out.extend(&identifier);
-        out.extend(&[kind]);
+        out.wire_only(&identifier);
+        out.wire_only(&[kind]);
         // A datagram's worth is far below 64 KiB.
-        out.extend(&(piece.len() as u16).to_be_bytes());
-        out.extend(piece);
+        out.wire_only(&(piece.len() as u16).to_be_bytes());
+        out.coded(piece);
         out.end_packet();
     }
 }

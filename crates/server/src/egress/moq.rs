@@ -1,37 +1,31 @@
 //! Streams of the hub for those who read over QUIC.
 //!
 //! ```text
-//! hub ─ bursts ─► Depacketiser, a track ─ units ─► Broadcast ─► every session that reads it
+//! hub ─ units ─► TrackRemuxer: coded frames by reference ─► Broadcast ─► every session that reads it
 //! ```
 //!
-//! A stream is announced while it is live, and put together only while somebody reads
-//! it, once for all of them. Who is slow loses the oldest groups, and nobody else does.
+//! A stream is announced while it is live, and written only while a session reads it, once
+//! for all sessions. A reader that is too slow loses the oldest groups; others lose nothing.
+//! The hub says when streams begin and end: nothing is looked for at intervals.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use bytes::Bytes;
-use glassline_hub::{Hub, State, Stream, StreamName, Wake};
-use glassline_media::{Bitrate, Burst, Kind, MediaTime, Track};
-use glassline_quic::moq::{self, Broadcast, Frame, Lane, Offer};
-use glassline_rtp::payload::Depacketiser;
+use glassline_hub::{Hub, State, Stream, StreamName, Subscription, Wake};
+use glassline_media::{Bitrate, Kind, MediaTime, MediaUnit, Track};
+use glassline_quic::moq::{self, Broadcast, Lane, Offer};
 use tokio::sync::{Notify, watch};
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinSet};
 
 use crate::runtime::{Clock, Counter};
-
-/// How often the hub's streams are looked through.
-const LOOK: Duration = Duration::from_millis(250);
 
 /// A group that is so far behind the newest is given up.
 const DEADLINE: Duration = Duration::from_secs(2);
 
-/// How long a stream is put together after the last one who read it.
+/// How long a stream is written after the last reader left.
 const LINGER: Duration = Duration::from_secs(5);
-
-/// Units whose time is remembered while they are put together.
-const UNDER_WAY: usize = 16;
 
 /// Announces the hub's live streams in `offer` until the server stops.
 pub(crate) async fn run(
@@ -41,25 +35,31 @@ pub(crate) async fn run(
     clock: Clock,
     mut stopped: watch::Receiver<bool>,
 ) {
-    let mut offered: HashMap<StreamName, JoinHandle<()>> = HashMap::new();
-    let mut ticks = tokio::time::interval(LOOK);
+    let changes = Arc::new(StreamChanges(watch::Sender::new(())));
+    let watcher = Arc::clone(&changes) as Arc<dyn Wake>;
+    hub.watch(&watcher);
+    let mut changed = changes.0.subscribe();
+    let mut offered: HashMap<StreamName, AbortHandle> = HashMap::new();
+    let mut ended = JoinSet::new();
     loop {
-        tokio::select! {
-            _ = ticks.tick() => {}
-            _ = stopped.wait_for(|stop| *stop) => break,
-        }
+        changed.mark_unchanged();
         offered.retain(|_, task| !task.is_finished());
         for stream in hub.streams() {
             if !is_live(&stream) || offered.contains_key(stream.name()) {
                 continue;
             }
             let name = stream.name().clone();
-            let serving = serve(stream, offer.clone(), Arc::clone(&left_out), clock);
-            offered.insert(name, tokio::spawn(serving));
+            let changed = changes.0.subscribe();
+            let serving = serve(stream, offer.clone(), Arc::clone(&left_out), clock, changed);
+            let abort = ended.spawn(serving);
+            offered.insert(name, abort);
         }
-    }
-    for task in offered.into_values() {
-        task.abort();
+        tokio::select! {
+            _ = changed.changed() => {}
+            // Its tracks are others now, or it is over.
+            Some(_) = ended.join_next() => {}
+            _ = stopped.wait_for(|stop| *stop) => break,
+        }
     }
 }
 
@@ -67,93 +67,108 @@ fn is_live(stream: &Stream) -> bool {
     matches!(stream.state(), State::Live { .. })
 }
 
-/// Rings when the stream has something new.
-struct Bell(Notify);
+/// Told by the hub when a stream appears, begins, ends or goes.
+struct StreamChanges(watch::Sender<()>);
 
-impl Wake for Bell {
+impl Wake for StreamChanges {
+    fn wake(&self) {
+        self.0.send_replace(());
+    }
+}
+
+/// Told by a stream when it has something new.
+struct UnitArrived(Notify);
+
+impl Wake for UnitArrived {
     fn wake(&self) {
         self.0.notify_one();
     }
 }
 
 /// Offers one stream for as long as it is live and its tracks stay what they are.
-async fn serve(stream: Arc<Stream>, offer: Offer, left_out: Arc<Counter>, clock: Clock) {
+/// `changed` tells when either may be over.
+async fn serve(
+    stream: Arc<Stream>,
+    offer: Offer,
+    left_out: Arc<Counter>,
+    clock: Clock,
+    mut changed: watch::Receiver<()>,
+) {
     let tracks = stream.tracks();
-    let carried = |it: &(usize, &Track)| moq::is_carried(it.1.codec);
-    let lanes: Vec<_> = tracks.iter().enumerate().filter(carried).collect();
-    let bell = Arc::new(Bell(Notify::new()));
-    let mut subscription = stream.subscribe(Arc::clone(&bell) as Arc<dyn Wake>);
     let codecs = |tracks: &[Track]| tracks.iter().map(|it| it.codec).collect::<Vec<_>>();
     let before = codecs(&tracks);
     let goes_on = || is_live(&stream) && codecs(&stream.tracks()) == before;
-    if lanes.is_empty() {
-        while goes_on() {
-            bell.0.notified().await;
-        }
-        return;
-    }
-    let name = stream.name().as_str();
-    let made = lanes
-        .iter()
-        .map(|(_, track)| lane(track, &stream))
-        .collect();
-    let mut broadcast = match offer.publish(name, made) {
-        Ok(broadcast) => broadcast,
-        Err(error) => {
-            tracing::warn!(stream = name, %error, "not offered over QUIC");
-            return;
-        }
-    };
-    if let Some(zero) = clock_of(&stream) {
-        broadcast.set_clock(zero.0, UNIX_EPOCH + clock.wall().unix(zero.1));
-    }
-    let Ok(mut outlets) = lanes
-        .iter()
-        .enumerate()
-        .map(|(place, (index, track))| Outlet::new(place, *index, track))
-        .collect::<Result<Vec<_>, _>>()
-    else {
-        tracing::warn!(stream = name, "a track cannot be put together for QUIC");
+    let Some((mut broadcast, mut remuxers)) = publish(&stream, &tracks, &offer, clock) else {
+        while goes_on() && changed.changed().await.is_ok() {}
         return;
     };
     // Where its parameter sets are known it can be announced before anybody reads.
     let _ = broadcast.announce();
+    let arrival = Arc::new(UnitArrived(Notify::new()));
+    let mut subscription: Option<Subscription> = None;
     let mut arrived = Vec::new();
     let mut wanted_at: Option<Instant> = None;
-    let mut is_on = false;
     while goes_on() {
         if broadcast.is_wanted() || !broadcast.is_announced() {
             wanted_at = Some(Instant::now());
         }
         let lingers = wanted_at.is_some_and(|at| at.elapsed() < LINGER);
         if !lingers {
-            is_on = false;
-            // Bursts that nobody reads wake nobody but this loop, once in a while.
+            subscription = None;
             tokio::select! {
                 () = broadcast.wanted() => {}
-                () = tokio::time::sleep(LINGER) => {}
+                _ = changed.changed() => {}
             }
-            subscription.poll(&mut arrived);
-            arrived.clear();
             continue;
         }
-        if !is_on {
-            is_on = true;
-            subscription.poll(&mut arrived);
-            arrived.clear();
-            for outlet in &mut outlets {
-                outlet.begin(&stream, &mut broadcast, &left_out);
+        let subscription = subscription.get_or_insert_with(|| {
+            let subscription = stream.subscribe(Arc::clone(&arrival) as Arc<dyn Wake>);
+            for remuxer in &mut remuxers {
+                remuxer.begin(&stream, &mut broadcast, &left_out);
             }
-        }
-        bell.0.notified().await;
+            subscription
+        });
+        arrival.0.notified().await;
         subscription.poll(&mut arrived);
-        for burst in arrived.drain(..) {
-            if let Some(outlet) = outlets.iter_mut().find(|it| it.index == burst.track) {
-                outlet.push(&burst, &mut broadcast, &left_out);
+        for unit in arrived.drain(..) {
+            if let Some(remuxer) = remuxers.iter_mut().find(|it| it.track == unit.track) {
+                remuxer.write(&unit, &mut broadcast, &left_out);
             }
         }
     }
     broadcast.finish();
+}
+
+/// The broadcast of a stream, and what writes its tracks; `None` if MoQ carries none of
+/// them, or if the name is taken.
+fn publish(
+    stream: &Arc<Stream>,
+    tracks: &[Track],
+    offer: &Offer,
+    clock: Clock,
+) -> Option<(Broadcast, Vec<TrackRemuxer>)> {
+    let carried = |it: &(usize, &Track)| moq::is_carried(it.1.codec);
+    let carried: Vec<_> = tracks.iter().enumerate().filter(carried).collect();
+    if carried.is_empty() {
+        return None;
+    }
+    let name = stream.name().as_str();
+    let lanes = carried.iter().map(|(_, track)| lane(track, stream));
+    let mut broadcast = offer
+        .publish(name, lanes.collect())
+        .inspect_err(|error| tracing::warn!(stream = name, %error, "not offered over QUIC"))
+        .ok()?;
+    if let Some(zero) = clock_of(stream) {
+        broadcast.set_clock(zero.0, UNIX_EPOCH + clock.wall().unix(zero.1));
+    }
+    let remuxers = carried.iter().enumerate();
+    let remuxers = remuxers.map(|(place, (track, described))| TrackRemuxer {
+        place,
+        track: *track,
+        is_audio: described.kind() == Kind::Audio,
+        next: 0,
+    });
+    Some((broadcast, remuxers.collect()))
 }
 
 fn lane(track: &Track, stream: &Stream) -> Lane {
@@ -174,85 +189,42 @@ fn clock_of(stream: &Stream) -> Option<(MediaTime, Instant)> {
     Some((latest.time, latest.stamps.reference))
 }
 
-/// One track, from bursts back to units.
-struct Outlet {
-    /// In the broadcast.
+/// One track of the stream as a track of the broadcast: its coded frames, by reference.
+struct TrackRemuxer {
+    /// Index of the broadcast's track.
     place: usize,
-    /// In the stream.
-    index: usize,
-    is_sound: bool,
-    clock_rate: u32,
-    depacketiser: Depacketiser,
-    /// Timestamps of units under way, and their time.
-    under_way: VecDeque<(u32, MediaTime)>,
-    /// The next burst.
+    /// Index of the stream's track.
+    track: usize,
+    is_audio: bool,
+    /// Number of the next unit.
     next: u64,
 }
 
-impl Outlet {
-    fn new(
-        place: usize,
-        index: usize,
-        track: &Track,
-    ) -> Result<Self, glassline_rtp::payload::Unreceivable> {
-        Ok(Self {
-            place,
-            index,
-            is_sound: track.kind() == Kind::Audio,
-            clock_rate: track.clock_rate,
-            depacketiser: Depacketiser::new(track)?,
-            under_way: VecDeque::new(),
-            next: 0,
-        })
-    }
-
-    /// Begins with the newest keyframe, and the sound of now.
+impl TrackRemuxer {
+    /// Begins with the newest keyframe, and with the audio of now.
     fn begin(&mut self, stream: &Arc<Stream>, broadcast: &mut Broadcast, left_out: &Counter) {
-        if self.is_sound {
+        if self.is_audio {
             return;
         }
-        for burst in stream.since_keyframe(self.index) {
-            self.push(&burst, broadcast, left_out);
+        for unit in stream.since_keyframe(self.track) {
+            self.write(&unit, broadcast, left_out);
         }
     }
 
-    fn push(&mut self, burst: &Burst, broadcast: &mut Broadcast, left_out: &Counter) {
-        if burst.index < self.next {
+    fn write(&mut self, unit: &MediaUnit, broadcast: &mut Broadcast, left_out: &Counter) {
+        if unit.index < self.next {
             return;
         }
-        self.next = burst.index + 1;
-        let timestamp = wrapped(burst.time.ticks(self.clock_rate));
-        if self.under_way.back().is_none_or(|(it, _)| *it != timestamp) {
-            if self.under_way.len() == UNDER_WAY {
-                self.under_way.pop_front();
-            }
-            self.under_way.push_back((timestamp, burst.time));
-        }
-        for (place, payload) in burst.payloads().enumerate() {
-            let sequence = burst.first_packet + place as u64;
-            self.depacketiser
-                .push(sequence, timestamp, burst.marker(place), payload);
-        }
-        while let Some(unit) = self.depacketiser.poll() {
-            let known = self.under_way.iter().find(|(it, _)| *it == unit.timestamp);
-            let frame = Frame {
-                time: known.map_or(burst.time, |(_, time)| *time),
-                keyframe: unit.keyframe || self.is_sound,
-                data: Bytes::from(unit.data),
-            };
-            if let Err(error) = broadcast.write(self.place, &frame) {
-                tracing::debug!(%error, "a frame is left out for QUIC");
-                left_out.add(1);
-            }
+        self.next = unit.index + 1;
+        let pieces: Vec<Bytes> = match unit.coded_frame() {
+            Some(frame) => frame.shared_pieces().collect(),
+            // Only voices are forwarded, and a packet of Opus is a frame of it (RFC 7587 §4.2).
+            None => unit.payloads().map(Bytes::copy_from_slice).collect(),
+        };
+        let keyframe = unit.keyframe || self.is_audio;
+        if let Err(error) = broadcast.write_pieces(self.place, unit.time, keyframe, &pieces) {
+            tracing::debug!(%error, "a frame is left out for QUIC");
+            left_out.add(1);
         }
     }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "RTP time wraps"
-)]
-const fn wrapped(ticks: i64) -> u32 {
-    ticks as u32
 }

@@ -6,7 +6,7 @@ mod huffman;
 mod jfif;
 mod quantisation;
 
-use glassline_media::BurstBuilder;
+use glassline_media::UnitBuilder;
 
 use super::Unsendable;
 use super::depacketiser::{Fault, Picture};
@@ -37,7 +37,7 @@ const DYNAMIC: u8 = 128;
 pub(super) fn packetise(
     picture: &[u8],
     payload_max: usize,
-    out: &mut BurstBuilder,
+    out: &mut UnitBuilder,
 ) -> Result<(), Unsendable> {
     let picture = jfif::parse(picture)?;
     let Parameters {
@@ -61,33 +61,37 @@ pub(super) fn packetise(
     let room = payload_max.saturating_sub(headers).max(first_bytes + 1);
     let total = picture.scan.len() + first_bytes;
     let size = total.div_ceil(total.div_ceil(room)).max(first_bytes + 1);
+    let mut file_headers = Vec::new();
+    picture.parameters.write_headers(&mut file_headers);
+    out.frame_only(&file_headers);
     let mut offset = 0;
     while offset < picture.scan.len() {
         let [_, offset_bytes @ ..] = (offset as u32).to_be_bytes();
-        out.extend(&[0]);
-        out.extend(&offset_bytes);
-        out.extend(&[
+        out.wire_only(&[0]);
+        out.wire_only(&offset_bytes);
+        out.wire_only(&[
             sampling | restarts,
             IN_BAND,
             (width.div_ceil(8)) as u8,
             (height.div_ceil(8)) as u8,
         ]);
         if restarts > 0 {
-            out.extend(&restart_interval.to_be_bytes());
-            out.extend(&NO_RESTART_COUNT.to_be_bytes());
+            out.wire_only(&restart_interval.to_be_bytes());
+            out.wire_only(&NO_RESTART_COUNT.to_be_bytes());
         }
         let mut room = size;
         if offset == 0 {
-            out.extend(&[0, 0]);
-            out.extend(&(tables.len() as u16).to_be_bytes());
-            out.extend(&tables);
+            out.wire_only(&[0, 0]);
+            out.wire_only(&(tables.len() as u16).to_be_bytes());
+            out.wire_only(&tables);
             room -= first_bytes;
         }
         let end = picture.scan.len().min(offset + room);
-        out.extend(&picture.scan[offset..end]);
+        out.coded(&picture.scan[offset..end]);
         out.end_packet();
         offset = end;
     }
+    out.frame_only(&jfif::END_OF_IMAGE);
     Ok(())
 }
 

@@ -87,7 +87,7 @@ fn h265_of_ffmpeg() {
 #[test]
 fn h265_payloads_of_ours_have_the_headers_of_rfc_7798() {
     let units = received(Codec::H265, include_bytes!("../../../testdata/h265.rtp"));
-    let mut out = BurstBuilder::default();
+    let mut out = UnitBuilder::default();
     h265::packetise(annexb::nals(&units[0].data), 400, &mut out);
     let stamps = Stamps::arrived(Instant::now());
     let burst = out.build(0, MediaTime::ZERO, true, stamps).expect("some");
@@ -147,7 +147,7 @@ fn amr_payloads_are_those_of_rfc_4867() {
     let frame = [&[0x3c][..], &[5; 31]].concat();
     let payload = [&[0xf0][..], &frame].concat();
     assert_eq!(payloads(&mut packetiser, &frame), [payload]);
-    let refused = packetiser.packetise(&frame[..20], &mut BurstBuilder::default());
+    let refused = packetiser.packetise(&frame[..20], &mut UnitBuilder::default());
     assert!(matches!(refused, Err(Unsendable::Malformed { .. })));
 }
 

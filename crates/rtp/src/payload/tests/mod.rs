@@ -1,6 +1,6 @@
 use std::time::Instant;
 
-use glassline_media::{BurstBuilder, Codec, MediaTime, PAYLOAD_BYTES_MAX, Stamps, Track};
+use glassline_media::{Codec, MediaTime, MediaUnit, PAYLOAD_BYTES_MAX, Stamps, Track, UnitBuilder};
 use proptest::prelude::*;
 
 use super::*;
@@ -134,15 +134,18 @@ fn unit(codec: Codec, seed: usize, len: usize, keyframe: bool) -> Vec<u8> {
     }
 }
 
-fn payloads(packetiser: &mut Packetiser, unit: &[u8]) -> Vec<Vec<u8>> {
-    let mut builder = BurstBuilder::default();
+fn packetised(packetiser: &mut Packetiser, unit: &[u8]) -> Option<MediaUnit> {
+    let mut builder = UnitBuilder::default();
     packetiser
         .packetise(unit, &mut builder)
         .expect("a sound unit");
     let stamps = Stamps::arrived(Instant::now());
-    let burst = builder.build(0, MediaTime::ZERO, false, stamps);
-    burst.map_or(Vec::new(), |burst| {
-        burst.payloads().map(<[u8]>::to_vec).collect()
+    builder.build(0, MediaTime::ZERO, false, stamps)
+}
+
+fn payloads(packetiser: &mut Packetiser, unit: &[u8]) -> Vec<Vec<u8>> {
+    packetised(packetiser, unit).map_or(Vec::new(), |unit| {
+        unit.payloads().map(<[u8]>::to_vec).collect()
     })
 }
 
@@ -175,6 +178,23 @@ fn group(codec: Codec, sizes: &[usize]) -> Vec<Vec<u8>> {
     sizes
         .map(|(index, &len)| unit(codec, index, len, index % 5 == 0))
         .collect()
+}
+
+#[test]
+fn the_coded_frame_is_read_by_reference_as_it_went_in() {
+    for codec in Codec::all() {
+        let mut packetiser = Packetiser::new(&track(codec));
+        for (seed, len) in [3000, 20, 900, 1146, 1151, 5000, 7, 20_000]
+            .into_iter()
+            .enumerate()
+        {
+            let sent = unit(codec, seed, len, seed % 3 == 0);
+            let made = packetised(&mut packetiser, &sent).expect("packets");
+            let frame = made.coded_frame().expect("it was packetised here");
+            assert!(frame.to_vec() == sent, "{codec}, {len} bytes");
+            assert_eq!(frame.byte_count(), sent.len(), "{codec}");
+        }
+    }
 }
 
 #[test]
@@ -265,7 +285,7 @@ fn payloads_fit_and_are_equal_but_for_the_last() {
 fn what_cannot_be_cut_must_fit() {
     for codec in [Codec::Opus, Codec::Pcma, Codec::L16, Codec::T140] {
         let mut packetiser = Packetiser::new(&track(codec));
-        let mut out = BurstBuilder::default();
+        let mut out = UnitBuilder::default();
         assert_eq!(packetiser.packetise(&[1; 1150], &mut out), Ok(()));
         assert_eq!(out.packet_count(), 1);
         let refused = packetiser.packetise(&[1; 1151], &mut out);
@@ -433,15 +453,17 @@ proptest! {
             unit[place % len] = byte;
         }
         let packets = |unit: &[u8]| {
-            let mut builder = BurstBuilder::default();
+            let mut builder = UnitBuilder::default();
             Packetiser::new(&track(codec)).packetise(unit, &mut builder).ok()?;
             let burst = builder.build(0, MediaTime::ZERO, false, Stamps::arrived(Instant::now()))?;
-            Some(burst.payloads().map(<[u8]>::to_vec).collect::<Vec<_>>())
+            let payloads = burst.payloads().map(<[u8]>::to_vec).collect::<Vec<_>>();
+            Some((payloads, burst.coded_frame()?.to_vec()))
         };
         let sent = packets(&unit);
         let mut depacketiser = Depacketiser::new(&track(codec)).expect("known");
-        let count = sent.as_ref().map_or(0, Vec::len);
-        for (payload, number) in sent.iter().flatten().zip(0..) {
+        let payloads = sent.as_ref().map_or(&[][..], |(payloads, _)| payloads);
+        let count = payloads.len();
+        for (payload, number) in payloads.iter().zip(0..) {
             let marker = codec.marks_frames() && number as usize + 1 == count;
             depacketiser.push(number, 0, marker, payload);
         }
@@ -449,6 +471,7 @@ proptest! {
         let back: Vec<u8> = units.flat_map(|unit| unit.data).collect();
         // What does not begin as its codec has it cannot be told from a part.
         if !back.is_empty() {
+            prop_assert!(sent.as_ref().is_some_and(|(_, frame)| *frame == back), "{codec}: by reference");
             prop_assert_eq!(packets(&back), sent);
         }
     }
@@ -470,7 +493,7 @@ proptest! {
                 prop_assert!(unit.data.len() <= 1000 && !unit.data.is_empty());
             }
             // Files hold anything, too.
-            let _ = packetiser.packetise(&payload, &mut BurstBuilder::default());
+            let _ = packetiser.packetise(&payload, &mut UnitBuilder::default());
         }
     }
 }

@@ -253,8 +253,8 @@ impl Outlet {
 
     /// The viewer's RTP timestamp for `burst`; the same for every transmission.
     pub(crate) fn timestamp(&self, burst: &Burst) -> u32 {
-        if let Some(timestamp) = burst.timestamp {
-            return timestamp;
+        if let Some(forwarded) = burst.forwarded() {
+            return forwarded.timestamp;
         }
         let time = burst.time;
         let shown = if time < self.live_from {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use glassline_hub::Publisher;
-use glassline_media::{BurstBuilder, MediaTime, PAYLOAD_BYTES_MAX, Ssrc, Stamps};
+use glassline_media::{Forwarded, MediaTime, PAYLOAD_BYTES_MAX, Ssrc, Stamps, UnitBuilder};
 use glassline_rtp::{Packet, TimestampExtender, red};
 use glassline_webrtc::SKIP_MAX;
 
@@ -26,7 +26,7 @@ const RECOVERED_MAX: usize = 64;
 /// A participant's voice on its way into the hub.
 ///
 /// Nothing is waited for: neither packets before this one nor a keyframe. What was lost
-/// on the way here is lost to those who listen, too, and numbered so (`Burst::gap`);
+/// on the way here is lost to those who listen, too, and numbered so ([`Forwarded::gap`]);
 /// what comes out of order goes on out of order, since listeners sort by time.
 ///
 /// What a packet of RED (RFC 2198) brings along goes on as a packet of its own if it was
@@ -127,22 +127,20 @@ impl Voice {
     }
 
     fn pass_on(&mut self, ticks: i64, payload: &[u8], gap: u16, now: Instant) -> Option<()> {
-        let mut builder = BurstBuilder::with_capacity(payload.len());
-        builder.push(payload);
         let time = MediaTime::from_ticks(ticks, CLOCK_RATE);
-        let Some(mut burst) = builder.build(0, time, true, Stamps::arrived(now)) else {
-            // Nothing in it, as probes for bandwidth are.
-            return Some(());
-        };
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "the low 32 bits are what it came under"
         )]
         let timestamp = ticks as u32;
-        burst.timestamp = Some(timestamp);
-        burst.gap = gap;
-        self.publisher.push(burst, now).ok().map(drop)
+        let forwarded = Forwarded { gap, timestamp };
+        let stamps = Stamps::arrived(now);
+        let Some(unit) = UnitBuilder::forward(payload, forwarded, 0, time, stamps) else {
+            // The packet is empty, as probes for bandwidth are.
+            return Some(());
+        };
+        self.publisher.push(unit, now).ok().map(drop)
     }
 }
 
@@ -206,7 +204,7 @@ mod tests {
     use std::time::Duration;
 
     use glassline_hub::{Hub, Stream, Subscription, Wake};
-    use glassline_media::{Burst, Codec, Track};
+    use glassline_media::{Codec, MediaUnit, Track};
     use glassline_rtp::red::Repeat;
     use glassline_rtp::{Extensions, Header};
 
@@ -246,6 +244,10 @@ mod tests {
             voice: Voice::new(publisher.expect("free"), seat),
             start,
         }
+    }
+
+    fn gap(unit: &MediaUnit) -> u16 {
+        unit.forwarded().map_or(0, |it| it.gap)
     }
 
     /// Of 10 ms, in Opus's clock.
@@ -294,16 +296,17 @@ mod tests {
         /// Which packets went on, and how many numbers were left out before each.
         fn passed(&mut self) -> Vec<(u64, u16)> {
             let heard = self.heard();
-            let of = |it: &Arc<Burst>| {
+            let of = |it: &Arc<MediaUnit>| {
                 let payload = it.payload(0)?.try_into().ok()?;
                 let sequence = u64::from_be_bytes(payload);
-                assert_eq!(it.timestamp, Some((sequence * 480) as u32));
-                Some((sequence, it.gap))
+                let forwarded = it.forwarded().expect("as it came");
+                assert_eq!(forwarded.timestamp, (sequence * 480) as u32);
+                Some((sequence, forwarded.gap))
             };
             heard.iter().map(|it| of(it).expect("a number")).collect()
         }
 
-        fn heard(&mut self) -> Vec<Arc<Burst>> {
+        fn heard(&mut self) -> Vec<Arc<MediaUnit>> {
             let mut out = Vec::new();
             self.listener.poll(&mut out);
             out
@@ -317,12 +320,12 @@ mod tests {
             assert!(room.say(7, sequence, b"voice", ms));
         }
         let heard = room.heard();
-        let gaps: Vec<u16> = heard.iter().map(|it| it.gap).collect();
+        let gaps: Vec<u16> = heard.iter().map(|it| gap(it)).collect();
         assert_eq!(gaps, [0, 0, 2, 0], "what comes late is in no gap");
         let times = heard.iter().map(|it| it.time.nanos() / 1_000_000);
         assert_eq!(times.collect::<Vec<_>>(), [0, 10, 40, 30]);
         assert!(heard.iter().all(|it| it.payload(0) == Some(b"voice")));
-        let waited = |it: &Arc<Burst>| it.stamps.published - it.stamps.origin;
+        let waited = |it: &Arc<MediaUnit>| it.stamps.published - it.stamps.origin;
         assert!(heard.iter().all(|it| waited(it).is_zero()));
     }
 
@@ -332,7 +335,7 @@ mod tests {
         assert!(room.say(7, 70_000, b"one", 0));
         assert!(room.say(8, 66_000, b"two", 10));
         assert!(room.say(8, 68_000, b"three", 20), "further than any loss");
-        assert!(room.heard().iter().all(|it| it.gap == 0));
+        assert!(room.heard().iter().all(|it| gap(it) == 0));
     }
 
     #[test]

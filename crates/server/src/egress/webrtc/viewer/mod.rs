@@ -558,9 +558,9 @@ impl Viewer {
         let burst = &queued.burst;
         let timestamp = outlet.timestamp(burst);
         let live = !outlet.is_past(burst.time);
-        if burst.gap > 0 && from == 0 {
+        if let Some(forwarded) = burst.forwarded().filter(|it| it.gap > 0 && from == 0) {
             // False only before keys, when nothing is sealed either.
-            self.session.skip(outlet.sender, burst.gap);
+            self.session.skip(outlet.sender, forwarded.gap);
         }
         if live && from == 0 {
             self.session
