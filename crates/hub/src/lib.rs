@@ -36,7 +36,7 @@ pub use name::{NameError, StreamName};
 pub use publisher::{PublishError, Publisher};
 use watch::Watchers;
 
-pub use stream::{State, Stream, Subscription, Totals, ViewerToken, Wake};
+pub use stream::{State, Stream, StreamLifetime, Subscription, Totals, ViewerToken, Wake};
 
 /// Bounds on what a hub keeps.
 #[derive(Clone, Copy, Debug)]
@@ -122,7 +122,7 @@ impl Hub {
     /// [`CreateError::TooMany`] at [`Limits::streams`].
     pub fn create(&self, name: StreamName) -> Result<Arc<Stream>, CreateError> {
         let stream = self.admit(name)?;
-        stream.stay();
+        stream.set_lifetime(StreamLifetime::Configured);
         Ok(stream)
     }
 
@@ -183,7 +183,7 @@ impl Hub {
     /// A stream that is not listed, for those who are given it.
     pub fn unlisted(&self, name: StreamName) -> Arc<Stream> {
         let stream = Stream::admitted(name, self.limits, self.watchers.clone());
-        stream.stay();
+        stream.set_lifetime(StreamLifetime::Configured);
         Arc::new(stream)
     }
 
@@ -335,7 +335,7 @@ mod tests {
         let now = Instant::now();
         let name = StreamName::parse("voice").expect("a good name");
         let stream = hub.admit(name.clone()).expect("room");
-        stream.pass();
+        stream.set_lifetime(StreamLifetime::Transient);
         let tracks = vec![glassline_media::Track::audio(
             glassline_media::Codec::Opus,
             1,

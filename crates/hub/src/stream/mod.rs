@@ -88,10 +88,19 @@ pub struct Stream {
     watchers: Watchers,
     viewers: AtomicUsize,
     keyframe_wanted: AtomicBool,
-    /// Listed whether or not it has a source.
-    stays: AtomicBool,
-    /// Nobody will publish it again.
-    passes: AtomicBool,
+}
+
+/// How long a hub lists a stream that has no publisher.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StreamLifetime {
+    /// For ever: the configuration names the stream.
+    Configured,
+    /// For [`Limits::departed_span`], in which its publisher may come back.
+    #[default]
+    Published,
+    /// No longer than somebody holds the stream: its publisher will not come back under
+    /// this name.
+    Transient,
 }
 
 struct Inner {
@@ -103,6 +112,7 @@ struct Inner {
     /// Counts publishers, so that one that was replaced can tell.
     generation: u64,
     publishing: bool,
+    lifetime: StreamLifetime,
     /// Since when nobody publishes or holds it, as far as anybody looked.
     left: Option<Instant>,
     subscribers: Vec<Weak<dyn Wake>>,
@@ -152,6 +162,7 @@ impl Stream {
                 timeline: Timeline::default(),
                 generation: 0,
                 publishing: false,
+                lifetime: StreamLifetime::default(),
                 left: None,
                 subscribers: Vec::new(),
                 totals: Totals::default(),
@@ -161,38 +172,34 @@ impl Stream {
             watchers,
             viewers: AtomicUsize::new(0),
             keyframe_wanted: AtomicBool::new(false),
-            stays: AtomicBool::new(false),
-            passes: AtomicBool::new(false),
         }
     }
 
     /// A stream that no hub lists, for those who are given it.
     pub fn unlisted(name: StreamName, limits: Limits) -> Arc<Self> {
         let stream = Self::admitted(name, limits, Watchers::default());
-        stream.stay();
+        stream.set_lifetime(StreamLifetime::Configured);
         Arc::new(stream)
     }
 
-    /// It is listed from now on whether or not it has a source.
-    pub(crate) fn stay(&self) {
-        self.stays.store(true, Ordering::Relaxed);
+    /// Sets how long the stream is listed without a publisher. A configured stream stays
+    /// configured.
+    pub fn set_lifetime(&self, lifetime: StreamLifetime) {
+        let mut inner = self.lock();
+        if inner.lifetime != StreamLifetime::Configured {
+            inner.lifetime = lifetime;
+        }
     }
 
-    /// Its publisher will not come back under this name: once it has left, the stream is
-    /// kept for those alone who hold it.
-    pub fn pass(&self) {
-        self.passes.store(true, Ordering::Relaxed);
-    }
-
-    /// For how long nobody publishes or holds it; `None` if somebody does, or if it
-    /// stays all the same.
+    /// For how long nobody publishes or holds the stream; `None` if somebody does, or if
+    /// it is listed all the same.
     pub(crate) fn left(&self, is_held: bool, now: Instant) -> Option<Duration> {
         let mut inner = self.lock();
-        if is_held || inner.publishing || self.stays.load(Ordering::Relaxed) {
+        if is_held || inner.publishing || inner.lifetime == StreamLifetime::Configured {
             inner.left = None;
             return None;
         }
-        if self.passes.load(Ordering::Relaxed) {
+        if inner.lifetime == StreamLifetime::Transient {
             return Some(Duration::MAX);
         }
         let since = *inner.left.get_or_insert(now);

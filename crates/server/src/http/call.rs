@@ -20,6 +20,7 @@ use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::Response;
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use glassline_hub::StreamLifetime;
 use glassline_media::{Codec, Track};
 use glassline_webrtc::{Kinds, Receiver};
 use rand::RngCore;
@@ -110,7 +111,7 @@ async fn join(
     let voice = app.hub.admit(stream).map_err(|error| error.to_string());
     let voice = voice.and_then(|stream| {
         // The next one has another id, also if it is the same person.
-        stream.pass();
+        stream.set_lifetime(StreamLifetime::Transient);
         let publisher = stream.publish(vec![Track::audio(Codec::Opus, 1)], now);
         let publisher = publisher.map_err(|error| error.to_string())?;
         Ok((stream, Voice::new(publisher, seat)))
