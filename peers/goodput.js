@@ -1,7 +1,7 @@
 // libdatachannel as one end of a bulk transfer over a data channel:
 // `node goodput.js FOLDER send|receive SECONDS MESSAGE_BYTES`.
 //
-// As lab/peers/goodput of Pion: the sending end offers, descriptions go through
+// As peers/goodput of Pion: the sending end offers, descriptions go through
 // FOLDER/local.sdp and FOLDER/remote.sdp, and one JSON object tells bytes, seconds and
 // processor time. NODE_PATH says where node-datachannel is.
 const fs = require("node:fs");

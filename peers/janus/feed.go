@@ -10,7 +10,7 @@ import (
 	"github.com/pion/rtp"
 	"github.com/pion/rtp/codecs"
 
-	"glassline/lab/peers/loop"
+	"glassline/peers/loop"
 )
 
 const (

@@ -1,4 +1,4 @@
-module glassline/lab/peers
+module glassline/peers
 
 go 1.24.0
 

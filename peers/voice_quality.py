@@ -3,8 +3,8 @@
 
     apt-get install espeak-ng
     python3 -m venv target/voice-quality
-    target/voice-quality/bin/pip install -r lab/peers/voice_quality.txt
-    target/voice-quality/bin/python lab/peers/voice_quality.py target/voice-quality/run
+    target/voice-quality/bin/pip install -r peers/voice_quality.txt
+    target/voice-quality/bin/python peers/voice_quality.py target/voice-quality/run
 
 Makes speech (espeak-ng, or of --speech WAV, as often as it takes to last --seconds), lets
 the example `voice_quality` of glassline-lab play it over impaired paths, scores stretches

@@ -26,7 +26,7 @@ import (
 	"github.com/pion/webrtc/v4/pkg/media"
 	"github.com/pion/webrtc/v4/pkg/media/h264reader"
 
-	"glassline/lab/peers/loop"
+	"glassline/peers/loop"
 )
 
 type options struct {
