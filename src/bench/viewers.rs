@@ -5,12 +5,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use glassline_lab::plan::{Endpoint, FloorSource, Plan, RtspTransport, Trust};
-use glassline_lab::ramp::Ramp;
-use glassline_lab::report::{Report, svg};
-use glassline_lab::run;
-use glassline_lab::threshold::Threshold;
-use glassline_lab::trouble::Trouble;
+use glassline_lab::viewers::plan::{Endpoint, FloorSource, Plan, RtspTransport, Trust};
+use glassline_lab::viewers::ramp::Ramp;
+use glassline_lab::viewers::report::{Report, svg};
+use glassline_lab::viewers::run;
+use glassline_lab::viewers::threshold::Threshold;
+use glassline_lab::viewers::trouble::Trouble;
 
 use super::files::Outputs;
 use super::interrupt;

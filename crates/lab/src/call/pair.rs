@@ -3,14 +3,13 @@
 use glassline_client::call::{
     AnswerError, Call, CallError, Config, Devices, Dialling, Ended, Records, answer,
 };
+use glassline_client::impairment::{Impairment, Relay, through};
 use glassline_net::BindError;
 use glassline_webrtc::SetAnswerError;
 use thiserror::Error;
 
 use super::join::Join;
 use super::report::Report;
-use crate::data::Impairment;
-use crate::data::impair::{Relay, through};
 
 /// A call between two ends of this process, over loopback.
 #[derive(Debug)]

@@ -5,15 +5,13 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use glassline_client::call::{
-    Began, Call, CallError, Config, Devices, Ended, Format, Line, Timing, VirtualLoudspeaker,
-    VirtualMicrophone, opus, preprocess,
+    Began, Call, CallError, Config, Devices, Dial, Ended, Format, Line, Server, Timing,
+    VirtualLoudspeaker, VirtualMicrophone, dial, opus, preprocess,
 };
+use glassline_client::impairment::Impairment;
 use glassline_client::trust::Trust;
 
-use super::dial::{Dial, dial};
-use super::serve::Server;
 use super::{Frame, Marks, Pair, Report, Stage};
-use crate::data::Impairment;
 use in_time::in_time;
 
 #[path = "../../../client/src/call/tests/in_time.rs"]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use glassline_client::impairment::{Impairment, through};
 use glassline_client::relay::{Connection, GatherError, gather};
 use glassline_client::trust::Trust;
 use glassline_client::viewers::{local_addresses, wildcard};
@@ -19,7 +20,6 @@ use url::Url;
 
 use super::control::Sample;
 use super::end::{End, EndError, Side, data_config};
-use super::impair::{Impairment, through};
 use super::plan::Plan;
 use super::report::{Findings, Report};
 
@@ -149,7 +149,7 @@ pub fn measure(
     mut watch: impl FnMut(&Sample, Option<&Sample>) + Send,
 ) -> Result<Report, DialError> {
     plan.check()?;
-    let started = crate::congestion::report::now();
+    let started = crate::timestamp::now();
     let data = data_config(plan)?;
     let unreachable = |why: String| DialError::Unreachable(dial.url.clone(), why);
     let server = dial

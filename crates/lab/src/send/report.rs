@@ -297,5 +297,5 @@ fn late_ms(all: &[Figures], fps: u32) -> f64 {
 
 /// Of an even number, the lower one: no figure that nobody measured.
 fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
-    crate::quantile(&values.collect::<Vec<_>>(), 0.5)
+    crate::statistics::quantile(&values.collect::<Vec<_>>(), 0.5)
 }

@@ -2,7 +2,7 @@
 //! late its frames come.
 
 use super::Report;
-use crate::report::svg::{GRID, SOFT, escape, page, text};
+use crate::plot::{GRID, SOFT, escape, page, text};
 
 const WIDTH: f64 = 880.0;
 const TOP: f64 = 110.0;

@@ -5,9 +5,9 @@ use super::{Report, Waterfall};
 use crate::call::frame::Frame as Way;
 use crate::call::stage::{Role, Stage};
 use crate::call::table::Table;
-use crate::report::svg::plot::{Axis, Frame, Plot};
-use crate::report::svg::scale::number;
-use crate::report::svg::{COLOURS, GRID, SOFT, page, text};
+use crate::plot::number;
+use crate::plot::{Axis, Frame, Plot};
+use crate::plot::{COLOURS, GRID, SOFT, page, text};
 
 const WIDTH: f64 = 1000.0;
 const LEFT: f64 = 62.0;

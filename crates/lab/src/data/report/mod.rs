@@ -384,7 +384,7 @@ fn rate(amount: f64, seconds: f64) -> f64 {
 
 fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let values: Vec<f64> = values.into_iter().collect();
-    crate::quantile(&values, 0.5)
+    crate::statistics::quantile(&values, 0.5)
 }
 
 #[cfg(test)]

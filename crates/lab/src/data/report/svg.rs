@@ -6,7 +6,7 @@ use super::Report;
 use super::bound::{bytes, mbps};
 use crate::data::staircase::Staircase;
 use crate::data::sweep::Swept;
-use crate::report::svg::{COLOURS, GRID, SOFT, page, text};
+use crate::plot::{COLOURS, GRID, SOFT, page, text};
 
 const WIDTH: f64 = 880.0;
 const LEFT: f64 = 84.0;

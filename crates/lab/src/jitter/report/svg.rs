@@ -1,8 +1,8 @@
 //! Waiting against concealing, and waiting over time.
 
 use super::{Report, Timeline};
-use crate::report::svg::plot::{Axis, Frame, Plot};
-use crate::report::svg::{SOFT, page, text};
+use crate::plot::{Axis, Frame, Plot};
+use crate::plot::{SOFT, page, text};
 
 const WIDTH: f64 = 1000.0;
 const LEFT: f64 = 62.0;
@@ -144,7 +144,7 @@ mod tests {
     use super::super::Moment;
     use super::super::tests::report;
     use super::*;
-    use crate::report::svg::assert_well_formed;
+    use crate::plot::assert_well_formed;
 
     #[test]
     fn everybody_has_a_mark_and_names_are_escaped() {

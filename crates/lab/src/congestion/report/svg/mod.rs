@@ -4,8 +4,8 @@ use super::table::{names, shown};
 use super::{BASE, Change, Report, percentile_name};
 use crate::congestion::outcome::{Metric, Outcome};
 use crate::congestion::statistics::Ranked;
-use crate::report::svg::plot::{Axis, Frame, Plot};
-use crate::report::svg::{SOFT, page, text};
+use crate::plot::{Axis, Frame, Plot};
+use crate::plot::{SOFT, page, text};
 
 mod dial;
 mod study;

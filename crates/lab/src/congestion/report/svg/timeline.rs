@@ -2,8 +2,8 @@
 
 use super::{COLOURS, LEFT, RIGHT, SOFT, WIDTH, text};
 use crate::congestion::session::Sample;
-use crate::report::svg::page;
-use crate::report::svg::plot::{Axis, Frame, Plot};
+use crate::plot::page;
+use crate::plot::{Axis, Frame, Plot};
 
 const HEIGHT: f64 = 150.0;
 const BETWEEN: f64 = 62.0;
