@@ -8,7 +8,7 @@ use thiserror::Error;
 use url::Url;
 
 use super::{CallError, Config, Dialling, Line, Stamps};
-use crate::impairment::{Impairment, Relay, through};
+use crate::impairment::{Impairment, ImpairmentProxy};
 use crate::trust::Trust;
 use crate::whep;
 
@@ -34,7 +34,7 @@ pub struct Dialled {
     /// Where the session is left; `None` where that is done by its farewell alone.
     pub location: Option<Url>,
     /// What stands between the ends; keep it for as long as the call goes on.
-    pub between: Option<Relay>,
+    pub between: Option<ImpairmentProxy>,
 }
 
 /// Why nobody was reached.
@@ -110,10 +110,10 @@ pub(super) fn connect(
     let mut sdp = answer.sdp;
     let mut between = None;
     if let Some(impairment) = &dial.impairment {
-        let (relay, rewritten) =
-            through(&sdp, impairment).ok_or_else(|| DialError::NoCandidate(url()))??;
+        let (proxy, rewritten) = ImpairmentProxy::splice_into_answer(&sdp, impairment)
+            .ok_or_else(|| DialError::NoCandidate(url()))??;
         sdp = rewritten;
-        between = Some(relay);
+        between = Some(proxy);
     }
     let line = dialling
         .answered(&sdp)

@@ -23,7 +23,7 @@ pub use accounts::Accounts;
 pub use frame::{Delay, Frame};
 pub use glassline_client::call::Marks;
 pub use import::Importer;
-pub use join::{Again, Join};
+pub use join::Join;
 pub use pair::{Pair, PairError};
 pub use report::Report;
 pub use room_accounts::RoomAccounts;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use glassline_client::impairment::{Impairment, through};
+use glassline_client::impairment::{Impairment, ImpairmentProxy};
 use glassline_client::relay::{Connection, GatherError, gather};
 use glassline_client::trust::Trust;
 use glassline_client::viewers::{local_addresses, wildcard};
@@ -186,7 +186,7 @@ pub fn measure(
     let between = match &dial.impairment {
         None => None,
         Some(impairment) => {
-            let (at, rewritten) = through(&answer, impairment)
+            let (at, rewritten) = ImpairmentProxy::splice_into_answer(&answer, impairment)
                 .ok_or_else(|| unusable("it has no candidate to impair".to_owned()))??;
             answer = rewritten;
             Some(at)

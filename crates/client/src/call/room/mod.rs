@@ -23,7 +23,7 @@ use url::Url;
 
 use super::dial::{Dial, DialError, connect};
 use super::{Call, CallError, Config, Devices, Dialling, Ear, Ended, Leg, Ssrc, far};
-use crate::impairment::Relay;
+use crate::impairment::ImpairmentProxy;
 use crate::whep;
 
 mod noted;
@@ -50,7 +50,7 @@ pub struct Room {
     notes: Receiver<Noted>,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
-    _between: Option<Relay>,
+    _between: Option<ImpairmentProxy>,
 }
 
 impl std::fmt::Debug for Room {
@@ -278,7 +278,7 @@ struct Tended {
 struct Dialled {
     leg: Leg,
     location: Option<Url>,
-    _between: Option<Relay>,
+    _between: Option<ImpairmentProxy>,
 }
 
 impl Tending {

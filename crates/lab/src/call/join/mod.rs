@@ -21,9 +21,8 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-pub use glassline_voice::Again;
 use glassline_voice::far::Told;
-use glassline_voice::{CameAgain, Heard, Operation, Record, Spoken, Ssrc};
+use glassline_voice::{Again, CameAgain, Heard, Operation, Record, Spoken, Ssrc};
 
 use super::frame::{Delay, Frame, between};
 use super::report::{Copies, Report, Waterfall};
