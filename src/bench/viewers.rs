@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use glassline_lab::viewers::error::Error;
 use glassline_lab::viewers::plan::{Endpoint, FloorSource, Plan, RtspTransport, Trust};
 use glassline_lab::viewers::ramp::Ramp;
 use glassline_lab::viewers::report::{Report, svg};
@@ -168,11 +169,9 @@ pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
 }
 
 /// Whose fault: what was asked for, or what was found.
-fn failure(error: run::Error) -> Failure {
+fn failure(error: Error) -> Failure {
     match error {
-        run::Error::Descriptors { .. } | run::Error::Server(_) | run::Error::Trouble(_) => {
-            Failure::usage(error)
-        }
+        Error::Descriptors { .. } | Error::Server(_) | Error::Trouble(_) => Failure::usage(error),
         error => Failure::runtime(error),
     }
 }

@@ -7,8 +7,6 @@ use std::str::FromStr;
 use glassline_media::{Bitrate, Codec};
 use url::Url;
 
-use crate::publish::source::Rung;
-
 /// Where the pictures come from.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -194,6 +192,15 @@ fn parse_size(text: &str) -> Option<(u32, u32)> {
     let fits = SIDES.contains(&width) && SIDES.contains(&height);
     let even = width.is_multiple_of(2) && height.is_multiple_of(2);
     (fits && even && width * height <= PIXELS_MAX).then_some((width, height))
+}
+
+/// A rendition beside the input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rung {
+    /// The file.
+    pub path: PathBuf,
+    /// What it takes; `None` to let its size and length tell.
+    pub rate: Option<Bitrate>,
 }
 
 impl FromStr for Rung {

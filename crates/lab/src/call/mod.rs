@@ -18,6 +18,7 @@ pub mod table;
 #[cfg(test)]
 mod tests;
 mod two_way;
+mod unit;
 
 pub use accounts::Accounts;
 pub use frame::{Delay, Frame};
@@ -28,5 +29,6 @@ pub use pair::{Pair, PairError};
 pub use report::Report;
 pub use room_accounts::RoomAccounts;
 pub use stage::{Role, Stage};
-pub use table::{Delays, Table, Unit};
+pub use table::{Delays, Table};
 pub use two_way::TwoWay;
+pub use unit::Unit;

@@ -13,6 +13,8 @@
 
 use std::time::Duration;
 
+pub mod bottleneck;
+pub mod error;
 pub mod floor;
 pub mod meter;
 pub mod plan;
@@ -21,6 +23,7 @@ pub mod report;
 pub mod run;
 pub mod step;
 pub mod threshold;
+pub mod timing;
 pub mod trouble;
 pub mod verdict;
 

@@ -9,10 +9,11 @@ pub use glassline_client::viewers::{Endpoint, RtspTransport};
 use glassline_net::{Options, UdpSocket};
 use url::Url;
 
+use crate::viewers::RECEIVE_BUFFER_BYTES;
+use crate::viewers::error::Error;
 use crate::viewers::meter;
 use crate::viewers::ramp::Ramp;
 use crate::viewers::trouble::Trouble;
-use crate::viewers::{RECEIVE_BUFFER_BYTES, run};
 
 /// A load test.
 #[derive(Clone, Debug)]
@@ -74,7 +75,7 @@ const DESCRIPTORS_BESIDE: usize = 128;
 impl Plan {
     /// Checks all that can be known before the first viewer: descriptors, the
     /// server's process, that its port is open. No load yet.
-    pub fn check(&self) -> Result<Vec<Warning>, run::Error> {
+    pub fn check(&self) -> Result<Vec<Warning>, Error> {
         let mut warnings = Vec::new();
         self.check_trouble()?;
         self.check_descriptors(&mut warnings)?;
@@ -112,8 +113,8 @@ impl Plan {
 
     /// Whether the clients of [`Self::trouble`] can be a trouble over this protocol,
     /// and in this time.
-    fn check_trouble(&self) -> Result<(), run::Error> {
-        let refuse = |text: String| Err(run::Error::Trouble(text));
+    fn check_trouble(&self) -> Result<(), Error> {
+        let refuse = |text: String| Err(Error::Trouble(text));
         let protocol = self.protocol();
         let by_window = [
             (self.trouble.slow, "--slow"),
@@ -140,7 +141,7 @@ impl Plan {
         Ok(())
     }
 
-    fn check_descriptors(&self, warnings: &mut Vec<Warning>) -> Result<(), run::Error> {
+    fn check_descriptors(&self, warnings: &mut Vec<Warning>) -> Result<(), Error> {
         let limit = match glassline_net::raise_descriptor_limit() {
             Ok(limit) => usize::try_from(limit).unwrap_or(usize::MAX),
             Err(error) => {
@@ -152,7 +153,7 @@ impl Plan {
         let viewers = self.ramp.end() + bad + self.trouble.count();
         let needed = viewers * self.descriptors_per_viewer() + DESCRIPTORS_BESIDE;
         if needed > limit {
-            return Err(run::Error::Descriptors {
+            return Err(Error::Descriptors {
                 viewers,
                 needed,
                 limit,
@@ -179,8 +180,8 @@ impl Plan {
 }
 
 /// Whether somebody accepts connections at `url`.
-fn reach(url: &Url) -> Result<(), run::Error> {
-    let unreachable = |reason: String| run::Error::Unreachable {
+fn reach(url: &Url) -> Result<(), Error> {
+    let unreachable = |reason: String| Error::Unreachable {
         host: url.host_str().unwrap_or_default().to_owned(),
         port: url.port_or_known_default().unwrap_or(rtsp_port(url)),
         reason,
@@ -301,13 +302,13 @@ mod tests {
         plan.ramp = "60000".parse().expect("a ramp");
         plan.bad_percent = 50.0;
         match plan.check() {
-            Err(run::Error::Descriptors {
+            Err(Error::Descriptors {
                 viewers, needed, ..
             }) => {
                 assert_eq!((viewers, needed), (90_000, 450_128));
             }
             // A machine with a very high limit gets as far as the dead port.
-            Err(run::Error::Unreachable { .. }) => {}
+            Err(Error::Unreachable { .. }) => {}
             other => panic!("{other:?}"),
         }
     }

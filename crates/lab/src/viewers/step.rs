@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::viewers::bottleneck::Bottleneck;
+use crate::viewers::timing::{Delay, Describe, Gap, Join};
 use crate::viewers::trouble::Hol;
-use crate::viewers::verdict::Bottleneck;
 
 /// One step: so many viewers, watched for a while.
 ///
@@ -123,56 +124,6 @@ pub(crate) fn rtp_clock_ratio(first: f64) -> f64 {
 /// Whether `connected` of `viewers` at this ratio are a server that keeps up.
 pub(crate) fn delivered(ratio: f64, connected: usize, viewers: usize) -> bool {
     ratio >= Step::DELIVERED_MIN && connected as f64 >= Step::DELIVERED_MIN * viewers as f64
-}
-
-/// How long joining took; `None` where nobody joined.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Join {
-    /// Half took no longer.
-    pub p50: Option<f64>,
-    /// 95 of 100 took no longer.
-    pub p95: Option<f64>,
-    /// The longest.
-    pub max: Option<f64>,
-    /// Until all of the step had joined or failed.
-    pub all: Option<f64>,
-}
-
-/// Times between frames; `None` where none came.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Gap {
-    /// 99 of 100 are no longer.
-    pub p99: Option<f64>,
-    /// The longest.
-    pub max: Option<f64>,
-}
-
-/// From connecting until the whole description was there, by a client that asks ten
-/// times a second.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Describe {
-    /// Answered with success.
-    pub answered: usize,
-    /// Refused, or not answered within five seconds.
-    pub failed: usize,
-    /// Half took no longer; `None` where none was answered.
-    pub p50: Option<f64>,
-    /// 99 of 100 took no longer.
-    pub p99: Option<f64>,
-    /// The longest.
-    pub max: Option<f64>,
-}
-
-/// One-way delay.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Delay {
-    /// Half are no longer.
-    pub p50: f64,
-    /// 95 of 100 are no longer.
-    pub p95: f64,
-    /// 99 of 100 are no longer.
-    pub p99: f64,
 }
 
 /// A step to make test cases of.

@@ -379,7 +379,8 @@ const METRICS: &[Metric] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::viewers::step::{Delay, example};
+    use crate::viewers::step::example;
+    use crate::viewers::timing::Delay;
 
     fn parse(text: &str) -> Threshold {
         text.parse().expect(text)

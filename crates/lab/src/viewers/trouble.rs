@@ -3,7 +3,7 @@
 use glassline_client::viewers::Conduct;
 use serde::{Deserialize, Serialize};
 
-use crate::viewers::step::Gap;
+use crate::viewers::timing::Gap;
 
 /// Clients that hinder a server which waits for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

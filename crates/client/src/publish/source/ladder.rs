@@ -11,16 +11,7 @@ use glassline_demux::{self as demux, Frame, Source};
 use glassline_media::{Bitrate, Kind, MediaTime, Track};
 
 use super::{Error, Feed, Part, Tally, files};
-use crate::publish::input::Spec;
-
-/// A rendition beside the input.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rung {
-    /// The file.
-    pub path: PathBuf,
-    /// What it takes; `None` to let its size and length tell.
-    pub rate: Option<Bitrate>,
-}
+use crate::publish::input::{Rung, Spec};
 
 /// Keyframes that are to be at the same time may differ by rounding, and by a bit of
 /// what containers' clocks lose.

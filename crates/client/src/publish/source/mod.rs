@@ -23,8 +23,6 @@ use crate::publish::encoder;
 use crate::publish::input::{Input, Spec};
 use crate::publish::unit::Unit;
 
-pub use ladder::Rung;
-
 /// Units that a source may be ahead of its session, which takes each at once.
 const AHEAD: usize = 256;
 

@@ -1,6 +1,15 @@
 use std::collections::BTreeMap;
 
-use super::process::Thread;
+/// One thread, since it began. Nanoseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Thread {
+    /// As the kernel knows it, at most 15 bytes.
+    pub name: String,
+    /// On a processor, user and system.
+    pub ran_ns: u64,
+    /// Ready to run, while others had the processor.
+    pub waited_ns: u64,
+}
 
 /// A process that lives: its number, and when it started (numbers are reused).
 pub(super) type Key = (u32, u64);

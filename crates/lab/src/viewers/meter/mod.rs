@@ -17,5 +17,6 @@ mod account;
 mod machine;
 mod process;
 
+pub use account::Thread;
 pub use machine::Machine;
-pub use process::{Error, Process, Thread, Usage, allowed_cores};
+pub use process::{Error, Process, Usage, allowed_cores};

@@ -3,7 +3,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use super::account::{Account, Key, Look};
+use super::account::{Account, Key, Look, Thread};
 
 /// Why a process cannot be measured.
 #[derive(Debug, thiserror::Error)]
@@ -23,17 +23,6 @@ pub enum Error {
         /// What the system said.
         source: std::io::Error,
     },
-}
-
-/// One thread, since it began. Nanoseconds.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Thread {
-    /// As the kernel knows it, at most 15 bytes.
-    pub name: String,
-    /// On a processor, user and system.
-    pub ran_ns: u64,
-    /// Ready to run, while others had the processor.
-    pub waited_ns: u64,
 }
 
 /// What a process and everything below it has used so far.

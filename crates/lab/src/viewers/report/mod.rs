@@ -95,7 +95,7 @@ pub(crate) fn example(label: &str, steps: Vec<Step>) -> Report {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::viewers::step;
+    use crate::viewers::{step, timing};
     use serde_json::Value;
 
     fn names(value: &Value) -> Vec<&str> {
@@ -108,8 +108,8 @@ mod tests {
     fn the_names_that_tools_read_stay() {
         let mut report = example("a", vec![step::example(25)]);
         report.steps[0].hol = Some(crate::viewers::trouble::Hol::default());
-        report.steps[0].describe_ms = Some(step::Describe::default());
-        report.steps[0].delay_ms = Some(step::Delay {
+        report.steps[0].describe_ms = Some(timing::Describe::default());
+        report.steps[0].delay_ms = Some(timing::Delay {
             p50: 1.0,
             p95: 2.0,
             p99: 3.0,

@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 
 use super::Report;
 use crate::plot::{COLOURS, GRID, SOFT, Scale, number, page, text};
+use crate::viewers::bottleneck::Bottleneck;
 use crate::viewers::step::Step;
-use crate::viewers::verdict::Bottleneck;
 
 const WIDTH: f64 = 880.0;
 const LEFT: f64 = 74.0;

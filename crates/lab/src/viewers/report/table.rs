@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
+use crate::viewers::bottleneck::Bottleneck;
 use crate::viewers::floor::Floor;
 use crate::viewers::step::Step;
-use crate::viewers::verdict::Bottleneck;
 
 const BOLD: &str = "\x1b[1m";
 const DIM: &str = "\x1b[2m";
@@ -288,13 +288,13 @@ mod tests {
         let style = Style::default();
         let mut step = example(20);
         assert_eq!(style.beside(&step), None);
-        step.describe_ms = Some(crate::viewers::step::Describe::default());
+        step.describe_ms = Some(crate::viewers::timing::Describe::default());
         step.hol = Some(crate::viewers::trouble::Hol {
             trouble: crate::viewers::trouble::Trouble {
                 stalled: 1,
                 ..crate::viewers::trouble::Trouble::default()
             },
-            extra_gap_ms: crate::viewers::step::Gap {
+            extra_gap_ms: crate::viewers::timing::Gap {
                 p99: None,
                 max: Some(480.04),
             },

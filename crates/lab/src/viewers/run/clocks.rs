@@ -3,10 +3,11 @@
 use std::time::{Duration, Instant};
 
 use super::mark::Account;
+use crate::viewers::bottleneck::Bottleneck;
 use crate::viewers::meter::{self, Machine, Process, Usage};
 use crate::viewers::report::Baseline;
 use crate::viewers::step::Step;
-use crate::viewers::verdict::{Bottleneck, Evidence, Server};
+use crate::viewers::verdict::{Evidence, Server};
 
 /// The processes that are measured.
 #[derive(Debug)]

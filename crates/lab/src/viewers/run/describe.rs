@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use url::Url;
 
 use crate::statistics::quantile;
-use crate::viewers::step::Describe;
+use crate::viewers::timing::Describe;
 
 /// Asks until it is finished.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use super::clocks::{Clocks, Moment};
 use super::crowd::Crowd;
 use super::mark::{Mark, SAMPLE_READINGS};
 use crate::viewers::report::{csv, table};
-use crate::viewers::step::{Delay, Gap};
+use crate::viewers::timing::{Delay, Gap};
 
 const INTERVAL: Duration = Duration::from_secs(1);
 
