@@ -42,6 +42,16 @@ pub(crate) fn text(x: f64, y: f64, words: &str, style: &str) -> String {
     )
 }
 
+/// The title of a picture, at its top.
+pub(crate) fn title(words: &str) -> String {
+    text(24.0, 36.0, words, r#"font-size="18" font-weight="600""#)
+}
+
+/// What a picture is about, at `y` below its title.
+pub(crate) fn subtitle(y: f64, words: &str) -> String {
+    text(24.0, y, words, &format!(r#"font-size="12" fill="{SOFT}""#))
+}
+
 /// Characters that mean something in XML, and those that may not be in it.
 pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

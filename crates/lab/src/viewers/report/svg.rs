@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use super::Report;
-use crate::plot::{COLOURS, GRID, SOFT, Scale, number, page, text};
+use crate::plot::{self, COLOURS, GRID, SOFT, Scale, number, page, text};
 use crate::viewers::bottleneck::Bottleneck;
 use crate::viewers::step::Step;
 
@@ -59,12 +59,7 @@ fn title(runs: &[&Report]) -> String {
 
 /// Title, machine and legend.
 fn head(runs: &[&Report]) -> String {
-    let mut out = text(
-        24.0,
-        36.0,
-        "What the viewers cost, and what they got",
-        r#"font-size="18" font-weight="600""#,
-    );
+    let mut out = plot::title("What the viewers cost, and what they got");
     if let Some(run) = runs.first() {
         let machine = &run.machine;
         let mut about = vec![format!("{} cores", machine.cores)];
@@ -72,12 +67,7 @@ fn head(runs: &[&Report]) -> String {
         about.extend(machine.kernel.clone());
         about.extend(run.started.get(..10).map(str::to_owned));
         let about = about.join(" · ");
-        out += &text(
-            24.0,
-            57.0,
-            &about,
-            &format!(r#"font-size="12" fill="{SOFT}""#),
-        );
+        out += &plot::subtitle(57.0, &about);
     }
     for (index, (run, colour)) in runs.iter().zip(COLOURS).enumerate() {
         let y = 80.0 + LEGEND_ROW * index as f64;
