@@ -10,7 +10,7 @@ use crate::exit::Failure;
 /// What a user sees unless asked otherwise: our notes, others' warnings. Those of
 /// moq-net are mostly of sessions that ended as they should.
 const DEFAULT: &str =
-    "warn,moq_net=error,glassline=info,glassline_server=info,glassline_publish=info";
+    "warn,moq_net=error,glassline=info,glassline_server=info,glassline_client::publish=info";
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {

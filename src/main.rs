@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! flags ─► config (file, then flags) ─► glassline_server::Server ─► signals ─► shutdown
-//! publish ─► glassline_publish: source, queue, connection
+//! publish ─► glassline_client::publish: source, queue, connection
 //! trace ─► HTTP API, or files ─► glassline_lab::call ─► table, JSON, CSV
 //! bench ─► glassline_lab ─► table, JSON, CSV, SVG
-//! call ─► glassline_lab (signalling) ─► glassline_client::call
+//! call ─► glassline_client::call ─► glassline_lab::call (where the milliseconds went)
 //! ```
 //!
 //! What is asked for goes to stdout, everything else to stderr. Exit codes: 0

@@ -106,7 +106,7 @@ enum Role {
 
 fn chromium(role: Role, terms: Terms) -> Result<(), Failed> {
     let browser = Browser::start()?;
-    browser.run(include_str!("../lab/peers/data_channels.js"))?;
+    browser.run(include_str!("../peers/data_channels.js"))?;
     let host = match role {
         Role::Offers => {
             let offer = browser.run("return peer.offer()")?;

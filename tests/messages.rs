@@ -21,7 +21,7 @@ fn chromium_publishes_to_viewers_and_hears_them() -> Result<(), Failed> {
     let server = Server::configured("webrtc: {data: {viewers: write}}", &["demo"])?;
     let browser = Browser::start()?;
     browser.open(&server.url("/"))?;
-    browser.run(include_str!("../lab/peers/relayed_messages.js"))?;
+    browser.run(include_str!("../peers/relayed_messages.js"))?;
     browser.run("relayed.publish('demo'); relayed.watch('demo'); relayed.watch('demo')")?;
     until(&browser, "relayed.ready(2)")?;
     let sizes = browser.run("return relayed.viewers.map(({ limit }) => limit)")?;

@@ -14,19 +14,19 @@ use crate::process;
 pub(crate) enum Peer {
     /// Chromium and its WebDriver server.
     Chromium,
-    /// GStreamer: its RTSP server, through `lab/peers/rtsp-server.py`, and `gst-launch-1.0`.
+    /// GStreamer: its RTSP server, through `peers/rtsp-server.py`, and `gst-launch-1.0`.
     RtspServer,
     /// live555's media server. No package of Debian 12 brings it, so it may always
     /// be missing.
     Live555,
-    /// aiortc, through `lab/peers/aiortc_whep.py`.
+    /// aiortc, through `peers/aiortc_whep.py`.
     Aiortc,
     /// ffmpeg, to make files.
     Ffmpeg,
-    /// Pion's file server of `lab/peers/pion`. Go builds it; a machine without Go may
+    /// Pion's file server of `peers/pion`. Go builds it; a machine without Go may
     /// always go without.
     Pion,
-    /// Pion's data channels, of `lab/peers/channels`; built likewise.
+    /// Pion's data channels, of `peers/channels`; built likewise.
     PionChannels,
     /// coturn, the TURN server of Debian.
     Coturn,
@@ -143,7 +143,7 @@ pub(crate) fn chromedriver() -> Result<PathBuf, String> {
 /// The camera, ready to be run with arguments.
 pub(crate) fn rtsp_server() -> Command {
     let mut command = Command::new(system_python());
-    command.arg(lab("rtsp-server.py"));
+    command.arg(script("rtsp-server.py"));
     command
 }
 
@@ -155,7 +155,7 @@ pub(crate) fn live555() -> Result<PathBuf, String> {
 /// aiortc's WHEP viewer, ready to be run with arguments.
 pub(crate) fn aiortc_whep() -> Result<Command, String> {
     let mut command = Command::new(aiortc_python()?);
-    command.arg(lab("aiortc_whep.py"));
+    command.arg(script("aiortc_whep.py"));
     Ok(command)
 }
 
@@ -177,7 +177,7 @@ pub(crate) fn pion_channels() -> Result<Command, String> {
 /// aiortc's data channels, ready to be run with arguments.
 pub(crate) fn aiortc_channels() -> Result<Command, String> {
     let mut command = Command::new(aiortc_python()?);
-    command.arg(lab("aiortc_channels.py"));
+    command.arg(script("aiortc_channels.py"));
     Ok(command)
 }
 
@@ -243,10 +243,10 @@ fn system_python() -> &'static Path {
     }
 }
 
-fn lab(script: &str) -> PathBuf {
+fn script(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("lab/peers")
-        .join(script)
+        .join("peers")
+        .join(name)
 }
 
 /// Where cargo builds: the folder above that of the binary under test's profile.

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use glassline_client::viewers::{Endpoint, Id, Join, Options, Pool, State, Wait};
-use glassline_lab::RECEIVE_BUFFER_BYTES;
+use glassline_lab::viewers::RECEIVE_BUFFER_BYTES;
 use serde_json::{Value, json};
 
 use crate::report::quantile;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use glassline_lab::floor::{HEADER_BYTES, Sealer, TAG_BYTES};
+use glassline_lab::viewers::floor::{HEADER_BYTES, Sealer, TAG_BYTES};
 use glassline_net::{Options, Transmit, UdpSocket, gso_supported, thread_cpu};
 use glassline_webrtc::srtp::Profile;
 use glassline_webrtc::{Certificate, Event, Session};

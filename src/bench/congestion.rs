@@ -6,15 +6,16 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use glassline_lab::condition::Condition;
 use glassline_lab::congestion::anchors::{self, Agreement};
 use glassline_lab::congestion::arm::{self, arm};
-use glassline_lab::congestion::condition::Condition;
 use glassline_lab::congestion::experiment::{Plan, Progress};
 use glassline_lab::congestion::log::{Head, Log};
 use glassline_lab::congestion::outcome::Outcome;
 use glassline_lab::congestion::populations;
 use glassline_lab::congestion::report::{self, About, Report};
 use glassline_lab::congestion::session::{Arm, Scenario, Sessions};
+use glassline_lab::timestamp;
 use glassline_sim::{Population, Sample};
 use indicatif::ProgressBar;
 
@@ -103,7 +104,7 @@ pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     let mut outputs = Outputs::open(&options.json, &options.csv, &options.svg)?;
     let (mut log, mut outcomes) = options.open_log(&plan)?;
     let stop = interrupt::listen()?;
-    let started = report::now();
+    let started = timestamp::now();
     let bar = Bar::new(quiet);
     let mut failure = None;
     let jobs = options.jobs.map_or_else(cores, usize::from);

@@ -7,14 +7,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use clap::Args;
+use glassline_client::impairment::Impairment;
+use glassline_client::trust::Trust;
 use glassline_lab::data::report::{svg, table};
 use glassline_lab::data::staircase;
 use glassline_lab::data::sweep::{self, Sweep};
 use glassline_lab::data::{
-    Dial, DialError, Direction, EndError, Host, Impairment, Plan, Relays, Report, Sample, Server,
-    Unattended, measure, turn,
+    Dial, DialError, Direction, EndError, Host, Plan, Relays, Report, Sample, Server, Unattended,
+    measure, turn,
 };
-use glassline_lab::plan::Trust;
 use url::Url;
 
 use super::files::{Output, Outputs};

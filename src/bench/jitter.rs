@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
-use glassline_lab::congestion::condition::Condition;
+use glassline_lab::condition::Condition;
 use glassline_lab::jitter::report::svg;
 use glassline_lab::jitter::{Comparison, Found, Ours, Pace, Stream};
 use glassline_sim::{Delays, Family};

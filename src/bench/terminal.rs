@@ -4,11 +4,11 @@
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
-use glassline_lab::plan::Plan;
-use glassline_lab::report::table::{Running, Style};
-use glassline_lab::report::{Report, csv};
-use glassline_lab::run::{Progress, Watcher};
-use glassline_lab::step::Step;
+use glassline_lab::viewers::plan::Plan;
+use glassline_lab::viewers::report::table::{Running, Style};
+use glassline_lab::viewers::report::{Report, csv};
+use glassline_lab::viewers::run::{Progress, Watcher};
+use glassline_lab::viewers::step::Step;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use super::files::Output;

@@ -5,12 +5,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use glassline_lab::plan::{Endpoint, FloorSource, Plan, RtspTransport, Trust};
-use glassline_lab::ramp::Ramp;
-use glassline_lab::report::{Report, svg};
-use glassline_lab::run;
-use glassline_lab::threshold::Threshold;
-use glassline_lab::trouble::Trouble;
+use glassline_lab::viewers::error::Error;
+use glassline_lab::viewers::plan::{Endpoint, FloorSource, Plan, RtspTransport, Trust};
+use glassline_lab::viewers::ramp::Ramp;
+use glassline_lab::viewers::report::{Report, svg};
+use glassline_lab::viewers::run;
+use glassline_lab::viewers::threshold::Threshold;
+use glassline_lab::viewers::trouble::Trouble;
 
 use super::files::Outputs;
 use super::interrupt;
@@ -168,11 +169,9 @@ pub(crate) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
 }
 
 /// Whose fault: what was asked for, or what was found.
-fn failure(error: run::Error) -> Failure {
+fn failure(error: Error) -> Failure {
     match error {
-        run::Error::Descriptors { .. } | run::Error::Server(_) | run::Error::Trouble(_) => {
-            Failure::usage(error)
-        }
+        Error::Descriptors { .. } | Error::Server(_) | Error::Trouble(_) => Failure::usage(error),
         error => Failure::runtime(error),
     }
 }

@@ -12,8 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use glassline_client::call::{CallError, Config, Ended, Line};
-use glassline_lab::call::{Dial, DialError, JoinError, Server, dial};
+use glassline_client::call::{
+    CallError, Config, Dial, DialError, Ended, JoinError, Line, Server, dial,
+};
 
 use crate::bench::interrupt;
 use crate::exit::{Failure, INTERRUPTED, THRESHOLD_MISSED};

@@ -9,9 +9,9 @@ use clap::Args;
 use glassline_client::call::{
     Bitrate, Config, Format, Stamps, Timing, jitter, jitter::Pace, opus, preprocess,
 };
-use glassline_lab::congestion::condition::Condition;
-use glassline_lab::data::Impairment;
-use glassline_lab::plan::Trust;
+use glassline_client::impairment::Impairment;
+use glassline_client::trust::Trust;
+use glassline_lab::condition::Condition;
 use url::Url;
 
 use crate::bench::quantity;

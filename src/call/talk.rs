@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use glassline_client::call::{Call, CallError, Config, Devices, Ended, Line};
-use glassline_lab::call::{Change, Dial, JoinError, Room};
+use glassline_client::call::{
+    Call, CallError, Change, Config, Devices, Dial, Ended, JoinError, Line, Room,
+};
 
 use super::terminal::Terminal;
 

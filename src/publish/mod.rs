@@ -8,11 +8,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use glassline_publish::input::{BitrateRange, Input, Spec};
-use glassline_publish::outlet::Destination;
-use glassline_publish::session::{self, End};
-use glassline_publish::source::{self, Rung};
-use glassline_publish::{Algorithm, Rule, Trust};
+use glassline_client::publish::input::{BitrateRange, Input, Rung, Spec};
+use glassline_client::publish::outlet::Destination;
+use glassline_client::publish::session::{self, End};
+use glassline_client::publish::source;
+use glassline_client::publish::{Algorithm, Rule, Trust};
 
 use crate::bench::files::{Output, Outputs};
 use crate::bench::quantity;

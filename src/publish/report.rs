@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use glassline_publish::outlet::Destination;
-use glassline_publish::session::Figures;
-use glassline_publish::{Algorithm, Rule};
+use glassline_client::publish::outlet::Destination;
+use glassline_client::publish::session::Figures;
+use glassline_client::publish::{Algorithm, Rule};
 use serde_json::{Value, json};
 
 use crate::bench::files::Output;

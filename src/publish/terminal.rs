@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 use std::time::Duration;
 
-use glassline_publish::session::{Figures, Watcher};
+use glassline_client::publish::session::{Figures, Watcher};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::report::Report;

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::process;
 
 /// Which crate knows which. A crate may also know what those know: arrows go down.
-const ARROWS: [(&str, &[&str]); 17] = [
+const ARROWS: [(&str, &[&str]); 16] = [
     ("media", &[]),
     ("rtp", &["media"]),
     ("demux", &["media"]),
@@ -21,16 +21,18 @@ const ARROWS: [(&str, &[&str]); 17] = [
     ("voice", &["rtp"]),
     ("net", &[]),
     ("quic", &["congestion", "media"]),
-    ("client", &["webrtc", "rtsp", "quic", "net", "voice"]),
-    ("publish", &["demux", "rtsp", "quic"]),
+    (
+        "client",
+        &["webrtc", "rtsp", "demux", "quic", "net", "voice", "sim"],
+    ),
     ("sim", &["media"]),
     ("hub", &["media"]),
     (
         "server",
         &["hub", "demux", "webrtc", "rtsp", "quic", "voice", "net"],
     ),
-    ("lab", &["client", "sim", "server", "demux", "voice"]),
-    ("glassline", &["server", "client", "publish", "lab"]),
+    ("lab", &["client"]),
+    ("glassline", &["server", "client", "lab"]),
 ];
 
 /// Tools of the checkout, which may know any.

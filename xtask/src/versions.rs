@@ -1,4 +1,4 @@
-//! `lab/peers/versions.toml`: the one place where peers and their versions stand.
+//! `peers/versions.toml`: the one place where peers and their versions stand.
 
 use crate::process;
 
@@ -7,12 +7,12 @@ use crate::process;
 /// # Errors
 /// The file, the section or the key is missing.
 pub(crate) fn of(peer: &str, key: &str) -> Result<String, String> {
-    let path = process::root().join("lab/peers/versions.toml");
+    let path = process::root().join("peers/versions.toml");
     let text = std::fs::read_to_string(&path)
         .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
     find(&text, peer, key)
         .map(str::to_owned)
-        .ok_or_else(|| format!("lab/peers/versions.toml has no `{key}` in [{peer}]"))
+        .ok_or_else(|| format!("peers/versions.toml has no `{key}` in [{peer}]"))
 }
 
 /// Understands what that file uses of TOML: sections, and strings on one line.

@@ -11,6 +11,9 @@
 )]
 
 pub mod call;
+pub mod http;
+pub mod impairment;
+pub mod publish;
 pub mod relay;
 #[cfg(test)]
 mod test_http;

@@ -6,7 +6,7 @@
 //!
 //! `SPEECH.s16` is one channel of raw 16-bit samples at 48 kHz. FOLDER receives, for each
 //! path and contender, `PATH-CONTENDER.s16` at 16 kHz and a line of `conditions.csv`.
-//! `lab/peers/voice_quality.py` makes the speech, runs this and scores what comes out.
+//! `peers/voice_quality.py` makes the speech, runs this and scores what comes out.
 
 use std::error::Error;
 use std::fmt::Write as _;

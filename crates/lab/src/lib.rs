@@ -1,56 +1,31 @@
 //! The laboratory: loads any server with viewers and says what each cost, and
-//! which side was the bottleneck.
+//! which side was the bottleneck; measures congestion control, data channels, jitter
+//! buffers, ways to send and the stages of calls.
 //!
 //! ```text
-//! Ramp ─► Plan ─► run ─► viewers::Pool ──── WHEP, /doSignaling, RTSP ───► any server
-//!                  │  ◄─ Progress, gaps ─┘                                  │
-//!                  │  ◄─ meter: its processes, ours, the machine ◄── /proc ─┘
-//!                  ├─► csv::Row, table::Running   as it happens
-//!                  └─► Step ─► verdict ─► Report ─► JSON, SVG, table, thresholds
-//!      Trouble: who hinders others (`hol`)
-//!                      floor: what the same packets cost at least, here
-//! send::Experiment ─► every way to send in turn, loopback ─► send::Report
+//! viewers::run ─► client::viewers::Pool ──── WHEP, RTSP ───► any server ─► viewers::Report
 //! congestion::session ─► live uploads over QUIC in virtual time ─► Measured
+//! data::measure ─► data channels between two ends ─► data::Report
 //! jitter::Contender ─► jitter buffers on the same delays ─► jitter::Report
+//! send::Experiment ─► every way to send in turn, loopback ─► send::Report
+//! call::Join ─► both ends' stamps of a call, or other engines' logs ─► call::Report
+//!           plot: what their pictures share      statistics: quantiles
 //! ```
 //!
-//! Does not signal, receive or count: that is the client's. Does not parse a
-//! command line, draw progress or open files: that is the command's.
+//! Every tool has a folder, and knows no other's. Does not signal, receive or count: that
+//! is the client's. Does not parse a command line, draw progress or open files: that is
+//! the command's.
 
 #![expect(clippy::disallowed_methods, reason = "a laboratory measures real time")]
 
-use std::time::Duration;
-
 pub mod call;
+pub mod condition;
 pub mod congestion;
 pub mod data;
-pub mod floor;
-mod http;
 pub mod jitter;
 pub mod machine;
-pub mod meter;
-pub mod plan;
-pub mod ramp;
-pub mod report;
-pub mod run;
+mod plot;
 pub mod send;
-pub mod step;
-pub mod threshold;
-pub mod trouble;
-pub mod verdict;
-
-/// How often viewers under load look for datagrams: a server must not pay for
-/// waking them.
-pub const SWEEP: Duration = Duration::from_millis(20);
-
-/// Of each viewer's socket: a keyframe of a few hundred packets, in the kernel's
-/// accounting.
-pub const RECEIVE_BUFFER_BYTES: usize = 1 << 20;
-
-/// The value below which `share` (0–1) of `values` lie, nearest rank.
-pub(crate) fn quantile(values: &[f64], share: f64) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let rank = (sorted.len() as f64 * share).ceil().max(1.0);
-    sorted.get(rank as usize - 1).copied()
-}
+mod statistics;
+pub mod timestamp;
+pub mod viewers;

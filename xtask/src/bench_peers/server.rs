@@ -265,7 +265,7 @@ fn janus(lab: &Lab, place: &Placement) -> Result<Serving, String> {
     })
 }
 
-/// `lab/peers/janus/*.jcfg`, with this machine's address and free ports in them.
+/// `peers/janus/*.jcfg`, with this machine's address and free ports in them.
 fn write_janus_configuration(folder: &Path, api: u16) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
     fs::create_dir_all(folder).map_err(failed)?;

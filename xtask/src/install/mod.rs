@@ -3,7 +3,7 @@
 //! On Debian and its children missing packages are installed with apt, as root or
 //! through a sudo that asks nothing; otherwise the exact command is printed for a
 //! person to run. Python peers go into environments of their own under
-//! `target/peers/`, at the versions that `lab/peers/versions.toml` pins.
+//! `target/peers/`, at the versions that `peers/versions.toml` pins.
 
 mod source;
 
@@ -71,7 +71,7 @@ const PEERS: [Peer; 6] = [
             "python3-gi",
         ],
         is_present: || {
-            let script = process::root().join("lab/peers/rtsp-server.py");
+            let script = process::root().join("peers/rtsp-server.py");
             process::find("gst-launch-1.0").is_some()
                 && python_runs([script.as_os_str(), OsStr::new("--check")])
         },
@@ -264,7 +264,7 @@ fn go_folder() -> PathBuf {
 
 /// Scripts, sources and configuration of peers.
 pub(crate) fn peers_folder() -> PathBuf {
-    process::root().join("lab/peers")
+    process::root().join("peers")
 }
 
 /// Go is not installed where Debian's is too old to build the peers.

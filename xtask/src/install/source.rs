@@ -1,5 +1,5 @@
 //! Peers that no package brings: built from their own source, at the revision that
-//! `lab/peers/versions.toml` pins, under `target/peers/`.
+//! `peers/versions.toml` pins, under `target/peers/`.
 
 use std::fs;
 use std::path::{Path, PathBuf};

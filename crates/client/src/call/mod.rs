@@ -17,11 +17,14 @@
 //! Signalling is the caller's: [`Dialling`] gives an offer, [`answer`] takes one.
 
 mod device;
+pub mod dial;
 mod leg;
 mod line;
 mod listening;
 mod marker;
 mod network;
+pub mod room;
+pub mod serve;
 mod signal;
 mod speaking;
 mod stamping;
@@ -47,6 +50,7 @@ pub use device::{
 };
 #[cfg(feature = "devices")]
 pub use device::{SystemLoudspeaker, SystemMicrophone};
+pub use dial::{Dial, DialError, Dialled, dial};
 pub use glassline_voice::far;
 pub use glassline_voice::{
     Again, Bitrate, CameAgain, Format, Heard, Record, Spoken, Ssrc, jitter, listener, opus,
@@ -55,6 +59,8 @@ pub use glassline_voice::{
 pub use leg::{Ear, Leg};
 pub use line::Line;
 pub use marker::Marks;
+pub use room::{Change, JoinError, Noted, Room};
+pub use serve::{Incoming, Server};
 pub use signal::{AnswerError, Dialling, answer};
 use stamping::Drains;
 pub use stamping::Records;

@@ -3,8 +3,7 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::Receiver;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -13,62 +12,16 @@ use glassline_webrtc::Certificate;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
 
+use super::command::{Command, Mailbox};
 use super::counts::Counts;
+use super::job::{Dialled, Job};
 use super::peer::{Buffers, Peer};
-use super::signalling::{Dialled, Job, Workers};
-use super::{Id, Join, Options, Progress, Viewer, Wait};
-
-/// What the pool and the signalling threads tell the engine.
-pub(super) enum Command {
-    Join {
-        id: Id,
-        join: Join,
-    },
-    Answered {
-        id: Id,
-        result: Result<Dialled, String>,
-    },
-    Leave(Id),
-    Snapshot(Sender<Vec<Viewer>>),
-    Progress(Sender<Vec<Progress>>),
-    TakeGaps(Sender<Histogram>),
-    TakeDelays(Sender<Histogram>),
-    Replaced(Sender<u64>),
-    Stop,
-}
-
-/// The way to the engine; wakes it.
-#[derive(Clone, Debug)]
-pub(super) struct Mailbox {
-    commands: Sender<Command>,
-    waker: Arc<Waker>,
-    ids: Arc<AtomicUsize>,
-}
-
-impl Mailbox {
-    /// An engine that has ended takes no more commands, which is no error: the
-    /// pool is gone or its panic was told.
-    pub(super) fn send(&self, command: Command) {
-        if self.commands.send(command).is_ok()
-            && let Err(error) = self.waker.wake()
-        {
-            tracing::error!(%error, "cannot wake the viewers' thread");
-        }
-    }
-
-    pub(super) fn next_id(&self) -> Id {
-        Id(self.ids.fetch_add(1, Ordering::Relaxed))
-    }
-}
+use super::signalling::Workers;
+use super::{Id, Join, Options, Wait};
 
 pub(super) fn start(options: Options) -> io::Result<(Mailbox, JoinHandle<()>)> {
     let poll = Poll::new()?;
-    let (sender, commands) = channel();
-    let mailbox = Mailbox {
-        commands: sender,
-        waker: Arc::new(Waker::new(poll.registry(), WAKE)?),
-        ids: Arc::default(),
-    };
+    let (mailbox, commands) = Mailbox::new(Waker::new(poll.registry(), WAKE)?);
     let certificate = Arc::new(Certificate::generate().map_err(io::Error::other)?);
     let unix = SystemTime::now()
         .duration_since(UNIX_EPOCH)

@@ -19,9 +19,11 @@ use std::time::Duration;
 use glassline_media::Histogram;
 
 mod capture;
+mod command;
 mod counts;
 mod endpoint;
 mod engine;
+mod job;
 mod misconduct;
 mod peer;
 mod route;
@@ -36,7 +38,7 @@ pub use route::{local_addresses, wildcard};
 pub use tally::Flow;
 
 use crate::trust::Trust;
-use engine::{Command, Mailbox};
+use command::{Command, Mailbox};
 
 /// What viewers do with the media.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

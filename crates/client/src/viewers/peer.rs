@@ -5,7 +5,7 @@ use glassline_media::WallClock;
 use glassline_net::ReceiveBatch;
 
 use super::counts::Counts;
-use super::signalling::{Dialled, Job};
+use super::job::{Dialled, Job};
 use super::{
     Conduct, Endpoint, Id, Join, Options, Progress, RtspTransport, State, Viewer, rtsp, webrtc,
 };

@@ -10,38 +10,10 @@ use glassline_net::UdpSocket;
 use glassline_webrtc::{Certificate, DialConfig, OpusOptions, ReceiveMode, Secrets, Session};
 use url::Url;
 
-use super::engine::{Command, Mailbox};
-use super::{Endpoint, Id, Join, Mode, Options, RtspTransport, route, rtsp};
+use super::command::{Command, Mailbox};
+use super::job::{Answered, Dialled, Job};
+use super::{Endpoint, Join, Mode, Options, route, rtsp};
 use crate::whep;
-
-/// Something that may take a while: name resolution, HTTP, connecting.
-pub(super) enum Job {
-    Join { id: Id, join: Join },
-    Leave { location: Url },
-    Farewell(Box<rtsp::Farewell>),
-}
-
-/// A viewer that the server answered.
-pub(super) enum Dialled {
-    WebRtc(Box<Answered>),
-    Rtsp {
-        connection: rtsp::Connection,
-        url: Url,
-        transport: RtspTransport,
-    },
-}
-
-/// A viewer whose offer was answered.
-pub(super) struct Answered {
-    pub(super) url: Url,
-    pub(super) socket: UdpSocket,
-    /// Our addresses on that socket, as candidates.
-    pub(super) local: Vec<SocketAddr>,
-    pub(super) session: Session,
-    /// When the POST began.
-    pub(super) started: Instant,
-    pub(super) answer: whep::Answer,
-}
 
 /// Threads that signal.
 pub(super) struct Workers {

@@ -11,8 +11,8 @@ use url::Url;
 
 use super::capture::{self, Clock};
 use super::counts::Counts;
+use super::job::Answered;
 use super::misconduct::{self, Act, Misconduct};
-use super::signalling::Answered;
 use super::{Conduct, State};
 
 /// What a viewer has while it is connected.

@@ -7,32 +7,28 @@
 //! ```
 
 pub mod accounts;
-pub mod dial;
 pub mod frame;
 pub mod import;
 pub mod join;
 pub mod pair;
 pub mod report;
-pub mod room;
 pub mod room_accounts;
-pub mod serve;
 pub mod stage;
 pub mod table;
 #[cfg(test)]
 mod tests;
 mod two_way;
+mod unit;
 
 pub use accounts::Accounts;
-pub use dial::{Dial, DialError, Dialled, dial};
 pub use frame::{Delay, Frame};
 pub use glassline_client::call::Marks;
 pub use import::Importer;
-pub use join::{Again, Join};
+pub use join::Join;
 pub use pair::{Pair, PairError};
 pub use report::Report;
-pub use room::{Change, JoinError, Room};
-pub use room_accounts::{Noted, RoomAccounts};
-pub use serve::{Incoming, Server};
+pub use room_accounts::RoomAccounts;
 pub use stage::{Role, Stage};
-pub use table::{Delays, Table, Unit};
+pub use table::{Delays, Table};
 pub use two_way::TwoWay;
+pub use unit::Unit;

@@ -3,14 +3,13 @@
 use glassline_client::call::{
     AnswerError, Call, CallError, Config, Devices, Dialling, Ended, Records, answer,
 };
+use glassline_client::impairment::{Impairment, ImpairmentProxy};
 use glassline_net::BindError;
 use glassline_webrtc::SetAnswerError;
 use thiserror::Error;
 
 use super::join::Join;
 use super::report::Report;
-use crate::data::Impairment;
-use crate::data::impair::{Relay, through};
 
 /// A call between two ends of this process, over loopback.
 #[derive(Debug)]
@@ -19,7 +18,7 @@ pub struct Pair {
     /// Of what the first says, then of what the second does.
     joins: [Join; 2],
     records: Records,
-    _between: Option<Relay>,
+    _between: Option<ImpairmentProxy>,
 }
 
 /// Why there is none.
@@ -55,11 +54,11 @@ impl Pair {
         let (called, mut sdp) = answer(dialling.offer(), loopback, config)?;
         let mut between = None;
         if let Some(impairment) = impairment
-            && let Some(put) = through(&sdp, impairment)
+            && let Some(put) = ImpairmentProxy::splice_into_answer(&sdp, impairment)
         {
-            let (relay, rewritten) = put?;
+            let (proxy, rewritten) = put?;
             sdp = rewritten;
-            between = Some(relay);
+            between = Some(proxy);
         }
         let calling = dialling.answered(&sdp)?;
         Ok(Self {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::table::Unit;
+use super::unit::Unit;
 
 /// What a table counts: a stage of the way, a part of one, or what devices do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]

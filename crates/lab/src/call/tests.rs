@@ -1,19 +1,14 @@
-//! Calls as the laboratory makes them: signalled by HTTP, over bad paths, and accounted
-//! for.
+//! Both ends of a call in this process, whose stages add up to what is heard.
 
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use glassline_client::call::{
-    Began, Call, CallError, Config, Devices, Ended, Format, Line, Timing, VirtualLoudspeaker,
-    VirtualMicrophone, opus, preprocess,
+    Began, Config, Devices, Format, Timing, VirtualLoudspeaker, VirtualMicrophone, opus, preprocess,
 };
-use glassline_client::trust::Trust;
+use glassline_client::impairment::Impairment;
 
-use super::dial::{Dial, dial};
-use super::serve::Server;
 use super::{Frame, Marks, Pair, Report, Stage};
-use crate::data::Impairment;
 use in_time::in_time;
 
 #[path = "../../../client/src/call/tests/in_time.rs"]
@@ -81,111 +76,6 @@ impl Ears {
         let longest = Duration::from_millis(600);
         let found = Marks::default().find(&heard, RATE, begun_s, longest);
         found.into_iter().map(|(_, delay)| delay).collect()
-    }
-}
-
-fn wait_until(what: &str, call: &Call, holds: impl Fn(&Call) -> bool) {
-    let until = Instant::now() + PATIENCE;
-    while !holds(call) {
-        assert!(Instant::now() < until, "{what}: {:?}", call.figures());
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-fn start(line: Line, config: &Config) -> (Call, Ears) {
-    let (devices, ears) = devices();
-    let call = Call::start(line, config.clone(), devices).expect("threads");
-    (call, ears)
-}
-
-#[test]
-fn over_a_bad_path_with_copies_the_chirps_still_come() {
-    in_time(chirps_over_a_bad_path);
-}
-
-fn chirps_over_a_bad_path() -> (u64, Result<(), String>) {
-    let config = Config {
-        redundancy: true,
-        ..light()
-    };
-    let server = Server::start(([127, 0, 0, 1], 0).into(), config.clone()).expect("loopback");
-    let ask = Dial {
-        url: server.url().parse().expect("ours"),
-        trust: Trust::System,
-        token: None,
-        impairment: Some(
-            "delay=20ms jitter=clean loss=5% seed=3"
-                .parse()
-                .expect("known"),
-        ),
-    };
-    let dialled = dial(&ask, &config).expect("a call");
-    let called = server.poll().expect("it came");
-    // One at a time, and who is second is told.
-    let refused = dial(&ask, &config).expect_err("busy").to_string();
-    assert!(
-        refused.contains("503") && refused.contains("going on"),
-        "{refused}"
-    );
-    let (mut near, spoke) = start(dialled.line, &config);
-    let (mut far, heard) = start(called.line, &config);
-    wait_until("enough", &far, |call| {
-        let speaking = call.figures().speaking;
-        speaking.is_some_and(|it| it.frames > 700)
-    });
-    near.hang_up().expect("no trouble");
-    wait_until("the other hung up", &far, |call| call.ended().is_some());
-    assert!(matches!(far.hang_up(), Ok(Ended::ByPeer)));
-    let delays = heard.delays(&spoke);
-    println!("{delays:?}");
-    let late = heard.loudspeaker.underruns();
-    if delays.iter().flatten().count() < 3 {
-        return (late, Err(format!("{delays:?}")));
-    }
-    let least = delays
-        .iter()
-        .flatten()
-        .fold(f64::INFINITY, |a, b| a.min(*b));
-    assert!(least > 40.0, "the path is in it: {delays:?}");
-    let report = far.figures().listening.expect("it listened");
-    let counts = report.streams[0].jitter.counts;
-    assert!(counts.repeated > 0, "copies were played: {counts:?}");
-    drop(called.slot);
-    // Another one may call now.
-    dial(&ask, &config).expect("free again");
-    (late, Ok(()))
-}
-
-#[test]
-fn who_vanishes_is_named() {
-    let config = light();
-    let server = Server::start(([127, 0, 0, 1], 0).into(), config.clone()).expect("loopback");
-    let ask = Dial {
-        url: server.url().parse().expect("ours"),
-        trust: Trust::System,
-        token: None,
-        impairment: Some("delay=1ms".parse().expect("known")),
-    };
-    let dialled = dial(&ask, &config).expect("a call");
-    let called = server.poll().expect("it came");
-    let (near, _) = start(dialled.line, &config);
-    let (far, _) = start(called.line, &config);
-    for end in [&near, &far] {
-        wait_until("it hears something", end, |call| {
-            let listening = call.figures().listening;
-            listening.is_some_and(|it| !it.streams.is_empty())
-        });
-    }
-    // The cable is cut.
-    drop(dialled.between);
-    for mut end in [near, far] {
-        wait_until("it notices", &end, |call| call.ended().is_some());
-        let text = match end.hang_up() {
-            Err(error @ CallError::Vanished { .. }) => error.to_string(),
-            other => panic!("{other:?}"),
-        };
-        assert!(text.starts_with("the peer vanished"), "{text}");
-        assert!(text.contains("127.0.0.1"), "{text}");
     }
 }
 

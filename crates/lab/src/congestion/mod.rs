@@ -16,7 +16,6 @@
 
 pub mod anchors;
 pub mod arm;
-pub mod condition;
 pub mod experiment;
 pub mod log;
 pub mod outcome;

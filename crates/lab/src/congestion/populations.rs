@@ -6,8 +6,8 @@ pub const NAMES: [&str; 2] = ["study2019", "anchors"];
 /// The text of the population called `name`.
 pub fn built_in(name: &str) -> Option<&'static str> {
     match name {
-        "study2019" => Some(include_str!("../../../../lab/populations/study2019.toml")),
-        "anchors" => Some(include_str!("../../../../lab/populations/anchors.toml")),
+        "study2019" => Some(include_str!("../../../sim/populations/study2019.toml")),
+        "anchors" => Some(include_str!("../../../sim/populations/anchors.toml")),
         _ => None,
     }
 }

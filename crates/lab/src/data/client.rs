@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use glassline_client::impairment::{Impairment, ImpairmentProxy};
 use glassline_client::relay::{Connection, GatherError, gather};
 use glassline_client::trust::Trust;
 use glassline_client::viewers::{local_addresses, wildcard};
@@ -19,7 +20,6 @@ use url::Url;
 
 use super::control::Sample;
 use super::end::{End, EndError, Side, data_config};
-use super::impair::{Impairment, through};
 use super::plan::Plan;
 use super::report::{Findings, Report};
 
@@ -149,7 +149,7 @@ pub fn measure(
     mut watch: impl FnMut(&Sample, Option<&Sample>) + Send,
 ) -> Result<Report, DialError> {
     plan.check()?;
-    let started = crate::congestion::report::now();
+    let started = crate::timestamp::now();
     let data = data_config(plan)?;
     let unreachable = |why: String| DialError::Unreachable(dial.url.clone(), why);
     let server = dial
@@ -186,7 +186,7 @@ pub fn measure(
     let between = match &dial.impairment {
         None => None,
         Some(impairment) => {
-            let (at, rewritten) = through(&answer, impairment)
+            let (at, rewritten) = ImpairmentProxy::splice_into_answer(&answer, impairment)
                 .ok_or_else(|| unusable("it has no candidate to impair".to_owned()))??;
             answer = rewritten;
             Some(at)

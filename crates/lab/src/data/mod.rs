@@ -10,13 +10,12 @@
 //!
 //! One thread an end owns its socket, session and workload, so that what a gigabit
 //! costs is that thread's processor time. A browser at `/data` speaks the same HTTP
-//! and the same control channel. With [`Impairment`] the datagrams pass a relay with
+//! and the same control channel. With [`Impairment`](glassline_client::impairment::Impairment) the datagrams pass a relay with
 //! the laboratory's links, in a thread of its own.
 
 pub mod client;
 pub mod control;
 mod end;
-pub mod impair;
 pub mod plan;
 pub mod report;
 pub mod serve;
@@ -29,7 +28,6 @@ pub use client::{Dial, DialError, Relays, measure};
 pub use control::{Control, Sample};
 pub use end::EndError;
 pub use glassline_webrtc::turn;
-pub use impair::Impairment;
 pub use plan::{Direction, Plan};
 pub use report::Report;
 pub use serve::{Host, Server, Unattended};

@@ -20,7 +20,7 @@ use super::control::Sample;
 use super::end::{End, EndError, Side, data_config};
 use super::plan::Plan;
 use super::report::{Findings, Report};
-use crate::http::{Ends, Listening, Refusal, asset, blocking, is_of_type};
+use glassline_client::http::{Ends, Listening, Refusal, asset, blocking, is_of_type};
 
 /// Where offers go and the page is.
 pub const PATH: &str = "/data";
@@ -216,7 +216,7 @@ impl App {
         let thread = std::thread::Builder::new().name("data server".to_owned());
         let thread = thread.spawn(move || {
             let _running = running;
-            let started = crate::congestion::report::now();
+            let started = crate::timestamp::now();
             host.begun(peer, &plan);
             let outcome = end.run(&stop, |sample, _| host.sampled(peer, sample));
             let report = outcome.map(|outcome| {

@@ -5,9 +5,9 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::impair::Impairment;
 use super::plan::Plan;
 use super::report::Report;
+use glassline_client::impairment::Impairment;
 
 /// Settings and the values that each takes, as on the command line:
 /// `message-size=16K,64K,256K,window=256K,4M,rtt=0,20ms`.

@@ -48,7 +48,7 @@ impl Comparison<'_> {
         stop: &AtomicBool,
         mut progress: impl FnMut(usize, usize),
     ) -> Option<Found> {
-        let started = crate::congestion::report::now();
+        let started = crate::timestamp::now();
         let runs = self.runs();
         let all = runs.len();
         let open: Mutex<VecDeque<(usize, Run)>> =

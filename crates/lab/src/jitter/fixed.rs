@@ -1,7 +1,7 @@
 //! The simplest buffer, told beforehand what it needs.
 
 use super::{Contender, Moment, Outcome, Stream};
-use crate::quantile;
+use crate::statistics::quantile;
 
 /// One delay for all packets: the least that so many meet. Nobody can have it live,
 /// because it is read from the whole trace; a buffer that adapts should beat it.

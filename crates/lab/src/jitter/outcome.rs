@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Stream;
-use crate::quantile;
+use crate::statistics::quantile;
 
 /// What one contender made of a stream.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::machine;
-use crate::report::csv;
+use crate::timestamp;
 
 mod frame;
 mod method;
@@ -246,7 +246,7 @@ pub fn run(
     Ok(Report::new(
         experiment,
         machine,
-        csv::timestamp(started.as_secs()),
+        timestamp::rfc3339(started.as_secs()),
         methods.map(|(method, measured)| (*method, measured)),
     ))
 }

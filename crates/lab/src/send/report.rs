@@ -2,6 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Experiment, Method};
 use crate::machine;
+use crate::statistics::median;
 
 /// An experiment: what `glassline bench send --json` writes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -293,9 +294,4 @@ fn late_ms(all: &[Figures], fps: u32) -> f64 {
     let gaps = all.iter().filter_map(|it| Some(it.gap_ms?.p99));
     let least = gaps.fold(f64::INFINITY, f64::min);
     least + LATE_SHARE * 1e3 / f64::from(fps.max(1))
-}
-
-/// Of an even number, the lower one: no figure that nobody measured.
-fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
-    crate::quantile(&values.collect::<Vec<_>>(), 0.5)
 }

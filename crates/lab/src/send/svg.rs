@@ -2,7 +2,7 @@
 //! late its frames come.
 
 use super::Report;
-use crate::report::svg::{GRID, SOFT, escape, page, text};
+use crate::plot::{self, GRID, SOFT, escape, page, text};
 
 const WIDTH: f64 = 880.0;
 const TOP: f64 = 110.0;
@@ -80,14 +80,8 @@ fn head(report: &Report) -> String {
     about.extend(machine.kernel.clone());
     about.extend(report.started.get(..10).map(str::to_owned));
     let bold = r#"font-weight="600""#;
-    let mut out = text(
-        24.0,
-        36.0,
-        "Ways to send the same frames to many TCP connections",
-        r#"font-size="18" font-weight="600""#,
-    );
-    let style = format!(r#"font-size="12" fill="{SOFT}""#);
-    out += &text(24.0, 57.0, &about.join(" · "), &style);
+    let mut out = plot::title("Ways to send the same frames to many TCP connections");
+    out += &plot::subtitle(57.0, &about.join(" · "));
     out += &text(COST.0, 92.0, "processor time, ns per packet", bold);
     out += &text(GAPS.0, 92.0, "frames late at p99, ms", bold);
     out

@@ -81,7 +81,7 @@ fn every_way_delivers_whole_frames_and_is_counted() {
     let copied = zero_copy.and_then(|it| it.zero_copy_copied_ratio);
     assert_eq!(copied, Some(1.0), "loopback copies");
     let svg = draw(&report);
-    crate::report::svg::assert_well_formed(&svg);
+    crate::plot::assert_well_formed(&svg);
     assert!(!svg.contains("NaN") && !svg.contains("inf"));
     let again: Report = serde_json::from_str(&report.to_json()).expect("our own JSON");
     assert_eq!(again.methods.len(), report.methods.len());
@@ -125,7 +125,7 @@ fn a_stopped_run_says_what_it_did_not_measure() {
     let report = run(&wanted, &mut Turns::default(), &AtomicBool::new(true)).expect("loopback");
     assert_eq!(report.methods[0].cpu_ns_per_packet, None);
     assert!(report.methods[0].verdict.starts_with("Not measured"));
-    crate::report::svg::assert_well_formed(&draw(&report));
+    crate::plot::assert_well_formed(&draw(&report));
 }
 
 #[test]

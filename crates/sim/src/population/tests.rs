@@ -1,8 +1,8 @@
 use super::*;
 use crate::{Capacity, Loss};
 
-const STUDY: &str = include_str!("../../../../lab/populations/study2019.toml");
-const ANCHORS: &str = include_str!("../../../../lab/populations/anchors.toml");
+const STUDY: &str = include_str!("../../populations/study2019.toml");
+const ANCHORS: &str = include_str!("../../populations/anchors.toml");
 const PAGE: &str = include_str!("../../../../docs/populations.md");
 const SAMPLE: Sample = Sample::Tuning(1);
 

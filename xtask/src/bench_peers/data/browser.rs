@@ -66,7 +66,7 @@ pub(super) fn with_itself(bench: &Bench) -> Result<Goodput, String> {
         bench.hold.as_secs()
     );
     let browser = open(bench, &url)?;
-    let page = include_str!("../../../../lab/peers/goodput.html");
+    let page = include_str!("../../../../peers/goodput.html");
     let mut began = None;
     listener.set_nonblocking(true).map_err(failed)?;
     let deadline = Instant::now() + bench.patience();

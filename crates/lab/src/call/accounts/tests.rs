@@ -361,6 +361,6 @@ fn both_directions_are_in_every_form_and_told_apart() {
         "{text}"
     );
     let drawn = reports.to_svg();
-    crate::report::svg::assert_well_formed(&drawn);
+    crate::plot::assert_well_formed(&drawn);
     assert!(drawn.matches("Mean way of a frame").count() == 2 && drawn.contains(" ± "));
 }

@@ -18,8 +18,9 @@
 use std::collections::HashMap;
 use std::io::{self, BufRead};
 
+use glassline_voice::Again;
+
 use super::{Trouble, read_line};
-use crate::call::join::Again;
 use crate::call::report::Copies;
 use crate::call::stage::Stage;
 use crate::call::table::Delays;

@@ -1,7 +1,8 @@
-use super::*;
-use crate::call::join::Again;
-use crate::call::table::Table;
+use glassline_voice::Again;
 use proptest::prelude::*;
+
+use super::*;
+use crate::call::table::Table;
 
 fn read(files: &[(&str, &str)]) -> Report {
     let mut importer = Importer::new();

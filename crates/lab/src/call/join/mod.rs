@@ -21,17 +21,21 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
-pub use glassline_voice::Again;
 use glassline_voice::far::Told;
-use glassline_voice::{CameAgain, Heard, Operation, Record, Spoken, Ssrc};
+use glassline_voice::{Again, CameAgain, Heard, Operation, Record, Spoken, Ssrc};
 
-use super::frame::{Delay, Frame, between};
+use super::frame::{Delay, between};
 use super::report::{Copies, Report, Waterfall};
 use super::stage::{Role, Stage};
 use super::table::Delays;
 
+mod entry;
+mod kept;
 #[cfg(test)]
 mod tests;
+
+use entry::Entry;
+use kept::KeptFrames;
 
 /// A frame waits so long for its other half.
 const HORIZON: Duration = Duration::from_secs(10);
@@ -41,9 +45,6 @@ const HORIZON_TOLD: Duration = Duration::from_secs(30);
 
 /// So many of them wait at most: 10 s of a hundred voices.
 const WAITING_MAX: usize = 1 << 17;
-
-/// Frames that are kept for pictures: evenly spread over the call.
-const KEPT_MAX: usize = 512;
 
 /// The encoder's operation is counted where it made a packet, and where it took this
 /// long although it made none.
@@ -67,44 +68,13 @@ pub struct Join {
     sums: [i128; Stage::ALL.len()],
     joined: u64,
     copies: HashMap<Again, Delays>,
-    kept: Kept,
+    kept: KeptFrames,
     captured: Option<Instant>,
     played: Option<Instant>,
 }
 
 /// SSRC, and the timestamp as on the wire.
 type Key = (Ssrc, u32);
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Entry {
-    spoken: Option<Spoken>,
-    heard: Option<Heard>,
-    /// Of its half that another host stamped.
-    error: Option<Duration>,
-    /// When it was here first, played or not.
-    arrived: Option<Instant>,
-    /// A copy was here, which is not counted yet: it may stand for the packet.
-    copied: Option<Instant>,
-    is_joined: bool,
-}
-
-impl Entry {
-    const fn is_frame(&self) -> bool {
-        self.spoken.is_some() || self.heard.is_some()
-    }
-
-    /// It is older than the `first` that both ends know of.
-    fn is_before(&self, first: Option<(Instant, Instant)>) -> bool {
-        let Some((sent, arrived)) = first else {
-            return true;
-        };
-        match (self.spoken, self.arrived) {
-            (Some(spoken), _) => spoken.sent.unwrap_or(spoken.encoded) < sent,
-            (None, Some(at)) => at < arrived,
-            (None, None) => false,
-        }
-    }
-}
 
 impl Default for Join {
     fn default() -> Self {
@@ -126,7 +96,7 @@ impl Join {
             sums: [0; Stage::ALL.len()],
             joined: 0,
             copies: HashMap::new(),
-            kept: Kept::default(),
+            kept: KeptFrames::default(),
             captured: None,
             played: None,
         }
@@ -493,65 +463,5 @@ impl Join {
             // Known by a copy alone.
             (None, None, None) => {}
         }
-    }
-}
-
-/// Frames for pictures: every one, then every second, fourth …
-#[derive(Clone, Debug)]
-struct Kept {
-    frames: Vec<Frame>,
-    begun: Option<Instant>,
-    every: u64,
-    offered: u64,
-}
-
-impl Default for Kept {
-    fn default() -> Self {
-        Self {
-            frames: Vec::new(),
-            begun: None,
-            every: 1,
-            offered: 0,
-        }
-    }
-}
-
-impl Kept {
-    fn offer(&mut self, timestamp: u32, captured: Instant, delay: Delay, error: Option<Duration>) {
-        let begun = *self.begun.get_or_insert(captured);
-        let place = self.offered;
-        self.offered += 1;
-        if !place.is_multiple_of(self.every) {
-            return;
-        }
-        if self.frames.len() == KEPT_MAX {
-            self.every *= 2;
-            let mut is_even = false;
-            self.frames.retain(|_| {
-                is_even = !is_even;
-                is_even
-            });
-        }
-        self.frames.push(Frame {
-            timestamp,
-            at_s: between(begun, captured) as f64 / 1e9,
-            mouth_to_ear_ms: delay.get(Stage::MouthToEar).unwrap_or(0) as f64 / 1e6,
-            error_ms: error.map(|it| it.as_secs_f64() * 1e3),
-            stages_ms: delay,
-        });
-    }
-
-    fn has(&self, stage: Stage) -> bool {
-        self.frames
-            .iter()
-            .any(|it| it.stages_ms.get(stage).is_some())
-    }
-
-    fn quantile_ms(&self, stage: Stage, share: f64) -> f64 {
-        let values = self.frames.iter().filter_map(|it| it.stages_ms.get(stage));
-        let mut values: Vec<i64> = values.collect();
-        values.sort_unstable();
-        let rank = (values.len() as f64 * share).ceil().max(1.0) as usize;
-        values.get(rank - 1).map_or(0.0, |ns| *ns as f64 / 1e6)
     }
 }

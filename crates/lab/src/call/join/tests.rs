@@ -1,6 +1,8 @@
-use super::*;
 use glassline_voice::SignalDelay;
 use proptest::prelude::*;
+
+use super::kept::KEPT_MAX;
+use super::*;
 
 const SSRC: Ssrc = Ssrc(7);
 

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
+use glassline_voice::Again;
 use serde::{Serialize, Serializer};
 
 use super::frame::Frame;
-use super::join::Again;
 use super::stage::Stage;
 use super::table::{Delays, Row, Table};
 

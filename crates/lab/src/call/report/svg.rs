@@ -5,9 +5,7 @@ use super::{Report, Waterfall};
 use crate::call::frame::Frame as Way;
 use crate::call::stage::{Role, Stage};
 use crate::call::table::Table;
-use crate::report::svg::plot::{Axis, Frame, Plot};
-use crate::report::svg::scale::number;
-use crate::report::svg::{COLOURS, GRID, SOFT, page, text};
+use crate::plot::{self, Axis, COLOURS, Frame, GRID, Plot, SOFT, number, page, text};
 
 const WIDTH: f64 = 1000.0;
 const LEFT: f64 = 62.0;
@@ -118,9 +116,8 @@ fn head(report: &Report, title: &str) -> String {
     if report.malformed > 0 {
         about.push(format!("{} malformed", report.malformed));
     }
-    let mut out = text(24.0, 36.0, title, r#"font-size="18" font-weight="600""#);
-    let soft = format!(r#"font-size="12" fill="{SOFT}""#);
-    out += &text(24.0, 57.0, &about.join(" · "), &soft);
+    let mut out = plot::title(title);
+    out += &plot::subtitle(57.0, &about.join(" · "));
     out
 }
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::call::frame::Delay;
-use crate::report::svg::assert_well_formed;
+use crate::plot::assert_well_formed;
 use serde_json::Value;
 
 /// Delays of every stage, and a waterfall of two steps.
@@ -127,7 +127,7 @@ fn the_picture_has_steps_frames_and_a_histogram_of_each_table() {
     assert_well_formed(&drawn);
     assert!(drawn.contains("a &lt;call&gt;"));
     for stage in Stage::ALL {
-        let title = crate::report::svg::escape(stage.title());
+        let title = crate::plot::escape(stage.title());
         assert!(drawn.contains(&title), "{stage}");
     }
     assert_eq!(

@@ -6,52 +6,13 @@
 
 use std::collections::VecDeque;
 
-use glassline_client::call::{Heard, Record, Records, Ssrc, far};
+use glassline_client::call::{Heard, Noted, Record, Records, Room, Ssrc, far};
 
 use super::accounts::Accounts;
-use super::room::Room;
 use super::two_way::TwoWay;
 
 #[cfg(test)]
 mod tests;
-
-/// What is noted of one of the others in a room.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Noted {
-    /// It is here.
-    Came {
-        /// Which.
-        id: String,
-        /// By people.
-        called: String,
-    },
-    /// It is here no more.
-    Left {
-        /// Which.
-        id: String,
-    },
-    /// It is heard under this number, besides those before.
-    Voice {
-        /// Which.
-        id: String,
-        /// Its number here.
-        voice: Ssrc,
-    },
-    /// It has told something of its stages.
-    Told {
-        /// Which.
-        id: String,
-        /// What, by our clock.
-        told: far::Told,
-    },
-    /// So it stood with its stamps when it was last heard.
-    Far {
-        /// Which.
-        id: String,
-        /// `None` where there was no channel for them.
-        report: Option<far::Report>,
-    },
-}
 
 /// So many others have an account; who comes and goes and comes again has several.
 const OTHERS_MAX: usize = 64;

@@ -1,7 +1,7 @@
 use super::*;
 use crate::congestion::arm::arm;
 
-const POPULATION: &str = include_str!("../../../../../lab/populations/study2019.toml");
+const POPULATION: &str = include_str!("../../../../sim/populations/study2019.toml");
 
 fn plan(sessions: u64) -> Plan {
     let population = Population::parse(POPULATION).expect("ours");

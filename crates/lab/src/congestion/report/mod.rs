@@ -2,7 +2,6 @@
 //! [`svg`]).
 
 use std::collections::BTreeMap;
-use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
@@ -421,12 +420,6 @@ fn health(table: &Table<'_>) -> Named<Health> {
         ((*arm).to_owned(), health)
     };
     table.arms.iter().map(arm).collect()
-}
-
-/// This moment, as [`Report::started`] has it.
-pub fn now() -> String {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    crate::report::csv::timestamp(since.unwrap_or_default().as_secs())
 }
 
 /// A line for each outcome, a head above them.

@@ -1,6 +1,6 @@
 use super::*;
 use crate::congestion::outcome::example;
-use crate::report::svg::assert_well_formed;
+use crate::plot::assert_well_formed;
 use glassline_sim::Rng;
 
 fn about() -> About {

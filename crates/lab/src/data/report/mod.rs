@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::control::Sample;
 use super::plan::Plan;
 use crate::machine;
+use crate::statistics::median;
 
 pub mod bound;
 pub mod svg;
@@ -380,11 +381,6 @@ fn rows(up: bool, sender: &[Sample], receiver: &[Sample]) -> Vec<Interval> {
 
 fn rate(amount: f64, seconds: f64) -> f64 {
     if seconds > 0.0 { amount / seconds } else { 0.0 }
-}
-
-fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
-    let values: Vec<f64> = values.into_iter().collect();
-    crate::quantile(&values, 0.5)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use super::Report;
 use super::bound::{bytes, mbps};
 use crate::data::staircase::Staircase;
 use crate::data::sweep::Swept;
-use crate::report::svg::{COLOURS, GRID, SOFT, page, text};
+use crate::plot::{self, COLOURS, GRID, SOFT, page, text};
 
 const WIDTH: f64 = 880.0;
 const LEFT: f64 = 84.0;
@@ -163,13 +163,8 @@ pub fn draw_staircase(staircase: &Staircase) -> String {
 
 fn open(height: f64, title: &str, about: &str) -> String {
     let mut out = page(WIDTH, height, title);
-    out += &text(24.0, 36.0, title, r#"font-size="18" font-weight="600""#);
-    out + &text(
-        24.0,
-        57.0,
-        about,
-        &format!(r#"font-size="12" fill="{SOFT}""#),
-    )
+    out += &plot::title(title);
+    out + &plot::subtitle(57.0, about)
 }
 
 /// Panels below each other over one horizontal axis.

@@ -1,8 +1,7 @@
 //! Waiting against concealing, and waiting over time.
 
 use super::{Report, Timeline};
-use crate::report::svg::plot::{Axis, Frame, Plot};
-use crate::report::svg::{SOFT, page, text};
+use crate::plot::{self, Axis, Frame, Plot, page, text};
 
 const WIDTH: f64 = 1000.0;
 const LEFT: f64 = 62.0;
@@ -52,9 +51,8 @@ fn head(report: &Report, title: &str) -> String {
         format!("{} lost", report.glassline.lost),
         report.started.get(..10).unwrap_or_default().to_owned(),
     ];
-    let mut out = text(24.0, 36.0, title, r#"font-size="18" font-weight="600""#);
-    let soft = format!(r#"font-size="12" fill="{SOFT}""#);
-    out += &text(24.0, 56.0, &about.join(" · "), &soft);
+    let mut out = plot::title(title);
+    out += &plot::subtitle(56.0, &about.join(" · "));
     let (mut x, mut y) = (24.0, 82.0);
     for (contender, colour) in report.contenders.iter().zip(COLOURS) {
         let width = 32.0 + 7.0 * contender.name.chars().count() as f64;
@@ -144,7 +142,7 @@ mod tests {
     use super::super::Moment;
     use super::super::tests::report;
     use super::*;
-    use crate::report::svg::assert_well_formed;
+    use crate::plot::assert_well_formed;
 
     #[test]
     fn everybody_has_a_mark_and_names_are_escaped() {

@@ -3,8 +3,7 @@
 use super::{LEFT, RIGHT, of_arm};
 use crate::congestion::outcome::Outcome;
 use crate::congestion::statistics::Ranked;
-use crate::report::svg::INK;
-use crate::report::svg::plot::{Axis, Frame, Plot};
+use crate::plot::{Axis, Frame, INK, Plot};
 
 const HEIGHT: f64 = 220.0;
 

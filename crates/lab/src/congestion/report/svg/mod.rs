@@ -4,8 +4,7 @@ use super::table::{names, shown};
 use super::{BASE, Change, Report, percentile_name};
 use crate::congestion::outcome::{Metric, Outcome};
 use crate::congestion::statistics::Ranked;
-use crate::report::svg::plot::{Axis, Frame, Plot};
-use crate::report::svg::{SOFT, page, text};
+use crate::plot::{self, Axis, Frame, Plot, SOFT, page, text};
 
 mod dial;
 mod study;
@@ -72,9 +71,8 @@ fn head(report: &Report, arms: &[(&str, &str)], title: &str) -> String {
         about.push("held out from tuning".to_owned());
     }
     about.extend(report.started.get(..10).map(str::to_owned));
-    let mut out = text(24.0, 36.0, title, r#"font-size="18" font-weight="600""#);
-    let soft = format!(r#"font-size="12" fill="{SOFT}""#);
-    out += &text(24.0, 56.0, &about.join(" · "), &soft);
+    let mut out = plot::title(title);
+    out += &plot::subtitle(56.0, &about.join(" · "));
     let mut x = 24.0;
     for (arm, colour) in arms {
         out += &format!(

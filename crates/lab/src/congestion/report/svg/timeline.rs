@@ -2,8 +2,7 @@
 
 use super::{COLOURS, LEFT, RIGHT, SOFT, WIDTH, text};
 use crate::congestion::session::Sample;
-use crate::report::svg::page;
-use crate::report::svg::plot::{Axis, Frame, Plot};
+use crate::plot::{self, Axis, Frame, Plot, page};
 
 const HEIGHT: f64 = 150.0;
 const BETWEEN: f64 = 62.0;
@@ -24,7 +23,7 @@ const FIGURES: [(&str, Figure); 4] = [
 pub fn timeline(title: &str, arms: &[(String, Vec<Sample>)]) -> String {
     let height = TOP + FIGURES.len() as f64 * (HEIGHT + BETWEEN);
     let mut out = page(WIDTH, height, title);
-    out += &text(24.0, 36.0, title, r#"font-size="18" font-weight="600""#);
+    out += &plot::title(title);
     let mut x = 24.0;
     for ((arm, _), colour) in arms.iter().zip(COLOURS.into_iter().cycle()) {
         out += &format!(

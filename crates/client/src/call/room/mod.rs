@@ -1,0 +1,445 @@
+//! A room of a server: one speaks in one session, and hears each of the others in one.
+//!
+//! ```text
+//! POST /call/ROOM ─► Call: devices, what is said
+//! GET  the session, again and again (watching) ── who else is here ─► tending: a leg for
+//! POST the session/hear/ID, for each of them ◄────────────────────────┘  each of them
+//! ```
+//!
+//! A leg that breaks is dialled again for as long as the other is in the room; who leaves
+//! and comes back is somebody new. What is noted of stages, here and by the others, comes
+//! out of [`Room::notes`].
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use serde::Deserialize;
+use thiserror::Error;
+use url::Url;
+
+use super::dial::{Dial, DialError, connect};
+use super::{Call, CallError, Config, Devices, Dialling, Ear, Ended, Leg, Ssrc, far};
+use crate::impairment::ImpairmentProxy;
+use crate::whep;
+
+mod noted;
+
+pub use noted::Noted;
+
+/// What the server may take to say that nothing is new: it waits for 20 s itself.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Between two looks at the legs.
+const LOOK: Duration = Duration::from_millis(100);
+/// Before a server that did not answer, or a leg that broke, is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// What others tell and nobody takes: fifteen of them tell 6,000 records a second, and
+/// they are taken every 50 ms.
+const NOTES_MAX: usize = 1 << 16;
+
+/// A call in a room, until it ends or is dropped, which leaves the room.
+pub struct Room {
+    call: Call,
+    session: Url,
+    dial: Dial,
+    changes: Receiver<Change>,
+    notes: Receiver<Noted>,
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+    _between: Option<ImpairmentProxy>,
+}
+
+impl std::fmt::Debug for Room {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Room")
+            .field("session", &self.session)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Something that happened in a room.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Change {
+    /// Somebody is here, and will be heard.
+    Came(String),
+    /// And is no more.
+    Left(String),
+    /// Somebody is not heard for now, or it is not known who is here; this is tried again.
+    Trouble(String),
+}
+
+/// Why the room was not entered.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum JoinError {
+    /// As with any call.
+    #[error(transparent)]
+    Dial(#[from] DialError),
+    /// The devices, or the system.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// The server's fault.
+    #[error("{0} told no session of its own: is it a room of a Glassline server?")]
+    NoSession(Url),
+}
+
+impl Room {
+    /// Joins the room at `dial.url` and speaks and listens there as soon as it is connected.
+    ///
+    /// # Errors
+    /// [`JoinError`].
+    pub fn join(dial: Dial, config: &Config, devices: Devices) -> Result<Self, JoinError> {
+        let dialled = connect(&dial, &dial.url, Dialling::speaking, config)?;
+        let session = dialled.location;
+        let session = session.ok_or_else(|| JoinError::NoSession(dial.url.clone()))?;
+        let call = Call::start_among(dialled.line, config.clone(), devices)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let (changes_in, changes) = channel();
+        let (lists_in, lists) = channel();
+        let (notes_in, notes) = sync_channel(NOTES_MAX);
+        let watching = Watching {
+            dial: dial.clone(),
+            session: session.clone(),
+            stop: Arc::clone(&stop),
+            lists: lists_in,
+            changes: changes_in.clone(),
+        };
+        let tending = Tending {
+            ear: call.ear(),
+            dial: dial.clone(),
+            config: config.clone(),
+            session: session.clone(),
+            stop: Arc::clone(&stop),
+            changes: changes_in,
+            notes: notes_in,
+            others: BTreeMap::new(),
+        };
+        let mut room = Self {
+            call,
+            session,
+            dial,
+            changes,
+            notes,
+            stop,
+            threads: Vec::new(),
+            _between: dialled.between,
+        };
+        room.spawn("room list", move || watching.run())?;
+        room.spawn("room legs", move || tending.run(&lists))?;
+        Ok(room)
+    }
+
+    fn spawn(&mut self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), CallError> {
+        let thread = std::thread::Builder::new().name(name.to_owned());
+        let thread = thread.spawn(run).map_err(|error| CallError::System {
+            what: "starting a thread",
+            reason: error.to_string(),
+        })?;
+        self.threads.push(thread);
+        Ok(())
+    }
+
+    /// What is said and heard.
+    pub fn call(&self) -> &Call {
+        &self.call
+    }
+
+    /// What happened since the last time.
+    pub fn poll(&self) -> impl Iterator<Item = Change> {
+        self.changes.try_iter()
+    }
+
+    /// What was noted of the others since the last time, and what they told: take it
+    /// every second or so.
+    pub fn notes(&self) -> impl Iterator<Item = Noted> {
+        self.notes.try_iter()
+    }
+
+    /// Leaves, and waits until the devices are at rest; says how the call ended.
+    pub fn leave(&mut self) -> Result<Ended, CallError> {
+        self.stop.store(true, Ordering::Relaxed);
+        let before = self.call.ended();
+        if !self.threads.is_empty() {
+            // The server answers who waits for a change, and forgets us. One that does
+            // not learns it by the farewell that follows, or by our silence.
+            let token = self.dial.token.as_deref();
+            if let Err(error) = whep::delete(&self.session, token, self.dial.trust) {
+                tracing::debug!(%error, "the room was not told of leaving");
+            }
+        }
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("a thread of a room has panicked");
+            }
+        }
+        let ended = self.call.hang_up();
+        // The server hangs up on who says farewell.
+        match before {
+            None => ended.map(|_| Ended::ByUs),
+            Some(ended) => ended,
+        }
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        // How it ended was asked before, or nobody wants to know.
+        let _ = self.leave();
+    }
+}
+
+/// Who is in the room, as the server tells it.
+#[derive(Debug, Deserialize)]
+struct List {
+    version: u64,
+    others: Vec<Other>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct Other {
+    id: String,
+    name: String,
+}
+
+/// The thread that asks who is here.
+struct Watching {
+    dial: Dial,
+    session: Url,
+    stop: Arc<AtomicBool>,
+    lists: Sender<List>,
+    changes: Sender<Change>,
+}
+
+impl Watching {
+    #[expect(clippy::disallowed_methods, reason = "a thread of a shell may wait")]
+    fn run(self) {
+        let (token, trust) = (self.dial.token.as_deref(), self.dial.trust);
+        let mut url = self.session.clone();
+        let mut told = String::new();
+        while !self.stop.load(Ordering::Relaxed) {
+            let text = whep::get(&url, token, trust, PATIENCE);
+            let list = text
+                .map_err(|error| error.to_string())
+                .and_then(|text| serde_json::from_str(&text).map_err(|it| format!("{url}: {it}")));
+            let list: List = match list {
+                Ok(list) => list,
+                Err(error) if self.stop.load(Ordering::Relaxed) => {
+                    tracing::debug!(error, "left");
+                    return;
+                }
+                Err(error) => {
+                    if error != told {
+                        told.clone_from(&error);
+                        // Nobody looks, and the room is about to be left.
+                        let _ = self.changes.send(Change::Trouble(error));
+                    }
+                    std::thread::sleep(RETRY);
+                    continue;
+                }
+            };
+            told.clear();
+            url.set_query(Some(&format!("since={}", list.version)));
+            if self.lists.send(list).is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// The thread that keeps a leg to everybody.
+struct Tending {
+    ear: Ear,
+    dial: Dial,
+    config: Config,
+    session: Url,
+    stop: Arc<AtomicBool>,
+    changes: Sender<Change>,
+    notes: SyncSender<Noted>,
+    others: BTreeMap<String, Tended>,
+}
+
+struct Tended {
+    /// To people.
+    called: String,
+    leg: Option<Dialled>,
+    /// Under what it was heard last.
+    voice: Option<Ssrc>,
+    /// Not before this.
+    next: Instant,
+    trouble: Option<String>,
+}
+
+/// A leg, and where it is left.
+struct Dialled {
+    leg: Leg,
+    location: Option<Url>,
+    _between: Option<ImpairmentProxy>,
+}
+
+impl Tending {
+    fn run(mut self, lists: &Receiver<List>) {
+        while !self.stop.load(Ordering::Relaxed) {
+            match lists.recv_timeout(LOOK) {
+                Ok(list) => self.follow(&list),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            self.tend();
+        }
+        for (id, mut other) in self.others {
+            other.hang_up(&id, &self.notes);
+        }
+    }
+
+    fn follow(&mut self, list: &List) {
+        let is_here = |id: &String| list.others.iter().any(|it| it.id == *id);
+        let gone: Vec<String> = self
+            .others
+            .keys()
+            .filter(|it| !is_here(it))
+            .cloned()
+            .collect();
+        for id in gone {
+            if let Some(mut other) = self.others.remove(&id) {
+                self.say(Change::Left(other.called.clone()));
+                let location = other.hang_up(&id, &self.notes);
+                note(&self.notes, Noted::Left { id });
+                self.let_go(location);
+            }
+        }
+        for Other { id, name } in &list.others {
+            if self.others.contains_key(id) {
+                continue;
+            }
+            let called = match name.as_str() {
+                "" => id.clone(),
+                name => name.to_owned(),
+            };
+            self.say(Change::Came(called.clone()));
+            let came = Noted::Came {
+                id: id.clone(),
+                called: called.clone(),
+            };
+            note(&self.notes, came);
+            let other = Tended {
+                called,
+                leg: None,
+                voice: None,
+                next: Instant::now(),
+                trouble: None,
+            };
+            self.others.insert(id.clone(), other);
+        }
+    }
+
+    /// Dials where there is no leg.
+    fn tend(&mut self) {
+        let now = Instant::now();
+        let mut troubles = Vec::new();
+        for (id, other) in &mut self.others {
+            if self.stop.load(Ordering::Relaxed) {
+                return;
+            }
+            other.hear_of(id, &self.notes);
+            let ended = other.leg.as_ref().and_then(|it| it.leg.ended());
+            if let Some(end) = ended {
+                other.hang_up(id, &self.notes);
+                other.next = now + RETRY;
+                tracing::debug!(participant = id, ?end, "a leg ended");
+            }
+            if other.leg.is_some() || now < other.next {
+                continue;
+            }
+            let at = hear_url(&self.session, id);
+            match hear(&self.dial, &at, &self.config, &self.ear) {
+                Ok(dialled) => {
+                    other.leg = Some(dialled);
+                    other.trouble = None;
+                }
+                Err(error) => {
+                    other.next = Instant::now() + RETRY;
+                    let text = format!("{} is not heard: {error}", other.called);
+                    if other.trouble.as_ref() != Some(&text) {
+                        other.trouble = Some(text.clone());
+                        troubles.push(Change::Trouble(text));
+                    }
+                }
+            }
+        }
+        for trouble in troubles {
+            self.say(trouble);
+        }
+    }
+
+    /// The farewell in the session tells the server, too.
+    fn let_go(&self, location: Option<Url>) {
+        if let Some(location) = location {
+            let token = self.dial.token.as_deref();
+            if let Err(error) = whep::delete(&location, token, self.dial.trust) {
+                tracing::debug!(%error, "a leg was not left by the book");
+            }
+        }
+    }
+
+    fn say(&self, change: Change) {
+        // Nobody looks, and the room is about to be left.
+        let _ = self.changes.send(change);
+    }
+}
+
+impl Tended {
+    /// Notes what its leg has told since the last time.
+    fn hear_of(&mut self, id: &str, notes: &SyncSender<Noted>) {
+        let Some(dialled) = &self.leg else { return };
+        let id = || id.to_owned();
+        let voice = dialled.leg.voice();
+        if let Some(voice) = voice.filter(|it| self.voice != Some(*it)) {
+            self.voice = Some(voice);
+            note(notes, Noted::Voice { id: id(), voice });
+        }
+        let mut told: Vec<far::Told> = Vec::new();
+        dialled.leg.drain(&mut told);
+        for told in told {
+            note(notes, Noted::Told { id: id(), told });
+        }
+    }
+
+    /// Ends its leg, if there is one, and notes the last of it; says where it is left.
+    fn hang_up(&mut self, id: &str, notes: &SyncSender<Noted>) -> Option<Url> {
+        self.leg.as_mut()?.leg.hang_up();
+        self.hear_of(id, notes);
+        let dialled = self.leg.take()?;
+        let (id, report) = (id.to_owned(), dialled.leg.far());
+        note(notes, Noted::Far { id, report });
+        dialled.location
+    }
+}
+
+fn note(notes: &SyncSender<Noted>, noted: Noted) {
+    if notes.try_send(noted).is_err() {
+        // Nobody wants tables, or has taken them.
+        tracing::trace!("what others tell is not taken");
+    }
+}
+
+fn hear(dial: &Dial, at: &Url, config: &Config, ear: &Ear) -> Result<Dialled, DialError> {
+    let dialled = connect(dial, at, Dialling::hearing, config)?;
+    Ok(Dialled {
+        leg: ear.hear(dialled.line)?,
+        location: dialled.location,
+        _between: dialled.between,
+    })
+}
+
+fn hear_url(session: &Url, id: &str) -> Url {
+    let mut url = session.clone();
+    if let Ok(mut path) = url.path_segments_mut() {
+        path.push("hear").push(id);
+    }
+    url
+}

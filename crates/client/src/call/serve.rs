@@ -1,0 +1,167 @@
+//! The end that is called: an HTTP server for offers, and the page.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use axum::Router;
+use axum::extract::{ConnectInfo, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+use thiserror::Error;
+
+use super::{AnswerError, Config, Line, answer};
+use crate::http::{Ends, Listening, Refusal, asset, blocking, is_of_type};
+
+/// Where offers go and the page is.
+pub const PATH: &str = "/call";
+
+/// Why nobody can call.
+#[derive(Debug, Error)]
+#[error("cannot listen at {address}: {reason}")]
+pub struct ServeError {
+    address: SocketAddr,
+    reason: String,
+}
+
+/// Takes calls, one at a time, until dropped.
+#[derive(Debug)]
+pub struct Server {
+    calls: Receiver<Incoming>,
+    listening: Listening,
+}
+
+/// A call that was answered: start it.
+#[derive(Debug)]
+pub struct Incoming {
+    /// Who calls.
+    pub peer: SocketAddr,
+    /// What to start it with.
+    pub line: Line,
+    /// Nobody else is answered until this is dropped.
+    pub slot: Slot,
+}
+
+/// The only call that there can be.
+#[derive(Debug)]
+pub struct Slot(Arc<AtomicBool>);
+
+impl Slot {
+    fn take(busy: &Arc<AtomicBool>) -> Option<Self> {
+        let was_busy = busy.swap(true, Ordering::Relaxed);
+        (!was_busy).then(|| Self(Arc::clone(busy)))
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
+
+/// What the handlers share.
+struct App {
+    config: Config,
+    busy: Arc<AtomicBool>,
+    calls: Sender<Incoming>,
+}
+
+impl Server {
+    /// Listens at `address`; calls are answered as `config` says.
+    ///
+    /// # Errors
+    /// The address is taken or not ours, or the system gives no threads.
+    pub fn start(address: SocketAddr, config: Config) -> Result<Self, ServeError> {
+        let failed = |reason: String| ServeError { address, reason };
+        let (sender, calls) = channel();
+        let app = Arc::new(App {
+            config,
+            busy: Arc::default(),
+            calls: sender,
+        });
+        let routes = Router::new()
+            .route(PATH, get(page).post(offer))
+            .route("/call.js", get(script))
+            .with_state(app);
+        let listening = Listening::start(address, "call http", routes)
+            .map_err(|error| failed(error.to_string()))?;
+        Ok(Self { calls, listening })
+    }
+
+    /// Where it listens.
+    pub const fn address(&self) -> SocketAddr {
+        self.listening.address()
+    }
+
+    /// What the other end takes.
+    pub fn url(&self) -> String {
+        format!("http://{}{PATH}", self.address())
+    }
+
+    /// The next call, if somebody called.
+    pub fn poll(&self) -> Option<Incoming> {
+        self.calls.try_recv().ok()
+    }
+}
+
+async fn page() -> Response {
+    let body = include_str!("../../assets/call.html");
+    asset("text/html; charset=utf-8", body)
+}
+
+async fn script() -> Response {
+    let body = include_str!("../../assets/call.js");
+    asset("text/javascript; charset=utf-8", body)
+}
+
+const SDP: &str = "application/sdp";
+
+/// `POST /call`: an offer in, an answer out, as WHIP and WHEP have it.
+async fn offer(
+    State(app): State<Arc<App>>,
+    ConnectInfo(ends): ConnectInfo<Ends>,
+    headers: HeaderMap,
+    body: String,
+) -> Response {
+    // Pages of other origins may not post this type without being asked for leave,
+    // which nobody gives them: else any page could listen to the microphone.
+    if !is_of_type(&headers, SDP) {
+        let text = "post an SDP offer as application/sdp\n";
+        return (StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into_response();
+    }
+    match blocking(move || app.answer(ends, &body)).await {
+        Ok(sdp) => {
+            let headers = [(header::CONTENT_TYPE, SDP)];
+            (StatusCode::CREATED, headers, sdp).into_response()
+        }
+        Err(refused) => refused,
+    }
+}
+
+impl App {
+    fn answer(&self, ends: Ends, offer: &str) -> Result<String, Refusal> {
+        let slot = Slot::take(&self.busy).ok_or_else(|| {
+            let text = "a call is going on here: try again later".to_owned();
+            (StatusCode::SERVICE_UNAVAILABLE, text)
+        })?;
+        let (line, sdp) = answer(offer, ends.local, &self.config).map_err(|error| {
+            let status = match error {
+                AnswerError::Offer(_) => StatusCode::BAD_REQUEST,
+                _ => StatusCode::INTERNAL_SERVER_ERROR,
+            };
+            (status, error.to_string())
+        })?;
+        let incoming = Incoming {
+            peer: ends.peer,
+            line,
+            slot,
+        };
+        self.calls.send(incoming).map_err(|_| {
+            let text = "nobody takes calls any more".to_owned();
+            (StatusCode::SERVICE_UNAVAILABLE, text)
+        })?;
+        Ok(sdp)
+    }
+}

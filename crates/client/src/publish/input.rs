@@ -1,0 +1,404 @@
+//! What `glassline publish INPUT` may be.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use glassline_media::{Bitrate, Codec};
+use url::Url;
+
+/// Where the pictures come from.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Input {
+    /// Files that become the tracks of one stream.
+    Files {
+        /// At least one.
+        paths: Vec<PathBuf>,
+        /// Pictures per second, where the bitstream does not say.
+        fps: Option<f64>,
+    },
+    /// A camera, or any RTSP server.
+    Camera(Camera),
+    /// The clip in the binary.
+    Clip,
+    /// The test picture, encoded here.
+    Pattern {
+        /// Pixels.
+        width: u32,
+        /// Likewise.
+        height: u32,
+        /// Pictures per second.
+        fps: u32,
+    },
+    /// Standard input, or what is read like it: a named pipe, a file of y4m. Played
+    /// once.
+    Pipe {
+        /// `None` is standard input.
+        path: Option<PathBuf>,
+    },
+}
+
+/// An RTSP server that is pulled from.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Camera {
+    /// Without user.
+    pub url: Url,
+    /// Name and password.
+    pub user: Option<(String, String)>,
+}
+
+impl fmt::Debug for Camera {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Camera").field(&self.url.as_str()).finish()
+    }
+}
+
+impl FromStr for Camera {
+    type Err = InputError;
+
+    fn from_str(text: &str) -> Result<Self, InputError> {
+        let mut url = Url::parse(text).map_err(|error| InputError::Url(error.to_string()))?;
+        if !url.has_host() {
+            return Err(InputError::Url("no host".to_owned()));
+        }
+        let decoded = |text: &str| {
+            // The URL's own escapes are undone; a plus is a plus.
+            let text = text.replace('+', "%2B");
+            let mut pairs = url::form_urlencoded::parse(text.as_bytes());
+            pairs
+                .next()
+                .map_or_else(String::new, |it| it.0.into_owned())
+        };
+        let user = (!url.username().is_empty()).then(|| {
+            let password = url.password().unwrap_or_default();
+            (decoded(url.username()), decoded(password))
+        });
+        // It has a host, so it can have no user.
+        let _ = url.set_username("");
+        let _ = url.set_password(None);
+        Ok(Self { url, user })
+    }
+}
+
+/// All that a source is told.
+#[derive(Clone, Debug)]
+pub struct Spec {
+    /// Where the pictures come from.
+    pub input: Input,
+    /// Pictures per second of what does not say; of a pipe instead of what it says.
+    pub fps: Option<f64>,
+    /// Ends after one pass.
+    pub once: bool,
+    /// Pictures of a pipe are shown when they come, whatever their rate.
+    pub live: bool,
+    /// Sound beside pictures that have none.
+    pub audio: Option<PathBuf>,
+    /// Renditions beside the input.
+    pub rungs: Vec<Rung>,
+    /// The bitrate to begin with.
+    pub start: Bitrate,
+    /// What can be sent.
+    pub carries: fn(Codec) -> bool,
+}
+
+/// Of the test picture.
+const PATTERN_SIZE: (u32, u32) = (1280, 720);
+const PATTERN_FPS: u32 = 30;
+
+/// Larger the encoder does not take; smaller has no room for the frame code.
+const SIDES: std::ops::RangeInclusive<u32> = 64..=3840;
+const PIXELS_MAX: u32 = 3840 * 2160;
+
+impl FromStr for Input {
+    type Err = InputError;
+
+    /// `rtsp://…`, `-`, `test[?size=1280x720&fps=30]`, `demo`, `FILE[,FILE…][?fps=30]` or `FILE.y4m`,
+    /// which may be a named pipe. (A file that is called `test` is `./test`.)
+    fn from_str(text: &str) -> Result<Self, InputError> {
+        let scheme = text.split_once("://").map(|(scheme, _)| scheme);
+        if scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("rtsp")) {
+            return text.parse().map(Self::Camera);
+        }
+        let (head, options) = text.split_once('?').unwrap_or((text, ""));
+        let mut size = None;
+        let mut fps = None;
+        for option in options.split('&').filter(|it| !it.is_empty()) {
+            let (key, value) = option.split_once('=').unwrap_or((option, ""));
+            let wrong = |wanted| InputError::Value {
+                option: key.to_owned(),
+                value: value.to_owned(),
+                wanted,
+            };
+            match key {
+                "fps" => {
+                    let rate = value.parse().ok().filter(|it| (0.1..=240.0).contains(it));
+                    fps = Some(rate.ok_or_else(|| wrong("a number from 0.1 to 240"))?);
+                }
+                "size" if head == "test" => {
+                    size = Some(parse_size(value).ok_or_else(|| {
+                        wrong("WIDTHxHEIGHT, both even, from 64x64 to 3840x2160")
+                    })?);
+                }
+                _ => {
+                    return Err(InputError::Option {
+                        option: key.to_owned(),
+                        input: head.to_owned(),
+                    });
+                }
+            }
+        }
+        match head {
+            "-" | "demo" if !options.is_empty() => Err(InputError::Option {
+                option: options.to_owned(),
+                input: head.to_owned(),
+            }),
+            "-" => Ok(Self::Pipe { path: None }),
+            _ if options.is_empty() && is_y4m(head) => Ok(Self::Pipe {
+                path: Some(PathBuf::from(head)),
+            }),
+            "demo" => Ok(Self::Clip),
+            "test" => {
+                let (width, height) = size.unwrap_or(PATTERN_SIZE);
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "0.1 to 240, and at least 1"
+                )]
+                let fps = fps.map_or(PATTERN_FPS, |fps: f64| fps.round().max(1.0) as u32);
+                Ok(Self::Pattern { width, height, fps })
+            }
+            _ if head.contains("://") => {
+                let scheme = head.split("://").next().unwrap_or_default();
+                Err(InputError::Scheme(scheme.to_owned()))
+            }
+            _ if head.split(',').any(str::is_empty) => Err(InputError::NoFile(head.to_owned())),
+            _ => Ok(Self::Files {
+                paths: head.split(',').map(PathBuf::from).collect(),
+                fps,
+            }),
+        }
+    }
+}
+
+fn is_y4m(text: &str) -> bool {
+    let extension = Path::new(text).extension();
+    extension.is_some_and(|it| it.eq_ignore_ascii_case("y4m")) && !text.contains([',', ':'])
+}
+
+fn parse_size(text: &str) -> Option<(u32, u32)> {
+    let (width, height) = text.split_once('x')?;
+    let (width, height): (u32, u32) = (width.parse().ok()?, height.parse().ok()?);
+    let fits = SIDES.contains(&width) && SIDES.contains(&height);
+    let even = width.is_multiple_of(2) && height.is_multiple_of(2);
+    (fits && even && width * height <= PIXELS_MAX).then_some((width, height))
+}
+
+/// A rendition beside the input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rung {
+    /// The file.
+    pub path: PathBuf,
+    /// What it takes; `None` to let its size and length tell.
+    pub rate: Option<Bitrate>,
+}
+
+impl FromStr for Rung {
+    type Err = InputError;
+
+    /// `FILE[@RATE]`, such as `low.mp4@500k`.
+    fn from_str(text: &str) -> Result<Self, InputError> {
+        let rated = text.rsplit_once('@').and_then(|(path, rate)| {
+            let rate = parse_rate(rate)?;
+            Some((path, rate))
+        });
+        let (path, rate) = match rated {
+            Some((path, rate)) => (path, Some(rate)),
+            None => (text, None),
+        };
+        if path.is_empty() {
+            return Err(InputError::NoFile(text.to_owned()));
+        }
+        Ok(Self {
+            path: PathBuf::from(path),
+            rate,
+        })
+    }
+}
+
+/// The least and the most that an encoder shall make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BitrateRange {
+    /// The least.
+    pub min: Bitrate,
+    /// The most.
+    pub max: Bitrate,
+}
+
+impl FromStr for BitrateRange {
+    type Err = InputError;
+
+    /// `500k..3M`, or one rate for both.
+    fn from_str(text: &str) -> Result<Self, InputError> {
+        let wrong = || InputError::Range(text.to_owned());
+        let (min, max) = text.split_once("..").unwrap_or((text, text));
+        let range = Self {
+            min: parse_rate(min).ok_or_else(wrong)?,
+            max: parse_rate(max).ok_or_else(wrong)?,
+        };
+        if range.min > range.max {
+            return Err(wrong());
+        }
+        Ok(range)
+    }
+}
+
+/// Rates of encoders.
+const RATES_BPS: std::ops::RangeInclusive<f64> = 10_000.0..=100_000_000.0;
+
+/// `1500000`, `1500k`, `1.5M`, in bits a second.
+fn parse_rate(text: &str) -> Option<Bitrate> {
+    let (digits, factor) = match text.char_indices().last()? {
+        (at, 'k' | 'K') => (&text[..at], 1e3),
+        (at, 'm' | 'M') => (&text[..at], 1e6),
+        _ => (text, 1.0),
+    };
+    let bps = digits.parse::<f64>().ok()? * factor;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "within RATES_BPS"
+    )]
+    let rate = || Bitrate::from_bps(bps.round() as u64);
+    RATES_BPS.contains(&bps).then(rate)
+}
+
+/// What was typed is no input. The user's to mend.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InputError {
+    /// Another protocol.
+    #[error(
+        "`{0}://` is no input: give rtsp://, a file, test, demo, or - for standard input, as in \
+         ffmpeg -i {0}://… -f h264 - | glassline publish - URL"
+    )]
+    Scheme(String),
+    /// No URL.
+    #[error("the camera's URL: {0}; give one such as rtsp://user:password@host/path")]
+    Url(String),
+    /// A comma too many, or nothing at all.
+    #[error("'{0}' names no file between its commas")]
+    NoFile(String),
+    /// An option that there is not.
+    #[error("'{input}' has no option '{option}': files take fps, test takes size and fps")]
+    Option {
+        /// As given.
+        option: String,
+        /// Of which input.
+        input: String,
+    },
+    /// An option's value.
+    #[error("'{value}' is not what {option} takes: {wanted}")]
+    Value {
+        /// Which.
+        option: String,
+        /// As given.
+        value: String,
+        /// What it takes.
+        wanted: &'static str,
+    },
+    /// Bitrates.
+    #[error("'{0}' is no range of bitrates: write 500k..3M, from 10k to 100M")]
+    Range(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn input(text: &str) -> Result<Input, InputError> {
+        text.parse()
+    }
+
+    #[test]
+    fn every_input_has_its_form() {
+        assert_eq!(input("-"), Ok(Input::Pipe { path: None }));
+        let path = Some(PathBuf::from("raw.Y4M"));
+        assert_eq!(input("raw.Y4M"), Ok(Input::Pipe { path }));
+        assert_eq!(input("demo"), Ok(Input::Clip));
+        let pattern = |width, height, fps| Ok(Input::Pattern { width, height, fps });
+        assert_eq!(input("test"), pattern(1280, 720, 30));
+        assert_eq!(input("test?size=640x360&fps=25"), pattern(640, 360, 25));
+        let files = |paths: &[&str], fps| {
+            let paths = paths.iter().map(PathBuf::from).collect();
+            Ok(Input::Files { paths, fps })
+        };
+        assert_eq!(input("./test"), files(&["./test"], None));
+        let both = files(&["a.h264", "a.ogg"], Some(29.97));
+        assert_eq!(input("a.h264,a.ogg?fps=29.97"), both);
+    }
+
+    #[test]
+    fn what_is_no_input_is_told_what_is() {
+        let refused = |text: &str| input(text).expect_err(text).to_string();
+        assert!(refused("srt://host").contains("ffmpeg -i srt://…"));
+        for text in ["", "a.mp4,,b.ogg", ","] {
+            assert!(refused(text).contains("no file"), "{text}");
+        }
+        for text in [
+            "test?size=1x1",
+            "test?size=641x360",
+            "test?size=9999x64",
+            "test?fps=0",
+        ] {
+            assert!(refused(text).contains("is not what"), "{text}");
+        }
+        for text in ["demo?fps=3", "-?once", "a.mp4?size=64x64", "test?x"] {
+            assert!(refused(text).contains("no option"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_camera_keeps_its_password_to_itself() {
+        let Ok(Input::Camera(camera)) = input("rtsp://ann:p%40s+s@cam.example:8554/a?b=c") else {
+            panic!("a camera");
+        };
+        assert_eq!(camera.url.as_str(), "rtsp://cam.example:8554/a?b=c");
+        let user = camera.user.as_ref().map(|(a, b)| (a.as_str(), b.as_str()));
+        assert_eq!(user, Some(("ann", "p@s+s")));
+        assert!(!format!("{camera:?}").contains("p@s"));
+        assert!(input("rtsp://").is_err());
+    }
+
+    #[test]
+    fn renditions_may_say_what_they_take() {
+        let rung = |path: &str, bps: Option<u64>| {
+            Ok(Rung {
+                path: path.into(),
+                rate: bps.map(Bitrate::from_bps),
+            })
+        };
+        assert_eq!("low.mp4@500k".parse(), rung("low.mp4", Some(500_000)));
+        assert_eq!("low.mp4".parse(), rung("low.mp4", None));
+        assert_eq!("a@b.mp4".parse(), rung("a@b.mp4", None));
+        assert!("@1M".parse::<Rung>().is_err());
+    }
+
+    #[test]
+    fn rates_are_bits_a_second() {
+        let range = |min, max| {
+            Ok(BitrateRange {
+                min: Bitrate::from_bps(min),
+                max: Bitrate::from_bps(max),
+            })
+        };
+        assert_eq!("500k..3M".parse(), range(500_000, 3_000_000));
+        assert_eq!("1.5M".parse(), range(1_500_000, 1_500_000));
+        assert_eq!("64000..64K".parse(), range(64_000, 64_000));
+        for wrong in [
+            "", "3M..1M", "5", "1..2", "1G", "k", "-1M", "NaN", "inf", "1M..", "é",
+        ] {
+            assert!(wrong.parse::<BitrateRange>().is_err(), "{wrong}");
+        }
+    }
+}

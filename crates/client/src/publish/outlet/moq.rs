@@ -1,0 +1,161 @@
+//! MoQ: a broadcast of one session, its groups cut here.
+
+use std::future::Future as _;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant, SystemTime};
+
+use glassline_media::{Bitrate, Kind, MediaTime, Track};
+use glassline_quic::moq::{
+    self, Address, Aim, Broadcast, Figures, Frame, Lane, Options, Session, WriteError,
+};
+use glassline_quic::{Dialler, Steering, Trust};
+
+use super::futures::BoxFuture;
+use super::{Error, Outlet, Settings, Shown};
+use crate::publish::dispatch::Path;
+use crate::publish::queue::Order;
+
+/// What may wait in the session before QUIC takes it. What is above waits in our
+/// queue, where it can be dropped by the group.
+const ROOM_BYTES: u64 = 16 << 10;
+
+/// A broadcast that is being published.
+pub(super) struct Moq {
+    /// Kept while the session lives.
+    dialler: Dialler,
+    session: Session,
+    broadcast: Broadcast,
+    figures: Figures,
+    /// Handed over since the figures were taken.
+    handed: u64,
+    /// Number of the open group of each track.
+    open: Vec<Option<u64>>,
+}
+
+/// Connects and offers `tracks`.
+pub(super) async fn connect(
+    address: &Address,
+    trust: &Trust,
+    tracks: &[Track],
+    settings: &Settings,
+) -> Result<Moq, Error> {
+    let dialler = Dialler::new().map_err(Error::Socket)?;
+    let options = Options {
+        steering: Steering::new(settings.algorithm),
+        trust: trust.clone(),
+        aim: Aim::Publish,
+    };
+    let session = moq::connect(&dialler, address, options).await;
+    let session = session.map_err(Box::new)?;
+    let lanes = tracks.iter().map(|track| {
+        let lane = Lane::new(track.clone()).with_deadline(settings.deadline);
+        match track.kind() {
+            Kind::Video => lane.with_bitrate(settings.bitrate_max),
+            _ => lane,
+        }
+    });
+    let mut broadcast = session.publish(address.name(), lanes.collect())?;
+    let now = MediaTime::ZERO + settings.zero.elapsed();
+    broadcast.set_clock(now, SystemTime::now());
+    Ok(Moq {
+        dialler,
+        figures: session.figures(),
+        session,
+        broadcast,
+        handed: 0,
+        open: vec![None; tracks.len()],
+    })
+}
+
+impl Outlet for Moq {
+    fn path(&mut self, _: Instant) -> Path {
+        self.figures = self.session.figures();
+        self.handed = 0;
+        let seen = &self.figures.observation;
+        Path {
+            backlog_bytes: self.figures.backlog,
+            written_bytes_total: self.figures.sent,
+            deliverable: seen.deliverable_rate,
+            app_limited: seen.app_limited,
+        }
+    }
+
+    fn shown(&self) -> Shown {
+        let seen = &self.figures.observation;
+        let trips = &self.figures.round_trips;
+        Shown {
+            sent_bytes: seen.totals.sent,
+            delivered_bytes: seen.totals.delivered,
+            lost_bytes: seen.totals.lost,
+            transport_rtt: seen.smoothed_rtt,
+            // An answer that is overdue says more than the last one.
+            app_rtt: trips.latest.max(trips.waiting),
+            is_wanted: self.broadcast.is_wanted(),
+        }
+    }
+
+    fn room(&mut self) -> u64 {
+        let in_flight = self.figures.observation.in_flight;
+        let waiting = self.figures.backlog.saturating_sub(in_flight) + self.handed;
+        ROOM_BYTES.saturating_sub(waiting)
+    }
+
+    fn execute(&mut self, order: Order) -> Result<(), Error> {
+        match order {
+            Order::Send { group, unit, .. } => {
+                self.handed += unit.data.len() as u64;
+                if let Some(open) = self.open.get_mut(unit.track) {
+                    *open = Some(group);
+                }
+                let frame = Frame {
+                    time: unit.time,
+                    keyframe: unit.keyframe,
+                    data: unit.data,
+                };
+                self.broadcast
+                    .write(unit.track, &frame)
+                    .map_err(|error| match error {
+                        WriteError::Ended(ended) => Error::Ended(ended),
+                        other => Error::Unit(other.to_string()),
+                    })
+            }
+            Order::Reset { track, group } => {
+                // Older ones are over for us; MoQ's own deadline ends them.
+                let open = self.open.get_mut(track);
+                if let Some(open) = open.filter(|open| **open == Some(group)) {
+                    *open = None;
+                    self.broadcast.give_up(track);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn tell_bitrate(&mut self, rate: Bitrate) {
+        self.session.tell_bitrate(rate);
+    }
+
+    fn take_keyframe_request(&mut self) -> bool {
+        self.broadcast.keyframe_wanted()
+    }
+
+    fn ended(&mut self) -> Option<Error> {
+        let ended = pin!(self.session.ended());
+        // Asked again and again: nobody needs to be woken.
+        match ended.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(ended) => Some(Error::Ended(ended)),
+            Poll::Pending => None,
+        }
+    }
+
+    fn finish(self: Box<Self>) -> BoxFuture<()> {
+        Box::pin(async move {
+            self.broadcast.finish();
+            self.session.close().await;
+            let goodbye = Duration::from_secs(1);
+            // The peer may be gone already.
+            let _ = tokio::time::timeout(goodbye, self.dialler.idle()).await;
+        })
+    }
+}

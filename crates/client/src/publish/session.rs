@@ -1,0 +1,369 @@
+//! One stream on its way: a source, the queue, and a connection that is made again
+//! when it breaks.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use glassline_congestion::Algorithm;
+use glassline_congestion::adaptation::Rule;
+use glassline_media::{Bitrate, Kind, Track};
+use tokio::time::{sleep, timeout_at};
+
+use crate::publish::dispatch::{self, Dispatch};
+use crate::publish::input::BitrateRange;
+use crate::publish::outlet::{self, Destination, Outlet, Settings, Shown};
+use crate::publish::queue::{self, Dropped};
+use crate::publish::source::{self, Event, Source};
+
+/// How a stream is sent.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where to.
+    pub destination: Destination,
+    /// What controls congestion.
+    pub algorithm: Algorithm,
+    /// By what the bitrate is decided.
+    pub rule: Rule,
+    /// Between these.
+    pub bitrate: BitrateRange,
+    /// The longest that a unit waits; `None` for what suits the rule.
+    pub delay_max: Option<Duration>,
+}
+
+impl Options {
+    /// The bitrate to begin with: a third of the range's most, as the study's encoder.
+    pub fn start(&self) -> Bitrate {
+        let third = Bitrate::from_bps(self.bitrate.max.bps() / 3);
+        third.clamp(self.bitrate.min, self.bitrate.max)
+    }
+
+    fn queue(&self) -> queue::Config {
+        let usual = queue::Config::of(self.rule);
+        queue::Config {
+            delay_max: self.delay_max.unwrap_or(usual.delay_max),
+            ..usual
+        }
+    }
+}
+
+/// How it goes.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Figures {
+    /// Since the source was opened.
+    pub elapsed: Duration,
+    /// A connection stands.
+    pub connected: bool,
+    /// How often it was made again.
+    pub reconnects: u64,
+    /// What the encoder, or the choice of a rendition, aims at.
+    pub target: Bitrate,
+    /// What the path is believed to carry.
+    pub deliverable: Option<Bitrate>,
+    /// Bytes of media that came from the source.
+    pub made_bytes: u64,
+    /// Units of it.
+    pub made_units: u64,
+    /// Bytes of media that the transport took.
+    pub handed_bytes: u64,
+    /// Bytes that were made, and are neither acknowledged nor dropped.
+    pub backlog_bytes: u64,
+    /// How long the oldest unit has waited in our queue.
+    pub queue_delay: Duration,
+    /// What was not sent.
+    pub dropped: Dropped,
+    /// Raw pictures that the encoder had no time for.
+    pub raw_dropped: u64,
+    /// Pictures that the encoder left out to keep the bitrate.
+    pub skipped: u64,
+    /// Changes of rendition.
+    pub switches: u64,
+    /// Of the connection; sums go on over all of them.
+    pub path: Shown,
+}
+
+/// Who watches a stream for the user.
+pub trait Watcher: Send {
+    /// What happened, in words.
+    fn note(&mut self, text: &str);
+
+    /// How it stands; four times a second.
+    fn figures(&mut self, figures: &Figures);
+}
+
+/// How a stream ended, if not by an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The source came to its end, and what it made is sent.
+    Source,
+    /// Whoever ran it wanted an end.
+    Stopped,
+}
+
+/// Why a stream ended.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The source failed.
+    #[error(transparent)]
+    Source(#[from] source::Error),
+    /// No connection, and no hope of one.
+    #[error("{destination}: {error}")]
+    Outlet {
+        /// Where to.
+        destination: String,
+        /// What is wrong.
+        error: outlet::Error,
+    },
+}
+
+/// A queue is looked after so often while the transport takes nothing: a packet's time
+/// at 2 Mbit/s.
+const BUSY_TICK: Duration = Duration::from_millis(5);
+/// And so often while nothing waits.
+const IDLE_TICK: Duration = Duration::from_millis(50);
+const SHOW: Duration = Duration::from_millis(250);
+
+/// Between two tries to connect.
+const BACKOFF_MIN: Duration = Duration::from_millis(500);
+const BACKOFF_MAX: Duration = Duration::from_secs(8);
+
+/// Sends `source` until it ends or `stop` is there. The first connection must succeed;
+/// later ones are made again for as long as it takes.
+///
+/// # Errors
+/// [`Error`] says whether source or destination is at fault.
+pub async fn run(
+    source: Source,
+    options: &Options,
+    watcher: &mut dyn Watcher,
+    stop: impl Future<Output = ()>,
+) -> Result<(End, Figures), Error> {
+    let settings = Settings {
+        algorithm: options.algorithm,
+        deadline: options.queue().delay_max,
+        zero: source.zero,
+        bitrate_max: options.bitrate.max,
+    };
+    let mut session = Session::new(source, options);
+    let mut stop = std::pin::pin!(stop);
+    let destination = &options.destination;
+    let failed = |error| Error::Outlet {
+        destination: destination.to_string(),
+        error,
+    };
+    let mut backoff = BACKOFF_MIN;
+    let mut first = true;
+    let result = loop {
+        let tracks = session.source.tracks.clone();
+        let connecting = destination.connect(&tracks, &settings);
+        let connected = tokio::select! {
+            connected = connecting => connected,
+            // What is made meanwhile is dropped when it is late.
+            ended = session.wait(watcher) => break ended.map(|()| End::Source),
+            () = &mut stop => break Ok(End::Stopped),
+        };
+        let why = match connected {
+            Ok(outlet) => {
+                watcher.note(&format!("publishing to {destination}"));
+                (first, backoff) = (false, BACKOFF_MIN);
+                session.attach(outlet);
+                let ended = tokio::select! {
+                    ended = session.send(watcher) => ended,
+                    () = &mut stop => Ok(Ok(End::Stopped)),
+                };
+                match ended {
+                    Ok(ended) => {
+                        session.detach(true).await;
+                        break ended;
+                    }
+                    Err(why) => why,
+                }
+            }
+            Err(error) => error,
+        };
+        session.detach(false).await;
+        if first || !why.is_transient() {
+            break Err(failed(why));
+        }
+        watcher.note(&format!("{destination}: {why}; trying again"));
+        tokio::select! {
+            () = sleep(backoff) => {}
+            ended = session.wait(watcher) => break ended.map(|()| End::Source),
+            () = &mut stop => break Ok(End::Stopped),
+        }
+        backoff = (backoff * 2).min(BACKOFF_MAX);
+        session.figures.reconnects += 1;
+    };
+    session.source.steer.stop();
+    let end = result?;
+    Ok((end, session.figures(Instant::now())))
+}
+
+struct Session {
+    source: Source,
+    dispatch: Dispatch,
+    outlet: Option<Box<dyn Outlet>>,
+    figures: Figures,
+    /// Of the connections before this one.
+    before: Shown,
+    next_show: Instant,
+    source_ended: bool,
+}
+
+impl Session {
+    fn new(source: Source, options: &Options) -> Self {
+        let config = dispatch::Config {
+            rule: options.rule,
+            bitrate: options.bitrate,
+            start: options.start(),
+            queue: options.queue(),
+        };
+        let kinds: Vec<Kind> = source.tracks.iter().map(Track::kind).collect();
+        Self {
+            dispatch: Dispatch::new(&config, &kinds),
+            source,
+            outlet: None,
+            figures: Figures::default(),
+            before: Shown::default(),
+            next_show: Instant::now(),
+            source_ended: false,
+        }
+    }
+
+    fn attach(&mut self, outlet: Box<dyn Outlet>) {
+        self.outlet = Some(outlet);
+        // The other end knows nothing of what the last connection had begun.
+        self.dispatch.restart();
+    }
+
+    async fn detach(&mut self, gently: bool) {
+        let Some(outlet) = self.outlet.take() else {
+            return;
+        };
+        self.before = self.before.then(outlet.shown());
+        if gently {
+            outlet.finish().await;
+        }
+    }
+
+    /// Drops what gets late until the source ends; for when there is no connection.
+    async fn wait(&mut self, watcher: &mut dyn Watcher) -> Result<(), Error> {
+        loop {
+            self.take_until(Instant::now() + IDLE_TICK).await?;
+            let now = Instant::now();
+            while self.dispatch.next(now, false).is_some() {}
+            self.show(now, watcher);
+            if self.source_ended {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Sends until the source ends or fails (inner result) or the connection does.
+    async fn send(
+        &mut self,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Result<End, Error>, outlet::Error> {
+        loop {
+            let now = Instant::now();
+            self.steer(now);
+            let is_busy = self.hand_over(now)?;
+            self.show(now, watcher);
+            if self.source_ended && !is_busy {
+                return Ok(Ok(End::Source));
+            }
+            let tick = if is_busy { BUSY_TICK } else { IDLE_TICK };
+            if let Err(error) = self.take_until(now + tick).await {
+                return Ok(Err(error));
+            }
+        }
+    }
+
+    /// Takes what the source delivers, one at least or until `deadline`.
+    async fn take_until(&mut self, deadline: Instant) -> Result<(), Error> {
+        if self.source_ended {
+            sleep(deadline.saturating_duration_since(Instant::now())).await;
+            return Ok(());
+        }
+        let Ok(event) = timeout_at(deadline.into(), self.source.events.recv()).await else {
+            return Ok(());
+        };
+        match event {
+            Some(Event::Unit(unit)) => {
+                self.figures.made_units += 1;
+                self.figures.made_bytes += unit.data.len() as u64;
+                self.dispatch.push(Instant::now(), unit);
+            }
+            Some(Event::Ended(Err(error))) => return Err(error.into()),
+            Some(Event::Ended(Ok(()))) | None => self.source_ended = true,
+        }
+        Ok(())
+    }
+
+    /// Tells the source what to make.
+    fn steer(&mut self, now: Instant) {
+        let Some(outlet) = &mut self.outlet else {
+            return;
+        };
+        let path = outlet.path(now);
+        self.figures.deliverable = path.deliverable;
+        self.figures.backlog_bytes = path.backlog_bytes;
+        // Before the other end takes anything nothing can be learnt of the path.
+        if outlet.shown().is_wanted {
+            self.dispatch.observe(now, &path);
+        }
+        let target = self.dispatch.target();
+        outlet.tell_bitrate(target);
+        self.source.steer.set_target(target);
+        if outlet.take_keyframe_request() | self.dispatch.take_keyframe_request() {
+            self.source.steer.want_keyframe();
+        }
+    }
+
+    /// Gives the transport what it takes; whether anything still waits.
+    fn hand_over(&mut self, now: Instant) -> Result<bool, outlet::Error> {
+        let Some(outlet) = &mut self.outlet else {
+            return Ok(false);
+        };
+        if let Some(why) = outlet.ended() {
+            return Err(why);
+        }
+        while let Some(order) = self.dispatch.next(now, outlet.room() > 0) {
+            if let queue::Order::Send { unit, .. } = &order {
+                self.figures.handed_bytes += unit.data.len() as u64;
+            }
+            outlet.execute(order)?;
+        }
+        Ok(self.dispatch.queue().bytes() > 0)
+    }
+
+    fn show(&mut self, now: Instant, watcher: &mut dyn Watcher) {
+        if now >= self.next_show {
+            self.next_show = now + SHOW;
+            watcher.figures(&self.figures(now));
+        }
+    }
+
+    fn figures(&self, now: Instant) -> Figures {
+        let queue = self.dispatch.queue();
+        let tally = &self.source.tally;
+        let path = match &self.outlet {
+            Some(outlet) => self.before.then(outlet.shown()),
+            None => self.before,
+        };
+        Figures {
+            elapsed: now.saturating_duration_since(self.source.zero),
+            connected: self.outlet.is_some(),
+            target: self.dispatch.target(),
+            backlog_bytes: self.figures.backlog_bytes + queue.bytes(),
+            queue_delay: queue.delay(now),
+            dropped: queue.dropped(),
+            raw_dropped: tally.raw_dropped.load(Ordering::Relaxed),
+            skipped: tally.skipped.load(Ordering::Relaxed),
+            switches: tally.switches.load(Ordering::Relaxed),
+            path,
+            ..self.figures.clone()
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! A camera, or any RTSP server, pulled from by retina and called again when it hangs
+//! up. H.264, H.265 and AAC, which retina takes apart.
+
+use std::num::NonZeroU16;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+use glassline_media::{Codec, Kind, MediaTime, Track, VideoParameters};
+use retina::client::{
+    Credentials, Demuxed, Described, InitialSequenceNumberPolicy, InitialTimestampPolicy,
+    PlayOptions, Session, SessionOptions, SetupOptions, TcpTransportOptions,
+};
+use retina::codec::{CodecItem, FrameFormat, ParameterSetInsertion, ParametersRef, aac, h26x};
+
+use super::{Error, Event, Feed};
+use crate::publish::input::Camera;
+use crate::publish::unit::Unit;
+
+/// For each step of the handshake, and for the next packet.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+const BACKOFF_MIN: Duration = Duration::from_secs(1);
+const BACKOFF_MAX: Duration = Duration::from_secs(30);
+
+/// A track of the camera that is taken.
+struct Chosen {
+    stream: usize,
+    track: Track,
+    clock: Clock,
+}
+
+/// Places a track's timestamps on the timeline.
+#[derive(Clone, Copy, Debug, Default)]
+struct Clock {
+    /// Where its own zero is.
+    zero: Option<MediaTime>,
+}
+
+impl Clock {
+    /// Where a unit is that came at `arrived` and is `elapsed` seconds into its track.
+    fn place(&mut self, arrived: MediaTime, elapsed: f64) -> MediaTime {
+        let elapsed = Duration::try_from_secs_f64(elapsed).unwrap_or_default();
+        *self.zero.get_or_insert(arrived - elapsed) + elapsed
+    }
+}
+
+/// Calls `camera`; returns its tracks, picture first, and delivers what it sends from
+/// then on.
+pub(super) async fn play(
+    camera: &Camera,
+    feed: &Feed,
+    carries: fn(Codec) -> bool,
+) -> Result<Vec<Track>, Error> {
+    let (session, chosen) = call(camera, carries).await?;
+    let tracks: Vec<Track> = chosen.iter().map(|it| it.track.clone()).collect();
+    let (feed, camera, kinds) = (feed.clone(), camera.clone(), tracks.clone());
+    tokio::spawn(async move {
+        let mut connected = Some((session, chosen));
+        let mut backoff = BACKOFF_MIN;
+        while !feed.steer.is_stopped() {
+            let why = match connected.take() {
+                Some((session, chosen)) => {
+                    backoff = BACKOFF_MIN;
+                    match receive(session, chosen, &feed, &camera).await {
+                        Ok(()) => return,
+                        Err(why) => why,
+                    }
+                }
+                None => match call(&camera, carries).await {
+                    Ok((session, chosen)) if fits(&chosen, &kinds) => {
+                        connected = Some((session, chosen));
+                        continue;
+                    }
+                    Ok(_) => camera.failed("it now sends other tracks; publish it anew".to_owned()),
+                    Err(why) => why,
+                },
+            };
+            if matches!(&why, Error::Camera { lasting: true, .. }) {
+                // Nobody there to hear of it: the session is over.
+                let _ = feed.events.send(Event::Ended(Err(why))).await;
+                return;
+            }
+            tracing::warn!("{why}; calling again");
+            tokio::time::sleep(backoff).await;
+            backoff = (backoff * 2).min(BACKOFF_MAX);
+        }
+    });
+    Ok(tracks)
+}
+
+fn fits(chosen: &[Chosen], tracks: &[Track]) -> bool {
+    let codecs = chosen.iter().map(|it| it.track.codec);
+    codecs.eq(tracks.iter().map(|it| it.codec))
+}
+
+async fn call(
+    camera: &Camera,
+    carries: fn(Codec) -> bool,
+) -> Result<(Demuxed, Vec<Chosen>), Error> {
+    let credentials = camera
+        .user
+        .as_ref()
+        .map(|(username, password)| Credentials {
+            username: username.clone(),
+            password: password.clone(),
+        });
+    let options = SessionOptions::default()
+        .creds(credentials)
+        .user_agent(concat!("glassline/", env!("CARGO_PKG_VERSION")).to_owned());
+    let describe = Session::describe(camera.url.clone(), options);
+    let mut session = step(camera, "DESCRIBE", describe).await?;
+    let chosen = choose(&session, carries);
+    if chosen.is_empty() {
+        let streams = session.streams().iter();
+        let offered = streams.map(retina::client::Stream::encoding_name);
+        let offered = offered.collect::<Vec<_>>().join(", ");
+        let why = format!("it has no H.264, H.265 or AAC that can be sent on, but {offered}");
+        return Err(camera.refused(why));
+    }
+    let format = FrameFormat {
+        h26x_framing: h26x::Framing::AnnexB,
+        parameter_set_insertion: ParameterSetInsertion::EachKeyFrame,
+        aac_framing: aac::Framing::Raw,
+    };
+    for chosen in &chosen {
+        let transport = retina::client::Transport::Tcp(TcpTransportOptions::default());
+        let setup = SetupOptions::default()
+            .transport(transport)
+            .frame_format(format);
+        step(camera, "SETUP", session.setup(chosen.stream, setup)).await?;
+    }
+    // What cameras write into RTP-Info is wrong too often to insist on it.
+    let play = PlayOptions::default()
+        .initial_timestamp(InitialTimestampPolicy::Ignore)
+        .initial_seq(InitialSequenceNumberPolicy::Ignore);
+    let playing = step(camera, "PLAY", session.play(play)).await?;
+    let demuxed = playing.demuxed();
+    Ok((demuxed.map_err(|error| camera.of(&error))?, chosen))
+}
+
+async fn step<T>(
+    camera: &Camera,
+    what: &str,
+    doing: impl Future<Output = Result<T, retina::Error>>,
+) -> Result<T, Error> {
+    match tokio::time::timeout(PATIENCE, doing).await {
+        Ok(done) => done.map_err(|error| camera.of(&error)),
+        Err(_) => {
+            let seconds = PATIENCE.as_secs();
+            Err(camera.failed(format!("no answer to {what} within {seconds} s")))
+        }
+    }
+}
+
+/// The first picture and the first sound that can be sent on.
+fn choose(session: &Session<Described>, carries: fn(Codec) -> bool) -> Vec<Chosen> {
+    let (mut picture, mut sound) = (None, None);
+    for (stream, offered) in session.streams().iter().enumerate() {
+        let name = offered.encoding_name();
+        let codec = Codec::from_encoding_name(name).filter(|codec| {
+            matches!(codec, Codec::H264 | Codec::H265 | Codec::Aac) && carries(*codec)
+        });
+        let track = codec.and_then(|codec| track_of(codec, offered));
+        let place = match track.as_ref().map(Track::kind) {
+            Some(Kind::Video) => &mut picture,
+            Some(_) => &mut sound,
+            None => {
+                tracing::warn!("the camera's {} {name} is left out", offered.media());
+                continue;
+            }
+        };
+        if place.is_none() {
+            *place = track.map(|track| Chosen {
+                stream,
+                track,
+                clock: Clock::default(),
+            });
+        }
+    }
+    picture.into_iter().chain(sound).collect()
+}
+
+/// `None` for AAC without its configuration.
+fn track_of(codec: Codec, offered: &retina::client::Stream) -> Option<Track> {
+    let parameters = offered.parameters();
+    if codec != Codec::Aac {
+        let size = match parameters {
+            Some(ParametersRef::Video(video)) => video.pixel_dimensions(),
+            _ => (0, 0),
+        };
+        let mut track = Track::new(codec);
+        track.video = VideoParameters {
+            width: size.0,
+            height: size.1,
+            ..VideoParameters::default()
+        };
+        return Some(track);
+    }
+    let Some(ParametersRef::Audio(audio)) = parameters else {
+        return None;
+    };
+    let config: String = audio
+        .extra_data()
+        .iter()
+        .map(|it| format!("{it:02x}"))
+        .collect();
+    let channels = offered.channels().map_or(1, NonZeroU16::get);
+    let track = Track::audio(codec, u8::try_from(channels).unwrap_or(u8::MAX));
+    let format = format!(
+        "streamtype=5;profile-level-id=1;mode=AAC-hbr;sizelength=13;indexlength=3;\
+         indexdeltalength=3;config={config}"
+    );
+    (!config.is_empty()).then(|| {
+        track
+            .with_clock_rate(audio.clock_rate())
+            .with_format_parameters(format)
+    })
+}
+
+/// Delivers until the camera fails, or nobody takes it any more.
+async fn receive(
+    mut session: Demuxed,
+    mut chosen: Vec<Chosen>,
+    feed: &Feed,
+    camera: &Camera,
+) -> Result<(), Error> {
+    loop {
+        let item = match tokio::time::timeout(PATIENCE, session.next()).await {
+            Ok(Some(item)) => item.map_err(|error| camera.of(&error))?,
+            Ok(None) => return Err(camera.failed("it hung up".to_owned())),
+            Err(_) => {
+                let seconds = PATIENCE.as_secs();
+                return Err(camera.failed(format!("nothing came for {seconds} s")));
+            }
+        };
+        let (stream, elapsed, keyframe, data) = match item {
+            CodecItem::VideoFrame(frame) => (
+                frame.stream_id(),
+                frame.timestamp().elapsed_secs(),
+                frame.is_random_access_point(),
+                Bytes::copy_from_slice(frame.data()),
+            ),
+            CodecItem::AudioFrame(frame) => (
+                frame.stream_id(),
+                frame.timestamp().elapsed_secs(),
+                true,
+                Bytes::copy_from_slice(frame.data()),
+            ),
+            _ => continue,
+        };
+        let Some(number) = chosen.iter().position(|it| it.stream == stream) else {
+            continue;
+        };
+        let made = Instant::now();
+        let unit = Unit {
+            track: number,
+            time: chosen[number]
+                .clock
+                .place(feed.timeline.place(made), elapsed),
+            keyframe,
+            data,
+            made,
+        };
+        if feed.steer.is_stopped() || feed.events.send(Event::Unit(unit)).await.is_err() {
+            return Ok(());
+        }
+    }
+}
+
+/// Text that a camera may put into an error.
+const REASON_CHARS_MAX: usize = 200;
+
+impl Camera {
+    fn failed(&self, why: String) -> Error {
+        self.error(why, false)
+    }
+
+    fn refused(&self, why: String) -> Error {
+        self.error(why, true)
+    }
+
+    fn error(&self, why: String, lasting: bool) -> Error {
+        let url = self.url.to_string();
+        Error::Camera { url, why, lasting }
+    }
+
+    /// Asking again after a refusal does harm: cameras lock users out.
+    fn of(&self, error: &retina::Error) -> Error {
+        match error.status_code() {
+            Some(401 | 403) => {
+                self.refused("it refuses us: check user and password in its URL".to_owned())
+            }
+            Some(404) => self.failed("it has nothing there (404): check the URL's end".to_owned()),
+            _ => {
+                // The first line says what; those below are for a log.
+                let text = error.to_string();
+                let first = text.lines().next().unwrap_or_default();
+                self.failed(first.chars().take(REASON_CHARS_MAX).collect())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_track_begins_when_it_comes_and_keeps_its_own_time() {
+        let at = |ms: i64| MediaTime::from_nanos(ms * 1_000_000);
+        let mut clock = Clock::default();
+        assert_eq!(clock.place(at(500), 0.0), at(500));
+        assert_eq!(clock.place(at(700), 0.04), at(540), "late by the network");
+        assert_eq!(clock.place(at(700), -1.0), at(500), "never before it began");
+    }
+}

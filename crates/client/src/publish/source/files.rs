@@ -1,0 +1,96 @@
+//! Files and the built-in clip, in real time.
+
+use std::path::{Path, PathBuf};
+
+use glassline_demux::{self as demux, Source};
+use glassline_media::{Codec, Kind, Track};
+
+use super::{Error, Feed, Part};
+use crate::publish::input::Spec;
+
+static CLIP_VIDEO: &[u8] = include_bytes!("../../../../../assets/demo.h264");
+static CLIP_AUDIO: &[u8] = include_bytes!("../../../../../assets/demo.ogg");
+
+pub(super) fn open(paths: &[PathBuf], spec: &Spec, fps: Option<f64>) -> Result<Source, Error> {
+    let inputs = paths.iter().map(|path| demux::Input::file(path));
+    let mut inputs = inputs.collect::<Result<Vec<_>, _>>()?;
+    // Tracks are told picture first.
+    inputs.sort_by_key(|input| !input.format.has_pictures());
+    let options = demux::Options {
+        fps: spec.fps.or(fps),
+        once: spec.once,
+    };
+    let source = Source::new(inputs, &options)?;
+    warn(&source);
+    Ok(source)
+}
+
+pub(super) fn open_sound(path: &Path, once: bool) -> Result<Source, Error> {
+    let options = demux::Options { fps: None, once };
+    let source = demux::open(&[path.to_owned()], &options)?;
+    let has_sound = source.tracks().iter().any(|it| it.kind() == Kind::Audio);
+    if !has_sound || source.tracks().len() > 1 {
+        let name = path.display().to_string();
+        return Err(Error::NoSound { name });
+    }
+    Ok(source)
+}
+
+pub(super) fn clip(spec: &Spec) -> Result<Source, Error> {
+    let source = demux::from_bytes(CLIP_VIDEO, CLIP_AUDIO)?;
+    Ok(if spec.once { source.fork(true) } else { source })
+}
+
+pub(super) fn warn(source: &Source) {
+    for warning in source.warnings() {
+        tracing::warn!("{warning}");
+    }
+}
+
+/// Plays `source` from a thread of its own, its tracks numbered from `first` on;
+/// returns those that are sent.
+pub(super) fn play(
+    mut source: Source,
+    feed: &Feed,
+    first: usize,
+    carries: fn(Codec) -> bool,
+) -> Result<Vec<Track>, Error> {
+    let (tracks, numbers) = choose(source.tracks(), first, carries)?;
+    let part = if first == 0 { Part::Lead } else { Part::Beside };
+    feed.spawn("files", part, move |feed| {
+        feed.play(|| {
+            while let Some(frame) = source.next_frame()? {
+                if let Some(track) = numbers[frame.track] {
+                    return Ok(Some((track, frame)));
+                }
+            }
+            Ok(None)
+        })
+    })?;
+    Ok(tracks)
+}
+
+/// The tracks that are sent, and each track's number among them.
+pub(super) fn choose(
+    tracks: &[Track],
+    first: usize,
+    carries: fn(Codec) -> bool,
+) -> Result<(Vec<Track>, Vec<Option<usize>>), Error> {
+    let mut chosen = Vec::new();
+    let mut numbers = Vec::new();
+    let mut refused = None;
+    for track in tracks {
+        if carries(track.codec) {
+            numbers.push(Some(first + chosen.len()));
+            chosen.push(track.clone());
+        } else {
+            numbers.push(None);
+            refused = refused.or(Some(track.codec));
+            tracing::warn!(codec = %track.codec, "a track that is not sent is left out");
+        }
+    }
+    match refused {
+        Some(codec) if chosen.is_empty() => Err(Error::Codec { codec }),
+        _ => Ok((chosen, numbers)),
+    }
+}

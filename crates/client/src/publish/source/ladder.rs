@@ -1,0 +1,311 @@
+//! Prepared renditions of one film, changed at keyframes by the target bitrate.
+//!
+//! All renditions have keyframes at the same times. At each keyframe of the one that
+//! plays, the best that the target carries is chosen; it goes on at its keyframe of
+//! the same time. Sound comes from the first, always.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use glassline_demux::{self as demux, Frame, Source};
+use glassline_media::{Bitrate, Kind, MediaTime, Track};
+
+use super::{Error, Feed, Part, Tally, files};
+use crate::publish::input::{Rung, Spec};
+
+/// Keyframes that are to be at the same time may differ by rounding, and by a bit of
+/// what containers' clocks lose.
+const SAME_TIME: Duration = Duration::from_millis(5);
+
+/// Plays the input and its renditions; returns the tracks, picture first.
+pub(super) fn play(
+    paths: &[PathBuf],
+    spec: &Spec,
+    fps: Option<f64>,
+    feed: &Feed,
+) -> Result<Vec<Track>, Error> {
+    let first = files::open(paths, spec, fps)?;
+    let (tracks, numbers) = files::choose(first.tracks(), 0, spec.carries)?;
+    let sound = first
+        .tracks()
+        .iter()
+        .position(|it| it.kind() == Kind::Audio);
+    let sound_number = sound.and_then(|sound| numbers[sound]);
+    let top = Rung {
+        path: paths[0].clone(),
+        rate: None,
+    };
+    let mut steps = vec![Step::new(&top, first.fork(spec.once), &first)?];
+    for rung in &spec.rungs {
+        let source = files::open(std::slice::from_ref(&rung.path), spec, fps)?;
+        steps.push(Step::new(rung, source, &first)?);
+    }
+    steps.sort_by_key(|step| step.rate);
+    let ladder = Ladder {
+        current: 0,
+        steps,
+        sound: sound_number.map(|number| (first, number)),
+        next_sound: None,
+        next_picture: None,
+    };
+    feed.spawn("ladder", Part::Lead, move |feed| ladder.run(feed))?;
+    Ok(tracks)
+}
+
+/// One rendition.
+struct Step {
+    name: String,
+    source: Source,
+    rate: Bitrate,
+    /// Added to its times: what the renditions before it played.
+    shift: Duration,
+}
+
+impl Step {
+    fn new(rung: &Rung, source: Source, first: &Source) -> Result<Self, Error> {
+        let name = rung.path.display().to_string();
+        let refused = |why: String| Error::Rung {
+            name: name.clone(),
+            why,
+        };
+        let codec = |source: &Source| {
+            let mut tracks = source.tracks().iter();
+            tracks
+                .find(|it| it.kind() == Kind::Video)
+                .map(|it| it.codec)
+        };
+        match (codec(&source), codec(first)) {
+            (None, _) => return Err(refused("there are no pictures in it".to_owned())),
+            (Some(own), Some(others)) if own != others => {
+                return Err(refused(format!("it is {own}, the input {others}")));
+            }
+            _ => {}
+        }
+        let rate = match rung.rate {
+            Some(rate) => rate,
+            None => measured(&rung.path, &source).ok_or_else(|| {
+                refused("its bitrate is unknown: write it behind an @, as in low.mp4@500k".into())
+            })?,
+        };
+        Ok(Self {
+            name,
+            source,
+            rate,
+            shift: Duration::ZERO,
+        })
+    }
+
+    /// The next picture; `None` at the end.
+    fn next_picture(&mut self) -> Result<Option<Frame>, demux::Error> {
+        while let Some(mut frame) = self.source.next_frame()? {
+            if self.source.tracks()[frame.track].kind() == Kind::Video {
+                frame.time = frame.time + self.shift;
+                frame.decode_time = frame.decode_time + self.shift;
+                return Ok(Some(frame));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Goes to the keyframe that is shown at `time`; false if there is none.
+    fn enter(&mut self, time: MediaTime) -> Result<bool, demux::Error> {
+        let length = self.source.duration();
+        let nanos = u128::try_from(time.nanos()).unwrap_or(0);
+        let passes = nanos.checked_div(length.as_nanos()).unwrap_or(0);
+        let shift = length * u32::try_from(passes).unwrap_or(0);
+        let within = time - shift;
+        let Some(found) = self.source.keyframe_at_or_before(within + SAME_TIME) else {
+            return Ok(false);
+        };
+        if found.nanos().abs_diff(within.nanos()) > SAME_TIME.as_nanos() as u64 {
+            return Ok(false);
+        }
+        self.source.seek(found)?;
+        // To where the other one is, also if this one's keyframe is a bit beside it.
+        self.shift = time.saturating_since(found);
+        Ok(true)
+    }
+}
+
+/// Bytes of the file over its length.
+fn measured(path: &std::path::Path, source: &Source) -> Option<Bitrate> {
+    let bytes = std::fs::metadata(path).ok()?.len();
+    let length = source.duration();
+    (!length.is_zero()).then(|| Bitrate::over(bytes, length))
+}
+
+struct Ladder {
+    /// Lowest rate first.
+    steps: Vec<Step>,
+    current: usize,
+    /// Of the input, with the number of its track.
+    sound: Option<(Source, usize)>,
+    next_sound: Option<Frame>,
+    /// Chosen already.
+    next_picture: Option<Frame>,
+}
+
+impl Ladder {
+    fn run(mut self, feed: &Feed) -> Result<(), Error> {
+        self.current = self.wanted(feed.steer.target());
+        feed.play(|| self.next(feed))
+    }
+
+    /// The best that `target` carries, else the lowest.
+    fn wanted(&self, target: Bitrate) -> usize {
+        let fits = self.steps.iter().rposition(|step| step.rate <= target);
+        fits.unwrap_or(0)
+    }
+
+    /// The next picture or sound, with its track's number.
+    fn next(&mut self, feed: &Feed) -> Result<Option<(usize, Frame)>, Error> {
+        if self.next_picture.is_none() {
+            let next = self.steps[self.current].next_picture()?;
+            let Some(picture) = next else {
+                return Ok(None);
+            };
+            self.next_picture = Some(match picture.keyframe {
+                true => self.choose(picture, feed)?,
+                false => picture,
+            });
+        }
+        if let Some((source, number)) = &mut self.sound {
+            while self.next_sound.is_none() {
+                let Some(frame) = source.next_frame()? else {
+                    break;
+                };
+                let is_sound = source.tracks()[frame.track].kind() == Kind::Audio;
+                self.next_sound = is_sound.then_some(frame);
+            }
+            let due = self.next_picture.as_ref().map(|it| it.decode_time);
+            if let Some(sound) = self.next_sound.take_if(|it| Some(it.decode_time) < due) {
+                return Ok(Some((*number, sound)));
+            }
+        }
+        Ok(self.next_picture.take().map(|picture| (0, picture)))
+    }
+
+    /// The keyframe of the rendition that the target wants, or this one.
+    fn choose(&mut self, picture: Frame, feed: &Feed) -> Result<Frame, Error> {
+        let wanted = self.wanted(feed.steer.target());
+        if wanted == self.current {
+            return Ok(picture);
+        }
+        let step = &mut self.steps[wanted];
+        if !step.enter(picture.time)? {
+            tracing::debug!(rendition = step.name, "no keyframe at the same time");
+            return Ok(picture);
+        }
+        let Some(entered) = step.next_picture()? else {
+            return Ok(picture);
+        };
+        self.current = wanted;
+        Tally::add(&feed.tally.switches);
+        Ok(entered)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::publish::clock::Timeline;
+    use crate::publish::input::Input;
+    use crate::publish::source::{Event, Steer};
+    use crate::publish::unit::Unit;
+    use glassline_media::Codec;
+    use std::path::Path;
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering;
+    use tokio::sync::mpsc;
+
+    static CLIP: &[u8] = include_bytes!("../../../../../assets/demo.h264");
+
+    /// The clip as two renditions: one has a unit of padding behind each picture.
+    fn renditions() -> (PathBuf, PathBuf) {
+        let folder = std::env::temp_dir();
+        let file =
+            |name: &str| folder.join(format!("glassline-ladder-{}-{name}", std::process::id()));
+        let (high, low) = (file("high.h264"), file("low.h264"));
+        std::fs::write(&low, CLIP).expect("it can be written");
+        let mut splitter = glassline_demux::live::Splitter::new();
+        splitter.push(CLIP).expect("a clip");
+        splitter.finish().expect("a clip");
+        let mut padded = Vec::new();
+        while let Some(unit) = splitter.next_unit() {
+            padded.extend_from_slice(&unit.data);
+            // Filler data (H.264 7.3.2.7).
+            padded.extend_from_slice(&[0, 0, 0, 1, 0x0c]);
+            padded.extend([0xff; 2000]);
+            padded.push(0x80);
+        }
+        std::fs::write(&high, padded).expect("it can be written");
+        (high, low)
+    }
+
+    fn spec(rung: &Path) -> Spec {
+        Spec {
+            input: Input::Clip,
+            fps: None,
+            once: true,
+            live: false,
+            audio: None,
+            rungs: vec![Rung {
+                path: rung.to_owned(),
+                rate: Some(Bitrate::from_bps(300_000)),
+            }],
+            start: Bitrate::from_bps(300_000),
+            carries: |codec| codec == Codec::H264,
+        }
+    }
+
+    #[test]
+    fn renditions_change_at_keyframes_and_time_goes_on() {
+        let (high, low) = renditions();
+        let (events, mut receiver) = mpsc::channel(1000);
+        let feed = Feed {
+            timeline: Timeline::new(Instant::now()),
+            events,
+            steer: Arc::new(Steer::new(Bitrate::from_bps(300_000))),
+            tally: Arc::default(),
+        };
+        let tracks = play(std::slice::from_ref(&high), &spec(&low), None, &feed);
+        assert_eq!(tracks.expect("both fit").len(), 1);
+        let is_padded = |unit: &Unit| {
+            let mut nals = glassline_demux::annexb::nals(&unit.data);
+            nals.any(|nal| nal[0] & 0x1f == 12)
+        };
+        let mut units: Vec<Unit> = Vec::new();
+        let mut was = false;
+        // Up after a second, and down again.
+        while let Some(Event::Unit(unit)) = receiver.blocking_recv() {
+            let rate = if (30..90).contains(&units.len()) {
+                90_000_000
+            } else {
+                300_000
+            };
+            feed.steer.set_target(Bitrate::from_bps(rate));
+            let is = is_padded(&unit);
+            assert!(
+                is == was || unit.keyframe,
+                "a change in picture {}",
+                units.len()
+            );
+            was = is;
+            units.push(unit);
+            if units.len() > 100 && feed.tally.switches.load(Ordering::Relaxed) == 2 {
+                break;
+            }
+        }
+        feed.steer.stop();
+        assert_eq!(feed.tally.switches.load(Ordering::Relaxed), 2);
+        for pair in units.windows(2) {
+            let step = pair[1].time.saturating_since(pair[0].time).as_micros();
+            // More only where the machine stood still.
+            assert!(step >= 33_000, "{step} us");
+        }
+        std::fs::remove_file(high).expect("ours");
+        std::fs::remove_file(low).expect("ours");
+    }
+}

@@ -1,0 +1,366 @@
+//! Standard input: y4m, or H.264 and H.265 in Annex-B form, told by its first bytes.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use glassline_demux::FrameRate;
+use glassline_demux::live::{Notes, Splitter};
+use glassline_demux::y4m::Parser;
+use glassline_media::Track;
+
+use super::raw::{self, Shutter};
+use super::{Error, Feed, Part};
+use crate::publish::clock::Grid;
+use crate::publish::input::Spec;
+use crate::publish::unit::Unit;
+
+/// As much as a pipe of Linux holds.
+const READ_BYTES: usize = 64 << 10;
+
+const Y4M: &[u8] = b"YUV4MPEG2";
+
+/// Reads standard input or `path` until it is known what comes; returns the track, and
+/// whether it is encoded here.
+pub(super) fn open(path: Option<&Path>, spec: &Spec, feed: &Feed) -> Result<(Track, bool), Error> {
+    let from: Box<dyn Read + Send> = match path {
+        None => Box::new(io::stdin()),
+        Some(path) => Box::new(File::open(path).map_err(|error| {
+            let named = format!("{}: {error}", path.display());
+            Error::Read(io::Error::new(error.kind(), named))
+        })?),
+    };
+    play(from, spec, feed)
+}
+
+fn play(from: Box<dyn Read + Send>, spec: &Spec, feed: &Feed) -> Result<(Track, bool), Error> {
+    let mut input = Input::new(from);
+    while input.unread().len() < Y4M.len() && input.read()? {}
+    if input.unread().is_empty() {
+        return Err(Error::NothingPiped);
+    }
+    if input.unread().starts_with(Y4M) {
+        play_raw(input, spec, feed).map(|track| (track, true))
+    } else {
+        play_units(input, spec, feed).map(|track| (track, false))
+    }
+}
+
+/// Bytes from a pipe, as they come.
+struct Input {
+    from: Box<dyn Read + Send>,
+    buffer: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl Input {
+    fn new(from: Box<dyn Read + Send>) -> Self {
+        Self {
+            from,
+            buffer: vec![0; READ_BYTES],
+            start: 0,
+            end: 0,
+        }
+    }
+
+    fn unread(&self) -> &[u8] {
+        &self.buffer[self.start..self.end]
+    }
+
+    const fn pass(&mut self, bytes: usize) {
+        self.start += bytes;
+    }
+
+    /// Waits for more; false at the end.
+    fn read(&mut self) -> Result<bool, Error> {
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        } else if self.end == self.buffer.len() {
+            self.buffer.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, self.end - self.start);
+        }
+        loop {
+            match self.from.read(&mut self.buffer[self.end..]) {
+                Ok(bytes) => {
+                    self.end += bytes;
+                    return Ok(bytes > 0);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(Error::Read(error)),
+            }
+        }
+    }
+}
+
+/// What the user says goes before what the stream says: of a pipe he knows more.
+fn rate(spec: &Spec, told: Option<FrameRate>) -> FrameRate {
+    let given = spec.fps.and_then(FrameRate::from_decimal);
+    given.or(told).unwrap_or(FrameRate::DEFAULT)
+}
+
+/// When pictures of a pipe are shown.
+struct Clock {
+    grid: Grid,
+    live: bool,
+}
+
+impl Clock {
+    fn new(rate: FrameRate, spec: &Spec) -> Self {
+        Self {
+            grid: Grid::new(Duration::from_secs_f64(1.0 / rate.fps())),
+            live: spec.live,
+        }
+    }
+
+    /// For a picture that is there now and lasts `part` of an interval.
+    fn place(&mut self, part: f64) -> Instant {
+        let now = Instant::now();
+        if self.live {
+            now
+        } else {
+            self.grid.place(now, part)
+        }
+    }
+}
+
+fn play_raw(mut input: Input, spec: &Spec, feed: &Feed) -> Result<Track, Error> {
+    let mut parser = Parser::new();
+    while parser.header().is_none() {
+        let taken = parser.push(input.unread())?;
+        input.pass(taken);
+        if parser.header().is_none() && !input.read()? {
+            return Err(Error::NothingPiped);
+        }
+    }
+    let header = parser.header().ok_or(Error::NothingPiped)?;
+    let rate = rate(spec, header.rate);
+    let (track, shutter) = raw::start(header, rate.fps(), spec, feed)?;
+    let mut clock = Clock::new(rate, spec);
+    feed.spawn("capture", Part::Beside, move |feed| {
+        let how = capture(&mut input, &mut parser, &mut clock, &shutter, feed);
+        shutter.end(how);
+        Ok(())
+    })?;
+    Ok(track)
+}
+
+fn capture(
+    input: &mut Input,
+    parser: &mut Parser,
+    clock: &mut Clock,
+    shutter: &Shutter,
+    feed: &Feed,
+) -> Result<(), Error> {
+    loop {
+        while !input.unread().is_empty() {
+            let taken = parser.push(input.unread())?;
+            input.pass(taken);
+            let Some(picture) = parser.picture() else {
+                continue;
+            };
+            let due = clock.place(1.0);
+            if !feed.steer.sleep_until(due) || !shutter.show(picture, due) {
+                return Ok(());
+            }
+        }
+        if !input.read()? {
+            if !parser.is_between_pictures() {
+                tracing::warn!("the piped input ended within a picture, which is left out");
+            }
+            return Ok(());
+        }
+    }
+}
+
+fn play_units(mut input: Input, spec: &Spec, feed: &Feed) -> Result<Track, Error> {
+    let mut splitter = Splitter::new();
+    let mut ended = false;
+    while splitter.track().is_none() && !ended {
+        splitter.push(input.unread())?;
+        input.pass(input.unread().len());
+        ended = splitter.track().is_none() && !input.read()?;
+    }
+    if ended {
+        splitter.finish()?;
+    }
+    let track = splitter.track().cloned().ok_or(Error::NothingPiped)?;
+    if !(spec.carries)(track.codec) {
+        return Err(Error::Codec { codec: track.codec });
+    }
+    let mut clock = Clock::new(rate(spec, splitter.frame_rate()), spec);
+    feed.spawn("pipe", Part::Lead, move |feed| {
+        let mut noted = Notes::default();
+        loop {
+            while let Some(unit) = splitter.next_unit() {
+                let due = clock.place(if unit.field { 0.5 } else { 1.0 });
+                let unit = Unit {
+                    track: 0,
+                    time: feed.timeline.place(due),
+                    keyframe: unit.keyframe,
+                    data: unit.data,
+                    made: due,
+                };
+                if !feed.steer.sleep_until(due) || !feed.deliver(unit) {
+                    return Ok(());
+                }
+            }
+            tell(&mut noted, splitter.notes());
+            if ended {
+                return Ok(());
+            }
+            if input.read()? {
+                splitter.push(input.unread())?;
+                input.pass(input.unread().len());
+            } else {
+                splitter.finish()?;
+                ended = true;
+            }
+        }
+    })?;
+    Ok(track)
+}
+
+/// Tells of each kind of oddity once.
+fn tell(told: &mut Notes, notes: Notes) {
+    if told.reordered == 0 && notes.reordered > 0 {
+        tracing::warn!(
+            "pictures come in another order than they are shown in (B-frames), and without \
+             times they cannot be put right: encode without them (ffmpeg: -bf 0)"
+        );
+    }
+    if told.damaged_slices + told.damaged_sets == 0 && notes.damaged_slices + notes.damaged_sets > 0
+    {
+        tracing::warn!("the piped input has damaged pictures or parameter sets");
+    }
+    *told = notes;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::publish::clock::Timeline;
+    use crate::publish::source::{Event, Steer, Tally};
+    use glassline_media::{Bitrate, Codec};
+    use std::io::Cursor;
+    use std::sync::Arc;
+    use tokio::sync::mpsc;
+
+    static CLIP: &[u8] = include_bytes!("../../../../../assets/demo.h264");
+
+    fn spec(live: bool) -> Spec {
+        Spec {
+            input: crate::publish::input::Input::Pipe { path: None },
+            fps: None,
+            once: true,
+            live,
+            audio: None,
+            rungs: Vec::new(),
+            start: Bitrate::from_bps(500_000),
+            carries: |codec| codec == Codec::H264,
+        }
+    }
+
+    fn feed() -> (Feed, mpsc::Receiver<Event>) {
+        let (events, receiver) = mpsc::channel(1000);
+        let feed = Feed {
+            timeline: Timeline::new(Instant::now()),
+            events,
+            steer: Arc::new(Steer::new(Bitrate::from_bps(500_000))),
+            tally: Arc::new(Tally::default()),
+        };
+        (feed, receiver)
+    }
+
+    /// Everything that comes until the end.
+    fn units(mut events: mpsc::Receiver<Event>) -> (Vec<Unit>, Result<(), Error>) {
+        let mut units = Vec::new();
+        loop {
+            match events.blocking_recv() {
+                Some(Event::Unit(unit)) => units.push(unit),
+                Some(Event::Ended(how)) => return (units, how),
+                None => panic!("a source says how it ends"),
+            }
+        }
+    }
+
+    fn y4m(pictures: u32) -> Vec<u8> {
+        let mut pattern = crate::publish::pattern::Pattern::new(128, 64, 100);
+        let mut bytes = b"YUV4MPEG2 W128 H64 F100:1 Ip C420jpeg\n".to_vec();
+        for number in 0..pictures {
+            let picture = pattern.draw(number);
+            bytes.extend(b"FRAME\n");
+            bytes.extend([picture.y, picture.u, picture.v].concat());
+        }
+        bytes
+    }
+
+    #[test]
+    fn units_of_a_pipe_come_at_their_rate_and_end_with_it() {
+        let (feed, events) = feed();
+        let piece = Cursor::new(&CLIP[..110_000]);
+        let began = Instant::now();
+        let (track, adapts) = play(Box::new(piece), &spec(false), &feed).expect("H.264");
+        assert_eq!(
+            (track.codec, track.video.width, adapts),
+            (Codec::H264, 1280, false)
+        );
+        let (units, how) = units(events);
+        assert!(how.is_ok() && units.len() > 3 && units[0].keyframe);
+        let steps = units
+            .windows(2)
+            .map(|it| it[1].time.saturating_since(it[0].time));
+        for step in steps {
+            assert!(step >= Duration::from_millis(33), "{step:?}");
+        }
+        let pictures = u32::try_from(units.len()).expect("few");
+        assert!(began.elapsed() >= Duration::from_millis(33) * (pictures - 1));
+    }
+
+    #[test]
+    fn a_live_pipe_is_not_held_back() {
+        let (feed, events) = feed();
+        play(Box::new(Cursor::new(CLIP)), &spec(true), &feed).expect("H.264");
+        let (units, how) = units(events);
+        // Ten seconds of pictures at the speed of reading; a loaded machine may take a
+        // while, but not that long.
+        let last = units.last().expect("pictures").time;
+        assert!(how.is_ok() && units.len() == 300);
+        assert!(last.nanos() < 9_000_000_000, "{last:?}");
+    }
+
+    #[test]
+    fn raw_pictures_are_encoded_and_none_is_lost_unseen() {
+        let (feed, events) = feed();
+        let tally = Arc::clone(&feed.tally);
+        let (track, adapts) =
+            play(Box::new(Cursor::new(y4m(50))), &spec(false), &feed).expect("y4m");
+        assert_eq!(
+            (track.codec, track.video.width, adapts),
+            (Codec::H264, 128, true)
+        );
+        let (units, how) = units(events);
+        assert!(how.is_ok() && units[0].keyframe);
+        let count = |counter: &std::sync::atomic::AtomicU64| {
+            counter.load(std::sync::atomic::Ordering::Relaxed)
+        };
+        let left_out = count(&tally.raw_dropped) + count(&tally.skipped);
+        assert_eq!(units.len() as u64 + left_out, 50);
+    }
+
+    #[test]
+    fn what_is_no_video_is_refused_by_name() {
+        let refused = |bytes: &'static [u8]| {
+            let (feed, _events) = feed();
+            let played = play(Box::new(Cursor::new(bytes)), &spec(false), &feed);
+            played.expect_err("refused").to_string()
+        };
+        assert!(refused(b"").contains("before the |"));
+        assert!(refused(b"\x1aE\xdf\xa3 matroska").contains("-f h264 -"));
+        assert!(refused(b"YUV4MPEG2 W64 H64 C444\n").contains("-pix_fmt yuv420p"));
+        assert!(refused(b"YUV4MPEG2 W64 H64").contains("before its first picture"));
+        let hevc = b"\0\0\x01\x40\x01\x0c\0\0\x01\x42\x01";
+        assert!(refused(hevc).contains("no keyframe"));
+    }
+}

@@ -1,0 +1,231 @@
+//! Raw pictures through an encoder that is never waited for.
+//!
+//! ```text
+//! capture ── newest picture ─► slot of one ─► encoder thread ─► units
+//!              an older one in it is dropped, and counted
+//! ```
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use glassline_demux::y4m::{Header, Picture};
+use glassline_media::{Codec, Track, VideoParameters};
+
+use super::{Error, Feed, NAP, Part, Steer, Tally};
+use crate::publish::encoder::{Config, Encoder, OpenH264};
+use crate::publish::input::Spec;
+use crate::publish::pattern::Pattern;
+use crate::publish::unit::Unit;
+
+/// A group of pictures lasts so long unless something is wrong.
+const KEYFRAME_INTERVAL: Duration = Duration::from_secs(2);
+
+/// A picture with planes of its own.
+#[derive(Debug, Default)]
+struct Raw {
+    y: Vec<u8>,
+    u: Vec<u8>,
+    v: Vec<u8>,
+    stride: usize,
+    chroma_stride: usize,
+    /// Captured, or due.
+    at: Option<Instant>,
+}
+
+impl Raw {
+    /// In the room that it has already.
+    fn set(&mut self, picture: Picture<'_>, at: Instant) {
+        let planes = [&mut self.y, &mut self.u, &mut self.v];
+        for (own, plane) in planes.into_iter().zip([picture.y, picture.u, picture.v]) {
+            own.clear();
+            own.extend_from_slice(plane);
+        }
+        (self.stride, self.chroma_stride) = (picture.stride, picture.chroma_stride);
+        self.at = Some(at);
+    }
+
+    fn picture(&self) -> Picture<'_> {
+        Picture {
+            y: &self.y,
+            u: &self.u,
+            v: &self.v,
+            stride: self.stride,
+            chroma_stride: self.chroma_stride,
+        }
+    }
+}
+
+/// The newest picture, and that there will be none any more.
+#[derive(Debug, Default)]
+struct Slot {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// `at` says whether one waits.
+    waiting: Raw,
+    /// The reason, if the pictures did not just come to their end.
+    ended: Option<Result<(), Error>>,
+    /// The encoder is gone.
+    abandoned: bool,
+}
+
+impl Slot {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next picture, in place of `used`; `None` once there will be no more.
+    fn take(&self, used: &mut Raw, steer: &Steer) -> Option<Result<(), Error>> {
+        let mut state = self.lock();
+        loop {
+            if state.waiting.at.is_some() {
+                used.at = None;
+                std::mem::swap(used, &mut state.waiting);
+                return None;
+            }
+            if let Some(how) = state.ended.take() {
+                return Some(how);
+            }
+            if steer.is_stopped() {
+                return Some(Ok(()));
+            }
+            let waited = self.changed.wait_timeout(state, NAP);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+/// Where captured pictures go. Dropped, it ends the stream.
+pub(super) struct Shutter {
+    slot: Arc<Slot>,
+    tally: Arc<Tally>,
+}
+
+impl Shutter {
+    /// Hands a picture, captured `at`, to the encoder; false if that is gone.
+    pub(super) fn show(&self, picture: Picture<'_>, at: Instant) -> bool {
+        let mut state = self.slot.lock();
+        if state.waiting.at.is_some() {
+            Tally::add(&self.tally.raw_dropped);
+        }
+        state.waiting.set(picture, at);
+        self.slot.changed.notify_one();
+        !state.abandoned
+    }
+
+    /// There are no more pictures.
+    pub(super) fn end(self, how: Result<(), Error>) {
+        self.slot.lock().ended = Some(how);
+    }
+}
+
+impl Drop for Shutter {
+    fn drop(&mut self) {
+        self.slot.lock().ended.get_or_insert(Ok(()));
+        self.slot.changed.notify_one();
+    }
+}
+
+/// Starts an encoder for pictures of `header`, `fps` a second.
+pub(super) fn start(
+    header: Header,
+    fps: f64,
+    spec: &Spec,
+    feed: &Feed,
+) -> Result<(Track, Shutter), Error> {
+    if !(spec.carries)(Codec::H264) {
+        return Err(Error::Codec { codec: Codec::H264 });
+    }
+    let config = Config {
+        width: header.width,
+        height: header.height,
+        fps,
+        full_range: header.full_range,
+        bitrate: feed.steer.target(),
+        keyframe_interval: KEYFRAME_INTERVAL,
+    };
+    let encoder = OpenH264::new(config)?;
+    let slot = Arc::new(Slot::default());
+    let shutter = Shutter {
+        slot: Arc::clone(&slot),
+        tally: Arc::clone(&feed.tally),
+    };
+    feed.spawn("encoder", Part::Lead, move |feed| {
+        let how = encode(Box::new(encoder), &slot, feed);
+        slot.lock().abandoned = true;
+        how
+    })?;
+    let track = Track::h264(VideoParameters {
+        width: header.width,
+        height: header.height,
+        ..VideoParameters::default()
+    });
+    Ok((track, shutter))
+}
+
+/// Encodes what comes until the end.
+fn encode(mut encoder: Box<dyn Encoder>, slot: &Slot, feed: &Feed) -> Result<(), Error> {
+    let mut raw = Raw::default();
+    let mut first = None;
+    loop {
+        if let Some(how) = slot.take(&mut raw, &feed.steer) {
+            return how;
+        }
+        let Some(at) = raw.at else { continue };
+        let first = *first.get_or_insert(at);
+        encoder.set_bitrate(feed.steer.target());
+        if feed.steer.take_keyframe() {
+            encoder.request_keyframe();
+        }
+        let shown = at.saturating_duration_since(first);
+        let Some(encoded) = encoder.encode(raw.picture(), shown)? else {
+            feed.tally.skipped.fetch_add(1, Ordering::Relaxed);
+            continue;
+        };
+        let unit = Unit {
+            track: 0,
+            time: feed.timeline.place(at),
+            keyframe: encoded.keyframe,
+            data: encoded.data,
+            made: at,
+        };
+        if !feed.deliver(unit) {
+            return Ok(());
+        }
+    }
+}
+
+/// Draws the test picture and encodes it.
+pub(super) fn play_pattern(
+    (width, height): (u32, u32),
+    fps: u32,
+    spec: &Spec,
+    feed: &Feed,
+) -> Result<Track, Error> {
+    let header = Header {
+        width: width & !1,
+        height: height & !1,
+        rate: None,
+        full_range: false,
+    };
+    let fps = fps.max(1);
+    let (track, shutter) = start(header, f64::from(fps), spec, feed)?;
+    // One pass of the frame code.
+    let once = spec.once.then_some(fps.saturating_mul(10));
+    feed.spawn("pattern", Part::Beside, move |feed| {
+        let mut pattern = Pattern::new(header.width, header.height, fps);
+        let begun = Instant::now();
+        for number in 0..once.unwrap_or(u32::MAX) {
+            let due = begun + Duration::from_secs(1) * number / fps;
+            if !feed.steer.sleep_until(due) || !shutter.show(pattern.draw(number), due) {
+                break;
+            }
+        }
+        Ok(())
+    })?;
+    Ok(track)
+}

@@ -1,0 +1,65 @@
+//! What the thread of the viewers is told, and the way to it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use glassline_media::Histogram;
+use mio::Waker;
+
+use super::job::Dialled;
+use super::{Id, Join, Progress, Viewer};
+
+/// What the pool and the signalling threads tell the engine.
+pub(super) enum Command {
+    Join {
+        id: Id,
+        join: Join,
+    },
+    Answered {
+        id: Id,
+        result: Result<Dialled, String>,
+    },
+    Leave(Id),
+    Snapshot(Sender<Vec<Viewer>>),
+    Progress(Sender<Vec<Progress>>),
+    TakeGaps(Sender<Histogram>),
+    TakeDelays(Sender<Histogram>),
+    Replaced(Sender<u64>),
+    Stop,
+}
+
+/// The way to the engine; wakes it.
+#[derive(Clone, Debug)]
+pub(super) struct Mailbox {
+    commands: Sender<Command>,
+    waker: Arc<Waker>,
+    ids: Arc<AtomicUsize>,
+}
+
+impl Mailbox {
+    /// A mailbox whose commands come out of the receiver; each wakes whoever waits with `waker`.
+    pub(super) fn new(waker: Waker) -> (Self, Receiver<Command>) {
+        let (sender, commands) = channel();
+        let mailbox = Self {
+            commands: sender,
+            waker: Arc::new(waker),
+            ids: Arc::default(),
+        };
+        (mailbox, commands)
+    }
+
+    /// An engine that has ended takes no more commands, which is no error: the
+    /// pool is gone or its panic was told.
+    pub(super) fn send(&self, command: Command) {
+        if self.commands.send(command).is_ok()
+            && let Err(error) = self.waker.wake()
+        {
+            tracing::error!(%error, "cannot wake the viewers' thread");
+        }
+    }
+
+    pub(super) fn next_id(&self) -> Id {
+        Id(self.ids.fetch_add(1, Ordering::Relaxed))
+    }
+}

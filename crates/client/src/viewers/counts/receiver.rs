@@ -1,0 +1,117 @@
+//! One media stream of a viewer: its packets counted, put in order and taken apart.
+
+use std::time::{Duration, Instant};
+
+use glassline_media::{Codec, Kind, Ssrc, Track};
+use glassline_rtp::Header;
+use glassline_rtp::order::{self, InOrder, Part};
+use glassline_rtp::payload::{Depacketiser, Unit};
+
+use crate::viewers::Flow;
+use crate::viewers::tally::Tally;
+
+/// Gaps stay open as long as retransmissions are asked for (`rtp::nack::Config::budget`);
+/// held is at most half a second of a 32 Mbit/s stream.
+const ORDER: order::Config = order::Config {
+    patience: Duration::from_secs(1),
+    bytes_max: 2 << 20,
+};
+
+/// One `m=` line.
+pub(super) struct Receiver {
+    kind: Kind,
+    codec: Option<Codec>,
+    clock_rate: u32,
+    source: Option<Ssrc>,
+    /// Of the sources before this one.
+    before: Flow,
+    damaged_before: u64,
+    tally: Tally,
+    order: InOrder,
+    /// For pictures that can be put together; others are counted by their markers.
+    depacketiser: Option<Depacketiser>,
+}
+
+impl Receiver {
+    /// A receiver that nothing has reached yet. `codec` is `None` for one that is only
+    /// counted; `clock_rate` is that of its RTP timestamps, in Hz.
+    pub(super) fn new(kind: Kind, codec: Option<Codec>, clock_rate: u32) -> Self {
+        Self {
+            kind,
+            codec,
+            clock_rate,
+            source: None,
+            before: Flow::default(),
+            damaged_before: 0,
+            tally: Tally::new(clock_rate),
+            order: InOrder::new(ORDER),
+            depacketiser: depacketiser(codec),
+        }
+    }
+
+    pub(super) const fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// Counts a packet. A source that restarts under another SSRC counts its packets anew.
+    pub(super) fn count(&mut self, sequence: u64, repaired: bool, header: &Header, bytes: usize) {
+        self.follow(header.ssrc);
+        self.tally.count(sequence, repaired, header, bytes);
+    }
+
+    /// Takes a packet apart in its turn; `false` where packets are only counted.
+    pub(super) fn push(&mut self, part: Part<'_>) -> bool {
+        let Some(depacketiser) = &mut self.depacketiser else {
+            return false;
+        };
+        self.order.push(part, |part| part.hand_to(depacketiser));
+        true
+    }
+
+    /// Gives up the gaps that will not be filled; `false` where packets are only counted.
+    pub(super) fn expire(&mut self, now: Instant) -> bool {
+        let Some(depacketiser) = &mut self.depacketiser else {
+            return false;
+        };
+        self.order.expire(now, |part| part.hand_to(depacketiser));
+        true
+    }
+
+    /// When [`Self::expire`] will have something to do.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.order.deadline()
+    }
+
+    /// The next whole frame.
+    pub(super) fn poll(&mut self) -> Option<Unit> {
+        self.depacketiser.as_mut()?.poll()
+    }
+
+    pub(super) fn flow(&self) -> Flow {
+        self.before.then(self.tally.flow())
+    }
+
+    /// Frames that came incomplete or unreadable.
+    pub(super) fn damaged(&self) -> u64 {
+        let counters = self.depacketiser.as_ref().map(Depacketiser::counters);
+        let counters = counters.unwrap_or_default();
+        self.damaged_before + counters.damaged + counters.malformed + counters.oversized
+    }
+
+    fn follow(&mut self, source: Ssrc) {
+        if self.source.replace(source).is_some_and(|old| old != source) {
+            self.before = self.flow();
+            self.damaged_before = self.damaged();
+            self.tally = Tally::new(self.clock_rate);
+            self.order = InOrder::new(ORDER);
+            self.depacketiser = depacketiser(self.codec);
+        }
+    }
+}
+
+/// For pictures whose format marks where they end: a transport stream, of which
+/// every packet stands for itself, has no frames to be counted.
+fn depacketiser(codec: Option<Codec>) -> Option<Depacketiser> {
+    let codec = codec.filter(|codec| codec.kind() == Kind::Video && codec.marks_frames())?;
+    Depacketiser::new(&Track::new(codec)).ok()
+}

@@ -1,0 +1,159 @@
+//! The datagrams of an end: its socket, its connection to a TURN server, and what the
+//! kernel has not taken yet.
+
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsRawFd as _;
+use std::time::Instant;
+
+use glassline_client::relay::Connection;
+use glassline_net::{ReceiveBatch, SendError, UdpSocket};
+use glassline_webrtc::Session;
+use mio::unix::SourceFd;
+use mio::{Interest, Poll, Token};
+
+use super::error::{EndError, system};
+
+const SOCKET: Token = Token(0);
+const CONNECTION: Token = Token(1);
+
+/// The way of a session's datagrams to the network and back.
+pub(super) struct Transport {
+    socket: UdpSocket,
+    /// Where the socket is reached.
+    local: SocketAddr,
+    /// To the TURN server, if it is not spoken to by datagrams.
+    connection: Option<Connection>,
+    /// Datagrams that the kernel did not take yet.
+    backlog: Vec<u8>,
+    /// Where the backlog goes, and how long its datagrams are.
+    backlog_to: Option<(SocketAddr, usize)>,
+    scratch: Vec<u8>,
+}
+
+impl Transport {
+    pub(super) const fn new(
+        socket: UdpSocket,
+        local: SocketAddr,
+        connection: Option<Connection>,
+    ) -> Self {
+        Self {
+            socket,
+            local,
+            connection,
+            backlog: Vec::new(),
+            backlog_to: None,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Lets `poll` wait for the socket and the connection.
+    pub(super) fn register(&self, poll: &Poll) -> Result<(), EndError> {
+        let descriptor = self.socket.as_raw_fd();
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        poll.registry()
+            .register(&mut SourceFd(&descriptor), SOCKET, interest)
+            .map_err(system("waiting for the socket"))?;
+        if let Some(connection) = &self.connection {
+            let descriptor = connection.as_raw_fd();
+            poll.registry()
+                .register(&mut SourceFd(&descriptor), CONNECTION, interest)
+                .map_err(system("waiting for the TURN server"))?;
+        }
+        Ok(())
+    }
+
+    /// Reads one batch of datagrams into `session`; returns how many bytes they had, or
+    /// `None` if there were none.
+    pub(super) fn receive(
+        &self,
+        session: &mut Session,
+        batch: &mut ReceiveBatch,
+    ) -> Result<Option<usize>, EndError> {
+        let count = self
+            .socket
+            .receive_batch(batch)
+            .map_err(system("receiving datagrams"))?;
+        if count == 0 {
+            return Ok(None);
+        }
+        let now = Instant::now();
+        let mut bytes_read = 0;
+        for datagram in batch.iter_mut() {
+            bytes_read += datagram.bytes.len();
+            let to = self.arrived_at(datagram.destination);
+            let size = datagram
+                .segment
+                .map_or(datagram.bytes.len(), usize::from)
+                .max(1);
+            for bytes in datagram.bytes.chunks_mut(size) {
+                // What the session drops has no effect, and is counted there.
+                let _ = session.handle_datagram(now, datagram.source, to, bytes);
+            }
+        }
+        session.end_batch(now);
+        Ok(Some(bytes_read))
+    }
+
+    /// Reads what the TURN server sent over its connection; `false` if that was nothing.
+    pub(super) fn receive_frames(&mut self, session: &mut Session) -> Result<bool, EndError> {
+        let Some(connection) = &mut self.connection else {
+            return Ok(false);
+        };
+        let (now, from) = (Instant::now(), connection.address());
+        let local = self.local;
+        let any = connection
+            .read(|frame| {
+                // As with datagrams.
+                let _ = session.handle_datagram(now, from, local, frame);
+            })
+            .map_err(system("the connection to the TURN server"))?;
+        if any {
+            session.end_batch(now);
+        }
+        Ok(any)
+    }
+
+    fn arrived_at(&self, ip: Option<IpAddr>) -> SocketAddr {
+        ip.map_or(self.local, |ip| SocketAddr::new(ip, self.local.port()))
+    }
+
+    /// Sends what `session` has to send, as far as the kernel takes it; `false` if nothing
+    /// went out.
+    pub(super) fn transmit(
+        &mut self,
+        session: &mut Session,
+        now: Instant,
+    ) -> Result<bool, EndError> {
+        let mut any = false;
+        loop {
+            if let Some((to, segment)) = self.backlog_to {
+                let sent = self.socket.send_segmented(&self.backlog, segment, to);
+                any |= sent.bytes > 0;
+                match sent.stopped {
+                    Some(SendError::WouldBlock) => {
+                        self.backlog.drain(..sent.bytes);
+                        return Ok(any);
+                    }
+                    // A peer that is gone, or a route: ICE and SCTP notice.
+                    Some(error) => tracing::debug!(%error, %to, "datagrams were not sent"),
+                    None => {}
+                }
+                self.backlog_to = None;
+            }
+            let Some(next) = session.poll_transmit_batch(now, &mut self.scratch) else {
+                return Ok(any);
+            };
+            if let Some(connection) = &mut self.connection
+                && connection.address() == next.0
+            {
+                connection
+                    .write(&self.scratch)
+                    .map_err(system("the connection to the TURN server"))?;
+                any = true;
+                continue;
+            }
+            std::mem::swap(&mut self.backlog, &mut self.scratch);
+            self.backlog_to = Some(next);
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! The viewers of a run: who joins when, and who misbehaves.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::time::{Duration, Instant};
+
+use glassline_client::viewers::{Conduct, Id, Join, Mode, Options, Pool, Progress, State, Wait};
+use glassline_media::Histogram;
+
+use super::mark::{Mark, READING_INTERVAL};
+use crate::statistics::quantile;
+use crate::viewers::plan::Plan;
+use crate::viewers::{RECEIVE_BUFFER_BYTES, SWEEP};
+
+/// Viewers whose join is under way at a time: servers bound half-open sessions of
+/// an address, and all viewers come from one.
+const JOINING_MAX: usize = 50;
+
+/// Requests under way at a time.
+const SIGNALLING_THREADS: usize = 16;
+
+/// Between two looks at joins.
+pub(super) const LOOK: Duration = Duration::from_millis(10);
+
+/// Nobody has joined for so long: those who wait are left waiting.
+const JOIN_PATIENCE: Duration = Duration::from_secs(15);
+
+/// After so many failures of a step's joins, most of them, the rest is not tried.
+const FAILED_MIN: usize = 20;
+
+/// All clients of a run.
+#[derive(Debug)]
+pub(super) struct Crowd {
+    pool: Pool,
+    plan: Plan,
+    viewers: usize,
+    bad: usize,
+    /// The first failure of a good viewer.
+    first_failure: Option<String>,
+}
+
+impl Crowd {
+    pub(super) fn start(plan: &Plan) -> io::Result<Self> {
+        let options = Options {
+            wait: Wait::Sweep(SWEEP),
+            token: plan.token.clone(),
+            signalling_threads: SIGNALLING_THREADS,
+            receive_buffer: RECEIVE_BUFFER_BYTES,
+            gro: plan.gro,
+            trust: plan.trust,
+            ..Options::default()
+        };
+        Ok(Self {
+            pool: Pool::start(options)?,
+            plan: plan.clone(),
+            viewers: 0,
+            bad: 0,
+            first_failure: None,
+        })
+    }
+
+    /// Lets the viewers up to `viewers` in, one after the other;
+    /// [`advance`](Self::advance) goes on with it. The first of a `scout`ing join
+    /// goes alone.
+    pub(super) fn begin_joining(&mut self, viewers: usize, scout: bool) -> Joining {
+        let asked = viewers.saturating_sub(self.viewers);
+        Joining {
+            scout,
+            bad: self.plan.bad_clients(viewers).saturating_sub(self.bad),
+            began: Instant::now(),
+            last_joined: Instant::now(),
+            waiting: BTreeSet::new(),
+            joined: Joined {
+                asked,
+                ..Joined::default()
+            },
+            to_join: asked,
+            scout_failure: None,
+        }
+    }
+
+    /// Looks who has joined, and lets the next ones in; true when all have or have
+    /// failed.
+    pub(super) fn advance(&mut self, joining: &mut Joining) -> bool {
+        let now = Instant::now();
+        for viewer in self.pool.progress() {
+            if viewer.conduct != Conduct::Good || !joining.waiting.contains(&viewer.id) {
+                continue;
+            }
+            match viewer.state {
+                State::Playing => {
+                    joining.waiting.remove(&viewer.id);
+                    joining.last_joined = now;
+                    let time = viewer.join_time.unwrap_or_default();
+                    joining.joined.times_ms.push(time.as_secs_f64() * 1e3);
+                }
+                State::Ended => {
+                    joining.waiting.remove(&viewer.id);
+                    joining.last_joined = now;
+                    joining.joined.failed += 1;
+                    let reason = viewer.failure.as_deref().unwrap_or("it ended");
+                    self.first_failure.get_or_insert_with(|| reason.to_owned());
+                }
+                _ => {}
+            }
+        }
+        joining.joined.took = now - joining.began;
+        let has_joined = !joining.joined.times_ms.is_empty();
+        if joining.scout && !has_joined && joining.joined.failed > 0 {
+            joining.scout_failure = self.first_failure.clone();
+            return true;
+        }
+        if now - joining.last_joined > JOIN_PATIENCE {
+            let waiting = joining.waiting.len();
+            let reason = format!("no media within {} s", JOIN_PATIENCE.as_secs());
+            if joining.scout && !has_joined {
+                joining.scout_failure = Some(reason.clone());
+            }
+            joining.joined.failed += waiting + joining.to_join;
+            self.first_failure.get_or_insert(reason);
+            return true;
+        }
+        let failed = joining.joined.failed;
+        if failed >= FAILED_MIN && failed > joining.joined.times_ms.len() {
+            joining.joined.asked -= joining.to_join;
+            joining.to_join = 0;
+        }
+        let room = if joining.scout && !has_joined {
+            1
+        } else {
+            JOINING_MAX
+        };
+        while joining.to_join > 0 && joining.waiting.len() < room {
+            joining.to_join -= 1;
+            let id = self.join_good();
+            joining.waiting.insert(id);
+        }
+        if joining.waiting.is_empty() && joining.to_join == 0 {
+            // They are not waited for: a client that vanishes never says so.
+            for _ in 0..std::mem::take(&mut joining.bad) {
+                self.join_bad();
+            }
+            return true;
+        }
+        false
+    }
+
+    fn join_good(&mut self) -> Id {
+        let is_verifying = self.viewers < self.plan.verify;
+        self.viewers += 1;
+        self.pool.join(Join {
+            endpoint: self.plan.endpoint.clone(),
+            mode: if is_verifying {
+                Mode::Verify
+            } else {
+                Mode::Count
+            },
+            conduct: Conduct::Good,
+        })
+    }
+
+    /// The three kinds in turn.
+    fn join_bad(&mut self) {
+        const CONDUCTS: [Conduct; 3] = [Conduct::Stall, Conduct::Vanish, Conduct::Garbage];
+        let conduct = CONDUCTS[self.bad % CONDUCTS.len()];
+        self.bad += 1;
+        self.join_as(conduct);
+    }
+
+    fn join_as(&self, conduct: Conduct) -> Id {
+        self.pool.join(Join {
+            endpoint: self.plan.endpoint.clone(),
+            mode: Mode::Count,
+            conduct,
+        })
+    }
+
+    /// Lets the clients in that hinder others.
+    pub(super) fn join_trouble(&self) -> Vec<Id> {
+        let conducts = self.plan.trouble.conducts();
+        conducts.map(|conduct| self.join_as(conduct)).collect()
+    }
+
+    /// They leave; how many of them had ended by themselves.
+    pub(super) fn leave_trouble(&self, troubles: &[Id]) -> usize {
+        let viewers = self.pool.progress();
+        let lives = |id: &&Id| {
+            let mut viewers = viewers.iter();
+            viewers.any(|viewer| viewer.id == **id && viewer.state != State::Ended)
+        };
+        let living = troubles.iter().filter(lives).count();
+        for id in troubles {
+            self.pool.leave(*id);
+        }
+        troubles.len() - living
+    }
+
+    /// Several looks at the good viewers.
+    pub(super) fn mark(&mut self, readings: usize) -> Mark {
+        let mut mark = Mark::nobody(Instant::now());
+        for reading in 0..readings {
+            if reading > 0 {
+                std::thread::sleep(READING_INTERVAL);
+            }
+            let viewers = self.pool.progress();
+            for viewer in viewers.iter().filter(|viewer| is_good_and_failed(viewer)) {
+                let reason = viewer.failure.as_deref().unwrap_or("it ended");
+                self.first_failure.get_or_insert_with(|| reason.to_owned());
+            }
+            let good = viewers.into_iter().filter(|v| v.conduct == Conduct::Good);
+            mark.look(Instant::now(), good);
+        }
+        mark
+    }
+
+    pub(super) fn first_failure(&self) -> Option<&str> {
+        self.first_failure.as_deref()
+    }
+
+    /// Times between good viewers' frames since the last call.
+    pub(super) fn take_gaps(&self) -> Histogram {
+        self.pool.take_gaps()
+    }
+
+    /// One-way delays to good viewers since the last call.
+    pub(super) fn take_delays(&self) -> Histogram {
+        self.pool.take_delays()
+    }
+}
+
+fn is_good_and_failed(viewer: &Progress) -> bool {
+    viewer.conduct == Conduct::Good && viewer.state == State::Ended
+}
+
+/// A step's joins under way.
+#[derive(Debug)]
+pub(super) struct Joining {
+    scout: bool,
+    bad: usize,
+    began: Instant,
+    last_joined: Instant,
+    waiting: BTreeSet<Id>,
+    to_join: usize,
+    joined: Joined,
+    scout_failure: Option<String>,
+}
+
+/// A step's joins.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Joined {
+    /// Viewers that tried.
+    pub(super) asked: usize,
+    /// Of them, those without media.
+    pub(super) failed: usize,
+    /// From request to first media packet, of the others.
+    pub(super) times_ms: Vec<f64>,
+    /// Until the last had joined or failed.
+    pub(super) took: Duration,
+}
+
+impl Joining {
+    /// Why the first viewer of all failed.
+    pub(super) fn scout_failure(&self) -> Option<String> {
+        self.scout_failure.clone()
+    }
+
+    /// Of those who have joined by now.
+    pub(super) fn p95_ms(&self) -> Option<f64> {
+        quantile(&self.joined.times_ms, 0.95)
+    }
+
+    pub(super) fn finish(self) -> Joined {
+        self.joined
+    }
+}

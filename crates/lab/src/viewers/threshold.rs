@@ -1,0 +1,486 @@
+//! `--fail-if`: conditions on a run's figures, as in `loss>0.1%`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::viewers::step::Step;
+
+/// A condition that no step may meet.
+#[derive(Clone, Debug)]
+pub struct Threshold {
+    metric: &'static Metric,
+    comparison: Comparison,
+    limit: f64,
+}
+
+/// Why a text is no condition.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No comparison in it.
+    #[error("'{0}' compares nothing: give NAME<VALUE or NAME>VALUE, like loss>0.1%")]
+    Shape(String),
+    /// Not one of our figures.
+    #[error("no figure is called '{name}'; there are {known}")]
+    Name {
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: String,
+    },
+    /// The right side.
+    #[error("'{value}' is no limit for {name}, {unit}")]
+    Value {
+        /// What was given.
+        value: String,
+        /// Which figure.
+        name: &'static str,
+        /// What it takes.
+        unit: &'static str,
+    },
+}
+
+/// A condition that was met, where and how.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Miss {
+    /// The condition.
+    pub threshold: String,
+    /// The step.
+    pub viewers: usize,
+    /// The step's figure; `None` if it has none, which meets no promise either.
+    pub value: Option<f64>,
+    unit: Unit,
+}
+
+impl Threshold {
+    /// Steps that meet the condition, or have no such figure.
+    pub fn misses(&self, steps: &[Step]) -> Vec<Miss> {
+        let value = |step| (self.metric.of)(step);
+        let missed = steps.iter().filter(|step| {
+            value(step).is_none_or(|value| self.comparison.holds(value, self.limit))
+        });
+        missed
+            .map(|step| Miss {
+                threshold: self.to_string(),
+                viewers: step.viewers,
+                value: value(step),
+                unit: self.metric.unit,
+            })
+            .collect()
+    }
+
+    /// It can only be told where the server's process is measured.
+    pub fn needs_server(&self) -> bool {
+        self.metric.name.starts_with("server_")
+    }
+}
+
+impl fmt::Display for Threshold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let limit = self.metric.unit.shown(self.limit);
+        write!(f, "{}{}{limit}", self.metric.name, self.comparison.sign())
+    }
+}
+
+impl fmt::Display for Miss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            threshold, viewers, ..
+        } = self;
+        match self.value {
+            Some(value) => {
+                let value = self.unit.shown(value);
+                write!(f, "{threshold}: {value} at {viewers} viewers")
+            }
+            None => write!(f, "{threshold}: not measured at {viewers} viewers"),
+        }
+    }
+}
+
+impl FromStr for Threshold {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let shape = || Error::Shape(text.to_owned());
+        let sign = text.find(['<', '>']).ok_or_else(shape)?;
+        let (name, rest) = text.split_at(sign);
+        let (comparison, value) = Comparison::parse(rest).ok_or_else(shape)?;
+        let (name, value) = (name.trim(), value.trim());
+        let metric = METRICS
+            .iter()
+            .find(|metric| metric.name == name || metric.short == Some(name))
+            .ok_or_else(|| Error::Name {
+                name: name.to_owned(),
+                known: known(),
+            })?;
+        let limit = metric.unit.parse(value).ok_or_else(|| Error::Value {
+            value: value.to_owned(),
+            name: metric.name,
+            unit: metric.unit.expected(),
+        })?;
+        Ok(Self {
+            metric,
+            comparison,
+            limit,
+        })
+    }
+}
+
+fn known() -> String {
+    let names = METRICS.iter().map(|metric| match metric.short {
+        Some(short) => format!("{short} ({})", metric.name),
+        None => metric.name.to_owned(),
+    });
+    names.collect::<Vec<_>>().join(", ")
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Comparison {
+    Below,
+    AtMost,
+    Above,
+    AtLeast,
+}
+
+impl Comparison {
+    fn parse(text: &str) -> Option<(Self, &str)> {
+        let signs = [Self::AtMost, Self::AtLeast, Self::Below, Self::Above];
+        signs
+            .into_iter()
+            .find_map(|comparison| Some((comparison, text.strip_prefix(comparison.sign())?)))
+    }
+
+    const fn sign(self) -> &'static str {
+        match self {
+            Self::Below => "<",
+            Self::AtMost => "<=",
+            Self::Above => ">",
+            Self::AtLeast => ">=",
+        }
+    }
+
+    fn holds(self, value: f64, limit: f64) -> bool {
+        match self {
+            Self::Below => value < limit,
+            Self::AtMost => value <= limit,
+            Self::Above => value > limit,
+            Self::AtLeast => value >= limit,
+        }
+    }
+}
+
+/// How a figure is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unit {
+    Ratio,
+    Percent,
+    Milliseconds,
+    Microseconds,
+    Bytes,
+    Number,
+}
+
+impl Unit {
+    /// Endings and what they are worth; the empty one comes last.
+    const fn endings(self) -> &'static [(&'static str, f64)] {
+        match self {
+            Self::Ratio => &[("%", 0.01), ("", 1.0)],
+            Self::Percent => &[("%", 1.0), ("", 1.0)],
+            Self::Milliseconds => &[("ms", 1.0), ("s", 1e3), ("", 1.0)],
+            Self::Microseconds => &[("us", 1.0), ("µs", 1.0), ("ns", 1e-3), ("", 1.0)],
+            Self::Bytes => &[("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("B", 1.0), ("", 1.0)],
+            Self::Number => &[("", 1.0)],
+        }
+    }
+
+    const fn expected(self) -> &'static str {
+        match self {
+            Self::Ratio => "a share like 0.999 or 99.9%",
+            Self::Percent => "a percentage like 35%",
+            Self::Milliseconds => "a time like 50ms",
+            Self::Microseconds => "a time like 2.1us",
+            Self::Bytes => "bytes like 100kB",
+            Self::Number => "a number",
+        }
+    }
+
+    fn parse(self, text: &str) -> Option<f64> {
+        let (number, worth) = self
+            .endings()
+            .iter()
+            .find_map(|(ending, worth)| Some((text.strip_suffix(ending)?, worth)))?;
+        let number: f64 = number.trim().parse().ok()?;
+        number.is_finite().then_some(number * worth)
+    }
+
+    fn shown(self, value: f64) -> String {
+        match self {
+            Self::Ratio => format!("{value:.4}"),
+            Self::Percent => format!("{value:.1}%"),
+            Self::Milliseconds => format!("{value:.1}ms"),
+            Self::Microseconds => format!("{value:.2}us"),
+            Self::Bytes => format!("{:.0}kB", value / 1e3),
+            Self::Number => format!("{value}"),
+        }
+    }
+}
+
+/// A figure of a step.
+#[derive(Debug)]
+struct Metric {
+    /// As in JSON, with a dot between levels.
+    name: &'static str,
+    short: Option<&'static str>,
+    unit: Unit,
+    of: fn(&Step) -> Option<f64>,
+}
+
+const METRICS: &[Metric] = &[
+    Metric {
+        name: "delivered_ratio",
+        short: Some("delivered"),
+        unit: Unit::Ratio,
+        of: |step| Some(step.delivered_ratio),
+    },
+    Metric {
+        name: "slowest_viewer_ratio",
+        short: Some("slowest"),
+        unit: Unit::Ratio,
+        of: |step| Some(step.slowest_viewer_ratio),
+    },
+    Metric {
+        name: "loss_ratio",
+        short: Some("loss"),
+        unit: Unit::Ratio,
+        of: |step| Some(step.loss_ratio),
+    },
+    Metric {
+        name: "gap_ms.p99",
+        short: Some("gap_p99"),
+        unit: Unit::Milliseconds,
+        of: |step| step.gap_ms.p99,
+    },
+    Metric {
+        name: "gap_ms.max",
+        short: Some("gap_max"),
+        unit: Unit::Milliseconds,
+        of: |step| step.gap_ms.max,
+    },
+    Metric {
+        name: "hol.extra_gap_ms.max",
+        short: Some("hol_extra"),
+        unit: Unit::Milliseconds,
+        of: |step| step.hol.as_ref()?.extra_gap_ms.max,
+    },
+    Metric {
+        name: "describe_ms.p99",
+        short: Some("describe_p99"),
+        unit: Unit::Milliseconds,
+        of: |step| step.describe_ms?.p99,
+    },
+    Metric {
+        name: "join_ms.p50",
+        short: Some("join_p50"),
+        unit: Unit::Milliseconds,
+        of: |step| step.join_ms.p50,
+    },
+    Metric {
+        name: "join_ms.p95",
+        short: Some("join_p95"),
+        unit: Unit::Milliseconds,
+        of: |step| step.join_ms.p95,
+    },
+    Metric {
+        name: "delay_ms.p50",
+        short: Some("delay_p50"),
+        unit: Unit::Milliseconds,
+        of: |step| Some(step.delay_ms?.p50),
+    },
+    Metric {
+        name: "delay_ms.p95",
+        short: Some("delay_p95"),
+        unit: Unit::Milliseconds,
+        of: |step| Some(step.delay_ms?.p95),
+    },
+    Metric {
+        name: "delay_ms.p99",
+        short: Some("delay_p99"),
+        unit: Unit::Milliseconds,
+        of: |step| Some(step.delay_ms?.p99),
+    },
+    Metric {
+        name: "connected",
+        short: None,
+        unit: Unit::Number,
+        of: |step| Some(step.connected as f64),
+    },
+    Metric {
+        name: "failed",
+        short: None,
+        unit: Unit::Number,
+        of: |step| Some(step.failed as f64),
+    },
+    Metric {
+        name: "frames_damaged",
+        short: Some("damaged"),
+        unit: Unit::Number,
+        of: |step| Some(step.frames_damaged as f64),
+    },
+    Metric {
+        name: "server_cpu_percent",
+        short: Some("cpu"),
+        unit: Unit::Percent,
+        of: |step| step.server_cpu_percent,
+    },
+    Metric {
+        name: "server_cpu_us_per_packet",
+        short: Some("us_per_packet"),
+        unit: Unit::Microseconds,
+        of: |step| step.server_cpu_us_per_packet,
+    },
+    Metric {
+        name: "server_cpu_ms_per_viewer_second",
+        short: Some("ms_per_viewer_second"),
+        unit: Unit::Milliseconds,
+        of: |step| step.server_cpu_ms_per_viewer_second,
+    },
+    Metric {
+        name: "server_rss_bytes",
+        short: Some("rss"),
+        unit: Unit::Bytes,
+        of: |step| Some(step.server_rss_bytes? as f64),
+    },
+    Metric {
+        name: "server_rss_bytes_per_viewer",
+        short: Some("rss_per_viewer"),
+        unit: Unit::Bytes,
+        of: |step| Some(step.server_rss_bytes_per_viewer? as f64),
+    },
+    Metric {
+        name: "server_cpu_to_floor_ratio",
+        short: Some("to_floor"),
+        unit: Unit::Number,
+        of: |step| step.server_cpu_to_floor_ratio,
+    },
+    Metric {
+        name: "generator_cpu_percent",
+        short: None,
+        unit: Unit::Percent,
+        of: |step| Some(step.generator_cpu_percent),
+    },
+    Metric {
+        name: "machine_cpu_percent",
+        short: None,
+        unit: Unit::Percent,
+        of: |step| Some(step.machine_cpu_percent),
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::viewers::step::example;
+    use crate::viewers::timing::Delay;
+
+    fn parse(text: &str) -> Threshold {
+        text.parse().expect(text)
+    }
+
+    #[test]
+    fn limits_take_the_units_of_their_figures() {
+        for (text, limit) in [
+            ("loss>0.1%", 0.001),
+            ("loss_ratio > 0.001", 0.001),
+            ("delivered<99.9%", 0.999),
+            ("gap_p99>=50ms", 50.0),
+            ("gap_ms.p99>0.05s", 50.0),
+            ("join_p95>50", 50.0),
+            ("cpu>35%", 35.0),
+            ("us_per_packet>2.1us", 2.1),
+            ("rss_per_viewer>100kB", 1e5),
+            ("rss>1GB", 1e9),
+            ("connected<100", 100.0),
+        ] {
+            let error = (parse(text).limit - limit).abs();
+            assert!(error < limit * 1e-9, "{text}: {}", parse(text).limit);
+        }
+    }
+
+    #[test]
+    fn what_is_no_condition_says_why() {
+        for (text, wanted) in [
+            ("loss", "compares nothing"),
+            ("", "compares nothing"),
+            ("loss=1", "compares nothing"),
+            ("speed>1", "no figure is called 'speed'"),
+            ("speed>1", "gap_p99 (gap_ms.p99)"),
+            ("loss>x", "0.999 or 99.9%"),
+            ("loss>", "is no limit"),
+            ("loss>nan", "is no limit"),
+            ("gap_p99>5%", "50ms"),
+            ("connected<5ms", "a number"),
+        ] {
+            let error = text.parse::<Threshold>().expect_err(text).to_string();
+            assert!(error.contains(wanted), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_met_condition_names_step_and_figure() {
+        let steps = [example(25), example(50)];
+        assert!(parse("loss>0.1%").misses(&steps).is_empty());
+        assert_eq!(parse("delivered<2").misses(&steps).len(), 2);
+        let misses = parse("connected>=50").misses(&steps);
+        assert_eq!(misses.len(), 1);
+        assert_eq!(misses[0].to_string(), "connected>=50: 50 at 50 viewers");
+        assert!(parse("connected>50").misses(&steps).is_empty());
+        assert_eq!(parse("connected<=25").misses(&steps).len(), 1);
+        let misses = parse("gap_p99>30").misses(&steps[..1]);
+        assert_eq!(
+            misses[0].to_string(),
+            "gap_ms.p99>30.0ms: 41.0ms at 25 viewers"
+        );
+    }
+
+    #[test]
+    fn a_figure_that_is_missing_keeps_no_promise() {
+        let mut step = example(25);
+        assert_eq!(
+            parse("delay_p95>100ms").misses(&[step.clone()])[0].value,
+            None
+        );
+        step.delay_ms = Some(Delay {
+            p50: 1.0,
+            p95: 2.0,
+            p99: 3.0,
+        });
+        assert!(parse("delay_p95>100ms").misses(&[step]).is_empty());
+        assert!(parse("cpu>1").needs_server() && !parse("loss>1").needs_server());
+    }
+
+    #[test]
+    fn every_figure_is_called_as_in_json() {
+        let step = Step {
+            hol: Some(crate::viewers::trouble::Hol::default()),
+            ..example(1)
+        };
+        let json = serde_json::to_value(step).expect("plain data");
+        for metric in METRICS {
+            let pointer = format!("/{}", metric.name.replace('.', "/"));
+            let parent = pointer.rsplit_once('/').map_or("", |(parent, _)| parent);
+            let known = json.pointer(&pointer).is_some()
+                || json.pointer(parent).is_some_and(serde_json::Value::is_null);
+            assert!(known, "{}", metric.name);
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_panics(text in ".{0,40}") {
+            if let Ok(threshold) = text.parse::<Threshold>() {
+                let again = threshold.to_string().parse::<Threshold>();
+                proptest::prop_assert!(again.is_ok());
+            }
+        }
+    }
+}
