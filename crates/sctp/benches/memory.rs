@@ -300,7 +300,7 @@ fn path(make: Make, rtt: Duration, loss: f64) {
         for (from, end) in [End::A, End::B].into_iter().zip(&mut transfer.ends) {
             while end.transmit(now, &mut packet) {
                 packet.resize(packet.len() + AROUND, 0);
-                link.send(from, now, std::mem::take(&mut packet));
+                link.send(from, now, packet.len(), std::mem::take(&mut packet));
             }
         }
         let deadlines = transfer.ends.iter().map(|end| end.deadline());

@@ -65,10 +65,12 @@ impl Network {
             let from = [End::A, End::B][end];
             while self.ends[end].transmit(now, &mut self.packet) {
                 (end, self.clock.elapsed(), &self.packet).hash(&mut self.sent);
+                let len = self.packet.len();
                 if self.rng.chance(self.repeated) {
-                    self.path.send(from, now, self.packet.clone());
+                    self.path.send(from, now, len, self.packet.clone());
                 }
-                self.path.send(from, now, std::mem::take(&mut self.packet));
+                self.path
+                    .send(from, now, len, std::mem::take(&mut self.packet));
             }
         }
     }

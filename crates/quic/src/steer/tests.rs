@@ -151,7 +151,8 @@ impl Transfer {
         while connection.poll().is_some() {}
         let mut buffer = Vec::new();
         while let Some(sent) = connection.poll_transmit(now, NonZeroUsize::MIN, &mut buffer) {
-            self.path.send(from, now, buffer[..sent.size].to_vec());
+            self.path
+                .send(from, now, sent.size, buffer[..sent.size].to_vec());
             buffer.clear();
         }
     }

@@ -96,7 +96,7 @@ impl World {
                 }
             }
             while let Some(len) = self.ends[end].poll_transmit(now, &mut out) {
-                self.path.send(from, now, out[..len].to_vec());
+                self.path.send(from, now, len, out[..len].to_vec());
             }
         }
     }

@@ -199,7 +199,7 @@ impl World {
                     busy = true;
                     out[len] = u8::try_from(index / 2).expect("two pairs");
                     if self.narrow.is_none_or(|most| len <= most) {
-                        self.path.send(*end, now, out[..=len].to_vec());
+                        self.path.send(*end, now, len + 1, out[..=len].to_vec());
                     }
                     side.fill(now);
                 }

@@ -288,7 +288,7 @@ impl Pair {
             .seal(0, timestamp, false, payload, now, &mut out)
             .expect("connected");
         out.truncate(sealed.len);
-        self.path.send(End::B, now, out);
+        self.path.send(End::B, now, out.len(), out);
         sealed
     }
 
@@ -301,7 +301,7 @@ impl Pair {
             .expect("connected");
         out.truncate(sealed.len);
         if self.server.peer() == Some(self.addresses[1]) {
-            self.path.send(End::A, now, out);
+            self.path.send(End::A, now, out.len(), out);
         }
         self.sent.insert(
             (sender, sealed.sequence),
@@ -337,7 +337,8 @@ impl Pair {
             // What goes to an address the client has left is lost.
             if to == self.addresses[1] {
                 for datagram in out.chunks(segment) {
-                    self.path.send(End::A, now, datagram.to_vec());
+                    self.path
+                        .send(End::A, now, datagram.len(), datagram.to_vec());
                 }
             }
         }
@@ -345,7 +346,8 @@ impl Pair {
             assert_eq!(to, self.addresses[0]);
             self.client_batches.push((segment, out.len()));
             for datagram in out.chunks(segment) {
-                self.path.send(End::B, now, datagram.to_vec());
+                self.path
+                    .send(End::B, now, datagram.len(), datagram.to_vec());
             }
         }
         while let Some(event) = self.client.poll_event() {
@@ -384,7 +386,7 @@ impl Pair {
                 sender, *sequence, *timestamp, *marker, payload, now, &mut out,
             );
             out.truncate(bytes.expect("sent before"));
-            self.path.send(End::A, now, out);
+            self.path.send(End::A, now, out.len(), out);
         }
     }
 }
