@@ -37,16 +37,16 @@ fn bulk(config: &Config, conditions: Conditions, after: Duration, time: Duration
     if std::env::var("SCTP_TRACE").is_ok() {
         for step in 0..20 {
             trace(&world, step);
-            world.run(after / 20);
+            world.run_for(after / 20);
         }
     } else {
-        world.run(after);
+        world.run_for(after);
     }
     world.b.measure();
-    let before = world.path.link(End::A).counts();
+    let before = world.network.link(End::A).counts();
     let data_before = world.a.association.report();
-    world.run(time);
-    let counts = world.path.link(End::A).counts();
+    world.run_for(time);
+    let counts = world.network.link(End::A).counts();
     let report = world.a.association.report();
     let lost = counts.lost + counts.dropped - before.lost - before.dropped;
     let again = report.retransmitted - data_before.retransmitted;
@@ -64,7 +64,7 @@ fn trace(world: &World, step: u32) {
     let (a, b) = (world.a.association.report(), world.b.association.report());
     println!(
         "{step} {:.0} Mbit/s so far, cwnd {} in flight {} pace {:?} rtt {:?} lost {} again {} window {} of {} unassembled {}",
-        world.b.received as f64 * 8e-6 / world.clock.elapsed().as_secs_f64(),
+        world.b.received as f64 * 8e-6 / world.network.elapsed().as_secs_f64(),
         a.cwnd,
         a.in_flight,
         a.pacing_rate,
@@ -94,10 +94,10 @@ fn share(config: &Config, mbps: u64, round_trip: Duration, queue: Duration, time
         side.bulk = Some((16 * 1024, 4 << 20));
     }
     world.rivals.as_deref_mut().expect("there")[1].bulk = None;
-    world.run(Duration::from_secs(5));
+    world.run_for(Duration::from_secs(5));
     world.b.measure();
     world.rivals.as_deref_mut().expect("there")[1].measure();
-    world.run(time);
+    world.run_for(time);
     let ours = world.b.received as f64;
     let theirs = world.rivals.as_deref().expect("there")[1].received as f64;
     2.0 * ours / (ours + theirs)
