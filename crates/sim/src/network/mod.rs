@@ -264,15 +264,14 @@ impl Network {
         self.paths.iter().filter_map(Path::next_arrival).min()
     }
 
-    /// Takes the next datagram that has arrived by now instead of the node that it is for:
-    /// somebody on the way who keeps it, or changes it and hands it on.
-    pub fn intercept(&mut self) -> Option<Datagram> {
-        let now = self.clock.now();
+    /// Takes the next datagram that arrives by `until`, which the node that it is for will
+    /// not get: an attacker on the way may keep it, or change it and hand it on.
+    pub fn intercept(&mut self, until: Instant) -> Option<Datagram> {
         // The first of equals.
         let arrivals = self.paths.iter_mut();
         let first =
             arrivals.min_by_key(|path| (path.next_arrival().is_none(), path.next_arrival()));
-        let (_, datagram) = first?.poll(now)?;
+        let (_, datagram) = first?.poll(until)?;
         Some(datagram)
     }
 
@@ -370,7 +369,7 @@ impl Network {
         let now = self.clock.now();
         let mut heard = 0u64;
         let mut is_any = false;
-        while let Some(datagram) = self.intercept() {
+        while let Some(datagram) = self.intercept(now) {
             is_any = true;
             self.count(nodes);
             let to = nodes.iter().position(|node| node.is_at(datagram.to));

@@ -209,9 +209,10 @@ fn a_datagram_that_was_intercepted_does_not_arrive() {
     let mut world = World::new(Network::pair(delayed(0), 1), [&[], &[]]);
     world.peers[0].queue.push_back(1);
     world.lend(|network, nodes| network.transmit(nodes));
-    let taken = world.network.intercept().expect("there without delay");
+    let now = world.network.now();
+    let taken = world.network.intercept(now).expect("there without delay");
     assert_eq!((taken.from, taken.to), (End::A.address(), End::B.address()));
-    assert_eq!(world.network.intercept(), None);
+    assert_eq!(world.network.intercept(now), None);
     world.run_for(MS);
     assert_eq!(world.heard(1), []);
 }
