@@ -21,6 +21,7 @@
     )
 )]
 
+mod case;
 mod clock;
 mod delays;
 mod link;
@@ -31,6 +32,7 @@ mod rng;
 mod schedule;
 mod trace;
 
+pub use case::Case;
 pub use clock::Clock;
 pub use delays::{Delays, DelaysError, Family, UnknownFamily};
 pub use link::{Arrival, Capacity, Conditions, Counts, Fate, Link, Loss, Policer};

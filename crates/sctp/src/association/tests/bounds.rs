@@ -1,6 +1,6 @@
 //! Windows, memory, and peers that do not keep to the rules.
 
-use glassline_sim::Loss;
+use glassline_sim::{Case, Loss};
 
 use super::*;
 use crate::chunk::{Data, DataFlags};
@@ -121,18 +121,32 @@ fn a_window_that_may_not_grow_is_used_up_to_its_bound() {
 
 #[test]
 fn packets_grow_as_far_as_the_path_lets_them() {
-    for (wide, expected) in [(1400, 1400..=1400), (1300, 1268..=1300)] {
+    let cases = [
+        Case {
+            description: "a path as wide as the largest packet",
+            path: 1400,
+            seed: 35,
+            expected: 1400..=1400,
+        },
+        Case {
+            description: "a path between two sizes that are probed",
+            path: 1300,
+            seed: 35,
+            expected: 1268..=1300,
+        },
+    ];
+    for case in cases {
         let config = Config {
             mtu: 1160,
             mtu_max: 1400,
             ..Config::default()
         };
-        let mut world = World::new(&config, Conditions::delayed(MS * 10), 35);
-        world.network.set_datagram_bytes_max(wide);
+        let mut world = World::new(&config, Conditions::delayed(MS * 10), case.seed);
+        world.network.set_datagram_bytes_max(case.path);
         let mut world = world.connected();
         world.run_for(Duration::from_secs(10));
         let mtu = world.a.association.mtu();
-        assert!(expected.contains(&mtu), "{mtu} through {wide}");
+        assert!(case.expected.contains(&mtu), "{case}: {mtu}");
         assert!(world.a.events.contains(&Event::MtuChanged { mtu }));
     }
 }
