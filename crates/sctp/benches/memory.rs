@@ -20,6 +20,9 @@
     reason = "a benchmark may anchor virtual time anywhere"
 )]
 
+#[path = "../tests/network.rs"]
+#[expect(dead_code, reason = "the tests use all of it")]
+mod network;
 #[path = "../tests/peers/mod.rs"]
 #[expect(dead_code, unused_imports, reason = "the tests use all of it")]
 mod peers;
@@ -30,7 +33,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use glassline_media::Bitrate;
 use glassline_sctp::SendOptions;
-use glassline_sim::{Capacity, Clock, Conditions, End, Loss, Path};
+use glassline_sim::{Capacity, Clock, Conditions, End, Loss, Simulation};
+use network::Pair;
 use peers::{Dcsctp, Happened, Ours, Peer, SctpProto, Setup};
 
 const MESSAGE: usize = 64 * 1024;
@@ -82,10 +86,8 @@ impl Make {
     }
 }
 
-/// A sender that always has a message, and what has come out at the other end.
+/// What keeps a sender busy, and what has come out at the other end.
 struct Transfer {
-    clock: Clock,
-    ends: [Box<dyn Peer>; 2],
     message: Bytes,
     connected: [bool; 2],
     delivered: u64,
@@ -95,41 +97,35 @@ struct Transfer {
 }
 
 impl Transfer {
-    fn new(make: Make, setup: Setup) -> Self {
-        let clock = Clock::new();
-        let mut ends = make.pair(setup, clock.now());
-        ends[0].connect(clock.now());
+    fn new(now: Instant) -> Self {
         Self {
-            ends,
             message: Bytes::from(vec![0xa5; MESSAGE]),
             connected: [false; 2],
             delivered: 0,
-            last: clock.now(),
+            last: now,
             gap: Duration::ZERO,
-            clock,
         }
     }
 
-    /// Takes what happened, and keeps the sender busy.
-    fn attend(&mut self) {
-        let now = self.clock.now();
-        for (end, connected) in self.ends.iter_mut().zip(&mut self.connected) {
-            while let Some(happened) = end.poll(now) {
-                match happened {
-                    Happened::Connected => *connected = true,
-                    Happened::Message { data, .. } => {
-                        self.delivered += data.len() as u64;
-                        self.gap = self.gap.max(now - self.last);
-                        self.last = now;
-                    }
-                    other => panic!("{other:?}"),
-                }
+    /// Takes what happened at an end.
+    fn take(&mut self, end: usize, happened: Happened, now: Instant) {
+        match happened {
+            Happened::Connected => self.connected[end] = true,
+            Happened::Message { data, .. } => {
+                self.delivered += data.len() as u64;
+                self.gap = self.gap.max(now - self.last);
+                self.last = now;
             }
+            other => panic!("{other:?}"),
         }
+    }
+
+    /// Keeps the sender busy.
+    fn fill(&self, sender: &mut dyn Peer, now: Instant) {
         if self.connected == [true; 2] {
             // Two windows' worth in the send buffer is for it to refuse.
-            while self.ends[0].buffered(0) < 4 * MESSAGE
-                && self.ends[0].send(0, &self.message, SendOptions::default(), now)
+            while sender.buffered(0) < 4 * MESSAGE
+                && sender.send(0, &self.message, SendOptions::default(), now)
             {}
         }
     }
@@ -168,21 +164,32 @@ fn cost(makes: &[Make]) {
 /// coalesced datagrams brings.
 const BATCH: usize = 44;
 
+/// Moves packets by itself rather than with a `Simulation`: what a network does to each of
+/// them would be counted, too.
+///
 /// Bits delivered, packets sent by the sender, and processor seconds, over three of
 /// those or so, after a while to get going.
 fn spend(make: Make, setup: Setup, rtt: Duration) -> (f64, f64, f64) {
-    let mut transfer = Transfer::new(make, setup);
+    let mut clock = Clock::new();
+    let mut ends = make.pair(setup, clock.now());
+    ends[0].connect(clock.now());
+    let mut transfer = Transfer::new(clock.now());
     let mut wires: [Wire; 2] = Default::default();
     let mut counted = None;
     let began = processor_time();
     for turn in 0u64.. {
-        transfer.attend();
-        let now = transfer.clock.now();
+        let now = clock.now();
+        for (index, end) in ends.iter_mut().enumerate() {
+            while let Some(happened) = end.poll(now) {
+                transfer.take(index, happened, now);
+            }
+        }
+        transfer.fill(&mut *ends[0], now);
         let mut idle = true;
         for from in [0, 1] {
             for _ in 0..BATCH {
                 let mut packet = wires[from].spare.pop().unwrap_or_default();
-                if !transfer.ends[from].transmit(now, &mut packet) {
+                if !ends[from].transmit(now, &mut packet) {
                     wires[from].spare.push(packet);
                     break;
                 }
@@ -191,7 +198,7 @@ fn spend(make: Make, setup: Setup, rtt: Duration) -> (f64, f64, f64) {
             }
         }
         for (from, wire) in wires.iter_mut().enumerate() {
-            let end = &mut transfer.ends[1 - from];
+            let end = &mut ends[1 - from];
             let mut handed = 0;
             while handed < BATCH && wire.flight.front().is_some_and(|(at, _)| *at <= now) {
                 let (_, packet) = wire.flight.pop_front().expect("it is there");
@@ -222,12 +229,12 @@ fn spend(make: Make, setup: Setup, rtt: Duration) -> (f64, f64, f64) {
         }
         if idle {
             let arrivals = wires.iter().map(|wire| Some(wire.flight.front()?.0));
-            let deadlines = transfer.ends.iter().map(|end| end.deadline());
+            let deadlines = ends.iter().map(|end| end.deadline());
             let next = arrivals.chain(deadlines).flatten().min();
-            transfer.clock.advance_to(next.expect("something to come"));
+            clock.advance_to(next.expect("something to come"));
         }
-        let now = transfer.clock.now();
-        for end in &mut transfer.ends {
+        let now = clock.now();
+        for end in &mut ends {
             if end.deadline().is_some_and(|at| at <= now) {
                 end.on_deadline(now);
             }
@@ -284,52 +291,36 @@ fn path(make: Make, rtt: Duration, loss: f64) {
         send_buffer: 64 << 20,
         ..Setup::default()
     };
-    let mut transfer = Transfer::new(make, setup);
     let bdp = (RATE as f64 / 8.0 * rtt.as_secs_f64()) as usize;
     let conditions = Conditions {
         capacity: Capacity::Rate(Bitrate::from_bps(RATE)),
         queue_bytes: bdp,
         ..Conditions::delayed(rtt / 2).with_loss(Loss::Random(loss))
     };
-    let mut link = Path::symmetric(conditions, 7);
+    let mut pair = Pair::new(conditions, 7, |now| make.pair(setup, now));
+    pair.network = pair.network.with_header_bytes(AROUND);
+    let start = pair.now();
+    pair.end(0).connect(start);
+    let mut transfer = Transfer::new(start);
     let mut counted = None;
-    let mut packet = Vec::new();
-    while transfer.clock.elapsed() < Duration::from_secs(10) {
-        transfer.attend();
-        let now = transfer.clock.now();
-        for (from, end) in [End::A, End::B].into_iter().zip(&mut transfer.ends) {
-            while end.transmit(now, &mut packet) {
-                packet.resize(packet.len() + AROUND, 0);
-                link.send(from, now, std::mem::take(&mut packet));
+    pair.run_until(Duration::from_secs(10), |pair| {
+        let now = pair.now();
+        for (index, end) in pair.ends.iter_mut().enumerate() {
+            while let Some(happened) = end.happened.pop_front() {
+                transfer.take(index, happened, now);
             }
         }
-        let deadlines = transfer.ends.iter().map(|end| end.deadline());
-        let next = deadlines.chain([link.next_arrival()]).flatten().min();
-        transfer.clock.advance_to(next.expect("something to come"));
-        let now = transfer.clock.now();
-        let mut heard = [false; 2];
-        while let Some((to, bytes)) = link.poll(now) {
-            let to = usize::from(to == End::B);
-            transfer.ends[to].handle(&bytes[..bytes.len() - AROUND], now);
-            heard[to] = true;
-        }
-        for (end, heard) in transfer.ends.iter_mut().zip(heard) {
-            if heard {
-                end.end_batch(now);
-            }
-            if end.deadline().is_some_and(|at| at <= now) {
-                end.on_deadline(now);
-            }
-        }
-        if counted.is_none() && transfer.clock.elapsed() > Duration::from_secs(3) {
+        transfer.fill(pair.end(0), now);
+        if counted.is_none() && now > start + Duration::from_secs(3) {
             counted = Some(transfer.delivered);
             transfer.gap = Duration::ZERO;
         }
-    }
+        false
+    });
     let bits = (transfer.delivered - counted.unwrap_or_default()) as f64 * 8.0;
-    let counts = link.link(End::A).counts();
+    let counts = pair.network.link(End::A).counts();
     let lost = counts.lost + counts.dropped;
-    let resent = transfer.ends[0].figures().resent;
+    let resent = pair.end(0).figures().resent;
     println!(
         "{:12} {:>7} {:>7} {:>9.1} {:>10.1} {lost:>8} {resent:>9} {:>7.2}",
         make.name(),

@@ -2,9 +2,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use glassline_sctp::{Reliability, SendOptions};
-use glassline_sim::Rng;
+use glassline_sim::{Rng, Simulation};
 
-use crate::network::{A, B, Network};
+use crate::network::{A, B, Pair};
 use crate::peers::Happened;
 
 /// Messages to be sent one way, and what has come of them.
@@ -49,13 +49,13 @@ impl Flow {
         }
     }
 
-    fn send(&mut self, network: &mut Network, from: usize) {
-        let now = network.now();
+    fn send(&mut self, pair: &mut Pair, from: usize) {
+        let now = pair.now();
         while self.sent < self.sizes.len() {
             let waiting = self.waiting.take();
             let message = waiting.unwrap_or_else(|| content(self.sent, self.sizes[self.sent]));
             let stream = (self.sent % usize::from(self.streams)) as u16;
-            if !network.end(from).send(stream, &message, self.options, now) {
+            if !pair.end(from).send(stream, &message, self.options, now) {
                 return;
             }
             self.sent += 1;
@@ -107,8 +107,8 @@ fn content(number: usize, len: usize) -> Bytes {
 
 /// Sends both flows at once, `flows[A]` from A to B, until both are complete.
 #[track_caller]
-pub(crate) fn exchange(network: &mut Network, flows: &mut [Flow; 2], limit: Duration) {
-    let complete = pump(network, flows, limit, |flows| {
+pub(crate) fn exchange(pair: &mut Pair, flows: &mut [Flow; 2], limit: Duration) {
+    let complete = pump(pair, flows, limit, |flows| {
         flows.iter().all(Flow::is_complete)
     });
     let figures = flows
@@ -117,30 +117,29 @@ pub(crate) fn exchange(network: &mut Network, flows: &mut [Flow; 2], limit: Dura
     assert!(
         complete,
         "sent, received, of: {figures:?} after {:?}",
-        network.clock.elapsed()
+        pair.network.elapsed()
     );
     // Nothing comes after all has come.
-    pump(network, flows, Duration::from_secs(5), |_| false);
+    pump(pair, flows, Duration::from_secs(5), |_| false);
 }
 
 /// Sends and takes until `done` or the time is up.
 pub(crate) fn pump(
-    network: &mut Network,
+    pair: &mut Pair,
     flows: &mut [Flow; 2],
     limit: Duration,
     mut done: impl FnMut(&[Flow; 2]) -> bool,
 ) -> bool {
-    network.run(limit, |network| {
+    pair.run_until(limit, |pair| {
         for end in [A, B] {
-            while let Some(happened) = network.happened[end].pop_front() {
+            while let Some(happened) = pair.ends[end].happened.pop_front() {
                 match happened {
                     Happened::Message { stream, data } => flows[1 - end].take(stream, &data),
                     other => panic!("{other:?} at end {end}"),
                 }
             }
-            flows[end].send(network, end);
+            flows[end].send(pair, end);
         }
-        network.drain();
         done(flows)
     })
 }

@@ -4,10 +4,10 @@
 use std::time::{Duration, Instant};
 
 use glassline_sctp::{Reliability, SendOptions};
-use glassline_sim::{Conditions, Loss, Rng};
+use glassline_sim::{Conditions, Loss, Rng, Simulation};
 
 use crate::exchange::{Flow, exchange, pump};
-use crate::network::{A, B, Network};
+use crate::network::{A, B, Pair};
 use crate::peers::{Dcsctp, Happened, Ours, Peer, SctpProto, Setup, Usrsctp};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,15 +63,15 @@ fn rough() -> Conditions {
 }
 
 /// The first of the two connects.
-fn pair(makes: [Make; 2], setup: Setup, conditions: Conditions, seed: u64) -> Network {
+fn connect(makes: [Make; 2], setup: Setup, conditions: Conditions, seed: u64) -> Pair {
     println!("{makes:?} seed {seed}");
-    let mut network = Network::new(conditions, seed, |now| {
+    let mut pair = Pair::new(conditions, seed, |now| {
         [makes[A].build(setup, 1, now), makes[B].build(setup, 2, now)]
     });
-    let now = network.now();
-    network.end(A).connect(now);
-    network.establish();
-    network
+    let now = pair.now();
+    pair.end(A).connect(now);
+    pair.establish();
+    pair
 }
 
 /// `count` messages each way at once.
@@ -117,15 +117,15 @@ fn every_message_arrives_once_whole_and_in_order() {
     let all = (1..).zip(mixed());
     for (seed, makes) in all.filter(|(_, makes)| is_wanted(*makes)) {
         let lossy = rough().with_loss(Loss::Random(0.05));
-        let mut network = pair(makes, setup, lossy, seed);
-        network.repeated = 0.02;
+        let mut pair = connect(makes, setup, lossy, seed);
+        pair.network.set_duplicates(0.02);
         let count = messages();
         let mut flows = flows(count, 60_000, reliable(false), seed);
-        exchange(&mut network, &mut flows, patience(count));
+        exchange(&mut pair, &mut flows, patience(count));
         for end in [A, B].into_iter().filter(|&end| makes[end] == Make::Ours) {
-            let resent = network.end(end).figures().resent;
+            let resent = pair.end(end).figures().resent;
             assert!(resent > 0, "5 % were lost and nothing was sent again");
-            assert_eq!(network.end(end).buffered(0), 0);
+            assert_eq!(pair.end(end).buffered(0), 0);
         }
     }
 }
@@ -133,10 +133,10 @@ fn every_message_arrives_once_whole_and_in_order() {
 #[test]
 fn unordered_messages_all_arrive() {
     for (seed, makes) in (11..).zip(mixed()) {
-        let mut network = pair(makes, Setup::default(), rough(), seed);
-        network.repeated = 0.02;
+        let mut pair = connect(makes, Setup::default(), rough(), seed);
+        pair.network.set_duplicates(0.02);
         let mut flows = flows(400, 30_000, reliable(true), seed);
-        exchange(&mut network, &mut flows, patience(400));
+        exchange(&mut pair, &mut flows, patience(400));
     }
 }
 
@@ -147,10 +147,10 @@ fn a_seed_repeats_a_run_whoever_the_other_is() {
     let repeatable = |makes: &[Make; 2]| !makes.contains(&Make::SctpProto);
     for makes in mixed().into_iter().filter(repeatable) {
         let run = || {
-            let mut network = pair(makes, Setup::default(), rough(), 18);
+            let mut pair = connect(makes, Setup::default(), rough(), 18);
             let mut flows = flows(100, 30_000, reliable(true), 18);
-            exchange(&mut network, &mut flows, patience(100));
-            network.fingerprint()
+            exchange(&mut pair, &mut flows, patience(100));
+            *pair.network.trace()
         };
         assert_eq!(run(), run(), "{makes:?}");
     }
@@ -162,24 +162,24 @@ fn the_handshake_survives_a_bad_path_from_either_end() {
     let mut all = MIXED.repeat(4);
     all.extend(mixed()[MIXED.len()..].repeat(4));
     for (seed, makes) in (21..).zip(all) {
-        let mut network = pair(makes, Setup::default(), bad.clone(), seed);
+        let mut pair = connect(makes, Setup::default(), bad.clone(), seed);
         let mut flows = flows(3, 3000, reliable(false), seed);
-        exchange(&mut network, &mut flows, Duration::from_secs(300));
+        exchange(&mut pair, &mut flows, Duration::from_secs(300));
     }
 }
 
 #[test]
 fn both_ends_connecting_at_once_make_one_association() {
     for (seed, makes) in (41..).zip([[Make::Ours, Make::Ours], [Make::Ours, Make::Dcsctp]]) {
-        let mut network = Network::new(rough(), seed, |now| {
+        let mut pair = Pair::new(rough(), seed, |now| {
             [A, B].map(|end| makes[end].build(Setup::default(), end as u8 + 1, now))
         });
-        let now = network.now();
-        network.end(A).connect(now);
-        network.end(B).connect(now);
-        network.establish();
+        let now = pair.now();
+        pair.end(A).connect(now);
+        pair.end(B).connect(now);
+        pair.establish();
         let mut flows = flows(50, 10_000, reliable(false), seed);
-        exchange(&mut network, &mut flows, Duration::from_secs(60));
+        exchange(&mut pair, &mut flows, Duration::from_secs(60));
     }
 }
 
@@ -193,11 +193,11 @@ fn interleaving_and_zero_checksum_are_agreed_on_and_used() {
                     zero_checksum,
                     ..Setup::default()
                 };
-                let mut network = pair(*makes, setup, rough(), 51);
+                let mut pair = connect(*makes, setup, rough(), 51);
                 let mut flows = flows(150, 60_000, reliable(false), 51);
-                exchange(&mut network, &mut flows, Duration::from_secs(300));
+                exchange(&mut pair, &mut flows, Duration::from_secs(300));
                 for end in [A, B] {
-                    let figures = network.end(end).figures();
+                    let figures = pair.end(end).figures();
                     assert_eq!(figures.interleaving, interleaving, "{makes:?} {end}");
                     assert_eq!(figures.zero_checksum, zero_checksum, "{makes:?} {end}");
                 }
@@ -213,21 +213,18 @@ fn gives_up(reliability: Reliability, makes: [Make; 2], unordered: bool, seed: u
         interleaving: seed.is_multiple_of(2),
         ..Setup::default()
     };
-    let mut network = pair(makes, setup, rough(), seed);
+    let mut pair = connect(makes, setup, rough(), seed);
     let options = SendOptions {
         unordered,
         reliability,
     };
     let rng = Rng::new(seed);
     let mut flows = [0, 1].map(|end| Flow::new(300, 5000, 5, options, &mut rng.fork(end)));
-    let sent = pump(
-        &mut network,
-        &mut flows,
-        Duration::from_secs(300),
-        |flows| flows.iter().all(Flow::is_sent),
-    );
+    let sent = pump(&mut pair, &mut flows, Duration::from_secs(300), |flows| {
+        flows.iter().all(Flow::is_sent)
+    });
     assert!(sent, "not all was taken");
-    pump(&mut network, &mut flows, Duration::from_secs(60), |_| false);
+    pump(&mut pair, &mut flows, Duration::from_secs(60), |_| false);
     let received = flows.each_ref().map(|flow| flow.received);
     println!("{received:?} of 300 came by {reliability:?}");
     for end in [A, B] {
@@ -255,27 +252,27 @@ fn messages_are_given_up_after_their_retransmissions_or_time() {
 #[test]
 fn a_reset_stream_begins_anew() {
     for (seed, makes) in (91..).zip(&MIXED[..3]) {
-        let mut network = pair(*makes, Setup::default(), rough(), seed);
+        let mut pair = connect(*makes, Setup::default(), rough(), seed);
         for round in 0..5 {
             let mut flows = flows(40, 4000, reliable(false), seed + round);
-            exchange(&mut network, &mut flows, Duration::from_secs(60));
-            let now = network.now();
+            exchange(&mut pair, &mut flows, Duration::from_secs(60));
+            let now = pair.now();
             for stream in 0..5 {
-                network.end(A).reset(stream, now);
-                network.end(B).reset(stream, now);
+                pair.end(A).reset(stream, now);
+                pair.end(B).reset(stream, now);
             }
-            assert_both_reset(&mut network);
+            assert_both_reset(&mut pair);
         }
     }
 }
 
 /// Each end hears of its own five streams and of the other's.
 #[track_caller]
-fn assert_both_reset(network: &mut Network) {
+fn assert_both_reset(pair: &mut Pair) {
     let mut heard = [[[false; 2]; 5]; 2];
-    let all = network.run(Duration::from_secs(60), |network| {
-        for (heard, happened) in heard.iter_mut().zip(&mut network.happened) {
-            while let Some(happened) = happened.pop_front() {
+    let all = pair.run_until(Duration::from_secs(60), |pair| {
+        for (heard, end) in heard.iter_mut().zip(&mut pair.ends) {
+            while let Some(happened) = end.happened.pop_front() {
                 let (streams, half) = match happened {
                     Happened::PeerReset(streams) => (streams, 0),
                     Happened::Reset(streams) => (streams, 1),
@@ -296,22 +293,22 @@ fn an_orderly_end_comes_after_everything_sent() {
     // dcsctp itself forgets what waits as soon as nothing is in flight, which one SACK
     // for a whole batch brings about; so ours is the one to end it.
     for (seed, makes) in (101..).zip(&MIXED[..2]) {
-        let mut network = pair(*makes, Setup::default(), rough(), seed);
+        let mut pair = connect(*makes, Setup::default(), rough(), seed);
         let mut flows = [
             Flow::new(50, 20_000, 5, reliable(false), &mut Rng::new(seed)),
             Flow::new(0, 20_000, 5, reliable(false), &mut Rng::new(seed)),
         ];
-        let sent = pump(&mut network, &mut flows, Duration::from_secs(60), |flows| {
+        let sent = pump(&mut pair, &mut flows, Duration::from_secs(60), |flows| {
             flows.iter().all(Flow::is_sent)
         });
         assert!(sent);
-        let now = network.now();
-        network.end(A).shutdown(now);
+        let now = pair.now();
+        pair.end(A).shutdown(now);
         let mut messages = flows[A].received;
         let mut closed = [false; 2];
-        network.run(Duration::from_secs(60), |network| {
+        pair.run_until(Duration::from_secs(60), |pair| {
             for end in [A, B] {
-                while let Some(happened) = network.happened[end].pop_front() {
+                while let Some(happened) = pair.ends[end].happened.pop_front() {
                     match happened {
                         Happened::Message { .. } => messages += 1,
                         Happened::Closed(_) => closed[end] = true,
@@ -332,9 +329,9 @@ fn the_harness_passes_for_the_other_makes_among_themselves() {
         [Make::SctpProto, Make::SctpProto],
         [Make::Dcsctp, Make::SctpProto],
     ]) {
-        let mut network = pair(makes, Setup::default(), rough(), seed);
-        network.repeated = 0.02;
+        let mut pair = connect(makes, Setup::default(), rough(), seed);
+        pair.network.set_duplicates(0.02);
         let mut flows = flows(200, 30_000, reliable(false), seed);
-        exchange(&mut network, &mut flows, Duration::from_secs(60));
+        exchange(&mut pair, &mut flows, Duration::from_secs(60));
     }
 }

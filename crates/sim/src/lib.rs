@@ -8,10 +8,9 @@
 //!          └──────────────────────────────────┘
 //! ```
 //!
-//! A test loop hands datagrams to [`Path::send`], takes them from [`Path::poll`]
-//! and lets [`Clock::advance_to_earliest`] jump to whatever comes next. Every
-//! decision follows from a seed: print it, and the same seed gives the same
-//! [`Trace`]. A [`Link`] takes its capacity from a rate or from a [`Schedule`].
+//! A test puts its protocol cores behind [`Node`], joins them with a [`Network`], and
+//! [`Simulation`] runs them from one event to the next. Every decision follows from a
+//! seed, which messages name: the same seed gives the same [`Trace`]. A [`Link`] takes its capacity from a rate or from a [`Schedule`].
 //! [`Delays`] are a path reduced to what it did to each packet. Knows no protocol.
 
 #![cfg_attr(
@@ -22,18 +21,22 @@
     )
 )]
 
+mod case;
 mod clock;
 mod delays;
 mod link;
+mod network;
 mod path;
 mod population;
 mod rng;
 mod schedule;
 mod trace;
 
+pub use case::Case;
 pub use clock::Clock;
 pub use delays::{Delays, DelaysError, Family, UnknownFamily};
 pub use link::{Arrival, Capacity, Conditions, Counts, Fate, Link, Loss, Policer};
+pub use network::{Datagram, Limits, Misrouted, Network, Node, Simulation, Traced};
 pub use path::{End, Path};
 pub use population::{
     Application, Competitor, Knobs, Population, PopulationError, Sample, Scenario, Stratum,

@@ -22,14 +22,14 @@ impl End {
     }
 }
 
-/// Two links that join two ends.
+/// Two links that join two ends; `T` is what they carry.
 #[derive(Debug)]
-pub struct Path {
-    a_to_b: Link<Vec<u8>>,
-    b_to_a: Link<Vec<u8>>,
+pub struct Path<T = Vec<u8>> {
+    a_to_b: Link<T>,
+    b_to_a: Link<T>,
 }
 
-impl Path {
+impl<T> Path<T> {
     /// A path with its own conditions each way; `seed` decides both ways' luck,
     /// independently of each other.
     pub fn new(a_to_b: Conditions, b_to_a: Conditions, seed: u64) -> Self {
@@ -45,15 +45,14 @@ impl Path {
         Self::new(conditions.clone(), conditions, seed)
     }
 
-    /// `from` sends a datagram to the other end.
-    pub fn send(&mut self, from: End, now: Instant, datagram: Vec<u8>) {
-        let bytes = datagram.len();
+    /// `from` sends a datagram, which counts as `bytes`, to the other end.
+    pub fn send(&mut self, from: End, now: Instant, bytes: usize, datagram: T) {
         self.link_mut(from).send(now, bytes, datagram);
     }
 
     /// The next datagram that has arrived by `now`, and at which end; in order
     /// of arrival over both ways. Call until `None`.
-    pub fn poll(&mut self, now: Instant) -> Option<(End, Vec<u8>)> {
+    pub fn poll(&mut self, now: Instant) -> Option<(End, T)> {
         let at_b = self.a_to_b.next_arrival();
         let at_a = self.b_to_a.next_arrival();
         let first = match (at_b, at_a) {
@@ -72,7 +71,7 @@ impl Path {
     }
 
     /// The link on which `from` sends.
-    pub const fn link(&self, from: End) -> &Link<Vec<u8>> {
+    pub const fn link(&self, from: End) -> &Link<T> {
         match from {
             End::A => &self.a_to_b,
             End::B => &self.b_to_a,
@@ -80,7 +79,7 @@ impl Path {
     }
 
     /// The link on which `from` sends, to change its conditions.
-    pub const fn link_mut(&mut self, from: End) -> &mut Link<Vec<u8>> {
+    pub const fn link_mut(&mut self, from: End) -> &mut Link<T> {
         match from {
             End::A => &mut self.a_to_b,
             End::B => &mut self.b_to_a,
@@ -100,8 +99,8 @@ mod tests {
         let mut clock = Clock::new();
         let (slow, fast) = (Conditions::delayed(ms(30)), Conditions::delayed(ms(10)));
         let mut path = Path::new(slow, fast, 1);
-        path.send(End::A, clock.now(), b"ping".to_vec());
-        path.send(End::B, clock.now(), b"pong".to_vec());
+        path.send(End::A, clock.now(), 4, b"ping");
+        path.send(End::B, clock.now(), 4, b"pong");
         assert_eq!(path.poll(clock.now()), None);
         let mut seen = Vec::new();
         while clock.advance_to_earliest([path.next_arrival()]) {
@@ -109,13 +108,7 @@ mod tests {
                 seen.push((clock.elapsed(), end, bytes));
             }
         }
-        assert_eq!(
-            seen,
-            [
-                (ms(10), End::A, b"pong".to_vec()),
-                (ms(30), End::B, b"ping".to_vec())
-            ]
-        );
+        assert_eq!(seen, [(ms(10), End::A, b"pong"), (ms(30), End::B, b"ping")]);
         assert_eq!(path.link(End::A).counts().delivered, 1);
     }
 
@@ -128,7 +121,7 @@ mod tests {
         for number in 0..64u8 {
             for (index, end) in [End::A, End::B].into_iter().enumerate() {
                 let before = path.link(end).counts().lost;
-                path.send(end, clock.now(), vec![number]);
+                path.send(end, clock.now(), 1, number);
                 fates[index].push(path.link(end).counts().lost > before);
             }
         }

@@ -1,3 +1,5 @@
+use glassline_sim::Case;
+
 use super::*;
 use crate::Algorithm;
 use crate::bottleneck::{
@@ -9,9 +11,12 @@ fn start(config: Config) -> Sender {
     Sender::with(Box::new(Glide::new(config, PACKET)))
 }
 
+/// Seed of runs with one sender.
+const SEED: u64 = 7;
+
 fn alone(path: Bottleneck, sender: Sender, seconds: u64) -> Sender {
     let mut senders = [sender];
-    path.run(&mut senders, seconds, 7);
+    path.run(&mut senders, seconds, SEED);
     let [sender] = senders;
     sender
 }
@@ -48,21 +53,33 @@ fn first(sender: &Sender, is_it: impl Fn(&Verdict) -> bool) -> Option<f64> {
 
 #[test]
 fn the_queue_is_as_long_as_the_target_says_whatever_the_rate() {
-    for (mbps, round_trip) in [(1.0, 100), (2.0, 40), (5.0, 60), (10.0, 40), (20.0, 20)] {
-        let path = Bottleneck {
+    let case = |description, mbps, round_trip| Case {
+        description,
+        path: Bottleneck {
             mbps,
             round_trip: Duration::from_millis(round_trip),
             queue_bytes: bytes(mbps, 1.0),
             ..PLAIN
-        };
-        let mut sender = alone(path, start(Config::default()), 30);
-        let (found, queue) = (goodput(&sender, 30), queue_ms(&mut sender, 0.95));
-        println!("{mbps} Mbit/s: {found:.2}, 95 % of the queue below {queue} ms");
-        assert!(found > 0.93 * mbps, "{found} of {mbps}");
+        },
+        seed: SEED,
         // Copa's queue swings to 2.5 times its target; slow paths have longer ones.
-        let bound = 2.5 * 60.0 * (2.0 / mbps).sqrt().clamp(0.5, 2.0);
-        assert!((queue as f64) < bound, "{queue} ms on {mbps} Mbit/s");
-        assert_eq!(sender.flow.totals().lost, 0);
+        expected: 2.5 * 60.0 * (2.0 / mbps).sqrt().clamp(0.5, 2.0),
+    };
+    let cases = [
+        case("1 Mbit/s, 100 ms", 1.0, 100),
+        case("2 Mbit/s, 40 ms", 2.0, 40),
+        case("5 Mbit/s, 60 ms", 5.0, 60),
+        case("10 Mbit/s, 40 ms", 10.0, 40),
+        case("20 Mbit/s, 20 ms", 20.0, 20),
+    ];
+    for case in cases {
+        let mbps = case.path.mbps;
+        let mut sender = alone(case.path, start(Config::default()), 30);
+        let (found, queue) = (goodput(&sender, 30), queue_ms(&mut sender, 0.95));
+        println!("{case}: {found:.2} Mbit/s, 95 % of the queue below {queue} ms");
+        assert!(found > 0.93 * mbps, "{case}: {found}");
+        assert!((queue as f64) < case.expected, "{case}: {queue} ms");
+        assert_eq!(sender.flow.totals().lost, 0, "{case}");
     }
 }
 
@@ -107,35 +124,54 @@ fn a_policer_that_becomes_slower_is_followed_at_once() {
 
 #[test]
 fn random_loss_is_not_taken_for_a_policer() {
-    for burst in [1.0, 3.0] {
-        let path = Bottleneck {
+    let case = |description, loss_burst| Case {
+        description,
+        path: Bottleneck {
             mbps: 4.0,
             round_trip: Duration::from_millis(80),
             loss: 0.02,
-            loss_burst: burst,
+            loss_burst,
             ..PLAIN
-        };
-        let sender = alone(path, start(Config::default()), 60);
+        },
+        seed: SEED,
+        expected: 0.9 * 4.0,
+    };
+    let cases = [
+        case("2 % lost, one by one", 1.0),
+        case("2 % lost, three at a time", 3.0),
+    ];
+    for case in cases {
+        let sender = alone(case.path, start(Config::default()), 60);
         let found = goodput(&sender, 60);
-        assert_eq!(first(&sender, |verdict| verdict.policed), None, "{burst}");
-        assert!(found > 0.9 * 4.0, "{found} with bursts of {burst}");
+        assert_eq!(first(&sender, |verdict| verdict.policed), None, "{case}");
+        assert!(found > case.expected, "{case}: {found} Mbit/s");
     }
 }
 
 #[test]
 fn beside_cubic_it_takes_its_share_and_leaves_the_other_s() {
-    for buffer in [0.5, 1.0, 4.0] {
-        let path = Bottleneck {
+    let case = |description, buffer| Case {
+        description,
+        path: Bottleneck {
             queue_bytes: bytes(10.0, 0.04 * buffer),
             ..PLAIN
-        };
+        },
+        seed: 3,
+        expected: 0.7..=1.4,
+    };
+    let cases = [
+        case("a buffer of half a BDP", 0.5),
+        case("a buffer of a BDP", 1.0),
+        case("a buffer of four BDP", 4.0),
+    ];
+    for case in cases {
         let mut senders = [start(Config::default()), Sender::bulk(Algorithm::Cubic)];
-        path.run(&mut senders, 90, 3);
+        case.path.run(&mut senders, 90, case.seed);
         let share = |sender| goodput_between(sender, 10.0, 90.0) / 5.0;
         let (ours, theirs) = (share(&senders[0]), share(&senders[1]));
-        println!("{buffer} BDP: {ours:.2} of fair beside {theirs:.2}");
-        assert!((0.7..=1.4).contains(&ours), "{ours} at {buffer} BDP");
-        assert!(theirs > 0.8, "{theirs} at {buffer} BDP");
+        println!("{case}: {ours:.2} of fair beside {theirs:.2}");
+        assert!(case.expected.contains(&ours), "{case}: {ours}");
+        assert!(theirs > 0.8, "{case}: {theirs}");
     }
 }
 

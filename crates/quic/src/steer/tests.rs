@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use glassline_congestion::Cubic;
-use glassline_sim::{Capacity, Clock, Conditions, End, Loss, Path};
+use glassline_sim::{Capacity, Conditions, Datagram, Loss, Network, Node, Simulation};
 use noq_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use noq_proto::{
     ClientConfig, Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig,
@@ -17,20 +17,131 @@ use super::*;
 
 /// A client that sends as much as it may to a server, in virtual time.
 struct Transfer {
-    clock: Clock,
-    path: Path,
+    network: Network,
     client: Peer,
     server: Peer,
-    /// Where the server sees the client.
-    client_address: SocketAddr,
+}
+
+/// An endpoint with the one connection it has.
+struct Peer {
+    endpoint: Endpoint,
+    connection: Option<(ConnectionHandle, Connection)>,
+    address: SocketAddr,
+    /// What the connection is given again and again, as often as it takes it.
+    chunk: Vec<u8>,
     up: Option<StreamId>,
     down: Option<StreamId>,
     received: u64,
 }
 
-struct Peer {
-    endpoint: Endpoint,
-    connection: Option<(ConnectionHandle, Connection)>,
+impl Simulation for Transfer {
+    fn lend<R>(&mut self, turn: impl FnOnce(&mut Network, &mut [&mut dyn Node]) -> R) -> R {
+        turn(&mut self.network, &mut [&mut self.client, &mut self.server])
+    }
+}
+
+impl Node for Peer {
+    fn is_at(&self, address: SocketAddr) -> bool {
+        address == self.address
+    }
+
+    fn handle(&mut self, now: Instant, datagram: Datagram) {
+        let mut answer = Vec::new();
+        let four = FourTuple::new(datagram.from, None);
+        let bytes = BytesMut::from(&datagram.bytes[..]);
+        match self.endpoint.handle(now, four, None, bytes, &mut answer) {
+            Some(DatagramEvent::ConnectionEvent(_, event)) => {
+                if let Some((_, connection)) = &mut self.connection {
+                    connection.handle_event(event);
+                }
+            }
+            Some(DatagramEvent::NewConnection(incoming)) => {
+                let accepted = self.endpoint.accept(incoming, now, &mut answer, None);
+                self.connection = Some(accepted.expect("an honest client"));
+            }
+            _ => {}
+        }
+    }
+
+    fn end_batch(&mut self, _: Instant) {
+        self.read();
+    }
+
+    fn poll_transmit(&mut self, now: Instant) -> Option<Datagram> {
+        self.write();
+        let (handle, connection) = self.connection.as_mut()?;
+        while let Some(event) = connection.poll_endpoint_events() {
+            if let Some(event) = self.endpoint.handle_event(*handle, event) {
+                connection.handle_event(event);
+            }
+        }
+        while connection.poll().is_some() {}
+        let mut bytes = Vec::new();
+        let sent = connection.poll_transmit(now, NonZeroUsize::MIN, &mut bytes)?;
+        bytes.truncate(sent.size);
+        Some(Datagram {
+            from: self.address,
+            to: sent.destination,
+            bytes,
+        })
+    }
+
+    fn poll_timeout(&mut self) -> Option<Instant> {
+        self.connection.as_mut()?.1.poll_timeout()
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        if let Some((_, connection)) = &mut self.connection {
+            connection.handle_timeout(now);
+        }
+    }
+
+    fn state(&self) -> String {
+        let stats = self.connection.as_ref().map(|it| it.1.is_handshaking());
+        format!("handshaking {stats:?}, received {} bytes", self.received)
+    }
+}
+
+impl Peer {
+    fn new(endpoint: Endpoint, address: SocketAddr) -> Self {
+        Self {
+            endpoint,
+            connection: None,
+            address,
+            chunk: Vec::new(),
+            up: None,
+            down: None,
+            received: 0,
+        }
+    }
+
+    /// Gives the connection as much as it takes.
+    fn write(&mut self) {
+        let Some((_, connection)) = &mut self.connection else {
+            return;
+        };
+        if connection.is_handshaking() || self.chunk.is_empty() {
+            return;
+        }
+        self.up = self.up.or_else(|| connection.streams().open(Dir::Uni));
+        let mut stream = connection.send_stream(self.up.expect("a first stream is free"));
+        while stream.write(&self.chunk).is_ok() {}
+    }
+
+    fn read(&mut self) {
+        let Some((_, connection)) = &mut self.connection else {
+            return;
+        };
+        self.down = self.down.or_else(|| connection.streams().accept(Dir::Uni));
+        let Some(id) = self.down else { return };
+        let mut stream = connection.recv_stream(id);
+        if let Ok(mut chunks) = stream.read(true) {
+            while let Ok(Some(chunk)) = chunks.next(usize::MAX) {
+                self.received += chunk.bytes.len() as u64;
+            }
+            let _ = chunks.finalize();
+        }
+    }
 }
 
 fn address(text: &str) -> SocketAddr {
@@ -70,37 +181,24 @@ impl Transfer {
         let crypto = QuicClientConfig::try_from(tls).expect("ciphers of QUIC");
         let mut client_config = ClientConfig::new(Arc::new(crypto));
         client_config.transport_config(transport(steering));
-        let clock = Clock::new();
+        let down = Conditions::delayed(up.delay);
+        let network = Network::pair_with(up, down, seed);
         let endpoint = |server: Option<ServerConfig>| {
             let mut config = EndpointConfig::default();
             config.rng_seed(Some([u8::from(server.is_some()); 32]));
             Endpoint::new(Arc::new(config), server.map(Arc::new), true)
         };
-        let mut client = endpoint(None);
+        let server = Peer::new(endpoint(Some(config)), address("10.0.0.2:443"));
+        let mut client = Peer::new(endpoint(None), address("10.0.0.1:1000"));
+        let (now, remote) = (network.now(), server.address);
         let connected = client
-            .connect(
-                clock.now(),
-                client_config,
-                address("10.0.0.2:443"),
-                "server",
-            )
-            .expect("a connection begins");
-        let down = Conditions::delayed(up.delay);
+            .endpoint
+            .connect(now, client_config, remote, "server");
+        client.connection = Some(connected.expect("a connection begins"));
         Self {
-            clock,
-            path: Path::new(up, down, seed),
-            client: Peer {
-                endpoint: client,
-                connection: Some(connected),
-            },
-            server: Peer {
-                endpoint: endpoint(Some(config)),
-                connection: None,
-            },
-            client_address: address("10.0.0.1:1000"),
-            up: None,
-            down: None,
-            received: 0,
+            network,
+            client,
+            server,
         }
     }
 
@@ -108,104 +206,10 @@ impl Transfer {
         &mut self.client.connection.as_mut().expect("connected").1
     }
 
-    /// Gives the connection as much as it takes.
-    fn write(&mut self, chunk: &[u8]) {
-        let (_, connection) = self.client.connection.as_mut().expect("connected");
-        if connection.is_handshaking() {
-            return;
-        }
-        self.up = self.up.or_else(|| connection.streams().open(Dir::Uni));
-        let mut stream = connection.send_stream(self.up.expect("a first stream is free"));
-        while stream.write(chunk).is_ok() {}
-    }
-
-    fn read(&mut self) {
-        let Some((_, connection)) = &mut self.server.connection else {
-            return;
-        };
-        self.down = self.down.or_else(|| connection.streams().accept(Dir::Uni));
-        let Some(id) = self.down else { return };
-        let mut stream = connection.recv_stream(id);
-        if let Ok(mut chunks) = stream.read(true) {
-            while let Ok(Some(chunk)) = chunks.next(usize::MAX) {
-                self.received += chunk.bytes.len() as u64;
-            }
-            let _ = chunks.finalize();
-        }
-    }
-
-    fn transmit(&mut self, from: End) {
-        let now = self.clock.now();
-        let peer = match from {
-            End::A => &mut self.client,
-            End::B => &mut self.server,
-        };
-        let Some((handle, connection)) = &mut peer.connection else {
-            return;
-        };
-        while let Some(event) = connection.poll_endpoint_events() {
-            if let Some(event) = peer.endpoint.handle_event(*handle, event) {
-                connection.handle_event(event);
-            }
-        }
-        while connection.poll().is_some() {}
-        let mut buffer = Vec::new();
-        while let Some(sent) = connection.poll_transmit(now, NonZeroUsize::MIN, &mut buffer) {
-            self.path.send(from, now, buffer[..sent.size].to_vec());
-            buffer.clear();
-        }
-    }
-
-    fn deliver(&mut self, to: End, datagram: &[u8]) {
-        let now = self.clock.now();
-        let (peer, remote) = match to {
-            End::A => (&mut self.client, address("10.0.0.2:443")),
-            End::B => (&mut self.server, self.client_address),
-        };
-        let mut answer = Vec::new();
-        let four = FourTuple::new(remote, None);
-        match peer
-            .endpoint
-            .handle(now, four, None, BytesMut::from(datagram), &mut answer)
-        {
-            Some(DatagramEvent::ConnectionEvent(_, event)) => {
-                if let Some((_, connection)) = &mut peer.connection {
-                    connection.handle_event(event);
-                }
-            }
-            Some(DatagramEvent::NewConnection(incoming)) => {
-                let accepted = peer.endpoint.accept(incoming, now, &mut answer, None);
-                peer.connection = Some(accepted.expect("an honest client"));
-            }
-            _ => {}
-        }
-    }
-
     /// Sends for `seconds` on end.
     fn run(&mut self, seconds: u64, chunk: &[u8]) {
-        let end = self.clock.now() + Duration::from_secs(seconds);
-        while self.clock.now() < end {
-            self.write(chunk);
-            self.transmit(End::A);
-            self.transmit(End::B);
-            let timeout = |peer: &Peer| peer.connection.as_ref()?.1.poll_timeout();
-            let timeouts = [timeout(&self.client), timeout(&self.server)];
-            let arrival = self.path.next_arrival();
-            self.clock
-                .advance_to_earliest([arrival, timeouts[0], timeouts[1], Some(end)]);
-            let now = self.clock.now();
-            while let Some((at, datagram)) = self.path.poll(now) {
-                self.deliver(at, &datagram);
-            }
-            self.read();
-            for peer in [&mut self.client, &mut self.server] {
-                if let Some((_, connection)) = &mut peer.connection
-                    && connection.poll_timeout().is_some_and(|at| at <= now)
-                {
-                    connection.handle_timeout(now);
-                }
-            }
-        }
+        self.client.chunk = chunk.to_vec();
+        self.run_for(Duration::from_secs(seconds));
     }
 }
 
@@ -274,7 +278,7 @@ fn what_is_counted_as_in_flight_is_what_the_connection_counts() {
         let settled = totals.delivered + totals.lost + seen.in_flight;
         assert!(totals.sent.abs_diff(settled) < 10_000, "{seen:?}");
         assert!(totals.lost > 0 && totals.delivered > 500_000, "{seen:?}");
-        assert!(totals.delivered >= transfer.received, "{seen:?}");
+        assert!(totals.delivered >= transfer.server.received, "{seen:?}");
         let stats = transfer.connection().stats();
         assert!(totals.lost.abs_diff(stats.lost_bytes) < 10_000, "{stats:?}");
     }
@@ -317,7 +321,7 @@ fn a_loss_that_was_a_delay_is_taken_back() {
     let spurious = stats.expect("the path").spurious_congestion_events;
     assert!(spurious > 0, "nothing was put to the test");
     assert!(observed.get().totals.spurious > 0);
-    let mbps = Bitrate::over(transfer.received, Duration::from_secs(20)).mbps();
+    let mbps = Bitrate::over(transfer.server.received, Duration::from_secs(20)).mbps();
     // Without taking back, each of these would cost 30 % of the window.
     assert!(mbps > 6.5, "{mbps} Mbit/s, {:?}", observed.get());
 }
@@ -327,9 +331,9 @@ fn a_client_that_takes_a_new_address_goes_on_and_keeps_its_totals() {
     for new in ["10.0.0.1:2000", "10.0.7.9:1000"] {
         let mut transfer = Transfer::new(Steering::new(Algorithm::Copa), link(4, 20, 60_000), 7);
         transfer.run(5, &[0; 16 << 10]);
-        let before = transfer.received;
-        transfer.client_address = address(new);
+        let before = transfer.server.received;
+        transfer.client.address = address(new);
         transfer.run(5, &[0; 16 << 10]);
-        assert!(transfer.received > before + before / 2, "{new}");
+        assert!(transfer.server.received > before + before / 2, "{new}");
     }
 }

@@ -1,11 +1,11 @@
 //! Relays and sessions over them, in virtual time.
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use glassline_media::WallClock;
-use glassline_sim::{Clock, Rng};
+use glassline_sim::{Conditions, Datagram, Network, Node, Rng, Simulation};
 use turn_client_proto::types::stun::message::IntegrityAlgorithm;
 
 use super::test_server::TestServer;
@@ -28,140 +28,213 @@ fn credentials(password: &str) -> Credentials {
 
 const DELAY: Duration = Duration::from_millis(10);
 
-/// A client, a TURN server and a media server, 10 ms from each other.
-struct World {
-    clock: Clock,
-    turn: TestServer,
-    /// What is under way, by arrival.
-    air: BTreeMap<(Instant, u64), (SocketAddr, SocketAddr, Vec<u8>)>,
-    sent: u64,
-    client: SocketAddr,
-    media: SocketAddr,
-    /// The client's datagrams reach the media server, and the other way around.
-    direct: bool,
+/// A client that has a relay, and then dials with it.
+struct Client {
+    address: SocketAddr,
     relay: Option<Relay>,
     dialled: Option<Session>,
+}
+
+impl Node for Client {
+    fn is_at(&self, address: SocketAddr) -> bool {
+        address == self.address
+    }
+
+    fn handle(&mut self, now: Instant, datagram: Datagram) {
+        let Datagram {
+            from,
+            to,
+            mut bytes,
+        } = datagram;
+        if let Some(relay) = &mut self.relay {
+            let frame = frame(&bytes).expect("a whole frame");
+            assert!(frame.content <= bytes.len());
+            relay.handle(now, &bytes);
+        } else if let Some(session) = &mut self.dialled {
+            let _ = session.handle_datagram(now, from, to, &mut bytes);
+        }
+    }
+
+    fn poll_transmit(&mut self, _: Instant) -> Option<Datagram> {
+        let (from, mut bytes) = (self.address, Vec::new());
+        if let Some(relay) = &mut self.relay
+            && relay.poll_transmit(&mut bytes)
+        {
+            let to = relay.address();
+            return Some(Datagram { from, to, bytes });
+        }
+        let to = self.dialled.as_mut()?.poll_transmit(&mut bytes)?;
+        Some(Datagram { from, to, bytes })
+    }
+
+    fn poll_timeout(&mut self) -> Option<Instant> {
+        let relay = self.relay.as_ref().and_then(Relay::poll_timeout);
+        let dialled = self.dialled.as_mut().and_then(Session::poll_timeout);
+        relay.into_iter().chain(dialled).min()
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        if let Some(relay) = &mut self.relay
+            && relay.poll_timeout().is_some_and(|at| at <= now)
+        {
+            relay.handle_timeout(now);
+        }
+        if let Some(session) = &mut self.dialled
+            && session.poll_timeout().is_some_and(|at| at <= now)
+        {
+            session.handle_timeout(now);
+        }
+    }
+
+    fn state(&self) -> String {
+        let relay = self.relay.as_ref().map(Relay::state);
+        let connected = self.dialled.as_ref().map(Session::is_connected);
+        format!("relay {relay:?}, session connected {connected:?}")
+    }
+}
+
+/// A media server that answers the client's offer.
+struct Media {
+    address: SocketAddr,
     accepted: Option<Session>,
+}
+
+impl Node for Media {
+    fn is_at(&self, address: SocketAddr) -> bool {
+        address == self.address
+    }
+
+    fn handle(&mut self, now: Instant, datagram: Datagram) {
+        let Datagram {
+            from,
+            to,
+            mut bytes,
+        } = datagram;
+        if let Some(session) = &mut self.accepted {
+            let _ = session.handle_datagram(now, from, to, &mut bytes);
+        }
+    }
+
+    fn poll_transmit(&mut self, _: Instant) -> Option<Datagram> {
+        let mut bytes = Vec::new();
+        let to = self.accepted.as_mut()?.poll_transmit(&mut bytes)?;
+        let from = self.address;
+        Some(Datagram { from, to, bytes })
+    }
+
+    fn poll_timeout(&mut self) -> Option<Instant> {
+        self.accepted.as_mut()?.poll_timeout()
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        if let Some(session) = &mut self.accepted {
+            session.handle_timeout(now);
+        }
+    }
+
+    fn state(&self) -> String {
+        let connected = self.accepted.as_ref().map(Session::is_connected);
+        format!("session connected {connected:?}")
+    }
+}
+
+/// The TURN server, which is at the addresses that it relays, too, and answers at once.
+struct Turn {
+    server: TestServer,
+    answers: VecDeque<Datagram>,
+}
+
+impl Node for Turn {
+    fn is_at(&self, address: SocketAddr) -> bool {
+        address.ip() == self.server.address.ip()
+    }
+
+    fn handle(&mut self, _: Instant, datagram: Datagram) {
+        let Datagram { from, to, bytes } = datagram;
+        if let Some((from, to, bytes)) = self.server.handle(from, to, &bytes) {
+            self.answers.push_back(Datagram { from, to, bytes });
+        }
+    }
+
+    fn poll_transmit(&mut self, _: Instant) -> Option<Datagram> {
+        self.answers.pop_front()
+    }
+
+    fn poll_timeout(&mut self) -> Option<Instant> {
+        None
+    }
+
+    fn handle_timeout(&mut self, _: Instant) {}
+
+    fn state(&self) -> String {
+        format!("{:?}", self.server.allocations)
+    }
+}
+
+/// A client, a TURN server and a media server, 10 ms from each other.
+struct World {
+    network: Network,
+    client: Client,
+    turn: Turn,
+    media: Media,
+}
+
+/// Places of the nodes of a [`World`] in its network.
+const CLIENT_NODE: usize = 0;
+const TURN_NODE: usize = 1;
+const MEDIA_NODE: usize = 2;
+
+impl Simulation for World {
+    fn lend<R>(&mut self, turn: impl FnOnce(&mut Network, &mut [&mut dyn Node]) -> R) -> R {
+        let nodes: &mut [&mut dyn Node] = &mut [&mut self.client, &mut self.turn, &mut self.media];
+        turn(&mut self.network, nodes)
+    }
 }
 
 impl World {
     fn new(transport: Transport) -> Self {
-        let clock = Clock::new();
+        let mut network = Network::new(1);
+        for (a, b) in [
+            (CLIENT_NODE, TURN_NODE),
+            (CLIENT_NODE, MEDIA_NODE),
+            (TURN_NODE, MEDIA_NODE),
+        ] {
+            let conditions = Conditions::delayed(DELAY);
+            let path = network.add_path(conditions.clone(), conditions);
+            network.join(path, a, b);
+        }
         let (client, turn) = (address("192.0.2.2:40000"), address("203.0.113.1:3478"));
         let server = Server {
             host: "turn.example".to_owned(),
             port: 3478,
             transport,
         };
-        let relay = Relay::new(server, turn, client, &credentials("secret"), clock.now());
+        let relay = Relay::new(server, turn, client, &credentials("secret"), network.now());
         Self {
-            clock,
-            turn: TestServer::new(turn, &credentials("secret")),
-            air: BTreeMap::new(),
-            sent: 0,
-            client,
-            media: address("198.51.100.1:8189"),
-            direct: true,
-            relay: Some(relay),
-            dialled: None,
-            accepted: None,
+            network,
+            client: Client {
+                address: client,
+                relay: Some(relay),
+                dialled: None,
+            },
+            turn: Turn {
+                server: TestServer::new(turn, &credentials("secret")),
+                answers: VecDeque::new(),
+            },
+            media: Media {
+                address: address("198.51.100.1:8189"),
+                accepted: None,
+            },
         }
     }
 
     fn relay(&self) -> &Relay {
-        self.relay.as_ref().expect("not yet dialled")
-    }
-
-    fn send(&mut self, from: SocketAddr, to: SocketAddr, bytes: Vec<u8>) {
-        let ends = [from, to];
-        let is_direct = ends.contains(&self.client) && ends.contains(&self.media);
-        if is_direct && !self.direct {
-            return;
-        }
-        self.sent += 1;
-        let key = (self.clock.now() + DELAY, self.sent);
-        self.air.insert(key, (from, to, bytes));
-    }
-
-    fn drain(&mut self) {
-        let mut out = Vec::new();
-        while let Some(relay) = &mut self.relay
-            && relay.poll_transmit(&mut out)
-        {
-            let to = relay.address();
-            self.send(self.client, to, out.clone());
-        }
-        while let Some(session) = &mut self.dialled
-            && let Some(to) = session.poll_transmit(&mut out)
-        {
-            self.send(self.client, to, out.clone());
-        }
-        while let Some(session) = &mut self.accepted
-            && let Some(to) = session.poll_transmit(&mut out)
-        {
-            self.send(self.media, to, out.clone());
-        }
-    }
-
-    fn deliver(&mut self, from: SocketAddr, to: SocketAddr, mut bytes: Vec<u8>) {
-        let now = self.clock.now();
-        if to == self.client {
-            if let Some(relay) = &mut self.relay {
-                let frame = frame(&bytes).expect("a whole frame");
-                assert!(frame.content <= bytes.len());
-                relay.handle(now, &bytes);
-            } else if let Some(session) = &mut self.dialled {
-                let _ = session.handle_datagram(now, from, to, &mut bytes);
-            }
-        } else if to == self.media {
-            if let Some(session) = &mut self.accepted {
-                let _ = session.handle_datagram(now, from, to, &mut bytes);
-            }
-        } else if let Some((from, to, bytes)) = self.turn.handle(from, to, &bytes) {
-            self.send(from, to, bytes);
-        }
-    }
-
-    fn run_for(&mut self, time: Duration) {
-        let end = self.clock.now() + time;
-        loop {
-            self.drain();
-            let arrival = self.air.keys().next().map(|(at, _)| *at);
-            let relay = self.relay.as_ref().and_then(Relay::poll_timeout);
-            let sessions = [&mut self.dialled, &mut self.accepted];
-            let sessions = sessions.map(|it| it.as_mut().and_then(Session::poll_timeout));
-            let next = [arrival, relay, sessions[0], sessions[1], Some(end)];
-            assert!(self.clock.advance_to_earliest(next));
-            let now = self.clock.now();
-            while let Some(entry) = self.air.first_entry()
-                && entry.key().0 <= now
-            {
-                let (from, to, bytes) = entry.remove();
-                self.deliver(from, to, bytes);
-            }
-            if let Some(relay) = &mut self.relay
-                && relay.poll_timeout().is_some_and(|at| at <= now)
-            {
-                relay.handle_timeout(now);
-            }
-            for session in [&mut self.dialled, &mut self.accepted]
-                .into_iter()
-                .flatten()
-            {
-                if session.poll_timeout().is_some_and(|at| at <= now) {
-                    session.handle_timeout(now);
-                }
-            }
-            self.drain();
-            if now >= end {
-                return;
-            }
-        }
+        self.client.relay.as_ref().expect("not yet dialled")
     }
 
     /// Dials the media server with the relay, and with a host candidate if `host`.
     fn dial(&mut self, host: bool) {
-        let now = self.clock.now();
+        let now = self.network.now();
         let mut rng = Rng::new(3);
         let mut secrets = || {
             let mut seed = [0; 32];
@@ -172,8 +245,8 @@ impl World {
         let (mut dialled, offer) = Session::dial(
             DialConfig {
                 certificate: CLIENT.clone(),
-                local: Vec::from_iter(host.then_some(self.client)),
-                relays: Vec::from_iter(self.relay.take()),
+                local: Vec::from_iter(host.then_some(self.client.address)),
+                relays: Vec::from_iter(self.client.relay.take()),
                 data: None,
                 secrets: secrets(),
                 wall,
@@ -187,7 +260,7 @@ impl World {
         let (accepted, answer) = Session::accept(
             AcceptConfig {
                 certificate: SERVER.clone(),
-                local: vec![self.media],
+                local: vec![self.media.address],
                 secrets: secrets(),
                 wall,
                 tracks: &tracks(),
@@ -200,12 +273,12 @@ impl World {
         )
         .expect("our own offer");
         dialled.set_answer(&answer, now).expect("our own answer");
-        self.dialled = Some(dialled);
-        self.accepted = Some(accepted);
+        self.client.dialled = Some(dialled);
+        self.media.accepted = Some(accepted);
     }
 
     fn path(&self) -> crate::session::Path {
-        let session = self.dialled.as_ref().expect("dialled");
+        let session = self.client.dialled.as_ref().expect("dialled");
         assert!(session.is_connected());
         session.path().expect("connected")
     }
@@ -222,7 +295,7 @@ fn a_session_without_a_host_candidate_goes_through_the_relay() {
     let path = world.path();
     assert_eq!(path.local.address, relayed);
     assert_eq!(path.local.kind, CandidateKind::Relay);
-    assert_eq!(path.remote.address, world.media);
+    assert_eq!(path.remote.address, world.media.address);
     assert_eq!(path.remote.kind, CandidateKind::Host);
     assert!(path.is_relayed());
     let relay = path.relay.expect("ours");
@@ -230,7 +303,7 @@ fn a_session_without_a_host_candidate_goes_through_the_relay() {
     // Four times 10 ms: to the TURN server, on to the media server, and back.
     assert_eq!(path.round_trip, Some(DELAY * 4));
     // The other end knows what the offer said.
-    let accepted = world.accepted.as_ref().and_then(Session::path);
+    let accepted = world.media.accepted.as_ref().and_then(Session::path);
     let accepted = accepted.expect("connected");
     assert!(accepted.is_relayed() && accepted.relay.is_none());
     assert_eq!(accepted.remote.kind, CandidateKind::Relay);
@@ -244,14 +317,14 @@ fn a_direct_path_is_preferred() {
     world.run_for(Duration::from_secs(4));
     let path = world.path();
     assert!(!path.is_relayed(), "{path:?}");
-    assert_eq!(path.local.address, world.client);
+    assert_eq!(path.local.address, world.client.address);
     assert_eq!(path.round_trip, Some(DELAY * 2));
 }
 
 #[test]
 fn a_blocked_direct_path_falls_back_to_the_relay() {
     let mut world = World::new(Transport::Udp);
-    world.direct = false;
+    world.network.part(CLIENT_NODE, MEDIA_NODE);
     world.run_for(Duration::from_millis(300));
     world.dial(true);
     world.run_for(Duration::from_secs(4));
@@ -262,11 +335,11 @@ fn a_blocked_direct_path_falls_back_to_the_relay() {
 fn a_nonce_that_changes_goes_unnoticed() {
     let mut world = World::new(Transport::Udp);
     world.run_for(Duration::from_millis(300));
-    world.turn.nonce += 1;
+    world.turn.server.nonce += 1;
     world.dial(false);
     world.run_for(Duration::from_secs(2));
     assert!(world.path().is_relayed());
-    assert!(world.turn.stale > 0, "the old nonce was used");
+    assert!(world.turn.server.stale > 0, "the old nonce was used");
 }
 
 #[test]
@@ -276,10 +349,10 @@ fn sha256_is_used_where_the_server_offers_it() {
         (false, IntegrityAlgorithm::Sha1),
     ] {
         let mut world = World::new(Transport::Udp);
-        world.turn.offers_sha256 = offers;
+        world.turn.server.offers_sha256 = offers;
         world.run_for(Duration::from_millis(300));
         assert!(world.relay().relayed().is_some());
-        assert_eq!(world.turn.integrity.last(), Some(&expected));
+        assert_eq!(world.turn.server.integrity.last(), Some(&expected));
     }
 }
 
@@ -290,29 +363,42 @@ fn an_allocation_outlives_its_lifetime_and_is_given_back() {
     world.dial(false);
     // Three lifetimes, each nonce valid for part of one.
     for _ in 0..6 {
-        world.turn.nonce += 1;
+        world.turn.server.nonce += 1;
         world.run_for(Duration::from_secs(300));
         assert!(world.path().is_relayed());
     }
-    assert!(world.turn.refreshed >= 3, "{}", world.turn.refreshed);
+    assert!(
+        world.turn.server.refreshed >= 3,
+        "{}",
+        world.turn.server.refreshed
+    );
     world.run_for(Duration::from_secs(1));
-    let now = world.clock.now();
-    world.dialled.as_mut().expect("dialled").close(now);
+    let now = world.network.now();
+    world.client.dialled.as_mut().expect("dialled").close(now);
     world.run_for(Duration::from_millis(500));
-    assert!(world.accepted.as_ref().is_some_and(Session::is_closed));
-    assert_eq!(world.turn.deleted, 1);
+    assert!(
+        world
+            .media
+            .accepted
+            .as_ref()
+            .is_some_and(Session::is_closed)
+    );
+    assert_eq!(world.turn.server.deleted, 1);
 }
 
 #[test]
 fn a_wrong_password_and_a_silent_server_are_failures_that_end() {
     let mut world = World::new(Transport::Udp);
-    world.turn = TestServer::new(world.turn.address, &credentials("another"));
+    world.turn.server = TestServer::new(world.turn.server.address, &credentials("another"));
     world.run_for(Duration::from_secs(20));
-    assert_ne!(world.relay().state(), State::Allocated(world.client));
+    assert_ne!(
+        world.relay().state(),
+        State::Allocated(world.client.address)
+    );
     assert_eq!(world.relay().relayed(), None);
 
     let mut world = World::new(Transport::Udp);
-    world.turn.address = address("203.0.113.9:3478");
+    world.turn.server.address = address("203.0.113.9:3478");
     world.run_for(Duration::from_secs(30));
     assert_eq!(world.relay().state(), State::Failed);
     assert_eq!(world.relay().poll_timeout(), None);
@@ -339,16 +425,16 @@ fn frames_of_a_stream_are_told_apart_with_their_padding() {
 fn frames_on_a_stream_are_padded() {
     let mut world = World::new(Transport::Tcp);
     world.run_for(Duration::from_millis(300));
-    let mut relay = world.relay.take().expect("a relay");
+    let mut relay = world.client.relay.take().expect("a relay");
     assert!(relay.relayed().is_some());
     let mut out = Vec::new();
     assert!(
-        !relay.wrap(world.media, b"12345", &mut out),
+        !relay.wrap(world.media.address, b"12345", &mut out),
         "no channel yet"
     );
-    world.relay = Some(relay);
+    world.client.relay = Some(relay);
     world.run_for(Duration::from_millis(300));
-    let mut relay = world.relay.take().expect("a relay");
-    assert!(relay.wrap(world.media, b"12345", &mut out));
+    let mut relay = world.client.relay.take().expect("a relay");
+    assert!(relay.wrap(world.media.address, b"12345", &mut out));
     assert_eq!(out, b"\x40\0\0\x0512345\0\0\0");
 }

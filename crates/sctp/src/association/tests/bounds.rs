@@ -1,6 +1,6 @@
 //! Windows, memory, and peers that do not keep to the rules.
 
-use glassline_sim::Loss;
+use glassline_sim::{Case, Loss};
 
 use super::*;
 use crate::chunk::{Data, DataFlags};
@@ -20,13 +20,13 @@ fn a_reader_that_stops_stops_the_sender_and_goes_on() {
     let mut world = World::new(&config, lossy, 31).connected();
     world.a.bulk = Some((10_000, 1 << 20));
     world.b.reads = false;
-    world.run(Duration::from_secs(60));
+    world.run_for(Duration::from_secs(60));
     let receiver = world.b.association.report();
     assert!(receiver.unread <= 400_000, "{receiver:?}");
     assert_eq!(world.a.association.report().state, State::Established);
     world.b.reads = true;
     let before = world.b.received;
-    world.run(Duration::from_secs(10));
+    world.run_for(Duration::from_secs(10));
     assert!(
         world.b.received > before + 10_000_000,
         "{}",
@@ -60,7 +60,7 @@ fn the_send_buffer_is_bounded_and_says_so() {
         }
     );
     side.set_buffered_low(0, 20_000);
-    world.run(MS * 500);
+    world.run_for(MS * 500);
     assert!(world.a.events.contains(&Event::BufferedLow { stream: 0 }));
     assert_eq!(world.a.association.report().buffered, 0);
 }
@@ -77,9 +77,9 @@ fn the_window_grows_with_what_the_path_carries() {
     world.b.keeps = false;
     let first = world.b.association.report().own_window_limit;
     assert_eq!(first, 2 << 20);
-    world.run(Duration::from_secs(3));
+    world.run_for(Duration::from_secs(3));
     world.b.measure();
-    world.run(Duration::from_secs(1));
+    world.run_for(Duration::from_secs(1));
     let report = world.b.association.report();
     assert!(
         report.own_window_limit > 5_000_000,
@@ -104,37 +104,49 @@ fn a_window_that_may_not_grow_is_used_up_to_its_bound() {
         let mut world = World::new(&config, Conditions::delayed(MS * 10), 34).connected();
         world.a.bulk = Some((64 * 1024, 4 << 20));
         world.b.keeps = false;
-        world.run(Duration::from_secs(2));
+        world.run_for(Duration::from_secs(2));
         world.b.measure();
-        world.run(Duration::from_secs(2));
+        world.run_for(Duration::from_secs(2));
         let mbps = world.b.received as f64 * 8.0 / 1e6 / 2.0;
         let bound = f64::from(window) * 8.0 / 0.02 / 1e6;
         assert!(
             mbps > share * bound && mbps <= bound,
             "{window}: {mbps} of {bound}"
         );
-        assert!(
-            world.lost_and_found.is_empty(),
-            "{:?}",
-            world.lost_and_found
-        );
+        for side in [&world.a, &world.b] {
+            assert!(side.dropped.is_empty(), "{:?}", side.dropped);
+        }
     }
 }
 
 #[test]
 fn packets_grow_as_far_as_the_path_lets_them() {
-    for (wide, expected) in [(1400, 1400..=1400), (1300, 1268..=1300)] {
+    let cases = [
+        Case {
+            description: "a path as wide as the largest packet",
+            path: 1400,
+            seed: 35,
+            expected: 1400..=1400,
+        },
+        Case {
+            description: "a path between two sizes that are probed",
+            path: 1300,
+            seed: 35,
+            expected: 1268..=1300,
+        },
+    ];
+    for case in cases {
         let config = Config {
             mtu: 1160,
             mtu_max: 1400,
             ..Config::default()
         };
-        let mut world = World::new(&config, Conditions::delayed(MS * 10), 35);
-        world.narrow = Some(wide);
+        let mut world = World::new(&config, Conditions::delayed(MS * 10), case.seed);
+        world.network.set_datagram_bytes_max(case.path);
         let mut world = world.connected();
-        world.run(Duration::from_secs(10));
+        world.run_for(Duration::from_secs(10));
         let mtu = world.a.association.mtu();
-        assert!(expected.contains(&mtu), "{mtu} through {wide}");
+        assert!(case.expected.contains(&mtu), "{case}: {mtu}");
         assert!(world.a.events.contains(&Event::MtuChanged { mtu }));
     }
 }
@@ -149,20 +161,20 @@ fn when_larger_packets_cease_to_pass_smaller_ones_take_over() {
     let rate = glassline_media::Bitrate::from_bps(20_000_000);
     let path = Conditions::limited(rate, MS * 10, MS * 100);
     let mut world = World::new(&config, path, 37).connected();
-    world.run(Duration::from_secs(2));
+    world.run_for(Duration::from_secs(2));
     assert_eq!(world.a.association.mtu(), 1400);
     world.a.bulk = Some((64 * 1024, 1 << 20));
-    world.run(Duration::from_secs(1));
-    world.narrow = Some(1200);
-    world.run(Duration::from_secs(10));
+    world.run_for(Duration::from_secs(1));
+    world.network.set_datagram_bytes_max(1200);
+    world.run_for(Duration::from_secs(10));
     assert_eq!(world.a.association.mtu(), 1160);
     world.b.measure();
-    world.run(Duration::from_secs(1));
+    world.run_for(Duration::from_secs(1));
     assert!(world.b.received > 1 << 20, "{}", world.b.received);
     // The path widens again, which shows after a while.
     world.a.bulk = None;
-    world.narrow = None;
-    world.run(Duration::from_secs(650));
+    world.network.set_datagram_bytes_max(usize::MAX);
+    world.run_for(Duration::from_secs(650));
     assert_eq!(world.a.association.mtu(), 1400);
 }
 
@@ -177,7 +189,7 @@ fn an_end_that_only_receives_knows_the_round_trip() {
     let mut world = World::new(&config, path, 38).connected();
     world.a.bulk = Some((16 * 1024, 1 << 20));
     world.b.keeps = false;
-    world.run(Duration::from_secs(10));
+    world.run_for(Duration::from_secs(10));
     let (here, there) = (world.b.association.report(), world.a.association.report());
     let rtt = here.rtt.expect("asked for");
     assert!(rtt > MS * 40, "the queue shows: {rtt:?}");
@@ -232,7 +244,7 @@ fn a_message_above_the_limit_ends_the_association_by_name() {
         let now = world.now();
         let _ = world.b.association.handle_packet(&packet, now);
     }
-    world.run(MS * 10);
+    world.run_for(MS * 10);
     assert_eq!(
         world.b.events.last(),
         Some(&Event::Closed(CloseReason::MessageTooLarge {
@@ -262,7 +274,7 @@ fn fragments_that_never_finish_are_bounded_and_named() {
         let report = world.b.association.report();
         assert!(report.unassembled <= 800_000, "{report:?}");
     }
-    world.run(MS * 10);
+    world.run_for(MS * 10);
     assert!(
         matches!(
             world.b.events.last(),

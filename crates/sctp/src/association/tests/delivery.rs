@@ -1,11 +1,16 @@
 use super::*;
-use glassline_sim::Loss;
+use glassline_sim::{Case, Loss};
 
 /// Sends `count` messages each way, of random sizes on random streams, and checks that
 /// each arrives once, whole, and in order where that was promised.
-fn exchange(config: &Config, conditions: Conditions, seed: u64, count: u32) {
-    let mut rng = Rng::new(seed ^ 0x5eed);
-    let mut world = World::new(config, conditions, seed).connected();
+fn exchange(case: &Case<Conditions, u32>, interleaving: bool) {
+    let config = Config {
+        interleaving,
+        ..Config::default()
+    };
+    let count = case.expected;
+    let mut rng = Rng::new(case.seed ^ 0x5eed);
+    let mut world = World::new(&config, case.path.clone(), case.seed).connected();
     let mut sent = [0u32; 2];
     let mut sizes: [Vec<usize>; 2] = [Vec::new(), Vec::new()];
     let mut got = [vec![0u8; count as usize], vec![0u8; count as usize]];
@@ -53,7 +58,7 @@ fn exchange(config: &Config, conditions: Conditions, seed: u64, count: u32) {
         all && settle(&world.a) && settle(&world.b)
     });
     let reports = [world.a.association.report(), world.b.association.report()];
-    assert!(finished, "seed {seed}: {done:?} of {count}, {reports:#?}");
+    assert!(finished, "{case}: {done:?} of {count}, {reports:#?}");
     for report in reports {
         assert_eq!((report.unassembled, report.unread), (0, 0));
     }
@@ -82,21 +87,25 @@ fn glassline_media_rate(mbps: u64) -> glassline_media::Bitrate {
 #[test]
 fn everything_arrives_once_whole_and_in_order() {
     for (seed, interleaving) in [(1, true), (2, false)] {
-        let config = Config {
-            interleaving,
-            ..Config::default()
+        let case = Case {
+            description: "a path without faults",
+            path: Conditions::delayed(MS * 10),
+            seed,
+            expected: messages(),
         };
-        exchange(&config, Conditions::delayed(MS * 10), seed, messages());
+        exchange(&case, interleaving);
     }
 }
 
 #[test]
 fn also_when_packets_are_lost_and_overtaken() {
     for (seed, interleaving) in [(3, true), (4, false)] {
-        let config = Config {
-            interleaving,
-            ..Config::default()
+        let case = Case {
+            description: "5 % lost, 5 % overtaken, 3 ms of jitter",
+            path: rough(),
+            seed,
+            expected: messages(),
         };
-        exchange(&config, rough(), seed, messages());
+        exchange(&case, interleaving);
     }
 }

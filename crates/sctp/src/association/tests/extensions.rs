@@ -33,9 +33,9 @@ fn messages_that_may_be_lost_hold_up_nobody() {
                     .expect("room");
                 side.send(2, 53, numbered(number, 100), SendOptions::default(), now)
                     .expect("room");
-                world.run(MS * 5);
+                world.run_for(MS * 5);
             }
-            world.run(Duration::from_secs(5));
+            world.run_for(Duration::from_secs(5));
             let on = |stream| world.b.messages.iter().filter(move |it| it.1 == stream);
             let (kept, all) = (on(1).count(), on(2).count());
             assert_eq!(all, 400, "reliable ones all arrive");
@@ -75,9 +75,9 @@ fn a_message_outlives_its_time_neither_waiting_nor_lost() {
             .association
             .send(1, 53, numbered(number, 5000), options, now)
             .expect("room");
-        world.run(MS * 10);
+        world.run_for(MS * 10);
     }
-    world.run(Duration::from_secs(3));
+    world.run_for(Duration::from_secs(3));
     let report = world.a.association.report();
     let arrived = world.b.messages.len();
     assert!((80..200).contains(&arrived), "{arrived}, {report:?}");
@@ -125,7 +125,7 @@ fn streams_end_and_begin_again() {
                 world.a.events, world.b.events
             );
             // Stream 9 had nothing to wait for and may be a request of its own.
-            world.run(Duration::from_secs(10));
+            world.run_for(Duration::from_secs(10));
             for (side, expected) in [
                 (&world.a, Direction::Outgoing),
                 (&world.b, Direction::Incoming),
@@ -202,14 +202,14 @@ fn a_small_message_passes_a_large_one_if_interleaved() {
             .association
             .send(1, 53, large, SendOptions::default(), now)
             .expect("room");
-        world.run(MS * 200);
+        world.run_for(MS * 200);
         let now = world.now();
         world
             .a
             .association
             .send(2, 53, numbered(2, 100), SendOptions::default(), now)
             .expect("room");
-        world.run(Duration::from_secs(3));
+        world.run_for(Duration::from_secs(3));
         assert_eq!(world.b.messages.len(), 2);
         let small = world.b.messages.iter().find(|it| it.1 == 2).expect("it");
         waits[index] = small.0 - now;

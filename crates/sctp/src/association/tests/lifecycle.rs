@@ -4,8 +4,8 @@ use super::*;
 fn one_end_connects_and_both_hear_of_it() {
     let config = Config::default();
     let mut world = World::new(&config, Conditions::delayed(MS * 10), 1);
-    world.a.association.connect(world.clock.now());
-    world.run(MS * 100);
+    world.a.association.connect(world.now());
+    world.run_for(MS * 100);
     for side in [&world.a, &world.b] {
         assert_eq!(
             side.events,
@@ -48,8 +48,8 @@ fn both_connect_at_once_whatever_is_lost() {
 fn nobody_answers() {
     let deaf = Conditions::default().with_loss(glassline_sim::Loss::Random(1.0));
     let mut world = World::new(&Config::default(), deaf, 3);
-    world.a.association.connect(world.clock.now());
-    world.run(Duration::from_secs(120));
+    world.a.association.connect(world.now());
+    world.run_for(Duration::from_secs(120));
     assert_eq!(world.a.events, [Event::Closed(CloseReason::ConnectTimeout)]);
     assert_eq!(world.a.association.poll_timeout(), None);
 }
@@ -74,7 +74,7 @@ fn what_was_handed_over_arrives_before_the_end() {
             .send(1, 53, numbered(0, 4), SendOptions::default(), now),
         Err(crate::SendError::Closed)
     );
-    world.run(Duration::from_secs(20));
+    world.run_for(Duration::from_secs(20));
     assert_eq!(world.b.messages.len(), 20);
     for side in [&world.a, &world.b] {
         assert_eq!(
@@ -88,8 +88,8 @@ fn what_was_handed_over_arrives_before_the_end() {
 #[test]
 fn an_abort_is_heard_of() {
     let mut world = World::new(&Config::default(), Conditions::delayed(MS), 5).connected();
-    world.a.association.abort(world.clock.now());
-    world.run(MS * 10);
+    world.a.association.abort(world.now());
+    world.run_for(MS * 10);
     assert_eq!(
         world.a.events.last(),
         Some(&Event::Closed(CloseReason::Aborted))
@@ -111,20 +111,20 @@ fn a_peer_that_vanishes_is_given_up() {
     };
     let mut world = World::new(&config, Conditions::delayed(MS), 6).connected();
     let deaf = Conditions::default().with_loss(glassline_sim::Loss::Random(1.0));
-    world.path.link_mut(End::A).set_conditions(deaf);
+    world.network.link_mut(End::A).set_conditions(deaf);
     let now = world.now();
     world
         .a
         .association
         .send(0, 51, numbered(1, 100), SendOptions::default(), now)
         .expect("open");
-    world.run(Duration::from_secs(120));
+    world.run_for(Duration::from_secs(120));
     assert_eq!(
         world.a.events.last(),
         Some(&Event::Closed(CloseReason::PeerUnreachable))
     );
     // The other end, with nothing to send, finds out by its heartbeats.
-    world.run(Duration::from_secs(600));
+    world.run_for(Duration::from_secs(600));
     assert_eq!(
         world.b.events.last(),
         Some(&Event::Closed(CloseReason::PeerUnreachable))
@@ -141,10 +141,10 @@ fn a_peer_that_lost_its_state_begins_anew() {
         .association
         .send(3, 51, numbered(1, 100), SendOptions::default(), now)
         .expect("open");
-    world.run(MS * 100);
-    world.a.association = Association::new(config, secrets(99), world.clock.now());
-    world.a.association.connect(world.clock.now());
-    world.run(MS * 100);
+    world.run_for(MS * 100);
+    world.a.association = Association::new(config, secrets(99), world.now());
+    world.a.association.connect(world.now());
+    world.run_for(MS * 100);
     assert!(
         world.b.events.contains(&Event::Restarted),
         "{:?}",
@@ -156,7 +156,7 @@ fn a_peer_that_lost_its_state_begins_anew() {
             .send(3, 51, numbered(number, 100), SendOptions::default(), now)
             .expect("open again");
     }
-    world.run(MS * 100);
+    world.run_for(MS * 100);
     assert_eq!(number_of(&world.b.messages.back().expect("one").2), 10);
     assert_eq!(number_of(&world.a.messages.back().expect("one").2), 11);
 }

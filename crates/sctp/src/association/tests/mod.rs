@@ -7,10 +7,11 @@ mod lifecycle;
 mod throughput;
 
 use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use glassline_sim::{Clock, Conditions, End, Path, Rng};
+use glassline_sim::{Conditions, Datagram, End, Network, Node, Rng, Simulation};
 
 use super::Association;
 use crate::{CloseReason, Config, Event, Secrets, SendOptions, State};
@@ -27,6 +28,9 @@ pub(crate) fn secrets(seed: u64) -> Secrets {
 /// One end, and what it was told.
 pub(crate) struct Side {
     pub(crate) association: Association,
+    address: SocketAddr,
+    peer: SocketAddr,
+    dropped: Vec<crate::Dropped>,
     pub(crate) events: Vec<Event>,
     /// Messages read: when, stream, bytes.
     pub(crate) messages: VecDeque<(Instant, u16, Bytes)>,
@@ -44,9 +48,12 @@ pub(crate) struct Side {
 }
 
 impl Side {
-    fn new(association: Association) -> Self {
+    fn new(association: Association, end: End) -> Self {
         Self {
             association,
+            address: end.address(),
+            peer: end.other().address(),
+            dropped: Vec::new(),
             events: Vec::new(),
             messages: VecDeque::new(),
             received: 0,
@@ -106,17 +113,63 @@ impl Side {
     }
 }
 
+impl Node for Side {
+    fn is_at(&self, address: SocketAddr) -> bool {
+        address == self.address
+    }
+
+    fn handle(&mut self, now: Instant, datagram: Datagram) {
+        if let Err(dropped) = self.association.handle_packet(&datagram.bytes, now) {
+            self.dropped.push(dropped);
+        }
+    }
+
+    fn end_batch(&mut self, now: Instant) {
+        self.association.end_batch(now);
+    }
+
+    fn poll_transmit(&mut self, now: Instant) -> Option<Datagram> {
+        self.read(now);
+        self.fill(now);
+        let mut out = [0; 2048];
+        let len = self.association.poll_transmit(now, &mut out)?;
+        Some(Datagram {
+            from: self.address,
+            to: self.peer,
+            bytes: out[..len].to_vec(),
+        })
+    }
+
+    fn poll_timeout(&mut self) -> Option<Instant> {
+        self.association.poll_timeout()
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.association.handle_timeout(now);
+    }
+
+    fn state(&self) -> String {
+        format!("{:?}", self.association.report())
+    }
+}
+
 /// A path with an association at either end.
 pub(crate) struct World {
-    pub(crate) clock: Clock,
-    pub(crate) path: Path,
+    pub(crate) network: Network,
     pub(crate) a: Side,
     pub(crate) b: Side,
-    /// Larger packets vanish.
-    pub(crate) narrow: Option<usize>,
     /// Two more on the same path.
     pub(crate) rivals: Option<Box<[Side; 2]>>,
-    pub(crate) lost_and_found: Vec<crate::Dropped>,
+}
+
+impl Simulation for World {
+    fn lend<R>(&mut self, turn: impl FnOnce(&mut Network, &mut [&mut dyn Node]) -> R) -> R {
+        let (network, a, b) = (&mut self.network, &mut self.a, &mut self.b);
+        match self.rivals.as_deref_mut() {
+            None => turn(network, &mut [a, b]),
+            Some([c, d]) => turn(network, &mut [a, b, c, d]),
+        }
+    }
 }
 
 impl World {
@@ -125,125 +178,51 @@ impl World {
     }
 
     pub(crate) fn asymmetric(a: Config, b: Config, conditions: Conditions, seed: u64) -> Self {
-        let clock = Clock::new();
-        let now = clock.now();
-        let path = Path::symmetric(conditions, seed);
+        let network = Network::pair(conditions, seed);
+        let now = network.now();
+        let side = |config, seed, end| Side::new(Association::new(config, secrets(seed), now), end);
         Self {
-            clock,
-            path,
-            a: Side::new(Association::new(a, secrets(seed * 2), now)),
-            b: Side::new(Association::new(b, secrets(seed * 2 + 1), now)),
-            narrow: None,
+            a: side(a, seed * 2, End::A),
+            b: side(b, seed * 2 + 1, End::B),
+            network,
             rivals: None,
-            lost_and_found: Vec::new(),
         }
     }
 
     /// Another pair shares the path, and connects.
     pub(crate) fn add_rivals(&mut self, config: &Config) {
         let now = self.now();
-        let side = |seed| Side::new(Association::new(config.clone(), secrets(seed), now));
-        let mut rivals = Box::new([side(1001), side(1002)]);
+        let side = |seed, end: End| {
+            let mut side = Side::new(Association::new(config.clone(), secrets(seed), now), end);
+            side.address.set_port(RIVALS_PORT);
+            side.peer.set_port(RIVALS_PORT);
+            side
+        };
+        let mut rivals = Box::new([side(1001, End::A), side(1002, End::B)]);
         rivals[0].association.connect(now);
         self.rivals = Some(rivals);
+        self.network.join(0, 2, 3);
     }
 
     /// Both connect, and are.
     pub(crate) fn connected(mut self) -> Self {
-        self.a.association.connect(self.clock.now());
-        self.b.association.connect(self.clock.now());
-        let connected = self.run_until(Duration::from_secs(20), |world| {
+        let now = self.now();
+        self.a.association.connect(now);
+        self.b.association.connect(now);
+        self.expect_within(Duration::from_secs(20), "both are connected", |world| {
             let open = |side: &Side| side.association.state == State::Established;
             open(&world.a) && open(&world.b)
         });
-        assert!(connected, "the handshake ends");
         self
     }
 
     pub(crate) fn now(&self) -> Instant {
-        self.clock.now()
-    }
-
-    /// All that can happen at this moment.
-    pub(crate) fn settle(&mut self) {
-        let now = self.clock.now();
-        let mut out = [0; 2048];
-        let mut sides: Vec<(End, &mut Side)> = vec![(End::A, &mut self.a), (End::B, &mut self.b)];
-        if let Some([a, b]) = self.rivals.as_deref_mut() {
-            sides.extend([(End::A, a), (End::B, b)]);
-        }
-        loop {
-            let mut busy = false;
-            let mut touched = [false; 4];
-            while let Some((end, mut bytes)) = self.path.poll(now) {
-                busy = true;
-                // The last byte tells the pairs apart.
-                let pair = bytes.pop().expect("a packet");
-                let index = 2 * usize::from(pair) + usize::from(end == End::B);
-                touched[index] = true;
-                if let Err(dropped) = sides[index].1.association.handle_packet(&bytes, now) {
-                    self.lost_and_found.push(dropped);
-                }
-            }
-            for (index, (end, side)) in sides.iter_mut().enumerate() {
-                if touched[index] {
-                    side.association.end_batch(now);
-                }
-                if side.association.poll_timeout().is_some_and(|at| at <= now) {
-                    side.association.handle_timeout(now);
-                    busy = true;
-                }
-                side.read(now);
-                side.fill(now);
-                while let Some(len) = side.association.poll_transmit(now, &mut out[..2047]) {
-                    busy = true;
-                    out[len] = u8::try_from(index / 2).expect("two pairs");
-                    if self.narrow.is_none_or(|most| len <= most) {
-                        self.path.send(*end, now, out[..=len].to_vec());
-                    }
-                    side.fill(now);
-                }
-                side.read(now);
-            }
-            if !busy {
-                return;
-            }
-        }
-    }
-
-    /// Goes on until `done` or for `time`; whether it was done.
-    pub(crate) fn run_until(
-        &mut self,
-        time: Duration,
-        mut done: impl FnMut(&mut Self) -> bool,
-    ) -> bool {
-        let end = self.now() + time;
-        loop {
-            self.settle();
-            if done(self) {
-                return true;
-            }
-            let deadlines = [
-                self.path.next_arrival(),
-                self.a.association.poll_timeout(),
-                self.b.association.poll_timeout(),
-                Some(end),
-            ];
-            let rivals = self.rivals.iter().flat_map(|it| it.iter());
-            let rivals = rivals.map(|side| side.association.poll_timeout());
-            self.clock
-                .advance_to_earliest(deadlines.into_iter().chain(rivals));
-            if self.now() >= end {
-                self.settle();
-                return done(self);
-            }
-        }
-    }
-
-    pub(crate) fn run(&mut self, time: Duration) {
-        self.run_until(time, |_| false);
+        self.network.now()
     }
 }
+
+/// Where the rivals are, on the hosts of the other pair.
+const RIVALS_PORT: u16 = 5001;
 
 /// Bytes that tell which message they are.
 pub(crate) fn numbered(number: u32, len: usize) -> Bytes {

@@ -32,14 +32,14 @@ fn both_ends_hear_each_other_and_learn_how_they_are_heard() {
         pair.run_for(ms(10));
     }
     pair.run_for(ms(100));
-    for (heard, voice) in [(&pair.heard, 1), (&pair.server_heard, 2)] {
+    for (heard, voice) in [(&pair.client.heard, 1), (&pair.server.heard, 2)] {
         assert_eq!(heard.len(), 300);
         for (frame, it) in heard.iter().enumerate() {
             assert_eq!(it.payload, [voice, frame as u8]);
             assert_eq!(it.timestamp, frame as u32 * 480);
         }
     }
-    for events in [&pair.server_events, &pair.client_events] {
+    for events in [&pair.server.events, &pair.client.events] {
         let rtt = events.iter().find_map(|(_, event)| match event {
             Event::ReceiverReport { rtt, .. } => *rtt,
             _ => None,
@@ -47,7 +47,7 @@ fn both_ends_hear_each_other_and_learn_how_they_are_heard() {
         let rtt = rtt.expect("a round trip by reports").as_millis();
         assert!((49..=52).contains(&rtt), "{rtt}");
     }
-    assert_eq!(pair.dropped, []);
+    assert_eq!([&pair.server.dropped, &pair.client.dropped], [&[]; 2]);
     for session in [&pair.server, &pair.client] {
         // One name for what is sent and for what is reported of what comes.
         assert_eq!(session.rtcp_ssrc, session.senders()[0].ssrc);
@@ -67,7 +67,7 @@ fn numbers_that_are_left_out_are_losses_to_the_peer() {
         pair.run_for(ms(10));
     }
     pair.run_for(ms(100));
-    let sequences: Vec<u64> = pair.heard.iter().map(|it| it.sequence).collect();
+    let sequences: Vec<u64> = pair.client.heard.iter().map(|it| it.sequence).collect();
     assert_eq!(sequences.len(), 100, "none of them is repeated or lost");
     assert_eq!(sequences[99] - sequences[0], 102);
     assert_eq!(sequences[50] - sequences[49], 4);
@@ -83,7 +83,7 @@ fn packets_with_copies_come_under_their_own_payload_type() {
     assert!(pair.client.set_redundant(0, false));
     pair.answer_back(480, b"plain");
     pair.run_for(ms(100));
-    let heard: Vec<&[u8]> = pair.server_heard.iter().map(|it| &it.payload[..]).collect();
+    let heard: Vec<&[u8]> = pair.server.heard.iter().map(|it| &it.payload[..]).collect();
     assert_eq!(heard, [&b"copies"[..], b"plain"]);
     let receiver = &pair.server.receivers()[0];
     let red = pair.client.senders()[0].red_payload_type.expect("agreed");
@@ -106,9 +106,9 @@ fn lost_sound_is_not_asked_for_again_and_its_loss_is_told() {
     }
     pair.run_for(ms(500));
     assert_eq!(pair.server.nacked(), 0);
-    let arrived = pair.server_heard.len();
+    let arrived = pair.server.heard.len();
     assert!((340..460).contains(&arrived), "{arrived}");
-    let told = pair.client_events.iter().any(|(_, event)| {
+    let told = pair.client.events.iter().any(|(_, event)| {
         matches!(event, Event::ReceiverReport { fraction_lost, .. } if *fraction_lost > 15)
     });
     assert!(told, "the sender learns of it");
@@ -125,8 +125,8 @@ fn who_hangs_up_is_known_to_the_other_at_once() {
         }
         pair.run_for(ms(200));
         let events = match client_hangs_up {
-            true => &pair.server_events,
-            false => &pair.client_events,
+            true => &pair.server.events,
+            false => &pair.client.events,
         };
         let last = events.last().map(|(_, event)| event.clone());
         assert_eq!(last, Some(Event::Closed(CloseReason::Peer)));

@@ -58,7 +58,7 @@ fn every_codec_of_browsers_arrives_whole_over_a_lossy_path() {
             pair.run_for(ms(33));
         }
         pair.run_for(ms(500));
-        let mut heard: Vec<_> = pair.heard.iter().collect();
+        let mut heard: Vec<_> = pair.client.heard.iter().collect();
         heard.sort_by_key(|it| it.sequence);
         let mut depacketiser = Depacketiser::new(&track).expect("known");
         let mut whole = 0;

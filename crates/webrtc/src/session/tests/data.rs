@@ -1,7 +1,7 @@
 //! Data channels over a session: with media, without, and where one end has none.
 
 use glassline_sctp as sctp;
-use glassline_sim::Loss;
+use glassline_sim::{Case, Loss};
 use sctp::channel::{ChannelId, Event as ChannelEvent, Init, Kind, Message, SendError};
 
 use super::*;
@@ -46,8 +46,8 @@ fn open(pair: &mut Pair, init: Init) -> (ChannelId, ChannelId) {
             _ => None,
         })
     };
-    assert_eq!(opened(&pair.client_channels), Some(ours));
-    let theirs = opened(&pair.server_channels).expect("opened at the server");
+    assert_eq!(opened(&pair.client.channel_events), Some(ours));
+    let theirs = opened(&pair.server.channel_events).expect("opened at the server");
     (ours, theirs)
 }
 
@@ -79,8 +79,8 @@ fn every_cipher_can_be_forced_by_either_end() {
 #[test]
 fn data_alone_connects_without_srtp() {
     let pair = Pair::connected(data_alone());
-    assert_eq!(connected_with(&pair.server_events), Some(None));
-    assert_eq!(connected_with(&pair.client_events), Some(None));
+    assert_eq!(connected_with(&pair.server.events), Some(None));
+    assert_eq!(connected_with(&pair.client.events), Some(None));
     assert!(pair.server.senders().is_empty() && pair.client.receivers().is_empty());
 }
 
@@ -95,7 +95,7 @@ fn an_end_that_wants_no_data_gets_media_alone() {
         assert_eq!(pair.server.cipher(), None);
         pair.send(0, 1, true, b"picture");
         pair.run_for(ms(100));
-        assert_eq!(pair.heard.len(), 1);
+        assert_eq!(pair.client.heard.len(), 1);
     }
 }
 
@@ -114,10 +114,10 @@ fn messages_cross_beside_media() {
     }
     pair.stream(1, 2);
     pair.run_for(ms(200));
-    assert_eq!(pair.heard.len(), 60 + 50);
-    let got = messages(&pair.server_channels);
+    assert_eq!(pair.client.heard.len(), 60 + 50);
+    let got = messages(&pair.server.channel_events);
     assert_eq!(got, texts.map(Message::text));
-    let got = messages(&pair.client_channels);
+    let got = messages(&pair.client.channel_events);
     assert!(got.iter().all(|message| message.kind == Kind::Binary));
     assert_eq!(got.len(), 3);
     let counts = pair.server.data_counts().expect("data");
@@ -127,14 +127,24 @@ fn messages_cross_beside_media() {
 /// A megabyte each way: batches of equal size, all of it once and in order.
 #[test]
 fn bulk_crosses_in_batches_whatever_is_lost() {
-    for loss in [0.0, 0.02] {
-        let conditions = Conditions::delayed(ms(10)).with_loss(Loss::Random(loss));
+    let lossy = |share| Conditions::delayed(ms(10)).with_loss(Loss::Random(share));
+    let cases = [("nothing is lost", 0.0), ("2 % are lost", 0.02)];
+    for (description, share) in cases {
+        let case = Case {
+            description,
+            path: lossy(share),
+            seed: 1,
+            expected: 16_u8,
+        };
         let mut pair = Pair::connected(Setup {
-            conditions,
+            conditions: case.path.clone(),
+            seed: case.seed,
             ..data_alone()
         });
         let (ours, theirs) = open(&mut pair, Init::default());
-        let sent: Vec<Vec<u8>> = (0..16_u8).map(|number| vec![number; 65_000]).collect();
+        let sent: Vec<Vec<u8>> = (0..case.expected)
+            .map(|number| vec![number; 65_000])
+            .collect();
         let now = pair.now();
         for payload in &sent {
             let channels = pair.client.channels_mut().expect("data");
@@ -144,10 +154,10 @@ fn bulk_crosses_in_batches_whatever_is_lost() {
             channels.send(theirs, message, now).expect("room");
         }
         pair.run_for(ms(20_000));
-        for events in [&pair.server_channels, &pair.client_channels] {
+        for events in [&pair.server.channel_events, &pair.client.channel_events] {
             let got = messages(events);
             let got: Vec<&[u8]> = got.iter().map(|message| &message.data[..]).collect();
-            assert!(got == sent, "{} messages of 16, loss {loss}", got.len());
+            assert!(got == sent, "{case}: {} messages came", got.len());
         }
     }
 }
@@ -160,10 +170,10 @@ fn a_goodbye_closes_the_peers_channels_and_session() {
     pair.client.close(now);
     pair.run_for(ms(100));
     let ended = |event: &ChannelEvent| matches!(event, ChannelEvent::Ended(_));
-    assert!(pair.server_channels.iter().any(ended));
+    assert!(pair.server.channel_events.iter().any(ended));
     assert!(pair.server.is_closed());
     let over = Event::Closed(CloseReason::Peer);
-    assert!(pair.server_events.iter().any(|(_, event)| *event == over));
+    assert!(pair.server.events.iter().any(|(_, event)| *event == over));
 }
 
 #[test]
@@ -172,13 +182,13 @@ fn nothing_is_taken_for_a_peer_that_has_vanished() {
     let (ours, _) = open(&mut pair, Init::default());
     let nothing = Conditions::delayed(ms(10)).with_loss(Loss::Random(1.0));
     for end in [End::A, End::B] {
-        pair.path.link_mut(end).set_conditions(nothing.clone());
+        pair.network.link_mut(end).set_conditions(nothing.clone());
     }
     pair.run_for(ms(60_000));
     let over = Event::Closed(CloseReason::Vanished);
-    assert!(pair.client_events.iter().any(|(_, event)| *event == over));
+    assert!(pair.client.events.iter().any(|(_, event)| *event == over));
     let gone = ChannelEvent::Ended(sctp::CloseReason::Disconnected);
-    assert!(pair.client_channels.contains(&gone));
+    assert!(pair.client.channel_events.contains(&gone));
     let now = pair.now();
     let channels = pair.client.channels_mut().expect("data");
     let refused = channels.send(ours, Message::text("lost"), now);
@@ -196,7 +206,10 @@ fn an_idle_peer_stays_connected() {
         .send(ours, Message::text("still"), now)
         .expect("open");
     pair.run_for(ms(200));
-    assert_eq!(messages(&pair.server_channels), [Message::text("still")]);
+    assert_eq!(
+        messages(&pair.server.channel_events),
+        [Message::text("still")]
+    );
 }
 
 /// What one segmented send wants: equal datagrams, the last one at most as long.
@@ -210,18 +223,18 @@ fn bulk_leaves_in_batches_of_equal_datagrams() {
         let message = Message::binary(vec![7; 60_000]);
         channels.send(ours, message, now).expect("room");
     }
-    pair.client_batches.clear();
+    pair.client.batches.clear();
     pair.run_for(ms(3_000));
-    assert_eq!(messages(&pair.server_channels).len(), 8);
-    for &(segment, bytes) in &pair.client_batches {
+    assert_eq!(messages(&pair.server.channel_events).len(), 8);
+    for &(segment, bytes) in &pair.client.batches {
         assert!((1..=65_000).contains(&bytes) && bytes.div_ceil(segment) <= 64);
     }
     // Paced as it is, most of what waits leaves in company.
-    let datagrams = pair.client_batches.iter();
+    let datagrams = pair.client.batches.iter();
     let datagrams: usize = datagrams
         .map(|(segment, bytes)| bytes.div_ceil(*segment))
         .sum();
-    let batches = pair.client_batches.len();
+    let batches = pair.client.batches.len();
     assert!(
         batches * 2 < datagrams,
         "{datagrams} datagrams in {batches} batches"

@@ -29,13 +29,13 @@ fn a_session_can_move_between_threads() {
 fn connects_in_a_few_round_trips() {
     let mut pair = Pair::new(Setup::default());
     pair.run_for(ms(1000));
-    for events in [&pair.server_events, &pair.client_events] {
+    for events in [&pair.server.events, &pair.client.events] {
         let (at, profile) = connected(events).expect("connected");
         assert_eq!(profile, Profile::AeadAes256Gcm);
         // One round trip for ICE, two for DTLS, and the checks' spacing.
         assert!(at < ms(250), "took {at:?}");
     }
-    assert_eq!(pair.dropped, []);
+    assert_eq!([&pair.server.dropped, &pair.client.dropped], [&[]; 2]);
     let tracks: Vec<_> = pair.server.senders().iter().map(|it| it.track).collect();
     assert_eq!(tracks, [0, 1]);
     assert!(pair.server.senders()[0].rtx.is_some());
@@ -58,7 +58,7 @@ fn connects_under_heavy_loss() {
         });
         pair.run_for(ms(9_900));
         let both = pair.server.is_connected() && pair.client.is_connected();
-        assert!(both, "seed {seed}: {:?}", pair.client_events);
+        assert!(both, "seed {seed}: {:?}", pair.client.events);
     }
 }
 
@@ -69,7 +69,7 @@ fn half_open_sessions_end_by_themselves() {
         ..Setup::default()
     });
     pair.run_for(ms(11_000));
-    for events in [&pair.server_events, &pair.client_events] {
+    for events in [&pair.server.events, &pair.client.events] {
         assert_eq!(
             closed(events),
             Some((ms(10_000), CloseReason::HandshakeTimeout))
@@ -91,10 +91,10 @@ fn a_server_with_another_certificate_is_refused() {
         ..Setup::default()
     });
     pair.run_for(ms(2_000));
-    let (_, reason) = closed(&pair.client_events).expect("closed");
+    let (_, reason) = closed(&pair.client.events).expect("closed");
     assert_eq!(reason, CloseReason::WrongFingerprint);
-    assert_eq!(connected(&pair.client_events), None);
-    assert_eq!(connected(&pair.server_events), None);
+    assert_eq!(connected(&pair.client.events), None);
+    assert_eq!(connected(&pair.server.events), None);
 }
 
 #[test]
@@ -109,9 +109,9 @@ fn a_client_with_another_certificate_is_refused() {
         ..Setup::default()
     });
     pair.run_for(ms(2_000));
-    let (_, reason) = closed(&pair.server_events).expect("closed");
+    let (_, reason) = closed(&pair.server.events).expect("closed");
     assert_eq!(reason, CloseReason::WrongFingerprint);
-    assert_eq!(connected(&pair.server_events), None);
+    assert_eq!(connected(&pair.server.events), None);
     let (now, mut out) = (pair.now(), [0; 200]);
     assert_eq!(pair.server.seal(0, 0, true, b"x", now, &mut out), None);
 }
@@ -128,12 +128,12 @@ fn a_client_lets_an_active_server_begin() {
     let active = Association::new(&SERVER, Role::Client, fingerprints, None, now);
     pair.server.dtls = Some(active);
     pair.run_for(ms(1000));
-    let (at, profile) = connected(&pair.client_events).expect("connected");
+    let (at, profile) = connected(&pair.client.events).expect("connected");
     assert_eq!(profile, Profile::AeadAes256Gcm);
     assert!(at < ms(300), "took {at:?}");
     pair.stream(1, 2);
     pair.run_for(ms(100));
-    assert_eq!(pair.heard.len(), 60 + 50);
+    assert_eq!(pair.client.heard.len(), 60 + 50);
 }
 
 #[test]
@@ -142,16 +142,16 @@ fn either_end_says_goodbye() {
     let now = pair.now();
     pair.server.close(now);
     pair.run_for(ms(100));
-    let (_, reason) = closed(&pair.server_events).expect("closed");
+    let (_, reason) = closed(&pair.server.events).expect("closed");
     assert_eq!(reason, CloseReason::Local);
-    let (_, reason) = closed(&pair.client_events).expect("closed");
+    let (_, reason) = closed(&pair.client.events).expect("closed");
     assert_eq!(reason, CloseReason::Peer);
 
     let mut pair = Pair::connected(Setup::default());
     let now = pair.now();
     pair.client.close(now);
     pair.run_for(ms(100));
-    let (_, reason) = closed(&pair.server_events).expect("closed");
+    let (_, reason) = closed(&pair.server.events).expect("closed");
     assert_eq!(reason, CloseReason::Peer);
 }
 
@@ -159,10 +159,9 @@ fn either_end_says_goodbye() {
 fn a_peer_that_vanishes_is_noticed() {
     let mut pair = Pair::connected(Setup::default());
     let dead = Conditions::default().with_loss(Loss::Random(1.0));
-    pair.path.link_mut(End::A).set_conditions(dead.clone());
-    pair.path.link_mut(End::B).set_conditions(dead);
+    pair.network.set_conditions(&dead);
     pair.run_for(ms(25_000));
-    for events in [&pair.server_events, &pair.client_events] {
+    for events in [&pair.server.events, &pair.client.events] {
         let (at, reason) = closed(events).expect("closed");
         assert_eq!(reason, CloseReason::Vanished);
         assert!(at > ms(10_000), "gone after {at:?} already");
@@ -180,10 +179,11 @@ fn an_idle_session_lives_on() {
 fn media_follows_a_client_to_its_new_address() {
     let mut pair = Pair::connected(Setup::default());
     let moved: SocketAddr = "198.51.100.7:5000".parse().expect("an address");
-    pair.addresses[1] = moved;
+    pair.client.address = moved;
     pair.run_for(ms(5_000));
     let changes: Vec<_> = pair
-        .server_events
+        .server
+        .events
         .iter()
         .filter(|(_, event)| matches!(event, Event::AddressChanged { .. }))
         .map(|(_, event)| event.clone())
@@ -192,7 +192,7 @@ fn media_follows_a_client_to_its_new_address() {
     assert_eq!(pair.server.peer(), Some(moved));
     pair.send(0, 1, true, b"picture");
     pair.run_for(ms(100));
-    assert_eq!(pair.heard.len(), 1);
+    assert_eq!(pair.client.heard.len(), 1);
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn ice_restarts_while_media_flows() {
     let (server, client) = (credentials("server"), credentials("client"));
     pair.server.restart_ice(server.clone(), client.clone(), now);
     pair.client.restart_ice(client, server.clone(), now);
-    let address = sdp::Candidate::host(pair.addresses[0], 0);
+    let address = sdp::Candidate::host(pair.server.address, 0);
     pair.client.add_remote_candidate(&address, now);
     pair.send(0, 1, true, b"during");
     pair.run_for(ms(40_000));
@@ -214,6 +214,11 @@ fn ice_restarts_while_media_flows() {
     assert_eq!(pair.server.local_credentials(), &server);
     pair.send(0, 2, true, b"after");
     pair.run_for(ms(100));
-    let payloads: Vec<_> = pair.heard.iter().map(|it| it.payload.clone()).collect();
+    let payloads: Vec<_> = pair
+        .client
+        .heard
+        .iter()
+        .map(|it| it.payload.clone())
+        .collect();
     assert_eq!(payloads, [b"during".to_vec(), b"after".to_vec()]);
 }

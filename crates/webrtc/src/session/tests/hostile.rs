@@ -15,7 +15,7 @@ fn strangers_reach_neither_dtls_nor_media_keys() {
     let mut pair = Pair::connected(Setup::default());
     let stranger: SocketAddr = "203.0.113.9:9".parse().expect("an address");
     let now = pair.now();
-    let to = pair.addresses[0];
+    let to = pair.server.address;
     for first in [20, 63, 128, 191] {
         let mut datagram = vec![first; 64];
         let received = pair
@@ -31,7 +31,7 @@ fn strangers_reach_neither_dtls_nor_media_keys() {
 fn media_before_the_handshake_is_dropped() {
     let mut pair = Pair::new(Setup::default());
     pair.deliver(End::A, vec![0x80, 200, 0, 0, 0, 0, 0, 0]);
-    assert_eq!(pair.dropped, [(End::A, Dropped::UnknownAddress)]);
+    assert_eq!(pair.server.dropped, [Dropped::UnknownAddress]);
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn a_closed_session_takes_nothing() {
     let now = pair.now();
     pair.server.close(now);
     pair.deliver(End::A, vec![0x80; 40]);
-    assert_eq!(pair.dropped, [(End::A, Dropped::Closed)]);
+    assert_eq!(pair.server.dropped, [Dropped::Closed]);
 }
 
 /// Authentic checks from ever new ports must not grow the session, nor stop a
@@ -49,12 +49,12 @@ fn a_closed_session_takes_nothing() {
 fn addresses_of_one_peer_are_bounded_and_the_latest_counts() {
     let mut pair = Pair::connected(Setup::default());
     for port in 1..60 {
-        pair.addresses[1].set_port(port);
+        pair.client.address.set_port(port);
         // A check every 3 s; the pair's path follows the last port.
         pair.run_for(ms(3_100));
-        assert_eq!(pair.server.peer(), Some(pair.addresses[1]));
+        assert_eq!(pair.server.peer(), Some(pair.client.address));
     }
-    let mut address = pair.addresses[1];
+    let mut address = pair.client.address;
     let remembered = (1..60).filter(|port| {
         address.set_port(*port);
         pair.server.ice.is_validated(address)
@@ -63,7 +63,7 @@ fn addresses_of_one_peer_are_bounded_and_the_latest_counts() {
     assert!(pair.server.is_connected() && pair.client.is_connected());
     pair.send(0, 1, true, b"picture");
     pair.run_for(ms(100));
-    assert_eq!(pair.heard.len(), 1);
+    assert_eq!(pair.client.heard.len(), 1);
 }
 
 /// Feedback of 1,400 bytes can name 5,000 packets; asked again and again it must
@@ -118,7 +118,8 @@ proptest! {
         PAIR.with_borrow_mut(|pair| {
             pair.deliver(if to_server { End::A } else { End::B }, noise);
             pair.run_for(ms(1));
-            pair.dropped.clear();
+            pair.server.dropped.clear();
+            pair.client.dropped.clear();
             prop_assert!(pair.server.is_connected() && pair.client.is_connected());
             Ok(())
         })?;
@@ -134,12 +135,13 @@ proptest! {
                 pair.send(0, 1, true, &[7; 300]);
             }
             let now = pair.now() + ms(30);
-            while let Some((end, mut datagram)) = pair.path.poll(now) {
-                let original = datagram.clone();
-                let position = at.index(datagram.len());
-                datagram[position] ^= flip;
-                pair.deliver(end, datagram);
-                pair.deliver(end, original);
+            while let Some(original) = pair.network.intercept(now) {
+                let end = if pair.server.is_at(original.to) { End::A } else { End::B };
+                let mut damaged = original.bytes.clone();
+                let position = at.index(damaged.len());
+                damaged[position] ^= flip;
+                pair.deliver(end, damaged);
+                pair.deliver(end, original.bytes);
             }
         }
     }

@@ -16,8 +16,18 @@ fn everything_arrives_as_sent() {
     let mut pair = Pair::connected(Setup::default());
     pair.stream(2, 3);
     pair.run_for(ms(200));
-    let video: Vec<_> = pair.heard.iter().filter(|it| it.receiver == 0).collect();
-    let audio: Vec<_> = pair.heard.iter().filter(|it| it.receiver == 1).collect();
+    let video: Vec<_> = pair
+        .client
+        .heard
+        .iter()
+        .filter(|it| it.receiver == 0)
+        .collect();
+    let audio: Vec<_> = pair
+        .client
+        .heard
+        .iter()
+        .filter(|it| it.receiver == 1)
+        .collect();
     assert_eq!((video.len(), audio.len()), (180, 100));
     for (index, heard) in video.iter().enumerate() {
         let picture = u32::try_from(index / 3).expect("few");
@@ -32,7 +42,7 @@ fn everything_arrives_as_sent() {
     let totals = pair.client.receivers()[0].totals();
     assert_eq!((totals.received, totals.lost()), (180, 0));
     assert_eq!(pair.server.senders()[0].counts().packets, 180);
-    assert_eq!(pair.dropped, []);
+    assert_eq!([&pair.server.dropped, &pair.client.dropped], [&[]; 2]);
 }
 
 /// The acceptance criterion: 5 % random loss both ways, 50 ms round trip.
@@ -47,15 +57,14 @@ fn lost_packets_are_repaired_by_rtx() {
         pair.stream(20, 10);
         pair.run_for(ms(2_000));
         // A loss at the very end shows only by what follows it.
-        pair.path.link_mut(End::A).set_conditions(lossy(0.0));
-        pair.path.link_mut(End::B).set_conditions(lossy(0.0));
+        pair.network.set_conditions(&lossy(0.0));
         pair.send(0, 2_000_000, true, b"last");
         pair.run_for(ms(500));
         let totals = pair.client.receivers()[0].totals();
         assert!(totals.lost() > 200, "seed {seed}: {totals:?}");
         let share = totals.recovered as f64 / totals.lost() as f64;
         assert!(share >= 0.99, "seed {seed}: {share} of {totals:?}");
-        let repaired = pair.heard.iter().filter(|it| it.repaired).count();
+        let repaired = pair.client.heard.iter().filter(|it| it.repaired).count();
         assert_eq!(repaired as u64, totals.recovered, "seed {seed}");
         assert_eq!(
             pair.server.senders()[0].counts().packets,
@@ -79,7 +88,7 @@ fn lost_packets_are_repaired_byte_for_byte_without_rtx() {
     assert!(sent.retransmitted > 200, "{sent:?}");
     let missing = totals.missing() as f64 / (0.05 * sent.packets as f64);
     assert!(missing <= 0.01, "{missing} of the losses stay, {totals:?}");
-    assert!(pair.heard.iter().any(|it| it.repaired));
+    assert!(pair.client.heard.iter().any(|it| it.repaired));
 }
 
 #[test]
@@ -128,8 +137,8 @@ fn padding_lengthens_a_datagram_and_not_its_payload() {
     for sealed in [plain, one, most] {
         pair.deliver(End::B, sealed);
     }
-    assert_eq!(pair.heard.len(), 3);
-    assert!(pair.heard.iter().all(|it| it.payload == b"picture"));
+    assert_eq!(pair.client.heard.len(), 3);
+    assert!(pair.client.heard.iter().all(|it| it.payload == b"picture"));
 }
 
 #[test]
@@ -141,16 +150,16 @@ fn counting_without_opening_sees_the_same_losses() {
     });
     pair.stream(10, 8);
     pair.run_for(ms(2_000));
-    assert_eq!(pair.heard, []);
+    assert_eq!(pair.client.heard, []);
     let totals = pair.client.receivers()[0].totals();
     let sound = pair.client.receivers()[1].totals();
     assert_eq!(
-        pair.counted,
+        pair.client.counted,
         totals.received + totals.recovered + sound.received
     );
-    assert_eq!(pair.counted_repaired, totals.recovered);
+    assert_eq!(pair.client.counted_repaired, totals.recovered);
     assert!(totals.recovered as f64 >= 0.99 * totals.lost() as f64);
-    assert!(pair.server_events.iter().any(|(_, event)| matches!(
+    assert!(pair.server.events.iter().any(|(_, event)| matches!(
         event,
         Event::TransportFeedback { acked, .. } if *acked > 0
     )));
@@ -196,7 +205,8 @@ fn receiver_reports_tell_loss_and_round_trip() {
     });
     pair.stream(10, 8);
     let reports: Vec<_> = pair
-        .server_events
+        .server
+        .events
         .iter()
         .filter_map(|(_, event)| match event {
             Event::ReceiverReport {
@@ -229,7 +239,7 @@ fn transport_feedback_accounts_for_every_packet() {
     pair.stream(3, 4);
     pair.run_for(ms(500));
     let (mut acked, mut lost) = (0, 0);
-    for (_, event) in &pair.server_events {
+    for (_, event) in &pair.server.events {
         if let Event::TransportFeedback {
             acked: more,
             lost: gone,
@@ -260,7 +270,8 @@ fn keyframes_are_asked_for_and_not_too_often() {
     assert!(!pair.client.request_keyframe(1, now), "sound has none");
     pair.run_for(ms(50));
     let requests = pair
-        .server_events
+        .server
+        .events
         .iter()
         .filter(|(_, event)| {
             *event
@@ -288,11 +299,8 @@ fn replayed_media_is_dropped() {
     *forged.last_mut().expect("a tag") ^= 1;
     forged[3] ^= 0x40;
     pair.deliver(End::B, forged);
-    assert_eq!(pair.heard.len(), 1);
-    assert_eq!(
-        pair.dropped,
-        [(End::B, Dropped::Replayed), (End::B, Dropped::Forged)]
-    );
+    assert_eq!(pair.client.heard.len(), 1);
+    assert_eq!(pair.client.dropped, [Dropped::Replayed, Dropped::Forged]);
 }
 
 #[test]
@@ -334,7 +342,7 @@ fn the_same_seed_gives_the_same_trace() {
         pair.run_for(ms(9_000));
         pair.stream(5, 6);
         pair.run_for(ms(1_000));
-        (pair.trace.events(), pair.trace.digest())
+        (pair.network.trace().events(), pair.network.trace().digest())
     };
     assert_eq!(run(11), run(11));
     assert_ne!(run(11), run(12));
@@ -360,7 +368,8 @@ proptest! {
         pair.stream(3, 6);
         pair.run_for(ms(1_500));
         let mut sequences: Vec<_> = pair
-            .heard
+            .client
+.heard
             .iter()
             .filter(|it| it.receiver == 0)
             .map(|it| it.sequence)
@@ -369,7 +378,7 @@ proptest! {
         sequences.sort_unstable();
         sequences.dedup();
         prop_assert_eq!(heard, sequences.len());
-        for heard in pair.heard.iter().filter(|it| it.receiver == 0) {
+        for heard in pair.client.heard.iter().filter(|it| it.receiver == 0) {
             prop_assert_eq!(heard.payload.len(), 1104);
             prop_assert_eq!(heard.timestamp / 3000, u32::from_be_bytes(
                 heard.payload[..4].try_into().expect("4 bytes")

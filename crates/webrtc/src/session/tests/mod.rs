@@ -9,13 +9,15 @@ mod media;
 mod nonces;
 mod steering;
 
+use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
+use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use glassline_media::{Codec, Track, VideoParameters, WallClock};
 use glassline_sctp::channel;
-use glassline_sim::{Clock, Conditions, End, Path, Rng, Trace};
+use glassline_sim::{Conditions, Datagram, End, Network, Node, Rng, Simulation};
 
 use super::*;
 
@@ -41,7 +43,7 @@ pub(crate) fn tracks() -> Vec<Track> {
     vec![Track::h264(video), Track::audio(Codec::Opus, 2)]
 }
 
-/// What the client end handed out.
+/// A packet that a session handed out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Heard {
     pub(super) receiver: usize,
@@ -53,30 +55,186 @@ pub(super) struct Heard {
     pub(super) at: Duration,
 }
 
-/// A server (A) and a client (B) and what is between them.
-pub(super) struct Pair {
-    pub(super) clock: Clock,
-    pub(super) path: Path,
-    pub(super) server: Session,
-    pub(super) client: Session,
-    pub(super) addresses: [SocketAddr; 2],
-    pub(super) server_events: Vec<(Duration, Event)>,
-    pub(super) client_events: Vec<(Duration, Event)>,
+/// A session, where it is, and what came out of it. Times count from the start.
+pub(super) struct Peer {
+    session: Session,
+    pub(super) address: SocketAddr,
+    /// The one address that it may send to, where that is known.
+    sends_to: Option<SocketAddr>,
+    start: Instant,
+    pub(super) events: Vec<(Duration, Event)>,
     pub(super) heard: Vec<Heard>,
-    /// What the server end handed out.
-    pub(super) server_heard: Vec<Heard>,
-    /// What the channels told, and was not taken away yet.
-    pub(super) server_channels: Vec<channel::Event>,
-    pub(super) client_channels: Vec<channel::Event>,
-    /// Segment and bytes of what the client sent at once.
-    pub(super) client_batches: Vec<(usize, usize)>,
+    /// Events of the data channels that the test has not taken yet.
+    pub(super) channel_events: Vec<channel::Event>,
+    /// Segment and bytes of what was sent at once.
+    pub(super) batches: Vec<(usize, usize)>,
     pub(super) counted: u64,
     pub(super) counted_repaired: u64,
-    pub(super) dropped: Vec<(End, Dropped)>,
-    pub(super) trace: Trace,
-    /// The server's payloads by (sender, sequence), to answer NACKs from.
-    sent: std::collections::HashMap<(usize, u64), (u32, bool, Vec<u8>)>,
-    answer_nacks: bool,
+    pub(super) dropped: Vec<Dropped>,
+    /// Payloads by (sender, sequence), to answer NACKs from.
+    sent: HashMap<(usize, u64), (u32, bool, Vec<u8>)>,
+    /// Datagrams that leave next.
+    queue: VecDeque<Datagram>,
+}
+
+impl Deref for Peer {
+    type Target = Session;
+
+    fn deref(&self) -> &Session {
+        &self.session
+    }
+}
+
+impl DerefMut for Peer {
+    fn deref_mut(&mut self) -> &mut Session {
+        &mut self.session
+    }
+}
+
+impl Peer {
+    fn new(
+        session: Session,
+        address: SocketAddr,
+        sends_to: Option<SocketAddr>,
+        start: Instant,
+    ) -> Self {
+        Self {
+            session,
+            address,
+            sends_to,
+            start,
+            events: Vec::new(),
+            heard: Vec::new(),
+            channel_events: Vec::new(),
+            batches: Vec::new(),
+            counted: 0,
+            counted_repaired: 0,
+            dropped: Vec::new(),
+            sent: HashMap::new(),
+            queue: VecDeque::new(),
+        }
+    }
+
+    /// Puts a datagram for the peer's present address behind those that wait.
+    fn enqueue(&mut self, bytes: Vec<u8>) {
+        if let Some(to) = self.session.peer() {
+            let from = self.address;
+            self.queue.push_back(Datagram { from, to, bytes });
+        }
+    }
+
+    /// Takes what the session tells, and answers NACKs.
+    fn attend(&mut self, now: Instant) {
+        // Polled before their packets, which it makes.
+        if let Some(channels) = self.session.channels_mut() {
+            let events = std::iter::from_fn(|| channels.poll_event(now));
+            self.channel_events.extend(events);
+        }
+        while let Some(event) = self.session.poll_event() {
+            if let Event::Nack { sender, lost, .. } = &event {
+                self.retransmit(*sender, lost, now);
+            }
+            self.events.push((now - self.start, event));
+        }
+    }
+
+    fn retransmit(&mut self, sender: usize, lost: &[u64], now: Instant) {
+        for sequence in lost {
+            let Some((timestamp, marker, payload)) = self.sent.get(&(sender, *sequence)) else {
+                continue;
+            };
+            let mut out = vec![0; 1500];
+            let bytes = self.session.seal_retransmission(
+                sender, *sequence, *timestamp, *marker, payload, now, &mut out,
+            );
+            out.truncate(bytes.expect("sent before"));
+            self.enqueue(out);
+        }
+    }
+}
+
+impl Node for Peer {
+    fn is_at(&self, address: SocketAddr) -> bool {
+        address == self.address
+    }
+
+    fn handle(&mut self, now: Instant, datagram: Datagram) {
+        let Datagram {
+            from,
+            to,
+            mut bytes,
+        } = datagram;
+        match self.session.handle_datagram(now, from, to, &mut bytes) {
+            Ok(Received::Rtp {
+                receiver,
+                sequence,
+                repaired,
+                packet,
+            }) => self.heard.push(Heard {
+                receiver,
+                sequence,
+                timestamp: packet.header.timestamp,
+                marker: packet.header.marker,
+                payload: packet.payload.to_vec(),
+                repaired,
+                at: now - self.start,
+            }),
+            Ok(Received::Counted { repaired, .. }) => {
+                self.counted += 1;
+                self.counted_repaired += u64::from(repaired);
+            }
+            Ok(_) => {}
+            Err(reason) => self.dropped.push(reason),
+        }
+    }
+
+    fn end_batch(&mut self, now: Instant) {
+        self.session.end_batch(now);
+    }
+
+    fn poll_transmit(&mut self, now: Instant) -> Option<Datagram> {
+        self.attend(now);
+        let mut out = Vec::new();
+        if self.queue.is_empty()
+            && let Some((to, segment)) = self.session.poll_transmit_batch(now, &mut out)
+        {
+            assert!(self.sends_to.is_none_or(|only| only == to), "to {to}");
+            self.batches.push((segment, out.len()));
+            let from = self.address;
+            let datagrams = out.chunks(segment).map(<[u8]>::to_vec);
+            let datagrams = datagrams.map(|bytes| Datagram { from, to, bytes });
+            self.queue.extend(datagrams);
+            self.attend(now);
+        }
+        self.queue.pop_front()
+    }
+
+    fn poll_timeout(&mut self) -> Option<Instant> {
+        self.session.poll_timeout()
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        self.session.handle_timeout(now);
+    }
+
+    fn state(&self) -> String {
+        let (session, last) = (&self.session, self.events.last());
+        let (connected, closed) = (session.is_connected(), session.is_closed());
+        format!("connected {connected}, closed {closed}, last event {last:?}")
+    }
+}
+
+/// A server (A) and a client (B) and what is between them.
+pub(super) struct Pair {
+    pub(super) network: Network,
+    pub(super) server: Peer,
+    pub(super) client: Peer,
+}
+
+impl Simulation for Pair {
+    fn lend<R>(&mut self, turn: impl FnOnce(&mut Network, &mut [&mut dyn Node]) -> R) -> R {
+        turn(&mut self.network, &mut [&mut self.server, &mut self.client])
+    }
 }
 
 /// How a pair is made.
@@ -125,8 +283,9 @@ impl Default for Setup {
 
 impl Pair {
     pub(super) fn new(setup: Setup) -> Self {
-        let clock = Clock::new();
-        let now = clock.now();
+        let network = Network::pair(setup.conditions, setup.seed)
+            .with_traced(|datagram| (kind(datagram), traced_size(datagram)));
+        let now = network.now();
         let mut rng = Rng::new(setup.seed);
         let mut secrets = || {
             let mut seed = [0; 32];
@@ -174,24 +333,9 @@ impl Pair {
             .set_answer(&(setup.edit_answer)(&answer), now)
             .expect("our own answer");
         Self {
-            clock,
-            path: Path::symmetric(setup.conditions, setup.seed),
-            server,
-            client,
-            addresses,
-            server_events: Vec::new(),
-            client_events: Vec::new(),
-            heard: Vec::new(),
-            server_heard: Vec::new(),
-            server_channels: Vec::new(),
-            client_channels: Vec::new(),
-            client_batches: Vec::new(),
-            counted: 0,
-            counted_repaired: 0,
-            dropped: Vec::new(),
-            trace: Trace::default(),
-            sent: std::collections::HashMap::new(),
-            answer_nacks: true,
+            network,
+            server: Peer::new(server, addresses[0], None, now),
+            client: Peer::new(client, addresses[1], Some(addresses[0]), now),
         }
     }
 
@@ -205,79 +349,23 @@ impl Pair {
         let mut pair = Self::new(perfect);
         pair.run_for(ms(1000));
         assert!(pair.server.is_connected() && pair.client.is_connected());
-        pair.path
-            .link_mut(End::A)
-            .set_conditions(conditions.clone());
-        pair.path.link_mut(End::B).set_conditions(conditions);
+        pair.network.set_conditions(&conditions);
         pair
     }
 
     pub(super) fn now(&self) -> Instant {
-        self.clock.now()
-    }
-
-    /// Lets everything happen that is due until `for_` has passed.
-    pub(super) fn run_for(&mut self, for_: Duration) {
-        let end = self.now() + for_;
-        loop {
-            self.drain();
-            let next = [
-                self.path.next_arrival(),
-                self.server.poll_timeout(),
-                self.client.poll_timeout(),
-                Some(end),
-            ];
-            assert!(self.clock.advance_to_earliest(next));
-            let now = self.now();
-            while let Some((end, datagram)) = self.path.poll(now) {
-                self.deliver(end, datagram);
-            }
-            for session in [&mut self.server, &mut self.client] {
-                session.end_batch(now);
-                if session.poll_timeout().is_some_and(|at| at <= now) {
-                    session.handle_timeout(now);
-                }
-            }
-            self.drain();
-            if now >= end {
-                return;
-            }
-        }
+        self.network.now()
     }
 
     /// Hands a datagram to an end as if it came from the other.
-    pub(super) fn deliver(&mut self, end: End, mut datagram: Vec<u8>) {
+    pub(super) fn deliver(&mut self, end: End, bytes: Vec<u8>) {
         let now = self.now();
-        let at = self.clock.elapsed();
-        self.trace
-            .record(at, kind(&datagram), traced_size(&datagram));
-        let [a, b] = self.addresses;
-        let (session, heard, from, to) = match end {
-            End::A => (&mut self.server, &mut self.server_heard, b, a),
-            End::B => (&mut self.client, &mut self.heard, a, b),
+        let (peer, other) = match end {
+            End::A => (&mut self.server, &self.client),
+            End::B => (&mut self.client, &self.server),
         };
-        match session.handle_datagram(now, from, to, &mut datagram) {
-            Ok(Received::Rtp {
-                receiver,
-                sequence,
-                repaired,
-                packet,
-            }) => heard.push(Heard {
-                receiver,
-                sequence,
-                timestamp: packet.header.timestamp,
-                marker: packet.header.marker,
-                payload: packet.payload.to_vec(),
-                repaired,
-                at,
-            }),
-            Ok(Received::Counted { repaired, .. }) => {
-                self.counted += 1;
-                self.counted_repaired += u64::from(repaired);
-            }
-            Ok(_) => {}
-            Err(reason) => self.dropped.push((end, reason)),
-        }
+        let (from, to) = (other.address, peer.address);
+        peer.handle(now, Datagram { from, to, bytes });
     }
 
     /// The client sends one packet.
@@ -288,7 +376,7 @@ impl Pair {
             .seal(0, timestamp, false, payload, now, &mut out)
             .expect("connected");
         out.truncate(sealed.len);
-        self.path.send(End::B, now, out);
+        self.client.enqueue(out);
         sealed
     }
 
@@ -300,10 +388,8 @@ impl Pair {
             .seal(sender, timestamp, marker, payload, now, &mut out)
             .expect("connected");
         out.truncate(sealed.len);
-        if self.server.peer() == Some(self.addresses[1]) {
-            self.path.send(End::A, now, out);
-        }
-        self.sent.insert(
+        self.server.enqueue(out);
+        self.server.sent.insert(
             (sender, sealed.sequence),
             (timestamp, marker, payload.to_vec()),
         );
@@ -325,66 +411,6 @@ impl Pair {
                 self.send(1, frame * 960, false, &[frame as u8; 160]);
             }
             self.run_for(Duration::from_micros(6_666));
-        }
-    }
-
-    fn drain(&mut self) {
-        let now = self.now();
-        let at = self.clock.elapsed();
-        let mut out = Vec::new();
-        self.poll_channels();
-        while let Some((to, segment)) = self.server.poll_transmit_batch(now, &mut out) {
-            // What goes to an address the client has left is lost.
-            if to == self.addresses[1] {
-                for datagram in out.chunks(segment) {
-                    self.path.send(End::A, now, datagram.to_vec());
-                }
-            }
-        }
-        while let Some((to, segment)) = self.client.poll_transmit_batch(now, &mut out) {
-            assert_eq!(to, self.addresses[0]);
-            self.client_batches.push((segment, out.len()));
-            for datagram in out.chunks(segment) {
-                self.path.send(End::B, now, datagram.to_vec());
-            }
-        }
-        while let Some(event) = self.client.poll_event() {
-            self.client_events.push((at, event));
-        }
-        while let Some(event) = self.server.poll_event() {
-            if let Event::Nack { sender, lost, .. } = &event
-                && self.answer_nacks
-            {
-                self.retransmit(*sender, lost);
-            }
-            self.server_events.push((at, event));
-        }
-    }
-
-    /// What the channels have to tell. Polled before their packets, which it makes.
-    fn poll_channels(&mut self) {
-        let now = self.now();
-        let ends = [
-            (&mut self.server, &mut self.server_channels),
-            (&mut self.client, &mut self.client_channels),
-        ];
-        for (session, heard) in ends {
-            if let Some(channels) = session.channels_mut() {
-                heard.extend(std::iter::from_fn(|| channels.poll_event(now)));
-            }
-        }
-    }
-
-    fn retransmit(&mut self, sender: usize, lost: &[u64]) {
-        let now = self.now();
-        for sequence in lost {
-            let (timestamp, marker, payload) = &self.sent[&(sender, *sequence)];
-            let mut out = vec![0; 1500];
-            let bytes = self.server.seal_retransmission(
-                sender, *sequence, *timestamp, *marker, payload, now, &mut out,
-            );
-            out.truncate(bytes.expect("sent before"));
-            self.path.send(End::A, now, out);
         }
     }
 }

@@ -157,7 +157,7 @@ impl Watched {
         Self {
             now: pair.now(),
             end: pair.now() + Duration::from_secs(14),
-            server: pair.server,
+            server: pair.server.session,
             ledger: Ledger::default(),
             sent: Vec::new(),
             rng: Rng::new(seed),

@@ -80,7 +80,8 @@ impl Camera {
     /// Sends what may leave.
     fn send(&mut self, pair: &mut Pair) {
         while let Some(picture) = self.waiting.front_mut() {
-            let budget = pair.server.budget(pair.now());
+            let now = pair.now();
+            let budget = pair.server.budget(now);
             if budget.is_some_and(|bytes| bytes < PACKET as u64 + 50) {
                 return;
             }
@@ -113,7 +114,7 @@ fn run(algorithm: Option<Algorithm>, conditions: Conditions, mbps: f64, seconds:
         conditions: Conditions::delayed(ms(25)),
         ..Setup::default()
     });
-    pair.path.link_mut(End::A).set_conditions(conditions);
+    pair.network.link_mut(End::A).set_conditions(conditions);
     if let Some(algorithm) = algorithm {
         let now = pair.now();
         assert!(pair.server.steer(algorithm, now), "feedback is agreed to");
@@ -128,15 +129,15 @@ fn run(algorithm: Option<Algorithm>, conditions: Conditions, mbps: f64, seconds:
         camera.send(&mut pair);
         pair.run_for(ms(1));
         if tick == seconds * 250 {
-            before = pair.path.link(End::A).counts().delivered_bytes;
+            before = pair.network.link(End::A).counts().delivered_bytes;
         }
         if tick > seconds * 250 {
             let now = pair.now();
-            queues.push(pair.path.link(End::A).queue_delay(now).as_millis());
+            queues.push(pair.network.link(End::A).queue_delay(now).as_millis());
         }
     }
     queues.sort_unstable();
-    let delivered = pair.path.link(End::A).counts().delivered_bytes - before;
+    let delivered = pair.network.link(End::A).counts().delivered_bytes - before;
     #[expect(clippy::cast_precision_loss, reason = "a few megabytes")]
     let mbps = delivered as f64 / 125_000.0 / (seconds as f64 * 0.75);
     Seen {
@@ -194,7 +195,7 @@ fn round_trips_are_the_path_s_though_feedback_comes_in_bunches() {
 fn lost_feedback_leaves_nothing_in_flight_for_ever() {
     let mut pair = Pair::connected(Setup::default());
     let lossy = Conditions::delayed(ms(25)).with_loss(Loss::Random(0.4));
-    pair.path.link_mut(End::B).set_conditions(lossy);
+    pair.network.link_mut(End::B).set_conditions(lossy);
     let now = pair.now();
     assert!(pair.server.steer(Algorithm::Bbr, now));
     let mut camera = Camera::new(2.0);
@@ -217,7 +218,7 @@ fn a_silent_path_is_tried_with_a_few_packets_and_used_again_when_it_is_back() {
     assert!(pair.server.steer(Algorithm::Copa, now));
     let mut camera = Camera::new(2.0);
     let film = |pair: &mut Pair, camera: &mut Camera, ticks: u32| {
-        let before = pair.path.link(End::A).counts().sent;
+        let before = pair.network.link(End::A).counts().sent;
         for tick in 0..ticks {
             if tick % 33 == 0 {
                 camera.film(pair.now());
@@ -225,11 +226,11 @@ fn a_silent_path_is_tried_with_a_few_packets_and_used_again_when_it_is_back() {
             camera.send(pair);
             pair.run_for(ms(1));
         }
-        pair.path.link(End::A).counts().sent - before
+        pair.network.link(End::A).counts().sent - before
     };
     film(&mut pair, &mut camera, 3000);
     let dead = Conditions::delayed(ms(25)).with_loss(Loss::Random(1.0));
-    pair.path.link_mut(End::B).set_conditions(dead);
+    pair.network.link_mut(End::B).set_conditions(dead);
     film(&mut pair, &mut camera, 2000);
     let silent = film(&mut pair, &mut camera, 4000);
     assert!(
@@ -237,7 +238,7 @@ fn a_silent_path_is_tried_with_a_few_packets_and_used_again_when_it_is_back() {
         "{silent} packets in four seconds"
     );
     let back = Conditions::delayed(ms(25));
-    pair.path.link_mut(End::B).set_conditions(back);
+    pair.network.link_mut(End::B).set_conditions(back);
     film(&mut pair, &mut camera, 4000);
     let before = camera.skipped;
     let sent = film(&mut pair, &mut camera, 4000);

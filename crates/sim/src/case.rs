@@ -1,0 +1,43 @@
+use std::fmt;
+
+/// A row of a table of scenarios: the same run over another path, and what is expected of
+/// it there. Its text, for the message of an assertion, is the description and the seed.
+///
+/// `P` is the path, such as [`Conditions`](crate::Conditions); `E` is what the test holds
+/// the run to.
+///
+/// ```
+/// use glassline_sim::{Case, Conditions, Loss};
+///
+/// let lossy = |share| Conditions::default().with_loss(Loss::Random(share));
+/// let cases = [
+///     Case { description: "nothing is lost", path: lossy(0.0), seed: 1, expected: 0..=0 },
+///     Case { description: "a tenth is lost", path: lossy(0.1), seed: 2, expected: 60..=140 },
+/// ];
+/// for case in cases {
+///     let mut link = glassline_sim::Link::new(case.path.clone(), case.seed);
+///     let start = glassline_sim::Clock::new().now();
+///     for number in 0..1000 {
+///         link.send(start, 100, number);
+///     }
+///     let lost = link.counts().lost;
+///     assert!(case.expected.contains(&lost), "{case}: {lost} lost");
+/// }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Case<P, E> {
+    /// What is special about the path.
+    pub description: &'static str,
+    /// The path.
+    pub path: P,
+    /// What the run's luck follows from.
+    pub seed: u64,
+    /// What the test holds the run to.
+    pub expected: E,
+}
+
+impl<P, E> fmt::Display for Case<P, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (seed {})", self.description, self.seed)
+    }
+}

@@ -1,0 +1,439 @@
+//! Nodes that exchange datagrams over paths, from one event in virtual time to the next.
+//!
+//! ```text
+//!  poll_transmit ┌───────┐ route  ┌──────┐ arrival ┌───────┐ handle, end_batch
+//!  ─────────────►│Network├───────►│ Path ├────────►│Network├──────────────────► node
+//!     node       └───────┘        └──────┘         └───┬───┘ handle_timeout
+//!                    clock = earliest of arrivals and poll_timeouts
+//! ```
+//!
+//! One loop for every test that plays protocol cores against each other. Simultaneous
+//! events have a fixed order: datagrams by time of arrival (those of one path that arrive
+//! together first at B, then at A; of several paths the first path's first), then
+//! timeouts, then what is sent, either by index of the node. So all that happens follows
+//! from the seed, and [`Network::trace`] of two runs with one seed is equal.
+//!
+//! The loop knows no protocol, reads no clock and has no thread. It is not made for
+//! simulations whose speed is their point: each datagram owns its bytes and each event
+//! enters the trace.
+
+mod node;
+mod simulation;
+
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+pub use node::{Datagram, Node};
+pub use simulation::Simulation;
+
+use crate::{Clock, Conditions, End, Link, Path, Rng, Trace};
+
+/// Bounds of a run. One that reaches a bound makes no progress or is not what the test
+/// meant: it fails, with the seed, the time and the state of each node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Most virtual time that passes over the life of a network.
+    pub time: Duration,
+    /// Most events (datagrams sent and arrived, timeouts) over the life of a network.
+    pub events: u64,
+    /// Most events at one moment: more than this is a node whose timeout stays due, or
+    /// two that answer each other over a path without delay.
+    pub events_at_once: u64,
+}
+
+impl Default for Limits {
+    /// A week, as many events as take minutes to compute, and a million at once.
+    fn default() -> Self {
+        Self {
+            time: Duration::from_secs(7 * 24 * 3600),
+            events: 200_000_000,
+            events_at_once: 1_000_000,
+        }
+    }
+}
+
+/// Counts of datagrams that never reached a link or a node. What links did is in
+/// [`Link::counts`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Misrouted {
+    /// Datagrams that no path leads to from where they were sent.
+    pub unroutable: u64,
+    /// Datagrams for an address at which no node is by the time they arrive.
+    pub nobody_there: u64,
+    /// Datagrams above [`Network::set_datagram_bytes_max`].
+    pub too_large: u64,
+}
+
+/// Paths between nodes, and the virtual time they share. See [`Simulation`] for how it
+/// is driven.
+#[derive(Debug)]
+pub struct Network {
+    clock: Clock,
+    seed: u64,
+    paths: Vec<Path<Datagram>>,
+    routes: Vec<Route>,
+    limits: Limits,
+    header_bytes: usize,
+    datagram_bytes_max: usize,
+    duplicates: f64,
+    luck: Rng,
+    trace: Trace,
+    traced: Traced,
+    events: u64,
+    events_at_once: u64,
+    misrouted: Misrouted,
+}
+
+/// Name and value under which a datagram's payload enters the trace.
+pub type Traced = fn(&[u8]) -> (&'static str, u64);
+
+/// A node's way to another.
+#[derive(Clone, Copy, Debug)]
+struct Route {
+    from: usize,
+    to: usize,
+    path: usize,
+    end: End,
+}
+
+impl Network {
+    /// A network without paths; `seed` decides the luck of all that are added.
+    pub fn new(seed: u64) -> Self {
+        Self {
+            clock: Clock::new(),
+            seed,
+            paths: Vec::new(),
+            routes: Vec::new(),
+            limits: Limits::default(),
+            header_bytes: 0,
+            datagram_bytes_max: usize::MAX,
+            duplicates: 0.0,
+            luck: Rng::new(seed).fork(7),
+            trace: Trace::new(),
+            traced: |bytes| ("datagram", bytes.len() as u64),
+            events: 0,
+            events_at_once: 0,
+            misrouted: Misrouted::default(),
+        }
+    }
+
+    /// Two nodes, 0 and 1, on a path with the same conditions each way.
+    pub fn pair(conditions: Conditions, seed: u64) -> Self {
+        Self::pair_with(conditions.clone(), conditions, seed)
+    }
+
+    /// Two nodes, 0 and 1, on a path with its own conditions each way.
+    pub fn pair_with(a_to_b: Conditions, b_to_a: Conditions, seed: u64) -> Self {
+        let mut network = Self::new(seed);
+        let path = network.add_path(a_to_b, b_to_a);
+        network.join(path, 0, 1);
+        network
+    }
+
+    /// Adds a path that nodes can be joined by; its index, from 0.
+    pub fn add_path(&mut self, a_to_b: Conditions, b_to_a: Conditions) -> usize {
+        let index = self.paths.len();
+        let seed = match index {
+            0 => self.seed,
+            _ => Rng::new(self.seed).fork(8 + index as u64).next_u64(),
+        };
+        self.paths.push(Path::new(a_to_b, b_to_a, seed));
+        index
+    }
+
+    /// Joins node `a` at end A of the path and node `b` at end B. Several pairs may share
+    /// a path, and then its queue. A pair that was joined before changes its path.
+    pub fn join(&mut self, path: usize, a: usize, b: usize) {
+        self.part(a, b);
+        for (from, to, end) in [(a, b, End::A), (b, a, End::B)] {
+            let route = Route {
+                from,
+                to,
+                path,
+                end,
+            };
+            self.routes.push(route);
+        }
+    }
+
+    /// Lets nothing more enter the way between two nodes.
+    pub fn part(&mut self, a: usize, b: usize) {
+        self.routes
+            .retain(|route| ![(a, b), (b, a)].contains(&(route.from, route.to)));
+    }
+
+    /// Bounds the run otherwise than [`Limits::default`].
+    #[must_use]
+    pub const fn with_limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Counts this many bytes more for each datagram on the links: headers of lower
+    /// layers.
+    #[must_use]
+    pub const fn with_header_bytes(mut self, bytes: usize) -> Self {
+        self.header_bytes = bytes;
+        self
+    }
+
+    /// Lets `traced` say what of a datagram enters the trace, by default its length. What
+    /// differs from run to run, as ciphertext does, must not.
+    #[must_use]
+    pub const fn with_traced(mut self, traced: Traced) -> Self {
+        self.traced = traced;
+        self
+    }
+
+    /// Datagrams with a longer payload vanish from now on, as those above a path's MTU
+    /// do.
+    pub const fn set_datagram_bytes_max(&mut self, bytes: usize) {
+        self.datagram_bytes_max = bytes;
+    }
+
+    /// Sends each datagram twice with this probability, 0..=1, from now on.
+    pub const fn set_duplicates(&mut self, probability: f64) {
+        self.duplicates = probability;
+    }
+
+    /// Treats what is sent from now on over the first path like this, either way.
+    ///
+    /// # Panics
+    ///
+    /// Without a path.
+    pub fn set_conditions(&mut self, conditions: &Conditions) {
+        for end in [End::A, End::B] {
+            self.link_mut(end).set_conditions(conditions.clone());
+        }
+    }
+
+    /// The virtual time.
+    pub const fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    /// Virtual time since the start: what a trace or a message should show.
+    pub fn elapsed(&self) -> Duration {
+        self.clock.elapsed()
+    }
+
+    /// What all luck follows from.
+    pub const fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// Digest of what was sent, by whom and when, and of what arrived.
+    pub const fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    /// Datagrams that never reached a link or a node.
+    pub const fn misrouted(&self) -> Misrouted {
+        self.misrouted
+    }
+
+    /// A path, by its index.
+    ///
+    /// # Panics
+    ///
+    /// If there is none of this index.
+    pub fn path_mut(&mut self, index: usize) -> &mut Path<Datagram> {
+        &mut self.paths[index]
+    }
+
+    /// The link of the first path on which end `from` sends.
+    ///
+    /// # Panics
+    ///
+    /// Without a path.
+    pub fn link(&self, from: End) -> &Link<Datagram> {
+        self.paths[0].link(from)
+    }
+
+    /// The link of the first path on which end `from` sends, to change its conditions.
+    ///
+    /// # Panics
+    ///
+    /// Without a path.
+    pub fn link_mut(&mut self, from: End) -> &mut Link<Datagram> {
+        self.paths[0].link_mut(from)
+    }
+
+    /// When the next datagram arrives, `None` while none is on its way.
+    pub fn next_arrival(&self) -> Option<Instant> {
+        self.paths.iter().filter_map(Path::next_arrival).min()
+    }
+
+    /// Takes the next datagram that arrives by `until`, which the node that it is for will
+    /// not get: an attacker on the way may keep it, or change it and hand it on.
+    pub fn intercept(&mut self, until: Instant) -> Option<Datagram> {
+        // The first of equals.
+        let arrivals = self.paths.iter_mut();
+        let first =
+            arrivals.min_by_key(|path| (path.next_arrival().is_none(), path.next_arrival()));
+        let (_, datagram) = first?.poll(until)?;
+        Some(datagram)
+    }
+
+    /// Puts a datagram of node `from` on its way.
+    pub fn send(&mut self, nodes: &[&mut dyn Node], from: usize, datagram: Datagram) {
+        if datagram.bytes.len() > self.datagram_bytes_max {
+            self.misrouted.too_large += 1;
+            return;
+        }
+        let to = nodes.iter().position(|node| node.is_at(datagram.to));
+        let routes = self.routes.iter();
+        let route = to.and_then(|to| {
+            let mut routes = routes.filter(|route| (route.from, route.to) == (from, to));
+            routes.next().copied()
+        });
+        let Some(Route { path, end, .. }) = route else {
+            self.misrouted.unroutable += 1;
+            return;
+        };
+        let (now, bytes) = (self.clock.now(), datagram.bytes.len() + self.header_bytes);
+        if self.duplicates > 0.0 && self.luck.chance(self.duplicates) {
+            self.paths[path].send(end, now, bytes, datagram.clone());
+        }
+        self.paths[path].send(end, now, bytes, datagram);
+    }
+
+    /// Lets everything happen that is due at this moment.
+    ///
+    /// # Panics
+    ///
+    /// When a bound of [`Limits`] is reached.
+    pub fn settle(&mut self, nodes: &mut [&mut dyn Node]) {
+        loop {
+            let arrived = self.deliver(nodes);
+            let timed_out = self.time_out(nodes);
+            let sent = self.transmit(nodes);
+            if !arrived && !timed_out && !sent {
+                return;
+            }
+        }
+    }
+
+    /// Goes to the next moment at which something happens, at the latest to `until`, and
+    /// lets it happen; false once `until` is reached.
+    ///
+    /// # Panics
+    ///
+    /// When a bound of [`Limits`] is reached.
+    pub fn step(&mut self, nodes: &mut [&mut dyn Node], until: Instant) -> bool {
+        // What the test gave the nodes to do since then.
+        self.transmit(nodes);
+        let timeouts = nodes.iter_mut().filter_map(|node| node.poll_timeout());
+        let next = timeouts.chain(self.next_arrival()).min();
+        let next = next.map_or(until, |next| next.min(until));
+        if next > self.clock.now() {
+            self.clock.advance_to(next);
+            self.events_at_once = 0;
+        }
+        self.settle(nodes);
+        if self.clock.elapsed() > self.limits.time {
+            self.fail(nodes, "has taken too much virtual time");
+        }
+        self.clock.now() < until
+    }
+
+    /// Seed, time, events and the state of each node, for a message.
+    pub fn report(&self, nodes: &mut [&mut dyn Node]) -> String {
+        let mut text = format!(
+            "seed {}, after {:?} and {} events, {} of them at this moment",
+            self.seed,
+            self.clock.elapsed(),
+            self.events,
+            self.events_at_once
+        );
+        let from_now = |at: Instant| at.saturating_duration_since(self.clock.now());
+        for (index, node) in nodes.iter_mut().enumerate() {
+            let timeout = node.poll_timeout().map(from_now);
+            // Writing to a string does not fail.
+            let _ = write!(
+                text,
+                "\n  node {index}: {}, timeout in {timeout:?}",
+                node.state()
+            );
+        }
+        let _ = write!(
+            text,
+            "\n  next arrival in {:?}, {:?}",
+            self.next_arrival().map(from_now),
+            self.misrouted
+        );
+        text
+    }
+
+    fn deliver(&mut self, nodes: &mut [&mut dyn Node]) -> bool {
+        let now = self.clock.now();
+        let mut heard = 0u64;
+        let mut is_any = false;
+        while let Some(datagram) = self.intercept(now) {
+            is_any = true;
+            self.count(nodes);
+            let to = nodes.iter().position(|node| node.is_at(datagram.to));
+            let Some(to) = to else {
+                self.misrouted.nobody_there += 1;
+                continue;
+            };
+            self.trace.record(self.clock.elapsed(), "to", to as u64);
+            nodes[to].handle(now, datagram);
+            heard |= 1 << (to % 64);
+        }
+        for (index, node) in nodes.iter_mut().enumerate() {
+            if heard & (1 << (index % 64)) != 0 {
+                node.end_batch(now);
+            }
+        }
+        is_any
+    }
+
+    fn time_out(&mut self, nodes: &mut [&mut dyn Node]) -> bool {
+        let now = self.clock.now();
+        let mut is_any = false;
+        for index in 0..nodes.len() {
+            if nodes[index].poll_timeout().is_some_and(|at| at <= now) {
+                is_any = true;
+                self.count(nodes);
+                nodes[index].handle_timeout(now);
+            }
+        }
+        is_any
+    }
+
+    fn transmit(&mut self, nodes: &mut [&mut dyn Node]) -> bool {
+        let now = self.clock.now();
+        let mut is_any = false;
+        for from in 0..nodes.len() {
+            while let Some(datagram) = nodes[from].poll_transmit(now) {
+                is_any = true;
+                self.count(nodes);
+                let (name, value) = (self.traced)(&datagram.bytes);
+                let elapsed = self.clock.elapsed();
+                self.trace.record(elapsed, "from", from as u64);
+                self.trace.record(elapsed, name, value);
+                self.send(nodes, from, datagram);
+            }
+        }
+        is_any
+    }
+
+    fn count(&mut self, nodes: &mut [&mut dyn Node]) {
+        self.events += 1;
+        self.events_at_once += 1;
+        if self.events_at_once > self.limits.events_at_once {
+            self.fail(nodes, "does not get on: time stands still");
+        }
+        if self.events > self.limits.events {
+            self.fail(nodes, "has taken too many events");
+        }
+    }
+
+    fn fail(&self, nodes: &mut [&mut dyn Node], why: &str) -> ! {
+        panic!("the simulation {why}; {}", self.report(nodes));
+    }
+}
+
+#[cfg(test)]
+mod tests;
