@@ -2,18 +2,21 @@
 
 use std::path::Path;
 
-use crate::access_unit::H264;
-use crate::dv::Dv;
+use crate::audio::frames::{Frames, Syntax};
+use crate::container::matroska;
+use crate::container::mp4;
+use crate::container::ogg;
+use crate::container::transport::Transport;
+use crate::container::wav::Wav;
+use crate::elementary::h264::H264;
+use crate::elementary::h265::H265;
+use crate::elementary::video::Video;
 use crate::error::{Fault, Warnings};
-use crate::frames::{Frames, Syntax};
-use crate::h265::H265;
-use crate::mpeg4_visual::Mpeg4Visual;
-use crate::program::Program;
+use crate::legacy::dv::Dv;
+use crate::legacy::mpeg4_visual::Mpeg4Visual;
+use crate::legacy::program::Program;
 use crate::reader::Reader;
-use crate::transport::Transport;
-use crate::video::Video;
-use crate::wav::Wav;
-use crate::{Data, Options, matroska, mp4, ogg};
+use crate::{Data, Options};
 
 /// What a file's bytes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

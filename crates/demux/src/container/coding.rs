@@ -10,10 +10,13 @@ use glassline_media::{Codec, Track};
 
 use super::describe::ParameterLists;
 use super::pcm::Pcm;
+use crate::audio::ac3;
+use crate::audio::mpeg_audio;
+use crate::audio::opus;
+use crate::audio::vorbis;
 use crate::error::{Fault, Reason};
-use crate::vorbis;
+use crate::legacy::theora;
 use crate::window::Window;
-use crate::{ac3, mpeg_audio, opus, theora};
 
 /// What makes a unit of the bytes that a container holds.
 pub(crate) enum Coding {

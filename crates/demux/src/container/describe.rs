@@ -6,9 +6,13 @@ use glassline_media::{Codec, Track};
 
 use super::coding::{Coding, Described, Nals, Timing, push_nal};
 use super::pcm::{Form, Pcm};
+use crate::audio::aac;
+use crate::audio::opus;
+use crate::audio::vorbis;
+use crate::elementary::h264::parameter_sets::{ParameterSets, is_common_format};
 use crate::error::{Reason, WarningReason, Warnings};
-use crate::parameter_sets::{ParameterSets, is_common_format};
-use crate::{aac, opus, parameters, theora, vorbis};
+use crate::legacy::theora;
+use crate::parameters;
 
 /// Width and height in pixels.
 pub(crate) type Size = (u32, u32);
