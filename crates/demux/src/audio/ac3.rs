@@ -1,5 +1,9 @@
 //! The start of an AC-3 synchronisation frame (ATSC A/52 §5.3, §5.4).
 
+use glassline_media::{Codec, Track};
+
+use crate::audio::frames::{Form, FrameHeader, Syntax};
+
 /// Samples of a frame.
 pub(crate) const SAMPLES: u32 = 1536;
 
@@ -74,6 +78,33 @@ fn channels(bits: u16) -> u8 {
     let before = 3 + 2 * (u32::from(centre) + u32::from(surround) + u32::from(stereo));
     let low_frequency = bits << before >> 15;
     full + u8::from(low_frequency == 1)
+}
+
+/// Bare files of AC-3.
+pub(crate) struct Ac3;
+
+impl Syntax for Ac3 {
+    fn expected(&self) -> &'static str {
+        "AC-3"
+    }
+
+    fn frame_name(&self) -> &'static str {
+        "AC-3 frame"
+    }
+
+    fn head_bytes(&self) -> usize {
+        HEADER_BYTES
+    }
+
+    fn frame(&self, head: &[u8]) -> Option<FrameHeader> {
+        let header = Header::parse(head)?;
+        let form = Form::new(header.rate, SAMPLES, header.channels);
+        Some(FrameHeader::whole(header.frame_bytes, form))
+    }
+
+    fn track(&self, form: &Form) -> Track {
+        Track::audio(Codec::Ac3, form.channels).with_clock_rate(form.rate)
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,11 @@
 //! The header before each AAC frame of a bare file (ADTS, ISO/IEC 13818-7 §6.2).
 
+use glassline_media::{Codec, Track};
+
 use crate::audio::aac;
+use crate::audio::frames::{Form, FrameHeader, Syntax};
+use crate::error::Reason;
+use crate::parameters;
 
 /// Samples of a raw data block.
 pub(crate) const SAMPLES: u32 = 1024;
@@ -64,6 +69,59 @@ impl Header {
             self.object_type << 3 | self.rate_index >> 1,
             self.rate_index << 7 | self.channel_configuration << 3,
         ]
+    }
+}
+
+/// Bare files of AAC, whose frames each have an ADTS header.
+pub(crate) struct Adts;
+
+impl Syntax for Adts {
+    fn expected(&self) -> &'static str {
+        "AAC with ADTS headers"
+    }
+
+    fn frame_name(&self) -> &'static str {
+        "AAC frame with an ADTS header"
+    }
+
+    fn head_bytes(&self) -> usize {
+        HEADER_BYTES
+    }
+
+    fn frame(&self, head: &[u8]) -> Option<FrameHeader> {
+        let header = Header::parse(head).filter(|header| header.blocks == 1)?;
+        Some(FrameHeader {
+            header_bytes: header.header_bytes,
+            bytes: header.frame_bytes,
+            form: Form {
+                rate: header.rate,
+                samples: SAMPLES,
+                channels: header.channels()?,
+                setup: header.audio_specific_config(),
+            },
+        })
+    }
+
+    fn refusal(&self, head: &[u8]) -> Option<Reason> {
+        let refused = |found, instead| Some(Reason::Refused { found, instead });
+        let header = Header::parse(head)?;
+        if header.blocks > 1 {
+            return refused(
+                "AAC with several access units behind each header",
+                "write it anew (ffmpeg: -c:a copy -f adts)",
+            );
+        }
+        let instead = "encode it anew with a usual number of channels (ffmpeg: -ac 2)";
+        match header.channels() {
+            Some(_) => None,
+            None => refused("AAC whose channels only its frames say", instead),
+        }
+    }
+
+    fn track(&self, form: &Form) -> Track {
+        Track::audio(Codec::Aac, form.channels)
+            .with_clock_rate(form.rate)
+            .with_format_parameters(parameters::aac(&form.setup))
     }
 }
 

@@ -1,6 +1,11 @@
 //! The header of an MPEG audio frame: MPEG-1, MPEG-2 and MPEG-2.5, layers I to III
 //! (ISO/IEC 11172-3 §2.4.1.3, ISO/IEC 13818-3 §2.4.1.3; 2.5 as everybody has it).
 
+use glassline_media::{Codec, Track};
+
+use crate::audio::frames::{Form, FrameHeader, Syntax};
+use crate::error::Reason;
+
 /// Bytes of a header.
 pub(crate) const HEADER_BYTES: usize = 4;
 
@@ -157,6 +162,52 @@ fn kbps(version: Version, layer: u8, index: u8) -> Option<u16> {
     };
     let place = usize::from(index).checked_sub(1)?;
     TABLE[row].get(place).copied()
+}
+
+/// Bare files of MPEG audio, such as MP3.
+pub(crate) struct MpegAudio;
+
+impl Syntax for MpegAudio {
+    fn expected(&self) -> &'static str {
+        "MPEG audio"
+    }
+
+    fn frame_name(&self) -> &'static str {
+        "MPEG audio frame"
+    }
+
+    fn head_bytes(&self) -> usize {
+        HEADER_BYTES
+    }
+
+    fn frame(&self, head: &[u8]) -> Option<FrameHeader> {
+        let header = Header::parse(head)?;
+        let form = Form {
+            setup: [header.version as u8, header.layer],
+            ..Form::new(header.rate, header.samples.into(), header.channels)
+        };
+        Some(FrameHeader::whole(header.frame_bytes, form))
+    }
+
+    fn refusal(&self, head: &[u8]) -> Option<Reason> {
+        is_free_format(head).then_some(Reason::Refused {
+            found: "MPEG audio of free bit rate",
+            instead: "encode it with one of the usual bit rates",
+        })
+    }
+
+    fn directory_bytes(&self) -> usize {
+        DIRECTORY_BYTES
+    }
+
+    fn is_directory(&self, bytes: &[u8]) -> bool {
+        Header::parse(bytes).is_some_and(|header| header.is_directory(bytes))
+    }
+
+    /// Whatever its sampling rate, its RTP clock is 90 kHz (RFC 2250 §3.5).
+    fn track(&self, form: &Form) -> Track {
+        Track::audio(Codec::MpegAudio, form.channels)
+    }
 }
 
 #[cfg(test)]

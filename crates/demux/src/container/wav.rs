@@ -6,11 +6,11 @@
 
 use glassline_media::{Codec, MediaTime, PAYLOAD_BYTES_MAX, Track};
 
+use crate::Data;
 use crate::audio::pcm::Sample;
 use crate::error::{Fault, Reason, WarningReason, Warnings};
 use crate::reader::{Length, Reader, Unit};
 use crate::window::{Window, read_unit};
-use crate::{Data, sniff};
 
 /// Units in a second: 20 ms each, or less.
 const UNITS_PER_SECOND: u32 = 50;
@@ -52,8 +52,7 @@ struct Form {
 
 impl Wav {
     /// Goes from chunk to chunk until it knows where the samples lie.
-    pub(crate) fn open(mut data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Self, Fault> {
-        sniff::check(&mut data, sniff::WAV, "a WAV file")?;
+    pub(crate) fn open(data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Self, Fault> {
         let mut window = Window::new(data)?;
         let layout = Chunks::read(&mut window)?.layout(window.file_bytes(), warnings)?;
         Ok(Self {

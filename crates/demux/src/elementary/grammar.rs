@@ -14,9 +14,6 @@ pub(crate) trait Grammar: Default {
     /// What users know such a file as.
     const EXPECTED: &'static str;
 
-    /// What [`sniff`](crate::sniff) calls it.
-    const LOOKS: &'static str;
-
     /// Parameter sets that must stand before a keyframe.
     const SETS: &'static [Set];
 

@@ -1,6 +1,12 @@
 //! Files of AMR and AMR-WB speech (RFC 4867 §5): a magic number, then frames that
 //! each begin with a byte that says their type.
 
+use glassline_media::{Codec, Track};
+
+use crate::audio::frames::{Form, FrameHeader, Syntax};
+use crate::error::Reason;
+use crate::parameters;
+
 /// First bytes of a narrowband file.
 pub(crate) const MAGIC: &[u8] = b"#!AMR\n";
 /// First bytes of a wideband file.
@@ -29,6 +35,75 @@ pub(crate) fn frame_bytes(first: u8, wideband: bool) -> Option<u16> {
         _ => return None,
     };
     Some(1 + speech)
+}
+
+/// What users know files of AMR and AMR-WB as.
+pub(crate) const EXPECTED: &str = "AMR";
+
+/// Bare files of AMR, or of AMR-WB.
+pub(crate) struct Amr {
+    wideband: bool,
+}
+
+impl Amr {
+    /// The syntax of a file that begins with `head`.
+    ///
+    /// # Errors
+    /// If `head` begins with neither of the magic numbers.
+    pub(crate) fn of(head: &[u8]) -> Result<Self, Reason> {
+        let wideband = head.starts_with(MAGIC_WB);
+        match wideband || head.starts_with(MAGIC) {
+            true => Ok(Self { wideband }),
+            false => Err(Reason::Damaged(NO_MAGIC)),
+        }
+    }
+}
+
+const NO_MAGIC: &str = "it does not begin with #!AMR or #!AMR-WB and a line feed";
+
+impl Syntax for Amr {
+    fn expected(&self) -> &'static str {
+        EXPECTED
+    }
+
+    fn frame_name(&self) -> &'static str {
+        match self.wideband {
+            true => "AMR-WB frame",
+            false => "AMR frame",
+        }
+    }
+
+    fn magic_bytes(&self) -> u64 {
+        let magic = if self.wideband { MAGIC_WB } else { MAGIC };
+        magic.len() as u64
+    }
+
+    fn head_bytes(&self) -> usize {
+        1
+    }
+
+    fn witnesses(&self) -> usize {
+        25
+    }
+
+    fn frame(&self, head: &[u8]) -> Option<FrameHeader> {
+        let bytes = frame_bytes(*head.first()?, self.wideband)?;
+        let form = match self.wideband {
+            true => Form::new(16_000, SAMPLES_WB, 1),
+            false => Form::new(8_000, SAMPLES, 1),
+        };
+        Some(FrameHeader::whole(bytes, form))
+    }
+
+    fn track(&self, form: &Form) -> Track {
+        let codec = match self.wideband {
+            true => Codec::AmrWb,
+            false => Codec::Amr,
+        };
+        Track::audio(codec, form.channels)
+            .with_clock_rate(form.rate)
+            .with_format_parameters(parameters::AMR)
+    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use glassline_media::{Codec, Track, VideoParameters};
 use crate::error::{Fault, Reason, WarningReason, Warnings};
 use crate::reader::{Length, Reader, Unit};
 use crate::window::{Window, read_unit};
-use crate::{Data, FrameRate, parameters, sniff};
+use crate::{Data, FrameRate, parameters};
 
 /// Bytes of a DIF block.
 const BLOCK_BYTES: usize = 80;
@@ -115,8 +115,7 @@ impl Profile {
 
 impl Dv {
     /// Looks at the start of each frame.
-    pub(crate) fn open(mut data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Self, Fault> {
-        sniff::check(&mut data, sniff::DV, "raw DV video")?;
+    pub(crate) fn open(data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Self, Fault> {
         let mut window = Window::new(data)?;
         let head = window.peek(0, HEAD_BYTES)?;
         if !begins(head) {

@@ -6,42 +6,25 @@
 //! parameter sets; keyframes without any get those that were sent before.
 //!
 //! Source: ITU-T H.264 and H.265, annex B; how units are told apart stands in
-//! `access_unit` and `h265`.
+//! `elementary/`.
 
+mod assembly;
 pub mod reordering;
+mod unit;
 pub mod y4m;
 
 use std::collections::VecDeque;
 
-use bytes::Bytes;
 use glassline_media::Track;
 use glassline_media::annexb::{START_CODE, find_start_code, trim_zeros};
 
 use crate::FrameRate;
-use crate::elementary::annexb::PARAMETER_SET_BYTES_MAX;
-use crate::elementary::grammar::{Content, Grammar, Leading, PictureFacts, Role, Set};
 use crate::elementary::h264::H264;
 use crate::elementary::h265::H265;
 
-/// Bytes of one access unit; level 6.2 at its highest rate stays below 7 MB.
-const UNIT_BYTES_MAX: usize = 16 << 20;
-
-/// Bytes that may pass before the first start code.
-const LEADING_BYTES_MAX: usize = 1 << 20;
-
-/// More than the fields of a slice header that tell pictures apart can take.
-const HEAD_BYTES: usize = 128;
-
-/// An access unit of a live stream.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unit {
-    /// Annex-B bytes, with parameter sets if it is a keyframe.
-    pub data: Bytes,
-    /// A decoder can start here.
-    pub keyframe: bool,
-    /// One field of an interlaced picture, which lasts half as long.
-    pub field: bool,
-}
+use assembly::Assembly;
+pub use unit::{Error, Notes, Unit};
+use unit::{HEAD_BYTES, LEADING_BYTES_MAX, UNIT_BYTES_MAX};
 
 /// Cuts a byte stream into access units.
 #[derive(Default)]
@@ -197,19 +180,6 @@ impl Splitter {
     }
 }
 
-/// What a splitter left out or found odd.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Notes {
-    /// Pictures before the first keyframe.
-    pub before_keyframe: u64,
-    /// Parameter sets that could not be read.
-    pub damaged_sets: u64,
-    /// Slices that could not be read, or whose parameter sets are missing.
-    pub damaged_slices: u64,
-    /// Pictures that are shown before one that was sent earlier (B-frames).
-    pub reordered: u64,
-}
-
 /// The first NAL unit of H.265 is a delimiter, a parameter set or SEI of the base
 /// layer. Its second byte is then 1, and its first none that H.264 begins with.
 fn is_h265(nal: &[u8]) -> bool {
@@ -221,157 +191,6 @@ fn is_h265(nal: &[u8]) -> bool {
     };
     let kind = first >> 1;
     first & 0x81 == 0 && (matches!(kind, VPS..=AUD) || kind == PREFIX_SEI)
-}
-
-/// Collects the units of one coding.
-struct Assembly<G> {
-    grammar: G,
-    opening: Option<(Track, Option<FrameRate>)>,
-    unit: Pending,
-    notes: Notes,
-}
-
-impl<G: Grammar> Default for Assembly<G> {
-    fn default() -> Self {
-        Self {
-            grammar: G::default(),
-            opening: None,
-            unit: Pending::default(),
-            notes: Notes::default(),
-        }
-    }
-}
-
-/// An access unit that may get more NAL units.
-#[derive(Default)]
-struct Pending {
-    bytes: Vec<u8>,
-    has_slice: bool,
-    picture: Option<PictureFacts>,
-    sets: Vec<Set>,
-    /// It can be started with: the parameter sets it needs, and where they go.
-    start: Option<Vec<u8>>,
-    /// Bytes of a delimiter, which must stay first (H.264 7.4.1.2.3).
-    delimiter: usize,
-}
-
-impl<G: Grammar> Assembly<G> {
-    /// Shows the grammar the beginning of a NAL unit, of a parameter set all; false if
-    /// more is needed.
-    fn announce(&mut self, nal: &[u8], is_whole: bool, out: &mut VecDeque<Unit>) -> bool {
-        let cap = match G::is_parameter_set(nal[0]) {
-            true if !is_whole => return false,
-            true => PARAMETER_SET_BYTES_MAX,
-            false => HEAD_BYTES,
-        };
-        let role = match self.grammar.push(&nal[..nal.len().min(cap)]) {
-            Ok(role) => role,
-            Err((role, _)) => {
-                self.notes.damaged_sets += 1;
-                role
-            }
-        };
-        if role.begins_unit {
-            self.close(out);
-        }
-        self.note(role);
-        true
-    }
-
-    fn append(&mut self, nal: &[u8]) -> Result<(), Error> {
-        let unit = &mut self.unit;
-        if unit.bytes.len() + nal.len() > UNIT_BYTES_MAX {
-            return Err(Error::Endless);
-        }
-        if unit.bytes.is_empty() && G::is_delimiter(nal[0]) {
-            unit.delimiter = nal.len() + 4;
-        }
-        unit.bytes.push(0);
-        unit.bytes.extend(START_CODE);
-        unit.bytes.extend_from_slice(nal);
-        Ok(())
-    }
-
-    fn note(&mut self, role: Role) {
-        let unit = &mut self.unit;
-        match role.content {
-            Content::ParameterSet(set) => unit.sets.push(set),
-            Content::Picture(facts) => {
-                unit.has_slice = true;
-                self.notes.reordered += u64::from(facts.reordered);
-                if unit.picture.is_some() {
-                    return;
-                }
-                unit.picture = Some(facts);
-                if facts.keyframe {
-                    unit.start = self.grammar.sets_for(facts.pps);
-                    if self.opening.is_none() {
-                        let opening = self.grammar.opening(facts.pps);
-                        self.opening = opening.map(|opening| {
-                            let rate = opening.timing.and_then(|(n, d)| FrameRate::new(n, d));
-                            (opening.track, rate)
-                        });
-                    }
-                }
-            }
-            Content::OrphanSlice | Content::DamagedSlice => {
-                unit.has_slice = true;
-                self.notes.damaged_slices += 1;
-            }
-            Content::Other => {}
-        }
-    }
-
-    /// Hands out the unit; whether there ever was one.
-    fn close(&mut self, out: &mut VecDeque<Unit>) -> bool {
-        let started = self.opening.is_some();
-        let mut unit = std::mem::take(&mut self.unit);
-        if !unit.has_slice {
-            // What is before the first picture's slices belongs to it.
-            self.unit = unit;
-            return started;
-        }
-        let leading = unit.picture.map_or(Leading::No, |picture| picture.leading);
-        if !started {
-            self.notes.before_keyframe += 1;
-            return started;
-        }
-        if unit.picture.is_none() || leading == Leading::Lost {
-            return started;
-        }
-        let keyframe = unit.start.is_some();
-        if let Some(sets) = unit.start.take()
-            && G::SETS.iter().any(|set| !unit.sets.contains(set))
-        {
-            let at = unit.delimiter.min(unit.bytes.len());
-            unit.bytes.splice(at..at, sets);
-        }
-        out.push_back(Unit {
-            data: Bytes::from(unit.bytes),
-            keyframe,
-            field: unit.picture.is_some_and(|picture| picture.field),
-        });
-        started
-    }
-}
-
-/// Why a pipe's bytes are no video that can be sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// Neither H.264 nor H.265.
-    #[error(
-        "no start code (00 00 01) in the first {} KiB; pipe H.264 or H.265 in Annex-B form \
-         (ffmpeg … -f h264 - or -f hevc -) or y4m (-f yuv4mpegpipe -)",
-        LEADING_BYTES_MAX >> 10
-    )]
-    NoStartCode,
-    /// It never ends.
-    #[error("a picture of more than {} MiB; is this H.264 or H.265?", UNIT_BYTES_MAX >> 20)]
-    Endless,
-    /// No decoder could start.
-    #[error("no keyframe with its parameter sets came before the end")]
-    NoKeyframe,
 }
 
 #[cfg(test)]

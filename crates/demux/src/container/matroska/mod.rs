@@ -10,11 +10,11 @@ mod block;
 mod ebml;
 mod tracks;
 
+use crate::Data;
 use crate::container::lane::{LaneBuilder, Sample};
 use crate::container::{Container, InOnePiece, Primed};
 use crate::error::{Fault, Reason, WarningReason, Warnings};
 use crate::window::Window;
-use crate::{Data, sniff};
 use block::Block;
 use ebml::{Element, id};
 use tracks::Lanes;
@@ -26,8 +26,7 @@ const DESCRIPTION_BYTES_MAX: u64 = 16 << 20;
 const SCALE_NS: u64 = 1_000_000;
 
 /// Reads a file through once.
-pub(crate) fn open(mut data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Container, Fault> {
-    sniff::check(&mut data, sniff::MATROSKA, "a Matroska or WebM file")?;
+pub(crate) fn open(data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Container, Fault> {
     let mut reading = Reading {
         window: Window::new(data)?,
         warnings,

@@ -1,35 +1,11 @@
 //! Fragments: a movie that was written piece by piece (ISO/IEC 14496-12 §8.8).
 
 use super::boxes::{Fields, Head, InMemory, find};
-use super::movie::{Lane, Movie};
+use super::movie::Movie;
+use super::track::{Defaults, TrackState};
 use crate::container::lane::Sample;
 use crate::error::{Fault, WarningReason, Warnings};
 use crate::window::Window;
-
-/// What holds for units of which a fragment does not say it.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Defaults {
-    pub(super) track: u32,
-    duration: u32,
-    size: u32,
-    flags: u32,
-}
-
-impl Defaults {
-    /// A trex box.
-    pub(super) fn read(extends: &InMemory<'_>) -> Result<Self, Fault> {
-        let mut fields = extends.fields();
-        fields.version()?;
-        let track = fields.u32()?;
-        fields.u32()?;
-        Ok(Self {
-            track,
-            duration: fields.u32()?,
-            size: fields.u32()?,
-            flags: fields.u32()?,
-        })
-    }
-}
 
 /// Set of a unit that is no keyframe.
 const NON_SYNC: u32 = 0x1_0000;
@@ -118,7 +94,7 @@ impl Header {
 
 /// A trun box; returns the end of its data.
 fn add_run(
-    lane: &mut Lane,
+    lane: &mut TrackState,
     run: &InMemory<'_>,
     header: &Header,
     data_end: u64,

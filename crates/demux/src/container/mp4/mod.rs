@@ -10,12 +10,13 @@ mod description;
 mod fragments;
 mod movie;
 mod samples;
+mod track;
 
+use crate::Data;
 use crate::container::lane::LaneBuilder;
 use crate::container::{Container, InOnePiece, Primed};
 use crate::error::{Fault, Reason, WarningReason, Warnings};
 use crate::window::Window;
-use crate::{Data, sniff};
 use boxes::{Head, Kind};
 use movie::Movie;
 
@@ -23,8 +24,7 @@ use movie::Movie;
 const DESCRIPTION_BYTES_MAX: u64 = 256 << 20;
 
 /// Reads a file through once.
-pub(crate) fn open(mut data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Container, Fault> {
-    sniff::check(&mut data, sniff::MP4, "an MP4 or QuickTime file")?;
+pub(crate) fn open(data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Container, Fault> {
     let mut window = Window::new(data)?;
     let movie = read(&mut window, warnings)?;
     let Some(movie) = movie else {

@@ -5,7 +5,7 @@
 use glassline_media::Kind;
 
 use super::boxes::{Fields, InMemory, find};
-use super::movie::Lane;
+use super::track::TrackState;
 use crate::FrameRate;
 use crate::container::coding::Coding;
 use crate::container::lane::Sample;
@@ -35,7 +35,7 @@ pub(super) fn steady_rate(
 
 /// Hands the units that the sample table lists to the lane.
 pub(super) fn read(
-    lane: &mut Lane,
+    lane: &mut TrackState,
     table: &[InMemory<'_>],
     window: &mut Window,
     warnings: &mut Warnings,
@@ -97,7 +97,7 @@ impl Tables<'_> {
     /// `count` units from `offset` on. False at the end of them all, or of the file.
     fn take_chunk(
         &mut self,
-        lane: &mut Lane,
+        lane: &mut TrackState,
         mut offset: u64,
         count: u32,
         window: &mut Window,
@@ -137,7 +137,7 @@ impl Tables<'_> {
     /// their sizes is not believed: QuickTime's says 1 for each.
     fn take_samples(
         &mut self,
-        lane: &mut Lane,
+        lane: &mut TrackState,
         offset: u64,
         count: u32,
         frame_bytes: u32,
@@ -165,7 +165,7 @@ impl Tables<'_> {
     }
 
     /// Leaves out sound behind the end of the edit list.
-    fn trim(&self, lane: &mut Lane) {
+    fn trim(&self, lane: &mut TrackState) {
         let is_sound = lane.builder.track.kind() == Kind::Audio;
         if let Some(end_ns) = lane.scale.end_ns().filter(|_| is_sound) {
             lane.builder.end_at(end_ns);

@@ -12,17 +12,16 @@ mod stream;
 
 use std::io::BufReader;
 
+use crate::Data;
 use crate::container::lane::LaneBuilder;
 use crate::container::ogg::page::{Page, Pages};
 use crate::container::{Container, Primed};
 use crate::error::{Fault, Reason, WarningReason, Warnings};
-use crate::{Data, sniff};
 use pieces::Pieces;
 use stream::{Logical, Packet, Stream};
 
 /// Reads a file through once: every page is checked.
-pub(crate) fn open(mut data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Container, Fault> {
-    sniff::check(&mut data, sniff::OGG, "an Ogg file")?;
+pub(crate) fn open(data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Container, Fault> {
     let mut pages = Pages::new(BufReader::new(data));
     let mut reading = Reading::default();
     while let Some(page) = pages.next_page(warnings)? {

@@ -29,10 +29,10 @@ use std::sync::Arc;
 
 use glassline_media::{Codec, Track};
 
+use crate::Data;
 use crate::error::{Fault, Reason, Warnings};
 use crate::reader::{Reader, Unit};
 use crate::system_clock::stamp::clock_ns;
-use crate::{Data, sniff};
 
 use index::{Index, Indexer};
 use packet::{PACKET_BYTES, Packet};
@@ -60,11 +60,6 @@ pub(crate) struct Transport {
 impl Transport {
     /// Reads the file through once: finds its tables, clock and keyframes.
     pub(crate) fn open(mut data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Self, Fault> {
-        sniff::check(
-            &mut data,
-            sniff::TRANSPORT_STREAM,
-            "an MPEG transport stream",
-        )?;
         let layout = find_layout(&mut data)?;
         let mut packets = Packets::new(data, layout);
         let index = Indexer::new(warnings).run(&mut packets)?;

@@ -266,7 +266,11 @@ fn sources_loop_and_seek_transport_streams() {
 
 #[test]
 fn what_is_no_transport_stream_is_refused_with_a_reason() {
-    let reason = |bytes: &[u8]| match open_bytes(bytes) {
+    let reason = |bytes: &[u8]| match Format::MpegTs.open(
+        Box::new(Cursor::new(bytes.to_vec())),
+        &Options::default(),
+        &mut Warnings::default(),
+    ) {
         Ok(_) => panic!("it should not open"),
         Err(fault) => fault.reason,
     };

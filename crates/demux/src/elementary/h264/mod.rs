@@ -19,7 +19,6 @@ use crate::elementary::h264::parameter_sets::{
     ParameterSets, is_common_format, reorder_max, timing,
 };
 use crate::error::Reason;
-use crate::sniff;
 
 use picture_order::PictureOrder;
 
@@ -40,7 +39,6 @@ pub(crate) struct H264 {
 impl Grammar for H264 {
     const NAME: &'static str = "H.264";
     const EXPECTED: &'static str = "bare H.264 video (Annex B)";
-    const LOOKS: &'static str = sniff::H264;
     const SETS: &'static [Set] = &[Set::Sequence, Set::Picture];
 
     fn is_parameter_set(first: u8) -> bool {

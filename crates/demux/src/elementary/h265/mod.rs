@@ -13,7 +13,7 @@ use crate::elementary::grammar::{
     Content, Grammar, Leading, Opening, PictureFacts, Place, Role, Set,
 };
 use crate::error::Reason;
-use crate::{parameters, sniff};
+use crate::parameters;
 
 use parameter_sets::{ParameterSets, PictureSet, SequenceSet};
 
@@ -80,7 +80,6 @@ fn type_of(first: u8) -> u8 {
 impl Grammar for H265 {
     const NAME: &'static str = "H.265";
     const EXPECTED: &'static str = "bare H.265 video (Annex B)";
-    const LOOKS: &'static str = sniff::H265;
     const SETS: &'static [Set] = &[Set::Video, Set::Sequence, Set::Picture];
 
     fn is_parameter_set(first: u8) -> bool {

@@ -17,7 +17,7 @@ use crate::elementary::annexb;
 use crate::elementary::grammar::Grammar;
 use crate::error::{Fault, Reason, Warnings};
 use crate::reader::{Length, Reader, Unit};
-use crate::{Data, FrameRate, sniff};
+use crate::{Data, FrameRate};
 
 use index::{Entry, Index, Indexer, Placed};
 
@@ -39,19 +39,12 @@ pub(crate) struct Video {
 impl Video {
     /// Reads the file through once and remembers where its pictures lie.
     ///
-    /// `fps` counts only if the bitstream does not say.
+    /// `given` counts only if the bitstream does not say.
     pub(crate) fn open<G: Grammar>(
         mut data: Box<dyn Data>,
-        fps: Option<f64>,
+        given: Option<FrameRate>,
         warnings: &mut Warnings,
     ) -> Result<Self, Fault> {
-        let given = match fps {
-            Some(fps) => Some(
-                FrameRate::from_decimal(fps).ok_or_else(|| Fault::whole(Reason::FrameRate(fps)))?,
-            ),
-            None => None,
-        };
-        sniff::check(&mut data, G::LOOKS, G::EXPECTED)?;
         let index = Indexer::<G>::new(given, warnings).run(&mut data)?;
         Ok(Self {
             data,

@@ -28,7 +28,7 @@ use crate::reader::{Reader, Unit};
 use crate::system_clock::stamp::clock_ns;
 use crate::system_clock::{Clock, Segment};
 use crate::window::Window;
-use crate::{Data, FrameRate, sniff};
+use crate::{Data, FrameRate};
 
 use demux::{Demux, Feed, Reference, Start, Timed};
 use packets::Packets;
@@ -75,18 +75,12 @@ struct Entry {
 
 impl Program {
     /// Reads a program stream through once.
-    pub(crate) fn open(mut data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Self, Fault> {
-        let expected = "an MPEG program stream";
-        sniff::check(&mut data, sniff::PROGRAM_STREAM, expected)?;
+    pub(crate) fn open(data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Self, Fault> {
         Self::read_through(Feed::Program(Packets::new(Window::new(data)?)), warnings)
     }
 
     /// Reads a bare stream of MPEG-1 or MPEG-2 video through once.
-    pub(crate) fn open_bare(
-        mut data: Box<dyn Data>,
-        warnings: &mut Warnings,
-    ) -> Result<Self, Fault> {
-        sniff::check(&mut data, sniff::MPEG_VIDEO, "MPEG-1 or MPEG-2 video")?;
+    pub(crate) fn open_bare(data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Self, Fault> {
         Self::read_through(Feed::Bare(Window::new(data)?, 0), warnings)
     }
 

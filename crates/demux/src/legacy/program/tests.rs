@@ -242,7 +242,11 @@ fn two_recordings_in_one_file_run_on() {
 
 #[test]
 fn what_is_no_program_stream_is_refused_with_a_reason() {
-    let reason = |bytes: &[u8]| match open_bytes(bytes) {
+    let reason = |bytes: &[u8]| match Format::MpegPs.open(
+        Box::new(Cursor::new(bytes.to_vec())),
+        &Options::default(),
+        &mut Warnings::default(),
+    ) {
         Ok(_) => panic!("it should not open"),
         Err(fault) => fault.reason,
     };

@@ -1,15 +1,14 @@
-//! One track of a container: where its units lie and when they are due.
+//! The index of one track, made while the file is read through.
 
 use glassline_media::{Kind, MediaTime, Track};
 
-use super::coding::{Coding, Described, Timing};
-use super::pcm::Pcm;
+use super::clock::Clock;
+use super::units::{BARE, Entry, KEYFRAME, LENGTH, Lane, UNIT_BYTES_MAX};
 use crate::FrameRate;
+use crate::container::coding::{Coding, Described, Timing};
+use crate::container::pcm::Pcm;
 use crate::error::{Fault, WarningReason, Warnings};
 use crate::window::Window;
-
-/// Bytes of one unit. H.264 at level 6.2 and its highest rate stays below 7 MB.
-pub(crate) const UNIT_BYTES_MAX: u32 = 16 << 20;
 
 /// Units of one track: 6 days at 30 a second; their index has 400 MB.
 const UNITS_MAX: usize = 1 << 24;
@@ -26,40 +25,7 @@ const UNIT_NS_MAX: i64 = 4_000_000_000;
 
 /// Times that make no sense are cut to 292 years of nanoseconds divided by four,
 /// so that sums of two of them still fit.
-pub(crate) const TIME_NS_MAX: i64 = i64::MAX / 4;
-
-/// Where a unit lies: 24 bytes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Entry {
-    /// Of its first byte, from the start of the file.
-    pub(crate) offset: u64,
-    /// When it is presented.
-    pub(crate) start_ns: i64,
-    /// Of a picture, how much earlier it is decoded; else how long a decoder is
-    /// busy with it. Nanoseconds.
-    span_ns: u32,
-    /// Bytes, and above them the flags.
-    length: u32,
-}
-
-const KEYFRAME: u32 = 1 << 31;
-const BARE: u32 = 1 << 30;
-const LENGTH: u32 = BARE - 1;
-
-impl Entry {
-    pub(crate) fn length(&self) -> usize {
-        (self.length & LENGTH) as usize
-    }
-
-    pub(crate) fn keyframe(&self) -> bool {
-        self.length & KEYFRAME != 0
-    }
-
-    /// A keyframe without the headers that a decoder needs to start.
-    pub(crate) fn bare(&self) -> bool {
-        self.length & BARE != 0
-    }
-}
+const TIME_NS_MAX: i64 = i64::MAX / 4;
 
 /// A unit as a container's parser finds it; samples of sound may be many at once.
 #[derive(Clone, Copy, Debug)]
@@ -73,118 +39,6 @@ pub(crate) struct Sample {
     pub(crate) duration_ns: Option<i64>,
     /// The container says that a decoder can start here.
     pub(crate) keyframe: bool,
-}
-
-/// A track and the index of its units, in the order of decoding.
-pub(crate) struct Lane {
-    pub(crate) track: Track,
-    pub(crate) coding: Coding,
-    pub(crate) entries: Vec<Entry>,
-    /// Places of keyframes among the entries, of pictures.
-    keyframes: Vec<u32>,
-    /// When the last unit's presentation ends, and a decoder's work with it.
-    last_ns: (i64, i64),
-    pub(crate) frame_rate: Option<FrameRate>,
-}
-
-impl Lane {
-    fn is_video(&self) -> bool {
-        self.track.kind() == Kind::Video
-    }
-
-    /// When the unit must be decoded.
-    pub(crate) fn decode_ns(&self, entry: &Entry) -> i64 {
-        match self.is_video() {
-            true => entry.start_ns - i64::from(entry.span_ns),
-            false => entry.start_ns,
-        }
-    }
-
-    /// When the presentation of the unit at `place` ends, and when its decoder is
-    /// done with it.
-    pub(crate) fn ends_ns(&self, place: usize) -> (i64, i64) {
-        let Some(entry) = self.entries.get(place) else {
-            return self.last_ns;
-        };
-        if self.is_video() {
-            let end = self.shown_until(place, entry.start_ns);
-            return (end, end);
-        }
-        if place + 1 == self.entries.len() {
-            return self.last_ns;
-        }
-        let busy = entry.start_ns + i64::from(entry.span_ns);
-        (busy, busy)
-    }
-
-    /// When the next picture is shown: with pictures out of order it lies near.
-    fn shown_until(&self, place: usize, start_ns: i64) -> i64 {
-        const REACH: usize = 32;
-        let near = place.saturating_sub(REACH)..(place + REACH).min(self.entries.len());
-        let after = self.entries[near].iter().map(|entry| entry.start_ns);
-        let next = after.filter(|&start| start > start_ns).min();
-        next.unwrap_or(self.last_ns.0.max(start_ns + 1))
-    }
-
-    /// The end of all.
-    pub(crate) fn length_ns(&self) -> i64 {
-        self.last_ns.0
-    }
-
-    /// Place of the last keyframe that is presented at `at_ns` or before.
-    pub(crate) fn keyframe_at_or_before(&self, at_ns: i64) -> Option<usize> {
-        let after = self.first_keyframe_after(at_ns);
-        let place = after.checked_sub(1)?;
-        self.keyframes.get(place).map(|&place| place as usize)
-    }
-
-    /// Place of the first keyframe after that.
-    pub(crate) fn keyframe_after(&self, at_ns: i64) -> Option<usize> {
-        let place = self.keyframes.get(self.first_keyframe_after(at_ns))?;
-        Some(*place as usize)
-    }
-
-    fn first_keyframe_after(&self, at_ns: i64) -> usize {
-        let start = |&place: &u32| self.entries[place as usize].start_ns;
-        self.keyframes
-            .partition_point(|place| start(place) <= at_ns)
-    }
-
-    /// Place of the unit that is presented at `at_ns`, or of the first after it.
-    pub(crate) fn presented_at(&self, at_ns: i64) -> usize {
-        let after = self
-            .entries
-            .partition_point(|entry| entry.start_ns <= at_ns);
-        let Some(place) = after.checked_sub(1) else {
-            return 0;
-        };
-        let (end, _) = self.ends_ns(place);
-        if end > at_ns { place } else { after }
-    }
-
-    /// The earliest presentation of any unit.
-    pub(crate) fn first_ns(&self) -> i64 {
-        let starts = self.entries.iter().map(|entry| entry.start_ns);
-        starts.min().unwrap_or(0)
-    }
-
-    /// Leaves out the sound that only warms a decoder up.
-    pub(crate) fn drop_unheard(&mut self) {
-        if self.track.kind() == Kind::Audio {
-            let busy = |entry: &Entry| entry.start_ns + i64::from(entry.span_ns);
-            let unheard = self.entries.partition_point(|entry| busy(entry) <= 0);
-            self.entries.drain(..unheard);
-        }
-    }
-
-    /// Presents everything earlier by `by_ns`.
-    pub(crate) fn shift(&mut self, by_ns: i64) {
-        for entry in &mut self.entries {
-            entry.start_ns -= by_ns;
-        }
-        self.last_ns.0 -= by_ns;
-        self.last_ns.1 -= by_ns;
-    }
 }
 
 /// Collects the index of a track.
@@ -219,10 +73,7 @@ impl LaneBuilder {
             tick_ns,
             entries: Vec::new(),
             decodes: Vec::new(),
-            clock: Clock {
-                rate,
-                ..Clock::default()
-            },
+            clock: Clock::new(rate),
             duration_ns: None,
             trimmed_ns: 0,
             before_keyframe: 0,
@@ -494,67 +345,5 @@ impl LaneBuilder {
                 before.span_ns = u32::try_from(gap).unwrap_or(u32::MAX);
             }
         }
-    }
-}
-
-/// Makes times exact that a container rounds: Matroska has whole milliseconds.
-#[derive(Default)]
-struct Clock {
-    /// Pictures keep this rate, as far as the container says.
-    rate: Option<FrameRate>,
-    first_ns: Option<i64>,
-    /// Of sound: where counting began, and samples since then.
-    counted: Option<(i64, i64)>,
-}
-
-impl Clock {
-    /// The time on the grid of the frame rate, if `said` may be a rounded form of it.
-    fn picture(&mut self, said: i64, tick_ns: i64) -> i64 {
-        let first = *self.first_ns.get_or_insert(said);
-        let Some(rate) = self.rate else {
-            return said;
-        };
-        let after = (said - first).unsigned_abs();
-        let seconds = after as f64 / 1e9;
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "not below zero; a number out of range ends as the largest"
-        )]
-        let count = (seconds * rate.fps()).round() as u64;
-        let exact = rate.nanos(count.saturating_mul(2));
-        let exact = if said < first { -exact } else { exact };
-        match (said - first).abs_diff(exact) <= tick_ns.unsigned_abs() {
-            true => first + exact,
-            false => {
-                // It keeps no steady rate; what it says counts from here.
-                self.rate = None;
-                said
-            }
-        }
-    }
-
-    /// The end of the sound before, if `said` may be a rounded form of it.
-    fn sound(
-        &mut self,
-        said: i64,
-        duration_ns: Option<i64>,
-        sample_rate: u32,
-        tick_ns: i64,
-    ) -> i64 {
-        let Some(duration_ns) = duration_ns else {
-            self.counted = None;
-            return said;
-        };
-        let (anchor, samples) = self.counted.unwrap_or((said, 0));
-        let expected = anchor + MediaTime::from_ticks(samples, sample_rate).nanos();
-        let close = expected.abs_diff(said) <= tick_ns.unsigned_abs();
-        let (anchor, samples, start) = match close {
-            true => (anchor, samples, expected),
-            false => (said, 0, said),
-        };
-        let more = MediaTime::from_nanos(duration_ns).ticks(sample_rate);
-        self.counted = Some((anchor, samples.saturating_add(more)));
-        start
     }
 }
