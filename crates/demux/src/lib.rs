@@ -28,48 +28,21 @@
 //! (WAV), RFC 9559 (Matroska), ISO/IEC 14496-12 to -15 (MP4); each reader names its
 //! own.
 
-mod aac;
-mod ac3;
-mod access_unit;
-mod adts;
-mod amr;
-pub mod annexb;
-mod clock;
+mod audio;
 mod container;
 mod data;
-mod display_order;
-mod dv;
+mod elementary;
 mod error;
 mod format;
 mod frame_rate;
-mod frames;
-mod grammar;
-mod h265;
+mod legacy;
 pub mod live;
-mod matroska;
-mod mp4;
-mod mpeg4_visual;
-mod mpeg_audio;
-mod ogg;
-mod opus;
-mod page;
-mod parameter_sets;
 mod parameters;
-mod pcm;
-mod program;
 mod reader;
-pub mod reordering;
 mod sniff;
 mod source;
-mod stamp;
-mod tags;
-mod theora;
-mod transport;
-mod video;
-mod vorbis;
-mod wav;
+mod system_clock;
 mod window;
-pub mod y4m;
 
 #[cfg(test)]
 mod synthetic;
@@ -85,9 +58,11 @@ use bytes::Bytes;
 use glassline_media::MediaTime;
 
 pub use data::Data;
+pub use elementary::annexb;
 pub use error::{Error, Reason, Warning, WarningReason};
 pub use format::Format;
 pub use frame_rate::FrameRate;
+pub use live::{reordering, y4m};
 pub use source::Source;
 
 use data::SharedFile;

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use crate::page;
+use crate::container::ogg::page;
 
 /// AAC access units behind 13-bit sizes (RFC 3640 §3.3.6, mode `AAC-hbr`).
 ///

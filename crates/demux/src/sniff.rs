@@ -2,8 +2,13 @@
 
 use std::io::Read;
 
+use crate::Data;
+use crate::audio::ac3;
+use crate::audio::adts;
+use crate::audio::mpeg_audio;
 use crate::error::{Fault, Reason};
-use crate::{Data, ac3, adts, amr, dv, mpeg_audio};
+use crate::legacy::amr;
+use crate::legacy::dv;
 
 /// What [`looks_like`] says of H.264 in Annex-B form.
 pub(crate) const H264: &str = "bare H.264 video";

@@ -1,7 +1,7 @@
 //! Streams for tests, written bit by bit: parameter sets and slice headers are
 //! real, slice data is filler.
 
-use crate::annexb::nal_type;
+use crate::elementary::annexb::nal_type;
 
 /// Writes bits and Exp-Golomb codes (H.264 clause 9.1).
 #[derive(Default)]
@@ -232,7 +232,7 @@ pub(crate) fn ogg_opus(
         let done = index + 1;
         let samples: u64 = packets[..done]
             .iter()
-            .map(|packet| u64::from(crate::opus::samples(packet).expect("a valid packet")))
+            .map(|packet| u64::from(crate::audio::opus::samples(packet).expect("a valid packet")))
             .sum();
         match () {
             () if done == packets.len() => write(packet.clone(), End::EndStream, end),

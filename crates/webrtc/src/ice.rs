@@ -13,7 +13,6 @@ use is::{
 };
 
 use crate::sdp::{self, IceCredentials};
-use crate::session::Dropped;
 
 fn creds(credentials: IceCredentials) -> IceCreds {
     IceCreds {
@@ -61,6 +60,17 @@ const NOMINATION_HELD: Duration = Duration::from_millis(900);
 /// agent below gives a pair up after 15 s, and this catches what it does not
 /// see: a restart that the peer never followed.
 const SILENCE_MAX: Duration = Duration::from_secs(20);
+
+/// Why a STUN message had no effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ignored {
+    /// It does not parse.
+    Malformed,
+    /// Its user name or message integrity is wrong, or it answers no request.
+    Foreign,
+    /// STUN came from more addresses than a peer may have.
+    TooManyAddresses,
+}
 
 /// Something the session must act on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -262,15 +272,15 @@ impl Agent {
         source: SocketAddr,
         destination: SocketAddr,
         datagram: &[u8],
-    ) -> Result<Option<Change>, Dropped> {
-        let message = StunMessage::parse(datagram).map_err(|_| Dropped::MalformedStun)?;
+    ) -> Result<Option<Change>, Ignored> {
+        let message = StunMessage::parse(datagram).map_err(|_| Ignored::Malformed)?;
         let known = self.validated.contains(&source);
         if !known && self.validated.len() >= ADDRESSES_MAX {
             if !self.lite {
-                return Err(Dropped::TooManyAddresses);
+                return Err(Ignored::TooManyAddresses);
             }
             if !self.agent.accepts_message(&message) {
-                return Err(Dropped::ForeignStun);
+                return Err(Ignored::Foreign);
             }
             self.forget_addresses();
         }
@@ -282,7 +292,7 @@ impl Agent {
             message,
         };
         if !self.agent.handle_packet(now, packet) {
-            return Err(Dropped::ForeignStun);
+            return Err(Ignored::Foreign);
         }
         if !known {
             self.validated.push(source);

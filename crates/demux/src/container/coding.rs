@@ -1,19 +1,21 @@
 //! How the units of a coding lie in a container, and what becomes of them.
 //!
-//! Most are handed on as they are. Matroska and MP4 keep H.264 and H.265 with
-//! lengths instead of start codes, and parameter sets apart from the pictures (ISO/IEC
-//! 14496-15); AV1 without the size of its last part; samples of sound in any byte
+//! Most are handed on as they are. Matroska and MP4 keep H.264 and H.265 as `nals`
+//! describes, AV1 without the size of its last part, and audio samples in any byte
 //! order.
 
 use bytes::Bytes;
 use glassline_media::{Codec, Track};
 
-use super::describe::ParameterLists;
+use super::nals::Nals;
 use super::pcm::Pcm;
-use crate::error::{Fault, Reason};
-use crate::vorbis;
+use crate::audio::ac3;
+use crate::audio::mpeg_audio;
+use crate::audio::opus;
+use crate::audio::vorbis;
+use crate::error::Fault;
+use crate::legacy::theora;
 use crate::window::Window;
-use crate::{ac3, mpeg_audio, opus, theora};
 
 /// What makes a unit of the bytes that a container holds.
 pub(crate) enum Coding {
@@ -29,15 +31,6 @@ pub(crate) enum Coding {
     Pcm(Pcm),
     /// UTF-8.
     Text,
-}
-
-/// NAL units behind lengths.
-pub(crate) struct Nals {
-    pub(crate) h265: bool,
-    /// Bytes of a length: 1, 2 or 4.
-    pub(crate) length_bytes: usize,
-    /// Parameter sets in Annex-B form.
-    pub(crate) sets: Vec<u8>,
 }
 
 /// A track as its container describes it.
@@ -72,9 +65,6 @@ pub(crate) struct Seen {
     pub(crate) samples: Option<u32>,
 }
 
-/// More NAL units than any picture has.
-const NALS_MAX: usize = 4096;
-
 impl Described {
     /// Looks at a unit while the file is read through.
     pub(crate) fn look(
@@ -94,7 +84,7 @@ impl Described {
             Coding::Nals(nals) => {
                 let found = nals.walk(window, offset, length)?;
                 if found.keyframe && found.has_sets && nals.sets.is_empty() {
-                    learn_sets(nals, track, window, offset, length)?;
+                    nals.learn_sets(track, window, offset, length)?;
                 }
                 seen.bare = !found.has_sets;
                 seen.keyframe = found.keyframe && (found.has_sets || !nals.sets.is_empty());
@@ -168,136 +158,6 @@ impl Coding {
             Self::Text => text(&bytes),
         })
     }
-}
-
-/// What the NAL units of a picture say.
-#[derive(Clone, Copy, Debug, Default)]
-struct Found {
-    keyframe: bool,
-    has_sets: bool,
-}
-
-impl Nals {
-    /// Reads the headers of a picture's NAL units.
-    fn walk(&self, window: &mut Window, offset: u64, length: u32) -> Result<Found, Fault> {
-        let end = offset + u64::from(length);
-        let (mut at, mut kinds) = (offset, 0u64);
-        for _ in 0..NALS_MAX {
-            if at >= end {
-                break;
-            }
-            let head = window.peek(at, self.length_bytes + 1)?;
-            let size = head.get(..self.length_bytes).map(number);
-            let next = size.map(|size| at + (self.length_bytes + size) as u64);
-            let Some(next) = next.filter(|&next| next <= end) else {
-                let reason = "a NAL unit is longer than the picture that it is in";
-                return Err(Fault::at(at, Reason::Damaged(reason)));
-            };
-            if size > Some(0) {
-                let header = head.get(self.length_bytes).copied().unwrap_or_default();
-                kinds |= 1 << self.kind(header);
-            }
-            at = next;
-        }
-        let has = |kind: u32| kinds >> kind & 1 == 1;
-        Ok(match self.h265 {
-            // Pictures that need no other, and the three sets (H.265 table 7-1).
-            true => Found {
-                keyframe: (16..=21).any(has),
-                has_sets: (32..=34).all(has),
-            },
-            false => Found {
-                keyframe: has(5),
-                has_sets: has(7) && has(8),
-            },
-        })
-    }
-
-    fn kind(&self, header: u8) -> u8 {
-        match self.h265 {
-            true => header >> 1 & 0x3f,
-            false => header & 0x1f,
-        }
-    }
-
-    fn is_delimiter(&self, header: u8) -> bool {
-        self.kind(header) == if self.h265 { 35 } else { 9 }
-    }
-
-    /// The units in `bytes`, which [`walk`](Self::walk) has seen whole.
-    fn units<'a>(&self, bytes: &'a [u8]) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-        let length_bytes = self.length_bytes;
-        let mut rest = bytes;
-        std::iter::from_fn(move || {
-            let (length, after) = rest.split_at_checked(length_bytes)?;
-            let (unit, after) = after.split_at_checked(number(length))?;
-            rest = after;
-            Some(unit)
-        })
-        .filter(|unit| !unit.is_empty())
-    }
-
-    /// Start codes instead of lengths; parameter sets in front if the picture is
-    /// `bare`, behind a delimiter, which must stay first (H.264 clause 7.4.1.2.3).
-    fn annexb(&self, bytes: Vec<u8>, bare: bool) -> Vec<u8> {
-        let sets = if bare { self.sets.as_slice() } else { &[] };
-        if sets.is_empty() && self.length_bytes == 4 {
-            return in_place(bytes);
-        }
-        let mut out = Vec::with_capacity(bytes.len() + sets.len() + 64);
-        let mut sets = Some(sets);
-        for unit in self.units(&bytes) {
-            if !self.is_delimiter(unit[0]) {
-                out.extend_from_slice(sets.take().unwrap_or_default());
-            }
-            push_nal(&mut out, unit);
-        }
-        out
-    }
-}
-
-/// Writes start codes over lengths of four bytes.
-fn in_place(mut bytes: Vec<u8>) -> Vec<u8> {
-    let mut at = 0;
-    while let Some(length) = bytes.get_mut(at..at + 4) {
-        let size = number(length);
-        length.copy_from_slice(&START_CODE);
-        at = at.saturating_add(4).saturating_add(size);
-    }
-    bytes
-}
-
-const START_CODE: [u8; 4] = [0, 0, 0, 1];
-
-/// Appends a NAL unit behind a start code.
-pub(crate) fn push_nal(out: &mut Vec<u8>, nal: &[u8]) {
-    out.extend_from_slice(&START_CODE);
-    out.extend_from_slice(nal);
-}
-
-/// A big-endian number of up to four bytes.
-fn number(bytes: &[u8]) -> usize {
-    let value = bytes
-        .iter()
-        .fold(0u32, |value, &byte| value << 8 | u32::from(byte));
-    value as usize
-}
-
-/// Takes the parameter sets from a keyframe, if the container's header has none.
-fn learn_sets(
-    nals: &mut Nals,
-    track: &mut Track,
-    window: &mut Window,
-    offset: u64,
-    length: u32,
-) -> Result<(), Fault> {
-    let bytes = window.load(offset, length as usize)?;
-    let mut lists = ParameterLists::default();
-    for unit in nals.units(&bytes) {
-        lists.add(nals.kind(unit[0]), unit, nals.h265);
-    }
-    lists.fill(nals, track);
-    Ok(())
 }
 
 /// A sequence header is the first part, but for temporal delimiters (AV1
@@ -377,32 +237,6 @@ fn text(bytes: &[u8]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lengths_become_start_codes() {
-        let nals = |length_bytes, sets: &[u8]| Nals {
-            h265: false,
-            length_bytes,
-            sets: sets.to_vec(),
-        };
-        let four = b"\0\0\0\x02\x65a\0\0\0\0\0\0\0\x01\x06".to_vec();
-        assert_eq!(
-            nals(4, b"").annexb(four.clone(), true),
-            b"\0\0\0\x01\x65a\0\0\0\x01\0\0\0\x01\x06"
-        );
-        assert_eq!(
-            nals(4, b"sets").annexb(four, true),
-            b"sets\0\0\0\x01\x65a\0\0\0\x01\x06"
-        );
-        assert_eq!(
-            nals(2, b"sets").annexb(b"\0\x02\x09x\0\x01\x65".to_vec(), true),
-            b"\0\0\0\x01\x09xsets\0\0\0\x01\x65"
-        );
-        assert_eq!(
-            nals(1, b"sets").annexb(b"\x01\x41".to_vec(), false),
-            b"\0\0\0\x01\x41"
-        );
-    }
 
     #[test]
     fn the_last_part_of_an_av1_unit_gets_its_size() {

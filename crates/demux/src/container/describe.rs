@@ -4,20 +4,21 @@
 
 use glassline_media::{Codec, Track};
 
-use super::coding::{Coding, Described, Nals, Timing, push_nal};
+use super::coding::{Coding, Described, Timing};
+use super::nals::{Nals, ParameterLists};
 use super::pcm::{Form, Pcm};
-use crate::error::{Reason, WarningReason, Warnings};
-use crate::parameter_sets::{ParameterSets, is_common_format};
-use crate::{aac, opus, parameters, theora, vorbis};
+use crate::audio::aac;
+use crate::audio::opus;
+use crate::audio::vorbis;
+use crate::error::{Reason, Warnings};
+use crate::legacy::theora;
+use crate::parameters;
 
 /// Width and height in pixels.
 pub(crate) type Size = (u32, u32);
 
 /// Samples a second that a container may say; more is damage.
 pub(crate) const SAMPLE_RATE_MAX: u32 = 768_000;
-
-/// Bytes of parameter sets of one kind; real ones have fewer than a thousand.
-const SETS_BYTES_MAX: usize = 1 << 20;
 
 fn pictures(codec: Codec, (width, height): Size, coding: Coding) -> Described {
     let mut track = Track::new(codec);
@@ -241,67 +242,6 @@ pub(crate) fn text() -> Described {
         coding: Coding::Text,
         sample_rate: 0,
         timing: Timing::Container,
-    }
-}
-
-/// The parameter sets of H.264 or H.265, by kind: video, sequence, picture.
-#[derive(Default)]
-pub(crate) struct ParameterLists([Vec<Vec<u8>>; 3]);
-
-impl ParameterLists {
-    /// Takes a NAL unit of type `kind`, if it is a parameter set.
-    pub(crate) fn add(&mut self, kind: u8, nal: &[u8], h265: bool) {
-        let place = match (kind, h265) {
-            (32, true) => 0,
-            (33, true) | (7, false) => 1,
-            (34, true) | (8, false) => 2,
-            _ => return,
-        };
-        let held: usize = self.0[place].iter().map(Vec::len).sum();
-        if !nal.is_empty() && held + nal.len() <= SETS_BYTES_MAX {
-            self.0[place].push(nal.to_vec());
-        }
-    }
-
-    /// Reads H.264's sets, for the true size and for what most browsers show.
-    fn check(&self, track: &mut Track, at: u64, warnings: &mut Warnings) -> Result<(), Reason> {
-        let [_, sequences, pictures] = &self.0;
-        let mut sets = ParameterSets::default();
-        for set in sequences.iter().chain(pictures) {
-            sets.put(set)?;
-        }
-        let Some((sequence, _)) = (0..=255).find_map(|id| sets.of_picture(id)) else {
-            return Ok(());
-        };
-        if let Ok((width, height)) = sequence.pixel_dimensions() {
-            (track.video.width, track.video.height) = (width, height);
-        }
-        if !is_common_format(sequence) {
-            warnings.add(Some(at), WarningReason::PictureFormat);
-        }
-        Ok(())
-    }
-
-    /// Hands the sets to the pictures that lack them, and to SDP.
-    pub(crate) fn fill(&self, nals: &mut Nals, track: &mut Track) {
-        let [video, sequence, picture] = &self.0;
-        let whole = !sequence.is_empty() && !picture.is_empty();
-        if !whole || (nals.h265 && video.is_empty()) {
-            return;
-        }
-        nals.sets.clear();
-        for set in video.iter().chain(sequence).chain(picture) {
-            push_nal(&mut nals.sets, set);
-        }
-        track.video.sps.clone_from(&sequence[0]);
-        track.video.pps.clone_from(&picture[0]);
-        if nals.h265 {
-            track.format_parameters = parameters::h265(
-                video.iter().map(Vec::as_slice),
-                sequence.iter().map(Vec::as_slice),
-                picture.iter().map(Vec::as_slice),
-            );
-        }
     }
 }
 

@@ -10,7 +10,13 @@
 pub(crate) mod coding;
 pub(crate) mod describe;
 pub(crate) mod lane;
+pub(crate) mod matroska;
+pub(crate) mod mp4;
+pub(crate) mod nals;
+pub(crate) mod ogg;
 pub(crate) mod pcm;
+pub(crate) mod transport;
+pub(crate) mod wav;
 
 use std::sync::Arc;
 

@@ -2,7 +2,7 @@
 
 use glassline_media::PAYLOAD_BYTES_MAX;
 
-use crate::pcm::Sample;
+use crate::audio::pcm::Sample;
 
 /// How a sample is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

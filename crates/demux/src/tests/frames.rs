@@ -343,7 +343,7 @@ proptest! {
         let frame = |&(bit_rate, padded, fill): &(u8, bool, u8)| {
             let third = bit_rate << 4 | rate << 2 | u8::from(padded) << 1;
             let header = [0xff, second, third, 0];
-            let parsed = crate::mpeg_audio::Header::parse(&header).expect("a header");
+            let parsed = crate::audio::mpeg_audio::Header::parse(&header).expect("a header");
             let mut frame = header.to_vec();
             frame.resize(parsed.frame_bytes.into(), fill);
             frame

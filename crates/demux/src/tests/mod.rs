@@ -18,7 +18,7 @@ use bytes::Bytes;
 use glassline_media::{Codec, Kind, MediaTime};
 use proptest::prelude::*;
 
-use crate::annexb::{nal_type, nals};
+use crate::elementary::annexb::{nal_type, nals};
 use crate::synthetic::{
     AUD, SEI, Sequence, Slice, ogg_opus, opus_head, opus_packet, pps, progressive, slice, sps,
     stream,

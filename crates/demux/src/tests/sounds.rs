@@ -270,7 +270,7 @@ fn fix_checksums(file: &mut [u8]) {
             return;
         };
         bytes[22..26].fill(0);
-        let sum = crate::page::crc(0, bytes);
+        let sum = crate::container::ogg::page::crc(0, bytes);
         bytes[22..26].copy_from_slice(&sum.to_le_bytes());
         page = end;
     }

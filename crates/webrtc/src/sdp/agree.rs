@@ -1,15 +1,13 @@
-use glassline_media::{Codec, Kind, Ssrc};
-
-use super::attribute::{Attribute, Setup, StreamId};
+use super::agreed::{AgreedCodec, AgreedMedia, Feedback, NegotiatedTrack};
+use super::attribute::{Attribute, Setup};
 use super::attributes::Attributes;
 use super::data::{self, AgreedData};
 use super::description::{MediaDescription, SessionDescription};
 use super::error::Error;
+use super::extensions::{ABS_SEND_TIME_URI, ExtensionIds, MID_URI, TRANSPORT_CC_URI};
 use super::format;
-use super::negotiate::{ExtensionIds, Feedback, NegotiatedTrack, media_name, parameters};
 use super::opus;
 use super::transport::{Missing, RemoteTransport};
-use super::{ABS_SEND_TIME_URI, MID_URI, TRANSPORT_CC_URI};
 
 /// What an answer to our offer agrees to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,47 +24,6 @@ pub struct Agreed {
     pub remote: RemoteTransport,
     /// We open the DTLS connection.
     pub dtls_client: bool,
-}
-
-/// An `m=` line on which the peer sends.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AgreedMedia {
-    /// Which `m=` line, from 0.
-    pub line: usize,
-    /// Its tag.
-    pub mid: String,
-    /// Picture or sound.
-    pub kind: Kind,
-    /// What may come, most likely first; never empty.
-    pub codecs: Vec<AgreedCodec>,
-    /// The RTP source, if announced.
-    pub ssrc: Option<Ssrc>,
-    /// The source of its retransmissions, if announced.
-    pub rtx_ssrc: Option<Ssrc>,
-    /// The MediaStream and track, if announced.
-    pub stream_id: Option<StreamId>,
-    /// Header extensions that packets may carry.
-    pub extensions: ExtensionIds,
-    /// RTCP may go without a leading report (RFC 5506).
-    pub reduced_size_rtcp: bool,
-}
-
-/// A payload type that may come.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AgreedCodec {
-    /// 0..=127.
-    pub payload_type: u8,
-    /// The coding.
-    pub codec: Codec,
-    /// The peer's `fmtp`, empty without one.
-    pub parameters: String,
-    /// Payload type of its retransmissions.
-    pub rtx_payload_type: Option<u8>,
-    /// Payload type of packets that repeat those before (RFC 2198): each block in them
-    /// is of `payload_type`.
-    pub red_payload_type: Option<u8>,
-    /// The feedback that the peer acts on.
-    pub feedback: Feedback,
 }
 
 /// Why an answer cannot be used. The peer's fault; the session cannot start.
@@ -159,7 +116,7 @@ pub fn apply_answer(offer: &SessionDescription, answer: &str) -> Result<Agreed, 
                 ..theirs
             });
             if data.is_none() {
-                useless.push(format!("{}: no data channels", media_name(&answer, line)));
+                useless.push(format!("{}: no data channels", answer.media_name(line)));
             }
             continue;
         }
@@ -176,8 +133,8 @@ pub fn apply_answer(offer: &SessionDescription, answer: &str) -> Result<Agreed, 
         match agreed_media(line, &answer, offered, answered) {
             Ok(agreed) if offer.direction(line).receives() => media.push(agreed),
             _ if is_taken => {}
-            Ok(_) => useless.push(format!("{}: sent only", media_name(&answer, line))),
-            Err(why) => useless.push(format!("{}: {why}", media_name(&answer, line))),
+            Ok(_) => useless.push(format!("{}: sent only", answer.media_name(line))),
+            Err(why) => useless.push(format!("{}: {why}", answer.media_name(line))),
         }
     }
     let lines = media.iter().map(|it| it.line);
@@ -222,7 +179,7 @@ fn check_lines(offer: &SessionDescription, answer: &SessionDescription) -> Resul
     let mut pairs = offer.media.iter().zip(&answer.media).enumerate();
     match pairs.find(|(_, (ours, theirs))| ours.kind != theirs.kind) {
         Some((line, (ours, _))) => Err(AnswerError::LineKind {
-            media: media_name(answer, line),
+            media: answer.media_name(line),
             offered: ours.kind.clone(),
         }),
         None => Ok(()),
@@ -247,7 +204,7 @@ fn agreed_media(
         return Err("no codec of the offer");
     }
     let mid = answered.attributes.mid().or(offered.attributes.mid());
-    let (ssrc, rtx_ssrc) = sources(&answered.attributes);
+    let (ssrc, rtx_ssrc) = answered.attributes.sources();
     Ok(AgreedMedia {
         line,
         mid: mid.unwrap_or_default().to_owned(),
@@ -335,7 +292,7 @@ fn agreed_codecs(offered: &MediaDescription, answered: &MediaDescription) -> Vec
         codecs.push(AgreedCodec {
             payload_type,
             codec,
-            parameters: parameters(&answered.attributes, payload_type),
+            parameters: answered.attributes.parameters(payload_type),
             rtx_payload_type: format::rtx_of(answered, payload_type),
             red_payload_type: red.filter(|_| opus::redundancy_of(offered, payload_type) == red),
             feedback: Feedback {
@@ -347,15 +304,6 @@ fn agreed_codecs(offered: &MediaDescription, answered: &MediaDescription) -> Vec
         });
     }
     codecs
-}
-
-/// The media's source and its retransmissions' (RFC 4588 §8.8 with RFC 5576's FID).
-pub(super) fn sources(attributes: &Attributes) -> (Option<Ssrc>, Option<Ssrc>) {
-    let mut groups = attributes.ssrc_groups();
-    match groups.find(|group| group.semantics == "FID") {
-        Some(group) => (group.ssrcs.first().copied(), group.ssrcs.get(1).copied()),
-        None => (attributes.ssrcs().next().map(|it| it.ssrc), None),
-    }
 }
 
 fn check_bundle(answer: &SessionDescription, lines: &[usize]) -> Result<(), AnswerError> {
@@ -373,7 +321,7 @@ fn check_bundle(answer: &SessionDescription, lines: &[usize]) -> Result<(), Answ
         let bundled = bundle.is_some_and(|bundle| bundle.iter().any(|it| Some(&**it) == mid));
         if !bundled && section(line).and_then(Attributes::credentials) != credentials {
             return Err(AnswerError::NoBundle {
-                media: media_name(answer, line),
+                media: answer.media_name(line),
             });
         }
     }
@@ -391,7 +339,7 @@ fn check_bundle(answer: &SessionDescription, lines: &[usize]) -> Result<(), Answ
         Ok(())
     } else {
         Err(AnswerError::NoRtcpMux {
-            media: media_name(answer, first),
+            media: answer.media_name(first),
         })
     }
 }

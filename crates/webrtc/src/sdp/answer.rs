@@ -2,17 +2,20 @@ use std::net::SocketAddr;
 
 use glassline_media::{Codec, Kind, Ssrc};
 
+use super::agreed::Feedback;
+use super::answer_line::{AnswerLine, Content, MediaLine};
 use super::attribute::{
     Attribute, Direction, FormatParameters, Group, RtcpFeedback, RtpMap, Setup, SsrcAttribute,
     SsrcGroup, StreamId,
 };
 use super::attributes::Attributes;
+use super::credentials::IceCredentials;
 use super::data::{self, DataParameters};
 use super::description::{MediaDescription, Origin, SessionDescription};
 use super::fingerprint::Fingerprint;
-use super::negotiate::{AnswerLine, Content, Feedback, MediaLine, Negotiated};
+use super::negotiate::Negotiated;
 use super::opus;
-use super::transport::{IceCredentials, push_candidates, push_transport};
+use super::transport::{default_destination, push_candidates, push_transport};
 
 /// What this end says of itself in an answer.
 #[derive(Clone, Debug)]
@@ -277,22 +280,6 @@ impl Source<'_> {
                 value: Some(token(self.cname)),
             }));
         }
-    }
-}
-
-/// Port and `c=` value of the default candidate (RFC 8839 §4.2.1.2): IPv4 before
-/// IPv6; port 9 of nowhere without candidates.
-pub(super) fn default_destination(candidates: &[SocketAddr]) -> (u16, String) {
-    let v4 = candidates
-        .iter()
-        .find(|it| it.ip().to_canonical().is_ipv4());
-    match v4.or(candidates.first()) {
-        Some(address) => {
-            let ip = address.ip().to_canonical();
-            let family = if ip.is_ipv4() { "IP4" } else { "IP6" };
-            (address.port(), format!("IN {family} {ip}"))
-        }
-        None => (9, "IN IP4 0.0.0.0".to_owned()),
     }
 }
 

@@ -1,10 +1,12 @@
+use glassline_media::Ssrc;
+
 use super::attribute::{
     Attribute, Direction, ExtensionMap, FormatParameters, Group, RtpMap, Setup, SsrcAttribute,
     SsrcGroup, StreamId,
 };
 use super::candidate::Candidate;
+use super::credentials::IceCredentials;
 use super::fingerprint::Fingerprint;
-use super::transport::IceCredentials;
 
 /// The `a=` lines of one section in their order, with typed access.
 ///
@@ -124,5 +126,21 @@ impl Attributes {
     /// True if this very attribute stands here; for those without a value.
     pub fn has(&self, attribute: &Attribute) -> bool {
         self.0.contains(attribute)
+    }
+
+    /// The parameters of a payload type's `a=fmtp`; empty without one.
+    pub(super) fn parameters(&self, payload_type: u8) -> String {
+        let fmtp = self.fmtp(payload_type);
+        fmtp.map_or_else(String::new, |it| it.parameters.clone())
+    }
+
+    /// The RTP source that is announced, and the source of its retransmissions
+    /// (RFC 4588 §8.8 with RFC 5576's FID).
+    pub(super) fn sources(&self) -> (Option<Ssrc>, Option<Ssrc>) {
+        let mut groups = self.ssrc_groups();
+        match groups.find(|group| group.semantics == "FID") {
+            Some(group) => (group.ssrcs.first().copied(), group.ssrcs.get(1).copied()),
+            None => (self.ssrcs().next().map(|it| it.ssrc), None),
+        }
     }
 }

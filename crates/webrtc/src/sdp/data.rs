@@ -2,12 +2,12 @@
 
 use std::net::SocketAddr;
 
-use super::answer::default_destination;
 use super::attribute::{Attribute, Setup};
 use super::attributes::Attributes;
+use super::credentials::IceCredentials;
 use super::description::MediaDescription;
 use super::fingerprint::Fingerprint;
-use super::transport::{IceCredentials, push_candidates, push_transport};
+use super::transport::{default_destination, push_candidates, push_transport};
 
 /// What one end says of its SCTP association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,8 @@ use glassline_media::Kind;
 use super::attribute::{Attribute, Direction};
 use super::attributes::Attributes;
 use super::error::{Error, Reason};
-use super::lines::{ATTRIBUTES_MAX, Line, MEDIA_MAX, lines};
+use super::limits::{ATTRIBUTES_MAX, MEDIA_MAX};
+use super::lines::{Line, lines};
 
 /// A session description (RFC 8866).
 ///
@@ -66,6 +67,17 @@ const SESSION_LINES: &str = "iuepcbtrzk";
 const MEDIA_LINES: &str = "icbk";
 
 impl SessionDescription {
+    /// What errors call an `m=` line, counted from zero.
+    pub(super) fn media_name(&self, line: usize) -> String {
+        let Some(media) = self.media.get(line) else {
+            return format!("m= line {}", line + 1);
+        };
+        match media.attributes.mid() {
+            Some(mid) => format!("m= line {} ({}, mid {mid})", line + 1, media.kind),
+            None => format!("m= line {} ({})", line + 1, media.kind),
+        }
+    }
+
     /// Reads a description; lines may end with LF or CRLF.
     ///
     /// Errors name the line. Bounds: [`BYTES_MAX`](super::BYTES_MAX),

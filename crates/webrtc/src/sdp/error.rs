@@ -1,4 +1,4 @@
-use super::lines::{ATTRIBUTES_MAX, BYTES_MAX, LINES_MAX, MEDIA_MAX};
+use super::limits::{ATTRIBUTES_MAX, BYTES_MAX, LINES_MAX, MEDIA_MAX};
 
 /// Why a description could not be read, and where. The sender's fault: answer 400.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

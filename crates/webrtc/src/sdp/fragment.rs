@@ -4,10 +4,11 @@ use std::net::SocketAddr;
 use super::attribute::{Attribute, Group};
 use super::attributes::Attributes;
 use super::candidate::Candidate;
+use super::credentials::IceCredentials;
 use super::description::{MediaDescription, Section, read_media};
 use super::error::Error;
 use super::lines::lines;
-use super::transport::{IceCredentials, push_candidates, push_credentials};
+use super::transport::{push_candidates, push_credentials};
 
 /// A piece of a description with candidates or new ICE credentials, the body
 /// `application/trickle-ice-sdpfrag` (RFC 8840 §9).

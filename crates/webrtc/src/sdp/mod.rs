@@ -21,17 +21,22 @@
 //! RFC 8841 (data channels).
 
 mod agree;
+mod agreed;
 mod answer;
+mod answer_line;
 mod attribute;
 mod attributes;
 mod candidate;
+mod credentials;
 mod data;
 mod description;
 mod error;
+mod extensions;
 mod fingerprint;
 mod format;
 mod fragment;
 mod h264;
+mod limits;
 mod lines;
 mod negotiate;
 mod offer;
@@ -40,7 +45,8 @@ mod opus;
 mod tests;
 mod transport;
 
-pub use agree::{Agreed, AgreedCodec, AgreedMedia, AnswerError, apply_answer};
+pub use agree::{Agreed, AnswerError, apply_answer};
+pub use agreed::{AgreedCodec, AgreedMedia, Feedback, NegotiatedTrack};
 pub use answer::{LocalDescription, SenderSsrc, answer};
 pub use attribute::{
     Attribute, Direction, ExtensionMap, FormatParameters, Group, RtcpFeedback, RtpMap, Setup,
@@ -48,24 +54,16 @@ pub use attribute::{
 };
 pub use attributes::Attributes;
 pub use candidate::{Address, Candidate, CandidateKind, Protocol};
+pub use credentials::IceCredentials;
 pub use data::{AgreedData, DataParameters};
 pub use description::{MediaDescription, Origin, SessionDescription};
 pub use error::{Error, Reason};
+pub use extensions::{ABS_SEND_TIME_URI, ExtensionIds, MID_URI, TRANSPORT_CC_URI};
 pub use fingerprint::{Fingerprint, HashAlgorithm};
 pub use fragment::{Fragment, restart_fragment};
 pub use h264::{Profile, ProfileLevelId};
-pub use lines::{ATTRIBUTES_MAX, BYTES_MAX, LINES_MAX, MEDIA_MAX};
-pub use negotiate::{
-    ExtensionIds, Feedback, Negotiated, NegotiatedTrack, NegotiationError, Wanted, negotiate,
-};
+pub use limits::{ATTRIBUTES_MAX, BYTES_MAX, LINES_MAX, MEDIA_MAX};
+pub use negotiate::{Negotiated, NegotiationError, Wanted, negotiate};
 pub use offer::{OfferParameters, OfferedMedia, offer};
 pub use opus::{OpusOptions, OpusParameters, Redundancy};
-pub use transport::{IceCredentials, RemoteTransport};
-
-/// URI of the MID header extension (RFC 9143 §15).
-pub const MID_URI: &str = "urn:ietf:params:rtp-hdrext:sdes:mid";
-/// URI of the transport-wide sequence number (draft-holmer-rmcat-transport-wide-cc-extensions-01).
-pub const TRANSPORT_CC_URI: &str =
-    "http://www.ietf.org/id/draft-holmer-rmcat-transport-wide-cc-extensions-01";
-/// URI of the absolute send time (24-bit, 6.18 fixed point seconds).
-pub const ABS_SEND_TIME_URI: &str = "http://www.webrtc.org/experiments/rtp-hdrext/abs-send-time";
+pub use transport::RemoteTransport;

@@ -2,18 +2,17 @@ use std::net::SocketAddr;
 
 use glassline_media::{Codec, Kind};
 
-use super::answer::{
-    SenderSsrc, Source, default_destination, push_feedback, push_redundancy, push_rtx, rtpmap,
-};
+use super::agreed::Feedback;
+use super::answer::{SenderSsrc, Source, push_feedback, push_redundancy, push_rtx, rtpmap};
 use super::attribute::{Attribute, Direction, ExtensionMap, FormatParameters, Group, Setup};
 use super::attributes::Attributes;
+use super::credentials::IceCredentials;
 use super::data::{self, DataParameters};
 use super::description::{MediaDescription, Origin, SessionDescription};
+use super::extensions::{MID_URI, TRANSPORT_CC_URI};
 use super::fingerprint::Fingerprint;
-use super::negotiate::Feedback;
 use super::opus::{self, OpusOptions, Redundancy};
-use super::transport::{IceCredentials, push_candidates, push_relayed, push_transport};
-use super::{MID_URI, TRANSPORT_CC_URI};
+use super::transport::{default_destination, push_candidates, push_relayed, push_transport};
 
 /// What this end says of itself when it offers.
 #[derive(Clone, Debug)]

@@ -1,29 +1,10 @@
-use std::fmt;
 use std::net::SocketAddr;
 
 use super::attribute::{Attribute, Setup};
 use super::attributes::Attributes;
 use super::candidate::Candidate;
+use super::credentials::IceCredentials;
 use super::fingerprint::Fingerprint;
-
-/// User name fragment and password of an ICE agent (RFC 8839 §5.4).
-///
-/// `Debug` does not show the password.
-#[derive(Clone, PartialEq, Eq)]
-pub struct IceCredentials {
-    /// 4 to 256 characters.
-    pub ufrag: String,
-    /// 22 to 256 characters.
-    pub pwd: String,
-}
-
-impl fmt::Debug for IceCredentials {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("IceCredentials")
-            .field("ufrag", &self.ufrag)
-            .finish_non_exhaustive()
-    }
-}
 
 /// The peer's end of the one transport that all media share.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,4 +103,20 @@ pub(super) fn push_candidates(attributes: &mut Attributes, candidates: &[SocketA
         attributes.push(Attribute::Candidate(Candidate::host(*address, index)));
     }
     attributes.push(Attribute::EndOfCandidates);
+}
+
+/// Port and `c=` value of the default candidate (RFC 8839 §4.2.1.2): IPv4 before
+/// IPv6; port 9 of nowhere without candidates.
+pub(super) fn default_destination(candidates: &[SocketAddr]) -> (u16, String) {
+    let v4 = candidates
+        .iter()
+        .find(|it| it.ip().to_canonical().is_ipv4());
+    match v4.or(candidates.first()) {
+        Some(address) => {
+            let ip = address.ip().to_canonical();
+            let family = if ip.is_ipv4() { "IP4" } else { "IP6" };
+            (address.port(), format!("IN {family} {ip}"))
+        }
+        None => (9, "IN IP4 0.0.0.0".to_owned()),
+    }
 }

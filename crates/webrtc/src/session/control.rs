@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use glassline_media::Ssrc;
 use glassline_rtp::rtcp;
 
-use super::{Dropped, Event, NACK_LOST_MAX, RTCP_MAX, Session};
+use super::{Dropped, Event, NACK_LOST_MAX, Session};
 
 /// Receiver reports go out this often.
 pub(super) const REPORT_INTERVAL: Duration = Duration::from_secs(1);
@@ -51,13 +51,13 @@ impl Session {
             let jitter = Duration::from_nanos(
                 u64::from(block.jitter) * 1_000_000_000 / u64::from(sender.clock_rate),
             );
-            self.push(Event::ReceiverReport {
+            self.events.push(Event::ReceiverReport {
                 track,
                 sender: index,
                 fraction_lost: block.fraction_lost,
                 cumulative_lost: block.cumulative_lost,
                 jitter,
-                rtt: block.round_trip(self.wall.ntp(now)),
+                rtt: block.round_trip(self.reports.wall.ntp(now)),
             });
         }
     }
@@ -71,7 +71,7 @@ impl Session {
         let mut lost = Vec::new();
         sender.widen(nack.lost(), &mut lost, NACK_LOST_MAX);
         if !lost.is_empty() {
-            self.push(Event::Nack {
+            self.events.push(Event::Nack {
                 track,
                 sender: index,
                 lost,
@@ -98,7 +98,7 @@ impl Session {
         };
         // One keyframe answers all requests that wait.
         if !self.events.contains(&request) {
-            self.push(request);
+            self.events.push(request);
         }
     }
 
@@ -111,7 +111,7 @@ impl Session {
             steering.on_feedback(&mut acknowledgements, now);
         }
         let count = |count| u32::try_from(count).unwrap_or(u32::MAX);
-        self.push(Event::TransportFeedback {
+        self.events.push(Event::TransportFeedback {
             acked: count(summary.acked),
             acked_bytes: summary.acked_bytes as u64,
             lost: count(summary.lost),
@@ -149,14 +149,14 @@ impl Session {
         senders
             .chain(nacks)
             .chain(feedback)
-            .chain(self.report_at)
+            .chain(self.reports.at)
             .min()
     }
 
     /// Sends every report and request that is due.
     pub(super) fn send_reports(&mut self, now: Instant) {
         for index in 0..self.senders.len() {
-            let report = self.senders[index].poll_report(now, &self.wall);
+            let report = self.senders[index].poll_report(now, &self.reports.wall);
             if let Some(report) = report {
                 let mut packet = Vec::with_capacity(RTCP_BYTES);
                 report.write(&mut packet);
@@ -166,8 +166,8 @@ impl Session {
         }
         self.send_nacks(now);
         self.send_transport_feedback(now);
-        if self.report_at.is_some_and(|at| at <= now) {
-            self.report_at = Some(now + REPORT_INTERVAL);
+        if self.reports.at.is_some_and(|at| at <= now) {
+            self.reports.at = Some(now + REPORT_INTERVAL);
             self.send_receiver_report(now);
         }
     }
@@ -199,7 +199,7 @@ impl Session {
     fn send_nacks(&mut self, now: Instant) {
         for index in 0..self.receivers.len() {
             while let Some((media, lost)) = self.receivers[index].poll_nack(now) {
-                self.nacked += lost.len() as u64;
+                self.reports.nacked += lost.len() as u64;
                 let mut packet = self.empty_report();
                 rtcp::Nack::new(self.rtcp_ssrc, media, lost).write(&mut packet);
                 self.send_rtcp(packet);
@@ -265,7 +265,7 @@ impl Session {
     }
 
     fn write_cname(&self, ssrc: Ssrc, packet: &mut Vec<u8>) {
-        rtcp::SourceDescription::cname(ssrc, self.cname.as_bytes()).write(packet);
+        rtcp::SourceDescription::cname(ssrc, self.reports.cname.as_bytes()).write(packet);
     }
 
     /// Seals a compound and queues it.
@@ -276,10 +276,7 @@ impl Session {
         if !keys.outbound.seal_rtcp(&mut packet) {
             return;
         }
-        if self.rtcp.len() >= RTCP_MAX {
-            self.rtcp.pop_front();
-        }
-        self.rtcp.push_back(packet);
+        self.reports.push(packet);
     }
 }
 

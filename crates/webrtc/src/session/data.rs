@@ -1,35 +1,29 @@
 //! Data channels: packets of the association in and out of DTLS records.
 
-use std::net::SocketAddr;
 use std::time::Instant;
 
 use glassline_sctp as sctp;
 use sctp::channel::{Channels, Role as ChannelRole};
 
 use super::config::{DataConfig, Secrets};
-use super::{CloseReason, Session, State};
-use crate::dtls::Cipher;
 use crate::dtls::record::{ContentType, RecordCounts, SealError, Sealer};
 use crate::sdp;
 use crate::srtp::Role;
 
 /// What one segmented send may hold: the kernel's bound on segments, and a UDP
 /// payload's on bytes.
-const SEGMENTS_MAX: usize = 64;
+pub(super) const SEGMENTS_MAX: usize = 64;
 const BATCH_BYTES_MAX: usize = 65_000;
-/// Datagrams of a farewell: an ABORT is one, and there may be something before it.
-const FAREWELL_MAX: usize = 4;
-
 /// The data half of a session.
 #[derive(Debug)]
 pub(super) struct Data {
-    channels: Channels,
+    pub(super) channels: Channels,
     /// The largest packet that path MTU discovery tries.
     mtu_max: usize,
     /// A sealed datagram that was too long to follow the others of its batch.
-    held: Vec<u8>,
+    pub(super) held: Vec<u8>,
     /// Packets that the association refused.
-    refused: u64,
+    pub(super) refused: u64,
 }
 
 /// How a session's data stands at its lower edge. What the association and the
@@ -98,7 +92,7 @@ impl Data {
 
     /// Writes datagrams of equal size over `out`, the last of which may be shorter;
     /// returns that size, or `None` if there are none.
-    fn fill(
+    pub(super) fn fill(
         &mut self,
         sealer: &mut Sealer,
         now: Instant,
@@ -146,133 +140,5 @@ impl Data {
         }
         out.truncate(end);
         Ok(Some(segment))
-    }
-}
-
-impl Session {
-    /// The data channels; `None` where none were wanted, or the peer has none.
-    pub fn channels(&self) -> Option<&Channels> {
-        Some(&self.data.as_ref()?.channels)
-    }
-
-    /// The data channels, to be opened, sent on and polled for events. Their packets
-    /// come and go by [`handle_datagram`](Self::handle_datagram),
-    /// [`end_batch`](Self::end_batch) and
-    /// [`poll_transmit_batch`](Self::poll_transmit_batch), and their deadline is part
-    /// of [`poll_timeout`](Self::poll_timeout): drain the polls after using them.
-    pub fn channels_mut(&mut self) -> Option<&mut Channels> {
-        self.timeout = None;
-        Some(&mut self.data.as_mut()?.channels)
-    }
-
-    /// The cipher that the handshake agreed on for data; `None` before, and without data.
-    pub fn cipher(&mut self) -> Option<Cipher> {
-        Some(self.dtls.as_mut()?.sealer()?.cipher())
-    }
-
-    /// What came and went below the channels; `None` without data.
-    pub fn data_counts(&mut self) -> Option<DataCounts> {
-        let refused = self.data.as_ref()?.refused;
-        let dtls = self.dtls.as_mut()?;
-        Some(DataCounts {
-            records: dtls.record_counts()?,
-            sealed: dtls.sealer().map_or(0, |sealer| sealer.sealed()),
-            refused,
-        })
-    }
-
-    /// All datagrams that came together were handed to
-    /// [`handle_datagram`](Self::handle_datagram): what the association has to
-    /// acknowledge, it acknowledges once for all of them. Sessions with data need it.
-    pub fn end_batch(&mut self, now: Instant) {
-        if let Some(data) = &mut self.data {
-            self.timeout = None;
-            data.end_batch(now);
-        }
-    }
-
-    /// Writes datagrams over `out`, all of the same size but the last, which may be
-    /// shorter; returns where they go and that size. Call until `None`.
-    ///
-    /// One segmented send (`UDP_SEGMENT`) carries them. What
-    /// [`poll_transmit`](Self::poll_transmit) has comes first and alone, so a session
-    /// with data needs only this.
-    pub fn poll_transmit_batch(
-        &mut self,
-        now: Instant,
-        out: &mut Vec<u8>,
-    ) -> Option<(SocketAddr, usize)> {
-        if let Some(destination) = self.poll_transmit(out) {
-            return Some((destination, out.len()));
-        }
-        if self.state != State::Connected {
-            return None;
-        }
-        let remote = self.ice.path()?;
-        let local = self.ice.path_local().map_or(remote, |(local, _)| local);
-        // A relay's frame goes around every datagram by itself.
-        let relayed = self.relays.iter().any(|it| it.relayed() == Some(local));
-        let segments_max = if relayed { 1 } else { SEGMENTS_MAX };
-        loop {
-            let segment = self.fill_batch(now, segments_max, out)?;
-            if !relayed {
-                return Some((remote, segment));
-            }
-            // What has to wait in the relay is not the last there is.
-            if let Some(server) = self.wrap_relayed(local, remote, out) {
-                return Some((server, out.len()));
-            }
-        }
-    }
-
-    fn fill_batch(
-        &mut self,
-        now: Instant,
-        segments_max: usize,
-        out: &mut Vec<u8>,
-    ) -> Option<usize> {
-        let sealer = self.dtls.as_mut()?.sealer()?;
-        let data = self.data.as_mut()?;
-        self.timeout = None;
-        match data.fill(sealer, now, segments_max, out) {
-            Ok(segment) => segment,
-            Err(error) => {
-                tracing::warn!(%error, ufrag = self.local.ufrag, "data ends");
-                self.finish(CloseReason::KeysExhausted);
-                None
-            }
-        }
-    }
-
-    /// Ends the association, so that the peer's channels close at once.
-    pub(super) fn abort_data(&mut self, now: Instant) {
-        let Some(data) = &mut self.data else {
-            return;
-        };
-        data.channels.abort(now);
-        let Some(dtls) = &mut self.dtls else {
-            return;
-        };
-        for _ in 0..FAREWELL_MAX {
-            let Some(sealer) = dtls.sealer() else {
-                return;
-            };
-            let (offset, overhead, room) = (
-                sealer.payload_offset(),
-                sealer.overhead(),
-                data.channels.mtu(),
-            );
-            let mut datagram = vec![0; overhead + room];
-            let packet = &mut datagram[offset..offset + room];
-            let Some(bytes) = data.channels.poll_transmit(now, packet) else {
-                return;
-            };
-            let sealed = sealer.seal(ContentType::ApplicationData, &mut datagram, bytes);
-            let Ok(bytes) = sealed else {
-                return;
-            };
-            datagram.truncate(bytes);
-            dtls.queue(datagram);
-        }
     }
 }

@@ -1,5 +1,3 @@
-use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::time::Instant;
 
 use glassline_media::{Kind, Ssrc, WallClock};
@@ -7,47 +5,17 @@ use glassline_rtp::twcc::{Recorder, SendHistory};
 use smallvec::SmallVec;
 
 use super::data::Data;
+use super::error::{AcceptError, SetAnswerError};
+use super::event::EventQueue;
+use super::reports::Reports;
 use super::{
     AcceptConfig, DataConfig, DialConfig, Dialling, HANDSHAKE_MAX, ReceiveMode, Receiver, Secrets,
-    Sender, Session, State, TRACKS_MAX, TrackSecrets,
+    Sender, Session, State, TrackSecrets,
 };
 use crate::dtls::Association;
 use crate::ice;
 use crate::sdp::{self, IceCredentials, OfferedMedia, SessionDescription};
 use crate::srtp::Role;
-
-/// Why an offer cannot be answered.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum AcceptError {
-    /// The offer is not SDP: the peer's fault, answer 400.
-    #[error(transparent)]
-    Malformed(#[from] sdp::Error),
-    /// The offer does not meet what we send: answer 406.
-    #[error(transparent)]
-    Negotiation(#[from] sdp::NegotiationError),
-    /// The configuration has no address that a peer could reach.
-    #[error("no usable local address among {0:?}: configure one that viewers can reach")]
-    NoAddress(Vec<SocketAddr>),
-    /// Too few or equal numbers were drawn: our caller's fault.
-    #[error("the session's secrets must name {TRACKS_MAX} tracks at most, with distinct SSRCs")]
-    Secrets,
-}
-
-/// Why an answer cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SetAnswerError {
-    /// The peer's fault; the session cannot start.
-    #[error(transparent)]
-    Answer(#[from] sdp::AnswerError),
-    /// The session was not dialled, or has its answer already.
-    #[error("no answer is awaited")]
-    NotAwaited,
-    /// Equal numbers were drawn for what is sent: our caller's fault.
-    #[error("the session's secrets must have distinct SSRCs")]
-    Secrets,
-}
 
 impl Session {
     /// Answers an offer: ICE-lite, DTLS passive.
@@ -248,13 +216,8 @@ impl Session {
             history: SendHistory::new(),
             steering: None,
             recorder: None,
-            rtcp: VecDeque::new(),
-            events: VecDeque::new(),
-            events_dropped: 0,
-            report_at: None,
-            nacked: 0,
-            wall,
-            cname: secrets.cname.as_str().into(),
+            reports: Reports::new(secrets.cname.as_str().into(), wall),
+            events: EventQueue::default(),
             rtcp_ssrc: secrets.rtcp_ssrc,
             local,
             remote: None,

@@ -1,9 +1,11 @@
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use glassline_rtp as rtp;
 
 use crate::dtls::record;
+use crate::ice::Ignored;
 use crate::srtp::{OpenError, Profile};
 
 /// What the owner of a session should know or do.
@@ -66,6 +68,48 @@ pub enum Event {
     /// The session is over; what [`Session::poll_transmit`](super::Session::poll_transmit)
     /// still gives is the farewell.
     Closed(CloseReason),
+}
+
+/// Events that wait for the owner. They are drained after every input, so that
+/// only an owner that stopped draining meets the bound; newer ones are dropped.
+const EVENTS_MAX: usize = 64;
+
+/// Events that wait for the owner of a session.
+#[derive(Debug, Default)]
+pub(super) struct EventQueue {
+    waiting: VecDeque<Event>,
+    dropped: u64,
+}
+
+impl EventQueue {
+    /// Appends an event, or counts it if too many wait.
+    pub(super) fn push(&mut self, event: Event) {
+        if self.waiting.len() < EVENTS_MAX {
+            self.waiting.push_back(event);
+        } else {
+            self.dropped += 1;
+        }
+    }
+
+    /// Appends the last event of a session, however many wait.
+    pub(super) fn push_last(&mut self, event: Event) {
+        self.waiting.push_back(event);
+    }
+
+    /// The event that waits longest.
+    pub(super) fn pop(&mut self) -> Option<Event> {
+        self.waiting.pop_front()
+    }
+
+    /// Whether an equal event waits.
+    pub(super) fn contains(&self, event: &Event) -> bool {
+        self.waiting.contains(event)
+    }
+
+    /// Events lost because too many waited.
+    pub(super) fn dropped(&self) -> u64 {
+        self.dropped
+    }
 }
 
 /// Packets that one [`Event::Nack`] names at most; a peer missing more needs a keyframe.
@@ -190,6 +234,16 @@ pub enum Dropped {
     /// The session is closed.
     #[error("session closed")]
     Closed,
+}
+
+impl From<Ignored> for Dropped {
+    fn from(ignored: Ignored) -> Self {
+        match ignored {
+            Ignored::Malformed => Self::MalformedStun,
+            Ignored::Foreign => Self::ForeignStun,
+            Ignored::TooManyAddresses => Self::TooManyAddresses,
+        }
+    }
 }
 
 impl Dropped {

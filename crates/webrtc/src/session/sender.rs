@@ -20,9 +20,14 @@ use glassline_media::{Codec, Ssrc, WallClock};
 use glassline_rtp as rtp;
 use glassline_rtp::rtcp;
 
-use super::TrackSecrets;
+use super::anchor::Anchor;
+use super::config::TrackSecrets;
+use super::repairs::Requests;
+use super::reseal::ResealRing;
+pub(super) use super::template::Outgoing;
+use super::template::Template;
 use crate::sdp::NegotiatedTrack;
-use crate::srtp::{DuplicateSsrc, Outbound, SealedRtp, StreamId, Tag};
+use crate::srtp::{DuplicateSsrc, Outbound, SealedRtp, StreamId};
 
 /// One track on its way to the peer.
 #[derive(Debug)]
@@ -58,11 +63,10 @@ pub struct Sender {
     streams: Option<Streams>,
     reseal: Option<Box<ResealRing>>,
     counts: Counts,
-    allowance: Allowance,
+    requests: Requests,
     anchor: Option<Anchor>,
     anchored: bool,
     report_at: Option<Instant>,
-    last_full_intra: Option<u8>,
 }
 
 /// Payload type and source of a sender's retransmissions.
@@ -84,41 +88,8 @@ pub struct Counts {
     /// Packets sent again.
     pub retransmitted: u64,
     /// Packets asked for again once the peer had asked for too many: see
-    /// [`REPAIRS_MAX`].
+    /// [`REPAIRS_MAX`](super::REPAIRS_MAX).
     pub refused: u64,
-}
-
-/// Packets that a peer may ask for at once, some two seconds of 3 Mbit/s; every
-/// new media packet allows one more. A few bytes ask for a full packet, so that
-/// without a bound one viewer could keep a whole shard sending, to itself.
-pub const REPAIRS_MAX: u64 = 1024;
-
-/// How many packets may be sent again.
-#[derive(Clone, Copy, Debug)]
-struct Allowance {
-    left: u64,
-    /// Media packets that have been counted in.
-    earned: u64,
-}
-
-impl Default for Allowance {
-    fn default() -> Self {
-        Self {
-            left: REPAIRS_MAX,
-            earned: 0,
-        }
-    }
-}
-
-impl Allowance {
-    /// Takes one, after `packets` were sent; false if there is none.
-    fn take(&mut self, packets: u64) -> bool {
-        self.left = (self.left + packets - self.earned).min(REPAIRS_MAX);
-        self.earned = packets;
-        let some = self.left > 0;
-        self.left -= u64::from(some);
-        some
-    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -127,13 +98,6 @@ struct Streams {
     rtx: Option<StreamId>,
     /// Index of the next media packet.
     next: u64,
-}
-
-/// "RTP timestamp X is instant Y."
-#[derive(Clone, Copy, Debug)]
-struct Anchor {
-    timestamp: u32,
-    at: Instant,
 }
 
 /// A sender reports this often (RFC 3550 §6.2 allows more for a few peers; one a
@@ -173,11 +137,10 @@ impl Sender {
             streams: None,
             reseal: without_rtx.then(Box::default),
             counts: Counts::default(),
-            allowance: Allowance::default(),
+            requests: Requests::default(),
             anchor: None,
             anchored: false,
             report_at: None,
-            last_full_intra: None,
         }
     }
 
@@ -359,7 +322,7 @@ impl Sender {
             if !sent || into.contains(&wide) {
                 continue;
             }
-            if self.allowance.take(self.counts.packets) {
+            if self.requests.take_repair(self.counts.packets) {
                 into.push(wide);
             } else {
                 self.counts.refused += 1;
@@ -369,7 +332,7 @@ impl Sender {
 
     /// A FIR command is new if its number is (RFC 5104 §4.3.1.2).
     pub(super) fn is_new_full_intra(&mut self, number: u8) -> bool {
-        self.last_full_intra.replace(number) != Some(number)
+        self.requests.is_new_full_intra(number)
     }
 
     pub(super) fn report_at(&self) -> Option<Instant> {
@@ -395,126 +358,6 @@ impl Sender {
             octet_count: low_32(self.counts.payload_bytes),
             reports: Vec::new(),
         })
-    }
-}
-
-/// What the caller gives to be sealed.
-#[derive(Clone, Copy)]
-pub(super) struct Outgoing<'a> {
-    pub(super) timestamp: u32,
-    pub(super) marker: bool,
-    pub(super) payload: &'a [u8],
-    pub(super) padding: u8,
-}
-
-/// An RTP header whose constant part is written once.
-///
-/// The only extension written is the transport-wide number. MID is not: payload
-/// types differ between our `m=` lines and the SSRCs stand in our answer, so the
-/// receiver tells streams apart without it (RFC 9143 §9.2), and packets of a
-/// burst stay equal in size from the first on, as segmentation offload needs.
-#[derive(Debug)]
-struct Template {
-    bytes: [u8; TEMPLATE_BYTES],
-    len: usize,
-    /// Where the transport-wide number stands.
-    transport: Option<usize>,
-}
-
-/// Fixed header, extension header, one element of two bytes, padding.
-const TEMPLATE_BYTES: usize = 20;
-/// The number follows the extension header of 4 bytes and the element's first byte.
-const TRANSPORT_AT: usize = rtp::HEADER_BYTES + 5;
-
-impl Template {
-    fn new(payload_type: u8, transport: Option<u8>) -> Self {
-        let header = rtp::Header {
-            marker: false,
-            payload_type,
-            sequence: 0,
-            timestamp: 0,
-            ssrc: Ssrc(0),
-        };
-        // Two-byte elements would stand elsewhere; the negotiation gives 1–14.
-        let transport = transport.filter(|id| (1..=14).contains(id));
-        let mut bytes = [0; TEMPLATE_BYTES];
-        let len = match transport {
-            Some(id) => rtp::write_header(&mut bytes, &header, &[(id, &[0, 0])]),
-            None => rtp::write_header(&mut bytes, &header, &[]),
-        };
-        Self {
-            bytes,
-            len,
-            transport: transport.map(|_| TRANSPORT_AT),
-        }
-    }
-
-    fn set_payload_type(&mut self, payload_type: u8) {
-        self.bytes[1] = payload_type & 0x7f;
-    }
-
-    /// Sequence number and SSRC are filled in by [`Outbound`]. The caller has
-    /// checked that `out` has room for header and tag; the whole template is
-    /// copied, whatever its length, because a constant length needs no call.
-    #[inline]
-    fn write(&self, out: &mut [u8], packet: &Outgoing<'_>, transport: u16) {
-        out[..TEMPLATE_BYTES].copy_from_slice(&self.bytes);
-        out[0] |= u8::from(packet.padding > 0) << 5;
-        out[1] |= u8::from(packet.marker) << 7;
-        out[4..8].copy_from_slice(&packet.timestamp.to_be_bytes());
-        if let Some(at) = self.transport {
-            out[at..at + 2].copy_from_slice(&transport.to_be_bytes());
-        }
-    }
-}
-
-/// Tags of the last packets of a sender that re-seals: see [`Outbound::reseal`].
-#[derive(Debug)]
-struct ResealRing {
-    tags: [(u64, Tag); RESEAL_MAX],
-}
-
-/// A second of 3 Mbit/s.
-const RESEAL_MAX: usize = 512;
-
-impl Default for ResealRing {
-    fn default() -> Self {
-        Self {
-            tags: [(u64::MAX, Tag::default()); RESEAL_MAX],
-        }
-    }
-}
-
-impl ResealRing {
-    fn remember(&mut self, index: u64, tag: Tag) {
-        self.tags[Self::slot(index)] = (index, tag);
-    }
-
-    fn find(&self, index: u64) -> Option<Tag> {
-        let (held, tag) = self.tags[Self::slot(index)];
-        (held == index).then_some(tag)
-    }
-
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "the remainder is below 512"
-    )]
-    fn slot(index: u64) -> usize {
-        (index % RESEAL_MAX as u64) as usize
-    }
-}
-
-impl Anchor {
-    /// The RTP time at `now`, before or after the anchor.
-    #[expect(clippy::cast_possible_truncation, reason = "RTP time wraps at 32 bits")]
-    fn extrapolate(&self, now: Instant, clock_rate: u32) -> u32 {
-        let ticks = |elapsed: Duration| {
-            ((elapsed.as_nanos() * u128::from(clock_rate) + 500_000_000) / 1_000_000_000) as u32
-        };
-        match now.checked_duration_since(self.at) {
-            Some(later) => self.timestamp.wrapping_add(ticks(later)),
-            None => self.timestamp.wrapping_sub(ticks(self.at - now)),
-        }
     }
 }
 

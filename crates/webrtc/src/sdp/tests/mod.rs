@@ -5,6 +5,7 @@ mod data;
 mod offering;
 mod parsing;
 mod properties;
+mod transport;
 
 use glassline_media::{Codec, Ssrc, Track, VideoParameters};
 
@@ -107,4 +108,22 @@ fn local(senders: u32) -> LocalDescription {
             max_message_size: Some(1 << 20),
         },
     }
+}
+
+fn parse(text: &str) -> SessionDescription {
+    SessionDescription::parse(text).expect("a valid description")
+}
+
+fn negotiated(offer: &str) -> Negotiated {
+    negotiate(&parse(offer), &tracks(), false).expect("an acceptable offer")
+}
+
+fn refused(offer: &str) -> NegotiationError {
+    negotiate(&parse(offer), &tracks(), false).expect_err("must be refused")
+}
+
+/// The offer less the lines that begin with `prefix`.
+fn without(offer: &str, prefix: &str) -> String {
+    let kept = offer.lines().filter(|line| !line.starts_with(prefix));
+    kept.map(|line| format!("{line}\n")).collect()
 }

@@ -6,6 +6,7 @@ use sctp::channel::{ChannelId, Event as ChannelEvent, Init, Kind, Message, SendE
 
 use super::*;
 use crate::dtls::{Cipher, CipherChoice};
+use crate::srtp;
 
 fn both(cipher: CipherChoice) -> Setup {
     let data = DataConfig {

@@ -2,6 +2,7 @@ use glassline_sim::Loss;
 
 use super::*;
 use crate::srtp::Profile;
+use crate::srtp::Role;
 
 fn closed(events: &[(Duration, Event)]) -> Option<(Duration, CloseReason)> {
     events.iter().find_map(|(at, event)| match event {

@@ -14,6 +14,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::srtp::Profile;
+use crate::srtp::{self, Role};
 
 /// Bytes of one cipher block; payloads are no shorter here.
 const BLOCK: usize = 16;

@@ -1,0 +1,349 @@
+//! The index of one track, made while the file is read through.
+
+use glassline_media::{Kind, MediaTime, Track};
+
+use super::clock::Clock;
+use super::units::{BARE, Entry, KEYFRAME, LENGTH, Lane, UNIT_BYTES_MAX};
+use crate::FrameRate;
+use crate::container::coding::{Coding, Described, Timing};
+use crate::container::pcm::Pcm;
+use crate::error::{Fault, WarningReason, Warnings};
+use crate::window::Window;
+
+/// Units of one track: 6 days at 30 a second; their index has 400 MB.
+const UNITS_MAX: usize = 1 << 24;
+
+/// Pictures are not decoded earlier than this before they are shown; a larger
+/// distance is a damaged time.
+const LEAD_NS_MAX: i64 = 2_000_000_000;
+
+/// What is taken for the length of a last picture that nothing tells.
+const PICTURE_NS: i64 = 40_000_000;
+
+/// Sound or text that nothing follows for so long has ended by itself.
+const UNIT_NS_MAX: i64 = 4_000_000_000;
+
+/// Times that make no sense are cut to 292 years of nanoseconds divided by four,
+/// so that sums of two of them still fit.
+const TIME_NS_MAX: i64 = i64::MAX / 4;
+
+/// A unit as a container's parser finds it; samples of sound may be many at once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sample {
+    pub(crate) offset: u64,
+    pub(crate) length: u64,
+    pub(crate) start_ns: i64,
+    /// As the container says, on any scale that rises; `None` if it says nothing.
+    pub(crate) decode_ns: Option<i64>,
+    /// How long it lasts, if the container says.
+    pub(crate) duration_ns: Option<i64>,
+    /// The container says that a decoder can start here.
+    pub(crate) keyframe: bool,
+}
+
+/// Collects the index of a track.
+pub(crate) struct LaneBuilder {
+    pub(crate) track: Track,
+    pub(crate) coding: Coding,
+    /// Of sound: what its times are counted in.
+    sample_rate: u32,
+    timing: Timing,
+    /// How exact the container's times are.
+    tick_ns: i64,
+    entries: Vec<Entry>,
+    decodes: Vec<i64>,
+    clock: Clock,
+    /// Of the last unit.
+    duration_ns: Option<i64>,
+    /// Nanoseconds at the end that are not to be heard.
+    pub(crate) trimmed_ns: i64,
+    before_keyframe: u64,
+    first_skipped: u64,
+}
+
+impl LaneBuilder {
+    /// `tick_ns`: how far the container's times may be from the true ones. `rate`:
+    /// of pictures, if the container says.
+    pub(crate) fn new(described: Described, tick_ns: i64, rate: Option<FrameRate>) -> Self {
+        Self {
+            track: described.track,
+            coding: described.coding,
+            sample_rate: described.sample_rate.max(1),
+            timing: described.timing,
+            tick_ns,
+            entries: Vec::new(),
+            decodes: Vec::new(),
+            clock: Clock::new(rate),
+            duration_ns: None,
+            trimmed_ns: 0,
+            before_keyframe: 0,
+            first_skipped: 0,
+        }
+    }
+
+    /// Takes the next unit in the order of decoding, having looked at it. Returns
+    /// its end, for containers that time only the first of several.
+    pub(crate) fn push(&mut self, sample: Sample, window: &mut Window) -> Result<i64, Fault> {
+        let sample = Sample {
+            start_ns: sample.start_ns.clamp(-TIME_NS_MAX, TIME_NS_MAX),
+            ..sample
+        };
+        if sample.length == 0 {
+            return Ok(sample.start_ns);
+        }
+        if let Coding::Pcm(pcm) = self.coding {
+            return self.push_samples(pcm, sample);
+        }
+        let too_large = || self.too_large("a unit", UNIT_BYTES_MAX.into(), "bytes", sample.offset);
+        let length = u32::try_from(sample.length).ok();
+        let length = length.filter(|&length| length <= UNIT_BYTES_MAX);
+        let length = length.ok_or_else(too_large)?;
+        let seen = Described::look(
+            &mut self.coding,
+            &mut self.timing,
+            &mut self.track,
+            window,
+            sample.offset,
+            length,
+        )?;
+        let counted = seen.samples.map(|samples| self.samples_ns(samples.into()));
+        let duration_ns = counted.or(sample.duration_ns);
+        let keyframe = sample.keyframe && seen.keyframe;
+        let start_ns = match self.track.kind() {
+            Kind::Video if self.entries.is_empty() && !keyframe => {
+                self.skip_before_keyframe(sample.offset);
+                return Ok(sample.start_ns);
+            }
+            Kind::Video => {
+                let decode = sample.decode_ns.unwrap_or(sample.start_ns);
+                self.decodes.push(decode.clamp(-TIME_NS_MAX, TIME_NS_MAX));
+                self.clock.picture(sample.start_ns, self.tick_ns)
+            }
+            Kind::Audio => {
+                self.clock
+                    .sound(sample.start_ns, duration_ns, self.sample_rate, self.tick_ns)
+            }
+            Kind::Text => sample.start_ns,
+        };
+        let flags = if keyframe { KEYFRAME } else { 0 };
+        let bare = if keyframe && seen.bare { BARE } else { 0 };
+        self.add(sample.offset, length | flags | bare, start_ns, duration_ns)?;
+        Ok(start_ns + duration_ns.unwrap_or(0).clamp(0, TIME_NS_MAX))
+    }
+
+    /// Leaves out what begins at `end_ns` or later; what goes on behind it is trimmed
+    /// when the track is finished.
+    pub(crate) fn end_at(&mut self, end_ns: i64) {
+        let before = |entry: &&Entry| entry.start_ns < end_ns;
+        let kept = self.entries.iter().take_while(before).count();
+        self.entries.truncate(kept);
+        let last = self.entries.last();
+        let end = last.map(|entry| entry.start_ns + i64::from(entry.span_ns));
+        self.trimmed_ns = end.map_or(0, |end| end.saturating_sub(end_ns).max(0));
+    }
+
+    /// Takes the next unit as it is, for a container that times every one exactly.
+    pub(crate) fn push_timed(
+        &mut self,
+        offset: u64,
+        length: u32,
+        start_ns: i64,
+        duration_ns: i64,
+        keyframe: bool,
+    ) -> Result<(), Fault> {
+        let start_ns = start_ns.clamp(-TIME_NS_MAX, TIME_NS_MAX);
+        if self.track.kind() == Kind::Video {
+            if self.entries.is_empty() && !keyframe {
+                self.skip_before_keyframe(offset);
+                return Ok(());
+            }
+            self.decodes.push(start_ns);
+        }
+        let flag = if keyframe { KEYFRAME } else { 0 };
+        self.add(offset, length & LENGTH | flag, start_ns, Some(duration_ns))
+    }
+
+    fn skip_before_keyframe(&mut self, offset: u64) {
+        if self.before_keyframe == 0 {
+            self.first_skipped = offset;
+        }
+        self.before_keyframe += 1;
+    }
+
+    /// Units so far.
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Presents the units from `place` on later by `by_ns`.
+    pub(crate) fn delay_from(&mut self, place: usize, by_ns: i64) {
+        for entry in self.entries.iter_mut().skip(place) {
+            entry.start_ns = entry.start_ns.saturating_add(by_ns).min(TIME_NS_MAX);
+        }
+        for decode in self.decodes.iter_mut().skip(place) {
+            *decode = decode.saturating_add(by_ns).min(TIME_NS_MAX);
+        }
+    }
+
+    /// Cuts samples into units that fit a packet.
+    fn push_samples(&mut self, pcm: Pcm, sample: Sample) -> Result<i64, Fault> {
+        let frame_bytes = u64::from(pcm.frame_bytes());
+        let (mut offset, mut left) = (sample.offset, sample.length / frame_bytes);
+        let mut start_ns = sample.start_ns;
+        while left > 0 {
+            let frames = left.min(pcm.frames_max().into());
+            let duration_ns = self.samples_ns(frames);
+            start_ns =
+                self.clock
+                    .sound(start_ns, Some(duration_ns), self.sample_rate, self.tick_ns);
+            let bytes = frames * frame_bytes;
+            let length = u32::try_from(bytes).unwrap_or(0) & LENGTH;
+            self.add(offset, length | KEYFRAME, start_ns, Some(duration_ns))?;
+            start_ns += duration_ns;
+            offset += bytes;
+            left -= frames;
+        }
+        Ok(start_ns)
+    }
+
+    fn add(
+        &mut self,
+        offset: u64,
+        length: u32,
+        start_ns: i64,
+        duration_ns: Option<i64>,
+    ) -> Result<(), Fault> {
+        if self.entries.len() == UNITS_MAX {
+            return Err(self.too_large("a track", UNITS_MAX as u64, "units", offset));
+        }
+        self.duration_ns = duration_ns;
+        let span = match self.track.kind() {
+            Kind::Video => 0,
+            _ => duration_ns.unwrap_or(0).clamp(0, UNIT_NS_MAX),
+        };
+        self.entries.push(Entry {
+            offset,
+            start_ns,
+            span_ns: u32::try_from(span).unwrap_or(u32::MAX),
+            length,
+        });
+        Ok(())
+    }
+
+    fn samples_ns(&self, samples: u64) -> i64 {
+        let samples = i64::try_from(samples).unwrap_or(i64::MAX);
+        MediaTime::from_ticks(samples, self.sample_rate.max(1)).nanos()
+    }
+
+    fn too_large(&self, what: &'static str, limit: u64, unit: &'static str, at: u64) -> Fault {
+        Fault::too_large(at, "a file to be played", what, limit, unit)
+    }
+
+    /// The finished lane; `None` if it has no unit. `decodes`: the container says
+    /// when pictures are decoded.
+    pub(crate) fn finish(mut self, decodes: bool, warnings: &mut Warnings) -> Option<Lane> {
+        if self.before_keyframe > 0 {
+            let reason = WarningReason::BeforeKeyframe(self.before_keyframe);
+            warnings.add(Some(self.first_skipped), reason);
+        }
+        let last_start = self.entries.iter().map(|entry| entry.start_ns).max()?;
+        let mut keyframes = Vec::new();
+        let length_ns;
+        if self.track.kind() == Kind::Video {
+            self.order_pictures(decodes);
+            let keys = self.entries.iter().enumerate();
+            let keys = keys.filter(|(_, entry)| entry.keyframe());
+            keyframes.extend(keys.map(|(place, _)| u32::try_from(place).unwrap_or(u32::MAX)));
+            // A search by time needs them in its order.
+            let mut highest = i64::MIN;
+            keyframes.retain(|&place| {
+                let start = self.entries[place as usize].start_ns;
+                let rises = start > highest;
+                highest = highest.max(start);
+                rises
+            });
+            length_ns = self.picture_ns();
+        } else {
+            self.entries.sort_by_key(|entry| entry.start_ns);
+            length_ns = self.duration_ns.unwrap_or(0);
+            self.close_spans();
+        }
+        let end = last_start + length_ns.clamp(1, TIME_NS_MAX);
+        let heard = end
+            .saturating_sub(self.trimmed_ns.max(0))
+            .max(last_start + 1);
+        if let Some(last) = self.entries.last_mut().filter(|_| keyframes.is_empty()) {
+            last.span_ns = u32::try_from(length_ns.clamp(1, UNIT_NS_MAX)).unwrap_or(u32::MAX);
+        }
+        Some(Lane {
+            track: self.track,
+            coding: self.coding,
+            entries: self.entries,
+            keyframes,
+            last_ns: (heard, end),
+            frame_rate: self.clock.rate,
+        })
+    }
+
+    /// Says when pictures are decoded: never falling, and never after they are
+    /// shown. A container's own decoding times are moved as close to that as they
+    /// go; without them, pictures are decoded one by one at the times at which
+    /// pictures are shown.
+    fn order_pictures(&mut self, decodes: bool) {
+        let mut decodes_ns = std::mem::take(&mut self.decodes);
+        if !decodes {
+            decodes_ns.sort_unstable();
+        }
+        let rises = decodes_ns.is_sorted();
+        let pairs = || self.entries.iter().zip(&decodes_ns);
+        let lead = |(entry, decode): (&Entry, &i64)| entry.start_ns - decode;
+        let shift = pairs().map(lead).min().unwrap_or(0);
+        let most = pairs().map(lead).max().unwrap_or(0) - shift;
+        self.track.video.reordered = !self.entries.is_sorted_by_key(|entry| entry.start_ns);
+        let sensible = rises && most <= LEAD_NS_MAX;
+        let mut earliest = i64::MAX;
+        for (entry, decode) in self.entries.iter_mut().zip(&decodes_ns).rev() {
+            // The latest time that suffices is when the first of this picture and
+            // all that follow it is shown.
+            earliest = earliest.min(entry.start_ns);
+            let decode = if sensible { decode + shift } else { earliest };
+            // A picture that is shown far too late has a damaged time.
+            entry.start_ns = entry.start_ns.min(decode + i64::from(u32::MAX));
+            entry.span_ns = u32::try_from(entry.start_ns - decode).unwrap_or(u32::MAX);
+        }
+    }
+
+    /// How long the picture that is shown last lasts.
+    fn picture_ns(&self) -> i64 {
+        if let Some(rate) = self.clock.rate {
+            return rate.nanos(2);
+        }
+        let said = self.duration_ns.filter(|&ns| ns > 0);
+        said.unwrap_or_else(|| {
+            let mut last: Vec<i64> = self
+                .entries
+                .iter()
+                .rev()
+                .take(32)
+                .map(|entry| entry.start_ns)
+                .collect();
+            last.sort_unstable();
+            match last[..] {
+                [.., before, end] if end > before => end - before,
+                _ => PICTURE_NS,
+            }
+        })
+    }
+
+    /// Units whose length nothing says last until the next.
+    fn close_spans(&mut self) {
+        for place in 1..self.entries.len() {
+            let next = self.entries[place].start_ns;
+            let before = &mut self.entries[place - 1];
+            if before.span_ns == 0 {
+                let gap = (next - before.start_ns).clamp(1, UNIT_NS_MAX);
+                before.span_ns = u32::try_from(gap).unwrap_or(u32::MAX);
+            }
+        }
+    }
+}

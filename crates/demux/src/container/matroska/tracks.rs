@@ -1,0 +1,310 @@
+//! The description of the tracks (RFC 9559 §5.1.4), and which are played.
+
+use glassline_media::{Codec, Kind};
+
+use super::ebml::{self, id};
+use crate::FrameRate;
+use crate::audio::opus;
+use crate::audio::pcm::Sample;
+use crate::container::coding::{Coding, Described};
+use crate::container::describe::{self, SAMPLE_RATE_MAX};
+use crate::container::lane::LaneBuilder;
+use crate::container::pcm::Form;
+use crate::error::{Fault, Reason, WarningReason, Warnings};
+
+/// The tracks that are played: the first of pictures, of sound and of text.
+pub(super) struct Lanes(Vec<Lane>);
+
+pub(super) struct Lane {
+    number: u64,
+    pub(super) builder: LaneBuilder,
+    /// By which times are earlier than blocks say, since a decoder begins late.
+    pub(super) delay_ns: i64,
+    pub(super) default_duration_ns: Option<i64>,
+}
+
+impl Lanes {
+    /// `body` of the Tracks element, which lies at `offset`.
+    pub(super) fn read(
+        body: &[u8],
+        offset: u64,
+        scale_ns: u64,
+        warnings: &mut Warnings,
+    ) -> Result<Self, Fault> {
+        let mut lanes: Vec<Lane> = Vec::new();
+        let mut others = Vec::new();
+        for (child, body) in ebml::children(body) {
+            if child != id::TRACK_ENTRY {
+                continue;
+            }
+            let entry = Entry::read(body);
+            let described = entry.describe(offset, warnings);
+            let described = described.map_err(|reason| Fault::at(offset, reason))?;
+            let same = |kind| lanes.iter().any(|lane| lane.builder.track.kind() == kind);
+            match described {
+                Some(described) if !same(described.track.kind()) => {
+                    lanes.push(entry.lane(described, scale_ns));
+                }
+                Some(_) => others.push(format!("{} is the second of its kind", entry.name())),
+                None => others.push(format!("the coding of {} is unknown", entry.name())),
+            }
+        }
+        if lanes.is_empty() {
+            let what = match others.is_empty() {
+                true => "it describes no track".to_owned(),
+                false => others.join("; "),
+            };
+            return Err(Fault::at(offset, Reason::NothingToPlay(what)));
+        }
+        if !others.is_empty() {
+            let reason = WarningReason::OtherTrack(others.join("; "));
+            warnings.add(Some(offset), reason);
+        }
+        Ok(Self(lanes))
+    }
+
+    pub(super) fn by_number(&mut self, number: u64) -> Option<&mut Lane> {
+        self.0.iter_mut().find(|lane| lane.number == number)
+    }
+
+    pub(super) fn into_iter(self) -> impl Iterator<Item = Lane> {
+        self.0.into_iter()
+    }
+}
+
+/// What a TrackEntry says.
+#[derive(Default)]
+struct Entry<'a> {
+    number: u64,
+    kind: u64,
+    codec: &'a [u8],
+    private: &'a [u8],
+    delay_ns: u64,
+    default_duration_ns: u64,
+    width: u64,
+    height: u64,
+    rate: f64,
+    channels: u64,
+    bits: u64,
+    encoding: Option<Encoding<'a>>,
+}
+
+/// What was done to every frame.
+enum Encoding<'a> {
+    /// These bytes were left out at its start.
+    LeftOut(&'a [u8]),
+    /// Compressed or encrypted.
+    Other,
+}
+
+const TYPE_VIDEO: u64 = 1;
+const TYPE_AUDIO: u64 = 2;
+const TYPE_SUBTITLE: u64 = 17;
+
+impl<'a> Entry<'a> {
+    fn read(body: &'a [u8]) -> Self {
+        let mut entry = Self {
+            rate: 8000.0,
+            channels: 1,
+            ..Self::default()
+        };
+        for (child, body) in ebml::children(body) {
+            match child {
+                id::TRACK_NUMBER => entry.number = ebml::unsigned(body),
+                id::TRACK_TYPE => entry.kind = ebml::unsigned(body),
+                id::CODEC_ID => entry.codec = body,
+                id::CODEC_PRIVATE => entry.private = body,
+                id::CODEC_DELAY => entry.delay_ns = ebml::unsigned(body),
+                id::DEFAULT_DURATION => entry.default_duration_ns = ebml::unsigned(body),
+                id::VIDEO => entry.read_video(body),
+                id::AUDIO => entry.read_audio(body),
+                id::CONTENT_ENCODINGS => {
+                    for (child, body) in ebml::children(body) {
+                        if child == id::CONTENT_ENCODING {
+                            entry.add_encoding(body);
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        entry
+    }
+
+    fn read_video(&mut self, body: &[u8]) {
+        for (child, body) in ebml::children(body) {
+            match child {
+                id::PIXEL_WIDTH => self.width = ebml::unsigned(body),
+                id::PIXEL_HEIGHT => self.height = ebml::unsigned(body),
+                _ => {}
+            }
+        }
+    }
+
+    fn read_audio(&mut self, body: &[u8]) {
+        for (child, body) in ebml::children(body) {
+            match child {
+                id::SAMPLING_FREQUENCY => self.rate = ebml::float(body),
+                id::CHANNELS => self.channels = ebml::unsigned(body),
+                id::BIT_DEPTH => self.bits = ebml::unsigned(body),
+                _ => {}
+            }
+        }
+    }
+
+    fn add_encoding(&mut self, body: &'a [u8]) {
+        const HEADER_STRIPPING: u64 = 3;
+        let mut encoding = Encoding::Other;
+        for (child, body) in ebml::children(body) {
+            let mut settings = [].as_slice();
+            let mut algorithm = 0;
+            match child {
+                id::CONTENT_COMPRESSION => {
+                    for (child, body) in ebml::children(body) {
+                        match child {
+                            id::COMPRESSION_ALGORITHM => algorithm = ebml::unsigned(body),
+                            id::COMPRESSION_SETTINGS => settings = body,
+                            _ => {}
+                        }
+                    }
+                    if algorithm == HEADER_STRIPPING && self.encoding.is_none() {
+                        encoding = Encoding::LeftOut(settings);
+                    }
+                }
+                id::CONTENT_ENCRYPTION => encoding = Encoding::Other,
+                _ => {}
+            }
+        }
+        self.encoding = Some(encoding);
+    }
+
+    /// What errors and warnings call it.
+    fn name(&self) -> String {
+        let codec: String = String::from_utf8_lossy(self.codec)
+            .chars()
+            .filter(|letter| !letter.is_control())
+            .take(40)
+            .collect();
+        format!("track {} ({codec})", self.number)
+    }
+
+    fn lane(&self, described: Described, scale_ns: u64) -> Lane {
+        let ns = |ns: u64| i64::try_from(ns).unwrap_or(0);
+        let duration = Some(ns(self.default_duration_ns)).filter(|&duration| duration > 0);
+        let video = described.track.kind() == Kind::Video;
+        let rate = duration.filter(|_| video);
+        #[expect(
+            clippy::cast_precision_loss,
+            reason = "the rate is meant to the sixth digit"
+        )]
+        let rate = rate.and_then(|ns| FrameRate::from_decimal(1e9 / ns as f64));
+        // No coding begins later than a second; more is damage.
+        let delay_ns = ns(self.delay_ns);
+        Lane {
+            number: self.number,
+            builder: LaneBuilder::new(described, ns(scale_ns), rate),
+            delay_ns: if delay_ns <= 1_000_000_000 {
+                delay_ns
+            } else {
+                0
+            },
+            default_duration_ns: duration,
+        }
+    }
+
+    /// `None` if its coding is not known.
+    fn describe(&self, at: u64, warnings: &mut Warnings) -> Result<Option<Described>, Reason> {
+        let codec = std::str::from_utf8(self.codec).unwrap_or_default();
+        let codec = codec.trim_end_matches('\0');
+        let described = match self.kind {
+            TYPE_VIDEO => self.describe_pictures(codec, at, warnings)?,
+            TYPE_AUDIO => self.describe_sound(codec)?,
+            TYPE_SUBTITLE => (codec == "S_TEXT/UTF8").then(describe::text),
+            _ => None,
+        };
+        let Some(mut described) = described else {
+            return Ok(None);
+        };
+        match (&self.encoding, &mut described.coding) {
+            (None, _) => {}
+            (Some(Encoding::LeftOut(bytes)), Coding::Plain(left_out)) => {
+                *left_out = bytes.to_vec();
+            }
+            _ => return Ok(None),
+        }
+        Ok(Some(described))
+    }
+
+    fn describe_pictures(
+        &self,
+        codec: &str,
+        at: u64,
+        warnings: &mut Warnings,
+    ) -> Result<Option<Described>, Reason> {
+        let side = |pixels: u64| u32::try_from(pixels).unwrap_or(0);
+        let size = (side(self.width), side(self.height));
+        Ok(Some(match codec {
+            "V_MPEG4/ISO/AVC" => describe::h264(self.private, size, at, warnings)?,
+            "V_MPEGH/ISO/HEVC" => describe::h265(self.private, size)?,
+            "V_VP8" => describe::plain_pictures(Codec::Vp8, size),
+            "V_VP9" => describe::vp9(size),
+            "V_AV1" => describe::av1(self.private, size)?,
+            "V_THEORA" => describe::theora(self.private)?,
+            "V_MPEG4/ISO/SP" | "V_MPEG4/ISO/ASP" | "V_MPEG4/ISO/AP" => {
+                describe::mpeg4_visual(self.private, size)
+            }
+            "V_MPEG1" | "V_MPEG2" => describe::plain_pictures(Codec::MpegVideo, size),
+            "V_MJPEG" => describe::plain_pictures(Codec::Jpeg, size),
+            _ => return Ok(None),
+        }))
+    }
+
+    fn describe_sound(&self, codec: &str) -> Result<Option<Described>, Reason> {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "what is out of range ends as the nearest number"
+        )]
+        let rate = self.rate.round() as u32;
+        let channels = u8::try_from(self.channels).unwrap_or(u8::MAX);
+        if rate == 0 || rate > SAMPLE_RATE_MAX || channels == 0 {
+            let reason = "a track of sound has no channels, or no sampling rate";
+            return Err(Reason::Damaged(reason));
+        }
+        Ok(Some(match codec {
+            "A_OPUS" => match opus::Head::parse(self.private) {
+                Ok(head) => describe::opus(head.channels)?,
+                Err(_) if self.private.is_empty() => describe::opus(channels)?,
+                Err(reason) => return Err(reason),
+            },
+            "A_VORBIS" => describe::vorbis(self.private)?,
+            "A_AAC" => describe::aac(self.private, channels)?,
+            "A_AC3" => describe::ac3(rate, channels),
+            "A_MPEG/L3" | "A_MPEG/L2" | "A_MPEG/L1" => describe::mpeg_audio(rate, channels),
+            "A_PCM/INT/LIT" | "A_PCM/INT/BIG" | "A_PCM/FLOAT/IEEE" | "A_MS/ACM" => {
+                return Ok(self.describe_samples(codec, rate, channels));
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    fn describe_samples(&self, codec: &str, rate: u32, channels: u8) -> Option<Described> {
+        // The format tag that begins a WAVEFORMATEX.
+        let tag = self.private.first_chunk().copied().map(u16::from_le_bytes);
+        let (codec, form) = match (codec, self.bits) {
+            ("A_MS/ACM", _) if tag == Some(6) => (Codec::Pcma, Form::Companded),
+            ("A_MS/ACM", _) if tag == Some(7) => (Codec::Pcmu, Form::Companded),
+            ("A_PCM/INT/LIT" | "A_PCM/INT/BIG", 8) => (Codec::L16, Form::Little(Sample::Unsigned8)),
+            ("A_PCM/INT/LIT", 16) => (Codec::L16, Form::Little(Sample::Signed16)),
+            ("A_PCM/INT/LIT", 24) => (Codec::L16, Form::Little(Sample::Signed24)),
+            ("A_PCM/INT/LIT", 32) => (Codec::L16, Form::Little(Sample::Signed32)),
+            ("A_PCM/INT/BIG", 16) => (Codec::L16, Form::Big(Sample::Signed16)),
+            ("A_PCM/INT/BIG", 24) => (Codec::L16, Form::Big(Sample::Signed24)),
+            ("A_PCM/INT/BIG", 32) => (Codec::L16, Form::Big(Sample::Signed32)),
+            ("A_PCM/FLOAT/IEEE", 32) => (Codec::L16, Form::Little(Sample::Float32)),
+            ("A_PCM/FLOAT/IEEE", 64) => (Codec::L16, Form::Little(Sample::Float64)),
+            _ => return None,
+        };
+        Some(describe::pcm(codec, form, rate, channels))
+    }
+}

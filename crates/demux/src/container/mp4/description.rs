@@ -1,0 +1,289 @@
+//! Sample entries: what a track is coded in (ISO/IEC 14496-12 §8.5.2 and
+//! §12, 14496-14 §5.6, 14496-15, QuickTime File Format, "Sound sample descriptions").
+
+use glassline_media::Codec;
+
+use super::boxes::{InMemory, find};
+use crate::audio::pcm::Sample;
+use crate::container::coding::Described;
+use crate::container::describe::{self, SAMPLE_RATE_MAX};
+use crate::container::pcm::Form;
+use crate::error::{Fault, Reason, Warnings};
+
+/// Bytes of a visual sample entry before the boxes in it.
+const VISUAL_BYTES: usize = 78;
+
+/// A track from its sample entry; its name if its coding is not known.
+pub(super) fn read(
+    entry: &InMemory<'_>,
+    warnings: &mut Warnings,
+) -> Result<Result<Described, String>, Fault> {
+    let named: String = entry
+        .kind
+        .iter()
+        .map(|&letter| char::from(letter))
+        .collect();
+    let described = match &entry.kind {
+        b"encv" | b"enca" => return Ok(Err("encrypted".to_owned())),
+        b"avc1" | b"avc3" | b"hvc1" | b"hev1" | b"vp08" | b"vp09" | b"av01" | b"mp4v" | b"jpeg" => {
+            read_pictures(entry, warnings)?
+        }
+        _ => read_sound(entry)?,
+    };
+    Ok(described.ok_or(named))
+}
+
+fn read_pictures(
+    entry: &InMemory<'_>,
+    warnings: &mut Warnings,
+) -> Result<Option<Described>, Fault> {
+    let short = |at: usize| {
+        let bytes = entry.body.get(at..).and_then(<[u8]>::first_chunk);
+        bytes.map_or(0, |&bytes| u32::from(u16::from_be_bytes(bytes)))
+    };
+    let size = (short(24), short(26));
+    let boxes = entry.inside(VISUAL_BYTES)?;
+    let record = |kind: &[u8; 4]| {
+        let missing = || entry.damaged("the box that configures the decoder is missing");
+        find(&boxes, kind).ok_or_else(missing)
+    };
+    let at = |found: &InMemory<'_>, described: Result<Described, Reason>| {
+        described.map_err(|reason| Fault::at(found.offset, reason))
+    };
+    Ok(Some(match &entry.kind {
+        b"avc1" | b"avc3" => {
+            let found = record(b"avcC")?;
+            let described = describe::h264(found.body, size, found.offset, warnings);
+            at(&found, described)?
+        }
+        b"hvc1" | b"hev1" => {
+            let found = record(b"hvcC")?;
+            at(&found, describe::h265(found.body, size))?
+        }
+        b"av01" => {
+            let found = record(b"av1C")?;
+            at(&found, describe::av1(found.body, size))?
+        }
+        b"vp08" => describe::plain_pictures(Codec::Vp8, size),
+        b"vp09" => describe::vp9(size),
+        b"jpeg" => describe::plain_pictures(Codec::Jpeg, size),
+        _ => {
+            let stream = Elementary::read(&record(b"esds")?)?;
+            match stream.object {
+                0x20 => describe::mpeg4_visual(stream.specific, size),
+                0x60..=0x65 | 0x6a => describe::plain_pictures(Codec::MpegVideo, size),
+                0x6c => describe::plain_pictures(Codec::Jpeg, size),
+                _ => return Ok(None),
+            }
+        }
+    }))
+}
+
+/// What an audio sample entry says before the boxes in it.
+struct Sound<'a> {
+    rate: u32,
+    channels: u8,
+    bits: u32,
+    /// Of linear samples in version 2: floating point 1, big-endian 2.
+    flags: u32,
+    boxes: Vec<InMemory<'a>>,
+}
+
+fn read_sound(entry: &InMemory<'_>) -> Result<Option<Described>, Fault> {
+    let known: [&[u8; 4]; 19] = [
+        b"mp4a", b".mp3", b"Opus", b"ac-3", b"samr", b"sawb", b"sowt", b"twos", b"raw ", b"in24",
+        b"in32", b"fl32", b"fl64", b"lpcm", b"ipcm", b"fpcm", b"ulaw", b"alaw", b"NONE",
+    ];
+    if !known.contains(&&entry.kind) {
+        return Ok(None);
+    }
+    let sound = Sound::read(entry)?;
+    let at = |described: Result<Described, Reason>| {
+        described.map_err(|reason| Fault::at(entry.offset, reason))
+    };
+    let (rate, channels) = (sound.rate, sound.channels);
+    Ok(Some(match &entry.kind {
+        b"Opus" => {
+            let specific = find(&sound.boxes, b"dOps");
+            let listed = specific.and_then(|found| found.body.get(1).copied());
+            at(describe::opus(listed.unwrap_or(channels)))?
+        }
+        b"ac-3" => describe::ac3(rate, channels),
+        b".mp3" => describe::mpeg_audio(rate, channels),
+        b"samr" => describe::amr(false),
+        b"sawb" => describe::amr(true),
+        b"mp4a" => {
+            let Some(found) = sound.elementary()? else {
+                return Err(entry.damaged("the box that configures the decoder is missing"));
+            };
+            let stream = Elementary::read(&found)?;
+            match stream.object {
+                0x40 | 0x66..=0x68 => at(describe::aac(stream.specific, channels))?,
+                0x69 | 0x6b => describe::mpeg_audio(rate, channels),
+                0xdd => at(describe::vorbis(stream.specific))?,
+                _ => return Ok(None),
+            }
+        }
+        _ => match sound.form(entry.kind)? {
+            Some((codec, form)) => describe::pcm(codec, form, rate, channels),
+            None => return Ok(None),
+        },
+    }))
+}
+
+impl<'a> Sound<'a> {
+    fn read(entry: &InMemory<'a>) -> Result<Self, Fault> {
+        let mut fields = entry.fields();
+        fields.array::<8>()?;
+        let [_, version, ..] = fields.array::<8>()?;
+        let [c0, c1, b0, b1] = fields.array::<4>()?;
+        fields.u32()?;
+        let mut rate = fields.u32()? >> 16;
+        let mut channels = u32::from(u16::from_be_bytes([c0, c1]));
+        let mut bits = u32::from(u16::from_be_bytes([b0, b1]));
+        let mut flags = 0;
+        let skip = match version {
+            1 => 44,
+            2 => {
+                fields.u32()?;
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "what is out of range ends as the nearest number"
+                )]
+                let exact = f64::from_be_bytes(fields.array()?) as u32;
+                rate = exact;
+                channels = fields.u32()?;
+                fields.u32()?;
+                bits = fields.u32()?;
+                flags = fields.u32()?;
+                64
+            }
+            _ => 28,
+        };
+        // A rate that does not fit its field is zero there; only what needs it
+        // further on would miss it.
+        if rate > SAMPLE_RATE_MAX || channels > 255 {
+            return Err(entry.damaged("a track of sound has a senseless sampling rate"));
+        }
+        Ok(Self {
+            rate: rate.max(1),
+            channels: u8::try_from(channels).unwrap_or(u8::MAX).max(1),
+            bits,
+            flags,
+            boxes: entry.inside(skip)?,
+        })
+    }
+
+    /// The elementary stream's descriptor; QuickTime puts it one box deeper.
+    fn elementary(&self) -> Result<Option<InMemory<'a>>, Fault> {
+        let direct = find(&self.boxes, b"esds");
+        match find(&self.boxes, b"wave") {
+            Some(wave) if direct.is_none() => Ok(find(&wave.inside(0)?, b"esds")),
+            _ => Ok(direct),
+        }
+    }
+
+    fn form(&self, kind: [u8; 4]) -> Result<Option<(Codec, Form)>, Fault> {
+        let mut little = false;
+        if let Some(wave) = find(&self.boxes, b"wave") {
+            let order = find(&wave.inside(0)?, b"enda");
+            little = order.is_some_and(|order| order.body.ends_with(&[1]));
+        }
+        let mut bits = self.bits;
+        if let Some(configuration) = find(&self.boxes, b"pcmC")
+            && let &[_, _, _, _, flags, size, ..] = configuration.body
+        {
+            (little, bits) = (flags & 1 == 1, size.into());
+        }
+        let (float, big) = match &kind {
+            b"lpcm" => (self.flags & 1 != 0, self.flags & 2 != 0),
+            b"fl32" | b"fl64" | b"fpcm" => (true, !little),
+            b"sowt" => (false, false),
+            _ => (false, !little),
+        };
+        let sample = match (&kind, bits) {
+            (b"ulaw", _) => return Ok(Some((Codec::Pcmu, Form::Companded))),
+            (b"alaw", _) => return Ok(Some((Codec::Pcma, Form::Companded))),
+            (b"raw " | b"NONE", 8) => Sample::Unsigned8,
+            (b"sowt" | b"twos" | b"lpcm" | b"ipcm", 8) => {
+                return Ok(Some((Codec::L16, Form::Signed8)));
+            }
+            (b"in24", _) => Sample::Signed24,
+            (b"in32", _) => Sample::Signed32,
+            (b"fl32", _) => Sample::Float32,
+            (b"fl64", _) => Sample::Float64,
+            (_, 64) if float => Sample::Float64,
+            (_, 32) if float => Sample::Float32,
+            (_, 32) => Sample::Signed32,
+            (_, 24) => Sample::Signed24,
+            (_, 16) => Sample::Signed16,
+            _ => return Ok(None),
+        };
+        let linear = match big {
+            true => Form::Big(sample),
+            false => Form::Little(sample),
+        };
+        Ok(Some((Codec::L16, linear)))
+    }
+}
+
+/// What an esds box says (ISO/IEC 14496-1 §7.2.6).
+struct Elementary<'a> {
+    /// The coding.
+    object: u8,
+    /// What the decoder needs first.
+    specific: &'a [u8],
+}
+
+impl<'a> Elementary<'a> {
+    fn read(found: &InMemory<'a>) -> Result<Self, Fault> {
+        const STREAM: u8 = 3;
+        const DECODER: u8 = 4;
+        const SPECIFIC: u8 = 5;
+        let parse = || {
+            let stream = descriptor(found.body.get(4..)?, STREAM)?;
+            let flags = *stream.get(2)?;
+            let mut skip = 3;
+            if flags & 0x80 != 0 {
+                skip += 2;
+            }
+            if flags & 0x40 != 0 {
+                skip += 1 + usize::from(*stream.get(skip)?);
+            }
+            if flags & 0x20 != 0 {
+                skip += 2;
+            }
+            let decoder = descriptor(stream.get(skip..)?, DECODER)?;
+            let specific = descriptor(decoder.get(13..)?, SPECIFIC);
+            Some(Self {
+                object: *decoder.first()?,
+                specific: specific.unwrap_or_default(),
+            })
+        };
+        parse().ok_or_else(|| found.damaged("the descriptor of an elementary stream is damaged"))
+    }
+}
+
+/// The body of the first descriptor of this tag.
+fn descriptor(bytes: &[u8], tag: u8) -> Option<&[u8]> {
+    let mut rest = bytes;
+    loop {
+        let (&found, after) = rest.split_first()?;
+        rest = after;
+        let mut length = 0usize;
+        for _ in 0..4 {
+            let (&byte, after) = rest.split_first()?;
+            rest = after;
+            length = length << 7 | usize::from(byte & 0x7f);
+            if byte & 0x80 == 0 {
+                break;
+            }
+        }
+        let body = rest.get(..length)?;
+        if found == tag {
+            return Some(body);
+        }
+        rest = &rest[length..];
+    }
+}

@@ -1,0 +1,153 @@
+//! The description of a movie: its tracks, and which are played (ISO/IEC 14496-12
+//! §8.2 to §8.4).
+
+use super::boxes::{InMemory, find};
+use super::description;
+use super::samples;
+use super::track::{Budget, Defaults, Scale, TrackState};
+use crate::container::lane::LaneBuilder;
+use crate::error::{Fault, Reason, WarningReason, Warnings};
+use crate::window::Window;
+
+pub(super) struct Movie {
+    pub(super) lanes: Vec<TrackState>,
+}
+
+impl Movie {
+    /// `body` of the moov box, which lies at `offset`.
+    pub(super) fn read(
+        body: &[u8],
+        offset: u64,
+        window: &mut Window,
+        warnings: &mut Warnings,
+    ) -> Result<Self, Fault> {
+        let boxes = InMemory::children(body, offset)?;
+        let movie_scale = match find(&boxes, b"mvhd") {
+            Some(header) => timescale(&header)?.0,
+            None => 1000,
+        };
+        let mut defaults = Vec::new();
+        if let Some(extends) = find(&boxes, b"mvex") {
+            for extends in extends.inside(0)? {
+                if extends.kind == *b"trex" {
+                    defaults.push(Defaults::read(&extends)?);
+                }
+            }
+        }
+        let mut lanes: Vec<TrackState> = Vec::new();
+        let mut others = Vec::new();
+        for track in boxes.iter().filter(|found| found.kind == *b"trak") {
+            let parts = Parts::read(track, movie_scale, warnings)?;
+            let described = match parts.entry {
+                Some(entry) => description::read(&entry, warnings)?,
+                None => continue,
+            };
+            let described = match described {
+                Ok(described) => described,
+                Err(name) => {
+                    others.push(format!("track {} ({name})", parts.id));
+                    continue;
+                }
+            };
+            let kind = described.track.kind();
+            if lanes.iter().any(|lane| lane.builder.track.kind() == kind) {
+                others.push(format!("track {} is the second of its kind", parts.id));
+                continue;
+            }
+            let rate = samples::steady_rate(&parts.table, parts.scale.ticks_a_second)?;
+            let builder = LaneBuilder::new(described, parts.scale.span_ns(1) + 1, rate);
+            let of_track = |defaults: &&Defaults| defaults.track == parts.id;
+            let mut lane = TrackState {
+                id: parts.id,
+                builder,
+                scale: parts.scale,
+                defaults: defaults.iter().find(of_track).copied().unwrap_or_default(),
+                next_decode: 0,
+                budget: Budget::of(window.file_bytes()),
+            };
+            samples::read(&mut lane, &parts.table, window, warnings)?;
+            lanes.push(lane);
+        }
+        if lanes.is_empty() {
+            let what = match others.is_empty() {
+                true => "it describes no track".to_owned(),
+                false => format!("codings that are unknown: {}", others.join("; ")),
+            };
+            return Err(Fault::at(offset, Reason::NothingToPlay(what)));
+        }
+        if !others.is_empty() {
+            let reason = WarningReason::OtherTrack(others.join("; "));
+            warnings.add(Some(offset), reason);
+        }
+        Ok(Self { lanes })
+    }
+}
+
+/// What is needed of a trak box.
+struct Parts<'a> {
+    id: u32,
+    scale: Scale,
+    /// The first sample entry.
+    entry: Option<InMemory<'a>>,
+    /// The boxes of the sample table.
+    table: Vec<InMemory<'a>>,
+}
+
+impl<'a> Parts<'a> {
+    fn read(
+        track: &InMemory<'a>,
+        movie_scale: u32,
+        warnings: &mut Warnings,
+    ) -> Result<Self, Fault> {
+        let boxes = track.inside(0)?;
+        let missing = || track.damaged("a box that describes a track is missing");
+        let header = find(&boxes, b"tkhd").ok_or_else(missing)?;
+        let media = find(&boxes, b"mdia").ok_or_else(missing)?.inside(0)?;
+        let media_header = find(&media, b"mdhd").ok_or_else(missing)?;
+        let (ticks_a_second, _) = timescale(&media_header)?;
+        let mut scale = Scale {
+            ticks_a_second,
+            media_time: 0,
+            delay_ns: 0,
+            end_ns: None,
+        };
+        if let Some(edits) = find(&boxes, b"edts")
+            && let Some(list) = find(&edits.inside(0)?, b"elst")
+        {
+            scale.follow(&list, movie_scale, warnings)?;
+        }
+        let information = find(&media, b"minf").ok_or_else(missing)?.inside(0)?;
+        let table = find(&information, b"stbl").ok_or_else(missing)?.inside(0)?;
+        let entry = match find(&table, b"stsd") {
+            Some(entries) => entries.inside(8)?.first().copied(),
+            None => None,
+        };
+        Ok(Self {
+            id: track_id(&header)?,
+            scale,
+            entry,
+            table,
+        })
+    }
+}
+
+/// Ticks a second, and the duration, of an mvhd or mdhd box.
+fn timescale(header: &InMemory<'_>) -> Result<(u32, u64), Fault> {
+    let mut fields = header.fields();
+    let (version, _) = fields.version()?;
+    fields.wide(version)?;
+    fields.wide(version)?;
+    let scale = fields.u32()?;
+    if scale == 0 {
+        return Err(header.damaged("a track has no ticks in a second"));
+    }
+    Ok((scale, fields.wide(version)?))
+}
+
+fn track_id(header: &InMemory<'_>) -> Result<u32, Fault> {
+    let mut fields = header.fields();
+    let (version, _) = fields.version()?;
+    fields.wide(version)?;
+    fields.wide(version)?;
+    fields.u32()
+}

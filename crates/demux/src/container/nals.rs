@@ -1,0 +1,256 @@
+//! H.264 and H.265 as containers keep them: NAL units behind lengths instead of start
+//! codes, and parameter sets apart from the pictures (ISO/IEC 14496-15).
+
+use glassline_media::Track;
+
+use crate::elementary::h264::parameter_sets::{ParameterSets, is_common_format};
+use crate::error::{Fault, Reason, WarningReason, Warnings};
+use crate::parameters;
+use crate::window::Window;
+
+/// More NAL units than any picture has.
+const NALS_MAX: usize = 4096;
+
+/// Bytes of parameter sets of one kind; real ones have fewer than a thousand.
+const SETS_BYTES_MAX: usize = 1 << 20;
+
+/// NAL units behind lengths.
+pub(crate) struct Nals {
+    pub(crate) h265: bool,
+    /// Bytes of a length: 1, 2 or 4.
+    pub(crate) length_bytes: usize,
+    /// Parameter sets in Annex-B form.
+    pub(crate) sets: Vec<u8>,
+}
+
+/// What the NAL units of a picture say.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) keyframe: bool,
+    pub(crate) has_sets: bool,
+}
+
+impl Nals {
+    /// Reads the headers of a picture's NAL units.
+    pub(crate) fn walk(
+        &self,
+        window: &mut Window,
+        offset: u64,
+        length: u32,
+    ) -> Result<Found, Fault> {
+        let end = offset + u64::from(length);
+        let (mut at, mut kinds) = (offset, 0u64);
+        for _ in 0..NALS_MAX {
+            if at >= end {
+                break;
+            }
+            let head = window.peek(at, self.length_bytes + 1)?;
+            let size = head.get(..self.length_bytes).map(number);
+            let next = size.map(|size| at + (self.length_bytes + size) as u64);
+            let Some(next) = next.filter(|&next| next <= end) else {
+                let reason = "a NAL unit is longer than the picture that it is in";
+                return Err(Fault::at(at, Reason::Damaged(reason)));
+            };
+            if size > Some(0) {
+                let header = head.get(self.length_bytes).copied().unwrap_or_default();
+                kinds |= 1 << self.kind(header);
+            }
+            at = next;
+        }
+        let has = |kind: u32| kinds >> kind & 1 == 1;
+        Ok(match self.h265 {
+            // Pictures that need no other, and the three sets (H.265 table 7-1).
+            true => Found {
+                keyframe: (16..=21).any(has),
+                has_sets: (32..=34).all(has),
+            },
+            false => Found {
+                keyframe: has(5),
+                has_sets: has(7) && has(8),
+            },
+        })
+    }
+
+    fn kind(&self, header: u8) -> u8 {
+        match self.h265 {
+            true => header >> 1 & 0x3f,
+            false => header & 0x1f,
+        }
+    }
+
+    fn is_delimiter(&self, header: u8) -> bool {
+        self.kind(header) == if self.h265 { 35 } else { 9 }
+    }
+
+    /// The units in `bytes`, which [`walk`](Self::walk) has seen whole.
+    fn units<'a>(&self, bytes: &'a [u8]) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let length_bytes = self.length_bytes;
+        let mut rest = bytes;
+        std::iter::from_fn(move || {
+            let (length, after) = rest.split_at_checked(length_bytes)?;
+            let (unit, after) = after.split_at_checked(number(length))?;
+            rest = after;
+            Some(unit)
+        })
+        .filter(|unit| !unit.is_empty())
+    }
+
+    /// Start codes instead of lengths; parameter sets in front if the picture is
+    /// `bare`, behind a delimiter, which must stay first (H.264 clause 7.4.1.2.3).
+    pub(crate) fn annexb(&self, bytes: Vec<u8>, bare: bool) -> Vec<u8> {
+        let sets = if bare { self.sets.as_slice() } else { &[] };
+        if sets.is_empty() && self.length_bytes == 4 {
+            return in_place(bytes);
+        }
+        let mut out = Vec::with_capacity(bytes.len() + sets.len() + 64);
+        let mut sets = Some(sets);
+        for unit in self.units(&bytes) {
+            if !self.is_delimiter(unit[0]) {
+                out.extend_from_slice(sets.take().unwrap_or_default());
+            }
+            push_nal(&mut out, unit);
+        }
+        out
+    }
+
+    /// Takes the parameter sets from a keyframe, if the container's header has none.
+    pub(crate) fn learn_sets(
+        &mut self,
+        track: &mut Track,
+        window: &mut Window,
+        offset: u64,
+        length: u32,
+    ) -> Result<(), Fault> {
+        let bytes = window.load(offset, length as usize)?;
+        let mut lists = ParameterLists::default();
+        for unit in self.units(&bytes) {
+            lists.add(self.kind(unit[0]), unit, self.h265);
+        }
+        lists.fill(self, track);
+        Ok(())
+    }
+}
+
+/// Writes start codes over lengths of four bytes.
+fn in_place(mut bytes: Vec<u8>) -> Vec<u8> {
+    let mut at = 0;
+    while let Some(length) = bytes.get_mut(at..at + 4) {
+        let size = number(length);
+        length.copy_from_slice(&START_CODE);
+        at = at.saturating_add(4).saturating_add(size);
+    }
+    bytes
+}
+
+const START_CODE: [u8; 4] = [0, 0, 0, 1];
+
+/// Appends a NAL unit behind a start code.
+pub(crate) fn push_nal(out: &mut Vec<u8>, nal: &[u8]) {
+    out.extend_from_slice(&START_CODE);
+    out.extend_from_slice(nal);
+}
+
+/// A big-endian number of up to four bytes.
+fn number(bytes: &[u8]) -> usize {
+    let value = bytes
+        .iter()
+        .fold(0u32, |value, &byte| value << 8 | u32::from(byte));
+    value as usize
+}
+
+/// The parameter sets of H.264 or H.265, by kind: video, sequence, picture.
+#[derive(Default)]
+pub(crate) struct ParameterLists([Vec<Vec<u8>>; 3]);
+
+impl ParameterLists {
+    /// Takes a NAL unit of type `kind`, if it is a parameter set.
+    pub(crate) fn add(&mut self, kind: u8, nal: &[u8], h265: bool) {
+        let place = match (kind, h265) {
+            (32, true) => 0,
+            (33, true) | (7, false) => 1,
+            (34, true) | (8, false) => 2,
+            _ => return,
+        };
+        let held: usize = self.0[place].iter().map(Vec::len).sum();
+        if !nal.is_empty() && held + nal.len() <= SETS_BYTES_MAX {
+            self.0[place].push(nal.to_vec());
+        }
+    }
+
+    /// Reads H.264's sets, for the true size and for what most browsers show.
+    pub(crate) fn check(
+        &self,
+        track: &mut Track,
+        at: u64,
+        warnings: &mut Warnings,
+    ) -> Result<(), Reason> {
+        let [_, sequences, pictures] = &self.0;
+        let mut sets = ParameterSets::default();
+        for set in sequences.iter().chain(pictures) {
+            sets.put(set)?;
+        }
+        let Some((sequence, _)) = (0..=255).find_map(|id| sets.of_picture(id)) else {
+            return Ok(());
+        };
+        if let Ok((width, height)) = sequence.pixel_dimensions() {
+            (track.video.width, track.video.height) = (width, height);
+        }
+        if !is_common_format(sequence) {
+            warnings.add(Some(at), WarningReason::PictureFormat);
+        }
+        Ok(())
+    }
+
+    /// Hands the sets to the pictures that lack them, and to SDP.
+    pub(crate) fn fill(&self, nals: &mut Nals, track: &mut Track) {
+        let [video, sequence, picture] = &self.0;
+        let whole = !sequence.is_empty() && !picture.is_empty();
+        if !whole || (nals.h265 && video.is_empty()) {
+            return;
+        }
+        nals.sets.clear();
+        for set in video.iter().chain(sequence).chain(picture) {
+            push_nal(&mut nals.sets, set);
+        }
+        track.video.sps.clone_from(&sequence[0]);
+        track.video.pps.clone_from(&picture[0]);
+        if nals.h265 {
+            track.format_parameters = parameters::h265(
+                video.iter().map(Vec::as_slice),
+                sequence.iter().map(Vec::as_slice),
+                picture.iter().map(Vec::as_slice),
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_become_start_codes() {
+        let nals = |length_bytes, sets: &[u8]| Nals {
+            h265: false,
+            length_bytes,
+            sets: sets.to_vec(),
+        };
+        let four = b"\0\0\0\x02\x65a\0\0\0\0\0\0\0\x01\x06".to_vec();
+        assert_eq!(
+            nals(4, b"").annexb(four.clone(), true),
+            b"\0\0\0\x01\x65a\0\0\0\x01\0\0\0\x01\x06"
+        );
+        assert_eq!(
+            nals(4, b"sets").annexb(four, true),
+            b"sets\0\0\0\x01\x65a\0\0\0\x01\x06"
+        );
+        assert_eq!(
+            nals(2, b"sets").annexb(b"\0\x02\x09x\0\x01\x65".to_vec(), true),
+            b"\0\0\0\x01\x09xsets\0\0\0\x01\x65"
+        );
+        assert_eq!(
+            nals(1, b"sets").annexb(b"\x01\x41".to_vec(), false),
+            b"\0\0\0\x01\x41"
+        );
+    }
+}

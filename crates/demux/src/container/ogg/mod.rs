@@ -1,0 +1,213 @@
+//! Ogg files (RFC 3533): Opus (RFC 7845), Vorbis and Theora, side by side and one
+//! after another.
+//!
+//! A file may be a chain of links, each with streams and headers of its own. Of the
+//! streams that lie side by side in a link the first of pictures and the first of
+//! sound are played. Sound lies on its track where it is heard: pre-skip counts
+//! before zero, trimming at the end shortens the last packet.
+
+pub(crate) mod page;
+mod pieces;
+mod stream;
+
+use std::io::BufReader;
+
+use crate::Data;
+use crate::container::lane::LaneBuilder;
+use crate::container::ogg::page::{Page, Pages};
+use crate::container::{Container, Primed};
+use crate::error::{Fault, Reason, WarningReason, Warnings};
+use pieces::Pieces;
+use stream::{Logical, Packet, Stream};
+
+/// Reads a file through once: every page is checked.
+pub(crate) fn open(data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Container, Fault> {
+    let mut pages = Pages::new(BufReader::new(data));
+    let mut reading = Reading::default();
+    while let Some(page) = pages.next_page(warnings)? {
+        reading.take(page, warnings)?;
+    }
+    reading.end_link();
+    let end = pages.offset();
+    let lanes = [reading.pictures, reading.sound].into_iter().flatten();
+    let mut primed = Vec::new();
+    for lane in lanes {
+        if let Some(lane) = lane.builder.finish(false, warnings) {
+            let priming_ns = lane.first_ns().min(0).saturating_neg();
+            primed.push(Primed { lane, priming_ns });
+        }
+    }
+    if primed.is_empty() {
+        return Err(match reading.other {
+            Some((offset, name)) => Fault::at(offset, Reason::OggCoding(name)),
+            None => Fault::at(end, Reason::NoSound),
+        });
+    }
+    Container::new(Box::new(Pieces::new(pages.into_inner())), primed)
+}
+
+/// The state of the pass through the file.
+#[derive(Default)]
+struct Reading {
+    pictures: Option<Lane>,
+    sound: Option<Lane>,
+    /// The played streams of the current link.
+    streams: Vec<Stream>,
+    /// Pages with data were seen since the last group of first pages.
+    has_data: bool,
+    /// A logical stream that is not played.
+    other: Option<(u64, &'static str)>,
+    /// Nanoseconds of the links before this one.
+    base_ns: i64,
+}
+
+/// What one track collects over all links.
+struct Lane {
+    builder: LaneBuilder,
+    /// The headers of the first link, which those of the others must be.
+    headers: Vec<Vec<u8>>,
+    /// Units before this link.
+    before_link: usize,
+}
+
+impl Reading {
+    fn take(&mut self, page: &Page, warnings: &mut Warnings) -> Result<(), Fault> {
+        if page.first {
+            return self.begin_stream(page, warnings);
+        }
+        self.has_data = true;
+        if self.streams.is_empty() {
+            let (offset, name) = self.other.unwrap_or((page.offset, "an unknown stream"));
+            return Err(Fault::at(offset, Reason::OggCoding(name)));
+        }
+        let mut streams = self.streams.iter_mut();
+        let Some(stream) = streams.find(|stream| stream.serial == page.serial) else {
+            return Ok(());
+        };
+        let lane = match stream.has_pictures() {
+            true => &mut self.pictures,
+            false => &mut self.sound,
+        };
+        for packet in stream.take(page, warnings)? {
+            let lane = match lane {
+                Some(lane) => lane,
+                None => lane.insert(Lane::of(stream, page)?),
+            };
+            lane.add(stream, &packet, self.base_ns, page)?;
+        }
+        Ok(())
+    }
+
+    fn begin_stream(&mut self, page: &Page, warnings: &mut Warnings) -> Result<(), Fault> {
+        if self.has_data {
+            self.end_link();
+        }
+        let (packet, _) = page.pieces().next().unwrap_or_default();
+        let stream = Stream::begin(packet, page)?;
+        let same = |new: &Stream| {
+            let mut streams = self.streams.iter();
+            streams.any(|stream| stream.has_pictures() == new.has_pictures())
+        };
+        match stream {
+            Some(stream) if !same(&stream) => {
+                if let Logical::Opus(head) = &stream.logical
+                    && head.gain != 0
+                {
+                    let reason = WarningReason::OutputGain(head.gain);
+                    warnings.add(Some(page.offset), reason);
+                }
+                self.streams.push(stream);
+            }
+            other => {
+                let name = match other {
+                    Some(stream) => stream.logical.second_name(),
+                    None => coding_name(packet),
+                };
+                // Skeleton only describes the others.
+                if name != SKELETON {
+                    self.other = self.other.or(Some((page.offset, name)));
+                    let reason = WarningReason::OtherStream(name);
+                    warnings.add(Some(page.offset), reason);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the streams of a link in their places on the timeline.
+    fn end_link(&mut self) {
+        // A link cut out of a longer one need not begin at zero, but its streams
+        // belong together.
+        let begins = self.streams.iter().filter_map(Stream::begins_ns).min();
+        let mut end_ns = self.base_ns;
+        for stream in self.streams.drain(..) {
+            let lane = match stream.has_pictures() {
+                true => &mut self.pictures,
+                false => &mut self.sound,
+            };
+            let Some(lane) = lane else {
+                continue;
+            };
+            let late = stream.begins_ns().zip(begins).map(|(own, all)| own - all);
+            let late_ns = late.unwrap_or(0);
+            lane.builder.delay_from(lane.before_link, late_ns);
+            lane.before_link = lane.builder.len();
+            let end = self.base_ns.saturating_add(stream.length_ns());
+            end_ns = end_ns.max(end.saturating_add(late_ns));
+        }
+        self.base_ns = end_ns;
+        self.has_data = false;
+        self.other = None;
+    }
+}
+
+impl Lane {
+    fn of(stream: &Stream, page: &Page) -> Result<Self, Fault> {
+        let described = stream.describe();
+        let described = described.map_err(|reason| Fault::at(page.offset, reason))?;
+        Ok(Self {
+            builder: LaneBuilder::new(described, 0, stream.frame_rate()),
+            headers: stream.lasting_headers(),
+            before_link: 0,
+        })
+    }
+
+    fn add(
+        &mut self,
+        stream: &Stream,
+        packet: &Packet,
+        base_ns: i64,
+        page: &Page,
+    ) -> Result<(), Fault> {
+        if self.builder.len() == self.before_link && self.headers != stream.lasting_headers() {
+            let reason = Reason::Changes {
+                from: "one set of headers".to_owned(),
+                to: "another".to_owned(),
+            };
+            return Err(Fault::at(page.offset, reason));
+        }
+        self.builder.trimmed_ns = packet.trimmed_ns;
+        self.builder.push_timed(
+            packet.offset,
+            packet.ordinal,
+            base_ns.saturating_add(packet.start_ns),
+            packet.duration_ns,
+            packet.keyframe,
+        )
+    }
+}
+
+const SKELETON: &str = "Skeleton";
+
+fn coding_name(packet: &[u8]) -> &'static str {
+    const NAMES: [(&[u8], &str); 6] = [
+        (b"\x7fFLAC", "FLAC"),
+        (b"Speex   ", "Speex"),
+        (b"fishead\0", SKELETON),
+        (b"OVP80", "VP8 video"),
+        (b"BBCD\0", "Dirac video"),
+        (b"PCM     ", "PCM"),
+    ];
+    let named = NAMES.iter().find(|(magic, _)| packet.starts_with(magic));
+    named.map_or("an unknown stream", |(_, name)| name)
+}

@@ -1,0 +1,359 @@
+//! One logical stream: its headers, and its packets in their places.
+
+use glassline_media::MediaTime;
+
+use crate::FrameRate;
+use crate::audio::opus::{self, Head};
+use crate::audio::vorbis;
+use crate::container::coding::Described;
+use crate::container::describe;
+use crate::container::lane::UNIT_BYTES_MAX;
+use crate::container::ogg::page::Page;
+use crate::error::{Fault, Reason, WarningReason, Warnings};
+use crate::legacy::theora;
+
+/// Bytes of an Opus packet: 48 frames of 1275 bytes and their lengths (RFC 7845 §6).
+const OPUS_BYTES_MAX: usize = 61_440;
+
+/// Bytes kept of a header. RTP has room for 64 KiB of all.
+const HEADER_BYTES_MAX: usize = 65_536;
+
+/// Bytes kept of any other packet: they tell how long it lasts.
+const START_BYTES: usize = 16;
+
+/// Seconds that missing pages may stand for; more is a damaged number.
+const SILENCE_SECONDS_MAX: i64 = 3600;
+
+/// One logical stream that is played.
+pub(super) struct Stream {
+    pub(super) serial: u32,
+    pub(super) logical: Logical,
+    sequence: u32,
+    /// Headers behind the first that are still to come, by their first bytes.
+    expected: &'static [&'static [u8]],
+    /// The header with tables, whole.
+    setup: Vec<u8>,
+    /// The packet under way.
+    open: Option<Open>,
+    /// Samples or pictures before the next packet, pre-skip counted.
+    position: i64,
+    /// What the granule position was at `position` 0.
+    granule_start: Option<i64>,
+    /// Samples that are heard, or pictures.
+    length: i64,
+}
+
+/// What its identification header says.
+pub(super) enum Logical {
+    Opus(Head),
+    Vorbis {
+        identification: Vec<u8>,
+        rate: u32,
+        /// Once all headers are there.
+        headers: Option<(vorbis::Headers, vorbis::Counter)>,
+    },
+    Theora {
+        identification: Vec<u8>,
+        head: theora::Head,
+    },
+}
+
+/// A packet that may go on on the next page.
+#[derive(Default)]
+struct Open {
+    offset: u64,
+    ordinal: u32,
+    /// Its first bytes.
+    start: Vec<u8>,
+    bytes: usize,
+}
+
+/// One packet in its place, from the start of its stream.
+pub(super) struct Packet {
+    /// Of the page on which it begins, and its number there.
+    pub(super) offset: u64,
+    pub(super) ordinal: u32,
+    /// Sound that begins in the pre-skip and ends after it is below zero.
+    pub(super) start_ns: i64,
+    /// Of what a decoder makes of it.
+    pub(super) duration_ns: i64,
+    /// Of that, what is not heard at the end.
+    pub(super) trimmed_ns: i64,
+    pub(super) keyframe: bool,
+}
+
+impl Stream {
+    /// The stream that the first packet of its first page identifies; `None` if it
+    /// is of a coding that is not played.
+    pub(super) fn begin(packet: &[u8], page: &Page) -> Result<Option<Self>, Fault> {
+        let fault = |reason| Fault::at(page.offset, reason);
+        let header = |packet: &[u8]| packet[..packet.len().min(HEADER_BYTES_MAX)].to_vec();
+        let (logical, expected): (_, &[&[u8]]) = if packet.starts_with(Head::MAGIC) {
+            let head = Head::parse(packet).map_err(fault)?;
+            (Logical::Opus(head), &[b"OpusTags"])
+        } else if packet.starts_with(vorbis::IDENTIFICATION) {
+            let rate = packet.get(12..).and_then(<[u8]>::first_chunk).copied();
+            let logical = Logical::Vorbis {
+                identification: header(packet),
+                rate: rate.map_or(0, u32::from_le_bytes).max(1),
+                headers: None,
+            };
+            (logical, &[vorbis::COMMENTS, vorbis::SETUP])
+        } else if packet.starts_with(theora::IDENTIFICATION) {
+            let head = theora::Head::parse(packet);
+            let logical = Logical::Theora {
+                head: head.map_err(|what| fault(Reason::Damaged(what)))?,
+                identification: header(packet),
+            };
+            (logical, &[theora::COMMENTS, theora::SETUP])
+        } else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            serial: page.serial,
+            logical,
+            sequence: page.sequence,
+            expected,
+            setup: Vec::new(),
+            open: None,
+            position: 0,
+            granule_start: None,
+            length: 0,
+        }))
+    }
+
+    pub(super) fn has_pictures(&self) -> bool {
+        matches!(self.logical, Logical::Theora { .. })
+    }
+
+    /// Its track; all headers are there.
+    pub(super) fn describe(&self) -> Result<Described, Reason> {
+        match &self.logical {
+            Logical::Opus(head) => describe::opus(head.channels),
+            Logical::Vorbis { identification, .. } => {
+                describe::vorbis_of(identification, &self.setup)
+            }
+            Logical::Theora {
+                identification,
+                head,
+            } => describe::theora_of(head, identification, &self.setup),
+        }
+    }
+
+    /// Headers that a track says once for all: any link's Opus may follow any other's.
+    pub(super) fn lasting_headers(&self) -> Vec<Vec<u8>> {
+        match &self.logical {
+            Logical::Opus(_) => Vec::new(),
+            Logical::Vorbis { identification, .. } | Logical::Theora { identification, .. } => {
+                vec![identification.clone(), self.setup.clone()]
+            }
+        }
+    }
+
+    pub(super) fn frame_rate(&self) -> Option<FrameRate> {
+        match &self.logical {
+            Logical::Theora { head, .. } => Some(head.rate),
+            _ => None,
+        }
+    }
+
+    /// What its own clock said at its first packet; `None` if it never had one.
+    pub(super) fn begins_ns(&self) -> Option<i64> {
+        self.granule_start.map(|start| self.ns(start))
+    }
+
+    /// Where it ends on its track.
+    pub(super) fn length_ns(&self) -> i64 {
+        self.ns(self.length.max(0))
+    }
+
+    /// Takes the packets that end on `page`.
+    pub(super) fn take(
+        &mut self,
+        page: &Page,
+        warnings: &mut Warnings,
+    ) -> Result<Vec<Packet>, Fault> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let missing = page.sequence != self.sequence || page.continued != self.open.is_some();
+        self.sequence = page.sequence;
+        if missing {
+            self.open = None;
+            let reason = WarningReason::MissingPages;
+            warnings.add(Some(page.offset), reason);
+        }
+        let (packets, counts) = self.packets(page, missing)?;
+        if packets.is_empty() {
+            return Ok(Vec::new());
+        }
+        let total: i64 = counts.iter().sum();
+        let end = self.end_of(page, total, missing);
+        let mut taken = Vec::new();
+        for (packet, decoded) in packets.into_iter().zip(counts) {
+            let heard = decoded.min(end.saturating_sub(self.position));
+            let start = self.position - self.pre_skip();
+            self.position = self.position.saturating_add(decoded);
+            let heard_until = start.saturating_add(heard);
+            // The first packet of Vorbis gives no sound, but the second needs it.
+            let needed = decoded == 0 && start == 0;
+            let empty = packet.bytes == 0;
+            if !empty && ((heard > 0 && heard_until > 0) || needed) {
+                self.length = heard_until;
+                let start_ns = self.ns(start);
+                taken.push(Packet {
+                    offset: packet.offset,
+                    ordinal: packet.ordinal,
+                    start_ns,
+                    duration_ns: self.ns(start.saturating_add(decoded)) - start_ns,
+                    trimmed_ns: self.ns(decoded) - self.ns(heard),
+                    keyframe: !self.has_pictures() || theora::is_keyframe(&packet.start),
+                });
+            } else if heard > 0 {
+                self.length = self.length.max(heard_until);
+            }
+        }
+        Ok(taken)
+    }
+
+    /// The packets that end on `page`, headers left out, and how many samples or
+    /// pictures each is.
+    fn packets(&mut self, page: &Page, missing: bool) -> Result<(Vec<Open>, Vec<i64>), Fault> {
+        let (mut packets, mut counts) = (Vec::new(), Vec::new());
+        // The rest of a packet whose beginning is lost is of no use.
+        let skip = usize::from(page.continued && missing);
+        for (ordinal, (piece, ends)) in (0..).zip(page.pieces()).skip(skip) {
+            let mut packet = self.open.take().unwrap_or_else(|| Open {
+                offset: page.offset,
+                ordinal,
+                ..Open::default()
+            });
+            // The comments may hold pictures; nothing of them is kept.
+            let keep = match self.expected {
+                [] => START_BYTES,
+                _ => HEADER_BYTES_MAX,
+            };
+            let room = keep.saturating_sub(packet.start.len()).min(piece.len());
+            packet.start.extend_from_slice(&piece[..room]);
+            packet.bytes = packet.bytes.saturating_add(piece.len());
+            if !ends {
+                self.open = Some(packet);
+            } else if !self.expected.is_empty() {
+                self.take_header(&packet, page)?;
+            } else {
+                counts.push(self.count(&packet, page)?);
+                packets.push(packet);
+            }
+        }
+        Ok((packets, counts))
+    }
+
+    fn take_header(&mut self, packet: &Open, page: &Page) -> Result<(), Fault> {
+        let [magic, rest @ ..] = self.expected else {
+            return Ok(());
+        };
+        self.expected = rest;
+        let named = packet.start.starts_with(magic);
+        let reason = match &mut self.logical {
+            Logical::Opus(_) if named => return Ok(()),
+            Logical::Opus(_) => {
+                Reason::OpusHeader("the second packet does not begin with OpusTags")
+            }
+            _ if !named => Reason::Damaged("a header of the stream is missing"),
+            _ if !rest.is_empty() => return Ok(()),
+            Logical::Vorbis {
+                identification,
+                headers,
+                ..
+            } => match vorbis::Headers::parse(identification, &packet.start) {
+                Ok(parsed) => {
+                    *headers = Some((parsed, vorbis::Counter::default()));
+                    self.setup.clone_from(&packet.start);
+                    return Ok(());
+                }
+                Err(what) => Reason::Damaged(what),
+            },
+            Logical::Theora { .. } => {
+                self.setup.clone_from(&packet.start);
+                return Ok(());
+            }
+        };
+        Err(Fault::at(page.offset, reason))
+    }
+
+    /// Samples or pictures of a packet.
+    fn count(&mut self, packet: &Open, page: &Page) -> Result<i64, Fault> {
+        let fault = |reason| Fault::at(page.offset, reason);
+        if packet.bytes > UNIT_BYTES_MAX as usize {
+            let reason = "a packet has more than 16 MiB";
+            return Err(fault(Reason::Damaged(reason)));
+        }
+        match &mut self.logical {
+            Logical::Opus(_) if packet.bytes > OPUS_BYTES_MAX => {
+                Err(fault(Reason::OpusPacket("it has more than 61,440 bytes")))
+            }
+            Logical::Opus(_) => opus::samples(&packet.start).map(i64::from).map_err(fault),
+            Logical::Vorbis { headers, .. } => Ok(headers.as_mut().map_or(0, |headers| {
+                headers.1.samples(&headers.0, &packet.start).into()
+            })),
+            Logical::Theora { .. } => Ok(1),
+        }
+    }
+
+    /// Where the packets of a page end, which are `total` samples or pictures, on
+    /// the scale of `position`. Moves `position` on if pages before are missing.
+    fn end_of(&mut self, page: &Page, total: i64, missing: bool) -> i64 {
+        let counted = self.position.saturating_add(total);
+        if page.granule < 0 {
+            return counted;
+        }
+        let granule = match &self.logical {
+            Logical::Theora { head, .. } => head.picture(page.granule).saturating_add(1),
+            _ => page.granule,
+        };
+        // A stream cut out of a longer one need not begin at zero (RFC 7845 §4.3);
+        // one that ends on its first page may be trimmed there (§4.4).
+        let before = granule.saturating_sub(counted).max(0);
+        let granule_start = *self.granule_start.get_or_insert(before);
+        let end = granule.saturating_sub(granule_start);
+        let silence = end.saturating_sub(counted);
+        let most = MediaTime::from_nanos(SILENCE_SECONDS_MAX * 1_000_000_000);
+        if missing && silence > 0 && self.ns(silence) < most.nanos() {
+            self.position = self.position.saturating_add(silence);
+        }
+        let counted = self.position.saturating_add(total);
+        if page.last && !self.has_pictures() {
+            end.min(counted)
+        } else {
+            counted
+        }
+    }
+
+    fn pre_skip(&self) -> i64 {
+        match &self.logical {
+            Logical::Opus(head) => head.pre_skip.into(),
+            _ => 0,
+        }
+    }
+
+    /// So many samples or pictures in nanoseconds.
+    fn ns(&self, count: i64) -> i64 {
+        match &self.logical {
+            Logical::Opus(_) => MediaTime::from_ticks(count, opus::RATE).nanos(),
+            Logical::Vorbis { rate, .. } => MediaTime::from_ticks(count, *rate).nanos(),
+            Logical::Theora { head, .. } => {
+                let halves = count.unsigned_abs().saturating_mul(2);
+                head.rate.nanos(halves)
+            }
+        }
+    }
+}
+
+impl Logical {
+    /// What warnings call it if one of its kind is played already.
+    pub(super) fn second_name(&self) -> &'static str {
+        match self {
+            Self::Opus(_) => "a second stream of sound (Opus)",
+            Self::Vorbis { .. } => "a second stream of sound (Vorbis)",
+            Self::Theora { .. } => "a second stream of pictures (Theora)",
+        }
+    }
+}

@@ -1,0 +1,387 @@
+//! What one pass through a transport stream finds: when each byte is due, where
+//! decoders can start, and which tables they need.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use super::entry_point::Probe;
+use super::packet::Packet;
+use super::packets::{Packets, SEARCH_BYTES_MAX};
+use super::tables::{Coding, Tables};
+use crate::error::{Fault, Reason, WarningReason, Warnings};
+use crate::system_clock::stamp::{CLOCK_PER_STAMP, CLOCK_RATE, STAMP_MODULUS, ahead};
+use crate::system_clock::{self, Clock, Segment};
+
+/// References that lie closer than this to the last one kept are left out of the
+/// index: a hundred a second place every byte well enough.
+const TICK_DISTANCE_MIN: i64 = CLOCK_RATE / 100;
+
+/// References of one file: 46 hours at a hundred a second, 256 MB.
+const TICKS_MAX: usize = 1 << 24;
+
+/// Keyframes of one file: 6 days at 30 a second.
+const ENTRIES_MAX: usize = 1 << 24;
+
+/// Places where tables or clocks change; a damaged file has more.
+const CHANGES_MAX: usize = 1 << 12;
+
+/// Streams without keyframes are entered this often.
+const BLIND_DISTANCE: i64 = CLOCK_RATE;
+
+/// How far stamps may be ahead of the clock (§2.4.2.6 says 10 s for still pictures).
+const STAMP_AHEAD_MAX: i64 = 10 * CLOCK_RATE;
+
+/// How long a frame of sound may be: of AAC at 22.05 kHz it is 46 ms.
+const FRAME_OF_SOUND_MAX: i64 = CLOCK_RATE / 20;
+
+/// Packets of tables before a keyframe: two tables of 1024 bytes.
+const TABLE_PACKETS_MAX: usize = 12;
+
+/// Where things lie in the file, and when they are due (27 MHz from its start).
+pub(super) struct Index {
+    /// In the order of the file, the times never falling; at least two.
+    ticks: Vec<FileTick>,
+    /// In the order of the file.
+    entries: Vec<Entry>,
+    segments: Vec<Segment>,
+    tables: Vec<Vec<u8>>,
+    pub(super) start: u64,
+}
+
+/// A byte and its time: 16 bytes.
+#[derive(Clone, Copy, Debug)]
+struct FileTick {
+    offset: u64,
+    time: i64,
+}
+
+/// A place where decoders can start: 16 bytes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    /// Of the packet in which the picture begins.
+    pub(super) offset: u64,
+    /// Until the packet in which the next picture begins; what of other streams
+    /// lies between is counted.
+    pub(super) length: u32,
+    /// Place of the tables it needs.
+    tables: u16,
+}
+
+impl Index {
+    /// When the byte at `offset` is due.
+    pub(super) fn time_of(&self, offset: u64) -> i64 {
+        let behind = self.ticks.partition_point(|tick| tick.offset <= offset);
+        let (Some(from), Some(to)) = (behind.checked_sub(1), self.ticks.get(behind)) else {
+            return if behind == 0 { 0 } else { self.length() };
+        };
+        let from = self.ticks[from];
+        let bytes = i128::from(to.offset - from.offset).max(1);
+        let passed = i128::from(to.time - from.time) * i128::from(offset - from.offset) / bytes;
+        from.time + i64::try_from(passed).unwrap_or(0)
+    }
+
+    pub(super) fn length(&self) -> i64 {
+        self.ticks.last().map_or(0, |tick| tick.time)
+    }
+
+    pub(super) fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    pub(super) fn tables_of(&self, entry: &Entry) -> &[u8] {
+        let tables = self.tables.get(usize::from(entry.tables));
+        tables.map_or(&[], Vec::as_slice)
+    }
+
+    /// What is added to clocks at `offset` so that they run on from those of the
+    /// file's start.
+    pub(super) fn correction_at(&self, offset: u64) -> i64 {
+        let first = self.segments.first().map_or(0, |first| first.correction);
+        system_clock::correction_at(&self.segments, offset) - first
+    }
+}
+
+/// Collects the index while the file is read through.
+pub(super) struct Indexer<'w> {
+    warnings: &'w mut Warnings,
+    clock: Clock,
+    ticks: Vec<FileTick>,
+    entries: Vec<Entry>,
+    /// Entries in case there are no keyframes.
+    blind: Vec<Entry>,
+    blind_time: Option<i64>,
+    followed: Tables,
+    tables: Vec<Vec<u8>>,
+    current_tables: u16,
+    spans: BTreeMap<u16, Span>,
+    picture: Option<Picture>,
+    start: Option<u64>,
+}
+
+/// When the first unit of a stream is decoded, and when the last one ends.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    first: i64,
+    last: i64,
+    /// From the one before to the last.
+    step: i64,
+    /// Bytes of the last PES packet, and of the one before.
+    bytes: u64,
+    bytes_before: u64,
+    coding: Coding,
+}
+
+impl Span {
+    /// When the last unit ends. It is as long as those before it, except of sound
+    /// where PES packets hold several frames, and the last one fewer.
+    fn end(&self) -> i64 {
+        if self.coding.is_video() || self.step <= FRAME_OF_SOUND_MAX {
+            return self.last + self.step;
+        }
+        let part = i128::from(self.bytes.min(self.bytes_before));
+        let step = i128::from(self.step) * part / i128::from(self.bytes_before.max(1));
+        self.last + i64::try_from(step).unwrap_or(self.step)
+    }
+}
+
+/// One that may be an entry.
+struct Picture {
+    pid: u16,
+    entry: Entry,
+    verdict: Option<bool>,
+    probe: Probe,
+}
+
+impl<'w> Indexer<'w> {
+    pub(super) fn new(warnings: &'w mut Warnings) -> Self {
+        Self {
+            warnings,
+            clock: Clock::default(),
+            ticks: Vec::new(),
+            entries: Vec::new(),
+            blind: Vec::new(),
+            blind_time: None,
+            followed: Tables::default(),
+            tables: Vec::new(),
+            current_tables: 0,
+            spans: BTreeMap::new(),
+            picture: None,
+            start: None,
+        }
+    }
+
+    pub(super) fn run(mut self, packets: &mut Packets) -> Result<Index, Fault> {
+        loop {
+            let at = packets.offset();
+            let read = |error: io::Error| Fault::at(at, Reason::Read(error));
+            let taken = packets.take().map_err(read)?;
+            if let Some((offset, bytes)) = packets.skipped() {
+                if bytes > SEARCH_BYTES_MAX {
+                    let searched = SEARCH_BYTES_MAX;
+                    return Err(Fault::at(offset, super::no_packets(searched)));
+                }
+                self.warnings
+                    .add(Some(offset), WarningReason::Skipped(bytes));
+            }
+            let Some((offset, packet)) = taken else {
+                break;
+            };
+            self.take(offset, &packet)?;
+        }
+        self.finish(packets.offset())
+    }
+
+    fn take(&mut self, offset: u64, packet: &Packet) -> Result<(), Fault> {
+        self.start.get_or_insert(offset);
+        if self.followed.push(packet) {
+            self.take_tables(offset)?;
+        }
+        let Some(program) = self.followed.program() else {
+            return Ok(());
+        };
+        let pid = packet.pid();
+        let leading = program.leading();
+        let is_clock = program.clock_pid == pid;
+        let mut streams = program.streams.iter().copied();
+        let stream = streams.find(|(stream, coding)| *stream == pid && *coding != Coding::Other);
+        if is_clock && let Some(raw) = packet.clock() {
+            self.take_clock(offset, raw, packet.is_discontinuous())?;
+        }
+        if let Some((_, coding)) = stream {
+            if let Some(stamp) = packet.decode_stamp() {
+                self.take_stamp(pid, coding, stamp);
+            }
+            if let Some(span) = self.spans.get_mut(&pid) {
+                span.bytes += packet.payload().len() as u64;
+            }
+        }
+        match leading {
+            Some((leading, coding)) if leading == pid => self.take_picture(offset, packet, coding),
+            _ => Ok(()),
+        }
+    }
+
+    fn take_tables(&mut self, offset: u64) -> Result<(), Fault> {
+        let Some(tables) = self.followed.packets() else {
+            return Ok(());
+        };
+        if tables.len() > TABLE_PACKETS_MAX * super::packet::PACKET_BYTES {
+            // Sections with much room between them; those in the file must do.
+            return Ok(());
+        }
+        let known = self.tables.iter().position(|known| *known == tables);
+        let place = known.unwrap_or_else(|| {
+            self.tables.push(tables);
+            self.tables.len() - 1
+        });
+        if place >= CHANGES_MAX {
+            return Err(too_many(offset, "the number of program maps", CHANGES_MAX));
+        }
+        self.current_tables = u16::try_from(place).expect("CHANGES_MAX fits");
+        Ok(())
+    }
+
+    fn take_clock(&mut self, offset: u64, raw: i64, announced: bool) -> Result<(), Fault> {
+        let tick = self.clock.push(offset, raw, announced);
+        if tick.jumped {
+            self.warnings.add(Some(offset), WarningReason::ClockJump);
+        }
+        if self.clock.segments().len() > CHANGES_MAX {
+            return Err(too_many(offset, "the number of clock jumps", CHANGES_MAX));
+        }
+        let last = self.ticks.last();
+        if last.is_none_or(|last| tick.time - last.time >= TICK_DISTANCE_MIN) {
+            if self.ticks.len() == TICKS_MAX {
+                return Err(too_many(
+                    offset,
+                    "the number of clock references",
+                    TICKS_MAX,
+                ));
+            }
+            let time = tick.time;
+            self.ticks.push(FileTick { offset, time });
+        }
+        Ok(())
+    }
+
+    fn take_stamp(&mut self, pid: u16, coding: Coding, stamp: i64) {
+        let Some((raw, now)) = self.clock.last() else {
+            return;
+        };
+        let ahead = ahead(raw / CLOCK_PER_STAMP, stamp, STAMP_MODULUS) * CLOCK_PER_STAMP;
+        if ahead.abs() > STAMP_AHEAD_MAX {
+            return;
+        }
+        let time = now + ahead;
+        let span = self.spans.entry(pid).or_insert(Span {
+            first: time,
+            last: time,
+            step: 0,
+            bytes: 0,
+            bytes_before: 0,
+            coding,
+        });
+        span.bytes_before = std::mem::take(&mut span.bytes);
+        if time > span.last {
+            span.step = (time - span.last).min(CLOCK_RATE);
+            span.last = time;
+        }
+    }
+
+    fn take_picture(&mut self, offset: u64, packet: &Packet, coding: Coding) -> Result<(), Fault> {
+        if packet.begins_unit() {
+            self.close_picture(offset)?;
+            self.picture = Some(Picture {
+                pid: packet.pid(),
+                entry: Entry {
+                    offset,
+                    length: 0,
+                    tables: self.current_tables,
+                },
+                verdict: packet.allows_access().then_some(coding.is_video()),
+                probe: Probe::new(coding),
+            });
+        }
+        if let Some(picture) = &mut self.picture
+            && picture.verdict.is_none()
+            && picture.pid == packet.pid()
+        {
+            picture.verdict = picture.probe.push(packet.elementary());
+        }
+        Ok(())
+    }
+
+    /// The picture under way ends where the next one begins.
+    fn close_picture(&mut self, end: u64) -> Result<(), Fault> {
+        let Some(picture) = self.picture.take() else {
+            return Ok(());
+        };
+        let mut entry = picture.entry;
+        entry.length = u32::try_from(end - entry.offset).unwrap_or(u32::MAX);
+        if picture.verdict == Some(true) {
+            if self.entries.len() == ENTRIES_MAX {
+                return Err(too_many(end, "the number of keyframes", ENTRIES_MAX));
+            }
+            self.entries.push(entry);
+            self.blind = Vec::new();
+        } else if self.entries.is_empty() {
+            let now = self.clock.last().map_or(0, |(_, now)| now);
+            let due = |last: i64| now >= last.saturating_add(BLIND_DISTANCE);
+            if self.blind_time.is_none_or(due) {
+                self.blind_time = Some(now);
+                self.blind.push(entry);
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(mut self, end: u64) -> Result<Index, Fault> {
+        self.close_picture(end)?;
+        let missing = |what: &str| Err(Fault::whole(Reason::NothingToPlay(what.to_owned())));
+        let Some(program) = self.followed.program() else {
+            return missing("no program map (PAT and PMT)");
+        };
+        let has_video = program
+            .leading()
+            .is_some_and(|(_, coding)| coding.is_video());
+        let (Some(start), Some(last)) = (self.start, self.ticks.last().copied()) else {
+            return missing("no clock reference (PCR) that says when it is to be sent");
+        };
+        self.ticks.push(FileTick {
+            offset: end.max(last.offset + 1),
+            time: self.end_time(last, end),
+        });
+        if self.entries.is_empty() {
+            self.entries = self.blind;
+            if has_video {
+                self.warnings.add(None, WarningReason::NoEntryPoint);
+            }
+        }
+        Ok(Index {
+            ticks: self.ticks,
+            entries: self.entries,
+            segments: self.clock.segments().to_vec(),
+            tables: self.tables,
+            start,
+        })
+    }
+
+    /// When a pass is over: with the longest of its streams, so that none overlaps
+    /// itself when the file begins again.
+    fn end_time(&self, last: FileTick, end: u64) -> i64 {
+        let lengths = self.spans.values().map(|span| span.end() - span.first);
+        let length = lengths.max().unwrap_or(0);
+        // Stamps are whole multiples, and so is what a loop adds to them.
+        let length = length / CLOCK_PER_STAMP * CLOCK_PER_STAMP;
+        if length > last.time {
+            return length;
+        }
+        let rest = self.clock.estimate(end.saturating_sub(last.offset));
+        let rest = rest.clamp(CLOCK_PER_STAMP, CLOCK_RATE);
+        (last.time + rest) / CLOCK_PER_STAMP * CLOCK_PER_STAMP + CLOCK_PER_STAMP
+    }
+}
+
+fn too_many(offset: u64, what: &'static str, limit: usize) -> Fault {
+    Fault::too_large(offset, "an MPEG transport stream", what, limit as u64, "")
+}

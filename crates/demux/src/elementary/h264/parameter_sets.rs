@@ -1,0 +1,134 @@
+use std::collections::BTreeMap;
+
+use h264_reader::Context;
+use h264_reader::nal::pps::{PicParamSetId, PicParameterSet};
+use h264_reader::nal::sps::{ChromaFormat, SeqParameterSet};
+use h264_reader::rbsp::{BitReader, ByteReader};
+
+use crate::elementary::annexb::{PARAMETER_SET_BYTES_MAX, nal_type};
+use crate::error::Reason;
+
+/// Wider or higher than level 6.2 allows for any shape; larger is damage.
+const SIDE_PIXELS_MAX: u32 = 16_384;
+
+/// The sequence and picture parameter sets a stream has given so far, the last of
+/// each number: what a decoder knows when it meets the next slice.
+///
+/// At most 32 + 256 sets of 4 KiB.
+#[derive(Default)]
+pub(crate) struct ParameterSets {
+    parsed: Context,
+    sequence: BTreeMap<u8, Vec<u8>>,
+    picture: BTreeMap<u8, Vec<u8>>,
+}
+
+impl ParameterSets {
+    /// Remembers a sequence or picture parameter set, a whole NAL unit.
+    pub(crate) fn put(&mut self, nal: &[u8]) -> Result<(), Reason> {
+        let is_sequence = nal.first().map(|header| header & 0x1f) == Some(nal_type::SPS);
+        let set = if is_sequence { "sequence" } else { "picture" };
+        let damaged = |detail: String| Reason::ParameterSet { set, detail };
+        if nal.len() >= PARAMETER_SET_BYTES_MAX {
+            return Err(damaged(format!(
+                "longer than {PARAMETER_SET_BYTES_MAX} bytes"
+            )));
+        }
+        if is_sequence {
+            self.put_sequence(nal).map_err(damaged)
+        } else {
+            self.put_picture(nal).map_err(damaged)
+        }
+    }
+
+    /// The sets, parsed.
+    pub(crate) fn context(&self) -> &Context {
+        &self.parsed
+    }
+
+    /// The sets that the picture parameter set of this number refers to.
+    pub(crate) fn of_picture(&self, id: u32) -> Option<(&SeqParameterSet, &PicParameterSet)> {
+        let picture = self.parsed.pps_by_id(PicParamSetId::from_u32(id).ok()?)?;
+        let sequence = self.parsed.sps_by_id(picture.seq_parameter_set_id)?;
+        Some((sequence, picture))
+    }
+
+    /// NAL units that a decoder needs to start at a picture with parameter set
+    /// `id`: its sequence parameter set and all picture parameter sets of that.
+    pub(crate) fn needed_by(&self, id: u32) -> Option<Needed<'_>> {
+        let (sequence, picture) = self.of_picture(id)?;
+        let sequence_id = sequence.seq_parameter_set_id;
+        let pictures = self
+            .parsed
+            .pps()
+            .filter(|pps| pps.seq_parameter_set_id == sequence_id);
+        Some(Needed {
+            sps: self.sequence.get(&sequence_id.id())?,
+            pps: self.picture.get(&picture.pic_parameter_set_id.id())?,
+            all_pps: pictures
+                .filter_map(|pps| self.picture.get(&pps.pic_parameter_set_id.id()))
+                .map(Vec::as_slice)
+                .collect(),
+        })
+    }
+
+    fn put_sequence(&mut self, nal: &[u8]) -> Result<(), String> {
+        // An encoder repeats its sets before every keyframe; the same need no parsing.
+        if self.sequence.values().any(|known| known == nal) {
+            return Ok(());
+        }
+        let bits = BitReader::new(ByteReader::skipping_h264_header(nal));
+        let set = SeqParameterSet::from_bits(bits).map_err(|e| format!("{e:?}"))?;
+        let (width, height) = set.pixel_dimensions().map_err(|e| format!("{e:?}"))?;
+        // Uncropped sizes too, since the reader multiplies them without a check.
+        let sides = [set.pic_width_in_mbs(), set.pic_height_in_map_units()];
+        if sides.iter().any(|&side| side > SIDE_PIXELS_MAX / 16) || width == 0 || height == 0 {
+            return Err(format!("it says {width} x {height} pixels"));
+        }
+        self.sequence
+            .insert(set.seq_parameter_set_id.id(), nal.to_vec());
+        self.parsed.put_seq_param_set(set);
+        Ok(())
+    }
+
+    fn put_picture(&mut self, nal: &[u8]) -> Result<(), String> {
+        let bits = BitReader::new(ByteReader::skipping_h264_header(nal));
+        let set = PicParameterSet::from_bits(&self.parsed, bits).map_err(|e| format!("{e:?}"))?;
+        self.picture
+            .insert(set.pic_parameter_set_id.id(), nal.to_vec());
+        self.parsed.put_pic_param_set(set);
+        Ok(())
+    }
+}
+
+/// Parameter sets as NAL units without start codes.
+pub(crate) struct Needed<'a> {
+    pub(crate) sps: &'a [u8],
+    pub(crate) pps: &'a [u8],
+    pub(crate) all_pps: Vec<&'a [u8]>,
+}
+
+/// Pictures per second that annex E timing gives, unreduced and unchecked.
+pub(crate) fn timing(sps: &SeqParameterSet) -> Option<(u64, u64)> {
+    let timing = sps.vui_parameters.as_ref()?.timing_info.as_ref()?;
+    // A tick is a field; a picture has two (E.2.1, DeltaTfiDivisor).
+    Some((
+        u64::from(timing.time_scale),
+        u64::from(timing.num_units_in_tick) * 2,
+    ))
+}
+
+/// Pictures that annex E allows to be sent ahead of one that is shown before them;
+/// `None` if it says nothing of it.
+pub(crate) fn reorder_max(sps: &SeqParameterSet) -> Option<u32> {
+    let vui = sps.vui_parameters.as_ref()?;
+    let restrictions = vui.bitstream_restrictions.as_ref()?;
+    Some(restrictions.max_num_reorder_frames)
+}
+
+/// 8-bit 4:2:0, which every browser shows.
+pub(crate) fn is_common_format(sps: &SeqParameterSet) -> bool {
+    let chroma = &sps.chroma_info;
+    chroma.chroma_format == ChromaFormat::YUV420
+        && chroma.bit_depth_luma_minus8 == 0
+        && chroma.bit_depth_chroma_minus8 == 0
+}

@@ -1,0 +1,367 @@
+//! One way through a program stream, from any keyframe: its packets into pictures
+//! and frames of sound, each with its times.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::packets::{Chunk, Packets, Piece};
+use super::pictures::{Kind, Origin, Picture, Pictures, Sequence, Stamps};
+use super::sound::{Form, Frames, Source};
+use super::timing::{Due, Timing};
+use crate::error::{Fault, WarningReason, Warnings};
+use crate::system_clock::stamp::{CLOCK_PER_STAMP, CLOCK_RATE, STAMP_MODULUS, ahead};
+use crate::system_clock::{self, Clock, Segment};
+
+/// How far stamps may be from the clock: buffers hold a second, slide shows ten.
+const AHEAD_MAX: i64 = 10 * CLOCK_RATE;
+
+/// Units of one kind that are held until one of the other kind says that their
+/// turn has come, and their bytes.
+const HELD_UNITS_MAX: usize = 256;
+const HELD_BYTES_MAX: usize = 8 << 20;
+
+/// Bytes of a bare stream of pictures that are read at once.
+const BARE_BYTES: usize = 32 * 1024;
+
+/// Where the file's pieces come from.
+pub(super) enum Feed {
+    Program(Packets),
+    /// Pictures without packets around them: the window and the next byte.
+    Bare(crate::window::Window, u64),
+}
+
+impl Feed {
+    /// The same file for another way.
+    pub(super) fn fork(&self) -> Self {
+        match self {
+            Self::Program(packets) => Self::Program(packets.fork()),
+            Self::Bare(window, _) => Self::Bare(window.fork(), 0),
+        }
+    }
+}
+
+/// The clock that stamps refer to.
+pub(super) enum Reference {
+    /// It is learned on the first way through.
+    Learning(Clock),
+    /// What was learned, and the last reference: raw, and on the track's time.
+    Known(Arc<[Segment]>, Option<(i64, i64)>),
+}
+
+/// A unit with its times, 27 MHz.
+#[derive(Debug)]
+pub(super) struct Timed {
+    pub(super) video: bool,
+    pub(super) start: i64,
+    pub(super) duration: i64,
+    pub(super) decoded: i64,
+    pub(super) keyframe: bool,
+    pub(super) origin: Origin,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// Where a way begins.
+#[derive(Default)]
+pub(super) struct Start {
+    pub(super) origin: Origin,
+    /// When the first picture is shown; `None` at the start of the file.
+    pub(super) presented: Option<i64>,
+    pub(super) sequence: Option<Sequence>,
+    /// The stream of sound, once known.
+    pub(super) sound: Option<Source>,
+}
+
+pub(super) struct Demux {
+    feed: Feed,
+    reference: Reference,
+    video: Option<u8>,
+    pictures: Pictures,
+    timing: Timing,
+    /// Of the keyframe that the way begins with, until it comes.
+    presented: Option<i64>,
+    /// Fields that others refer to, since the way began.
+    anchors: u8,
+    /// Place and number of the pictures before the first keyframe.
+    skipped: Option<(u64, u64)>,
+    /// The clock jumped since the last stamps of pictures.
+    joins: bool,
+    source: Option<Source>,
+    /// The packet under way is of that sound.
+    sounding: bool,
+    frames: Option<Frames>,
+    held: [VecDeque<Timed>; 2],
+    ended: bool,
+    pub(super) warnings: Warnings,
+}
+
+impl Demux {
+    pub(super) fn new(mut feed: Feed, reference: Reference, start: Start) -> Self {
+        match &mut feed {
+            Feed::Program(packets) => packets.go_to(start.origin.offset),
+            Feed::Bare(_, next) => *next = start.origin.offset,
+        }
+        Self {
+            feed,
+            reference,
+            video: None,
+            pictures: Pictures::begin(start.origin, start.sequence),
+            timing: Timing::default(),
+            presented: start.presented,
+            anchors: 0,
+            skipped: None,
+            joins: false,
+            source: start.sound,
+            sounding: false,
+            frames: start.sound.map(|source| Frames::new(source.coding)),
+            held: [VecDeque::new(), VecDeque::new()],
+            ended: false,
+            warnings: Warnings::default(),
+        }
+    }
+
+    pub(super) fn into_parts(self) -> (Feed, Reference) {
+        (self.feed, self.reference)
+    }
+
+    pub(super) fn feed(&self) -> &Feed {
+        &self.feed
+    }
+
+    pub(super) fn sequence(&self) -> Option<&Sequence> {
+        self.pictures.sequence()
+    }
+
+    pub(super) fn sound(&self) -> Option<(Source, Form)> {
+        self.source.zip(self.frames.as_ref()?.form())
+    }
+
+    /// The next unit, in the order of decoding as far as the file keeps sound and
+    /// pictures together.
+    pub(super) fn next(&mut self) -> Result<Option<Timed>, Fault> {
+        loop {
+            let [video, sound] = &self.held;
+            let turn = match (video.front(), sound.front()) {
+                (Some(video), Some(sound)) => Some(usize::from(sound.decoded < video.decoded)),
+                (Some(_), None) if self.ended || is_full(video) => Some(0),
+                (None, Some(_)) if self.ended || is_full(sound) => Some(1),
+                (None, None) if self.ended => return Ok(None),
+                _ => None,
+            };
+            match turn {
+                Some(turn) => return Ok(self.held[turn].pop_front()),
+                None => self.read_on()?,
+            }
+        }
+    }
+
+    fn read_on(&mut self) -> Result<(), Fault> {
+        let piece = match &mut self.feed {
+            Feed::Program(packets) => {
+                let piece = packets.next()?;
+                if let Some((offset, bytes)) = packets.skipped() {
+                    let reason = WarningReason::Skipped(bytes);
+                    self.warnings.add(Some(offset), reason);
+                }
+                piece
+            }
+            Feed::Bare(window, next) => {
+                let (offset, bytes) = (*next, window.peek(*next, BARE_BYTES)?.to_vec());
+                *next += bytes.len() as u64;
+                (!bytes.is_empty()).then(|| {
+                    Piece::Chunk(Chunk {
+                        stream: 0xe0,
+                        packet: offset,
+                        bytes,
+                        ..Chunk::default()
+                    })
+                })
+            }
+        };
+        match piece {
+            Some(Piece::Pack { offset, clock }) => {
+                self.take_clock(offset, clock);
+                self.pictures.enter_pack(offset);
+            }
+            Some(Piece::Chunk(chunk)) => self.take_chunk(&chunk)?,
+            None => {
+                self.ended = true;
+                self.take_pictures(true);
+                if let Some((offset, pictures)) = self.skipped.take() {
+                    let reason = WarningReason::BeforeKeyframe(pictures);
+                    self.warnings.add(Some(offset), reason);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn take_clock(&mut self, offset: u64, raw: i64) {
+        match &mut self.reference {
+            Reference::Learning(clock) => {
+                if clock.push(offset, raw, false).jumped {
+                    self.joins = true;
+                    self.warnings.add(Some(offset), WarningReason::ClockJump);
+                }
+            }
+            Reference::Known(segments, last) => {
+                *last = Some((raw, raw + system_clock::correction_at(segments, offset)));
+            }
+        }
+    }
+
+    /// A stamp (90 kHz) on the track's time.
+    fn map(&self, stamp: i64) -> Option<i64> {
+        let (raw, time) = match &self.reference {
+            Reference::Learning(clock) => clock.last()?,
+            Reference::Known(_, last) => (*last)?,
+        };
+        let ahead = ahead(raw / CLOCK_PER_STAMP, stamp, STAMP_MODULUS) * CLOCK_PER_STAMP;
+        (ahead.abs() <= AHEAD_MAX).then_some(time + ahead)
+    }
+
+    fn take_chunk(&mut self, chunk: &Chunk) -> Result<(), Fault> {
+        let presented = chunk.presented.and_then(|stamp| self.map(stamp));
+        if (0xe0..=0xef).contains(&chunk.stream) {
+            if *self.video.get_or_insert(chunk.stream) != chunk.stream {
+                let reason = WarningReason::OtherStream("more pictures");
+                self.warnings.add(Some(chunk.packet), reason);
+                return Ok(());
+            }
+            if matches!(self.feed, Feed::Bare(..)) {
+                self.pictures.enter_pack(chunk.packet);
+            }
+            let stamps = presented.map(|presented| Stamps {
+                presented,
+                decoded: chunk.decoded.and_then(|stamp| self.map(stamp)),
+                joins: std::mem::take(&mut self.joins),
+            });
+            self.pictures.push(&chunk.bytes, stamps);
+            self.take_pictures(false);
+            if self.pictures.is_overfull() {
+                let limit = super::pictures::PICTURE_BYTES_MAX as u64;
+                let expected = "MPEG-1 or MPEG-2 video";
+                let fault = Fault::too_large(chunk.packet, expected, "a picture", limit, "bytes");
+                return Err(fault);
+            }
+            return Ok(());
+        }
+        self.take_sound(chunk, presented);
+        Ok(())
+    }
+
+    fn take_sound(&mut self, chunk: &Chunk, presented: Option<i64>) {
+        if chunk.first {
+            match (self.source, Source::of(chunk.stream, &chunk.bytes)) {
+                (None, Ok(source)) => {
+                    self.frames = Some(Frames::new(source.coding));
+                    self.source = Some(source);
+                }
+                (Some(known), Ok(other)) if known != other => {
+                    let reason = WarningReason::OtherStream("more sound");
+                    self.warnings.add(Some(chunk.packet), reason);
+                }
+                (_, Err(Some(name))) => {
+                    let reason = WarningReason::OtherStream(name);
+                    self.warnings.add(Some(chunk.packet), reason);
+                }
+                _ => {}
+            }
+            self.sounding = self
+                .source
+                .is_some_and(|source| source.header_of(chunk.stream, &chunk.bytes).is_some());
+        }
+        let (Some(source), Some(frames), true) = (self.source, &mut self.frames, self.sounding)
+        else {
+            return;
+        };
+        let header = match chunk.first {
+            true => source.header_of(chunk.stream, &chunk.bytes).unwrap_or(0),
+            false => 0,
+        };
+        frames.push(chunk.bytes.get(header..).unwrap_or_default(), presented);
+        while let Some(frame) = frames.next() {
+            self.held[1].push_back(Timed {
+                video: false,
+                start: frame.start,
+                duration: frame.duration,
+                decoded: frame.start,
+                keyframe: true,
+                origin: Origin::default(),
+                bytes: frame.bytes,
+            });
+        }
+    }
+
+    fn take_pictures(&mut self, last: bool) {
+        while let Some(picture) = self.pictures.next(last) {
+            self.take_picture(picture);
+        }
+    }
+
+    fn take_picture(&mut self, picture: Picture) {
+        let Some(sequence) = self.pictures.sequence() else {
+            return;
+        };
+        let frame = sequence.frame();
+        if let Some(presented) = self.presented.take() {
+            self.timing = Timing::begin(&picture, presented, frame);
+        }
+        let (due, adrift) = self.timing.place(&picture, frame);
+        if let (Some(by), Reference::Learning(clock)) = (adrift, &mut self.reference) {
+            clock.shift_last_segment(by);
+            self.pictures.shift_stamps(by);
+        }
+        if self.can_decode(&picture) {
+            self.hold(picture, due);
+        }
+    }
+
+    /// Whether all that the picture refers to has come since the way began.
+    fn can_decode(&mut self, picture: &Picture) -> bool {
+        /// Two frames, between which the B-frames behind the second are shown.
+        const ENOUGH: u8 = 4;
+        let fields = if picture.field { 1 } else { 2 };
+        match picture.kind {
+            Kind::Bidirectional => self.anchors >= ENOUGH,
+            Kind::Predicted if self.anchors == 0 => {
+                let skipped = self.skipped.get_or_insert((picture.origin.offset, 0));
+                skipped.1 += 1;
+                false
+            }
+            // All that a closed group shows before its first frame needs but that.
+            Kind::Intra if self.anchors == 0 && picture.group == Some(true) => {
+                self.anchors = ENOUGH;
+                true
+            }
+            Kind::Intra | Kind::Predicted => {
+                self.anchors = ENOUGH.min(self.anchors + fields);
+                true
+            }
+        }
+    }
+
+    fn hold(&mut self, picture: Picture, due: Due) {
+        let keyframe = picture.kind == Kind::Intra;
+        let mut bytes = picture.bytes;
+        if let Some(sequence) = self.pictures.sequence()
+            && keyframe
+            && !picture.has_sequence
+        {
+            bytes.splice(0..0, sequence.bytes.iter().copied());
+        }
+        self.held[0].push_back(Timed {
+            video: true,
+            start: due.presented,
+            duration: due.duration,
+            decoded: due.decoded,
+            keyframe,
+            origin: picture.origin,
+            bytes,
+        });
+    }
+}
+
+fn is_full(held: &VecDeque<Timed>) -> bool {
+    held.len() >= HELD_UNITS_MAX
+        || held.iter().map(|unit| unit.bytes.len()).sum::<usize>() > HELD_BYTES_MAX
+}

@@ -1,0 +1,294 @@
+//! An MPEG program stream, such as .mpg and .vob files are, and bare MPEG video.
+//!
+//! ```text
+//! file ─ packets ─┬─ pictures ─ timing ─┐
+//!                 └─ sound ─────────────┴─ demux ─► Unit, pictures and sound by turns
+//! ```
+//!
+//! The first stream of pictures (MPEG-1 or MPEG-2 video) and the first of sound
+//! (MPEG audio, AC-3) are played. Units lie in pieces among each other, so that an
+//! index could not say where they are: both passes take the stream apart alike,
+//! and the first one remembers where the keyframes begin.
+
+mod demux;
+mod packets;
+mod pictures;
+mod sound;
+#[cfg(test)]
+mod tests;
+mod timing;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use glassline_media::{Codec, Track};
+
+use crate::error::{Fault, Reason, Warnings};
+use crate::reader::{Reader, Unit};
+use crate::system_clock::stamp::clock_ns;
+use crate::system_clock::{Clock, Segment};
+use crate::window::Window;
+use crate::{Data, FrameRate};
+
+use demux::{Demux, Feed, Reference, Start, Timed};
+use packets::Packets;
+use pictures::{Origin, Sequence};
+use sound::Source;
+
+/// Keyframes of one file: 97 days at two a second; their index has 400 MB.
+const ENTRIES_MAX: usize = 1 << 24;
+
+/// Places where the clock or the pictures' headers change.
+const CHANGES_MAX: usize = 1 << 12;
+
+/// The pictures and the sound of a program stream, as often as asked.
+pub(crate) struct Program {
+    demux: Demux,
+    index: Arc<Index>,
+    /// Sound that ends before this (27 MHz) belongs before the keyframe sought.
+    sound_from: i64,
+}
+
+/// What opening the file found; times are 27 MHz.
+struct Index {
+    tracks: Vec<Track>,
+    entries: Vec<Entry>,
+    sequences: Vec<Sequence>,
+    segments: Arc<[Segment]>,
+    sound: Option<Source>,
+    /// When the first picture is shown, or the first sound heard.
+    zero: i64,
+    /// Behind the last one.
+    end: i64,
+    has_video: bool,
+}
+
+/// Where a keyframe begins: 24 bytes.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    offset: u64,
+    presented: i64,
+    skip: u32,
+    /// Place of the headers in force.
+    sequence: u16,
+}
+
+impl Program {
+    /// Reads a program stream through once.
+    pub(crate) fn open(data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Self, Fault> {
+        Self::read_through(Feed::Program(Packets::new(Window::new(data)?)), warnings)
+    }
+
+    /// Reads a bare stream of MPEG-1 or MPEG-2 video through once.
+    pub(crate) fn open_bare(data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Self, Fault> {
+        Self::read_through(Feed::Bare(Window::new(data)?, 0), warnings)
+    }
+
+    fn read_through(feed: Feed, warnings: &mut Warnings) -> Result<Self, Fault> {
+        let reference = Reference::Learning(Clock::default());
+        let mut demux = Demux::new(feed, reference, Start::default());
+        let mut found = Found::default();
+        while let Some(unit) = demux.next()? {
+            found.take(&unit, &demux)?;
+        }
+        warnings.append(&mut demux.warnings);
+        let sound = demux.sound();
+        let sequence = demux.sequence().cloned();
+        let (feed, reference) = demux.into_parts();
+        let Reference::Learning(clock) = reference else {
+            unreachable!("the first way learns the clock");
+        };
+        let mut tracks = Vec::new();
+        if let (Some(sequence), true) = (&sequence, found.video.is_some()) {
+            tracks.push(video_track(sequence));
+        }
+        tracks.extend(sound.map(|(_, form)| form.track()));
+        let Some((zero, end)) = found.video.or(found.sound) else {
+            let what = "neither MPEG-1 or MPEG-2 video nor MPEG audio or AC-3".to_owned();
+            return Err(Fault::whole(Reason::NothingToPlay(what)));
+        };
+        let index = Arc::new(Index {
+            tracks,
+            entries: found.entries,
+            sequences: found.sequences,
+            segments: clock.segments().into(),
+            sound: sound.map(|(source, _)| source),
+            zero,
+            end,
+            has_video: found.video.is_some(),
+        });
+        let demux = index.demux(feed, None);
+        Ok(Self {
+            demux,
+            index,
+            sound_from: i64::MIN,
+        })
+    }
+}
+
+fn video_track(sequence: &Sequence) -> Track {
+    let mut track = Track::new(Codec::MpegVideo);
+    track.video.width = sequence.width;
+    track.video.height = sequence.height;
+    track
+}
+
+/// What the first way through collects.
+#[derive(Default)]
+struct Found {
+    entries: Vec<Entry>,
+    sequences: Vec<Sequence>,
+    /// From when to when there are pictures, and sound.
+    video: Option<(i64, i64)>,
+    sound: Option<(i64, i64)>,
+}
+
+impl Found {
+    fn take(&mut self, unit: &Timed, demux: &Demux) -> Result<(), Fault> {
+        let span = if unit.video {
+            &mut self.video
+        } else {
+            &mut self.sound
+        };
+        let (from, until) = span.get_or_insert((unit.start, unit.start));
+        *from = (*from).min(unit.start);
+        *until = (*until).max(unit.start + unit.duration);
+        if !unit.video || !unit.keyframe {
+            return Ok(());
+        }
+        let Origin { offset, skip } = unit.origin;
+        let too_many = |what, limit: usize| {
+            Fault::too_large(offset, "an MPEG program stream", what, limit as u64, "")
+        };
+        let Some(sequence) = demux.sequence() else {
+            return Ok(());
+        };
+        let known = self.sequences.iter().position(|known| known == sequence);
+        let place = known.unwrap_or_else(|| {
+            self.sequences.push(sequence.clone());
+            self.sequences.len() - 1
+        });
+        if place >= CHANGES_MAX {
+            return Err(too_many("the number of sequence headers", CHANGES_MAX));
+        }
+        if self.entries.len() == ENTRIES_MAX {
+            return Err(too_many("the number of keyframes", ENTRIES_MAX));
+        }
+        // The second field of a keyframe is none, nor what time runs backwards to.
+        let later = |last: &Entry| unit.start > last.presented;
+        if self.entries.last().is_none_or(later) {
+            self.entries.push(Entry {
+                offset,
+                presented: unit.start,
+                skip,
+                sequence: u16::try_from(place).expect("CHANGES_MAX fits"),
+            });
+        }
+        Ok(())
+    }
+}
+
+impl Index {
+    /// A way through the file from an entry, or else from its start.
+    fn demux(&self, feed: Feed, entry: Option<&Entry>) -> Demux {
+        let origin = entry.map_or(Origin::default(), |entry| Origin {
+            offset: entry.offset,
+            skip: entry.skip,
+        });
+        let sequence = entry.and_then(|entry| self.sequences.get(usize::from(entry.sequence)));
+        let start = Start {
+            origin,
+            presented: entry.map(|entry| entry.presented),
+            sequence: sequence.cloned(),
+            sound: self.sound,
+        };
+        let reference = Reference::Known(Arc::clone(&self.segments), None);
+        Demux::new(feed, reference, start)
+    }
+
+    /// On the track's time, from 27 MHz.
+    fn ns(&self, ticks: i64) -> i64 {
+        clock_ns(ticks.saturating_sub(self.zero))
+    }
+
+    /// How many entries are shown at or before `at_ns`.
+    fn entries_until(&self, at_ns: i64) -> usize {
+        self.entries
+            .partition_point(|entry| self.ns(entry.presented) <= at_ns)
+    }
+
+    fn entry_ns(&self, place: usize) -> Option<i64> {
+        let entry = self.entries.get(place)?;
+        Some(self.ns(entry.presented))
+    }
+}
+
+impl Reader for Program {
+    fn tracks(&self) -> &[Track] {
+        &self.index.tracks
+    }
+
+    fn length_ns(&self) -> i64 {
+        self.index.ns(self.index.end)
+    }
+
+    fn frame_rate(&self) -> Option<FrameRate> {
+        self.index.sequences.first()?.frame_rate()
+    }
+
+    fn next_unit(&mut self) -> Result<Option<Unit>, Fault> {
+        while let Some(unit) = self.demux.next()? {
+            let end = unit.start + unit.duration;
+            if !unit.video && end <= self.sound_from {
+                continue;
+            }
+            let start_ns = self.index.ns(unit.start);
+            let end_ns = self.index.ns(end).max(start_ns + 1);
+            return Ok(Some(Unit {
+                track: usize::from(!unit.video && self.index.has_video),
+                start_ns,
+                end_ns,
+                busy_ns: end_ns,
+                decode_ns: self.index.ns(unit.decoded),
+                keyframe: unit.keyframe,
+                data: Bytes::from(unit.bytes),
+            }));
+        }
+        Ok(None)
+    }
+
+    fn seek(&mut self, to_ns: i64) -> Result<(), Fault> {
+        let behind = match to_ns {
+            ..=0 => 0,
+            _ => self.index.entries_until(to_ns),
+        };
+        let entry = behind.checked_sub(1).map(|at| self.index.entries[at]);
+        // Without pictures, sound is what is sought.
+        self.sound_from = match (entry, to_ns) {
+            (Some(entry), _) => entry.presented,
+            (None, 1..) if !self.index.has_video => self.index.zero + to_ns / 1000 * 27,
+            _ => i64::MIN,
+        };
+        let feed = self.demux.feed().fork();
+        self.demux = self.index.demux(feed, entry.as_ref());
+        Ok(())
+    }
+
+    fn keyframe_at_or_before(&self, at_ns: i64) -> Option<i64> {
+        let behind = self.index.entries_until(at_ns);
+        self.index.entry_ns(behind.checked_sub(1)?)
+    }
+
+    fn keyframe_after(&self, at_ns: i64) -> Option<i64> {
+        self.index.entry_ns(self.index.entries_until(at_ns))
+    }
+
+    fn fork(&self) -> Box<dyn Reader> {
+        let feed = self.demux.feed().fork();
+        Box::new(Self {
+            demux: self.index.demux(feed, None),
+            index: Arc::clone(&self.index),
+            sound_from: i64::MIN,
+        })
+    }
+}

@@ -1,0 +1,239 @@
+//! The frames of the first sound in a program stream.
+
+use std::collections::VecDeque;
+
+use glassline_media::{Codec, Track};
+
+use super::packets::PRIVATE_1;
+use crate::audio::ac3;
+use crate::audio::mpeg_audio;
+use crate::system_clock::stamp::CLOCK_RATE;
+
+/// Bytes that are kept at most: a frame and a packet's worth behind it.
+const PENDING_BYTES_MAX: usize = 256 * 1024;
+
+/// Stamps closer to where counting leads than this are rounded from it.
+const ROUNDING: i64 = CLOCK_RATE / 1000;
+
+/// What is in a stream of sound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Coding {
+    MpegAudio,
+    Ac3,
+}
+
+/// Which packets are of the stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Source {
+    stream: u8,
+    /// Of DVDs, the number of the stream in the first byte of each packet.
+    part: Option<u8>,
+    pub(super) coding: Coding,
+}
+
+/// Bytes before the sound in packets of DVDs: number, frames, first of them.
+const PART_HEADER_BYTES: usize = 4;
+
+impl Source {
+    /// The stream of a packet that begins with `start`; what else is in it, or
+    /// nothing if it is no sound.
+    pub(super) fn of(stream: u8, start: &[u8]) -> Result<Self, Option<&'static str>> {
+        let source = |part, coding| Self {
+            stream,
+            part,
+            coding,
+        };
+        match (stream, start.first()) {
+            (0xc0..=0xdf, _) => Ok(source(None, Coding::MpegAudio)),
+            (PRIVATE_1, Some(0x0b)) if start.starts_with(&[0x0b, 0x77]) => {
+                Ok(source(None, Coding::Ac3))
+            }
+            (PRIVATE_1, Some(&part @ 0x80..=0x87)) => Ok(source(Some(part), Coding::Ac3)),
+            (PRIVATE_1, Some(0x88..=0x8f)) => Err(Some("DTS sound")),
+            (PRIVATE_1, Some(0xa0..=0xaf)) => Err(Some("uncompressed sound (LPCM)")),
+            (PRIVATE_1, Some(0x20..=0x3f)) => Err(Some("subtitles in pictures")),
+            _ => Err(None),
+        }
+    }
+
+    /// Bytes of a packet of this stream that are no sound; `None` if it is of
+    /// another. `start`: the packet's first bytes.
+    pub(super) fn header_of(self, stream: u8, start: &[u8]) -> Option<usize> {
+        let same = self.stream == stream;
+        match self.part {
+            None => same.then_some(0),
+            Some(part) => (same && start.first() == Some(&part)).then_some(PART_HEADER_BYTES),
+        }
+    }
+}
+
+/// A frame of sound.
+#[derive(Debug)]
+pub(super) struct Frame {
+    pub(super) bytes: Vec<u8>,
+    /// 27 MHz.
+    pub(super) start: i64,
+    pub(super) duration: i64,
+}
+
+/// What all frames have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Form {
+    coding: Coding,
+    rate: u32,
+    channels: u8,
+}
+
+impl Form {
+    pub(super) fn track(self) -> Track {
+        match self.coding {
+            // Whatever its sampling rate, its RTP clock is 90 kHz (RFC 2250 §3.5).
+            Coding::MpegAudio => Track::audio(Codec::MpegAudio, self.channels),
+            Coding::Ac3 => Track::audio(Codec::Ac3, self.channels).with_clock_rate(self.rate),
+        }
+    }
+}
+
+/// Cuts a stream into its frames.
+pub(super) struct Frames {
+    coding: Coding,
+    bytes: Vec<u8>,
+    base: u64,
+    /// From which position on the stamps hold.
+    marks: VecDeque<(u64, Option<i64>)>,
+    next: Option<i64>,
+    form: Option<Form>,
+    /// The last frame was where it should be.
+    in_step: bool,
+}
+
+impl Frames {
+    pub(super) fn new(coding: Coding) -> Self {
+        Self {
+            coding,
+            bytes: Vec::new(),
+            base: 0,
+            marks: VecDeque::new(),
+            next: None,
+            form: None,
+            in_step: false,
+        }
+    }
+
+    pub(super) fn form(&self) -> Option<Form> {
+        self.form
+    }
+
+    /// Takes the next bytes; `stamp` is of the first frame that begins in them, on
+    /// the track's time.
+    pub(super) fn push(&mut self, bytes: &[u8], stamp: Option<i64>) {
+        let position = self.base + self.bytes.len() as u64;
+        self.marks.push_back((position, stamp));
+        self.bytes.extend_from_slice(bytes);
+        if self.bytes.len() > PENDING_BYTES_MAX {
+            self.drop_bytes(self.bytes.len() - PENDING_BYTES_MAX);
+        }
+        self.drop_marks();
+    }
+
+    fn drop_marks(&mut self) {
+        while self
+            .marks
+            .get(1)
+            .is_some_and(|(from, _)| *from <= self.base)
+        {
+            self.marks.pop_front();
+        }
+    }
+
+    fn drop_bytes(&mut self, count: usize) {
+        self.bytes.drain(..count);
+        self.base += count as u64;
+    }
+
+    /// The next frame that is whole. `None`: more bytes are needed. Frames that
+    /// would need another track are passed over.
+    pub(super) fn next(&mut self) -> Option<Frame> {
+        loop {
+            let (frame, form) = self.next_of_any_form()?;
+            if *self.form.get_or_insert(form) == form {
+                return Some(frame);
+            }
+        }
+    }
+
+    fn next_of_any_form(&mut self) -> Option<(Frame, Form)> {
+        let mut at = 0;
+        let found = loop {
+            let rest = &self.bytes[at..];
+            if rest.len() < ac3::HEADER_BYTES {
+                break None;
+            }
+            let Some((form, samples, length)) = header(self.coding, rest) else {
+                self.in_step = false;
+                at += 1;
+                continue;
+            };
+            if rest.len() < length {
+                break None;
+            }
+            // What looks like a header by chance has no other behind it.
+            if !self.in_step {
+                let behind = &rest[length..];
+                if behind.len() < ac3::HEADER_BYTES {
+                    break None;
+                }
+                if header(self.coding, behind).is_none_or(|(next, ..)| next != form) {
+                    at += 1;
+                    continue;
+                }
+            }
+            break Some((form, samples, length));
+        };
+        self.drop_bytes(at);
+        let (form, samples, length) = found?;
+        let stamp = self.stamp();
+        let bytes = self.bytes[..length].to_vec();
+        self.drop_bytes(length);
+        self.in_step = true;
+        let duration = i64::from(samples) * CLOCK_RATE / i64::from(form.rate);
+        let start = match (stamp, self.next) {
+            (Some(stamp), Some(next)) if (stamp - next).abs() <= ROUNDING => next,
+            (Some(stamp), _) => stamp,
+            (None, next) => next.unwrap_or(0),
+        };
+        self.next = Some(start + duration);
+        let frame = Frame {
+            bytes,
+            start,
+            duration,
+        };
+        Some((frame, form))
+    }
+
+    /// That of the frame at the front, the first to begin in its packet.
+    fn stamp(&mut self) -> Option<i64> {
+        self.drop_marks();
+        let (_, stamp) = self.marks.front_mut()?;
+        stamp.take()
+    }
+}
+
+/// Form, samples and bytes of the frame that begins here.
+fn header(coding: Coding, bytes: &[u8]) -> Option<(Form, u32, usize)> {
+    let form = |rate, channels| Form {
+        coding,
+        rate,
+        channels,
+    };
+    match coding {
+        Coding::MpegAudio => mpeg_audio::Header::parse(bytes).map(|header| {
+            let form = form(header.rate, header.channels);
+            (form, header.samples.into(), header.frame_bytes.into())
+        }),
+        Coding::Ac3 => ac3::Header::parse(bytes).map(|header| {
+            let form = form(header.rate, header.channels);
+            (form, ac3::SAMPLES, header.frame_bytes.into())
+        }),
+    }
+}

@@ -1,0 +1,149 @@
+//! Access units out of NAL units, of which the last may still get more.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use glassline_media::Track;
+use glassline_media::annexb::START_CODE;
+
+use super::unit::{Error, HEAD_BYTES, Notes, UNIT_BYTES_MAX, Unit};
+use crate::FrameRate;
+use crate::elementary::annexb::PARAMETER_SET_BYTES_MAX;
+use crate::elementary::grammar::{Content, Grammar, Leading, PictureFacts, Role, Set};
+
+/// Collects the units of one coding.
+pub(super) struct Assembly<G> {
+    grammar: G,
+    pub(super) opening: Option<(Track, Option<FrameRate>)>,
+    unit: Pending,
+    pub(super) notes: Notes,
+}
+
+impl<G: Grammar> Default for Assembly<G> {
+    fn default() -> Self {
+        Self {
+            grammar: G::default(),
+            opening: None,
+            unit: Pending::default(),
+            notes: Notes::default(),
+        }
+    }
+}
+
+/// An access unit that may get more NAL units.
+#[derive(Default)]
+struct Pending {
+    bytes: Vec<u8>,
+    has_slice: bool,
+    picture: Option<PictureFacts>,
+    sets: Vec<Set>,
+    /// It can be started with: the parameter sets it needs, and where they go.
+    start: Option<Vec<u8>>,
+    /// Bytes of a delimiter, which must stay first (H.264 7.4.1.2.3).
+    delimiter: usize,
+}
+
+impl<G: Grammar> Assembly<G> {
+    /// Shows the grammar the beginning of a NAL unit, of a parameter set all; false if
+    /// more is needed.
+    pub(super) fn announce(
+        &mut self,
+        nal: &[u8],
+        is_whole: bool,
+        out: &mut VecDeque<Unit>,
+    ) -> bool {
+        let cap = match G::is_parameter_set(nal[0]) {
+            true if !is_whole => return false,
+            true => PARAMETER_SET_BYTES_MAX,
+            false => HEAD_BYTES,
+        };
+        let role = match self.grammar.push(&nal[..nal.len().min(cap)]) {
+            Ok(role) => role,
+            Err((role, _)) => {
+                self.notes.damaged_sets += 1;
+                role
+            }
+        };
+        if role.begins_unit {
+            self.close(out);
+        }
+        self.note(role);
+        true
+    }
+
+    pub(super) fn append(&mut self, nal: &[u8]) -> Result<(), Error> {
+        let unit = &mut self.unit;
+        if unit.bytes.len() + nal.len() > UNIT_BYTES_MAX {
+            return Err(Error::Endless);
+        }
+        if unit.bytes.is_empty() && G::is_delimiter(nal[0]) {
+            unit.delimiter = nal.len() + 4;
+        }
+        unit.bytes.push(0);
+        unit.bytes.extend(START_CODE);
+        unit.bytes.extend_from_slice(nal);
+        Ok(())
+    }
+
+    fn note(&mut self, role: Role) {
+        let unit = &mut self.unit;
+        match role.content {
+            Content::ParameterSet(set) => unit.sets.push(set),
+            Content::Picture(facts) => {
+                unit.has_slice = true;
+                self.notes.reordered += u64::from(facts.reordered);
+                if unit.picture.is_some() {
+                    return;
+                }
+                unit.picture = Some(facts);
+                if facts.keyframe {
+                    unit.start = self.grammar.sets_for(facts.pps);
+                    if self.opening.is_none() {
+                        let opening = self.grammar.opening(facts.pps);
+                        self.opening = opening.map(|opening| {
+                            let rate = opening.timing.and_then(|(n, d)| FrameRate::new(n, d));
+                            (opening.track, rate)
+                        });
+                    }
+                }
+            }
+            Content::OrphanSlice | Content::DamagedSlice => {
+                unit.has_slice = true;
+                self.notes.damaged_slices += 1;
+            }
+            Content::Other => {}
+        }
+    }
+
+    /// Hands out the unit; whether there ever was one.
+    pub(super) fn close(&mut self, out: &mut VecDeque<Unit>) -> bool {
+        let started = self.opening.is_some();
+        let mut unit = std::mem::take(&mut self.unit);
+        if !unit.has_slice {
+            // What is before the first picture's slices belongs to it.
+            self.unit = unit;
+            return started;
+        }
+        let leading = unit.picture.map_or(Leading::No, |picture| picture.leading);
+        if !started {
+            self.notes.before_keyframe += 1;
+            return started;
+        }
+        if unit.picture.is_none() || leading == Leading::Lost {
+            return started;
+        }
+        let keyframe = unit.start.is_some();
+        if let Some(sets) = unit.start.take()
+            && G::SETS.iter().any(|set| !unit.sets.contains(set))
+        {
+            let at = unit.delimiter.min(unit.bytes.len());
+            unit.bytes.splice(at..at, sets);
+        }
+        out.push_back(Unit {
+            data: Bytes::from(unit.bytes),
+            keyframe,
+            field: unit.picture.is_some_and(|picture| picture.field),
+        });
+        started
+    }
+}

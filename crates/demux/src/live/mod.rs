@@ -1,0 +1,331 @@
+//! H.264 and H.265 as they come through a pipe: access units, while they come.
+//!
+//! Where [`open`](crate::open) reads a file through first, this has seen nothing but
+//! the past. A picture is known to be whole when the next one begins, so each comes
+//! out one picture late; the first bytes of the next are enough. Nothing comes out before the first keyframe with its
+//! parameter sets; keyframes without any get those that were sent before.
+//!
+//! Source: ITU-T H.264 and H.265, annex B; how units are told apart stands in
+//! `elementary/`.
+
+mod assembly;
+pub mod reordering;
+mod unit;
+pub mod y4m;
+
+use std::collections::VecDeque;
+
+use glassline_media::Track;
+use glassline_media::annexb::{START_CODE, find_start_code, trim_zeros};
+
+use crate::FrameRate;
+use crate::elementary::h264::H264;
+use crate::elementary::h265::H265;
+
+use assembly::Assembly;
+pub use unit::{Error, Notes, Unit};
+use unit::{HEAD_BYTES, LEADING_BYTES_MAX, UNIT_BYTES_MAX};
+
+/// Cuts a byte stream into access units.
+#[derive(Default)]
+pub struct Splitter {
+    /// Bytes of NAL units that are not whole yet, from the first byte of one.
+    bytes: Vec<u8>,
+    /// Up to here there is no start code in `bytes`.
+    searched: usize,
+    /// `bytes` begins behind a start code.
+    begun: bool,
+    /// The grammar has seen the NAL unit that is not whole yet.
+    announced: bool,
+    leading: usize,
+    coding: Option<Coding>,
+    units: VecDeque<Unit>,
+}
+
+/// Which coding it is, with what was seen of it.
+enum Coding {
+    H264(Assembly<H264>),
+    H265(Assembly<H265>),
+}
+
+impl Splitter {
+    /// At the start of a stream, whose coding its first NAL unit tells.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes bytes as they come.
+    ///
+    /// # Errors
+    /// If this is no such stream, or a unit has no end. It has ended then.
+    pub fn push(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.bytes.extend_from_slice(bytes);
+        while let Some(at) = find_start_code(&self.bytes[self.searched..]) {
+            let code = self.searched + at;
+            let behind = code + START_CODE.len();
+            if self.begun {
+                let rest = self.bytes.split_off(behind);
+                self.bytes.truncate(code);
+                self.take_nal()?;
+                self.bytes = rest;
+            } else {
+                let solid = trim_zeros(&self.bytes[..code]).len();
+                self.leading += solid;
+                self.begun = true;
+                self.bytes.drain(..behind);
+            }
+            self.searched = 0;
+        }
+        // A start code may lie across the border.
+        self.searched = self.bytes.len().saturating_sub(START_CODE.len() - 1);
+        if self.begun {
+            self.announce(HEAD_BYTES);
+        }
+        if !self.begun {
+            self.leading += self.searched;
+            self.bytes.drain(..self.searched);
+            self.searched = 0;
+            if self.leading > LEADING_BYTES_MAX {
+                return Err(Error::NoStartCode);
+            }
+        } else if self.bytes.len() > UNIT_BYTES_MAX {
+            return Err(Error::Endless);
+        }
+        Ok(())
+    }
+
+    /// The stream has ended: what is left is whole.
+    ///
+    /// # Errors
+    /// If there never was a picture to start with.
+    pub fn finish(&mut self) -> Result<(), Error> {
+        if self.begun && !trim_zeros(&self.bytes).is_empty() {
+            self.take_nal()?;
+        }
+        self.bytes.clear();
+        let started = match &mut self.coding {
+            None => return Err(Error::NoStartCode),
+            Some(Coding::H264(assembly)) => assembly.close(&mut self.units),
+            Some(Coding::H265(assembly)) => assembly.close(&mut self.units),
+        };
+        if started {
+            Ok(())
+        } else {
+            Err(Error::NoKeyframe)
+        }
+    }
+
+    /// The next whole unit; poll until `None`.
+    pub fn next_unit(&mut self) -> Option<Unit> {
+        self.units.pop_front()
+    }
+
+    /// What the track is, from the first unit on.
+    pub fn track(&self) -> Option<&Track> {
+        Some(&self.opening()?.0)
+    }
+
+    /// Pictures per second, if the bitstream says.
+    pub fn frame_rate(&self) -> Option<FrameRate> {
+        self.opening()?.1
+    }
+
+    /// What was left out or looks odd so far.
+    pub fn notes(&self) -> Notes {
+        match &self.coding {
+            None => Notes::default(),
+            Some(Coding::H264(assembly)) => assembly.notes,
+            Some(Coding::H265(assembly)) => assembly.notes,
+        }
+    }
+
+    fn opening(&self) -> Option<&(Track, Option<FrameRate>)> {
+        match self.coding.as_ref()? {
+            Coding::H264(assembly) => assembly.opening.as_ref(),
+            Coding::H265(assembly) => assembly.opening.as_ref(),
+        }
+    }
+
+    /// `bytes` is a NAL unit with zero bytes behind.
+    fn take_nal(&mut self) -> Result<(), Error> {
+        self.announce(1);
+        self.announced = false;
+        let nal = trim_zeros(&self.bytes);
+        match &mut self.coding {
+            Some(Coding::H264(assembly)) if !nal.is_empty() => assembly.append(nal),
+            Some(Coding::H265(assembly)) if !nal.is_empty() => assembly.append(nal),
+            _ => Ok(()),
+        }
+    }
+
+    /// Shows the grammar the unit in `bytes`, if it was not and has so many bytes: one
+    /// that is not whole may begin a new access unit, and so end the one before it.
+    fn announce(&mut self, bytes_min: usize) {
+        let nal = trim_zeros(&self.bytes);
+        if self.announced || nal.len() < bytes_min {
+            return;
+        }
+        let coding = self.coding.get_or_insert_with(|| {
+            if is_h265(nal) {
+                Coding::H265(Assembly::default())
+            } else {
+                Coding::H264(Assembly::default())
+            }
+        });
+        let is_whole = bytes_min < HEAD_BYTES;
+        self.announced = match coding {
+            Coding::H264(assembly) => assembly.announce(nal, is_whole, &mut self.units),
+            Coding::H265(assembly) => assembly.announce(nal, is_whole, &mut self.units),
+        };
+    }
+}
+
+/// The first NAL unit of H.265 is a delimiter, a parameter set or SEI of the base
+/// layer. Its second byte is then 1, and its first none that H.264 begins with.
+fn is_h265(nal: &[u8]) -> bool {
+    const VPS: u8 = 32;
+    const AUD: u8 = 35;
+    const PREFIX_SEI: u8 = 39;
+    let [first, 1, ..] = *nal else {
+        return false;
+    };
+    let kind = first >> 1;
+    first & 0x81 == 0 && (matches!(kind, VPS..=AUD) || kind == PREFIX_SEI)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Format, Input, Options, Source};
+    use glassline_media::Codec;
+    use proptest::prelude::*;
+    use std::io::Cursor;
+
+    static CLIP: &[u8] = include_bytes!("../../../../assets/demo.h264");
+
+    fn split(bytes: &[u8], step: usize) -> Result<(Splitter, Vec<Unit>), Error> {
+        let mut splitter = Splitter::new();
+        let mut units = Vec::new();
+        for chunk in bytes.chunks(step) {
+            splitter.push(chunk)?;
+            units.extend(std::iter::from_fn(|| splitter.next_unit()));
+        }
+        splitter.finish()?;
+        units.extend(std::iter::from_fn(|| splitter.next_unit()));
+        Ok((splitter, units))
+    }
+
+    #[test]
+    fn a_pipe_and_a_file_agree_on_the_pictures() {
+        let input = Input {
+            name: "demo.h264".into(),
+            format: Format::H264,
+            data: Box::new(Cursor::new(CLIP)),
+        };
+        let options = Options {
+            once: true,
+            ..Options::default()
+        };
+        let mut source = Source::new(vec![input], &options).expect("the clip is whole");
+        let (splitter, units) = split(CLIP, 4093).expect("the clip is whole");
+        assert_eq!(splitter.track(), Some(&source.tracks()[0]));
+        assert_eq!(splitter.frame_rate(), source.frame_rate());
+        assert_eq!(splitter.notes(), Notes::default());
+        for unit in &units {
+            let frame = source.next_frame().expect("readable").expect("as many");
+            assert_eq!(unit.keyframe, frame.keyframe);
+            let nals = |bytes: &[u8]| -> Vec<Vec<u8>> {
+                crate::elementary::annexb::nals(bytes)
+                    .map(<[u8]>::to_vec)
+                    .collect()
+            };
+            assert_eq!(nals(&unit.data), nals(&frame.data));
+        }
+        assert_eq!(source.next_frame().expect("readable"), None, "as many");
+    }
+
+    #[test]
+    fn the_size_of_the_pieces_does_not_matter() {
+        let part = &CLIP[..60_000];
+        let (_, whole) = split(part, part.len()).expect("pictures");
+        for step in [1, 2, 3, 1000] {
+            assert_eq!(split(part, step).expect("pictures").1, whole, "{step}");
+        }
+    }
+
+    #[test]
+    fn a_picture_comes_out_when_the_next_begins() {
+        let ends: Vec<usize> = {
+            let mut splitter = Splitter::new();
+            let fed = CLIP.iter().enumerate().filter_map(|(at, byte)| {
+                splitter.push(&[*byte]).expect("no damage");
+                splitter.next_unit().map(|_| at)
+            });
+            fed.take(2).collect()
+        };
+        let (_, units) = split(&CLIP[..60_000], 60_000).expect("pictures");
+        let first = units[0].data.len();
+        assert!(
+            ends[0] < first + 300,
+            "{ends:?}, but the first has {first} bytes"
+        );
+    }
+
+    #[test]
+    fn who_comes_late_starts_at_a_keyframe() {
+        let (_, units) = split(CLIP, CLIP.len()).expect("pictures");
+        let mut late = Vec::new();
+        for unit in &units[3..] {
+            late.extend_from_slice(&unit.data);
+        }
+        let (splitter, heard) = split(&late, 999).expect("pictures");
+        assert!(heard[0].keyframe);
+        let skipped = splitter.notes().before_keyframe as usize;
+        assert_eq!(skipped + heard.len(), units.len() - 3);
+    }
+
+    #[test]
+    fn h265_is_told_by_its_first_unit() {
+        let with = |first: &[u8]| is_h265(first);
+        assert!(with(&[0x40, 1, 0x0c]) && with(&[0x46, 1, 0x50]) && with(&[0x4e, 1]));
+        assert!(!with(&[0x67, 0x42]) && !with(&[0x09, 0xf0]) && !with(&[0x06, 1]));
+        let mut splitter = Splitter::new();
+        splitter
+            .push(b"\0\0\0\x01\x40\x01\x0c\0\0\x01\x42")
+            .expect("a set");
+        assert!(matches!(splitter.coding, Some(Coding::H265(_))));
+        assert_eq!(splitter.track().map(|track| track.codec), None::<Codec>);
+    }
+
+    #[test]
+    fn nonsense_has_an_end() {
+        let noise = vec![0x55; 2 << 20];
+        assert_eq!(split(&noise, 4096).map(drop), Err(Error::NoStartCode));
+        assert_eq!(split(b"", 1).map(drop), Err(Error::NoStartCode));
+        let picture = b"\0\0\x01\x65\x88\x84";
+        assert_eq!(split(picture, 9).map(drop), Err(Error::NoKeyframe));
+        let mut endless = b"\0\0\x01\x65".to_vec();
+        endless.resize(17 << 20, 0x55);
+        assert_eq!(split(&endless, 1 << 16).map(drop), Err(Error::Endless));
+    }
+
+    proptest! {
+        #[test]
+        fn damage_never_panics_and_keyframes_have_their_sets(
+            at in prop::collection::vec((0usize..40_000, any::<u8>()), 0..30),
+            step in 1usize..5000,
+        ) {
+            let mut bytes = CLIP[..40_000].to_vec();
+            for (at, value) in at {
+                bytes[at] = value;
+            }
+            if let Ok((_, units)) = split(&bytes, step) {
+                for unit in units.iter().filter(|unit| unit.keyframe) {
+                    let kinds = crate::elementary::annexb::nals(&unit.data).map(|nal| nal[0] & 0x1f);
+                    let kinds: Vec<u8> = kinds.collect();
+                    prop_assert!(kinds.contains(&7) && kinds.contains(&8), "{kinds:?}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What an answer says on each `m=` line of the offer.
+
+use glassline_media::Codec;
+
+use super::agreed::{AgreedCodec, AgreedMedia, Feedback, NegotiatedTrack};
+use super::attribute::{Direction, ExtensionMap};
+use super::description::{MediaDescription, SessionDescription};
+use super::extensions::ExtensionIds;
+
+/// What the answer says on one `m=` line of the offer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct AnswerLine {
+    pub(super) kind: String,
+    pub(super) protocol: String,
+    /// To be repeated where the line is rejected.
+    pub(super) format: String,
+    pub(super) mid: Option<String>,
+    /// `None` if rejected.
+    pub(super) content: Option<Content>,
+}
+
+/// What is agreed for an `m=` line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    Media(MediaLine),
+    Data,
+}
+
+/// How the answer writes an accepted `m=` line of picture or sound.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct MediaLine {
+    pub(super) direction: Direction,
+    /// Index into [`Negotiated::tracks`](super::Negotiated::tracks), if we send on it.
+    pub(super) track: Option<usize>,
+    pub(super) codec: Codec,
+    pub(super) payload_type: u8,
+    pub(super) rtx_payload_type: Option<u8>,
+    pub(super) red_payload_type: Option<u8>,
+    pub(super) fmtp: Option<String>,
+    pub(super) feedback: Feedback,
+    pub(super) reduced_size_rtcp: bool,
+    pub(super) extension_maps: Vec<ExtensionMap>,
+}
+
+impl AnswerLine {
+    /// A line that is not wanted.
+    pub(super) fn rejected(media: &MediaDescription) -> Self {
+        Self {
+            kind: media.kind.clone(),
+            protocol: media.protocol.clone(),
+            format: media.formats.first().cloned().unwrap_or_default(),
+            mid: media.attributes.mid().map(str::to_owned),
+            content: None,
+        }
+    }
+}
+
+impl MediaLine {
+    /// What we send on it.
+    pub(super) fn track(
+        &self,
+        offer: &SessionDescription,
+        line: usize,
+        track: usize,
+        extensions: ExtensionIds,
+    ) -> NegotiatedTrack {
+        let attributes = &offer.media[line].attributes;
+        NegotiatedTrack {
+            track,
+            line,
+            mid: attributes.mid().unwrap_or_default().to_owned(),
+            codec: self.codec,
+            payload_type: self.payload_type,
+            parameters: attributes.parameters(self.payload_type),
+            rtx_payload_type: self.rtx_payload_type,
+            red_payload_type: self.red_payload_type,
+            extensions,
+            feedback: self.feedback,
+            reduced_size_rtcp: self.reduced_size_rtcp,
+        }
+    }
+
+    /// What the peer sends on it.
+    pub(super) fn reception(
+        &self,
+        offer: &SessionDescription,
+        line: usize,
+        extensions: ExtensionIds,
+    ) -> AgreedMedia {
+        let attributes = &offer.media[line].attributes;
+        let (ssrc, rtx_ssrc) = attributes.sources();
+        AgreedMedia {
+            line,
+            mid: attributes.mid().unwrap_or_default().to_owned(),
+            kind: self.codec.kind(),
+            codecs: vec![AgreedCodec {
+                payload_type: self.payload_type,
+                codec: self.codec,
+                parameters: attributes.parameters(self.payload_type),
+                rtx_payload_type: self.rtx_payload_type,
+                red_payload_type: self.red_payload_type,
+                feedback: self.feedback,
+            }],
+            ssrc,
+            rtx_ssrc,
+            stream_id: attributes.stream_id().cloned(),
+            extensions,
+            reduced_size_rtcp: self.reduced_size_rtcp,
+        }
+    }
+}

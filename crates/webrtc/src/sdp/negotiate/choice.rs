@@ -1,0 +1,201 @@
+//! Which `m=` lines of an offer are accepted, and what each is for.
+
+use glassline_media::{Kind, Track};
+
+use super::error::{NegotiationError, list};
+use super::wanted::Wanted;
+use crate::sdp::description::SessionDescription;
+use crate::sdp::format::{self, Format};
+
+/// The lines of picture and sound that are accepted: none where the offer is of data
+/// alone and data is wanted.
+pub(super) fn places(
+    offer: &SessionDescription,
+    wanted: &Wanted<'_>,
+    has_data: bool,
+) -> Result<Vec<Place>, NegotiationError> {
+    let tracks = wanted.tracks;
+    let nothing = tracks.is_empty() && wanted.receive.is_empty();
+    if has_data && (nothing || !has_media(offer, wanted)) {
+        return Ok(Vec::new());
+    }
+    if wanted.data && nothing {
+        return Err(NegotiationError::NoData {
+            offered: offered_lines(offer),
+        });
+    }
+    let mut places = choose(offer, tracks);
+    let received = receptions(offer, wanted.receive, &mut places);
+    // A peer that only sends may do without what we have.
+    if received == 0 && tracks.is_empty() {
+        let kinds: Vec<&str> = wanted.receive.iter().map(|kind| kind.as_str()).collect();
+        return Err(NegotiationError::NothingSent {
+            wanted: kinds.join(" or "),
+            offered: offered_lines(offer),
+        });
+    }
+    if received == 0 {
+        check_playable(offer, tracks)?;
+        check_places(offer, tracks, &places)?;
+    }
+    Ok(places)
+}
+
+/// Some `m=` line wants to receive picture or sound, or sends what is received.
+fn has_media(offer: &SessionDescription, wanted: &Wanted<'_>) -> bool {
+    let kinds = [Kind::Video, Kind::Audio];
+    let mut received = wanted.receive.iter();
+    (0..offer.media.len()).any(|line| kinds.iter().any(|&kind| wants(offer, line, kind)))
+        || received.any(|&kind| (0..offer.media.len()).any(|line| sends(offer, line, kind)))
+}
+
+fn offered_lines(offer: &SessionDescription) -> Vec<String> {
+    (0..offer.media.len())
+        .map(|line| format!("{}: {}", offer.media_name(line), state(offer, line)))
+        .collect()
+}
+
+fn is_playable(track: &Track) -> bool {
+    track.codec.is_played_by_browsers() && !track.video.reordered
+}
+
+fn check_playable(offer: &SessionDescription, tracks: &[Track]) -> Result<(), NegotiationError> {
+    let mut pictures = tracks.iter().filter(|track| track.kind() == Kind::Video);
+    let wanted = (0..offer.media.len()).any(|line| wants(offer, line, Kind::Video));
+    let shown = pictures.clone().any(is_playable);
+    let reordered = pictures.find(|it| it.video.reordered && it.codec.is_played_by_browsers());
+    let sound = tracks.iter().any(is_playable);
+    match reordered.filter(|_| !shown && (wanted || !sound)) {
+        Some(track) => Err(NegotiationError::Reordered { codec: track.codec }),
+        None if !sound && !shown => {
+            let codecs: Vec<String> = tracks.iter().map(|it| it.codec.to_string()).collect();
+            Err(NegotiationError::NothingPlayable { has: list(&codecs) })
+        }
+        None => Ok(()),
+    }
+}
+
+/// An `m=` line of picture or sound, and what it is for.
+pub(super) struct Place {
+    pub(super) line: usize,
+    /// Our track that is sent on it.
+    pub(super) track: Option<usize>,
+    /// What the peer sends on it is received.
+    pub(super) receives: bool,
+    pub(super) format: Format,
+}
+
+fn choose(offer: &SessionDescription, tracks: &[Track]) -> Vec<Place> {
+    let mut places: Vec<Place> = Vec::new();
+    let playable = tracks.iter().enumerate().filter(|(_, it)| is_playable(it));
+    for (index, track) in playable {
+        let found = offer.media.iter().enumerate().find_map(|(line, media)| {
+            let free = places.iter().all(|place| place.line != line);
+            let format = (free && wants(offer, line, track.kind()) && media.is_secure_rtp())
+                .then(|| format::choose(media, track))??;
+            Some(Place {
+                track: Some(index),
+                line,
+                receives: false,
+                format,
+            })
+        });
+        places.extend(found);
+    }
+    places
+}
+
+/// Finds a line for each kind that is received, among `places` or besides; how many.
+fn receptions(offer: &SessionDescription, kinds: &[Kind], places: &mut Vec<Place>) -> usize {
+    let mut count = 0;
+    for &kind in kinds {
+        let found = (0..offer.media.len()).find_map(|line| {
+            if !sends(offer, line, kind) || !offer.media[line].is_secure_rtp() {
+                return None;
+            }
+            match places.iter().position(|place| place.line == line) {
+                Some(place) => Some((place, None)),
+                None => {
+                    let format = format::receivable(&offer.media[line])?;
+                    Some((places.len(), Some((line, format))))
+                }
+            }
+        });
+        let Some((place, new)) = found else { continue };
+        count += 1;
+        match new {
+            None => places[place].receives = true,
+            Some((line, format)) => places.push(Place {
+                line,
+                track: None,
+                receives: true,
+                format,
+            }),
+        }
+    }
+    count
+}
+
+/// The `m=` line wants to receive this kind of media.
+fn wants(offer: &SessionDescription, line: usize, kind: Kind) -> bool {
+    offer.media.get(line).is_some_and(|media| {
+        media.media_kind() == Some(kind) && !media.is_rejected() && offer.direction(line).receives()
+    })
+}
+
+/// The `m=` line sends this kind of media.
+fn sends(offer: &SessionDescription, line: usize, kind: Kind) -> bool {
+    offer.media.get(line).is_some_and(|media| {
+        media.media_kind() == Some(kind) && !media.is_rejected() && offer.direction(line).sends()
+    })
+}
+
+fn check_places(
+    offer: &SessionDescription,
+    tracks: &[Track],
+    places: &[Place],
+) -> Result<(), NegotiationError> {
+    let sent = |kind| {
+        let mut chosen = places.iter().filter_map(|it| tracks.get(it.track?));
+        chosen.any(|track| track.kind() == kind)
+    };
+    for kind in [Kind::Video, Kind::Audio] {
+        let mut ours = tracks.iter().filter(|track| is_playable(track));
+        let Some(track) = ours.find(|track| track.kind() == kind) else {
+            continue;
+        };
+        let mut wanting = (0..offer.media.len()).filter(|&line| wants(offer, line, kind));
+        let needed = kind == Kind::Video || places.is_empty();
+        let Some(line) = wanting.next().filter(|_| needed && !sent(kind)) else {
+            continue;
+        };
+        return Err(match offer.media.get(line) {
+            Some(media) if !media.is_secure_rtp() => NegotiationError::NoSecureTransport {
+                media: offer.media_name(line),
+                protocol: media.protocol.clone(),
+            },
+            _ => NegotiationError::NoCodec {
+                kind,
+                wanted: format::wanted(track),
+                offered: format::offered(offer.media.iter(), kind),
+            },
+        });
+    }
+    if places.is_empty() {
+        let playable = tracks.iter().filter(|track| is_playable(track));
+        let mut kinds: Vec<&str> = playable.map(|track| track.kind().as_str()).collect();
+        kinds.dedup();
+        return Err(NegotiationError::NoMedia {
+            wanted: kinds.join(" or "),
+            offered: offered_lines(offer),
+        });
+    }
+    Ok(())
+}
+
+fn state(offer: &SessionDescription, line: usize) -> &'static str {
+    match offer.media.get(line) {
+        Some(media) if media.is_rejected() => "port 0",
+        _ => offer.direction(line).as_str(),
+    }
+}

@@ -1,0 +1,147 @@
+//! What is agreed when a peer's offer is answered.
+
+mod bundle;
+mod choice;
+mod error;
+mod wanted;
+
+use glassline_media::Codec;
+
+use super::agreed::{AgreedMedia, Feedback, NegotiatedTrack};
+use super::answer_line::{AnswerLine, Content, MediaLine};
+use super::attribute::{Attribute, Direction};
+use super::data::{self, AgreedData};
+use super::description::SessionDescription;
+use super::extensions;
+use super::opus;
+use super::transport::RemoteTransport;
+
+use bundle::{bundle, remote_transport, transport_sections};
+use choice::{Place, places};
+pub use error::NegotiationError;
+pub use wanted::Wanted;
+
+/// What we and the peer agree on when its offer is answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Negotiated {
+    /// Our tracks that are sent, in the order they were given in; empty only if
+    /// there is something to receive, or data.
+    pub tracks: Vec<NegotiatedTrack>,
+    /// What the peer sends; a line may be one of `tracks`, too.
+    pub media: Vec<AgreedMedia>,
+    /// Data channels, if both ends want them.
+    pub data: Option<AgreedData>,
+    /// The peer's end of the one transport.
+    pub remote: RemoteTransport,
+    /// Tags of the bundle in the answer, the one that carries the transport first;
+    /// empty if a single `m=` line stands alone.
+    pub bundle: Vec<String>,
+    /// One per `m=` line of the offer, in its order.
+    pub(in crate::sdp) lines: Vec<AnswerLine>,
+}
+
+/// Matches what this end wants to an offer; the answer is then written by
+/// [`answer`](super::answer).
+///
+/// Each track goes to the first `m=` line of its kind that wants to receive, is
+/// not yet taken and has an acceptable codec. What is received comes on the first line
+/// of its kind that sends: one that a track was given, in that track's coding, or
+/// another. All other lines are rejected. Sound
+/// or picture may be left out by the offer, but video that is wanted and has no
+/// codec in common is an error, and so is having nothing to send at all where nothing
+/// is received. Tracks that
+/// no browser plays are left out. Pictures out of order are refused where they are
+/// wanted, rather than left out: sound alone would look like a fault of the viewer's.
+/// An offer of data alone gets data alone, whatever there is to send.
+///
+/// # Errors
+/// [`NegotiationError`].
+pub fn negotiate(
+    offer: &SessionDescription,
+    wanted: &Wanted<'_>,
+) -> Result<Negotiated, NegotiationError> {
+    let mut sections = offer.media.iter().enumerate();
+    let data = sections
+        .find_map(|(line, media)| data::of(line, media))
+        .filter(|_| wanted.data);
+    let places = places(offer, wanted, data.is_some())?;
+    let lines = places.iter().map(|place| place.line);
+    let mut accepted: Vec<usize> = lines.chain(data.as_ref().map(|data| data.line)).collect();
+    accepted.sort_unstable();
+    let bundle = bundle(offer, &accepted)?;
+    let sections = transport_sections(offer, &accepted, &bundle);
+    let remote = remote_transport(offer, &accepted, &sections)?;
+    let mut negotiated = Negotiated {
+        tracks: Vec::new(),
+        media: Vec::new(),
+        data,
+        remote,
+        bundle,
+        lines: offer.media.iter().map(AnswerLine::rejected).collect(),
+    };
+    let mut known = Vec::new();
+    for place in places {
+        negotiated.accept(offer, wanted, place, &mut known);
+    }
+    if let Some(data) = &negotiated.data {
+        negotiated.lines[data.line].content = Some(Content::Data);
+    }
+    Ok(negotiated)
+}
+
+impl Negotiated {
+    /// Takes an `m=` line of picture or sound.
+    fn accept(
+        &mut self,
+        offer: &SessionDescription,
+        wanted: &Wanted<'_>,
+        place: Place,
+        known: &mut Vec<(u16, String)>,
+    ) {
+        let media = &offer.media[place.line];
+        let mut format = place.format;
+        let wants = wanted.opus.redundancy;
+        let red = opus::redundancy_of(media, format.payload_type)
+            .filter(|_| format.codec == Codec::Opus)
+            .filter(|red| wants.accepts(media, *red, format.payload_type));
+        if place.receives && format.codec == Codec::Opus {
+            let channels = place.track.map(|track| wanted.tracks[track].channels);
+            format.fmtp = Some(opus::wanted(wanted.opus, channels));
+        }
+        let has = |kind| media.attributes.has_feedback(format.payload_type, kind);
+        let nack = has("nack");
+        let rtx_payload_type = format.rtx_payload_type.filter(|_| nack);
+        let per_sending = !nack || rtx_payload_type.is_some();
+        let (extensions, extension_maps) = extensions::accepted(offer, media, per_sending, known);
+        let line = MediaLine {
+            direction: match (place.track, place.receives) {
+                (Some(_), true) => Direction::SendRecv,
+                (Some(_), false) => Direction::SendOnly,
+                (None, _) => Direction::RecvOnly,
+            },
+            track: place.track.map(|_| self.tracks.len()),
+            codec: format.codec,
+            payload_type: format.payload_type,
+            rtx_payload_type,
+            red_payload_type: red,
+            fmtp: format.fmtp,
+            feedback: Feedback {
+                nack,
+                pli: has("nack pli"),
+                fir: has("ccm fir"),
+                transport_cc: has("transport-cc") && extensions.transport_cc.is_some(),
+            },
+            reduced_size_rtcp: media.attributes.has(&Attribute::RtcpReducedSize),
+            extension_maps,
+        };
+        if let Some(track) = place.track {
+            let sent = line.track(offer, place.line, track, extensions);
+            self.tracks.push(sent);
+        }
+        if place.receives {
+            self.media
+                .push(line.reception(offer, place.line, extensions));
+        }
+        self.lines[place.line].content = Some(Content::Media(line));
+    }
+}

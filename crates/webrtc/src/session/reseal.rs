@@ -1,0 +1,39 @@
+//! What a sender without RTX remembers, to send the very same packet again.
+
+use crate::srtp::Tag;
+
+/// Tags of the last packets of a sender that re-seals: see [`Outbound::reseal`](crate::srtp::Outbound::reseal).
+#[derive(Debug)]
+pub(super) struct ResealRing {
+    tags: [(u64, Tag); RESEAL_MAX],
+}
+
+/// A second of 3 Mbit/s.
+const RESEAL_MAX: usize = 512;
+
+impl Default for ResealRing {
+    fn default() -> Self {
+        Self {
+            tags: [(u64::MAX, Tag::default()); RESEAL_MAX],
+        }
+    }
+}
+
+impl ResealRing {
+    pub(super) fn remember(&mut self, index: u64, tag: Tag) {
+        self.tags[Self::slot(index)] = (index, tag);
+    }
+
+    pub(super) fn find(&self, index: u64) -> Option<Tag> {
+        let (held, tag) = self.tags[Self::slot(index)];
+        (held == index).then_some(tag)
+    }
+
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the remainder is below 512"
+    )]
+    fn slot(index: u64) -> usize {
+        (index % RESEAL_MAX as u64) as usize
+    }
+}

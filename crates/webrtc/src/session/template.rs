@@ -1,0 +1,74 @@
+//! RTP headers, of which most is written once.
+
+use glassline_media::Ssrc;
+use glassline_rtp as rtp;
+
+/// What the caller gives to be sealed.
+#[derive(Clone, Copy)]
+pub(super) struct Outgoing<'a> {
+    pub(super) timestamp: u32,
+    pub(super) marker: bool,
+    pub(super) payload: &'a [u8],
+    pub(super) padding: u8,
+}
+
+/// An RTP header whose constant part is written once.
+///
+/// The only extension written is the transport-wide number. MID is not: payload
+/// types differ between our `m=` lines and the SSRCs stand in our answer, so the
+/// receiver tells streams apart without it (RFC 9143 §9.2), and packets of a
+/// burst stay equal in size from the first on, as segmentation offload needs.
+#[derive(Debug)]
+pub(super) struct Template {
+    pub(super) bytes: [u8; TEMPLATE_BYTES],
+    pub(super) len: usize,
+    /// Where the transport-wide number stands.
+    pub(super) transport: Option<usize>,
+}
+
+/// Fixed header, extension header, one element of two bytes, padding.
+const TEMPLATE_BYTES: usize = 20;
+/// The number follows the extension header of 4 bytes and the element's first byte.
+const TRANSPORT_AT: usize = rtp::HEADER_BYTES + 5;
+
+impl Template {
+    pub(super) fn new(payload_type: u8, transport: Option<u8>) -> Self {
+        let header = rtp::Header {
+            marker: false,
+            payload_type,
+            sequence: 0,
+            timestamp: 0,
+            ssrc: Ssrc(0),
+        };
+        // Two-byte elements would stand elsewhere; the negotiation gives 1–14.
+        let transport = transport.filter(|id| (1..=14).contains(id));
+        let mut bytes = [0; TEMPLATE_BYTES];
+        let len = match transport {
+            Some(id) => rtp::write_header(&mut bytes, &header, &[(id, &[0, 0])]),
+            None => rtp::write_header(&mut bytes, &header, &[]),
+        };
+        Self {
+            bytes,
+            len,
+            transport: transport.map(|_| TRANSPORT_AT),
+        }
+    }
+
+    pub(super) fn set_payload_type(&mut self, payload_type: u8) {
+        self.bytes[1] = payload_type & 0x7f;
+    }
+
+    /// Sequence number and SSRC are filled in by [`Outbound`]. The caller has
+    /// checked that `out` has room for header and tag; the whole template is
+    /// copied, whatever its length, because a constant length needs no call.
+    #[inline]
+    pub(super) fn write(&self, out: &mut [u8], packet: &Outgoing<'_>, transport: u16) {
+        out[..TEMPLATE_BYTES].copy_from_slice(&self.bytes);
+        out[0] |= u8::from(packet.padding > 0) << 5;
+        out[1] |= u8::from(packet.marker) << 7;
+        out[4..8].copy_from_slice(&packet.timestamp.to_be_bytes());
+        if let Some(at) = self.transport {
+            out[at..at + 2].copy_from_slice(&transport.to_be_bytes());
+        }
+    }
+}
