@@ -356,7 +356,7 @@ pub enum StartError {
     Quic(#[from] quic::StartError),
     /// The certificate for RTSP inside TLS.
     #[error(transparent)]
-    Identity(#[from] rtsp::IdentityError),
+    Identity(#[from] crate::config::IdentityError),
     /// Anything else that the system said.
     #[error("cannot start: {0}")]
     System(#[from] std::io::Error),

@@ -11,15 +11,15 @@ use smallvec::SmallVec;
 
 use super::counters::Counters;
 use super::files::File;
-use super::groups::Seat;
-use super::outlet::{Channels, Outlet, Playing, Pumped, Sent};
-use super::place::{Budget, Place};
-use super::record::Recording;
-use super::seal::{Keyring, Opened, Seals};
-use super::source::Source;
-use super::udp::Target;
 use super::view::ClientView;
 use super::wire::Wire;
+use crate::egress::rtsp::groups::Seat;
+use crate::egress::rtsp::outlet::{Channels, Outlet, Playing, Pumped, Sent};
+use crate::egress::rtsp::place::{Budget, Place};
+use crate::egress::rtsp::seal::{Keyring, Opened, Seals};
+use crate::egress::rtsp::source::Source;
+use crate::egress::rtsp::udp::Target;
+use crate::ingest::rtsp::Recording;
 use crate::runtime::Key;
 
 /// Takes a frame of a client.
@@ -132,7 +132,9 @@ impl Session {
         let shared = self.seats.iter().map(Option::is_some).enumerate();
         let all = within.chain(beside).chain(shared);
         let set_up = all.filter(|(_, is_set_up)| *is_set_up);
-        set_up.fold(0, |set, (track, _)| set | super::place::bit(track))
+        set_up.fold(0, |set, (track, _)| {
+            set | crate::egress::rtsp::place::bit(track)
+        })
     }
 
     /// Its media goes by UDP.

@@ -12,12 +12,12 @@ use glassline_rtsp::server::{Access, Answer, Closed, Event, Presented, Refusal, 
 use super::access::{self, Decision};
 use super::client::Client;
 use super::files::{self, Asked, Wish};
-use super::place::{Place, TRACKS_MAX};
-use super::record::Recording;
-use super::seal::{Seals, sealed_sequence};
 use super::setup::{Described, Wanted};
-use super::source::Source;
 use super::worker::Worker;
+use crate::egress::rtsp::place::{Place, TRACKS_MAX};
+use crate::egress::rtsp::seal::{Seals, sealed_sequence};
+use crate::egress::rtsp::source::Source;
+use crate::ingest::rtsp::Recording;
 use crate::runtime::Key;
 
 /// When to ask again for a stream that is not there yet.
@@ -281,13 +281,14 @@ impl Worker {
         };
         let tracks = session.tracks();
         let is_multicast = session.is_multicast();
-        let anchored = tracks & super::place::bit(source.ring.anchor()) != 0;
+        let anchored = tracks & crate::egress::rtsp::place::bit(source.ring.anchor()) != 0;
         let place = session.place.get_or_insert_with(|| match is_multicast {
             // What the group gets next; nobody gets the past.
             true => Place::begin_at(source.ring.end(), tracks, now),
             false => Place::begin(&source.ring, tracks, anchored, now),
         });
-        let set = (0..TRACKS_MAX).filter(|track| tracks & super::place::bit(*track) != 0);
+        let set =
+            (0..TRACKS_MAX).filter(|track| tracks & crate::egress::rtsp::place::bit(*track) != 0);
         let seals = &session.seals;
         let starts = set
             .map(|track| start(source, place, seals, track))

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 
-use super::identity::Identity;
+use crate::config::Identity;
 
 /// One port, opened once for each thread.
 #[derive(Debug)]

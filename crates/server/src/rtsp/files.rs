@@ -13,10 +13,10 @@ use glassline_rtsp::server::{Answer, Refusal, RequestId, Start};
 
 use super::Command;
 use super::client::Session;
-use super::place::{self, Place};
-use super::seal::sealed_sequence;
 use super::setup::{Described, Wanted};
 use super::worker::Worker;
+use crate::egress::rtsp::place::{self, Place};
+use crate::egress::rtsp::seal::sealed_sequence;
 use crate::ingest::library::{Live, Play, Private, Started, Title};
 use crate::runtime::Key;
 

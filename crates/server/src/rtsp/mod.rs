@@ -20,29 +20,17 @@
 mod access;
 mod client;
 mod conversation;
-mod counters;
+pub(crate) mod counters;
 mod entrance;
 mod fanout;
 mod files;
-mod framing;
-mod groups;
-mod identity;
-mod multicast;
-mod numbers;
-mod outlet;
-mod place;
 mod publishers;
-mod record;
-mod ring;
-mod seal;
 mod setup;
-mod source;
 mod tls;
 mod tunnel;
-mod udp;
 mod view;
 mod wire;
-mod worker;
+pub(crate) mod worker;
 
 use std::io;
 use std::net::SocketAddr;
@@ -56,22 +44,21 @@ use glassline_media::WallClock;
 use glassline_rtsp::server::{Answer, RequestId, SrtpPolicy};
 use tokio::sync::oneshot;
 
+pub use crate::egress::rtsp::groups::Plan;
 pub use counters::{Counters, Gauge};
 pub use entrance::Entrance;
-pub use groups::Plan;
-pub use identity::{Identity, IdentityError};
 pub use view::ClientView;
 
 use crate::auth::{REALM, Users};
+use crate::egress::rtsp::groups::Groups;
+use crate::egress::rtsp::multicast::{self, Sender};
+use crate::egress::rtsp::numbers::Keys;
+use crate::egress::rtsp::place::Budget;
+use crate::egress::rtsp::ring::Bounds;
+use crate::egress::rtsp::udp::Udp;
 use crate::ingest::library::Library;
 use crate::latency::Board;
 use crate::runtime::{CommandSender, Key, Waker};
-use groups::Groups;
-use multicast::Sender;
-use numbers::Keys;
-use place::Budget;
-use ring::Bounds;
-use udp::Udp;
 
 /// How the threads behave.
 #[derive(Clone, Debug)]
@@ -99,22 +86,22 @@ pub struct Options {
 /// What all threads share.
 #[derive(Debug)]
 pub struct Shared {
-    hub: Arc<Hub>,
-    board: Arc<Board>,
-    wall: WallClock,
-    keys: Keys,
-    users: Arc<Users>,
-    library: Option<Arc<Library>>,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) board: Arc<Board>,
+    pub(crate) wall: WallClock,
+    pub(crate) keys: Keys,
+    pub(crate) users: Arc<Users>,
+    pub(crate) library: Option<Arc<Library>>,
     /// For what takes time.
-    runtime: tokio::runtime::Handle,
-    budget: Budget,
-    bounds: Bounds,
-    connection: Arc<glassline_rtsp::server::Config>,
+    pub(crate) runtime: tokio::runtime::Handle,
+    pub(crate) budget: Budget,
+    pub(crate) bounds: Bounds,
+    pub(crate) connection: Arc<glassline_rtsp::server::Config>,
     tunnels: tunnel::Tunnels,
-    groups: Option<Arc<Groups>>,
-    connections: AtomicUsize,
-    connections_max: usize,
-    handles: OnceLock<Vec<Handle>>,
+    pub(crate) groups: Option<Arc<Groups>>,
+    pub(crate) connections: AtomicUsize,
+    pub(crate) connections_max: usize,
+    pub(crate) handles: OnceLock<Vec<Handle>>,
 }
 
 /// Skips without having caught up after which a client is given up.

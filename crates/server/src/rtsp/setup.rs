@@ -12,11 +12,11 @@ use glassline_rtsp::server::{Answer, Refusal, Srtp, SrtpPolicy, Way};
 use smallvec::SmallVec;
 
 use super::client::Session;
-use super::groups::Seat;
-use super::place::TRACKS_MAX;
-use super::seal::{self, Keyring, Seal};
-use super::udp::{Target, Udp};
 use super::worker::Worker;
+use crate::egress::rtsp::groups::Seat;
+use crate::egress::rtsp::place::TRACKS_MAX;
+use crate::egress::rtsp::seal::{self, Keyring, Seal};
+use crate::egress::rtsp::udp::{Target, Udp};
 use crate::runtime::Key;
 
 /// What a description says of a stream or file.

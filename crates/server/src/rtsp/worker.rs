@@ -16,15 +16,15 @@ use mio::{Events, Interest, Poll, Token};
 
 use super::client::{Client, Served, Session};
 use super::counters::Counters;
-use super::identity::Identity;
-use super::source::Source;
 use super::tunnel::Post;
-use super::udp::{Arrived, Udp};
 use super::wire::Wire;
 use super::{Command, Shared};
+use crate::config::Identity;
+use crate::egress::rtsp::source::Source;
+use crate::egress::rtsp::udp::{Arrived, Udp};
 use crate::runtime::{Key, Slots, StreamWaker, Waker};
 
-pub(super) const WAKE: Token = Token(usize::MAX - 1);
+pub(crate) const WAKE: Token = Token(usize::MAX - 1);
 const UDP_MEDIA: Token = Token(usize::MAX - 2);
 const UDP_CONTROL: Token = Token(usize::MAX - 3);
 /// The first of the listeners; further ones go down from here.

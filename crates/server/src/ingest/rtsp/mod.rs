@@ -21,12 +21,12 @@ use glassline_rtsp::sdp::Description;
 use glassline_rtsp::server::{Refusal, Srtp};
 use smallvec::SmallVec;
 
-use super::counters::Counters;
-use super::numbers::Keys;
-use super::outlet::Channels;
-use super::seal::{self, Seal, Seals};
-use super::udp::Target;
+use crate::egress::rtsp::numbers::Keys;
+use crate::egress::rtsp::outlet::Channels;
+use crate::egress::rtsp::seal::{self, Seal, Seals};
+use crate::egress::rtsp::udp::Target;
 use crate::ingest::{Assembler, Packet, track_of};
+use crate::rtsp::counters::Counters;
 use feedback::Feedback;
 use lane::Lane;
 
@@ -38,7 +38,7 @@ const KEYFRAME: Duration = Duration::from_secs(20);
 
 /// What a client publishes, from its ANNOUNCE on.
 #[derive(Debug)]
-pub(super) struct Recording {
+pub(crate) struct Recording {
     hub: Arc<Hub>,
     /// Of the stream, which is made with the first burst: a client that only announces
     /// takes nobody's name or place.
@@ -54,24 +54,24 @@ pub(super) struct Recording {
     began: Instant,
     heard: Instant,
     /// The channels of each announced track within the connection.
-    pub(super) channels: Channels,
+    pub(crate) channels: Channels,
     /// Where the datagrams of each announced track come from.
-    pub(super) targets: SmallVec<[Option<Target>; 2]>,
+    pub(crate) targets: SmallVec<[Option<Target>; 2]>,
     /// Of announced tracks that come as SRTP.
-    pub(super) seals: Seals,
+    pub(crate) seals: Seals,
     /// What the announcement says that each of them is sealed with.
     announced_keys: Vec<Option<String>>,
     /// A packet that was opened; empty between calls, kept for its room.
     clear: Vec<u8>,
     /// RECORD was asked for.
-    pub(super) is_on: bool,
-    pub(super) bytes: u64,
+    pub(crate) is_on: bool,
+    pub(crate) bytes: u64,
 }
 
 /// Why a publisher is sent away.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub(super) enum Ended {
+pub(crate) enum Ended {
     /// It stands, but nothing comes.
     #[error("no packet for {} s", SILENCE.as_secs())]
     Silent,
@@ -91,7 +91,7 @@ impl Recording {
     ///
     /// # Errors
     /// What to answer.
-    pub(super) fn announce(
+    pub(crate) fn announce(
         hub: &Arc<Hub>,
         keys: &Keys,
         path: &str,
@@ -159,17 +159,17 @@ impl Recording {
     }
 
     /// The name of the stream.
-    pub(super) fn name(&self) -> &StreamName {
+    pub(crate) fn name(&self) -> &StreamName {
         &self.name
     }
 
     /// Tracks announced.
-    pub(super) fn tracks(&self) -> usize {
+    pub(crate) fn tracks(&self) -> usize {
         self.places.len()
     }
 
     /// It begins to send.
-    pub(super) fn start(&mut self, now: Instant) {
+    pub(crate) fn start(&mut self, now: Instant) {
         self.is_on = true;
         self.feedback.start(now);
         self.began = now;
@@ -180,7 +180,7 @@ impl Recording {
     ///
     /// # Errors
     /// The publisher did not say what it seals with, neither in its announcement nor now.
-    pub(super) fn seal(&mut self, track: usize, srtp: &Srtp) -> Result<&Seal, Refusal> {
+    pub(crate) fn seal(&mut self, track: usize, srtp: &Srtp) -> Result<&Seal, Refusal> {
         let announced = self.announced_keys.get(track).and_then(Option::as_deref);
         let announced = announced.and_then(|text| mikey::Keys::from_base64(text).ok());
         let keys = srtp.keys.clone().or(announced);
@@ -198,7 +198,7 @@ impl Recording {
 
     /// Takes a packet of announced track `track`; false if it is SRTP that the
     /// publisher's keys do not open.
-    pub(super) fn take(&mut self, track: usize, control: bool, bytes: &[u8], now: Instant) -> bool {
+    pub(crate) fn take(&mut self, track: usize, control: bool, bytes: &[u8], now: Instant) -> bool {
         let Some(Some(seal)) = self.seals.get_mut(track) else {
             self.take_clear(track, control, bytes, now);
             return true;
@@ -249,14 +249,14 @@ impl Recording {
     }
 
     /// Packets of announced track `track` come by UDP.
-    pub(super) fn comes_by_datagrams(&mut self, track: usize) {
+    pub(crate) fn comes_by_datagrams(&mut self, track: usize) {
         if let Some(place) = self.places.get(track).copied().flatten() {
             self.lanes[place].come_by_datagrams();
         }
     }
 
     /// Gives up the packets that will not come.
-    pub(super) fn expire(&mut self, now: Instant) {
+    pub(crate) fn expire(&mut self, now: Instant) {
         let (assembler, out) = (&mut self.assembler, &mut self.bursts);
         for (track, lane) in self.lanes.iter_mut().enumerate() {
             lane.expire(now, |part| push(assembler, track, part, out));
@@ -264,13 +264,13 @@ impl Recording {
     }
 
     /// When [`Self::expire`] will have something to do.
-    pub(super) fn deadline(&self) -> Option<Instant> {
+    pub(crate) fn deadline(&self) -> Option<Instant> {
         self.lanes.iter().filter_map(Lane::deadline).min()
     }
 
     /// What the publisher is to be told now, if anything: announced track and RTCP.
     /// `spread` is as [`Feedback::poll_report`] has it.
-    pub(super) fn poll_feedback(
+    pub(crate) fn poll_feedback(
         &mut self,
         now: Instant,
         spread: f64,
@@ -326,7 +326,7 @@ impl Recording {
     }
 
     /// Publishes what became whole.
-    pub(super) fn publish(&mut self, now: Instant) -> Result<(), Ended> {
+    pub(crate) fn publish(&mut self, now: Instant) -> Result<(), Ended> {
         if let Some(publisher) = &mut self.publisher
             && let Some(tracks) = self.assembler.take_redescribed()
         {
@@ -356,14 +356,14 @@ impl Recording {
     }
 
     /// Ends, and leaves the stream in `state` if it was this one's.
-    pub(super) fn leave(mut self, state: State) {
+    pub(crate) fn leave(mut self, state: State) {
         if let Some(publisher) = self.publisher.take() {
             publisher.finish(state);
         }
     }
 
     /// Whether it goes on.
-    pub(super) fn check(&self, now: Instant) -> Result<(), Ended> {
+    pub(crate) fn check(&self, now: Instant) -> Result<(), Ended> {
         if !self.is_on {
             return Ok(());
         }

@@ -25,7 +25,7 @@ use super::place::{Place, bit};
 use super::seal::Seals;
 use super::source::Source;
 use super::udp::{Recipient, Target, Udp};
-use super::{Shared, worker};
+use crate::rtsp::{Shared, worker};
 use crate::runtime::{Key, Slots, StreamWaker, Waker};
 
 const MEDIA: Token = Token(0);
@@ -39,7 +39,7 @@ const BATCH: usize = 8;
 
 /// The thread.
 #[derive(Debug)]
-pub(super) struct Sender {
+pub(crate) struct Sender {
     poll: Poll,
     waker: Arc<Waker>,
     groups: Arc<Groups>,
@@ -67,7 +67,7 @@ struct Sending {
 }
 
 /// What the thread waits with, made before all else so that it can be rung.
-pub(super) fn open(plan: Plan) -> io::Result<(Groups, Poll, Arc<Waker>)> {
+pub(crate) fn open(plan: Plan) -> io::Result<(Groups, Poll, Arc<Waker>)> {
     let poll = Poll::new()?;
     let waker = Arc::new(Waker::new(&poll, worker::WAKE)?);
     Ok((Groups::new(plan, Arc::clone(&waker)), poll, waker))
@@ -75,7 +75,7 @@ pub(super) fn open(plan: Plan) -> io::Result<(Groups, Poll, Arc<Waker>)> {
 
 impl Sender {
     /// Opens the sockets. `index`: as no RTSP thread is numbered.
-    pub(super) fn new(
+    pub(crate) fn new(
         groups: Arc<Groups>,
         poll: Poll,
         waker: Arc<Waker>,
@@ -108,7 +108,7 @@ impl Sender {
     }
 
     /// Runs until [`Groups::stop`].
-    pub(super) fn run(mut self) {
+    pub(crate) fn run(mut self) {
         let mut events = Events::with_capacity(16);
         loop {
             let wait = self.longest_wait(Instant::now());
