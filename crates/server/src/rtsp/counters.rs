@@ -3,7 +3,7 @@
 use glassline_rtsp::server::Answered;
 use glassline_rtsp::{Method, Status};
 
-use crate::egress::rtsp::outlet::Sent;
+use crate::egress::rtsp::connection_writer::Sent;
 use crate::runtime::Counter;
 
 /// One thread's counts since the server started.

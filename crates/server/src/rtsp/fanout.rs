@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::worker::{Channel, Worker};
-use crate::egress::rtsp::outlet::Sent;
+use crate::egress::rtsp::connection_writer::Sent;
 use crate::egress::rtsp::udp::Recipient;
 use crate::runtime::Key;
 

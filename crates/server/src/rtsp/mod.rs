@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!            TCP in ──► Client.connection (sans-IO) ──► events ──► conversation
-//!  hub wake ──► Source.read once ──► Ring: framed once ──► each Client: Place, Outlet
+//!  hub wake ──► StreamReader.read once ──► Ring: framed once ──► each Client: Cursor, ConnectionWriter
 //!                                                            └─ one write a frame ──► TCP
 //!  other threads ──► Command (answers that took time, questions, stop)
 //! ```
@@ -21,9 +21,9 @@ mod access;
 mod client;
 mod conversation;
 pub(crate) mod counters;
-mod entrance;
 mod fanout;
 mod files;
+mod listener;
 mod publishers;
 mod setup;
 mod tls;
@@ -46,14 +46,14 @@ use tokio::sync::oneshot;
 
 pub use crate::egress::rtsp::groups::Plan;
 pub use counters::{Counters, Gauge};
-pub use entrance::Entrance;
+pub use listener::Listener;
 pub use view::ClientView;
 
 use crate::auth::{REALM, Users};
+use crate::egress::rtsp::cursor::Budget;
 use crate::egress::rtsp::groups::Groups;
 use crate::egress::rtsp::multicast::{self, Sender};
-use crate::egress::rtsp::numbers::Keys;
-use crate::egress::rtsp::place::Budget;
+use crate::egress::rtsp::numbers::NumberKeys;
 use crate::egress::rtsp::ring::Bounds;
 use crate::egress::rtsp::udp::Udp;
 use crate::ingest::library::Library;
@@ -89,7 +89,7 @@ pub struct Shared {
     pub(crate) hub: Arc<Hub>,
     pub(crate) board: Arc<Board>,
     pub(crate) wall: WallClock,
-    pub(crate) keys: Keys,
+    pub(crate) keys: NumberKeys,
     pub(crate) users: Arc<Users>,
     pub(crate) library: Option<Arc<Library>>,
     /// For what takes time.
@@ -129,7 +129,7 @@ impl Shared {
             hub,
             board,
             wall,
-            keys: Keys::default(),
+            keys: NumberKeys::default(),
             users,
             library,
             runtime: tokio::runtime::Handle::current(),
@@ -189,7 +189,7 @@ enum Command {
     /// Who is there?
     List(oneshot::Sender<Vec<ClientView>>),
     /// A name was looked up in the media folder.
-    Found(Box<files::Found>),
+    LookupResult(Box<files::LookupResult>),
     /// The other half of a client's tunnel came to another thread.
     Tunnel(Box<tunnel::Handover>),
     /// Say goodbye to everyone and end.
@@ -222,13 +222,16 @@ impl Handle {
 }
 
 /// Where the entrances are, and what each thread has of them.
-fn doors(entrances: Vec<Entrance>) -> (Vec<SocketAddr>, Vec<Vec<worker::Door>>) {
-    let locals = entrances.iter().map(Entrance::local_addr).collect();
-    let mut doors: Vec<Vec<worker::Door>> = Vec::new();
+fn doors(entrances: Vec<Listener>) -> (Vec<SocketAddr>, Vec<Vec<worker::ThreadListener>>) {
+    let locals = entrances.iter().map(Listener::local_addr).collect();
+    let mut doors: Vec<Vec<worker::ThreadListener>> = Vec::new();
     for entrance in entrances {
         doors.resize_with(doors.len().max(entrance.listeners.len()), Vec::new);
         for (listener, doors) in entrance.listeners.into_iter().zip(&mut doors) {
-            doors.push(worker::Door::new(listener, entrance.identity.clone()));
+            doors.push(worker::ThreadListener::new(
+                listener,
+                entrance.identity.clone(),
+            ));
         }
     }
     (locals, doors)
@@ -265,7 +268,7 @@ impl Rtsp {
     /// If a port for UDP is taken or the system has no thread to give.
     pub fn start(
         options: &Options,
-        entrances: Vec<Entrance>,
+        entrances: Vec<Listener>,
         hub: &Arc<Hub>,
         board: &Arc<Board>,
         users: &Arc<Users>,

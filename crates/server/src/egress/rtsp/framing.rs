@@ -196,7 +196,7 @@ mod tests {
     use glassline_media::{BurstBuilder, Codec, MediaTime, Stamps, VideoParameters};
     use glassline_rtp::Packet;
 
-    use super::super::numbers::Keys;
+    use super::super::numbers::NumberKeys;
 
     fn burst(sizes: &[usize]) -> Burst {
         let mut builder = BurstBuilder::default();
@@ -211,7 +211,7 @@ mod tests {
     }
 
     fn label(track: &Track) -> Label {
-        Label::new(track, 0, Keys::default().track("cam", 0))
+        Label::new(track, 0, NumberKeys::default().track("cam", 0))
     }
 
     #[test]

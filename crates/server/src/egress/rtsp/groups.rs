@@ -1,7 +1,7 @@
 //! Who plays what by multicast: one table for all RTSP threads.
 //!
 //! ```text
-//! SETUP ─► Seat: the track has a group ──┐
+//! SETUP ─► MulticastMembership: the track has a group ──┐
 //! PLAY  ─► the seat plays ───────────────┴─► Groups ─► Sender: what is played, once
 //! ```
 //!
@@ -97,7 +97,11 @@ impl Groups {
     }
 
     /// A client's part in the group of a track; `None` if no group is free.
-    pub(crate) fn seat(self: &Arc<Self>, stream: &Arc<Stream>, track: usize) -> Option<Seat> {
+    pub(crate) fn seat(
+        self: &Arc<Self>,
+        stream: &Arc<Stream>,
+        track: usize,
+    ) -> Option<MulticastMembership> {
         let mut held = self.lock();
         let known = held
             .iter_mut()
@@ -121,7 +125,7 @@ impl Groups {
             held.insert(place, new);
             (place, group)
         };
-        Some(Seat {
+        Some(MulticastMembership {
             groups: Arc::clone(self),
             place,
             group,
@@ -187,14 +191,14 @@ impl Groups {
 
 /// A client's part in a group; given back when dropped.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct MulticastMembership {
     groups: Arc<Groups>,
     place: u32,
     group: Group,
     plays: bool,
 }
 
-impl Seat {
+impl MulticastMembership {
     pub(crate) fn group(&self) -> Group {
         self.group
     }
@@ -208,7 +212,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for MulticastMembership {
     fn drop(&mut self) {
         self.set_playing(false);
         self.groups.leave(self.place);
@@ -250,7 +254,8 @@ mod tests {
         let sound = groups.seat(&cam, 1).expect("free");
         let other = groups.seat(&door, 0).expect("free");
         let again = groups.seat(&cam, 0).expect("shared");
-        let of = |seat: &Seat| (seat.group().address.to_string(), seat.group().ports);
+        let of =
+            |seat: &MulticastMembership| (seat.group().address.to_string(), seat.group().ports);
         assert_eq!(of(&picture), ("239.255.42.0".to_owned(), (5000, 5001)));
         assert_eq!(of(&sound), ("239.255.42.1".to_owned(), (5002, 5003)));
         assert_eq!(of(&other), ("239.255.42.2".to_owned(), (5004, 5005)));

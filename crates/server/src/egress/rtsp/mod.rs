@@ -1,7 +1,7 @@
 //! Streams out to RTSP players: framed once a thread, read by a cursor for each player.
 //!
 //! ```text
-//!  hub wake ──► Source.read once ──► Ring: framed once ──► each player: Place, Outlet
+//!  hub wake ──► StreamReader.read once ──► Ring: framed once ──► each player: Cursor, ConnectionWriter
 //!                                      │                    └─ one write a frame ──► TCP
 //!                                      ├─ datagrams, many players a system call ──► UDP
 //!                                      └─ the multicast thread ──► groups
@@ -11,13 +11,13 @@
 //! a burst's bytes are made once; a player is a cursor and the part of at most one frame.
 //! Connections and requests are not known here: `crate::rtsp` has them.
 
+pub(crate) mod connection_writer;
+pub(crate) mod cursor;
 pub(crate) mod framing;
 pub(crate) mod groups;
 pub(crate) mod multicast;
 pub(crate) mod numbers;
-pub(crate) mod outlet;
-pub(crate) mod place;
 pub(crate) mod ring;
-pub(crate) mod seal;
-pub(crate) mod source;
+pub(crate) mod srtp;
+pub(crate) mod stream_reader;
 pub(crate) mod udp;

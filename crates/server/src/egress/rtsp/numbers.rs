@@ -9,9 +9,9 @@ use glassline_media::{MediaTime, Ssrc};
 /// every thread without any of them asking another, and unpredictable from outside
 /// (RFC 3550 §5.1).
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Keys(RandomState);
+pub(crate) struct NumberKeys(RandomState);
 
-impl Keys {
+impl NumberKeys {
     /// The numbers of a track. Those of two streams of one name are equal, which is
     /// harmless: no client has both in one session.
     pub(crate) fn track(&self, stream: &str, track: usize) -> Numbers {
@@ -94,10 +94,10 @@ mod tests {
 
     #[test]
     fn numbers_are_the_same_on_every_thread_and_differ_by_track_and_run() {
-        let keys = Keys::default();
+        let keys = NumberKeys::default();
         assert_eq!(keys.track("cam", 0), keys.clone().track("cam", 0));
         assert_ne!(keys.track("cam", 0), keys.track("cam", 1));
-        assert_ne!(keys.track("cam", 0), Keys::default().track("cam", 0));
+        assert_ne!(keys.track("cam", 0), NumberKeys::default().track("cam", 0));
         let numbers = keys.track("cam", 0);
         let start = numbers.sequence(0);
         assert_eq!(numbers.sequence(65_537), start.wrapping_add(1));

@@ -9,7 +9,7 @@ use glassline_media::Burst;
 use smallvec::SmallVec;
 
 use super::framing::{Datagrams, Label};
-use super::seal::Seal;
+use super::srtp::TrackSrtp;
 
 /// Something to send to everyone who has the track: a burst, or a report on it.
 #[derive(Debug)]
@@ -71,8 +71,8 @@ impl Entry {
         self.interleaved.push((channel, bytes));
     }
 
-    /// Seals it for one client behind `out`, as it goes on `channel`.
-    pub(crate) fn seal_interleaved(&self, seal: &mut Seal, channel: u8, out: &mut Vec<u8>) {
+    /// TrackSrtps it for one client behind `out`, as it goes on `channel`.
+    pub(crate) fn seal_interleaved(&self, seal: &mut TrackSrtp, channel: u8, out: &mut Vec<u8>) {
         match &self.content {
             Content::Media(burst) => seal.interleave(&self.label, burst, channel, out),
             Content::Report { packet, .. } => {
@@ -83,8 +83,8 @@ impl Entry {
         }
     }
 
-    /// Seals it for one client as datagrams.
-    pub(crate) fn seal_datagrams(&self, seal: &mut Seal) -> Datagrams {
+    /// TrackSrtps it for one client as datagrams.
+    pub(crate) fn seal_datagrams(&self, seal: &mut TrackSrtp) -> Datagrams {
         match &self.content {
             Content::Media(burst) => seal.datagrams(&self.label, burst),
             Content::Report { packet, .. } => {

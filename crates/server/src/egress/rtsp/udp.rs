@@ -19,11 +19,11 @@ use glassline_net::{Multicast, Options, ReceiveBatch, SendError, Transmit, UdpSo
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 
+use super::connection_writer::Sent;
+use super::cursor::{Budget, Cursor, Verdict};
 use super::framing::Datagrams;
-use super::outlet::Sent;
-use super::place::{Budget, Place, Verdict};
 use super::ring::Ring;
-use super::seal::Seals;
+use super::srtp::TrackSrtps;
 use crate::rtsp::counters::Counters;
 use crate::runtime::Key;
 
@@ -98,8 +98,8 @@ pub(crate) struct Recipient<'a> {
     /// Which of our addresses it connected to; `None` leaves it to the routes.
     pub(crate) from: Option<IpAddr>,
     pub(crate) targets: &'a [Option<Target>],
-    pub(crate) seals: &'a mut Seals,
-    pub(crate) place: &'a mut Place,
+    pub(crate) seals: &'a mut TrackSrtps,
+    pub(crate) place: &'a mut Cursor,
     /// Set to when it gets the next chunk, if this one was not all.
     pub(crate) paced_until: &'a mut Option<Instant>,
     /// Sent to it so far.

@@ -1,12 +1,12 @@
 //! A client that publishes: ANNOUNCE and RECORD.
 //!
 //! ```text
-//! frames of the connection, or datagrams ─► Lane: order ─► Assembler ─► Publisher ─► hub
+//! frames of the connection, or datagrams ─► TrackPipeline: order ─► Assembler ─► Publisher ─► hub
 //!                       reports, PLI ◄── Feedback ◄─┘ statistics          keyframe wanted ◄─┘
 //! ```
 
 mod feedback;
-mod lane;
+mod track_pipeline;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,14 +21,14 @@ use glassline_rtsp::sdp::Description;
 use glassline_rtsp::server::{Refusal, Srtp};
 use smallvec::SmallVec;
 
-use crate::egress::rtsp::numbers::Keys;
-use crate::egress::rtsp::outlet::Channels;
-use crate::egress::rtsp::seal::{self, Seal, Seals};
+use crate::egress::rtsp::connection_writer::Channels;
+use crate::egress::rtsp::numbers::NumberKeys;
+use crate::egress::rtsp::srtp::{self, TrackSrtp, TrackSrtps};
 use crate::egress::rtsp::udp::Target;
 use crate::ingest::{Assembler, Packet, track_of};
 use crate::rtsp::counters::Counters;
 use feedback::Feedback;
-use lane::Lane;
+use track_pipeline::TrackPipeline;
 
 /// A publisher that sends nothing for so long has gone.
 const SILENCE: Duration = Duration::from_secs(10);
@@ -46,7 +46,7 @@ pub(crate) struct Recording {
     /// Where each announced track is among those that are taken.
     places: Vec<Option<usize>>,
     /// How each of these arrives.
-    lanes: Vec<Lane>,
+    pipelines: Vec<TrackPipeline>,
     feedback: Feedback,
     assembler: Assembler,
     bursts: Vec<Burst>,
@@ -58,7 +58,7 @@ pub(crate) struct Recording {
     /// Where the datagrams of each announced track come from.
     pub(crate) targets: SmallVec<[Option<Target>; 2]>,
     /// Of announced tracks that come as SRTP.
-    pub(crate) seals: Seals,
+    pub(crate) seals: TrackSrtps,
     /// What the announcement says that each of them is sealed with.
     announced_keys: Vec<Option<String>>,
     /// A packet that was opened; empty between calls, kept for its room.
@@ -93,7 +93,7 @@ impl Recording {
     /// What to answer.
     pub(crate) fn announce(
         hub: &Arc<Hub>,
-        keys: &Keys,
+        keys: &NumberKeys,
         path: &str,
         description: &Description,
         now: Instant,
@@ -122,8 +122,10 @@ impl Recording {
         for (place, (index, _)) in taken.iter().enumerate() {
             places[*index] = Some(place);
         }
-        let lanes = taken.iter().map(|(_, track)| Lane::new(track.clock_rate));
-        let lanes = lanes.collect();
+        let pipelines = taken
+            .iter()
+            .map(|(_, track)| TrackPipeline::new(track.clock_rate));
+        let pipelines = pipelines.collect();
         let announced = description.tracks[taken[0].0].feedback;
         let feedback = Feedback::new(keys.receiver(&name), keys.cname(&name), announced);
         let tracks = taken.into_iter().map(|(_, track)| track).collect();
@@ -141,7 +143,7 @@ impl Recording {
             hub: Arc::clone(hub),
             name,
             places,
-            lanes,
+            pipelines,
             feedback,
             assembler,
             bursts: Vec::new(),
@@ -150,7 +152,7 @@ impl Recording {
             heard: now,
             channels: Channels::new(),
             targets: SmallVec::new(),
-            seals: Seals::new(),
+            seals: TrackSrtps::new(),
             announced_keys: announced_keys.collect(),
             clear: Vec::new(),
             is_on: false,
@@ -180,13 +182,13 @@ impl Recording {
     ///
     /// # Errors
     /// The publisher did not say what it seals with, neither in its announcement nor now.
-    pub(crate) fn seal(&mut self, track: usize, srtp: &Srtp) -> Result<&Seal, Refusal> {
+    pub(crate) fn seal(&mut self, track: usize, srtp: &Srtp) -> Result<&TrackSrtp, Refusal> {
         let announced = self.announced_keys.get(track).and_then(Option::as_deref);
         let announced = announced.and_then(|text| mikey::Keys::from_base64(text).ok());
         let keys = srtp.keys.clone().or(announced);
         let before = self.seals.get_mut(track).and_then(Option::take);
         let srtp = Srtp { keys };
-        let seal = seal::renew(before, None, track, self.feedback.ssrc(), &srtp)?;
+        let seal = srtp::renew(before, None, track, self.feedback.ssrc(), &srtp)?;
         if !seal.knows_client() {
             return Err(Refusal::NoKeys);
         }
@@ -235,7 +237,7 @@ impl Recording {
             return;
         };
         let (assembler, out) = (&mut self.assembler, &mut self.bursts);
-        self.lanes[track].take(&packet, received, |part| push(assembler, track, part, out));
+        self.pipelines[track].take(&packet, received, |part| push(assembler, track, part, out));
     }
 
     fn take_reports(&mut self, track: usize, bytes: &[u8], received: Instant) {
@@ -243,7 +245,7 @@ impl Recording {
             if let rtcp::Packet::SenderReport(report) = packet {
                 let (ntp, timestamp) = (report.ntp.0, report.rtp_timestamp);
                 self.assembler.sender_report(track, ntp, timestamp);
-                self.lanes[track].on_sender_report(&report, received);
+                self.pipelines[track].on_sender_report(&report, received);
             }
         }
     }
@@ -251,21 +253,24 @@ impl Recording {
     /// Packets of announced track `track` come by UDP.
     pub(crate) fn comes_by_datagrams(&mut self, track: usize) {
         if let Some(place) = self.places.get(track).copied().flatten() {
-            self.lanes[place].come_by_datagrams();
+            self.pipelines[place].come_by_datagrams();
         }
     }
 
     /// Gives up the packets that will not come.
     pub(crate) fn expire(&mut self, now: Instant) {
         let (assembler, out) = (&mut self.assembler, &mut self.bursts);
-        for (track, lane) in self.lanes.iter_mut().enumerate() {
-            lane.expire(now, |part| push(assembler, track, part, out));
+        for (track, pipeline) in self.pipelines.iter_mut().enumerate() {
+            pipeline.expire(now, |part| push(assembler, track, part, out));
         }
     }
 
     /// When [`Self::expire`] will have something to do.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.lanes.iter().filter_map(Lane::deadline).min()
+        self.pipelines
+            .iter()
+            .filter_map(TrackPipeline::deadline)
+            .min()
     }
 
     /// What the publisher is to be told now, if anything: announced track and RTCP.
@@ -285,19 +290,19 @@ impl Recording {
         // The picture, where there is one, is the first of those taken.
         let has_picture = self.assembler.tracks()[0].kind() == Kind::Video;
         let asks =
-            has_picture && self.lanes[0].source().is_some() && self.feedback.poll_keyframe(now);
+            has_picture && self.pipelines[0].source().is_some() && self.feedback.poll_keyframe(now);
         for (track, place) in self.places.iter().enumerate() {
-            let Some(lane) = place.and_then(|place| self.lanes.get_mut(place)) else {
+            let Some(pipeline) = place.and_then(|place| self.pipelines.get_mut(place)) else {
                 continue;
             };
-            let Some(source) = lane.source() else {
+            let Some(source) = pipeline.source() else {
                 continue;
             };
             let asks = asks && *place == Some(0);
             if reports || asks {
-                counters.late.add(lane.take_late());
+                counters.late.add(pipeline.take_late());
                 let block = if reports {
-                    lane.report_block(now)
+                    pipeline.report_block(now)
                 } else {
                     None
                 };

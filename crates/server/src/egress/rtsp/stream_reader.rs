@@ -8,7 +8,7 @@ use glassline_media::{Burst, Stage, StageTable, Track, WallClock};
 use glassline_rtp::rtcp::{Bye, SenderReport, SourceDescription};
 
 use super::framing::Label;
-use super::numbers::{Keys, Numbers};
+use super::numbers::{NumberKeys, Numbers};
 use super::ring::{Bounds, Ring};
 use crate::runtime::StreamSubscription;
 
@@ -18,13 +18,13 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(2);
 
 /// A stream's subscription, what it sent lately, and who gets it.
 #[derive(Debug)]
-pub(crate) struct Source {
+pub(crate) struct StreamReader {
     pub(crate) feed: StreamSubscription,
     pub(crate) ring: Ring,
     pub(crate) tracks: Arc<[Track]>,
     labels: Vec<Label>,
     sums: Vec<Sums>,
-    keys: Keys,
+    keys: NumberKeys,
     /// Of the first tracks, instead of what the keys give.
     inherited: Vec<Numbers>,
     cname: String,
@@ -42,13 +42,13 @@ struct Sums {
     next: u64,
 }
 
-impl Source {
+impl StreamReader {
     /// Subscribes, and takes over what the hub has from the newest keyframe on.
     pub(crate) fn new(
         stream: &Arc<Stream>,
         wake: Arc<dyn Wake>,
         stages: Arc<Mutex<StageTable>>,
-        keys: &Keys,
+        keys: &NumberKeys,
         bounds: Bounds,
         now: Instant,
     ) -> Self {

@@ -9,9 +9,9 @@ use std::time::Instant;
 use bytes::Bytes;
 use smallvec::SmallVec;
 
-use super::place::{Budget, Place, Verdict};
+use super::cursor::{Budget, Cursor, Verdict};
 use super::ring::Ring;
-use super::seal::Seals;
+use super::srtp::TrackSrtps;
 
 /// Frames handed to the kernel at once: a client that is this far behind has far more
 /// waiting than its socket takes.
@@ -30,7 +30,7 @@ pub(crate) type Channels = SmallVec<[Option<(u8, u8)>; 2]>;
 /// What waits to be written to one connection: the rest of a frame, then responses,
 /// then frames of the stream from the client's place on.
 #[derive(Debug, Default)]
-pub(crate) struct Outlet {
+pub(crate) struct ConnectionWriter {
     /// A frame that the kernel took a part of, and how much of it.
     partial: Option<(Bytes, usize)>,
     /// Responses and reports of this client alone.
@@ -52,7 +52,7 @@ pub(crate) enum Pumped {
     Broken(io::Error),
 }
 
-/// What went out in one [`Outlet::pump`].
+/// What went out in one [`ConnectionWriter::pump`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sent {
     pub(crate) bytes: u64,
@@ -66,16 +66,16 @@ pub(crate) struct Sent {
 /// A client's part in a stream while it plays.
 pub(crate) struct Playing<'a> {
     pub(crate) ring: &'a mut Ring,
-    pub(crate) place: &'a mut Place,
+    pub(crate) place: &'a mut Cursor,
     pub(crate) channels: &'a Channels,
-    pub(crate) seals: &'a mut Seals,
+    pub(crate) seals: &'a mut TrackSrtps,
     pub(crate) budget: &'a Budget,
 }
 
 /// The next frames for a client: entry and channel.
 type Plan = SmallVec<[(u64, u8); FRAMES_PER_WRITE]>;
 
-impl Outlet {
+impl ConnectionWriter {
     /// Puts `bytes` behind the frame that is being written.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.between.extend_from_slice(bytes);

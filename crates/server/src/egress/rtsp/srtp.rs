@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! DESCRIBE ─► Keyring: a fresh key for each track, told in the description
-//! SETUP ────► Seal: takes its track's key, and counts its packets from then on
-//! Ring entry ─ Seal ─► bytes that nobody else gets ─► Outlet, Udp
-//! a publisher's packets ─ Seal ─► Recording, whose reports go back sealed
+//! SETUP ────► TrackSrtp: takes its track's key, and counts its packets from then on
+//! Ring entry ─ TrackSrtp ─► bytes that nobody else gets ─► ConnectionWriter, Udp
+//! a publisher's packets ─ TrackSrtp ─► Recording, whose reports go back sealed
 //! ```
 //!
 //! What a client with keys costs is its own: its packets are sealed for it one by one,
@@ -24,7 +24,7 @@ use smallvec::SmallVec;
 use super::framing::{Datagrams, Label};
 
 /// The seals of a client's tracks; `None` for those that go as they are.
-pub(crate) type Seals = SmallVec<[Option<Box<Seal>>; 2]>;
+pub(crate) type TrackSrtps = SmallVec<[Option<Box<TrackSrtp>>; 2]>;
 
 /// Keys that a description told, for the tracks that are set up next.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub(crate) struct Keyring {
 
 /// What seals one track for one client, and opens what the client says of it.
 #[derive(Debug)]
-pub(crate) struct Seal {
+pub(crate) struct TrackSrtp {
     /// Ours.
     keys: Keys,
     ssrc: Ssrc,
@@ -46,7 +46,7 @@ pub(crate) struct Seal {
 }
 
 /// The number of the packet that a track's seal seals next, if it has one.
-pub(crate) fn sealed_sequence(seals: &Seals, track: usize) -> Option<u16> {
+pub(crate) fn sealed_sequence(seals: &TrackSrtps, track: usize) -> Option<u16> {
     let seal = seals.get(track)?.as_deref()?;
     Some(seal.next_sequence())
 }
@@ -106,13 +106,13 @@ const fn profile(cipher: Cipher) -> Profile {
 /// # Errors
 /// Keys of the client that seal nothing.
 pub(crate) fn renew(
-    before: Option<Box<Seal>>,
+    before: Option<Box<TrackSrtp>>,
     keyring: Option<&mut Keyring>,
     track: usize,
     ssrc: Ssrc,
     srtp: &Srtp,
-) -> Result<Box<Seal>, Refusal> {
-    let fresh = || Seal::new(keyring, track, ssrc).map(Box::new);
+) -> Result<Box<TrackSrtp>, Refusal> {
+    let fresh = || TrackSrtp::new(keyring, track, ssrc).map(Box::new);
     // One that goes on keeps its count: under one key it never begins again.
     let mut seal = before
         .map_or_else(fresh, Ok)
@@ -124,7 +124,7 @@ pub(crate) fn renew(
     Ok(seal)
 }
 
-impl Seal {
+impl TrackSrtp {
     /// A seal for `track`, whose packets have this SSRC, under the key that the client
     /// was told of it, or a fresh one.
     ///
@@ -201,7 +201,7 @@ impl Seal {
         index.expect("its stream was added")
     }
 
-    /// Seals a burst behind `out` as it goes within an RTSP connection, on `channel`.
+    /// TrackSrtps a burst behind `out` as it goes within an RTSP connection, on `channel`.
     pub(crate) fn interleave(
         &mut self,
         label: &Label,
@@ -221,7 +221,7 @@ impl Seal {
         }
     }
 
-    /// Seals a burst into datagrams.
+    /// TrackSrtps a burst into datagrams.
     pub(crate) fn datagrams(&mut self, label: &Label, burst: &Burst) -> Datagrams {
         let overhead = HEADER_BYTES + self.outbound.overhead();
         let whole = burst.payload_bytes() + burst.packet_count() * overhead;
@@ -232,7 +232,7 @@ impl Seal {
         datagrams.build()
     }
 
-    /// Seals RTCP; `None` for what is none.
+    /// TrackSrtps RTCP; `None` for what is none.
     pub(crate) fn control(&mut self, packet: &[u8]) -> Option<Vec<u8>> {
         let mut sealed = Vec::with_capacity(packet.len() + srtp::RTCP_OVERHEAD_MAX);
         sealed.extend_from_slice(packet);

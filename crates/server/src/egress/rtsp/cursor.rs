@@ -20,7 +20,7 @@ pub(crate) const TRACKS_MAX: usize = 32;
 
 /// A client's place in the [`Ring`] of its stream.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct Cursor {
     /// The next entry to look at.
     cursor: u64,
     /// Tracks that the client gets, a bit each.
@@ -45,7 +45,7 @@ pub(crate) enum Verdict {
     Hopeless,
 }
 
-impl Place {
+impl Cursor {
     /// At the newest keyframe if `anchored` (one of the tracks is the one that has
     /// them), else at the end: what comes next.
     pub(crate) fn begin(ring: &Ring, tracks: u32, anchored: bool, now: Instant) -> Self {
