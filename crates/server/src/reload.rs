@@ -17,7 +17,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::auth::Users;
 use crate::config::Config;
-use crate::rtsp::{Identity, IdentityError};
+use crate::config::{Identity, IdentityError};
 
 /// How often files are looked at. A change counts once it is as old as this, so that
 /// nothing is read while it is written.

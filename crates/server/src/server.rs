@@ -21,7 +21,7 @@ use crate::latency::Board;
 use crate::quic::{self, Quic};
 use crate::reload::Reload;
 use crate::rooms::{self, Rooms};
-use crate::rtsp::{self, Entrance, Rtsp};
+use crate::rtsp::{self, Listener, Rtsp};
 use crate::runtime::Clock;
 use crate::sessions::{Bounds, Registry};
 
@@ -77,17 +77,17 @@ impl Server {
         let sources = ingest::spawn(&hub, specs, &codes, stopped.clone()).await?;
         let users = Arc::new(Users::new(&config.auth));
         let library = library(&config, &hub)?;
-        let entrances = rtsp_entrances(&config, cores)?;
-        let identity = entrances.iter().find_map(Entrance::identity);
+        let listeners = open_rtsp_listeners(&config, cores)?;
+        let identity = listeners.iter().find_map(Listener::identity);
         let reload = Reload::new(&config, &users, identity);
         let asked = Arc::new(Notify::new());
-        let rtsp_listeners = entrances
+        let rtsp_listeners = listeners
             .iter()
-            .map(|entrance| (entrance.name(), entrance.local_addr()))
+            .map(|listener| (listener.name(), listener.local_addr()))
             .collect::<Vec<_>>();
         let rtsp = start_rtsp(
             &config,
-            entrances,
+            listeners,
             &hub,
             &board,
             &users,
@@ -211,39 +211,39 @@ fn library(config: &Config, hub: &Arc<Hub>) -> std::io::Result<Option<Arc<Librar
 }
 
 /// The ports of RTSP, plain and inside TLS, of which either may be off.
-fn rtsp_entrances(config: &Config, cores: usize) -> Result<Vec<Entrance>, StartError> {
+fn open_rtsp_listeners(config: &Config, cores: usize) -> Result<Vec<Listener>, StartError> {
     let threads = config.shards.unwrap_or(cores);
     let open = |name, setting, address, identity| {
-        Entrance::open(address, threads, identity).map_err(|source| StartError::Listen {
+        Listener::open(address, threads, identity).map_err(|source| StartError::Listen {
             name,
             setting,
             address,
             source,
         })
     };
-    let mut entrances = Vec::new();
+    let mut listeners = Vec::new();
     if let Some(address) = config.rtsp.address {
         let setting = "rtsp.address or --rtsp (`off` for none)";
-        entrances.push(open("rtsp", setting, address, None)?);
+        listeners.push(open("rtsp", setting, address, None)?);
     }
     if let Some(address) = config.rtsp.tls.address {
         let identity = config.rtsp.tls.identity()?;
         let setting = "rtsp.tls.address or --rtsps (`off` for none)";
-        entrances.push(open("rtsps", setting, address, identity)?);
+        listeners.push(open("rtsps", setting, address, identity)?);
     }
-    Ok(entrances)
+    Ok(listeners)
 }
 
 fn start_rtsp(
     config: &Config,
-    entrances: Vec<Entrance>,
+    listeners: Vec<Listener>,
     hub: &Arc<Hub>,
     board: &Arc<Board>,
     users: &Arc<Users>,
     library: Option<&Arc<Library>>,
     clock: Clock,
 ) -> Result<Option<Rtsp>, StartError> {
-    if entrances.is_empty() {
+    if listeners.is_empty() {
         return Ok(None);
     }
     let limits = config.limits.hub();
@@ -265,7 +265,7 @@ fn start_rtsp(
         ring_span: limits.ring_span,
     };
     let (library, wall) = (library.cloned(), clock.wall());
-    let rtsp = Rtsp::start(&options, entrances, hub, board, users, library, wall);
+    let rtsp = Rtsp::start(&options, listeners, hub, board, users, library, wall);
     Ok(Some(rtsp?))
 }
 
@@ -356,7 +356,7 @@ pub enum StartError {
     Quic(#[from] quic::StartError),
     /// The certificate for RTSP inside TLS.
     #[error(transparent)]
-    Identity(#[from] rtsp::IdentityError),
+    Identity(#[from] crate::config::IdentityError),
     /// Anything else that the system said.
     #[error("cannot start: {0}")]
     System(#[from] std::io::Error),

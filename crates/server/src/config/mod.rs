@@ -11,6 +11,7 @@
 //! [`Debug`], [`Config::to_yaml`] and [`Config::to_json`] hide them.
 
 mod data;
+mod identity;
 mod load;
 mod parts;
 mod quic;
@@ -33,6 +34,7 @@ use crate::auth::Account;
 use crate::ingest::{Input, SourceSpec};
 
 pub use data::{Data, DataAccess, DataAccessError};
+pub use identity::{Identity, IdentityError};
 pub use load::Error;
 pub(crate) use load::nearest;
 pub use parts::{Origin, OriginError};

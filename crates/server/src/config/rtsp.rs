@@ -9,8 +9,8 @@ use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use super::{Identity, IdentityError};
 use super::{loopback, parts};
-use crate::rtsp::{Identity, IdentityError};
 
 /// Streams at `rtsp://HOST:PORT/NAME`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

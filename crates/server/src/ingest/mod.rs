@@ -19,6 +19,7 @@ mod frame_codes;
 pub mod library;
 pub(crate) mod moq;
 mod pace;
+pub(crate) mod rtsp;
 mod spec;
 mod tracks;
 mod units;

@@ -11,15 +11,15 @@ use smallvec::SmallVec;
 
 use super::counters::Counters;
 use super::files::File;
-use super::groups::Seat;
-use super::outlet::{Channels, Outlet, Playing, Pumped, Sent};
-use super::place::{Budget, Place};
-use super::record::Recording;
-use super::seal::{Keyring, Opened, Seals};
-use super::source::Source;
-use super::udp::Target;
 use super::view::ClientView;
 use super::wire::Wire;
+use crate::egress::rtsp::connection_writer::{Channels, ConnectionWriter, Playing, Pumped, Sent};
+use crate::egress::rtsp::cursor::{Budget, Cursor};
+use crate::egress::rtsp::groups::MulticastMembership;
+use crate::egress::rtsp::srtp::{Keyring, Opened, TrackSrtps};
+use crate::egress::rtsp::stream_reader::StreamReader;
+use crate::egress::rtsp::udp::Target;
+use crate::ingest::rtsp::Recording;
 use crate::runtime::Key;
 
 /// Takes a frame of a client.
@@ -49,7 +49,7 @@ const RESPONSE_BYTES_MAX: usize = 64 << 10;
 pub(super) struct Client {
     pub(super) wire: Wire,
     pub(super) connection: Connection,
-    pub(super) outlet: Outlet,
+    pub(super) outlet: ConnectionWriter,
     pub(super) peer: SocketAddr,
     pub(super) local: SocketAddr,
     pub(super) session: Option<Box<Session>>,
@@ -78,15 +78,15 @@ pub(super) struct Session {
     /// For tracks by UDP.
     pub(super) targets: SmallVec<[Option<Target>; 2]>,
     /// For tracks that go as SRTP, either way.
-    pub(super) seals: Seals,
+    pub(super) seals: TrackSrtps,
     /// For tracks by multicast.
-    pub(super) seats: SmallVec<[Option<Seat>; 2]>,
+    pub(super) seats: SmallVec<[Option<MulticastMembership>; 2]>,
     /// It got a chunk of datagrams, and gets the next one then.
     pub(super) paced_until: Option<Instant>,
     /// If it is a file of the media folder.
     pub(super) file: Option<File>,
     /// While it plays.
-    pub(super) place: Option<Place>,
+    pub(super) place: Option<Cursor>,
     /// Its skips were logged.
     pub(super) told: bool,
     /// Counts it among the stream's viewers while it plays.
@@ -113,7 +113,7 @@ impl Session {
             stream,
             channels: Channels::new(),
             targets: SmallVec::new(),
-            seals: Seals::new(),
+            seals: TrackSrtps::new(),
             seats: SmallVec::new(),
             paced_until: None,
             file: None,
@@ -132,7 +132,9 @@ impl Session {
         let shared = self.seats.iter().map(Option::is_some).enumerate();
         let all = within.chain(beside).chain(shared);
         let set_up = all.filter(|(_, is_set_up)| *is_set_up);
-        set_up.fold(0, |set, (track, _)| set | super::place::bit(track))
+        set_up.fold(0, |set, (track, _)| {
+            set | crate::egress::rtsp::cursor::bit(track)
+        })
     }
 
     /// Its media goes by UDP.
@@ -216,8 +218,8 @@ impl Session {
         let (skips, skipped) = self.skips_before;
         let place = self.place.as_ref();
         (
-            skips + place.map_or(0, Place::skips),
-            skipped + place.map_or(0, Place::skipped),
+            skips + place.map_or(0, Cursor::skips),
+            skipped + place.map_or(0, Cursor::skipped),
         )
     }
 }
@@ -227,7 +229,7 @@ impl Client {
         Self {
             wire,
             connection,
-            outlet: Outlet::default(),
+            outlet: ConnectionWriter::default(),
             peer: ends.peer,
             local: ends.local,
             session: None,
@@ -270,7 +272,7 @@ impl Client {
     /// Writes what it has to get, unless its socket is full.
     pub(super) fn pump(
         &mut self,
-        source: Option<&mut Source>,
+        source: Option<&mut StreamReader>,
         budget: &Budget,
         now: Instant,
         counters: &Counters,
@@ -363,7 +365,7 @@ impl Client {
     }
 
     /// What the API says of it; `None` before it set anything up.
-    pub(super) fn view(&self, source: Option<&Source>, now: Instant) -> Option<ClientView> {
+    pub(super) fn view(&self, source: Option<&StreamReader>, now: Instant) -> Option<ClientView> {
         if let Some(recording) = &self.recording {
             return Some(self.publisher_view(recording));
         }

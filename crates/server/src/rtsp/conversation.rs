@@ -11,13 +11,13 @@ use glassline_rtsp::server::{Access, Answer, Closed, Event, Presented, Refusal, 
 
 use super::access::{self, Decision};
 use super::client::Client;
-use super::files::{self, Asked, Wish};
-use super::place::{Place, TRACKS_MAX};
-use super::record::Recording;
-use super::seal::{Seals, sealed_sequence};
+use super::files::{self, PendingRequest, PlayRequest};
 use super::setup::{Described, Wanted};
-use super::source::Source;
 use super::worker::Worker;
+use crate::egress::rtsp::cursor::{Cursor, TRACKS_MAX};
+use crate::egress::rtsp::srtp::{TrackSrtps, sealed_sequence};
+use crate::egress::rtsp::stream_reader::StreamReader;
+use crate::ingest::rtsp::Recording;
 use crate::runtime::Key;
 
 /// When to ask again for a stream that is not there yet.
@@ -27,7 +27,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(2);
 const LINGER: Duration = Duration::from_secs(2);
 
 /// Who a client says that it is, and for what.
-struct Claim {
+struct Credentials {
     user: String,
     password: String,
     access: Access,
@@ -95,7 +95,7 @@ impl Worker {
                 scale,
                 speed,
             } => {
-                let asked = Asked {
+                let asked = PlayRequest {
                     range,
                     scale,
                     speed,
@@ -134,7 +134,7 @@ impl Worker {
         match access::authorise(users, peer, access, path, query, credentials) {
             Decision::Now(answer) => Some(answer),
             Decision::Hash { user, password } => {
-                let claim = Claim {
+                let claim = Credentials {
                     user,
                     password,
                     access,
@@ -168,7 +168,7 @@ impl Worker {
             }
             Err(refusal) => Answer::Refused(refusal),
         };
-        self.unless_found_later(key, id, path, answer, Wish::Describe { cipher })
+        self.unless_found_later(key, id, path, answer, PendingRequest::Describe { cipher })
     }
 
     /// The same for a track that is to be sent.
@@ -191,7 +191,7 @@ impl Worker {
             Ok(stream) => self.set_up_stream(key, &stream, &wanted, now),
             Err(refusal) => Answer::Refused(refusal),
         };
-        self.unless_found_later(key, id, path, answer, Wish::SetUp(wanted))
+        self.unless_found_later(key, id, path, answer, PendingRequest::SetUp(wanted))
     }
 
     /// The answer, unless a file may be what no stream is: then the answer comes later.
@@ -201,7 +201,7 @@ impl Worker {
         id: RequestId,
         path: &str,
         answer: Answer,
-        wish: Wish,
+        wish: PendingRequest,
     ) -> Option<Answer> {
         let is_unknown = answer == Answer::Refused(Refusal::NotFound);
         let is_later = is_unknown && self.look_up(key, id, path, wish);
@@ -214,7 +214,7 @@ impl Worker {
         session.is_some_and(|session| session.file.is_some())
     }
 
-    fn begin_to_play(&mut self, key: Key, id: RequestId, asked: &Asked, now: Instant) {
+    fn begin_to_play(&mut self, key: Key, id: RequestId, asked: &PlayRequest, now: Instant) {
         let answer = if self.plays_file(key) {
             self.play_file(key, id, asked, now)
         } else {
@@ -235,7 +235,7 @@ impl Worker {
     }
 
     /// Has a password hashed elsewhere; the answer comes as a command.
-    fn verify_later(&self, key: Key, id: RequestId, claim: Claim) {
+    fn verify_later(&self, key: Key, id: RequestId, claim: Credentials) {
         let shared = Arc::clone(&self.shared);
         let thread = self.index;
         self.shared.runtime.spawn(async move {
@@ -281,13 +281,14 @@ impl Worker {
         };
         let tracks = session.tracks();
         let is_multicast = session.is_multicast();
-        let anchored = tracks & super::place::bit(source.ring.anchor()) != 0;
+        let anchored = tracks & crate::egress::rtsp::cursor::bit(source.ring.anchor()) != 0;
         let place = session.place.get_or_insert_with(|| match is_multicast {
             // What the group gets next; nobody gets the past.
-            true => Place::begin_at(source.ring.end(), tracks, now),
-            false => Place::begin(&source.ring, tracks, anchored, now),
+            true => Cursor::begin_at(source.ring.end(), tracks, now),
+            false => Cursor::begin(&source.ring, tracks, anchored, now),
         });
-        let set = (0..TRACKS_MAX).filter(|track| tracks & super::place::bit(*track) != 0);
+        let set =
+            (0..TRACKS_MAX).filter(|track| tracks & crate::egress::rtsp::cursor::bit(*track) != 0);
         let seals = &session.seals;
         let starts = set
             .map(|track| start(source, place, seals, track))
@@ -388,7 +389,7 @@ impl Worker {
         self.push_control(key, |source, track| source.farewell(track, &wall, now));
     }
 
-    fn push_control(&mut self, key: Key, make: impl Fn(&Source, usize) -> Option<Vec<u8>>) {
+    fn push_control(&mut self, key: Key, make: impl Fn(&StreamReader, usize) -> Option<Vec<u8>>) {
         let Some((client, source)) = self.client_and_source(key) else {
             return;
         };
@@ -428,7 +429,10 @@ impl Worker {
         }
     }
 
-    pub(super) fn client_and_source(&mut self, key: Key) -> Option<(&mut Client, &mut Source)> {
+    pub(super) fn client_and_source(
+        &mut self,
+        key: Key,
+    ) -> Option<(&mut Client, &mut StreamReader)> {
         let client = self.clients.get_mut(key)?;
         let source = client.session.as_ref()?.source;
         let channel = self.channels.get_mut(source)?;
@@ -438,7 +442,7 @@ impl Worker {
 
 /// Where a track begins for a client at `place`. Without its first frame the number of
 /// the next packet is known, and no time.
-fn start(source: &Source, place: &Place, seals: &Seals, track: usize) -> Start {
+fn start(source: &StreamReader, place: &Cursor, seals: &TrackSrtps, track: usize) -> Start {
     let label = source.label(track);
     let first = place
         .first_of(&source.ring, track)

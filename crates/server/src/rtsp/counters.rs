@@ -3,7 +3,7 @@
 use glassline_rtsp::server::Answered;
 use glassline_rtsp::{Method, Status};
 
-use super::outlet::Sent;
+use crate::egress::rtsp::connection_writer::Sent;
 use crate::runtime::Counter;
 
 /// One thread's counts since the server started.
@@ -57,7 +57,7 @@ pub struct Counters {
 }
 
 impl Counters {
-    pub(super) fn add(&self, sent: &Sent) {
+    pub(crate) fn add(&self, sent: &Sent) {
         self.bytes.add(sent.bytes);
         self.packets.add(sent.packets);
         self.sends.add(sent.calls);
@@ -85,7 +85,7 @@ impl Default for Requests {
 }
 
 impl Requests {
-    pub(super) fn add(&self, answered: &Answered) {
+    pub(crate) fn add(&self, answered: &Answered) {
         let method = answered
             .method
             .as_ref()

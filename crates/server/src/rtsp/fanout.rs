@@ -2,9 +2,9 @@
 
 use std::time::Instant;
 
-use super::outlet::Sent;
-use super::udp::Recipient;
 use super::worker::{Channel, Worker};
+use crate::egress::rtsp::connection_writer::Sent;
+use crate::egress::rtsp::udp::Recipient;
 use crate::runtime::Key;
 
 impl Worker {

@@ -13,10 +13,10 @@ use glassline_rtsp::server::{Answer, Refusal, RequestId, Start};
 
 use super::Command;
 use super::client::Session;
-use super::place::{self, Place};
-use super::seal::sealed_sequence;
 use super::setup::{Described, Wanted};
 use super::worker::Worker;
+use crate::egress::rtsp::cursor::{self, Cursor};
+use crate::egress::rtsp::srtp::sealed_sequence;
 use crate::ingest::library::{Live, Play, Private, Started, Title};
 use crate::runtime::Key;
 
@@ -25,17 +25,17 @@ const START_LIMIT: Duration = Duration::from_secs(8);
 
 /// What a client wanted of a name while it was looked up.
 #[derive(Debug)]
-pub(super) enum Wish {
+pub(super) enum PendingRequest {
     Describe { cipher: Option<Cipher> },
     SetUp(Wanted),
 }
 
 /// A name that was looked up in the media folder.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct LookupResult {
     pub(super) client: Key,
     pub(super) id: RequestId,
-    pub(super) wish: Wish,
+    pub(super) wish: PendingRequest,
     /// `None`: there is no such file, or it cannot be played.
     pub(super) title: Option<Arc<Title>>,
 }
@@ -70,13 +70,13 @@ impl File {
 
 /// What a client asks PLAY for.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct PlayRequest {
     pub(super) range: Option<Range>,
     pub(super) scale: Option<f64>,
     pub(super) speed: Option<f64>,
 }
 
-impl Asked {
+impl PlayRequest {
     /// From the start, or from now on, as it comes: what all can share.
     fn is_plain(&self) -> bool {
         let from_start = match &self.range {
@@ -122,7 +122,13 @@ impl Asked {
 
 impl Worker {
     /// Looks `path` up in the media folder, elsewhere; false if there is none.
-    pub(super) fn look_up(&self, client: Key, id: RequestId, path: &str, wish: Wish) -> bool {
+    pub(super) fn look_up(
+        &self,
+        client: Key,
+        id: RequestId,
+        path: &str,
+        wish: PendingRequest,
+    ) -> bool {
         let Some(library) = self.shared.library.clone() else {
             return false;
         };
@@ -136,20 +142,20 @@ impl Worker {
                     None
                 }
             };
-            let found = Found {
+            let found = LookupResult {
                 client,
                 id,
                 wish,
                 title,
             };
-            shared.send(thread, Command::Found(Box::new(found)));
+            shared.send(thread, Command::LookupResult(Box::new(found)));
         });
         true
     }
 
     /// Goes on where [`Worker::look_up`] left off.
-    pub(super) fn found(&mut self, found: Found, now: Instant) {
-        let Found {
+    pub(super) fn found(&mut self, found: LookupResult, now: Instant) {
+        let LookupResult {
             client: key,
             id,
             wish,
@@ -157,7 +163,7 @@ impl Worker {
         } = found;
         let answer = match (title, wish) {
             (None, _) => Answer::Refused(Refusal::NotFound),
-            (Some(title), Wish::Describe { cipher }) => {
+            (Some(title), PendingRequest::Describe { cipher }) => {
                 let described = Described {
                     name: title.name(),
                     tracks: title.tracks(),
@@ -167,7 +173,7 @@ impl Worker {
                 };
                 self.description(key, &described, now)
             }
-            (Some(title), Wish::SetUp(wanted)) => {
+            (Some(title), PendingRequest::SetUp(wanted)) => {
                 let session = self.clients.get(key).and_then(|it| it.session.as_deref());
                 let stream = session.map(|session| Arc::clone(&session.stream));
                 let file = session.and_then(|session| session.file.as_ref());
@@ -209,7 +215,7 @@ impl Worker {
         &mut self,
         key: Key,
         id: RequestId,
-        asked: &Asked,
+        asked: &PlayRequest,
         now: Instant,
     ) -> Option<Answer> {
         let client = self.clients.get_mut(key)?;
@@ -342,10 +348,10 @@ impl Worker {
             is_new(burst.track, burst.first_packet).then_some(number)
         });
         let begin = begin.unwrap_or(source.ring.end());
-        session.place = Some(Place::begin_at(begin, tracks, now));
+        session.place = Some(Cursor::begin_at(begin, tracks, now));
         let stream = Arc::clone(&session.stream);
         session.viewer.get_or_insert_with(|| stream.viewer());
-        let set = (0..place::TRACKS_MAX).filter(|track| tracks & place::bit(*track) != 0);
+        let set = (0..cursor::TRACKS_MAX).filter(|track| tracks & cursor::bit(*track) != 0);
         let starts = set.map(|track| {
             let label = source.label(track);
             let first = started.first_packets.get(track);

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!            TCP in ──► Client.connection (sans-IO) ──► events ──► conversation
-//!  hub wake ──► Source.read once ──► Ring: framed once ──► each Client: Place, Outlet
+//!  hub wake ──► StreamReader.read once ──► Ring: framed once ──► each Client: Cursor, ConnectionWriter
 //!                                                            └─ one write a frame ──► TCP
 //!  other threads ──► Command (answers that took time, questions, stop)
 //! ```
@@ -20,29 +20,17 @@
 mod access;
 mod client;
 mod conversation;
-mod counters;
-mod entrance;
+pub(crate) mod counters;
 mod fanout;
 mod files;
-mod framing;
-mod groups;
-mod identity;
-mod multicast;
-mod numbers;
-mod outlet;
-mod place;
+mod listener;
 mod publishers;
-mod record;
-mod ring;
-mod seal;
 mod setup;
-mod source;
 mod tls;
 mod tunnel;
-mod udp;
 mod view;
 mod wire;
-mod worker;
+pub(crate) mod worker;
 
 use std::io;
 use std::net::SocketAddr;
@@ -56,22 +44,21 @@ use glassline_media::WallClock;
 use glassline_rtsp::server::{Answer, RequestId, SrtpPolicy};
 use tokio::sync::oneshot;
 
+pub use crate::egress::rtsp::groups::Plan;
 pub use counters::{Counters, Gauge};
-pub use entrance::Entrance;
-pub use groups::Plan;
-pub use identity::{Identity, IdentityError};
+pub use listener::Listener;
 pub use view::ClientView;
 
 use crate::auth::{REALM, Users};
+use crate::egress::rtsp::cursor::Budget;
+use crate::egress::rtsp::groups::Groups;
+use crate::egress::rtsp::multicast::{self, Sender};
+use crate::egress::rtsp::numbers::NumberKeys;
+use crate::egress::rtsp::ring::Bounds;
+use crate::egress::rtsp::udp::Udp;
 use crate::ingest::library::Library;
 use crate::latency::Board;
 use crate::runtime::{CommandSender, Key, Waker};
-use groups::Groups;
-use multicast::Sender;
-use numbers::Keys;
-use place::Budget;
-use ring::Bounds;
-use udp::Udp;
 
 /// How the threads behave.
 #[derive(Clone, Debug)]
@@ -99,22 +86,22 @@ pub struct Options {
 /// What all threads share.
 #[derive(Debug)]
 pub struct Shared {
-    hub: Arc<Hub>,
-    board: Arc<Board>,
-    wall: WallClock,
-    keys: Keys,
-    users: Arc<Users>,
-    library: Option<Arc<Library>>,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) board: Arc<Board>,
+    pub(crate) wall: WallClock,
+    pub(crate) keys: NumberKeys,
+    pub(crate) users: Arc<Users>,
+    pub(crate) library: Option<Arc<Library>>,
     /// For what takes time.
-    runtime: tokio::runtime::Handle,
-    budget: Budget,
-    bounds: Bounds,
-    connection: Arc<glassline_rtsp::server::Config>,
+    pub(crate) runtime: tokio::runtime::Handle,
+    pub(crate) budget: Budget,
+    pub(crate) bounds: Bounds,
+    pub(crate) connection: Arc<glassline_rtsp::server::Config>,
     tunnels: tunnel::Tunnels,
-    groups: Option<Arc<Groups>>,
-    connections: AtomicUsize,
-    connections_max: usize,
-    handles: OnceLock<Vec<Handle>>,
+    pub(crate) groups: Option<Arc<Groups>>,
+    pub(crate) connections: AtomicUsize,
+    pub(crate) connections_max: usize,
+    pub(crate) handles: OnceLock<Vec<Handle>>,
 }
 
 /// Skips without having caught up after which a client is given up.
@@ -142,7 +129,7 @@ impl Shared {
             hub,
             board,
             wall,
-            keys: Keys::default(),
+            keys: NumberKeys::default(),
             users,
             library,
             runtime: tokio::runtime::Handle::current(),
@@ -202,7 +189,7 @@ enum Command {
     /// Who is there?
     List(oneshot::Sender<Vec<ClientView>>),
     /// A name was looked up in the media folder.
-    Found(Box<files::Found>),
+    LookupResult(Box<files::LookupResult>),
     /// The other half of a client's tunnel came to another thread.
     Tunnel(Box<tunnel::Handover>),
     /// Say goodbye to everyone and end.
@@ -235,13 +222,16 @@ impl Handle {
 }
 
 /// Where the entrances are, and what each thread has of them.
-fn doors(entrances: Vec<Entrance>) -> (Vec<SocketAddr>, Vec<Vec<worker::Door>>) {
-    let locals = entrances.iter().map(Entrance::local_addr).collect();
-    let mut doors: Vec<Vec<worker::Door>> = Vec::new();
+fn doors(entrances: Vec<Listener>) -> (Vec<SocketAddr>, Vec<Vec<worker::ThreadListener>>) {
+    let locals = entrances.iter().map(Listener::local_addr).collect();
+    let mut doors: Vec<Vec<worker::ThreadListener>> = Vec::new();
     for entrance in entrances {
         doors.resize_with(doors.len().max(entrance.listeners.len()), Vec::new);
         for (listener, doors) in entrance.listeners.into_iter().zip(&mut doors) {
-            doors.push(worker::Door::new(listener, entrance.identity.clone()));
+            doors.push(worker::ThreadListener::new(
+                listener,
+                entrance.identity.clone(),
+            ));
         }
     }
     (locals, doors)
@@ -278,7 +268,7 @@ impl Rtsp {
     /// If a port for UDP is taken or the system has no thread to give.
     pub fn start(
         options: &Options,
-        entrances: Vec<Entrance>,
+        entrances: Vec<Listener>,
         hub: &Arc<Hub>,
         board: &Arc<Board>,
         users: &Arc<Users>,

@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use glassline_rtsp::interleaved;
 
-use super::record::Ended;
-use super::udp::Target;
 use super::worker::{FAREWELL, Worker};
+use crate::egress::rtsp::udp::Target;
+use crate::ingest::rtsp::Ended;
 use crate::runtime::Key;
 
 impl Worker {

@@ -12,11 +12,11 @@ use glassline_rtsp::server::{Answer, Refusal, Srtp, SrtpPolicy, Way};
 use smallvec::SmallVec;
 
 use super::client::Session;
-use super::groups::Seat;
-use super::place::TRACKS_MAX;
-use super::seal::{self, Keyring, Seal};
-use super::udp::{Target, Udp};
 use super::worker::Worker;
+use crate::egress::rtsp::cursor::TRACKS_MAX;
+use crate::egress::rtsp::groups::MulticastMembership;
+use crate::egress::rtsp::srtp::{self, Keyring, TrackSrtp};
+use crate::egress::rtsp::udp::{Target, Udp};
 use crate::runtime::Key;
 
 /// What a description says of a stream or file.
@@ -130,7 +130,7 @@ impl Worker {
             }
             _ => None,
         };
-        let multicast = seat.as_ref().map(Seat::group);
+        let multicast = seat.as_ref().map(MulticastMembership::group);
         let source = self.source_of(stream, now);
         let Some(client) = self.clients.get_mut(key) else {
             return Err(Refusal::Internal);
@@ -152,10 +152,10 @@ impl Worker {
         let label = channel.source.label(track).ok_or(Refusal::NotFound)?;
         let ssrc = label.numbers.ssrc;
         let seal = match wanted.srtp.as_deref() {
-            Some(srtp) => {
+            Some(asked) => {
                 let before = session.take_seal(track).filter(|seal| seal.is_of(ssrc));
                 let keyring = client.keyring.as_deref_mut();
-                Some(seal::renew(before, keyring, track, ssrc, srtp)?)
+                Some(srtp::renew(before, keyring, track, ssrc, asked)?)
             }
             None => None,
         };
@@ -188,8 +188,8 @@ impl Worker {
         let recording = recording.ok_or(Refusal::NotInThisState)?;
         let track = wanted.index(recording.tracks())?;
         let keys = match wanted.srtp.as_deref() {
-            Some(srtp) => {
-                let seal = recording.seal(track, srtp)?;
+            Some(asked) => {
+                let seal = recording.seal(track, asked)?;
                 Some(seal.message(self.shared.wall.ntp(now)))
             }
             None => None,
@@ -231,7 +231,7 @@ impl Session {
         client: Key,
         track: usize,
         way: Way,
-        seat: Option<Seat>,
+        seat: Option<MulticastMembership>,
         udp: Option<&mut Udp>,
     ) -> Result<Option<(u16, u16)>, Refusal> {
         match way {
@@ -264,11 +264,11 @@ impl Session {
         }
     }
 
-    fn take_seal(&mut self, track: usize) -> Option<Box<Seal>> {
+    fn take_seal(&mut self, track: usize) -> Option<Box<TrackSrtp>> {
         self.seals.get_mut(track)?.take()
     }
 
-    fn put_seal(&mut self, track: usize, seal: Option<Box<Seal>>) {
+    fn put_seal(&mut self, track: usize, seal: Option<Box<TrackSrtp>>) {
         if self.seals.len() <= track {
             self.seals.resize_with(track + 1, || None);
         }

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use mio::net::TcpStream;
 use rustls::ServerConnection;
 
-use super::identity::Identity;
+use crate::config::Identity;
 
 /// Sealed bytes that wait for the kernel: four records, one system call.
 const SEALED_BYTES_MAX: usize = 64 << 10;

@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use mio::net::TcpStream;
 
-use super::identity::Identity;
 use super::tls::Tls;
+use crate::config::Identity;
 
 /// At most about this much waits unsent in the kernel, so that a client that takes
 /// less than it is sent is noticed within a large keyframe's time and not after

@@ -16,15 +16,15 @@ use mio::{Events, Interest, Poll, Token};
 
 use super::client::{Client, Served, Session};
 use super::counters::Counters;
-use super::identity::Identity;
-use super::source::Source;
 use super::tunnel::Post;
-use super::udp::{Arrived, Udp};
 use super::wire::Wire;
 use super::{Command, Shared};
+use crate::config::Identity;
+use crate::egress::rtsp::stream_reader::StreamReader;
+use crate::egress::rtsp::udp::{Arrived, Udp};
 use crate::runtime::{Key, Slots, StreamWaker, Waker};
 
-pub(super) const WAKE: Token = Token(usize::MAX - 1);
+pub(crate) const WAKE: Token = Token(usize::MAX - 1);
 const UDP_MEDIA: Token = Token(usize::MAX - 2);
 const UDP_CONTROL: Token = Token(usize::MAX - 3);
 /// The first of the listeners; further ones go down from here.
@@ -49,20 +49,20 @@ pub(super) const FAREWELL: Duration = Duration::from_secs(2);
 /// What a thread listens at.
 #[derive(Debug)]
 pub(super) struct Sockets {
-    pub(super) doors: Vec<Door>,
+    pub(super) doors: Vec<ThreadListener>,
     pub(super) udp: Option<Udp>,
 }
 
 /// A thread's share of an entrance.
 #[derive(Debug)]
-pub(super) struct Door {
+pub(super) struct ThreadListener {
     listener: TcpListener,
     identity: Option<Identity>,
     /// There was more than one turn's share.
     more: bool,
 }
 
-impl Door {
+impl ThreadListener {
     pub(super) fn new(listener: std::net::TcpListener, identity: Option<Identity>) -> Self {
         Self {
             listener: TcpListener::from_std(listener),
@@ -86,7 +86,7 @@ fn door_of(Token(bits): Token) -> Option<usize> {
 /// One stream on this thread, and whether the hub rang for it.
 #[derive(Debug)]
 pub(super) struct Channel {
-    pub(super) source: Source,
+    pub(super) source: StreamReader,
     waker: Arc<StreamWaker>,
 }
 
@@ -95,7 +95,7 @@ pub(super) struct Channel {
 pub(super) struct Worker {
     pub(super) index: usize,
     pub(super) poll: Poll,
-    doors: Vec<Door>,
+    doors: Vec<ThreadListener>,
     pub(super) udp: Option<Udp>,
     batch: ReceiveBatch,
     pub(super) waker: Arc<Waker>,
@@ -176,7 +176,7 @@ impl Worker {
             // Media first: one wake-up brings it, and others wait for it.
             self.waker.clear();
             self.publish();
-            self.obey();
+            self.process_commands();
             for event in &events {
                 self.react(event);
             }
@@ -272,7 +272,7 @@ impl Worker {
         }
     }
 
-    fn obey(&mut self) {
+    fn process_commands(&mut self) {
         while let Ok(command) = self.commands.try_recv() {
             let now = Instant::now();
             match command {
@@ -292,7 +292,7 @@ impl Worker {
                     let _ = reply.send(views.collect());
                 }
                 Command::Tunnel(handover) => self.adopt_post(*handover, now),
-                Command::Found(found) => self.found(*found, now),
+                Command::LookupResult(found) => self.found(*found, now),
                 Command::Stop => self.begin_to_stop(now),
             }
         }
@@ -660,7 +660,7 @@ impl Worker {
         let stages = self.shared.board.stages(stream.name(), table);
         let wake = Arc::clone(&waker) as Arc<dyn Wake>;
         let (keys, bounds) = (&self.shared.keys, self.shared.bounds);
-        let source = Source::new(stream, wake, stages, keys, bounds, now);
+        let source = StreamReader::new(stream, wake, stages, keys, bounds, now);
         self.channels.insert(Channel { source, waker })
     }
 

@@ -9,12 +9,12 @@ use glassline_media::{MediaTime, Ssrc};
 /// every thread without any of them asking another, and unpredictable from outside
 /// (RFC 3550 §5.1).
 #[derive(Clone, Debug, Default)]
-pub(super) struct Keys(RandomState);
+pub(crate) struct NumberKeys(RandomState);
 
-impl Keys {
+impl NumberKeys {
     /// The numbers of a track. Those of two streams of one name are equal, which is
     /// harmless: no client has both in one session.
-    pub(super) fn track(&self, stream: &str, track: usize) -> Numbers {
+    pub(crate) fn track(&self, stream: &str, track: usize) -> Numbers {
         let hash = |what: &str| self.0.hash_one((stream, track, what));
         Numbers {
             ssrc: Ssrc(low_word(hash("ssrc"))),
@@ -24,20 +24,20 @@ impl Keys {
     }
 
     /// Who reports to the publisher of a stream.
-    pub(super) fn receiver(&self, stream: &StreamName) -> Ssrc {
+    pub(crate) fn receiver(&self, stream: &StreamName) -> Ssrc {
         Ssrc(low_word(self.0.hash_one((stream.as_str(), "receiver"))))
     }
 
     /// The canonical name of all tracks of a stream (RFC 3550 §6.5.1).
-    pub(super) fn cname(&self, stream: &StreamName) -> String {
+    pub(crate) fn cname(&self, stream: &StreamName) -> String {
         format!("{:016x}", self.0.hash_one((stream.as_str(), "cname")))
     }
 }
 
 /// What makes RTP headers out of a track's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Numbers {
-    pub(super) ssrc: Ssrc,
+pub(crate) struct Numbers {
+    pub(crate) ssrc: Ssrc,
     sequence: u16,
     timestamp: u32,
 }
@@ -45,7 +45,7 @@ pub(super) struct Numbers {
 impl Numbers {
     /// Numbers for another stream whose packets go on, for one client, behind this
     /// one's: what was packet `next` here is packet 0 there.
-    pub(super) const fn going_on(self, next: u64) -> Self {
+    pub(crate) const fn going_on(self, next: u64) -> Self {
         Self {
             sequence: self.sequence(next),
             ..self
@@ -57,7 +57,7 @@ impl Numbers {
         clippy::cast_possible_truncation,
         reason = "the low bits are asked for"
     )]
-    pub(super) const fn sequence(&self, number: u64) -> u16 {
+    pub(crate) const fn sequence(&self, number: u64) -> u16 {
         (number as u16).wrapping_add(self.sequence)
     }
 
@@ -67,7 +67,7 @@ impl Numbers {
         clippy::cast_sign_loss,
         reason = "timestamps wrap"
     )]
-    pub(super) fn timestamp(&self, time: MediaTime, rate: u32) -> u32 {
+    pub(crate) fn timestamp(&self, time: MediaTime, rate: u32) -> u32 {
         (time.ticks(rate) as u32).wrapping_add(self.timestamp)
     }
 }
@@ -94,10 +94,10 @@ mod tests {
 
     #[test]
     fn numbers_are_the_same_on_every_thread_and_differ_by_track_and_run() {
-        let keys = Keys::default();
+        let keys = NumberKeys::default();
         assert_eq!(keys.track("cam", 0), keys.clone().track("cam", 0));
         assert_ne!(keys.track("cam", 0), keys.track("cam", 1));
-        assert_ne!(keys.track("cam", 0), Keys::default().track("cam", 0));
+        assert_ne!(keys.track("cam", 0), NumberKeys::default().track("cam", 0));
         let numbers = keys.track("cam", 0);
         let start = numbers.sequence(0);
         assert_eq!(numbers.sequence(65_537), start.wrapping_add(1));

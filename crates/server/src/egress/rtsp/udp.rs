@@ -19,12 +19,12 @@ use glassline_net::{Multicast, Options, ReceiveBatch, SendError, Transmit, UdpSo
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 
-use super::counters::Counters;
+use super::connection_writer::Sent;
+use super::cursor::{Budget, Cursor, Verdict};
 use super::framing::Datagrams;
-use super::outlet::Sent;
-use super::place::{Budget, Place, Verdict};
 use super::ring::Ring;
-use super::seal::Seals;
+use super::srtp::TrackSrtps;
+use crate::rtsp::counters::Counters;
 use crate::runtime::Key;
 
 /// Send buffer to ask for: what waits in it is beyond our budgets.
@@ -47,11 +47,11 @@ const MESSAGES_PER_CALL: usize = 32;
 const ATTEMPTS: usize = 64;
 
 /// Ports of RTP and RTCP of a client, or ours.
-pub(super) type Ports = (u16, u16);
+pub(crate) type Ports = (u16, u16);
 
 /// A thread's sockets.
 #[derive(Debug)]
-pub(super) struct Udp {
+pub(crate) struct Udp {
     media: UdpSocket,
     control: UdpSocket,
     /// The kernel takes no more for now.
@@ -76,40 +76,40 @@ struct Message {
 
 /// Where a track of a client goes.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Target {
-    pub(super) media: SocketAddr,
-    pub(super) control: SocketAddr,
+pub(crate) struct Target {
+    pub(crate) media: SocketAddr,
+    pub(crate) control: SocketAddr,
 }
 
 /// A datagram from a client.
 #[derive(Debug)]
-pub(super) struct Arrived<'a> {
-    pub(super) client: Key,
-    pub(super) track: usize,
+pub(crate) struct Arrived<'a> {
+    pub(crate) client: Key,
+    pub(crate) track: usize,
     /// It came to the port for RTCP.
-    pub(super) is_control: bool,
-    pub(super) bytes: &'a [u8],
+    pub(crate) is_control: bool,
+    pub(crate) bytes: &'a [u8],
 }
 
 /// Whose turn it is.
 #[derive(Debug)]
-pub(super) struct Recipient<'a> {
-    pub(super) client: Key,
+pub(crate) struct Recipient<'a> {
+    pub(crate) client: Key,
     /// Which of our addresses it connected to; `None` leaves it to the routes.
-    pub(super) from: Option<IpAddr>,
-    pub(super) targets: &'a [Option<Target>],
-    pub(super) seals: &'a mut Seals,
-    pub(super) place: &'a mut Place,
+    pub(crate) from: Option<IpAddr>,
+    pub(crate) targets: &'a [Option<Target>],
+    pub(crate) seals: &'a mut TrackSrtps,
+    pub(crate) place: &'a mut Cursor,
     /// Set to when it gets the next chunk, if this one was not all.
-    pub(super) paced_until: &'a mut Option<Instant>,
+    pub(crate) paced_until: &'a mut Option<Instant>,
     /// Sent to it so far.
-    pub(super) bytes: &'a mut u64,
+    pub(crate) bytes: &'a mut u64,
 }
 
 impl Udp {
     /// Opens an even port and the one above it (RFC 3550 §11): `first` and the next,
     /// or any if it is 0.
-    pub(super) fn bind(ip: IpAddr, first: u16, multicast: Option<Multicast>) -> io::Result<Self> {
+    pub(crate) fn bind(ip: IpAddr, first: u16, multicast: Option<Multicast>) -> io::Result<Self> {
         let options = Options {
             send_buffer: Some(SEND_BUFFER_BYTES),
             receive_buffer: Some(RECEIVE_BUFFER_BYTES),
@@ -147,7 +147,7 @@ impl Udp {
     }
 
     /// Waits for both sockets, as the events `media` and `control`.
-    pub(super) fn register(
+    pub(crate) fn register(
         &self,
         registry: &Registry,
         media: Token,
@@ -159,19 +159,19 @@ impl Udp {
         registry.register(&mut SourceFd(&control_fd), control, Interest::READABLE)
     }
 
-    pub(super) fn ports(&self) -> Ports {
+    pub(crate) fn ports(&self) -> Ports {
         let port = |socket: &UdpSocket| socket.local_addr().port();
         (port(&self.media), port(&self.control))
     }
 
     /// What comes from `target` is of this client's track from now on.
-    pub(super) fn learn(&mut self, target: &Target, client: Key, track: usize) {
+    pub(crate) fn learn(&mut self, target: &Target, client: Key, track: usize) {
         for address in [target.media, target.control] {
             self.by_address.insert(address, (client, track));
         }
     }
 
-    pub(super) fn forget(&mut self, target: &Target, client: Key) {
+    pub(crate) fn forget(&mut self, target: &Target, client: Key) {
         for address in [target.media, target.control] {
             let owner = self.by_address.get(&address);
             if owner.is_some_and(|(owner, _)| *owner == client) {
@@ -181,7 +181,7 @@ impl Udp {
     }
 
     /// Drains both sockets; `take` gets what came from clients.
-    pub(super) fn receive(&mut self, batch: &mut ReceiveBatch, mut take: impl FnMut(Arrived<'_>)) {
+    pub(crate) fn receive(&mut self, batch: &mut ReceiveBatch, mut take: impl FnMut(Arrived<'_>)) {
         for (socket, is_control) in [(&self.control, true), (&self.media, false)] {
             // An error is an ICMP answer to an earlier datagram.
             while let Ok(count @ 1..) = socket.receive_batch(batch) {
@@ -203,24 +203,24 @@ impl Udp {
     }
 
     /// Sends one report, if the kernel takes it now.
-    pub(super) fn send_report(&self, packet: &[u8], target: &Target, from: Option<IpAddr>) {
+    pub(crate) fn send_report(&self, packet: &[u8], target: &Target, from: Option<IpAddr>) {
         let transmit = Transmit::new(packet, target.control).from(from);
         // The next one is two seconds away.
         let _ = self.control.send_batch(&[transmit]);
     }
 
     /// The kernel has room again.
-    pub(super) fn unblock(&mut self) {
+    pub(crate) fn unblock(&mut self) {
         self.is_full = false;
     }
 
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.is_full
     }
 
     /// Plans what a client gets now, and moves its place behind it. False if it will not
     /// catch up.
-    pub(super) fn plan(
+    pub(crate) fn plan(
         &mut self,
         recipient: Recipient<'_>,
         ring: &mut Ring,
@@ -285,13 +285,13 @@ impl Udp {
     }
 
     /// Enough is planned for a call.
-    pub(super) fn is_ripe(&self) -> bool {
+    pub(crate) fn is_ripe(&self) -> bool {
         self.messages.len() >= MESSAGES_PER_CALL
     }
 
     /// Sends what is planned. Clients whose part the kernel did not take go to `left`,
     /// with the entry to begin again at; what was sealed for them waits here instead.
-    pub(super) fn flush(
+    pub(crate) fn flush(
         &mut self,
         ring: &Ring,
         counters: &Counters,

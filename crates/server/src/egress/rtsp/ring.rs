@@ -9,14 +9,14 @@ use glassline_media::Burst;
 use smallvec::SmallVec;
 
 use super::framing::{Datagrams, Label};
-use super::seal::Seal;
+use super::srtp::TrackSrtp;
 
 /// Something to send to everyone who has the track: a burst, or a report on it.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     content: Content,
     /// When it could be sent first.
-    pub(super) at: Instant,
+    pub(crate) at: Instant,
     /// The bytes for each channel that someone has for this track; nearly always one.
     interleaved: SmallVec<[(u8, Bytes); 1]>,
     datagrams: Option<Datagrams>,
@@ -30,7 +30,7 @@ enum Content {
 }
 
 impl Entry {
-    pub(super) fn track(&self) -> usize {
+    pub(crate) fn track(&self) -> usize {
         match &self.content {
             Content::Media(burst) => burst.track,
             Content::Report { track, .. } => *track,
@@ -38,7 +38,7 @@ impl Entry {
     }
 
     /// The media, if it is some.
-    pub(super) fn burst(&self) -> Option<&Arc<Burst>> {
+    pub(crate) fn burst(&self) -> Option<&Arc<Burst>> {
         match &self.content {
             Content::Media(burst) => Some(burst),
             Content::Report { .. } => None,
@@ -46,13 +46,13 @@ impl Entry {
     }
 
     /// A decoder of this track can start here.
-    pub(super) fn is_start(&self) -> bool {
+    pub(crate) fn is_start(&self) -> bool {
         self.burst()
             .is_some_and(|burst| burst.keyframe && burst.first)
     }
 
     /// RTCP goes to the odd channel and port.
-    pub(super) fn is_report(&self) -> bool {
+    pub(crate) fn is_report(&self) -> bool {
         matches!(self.content, Content::Report { .. })
     }
 
@@ -71,8 +71,8 @@ impl Entry {
         self.interleaved.push((channel, bytes));
     }
 
-    /// Seals it for one client behind `out`, as it goes on `channel`.
-    pub(super) fn seal_interleaved(&self, seal: &mut Seal, channel: u8, out: &mut Vec<u8>) {
+    /// TrackSrtps it for one client behind `out`, as it goes on `channel`.
+    pub(crate) fn seal_interleaved(&self, seal: &mut TrackSrtp, channel: u8, out: &mut Vec<u8>) {
         match &self.content {
             Content::Media(burst) => seal.interleave(&self.label, burst, channel, out),
             Content::Report { packet, .. } => {
@@ -83,8 +83,8 @@ impl Entry {
         }
     }
 
-    /// Seals it for one client as datagrams.
-    pub(super) fn seal_datagrams(&self, seal: &mut Seal) -> Datagrams {
+    /// TrackSrtps it for one client as datagrams.
+    pub(crate) fn seal_datagrams(&self, seal: &mut TrackSrtp) -> Datagrams {
         match &self.content {
             Content::Media(burst) => seal.datagrams(&self.label, burst),
             Content::Report { packet, .. } => {
@@ -95,13 +95,13 @@ impl Entry {
     }
 
     /// Made before by [`Ring::prepare`].
-    pub(super) fn interleaved(&self, channel: u8) -> Option<&Bytes> {
+    pub(crate) fn interleaved(&self, channel: u8) -> Option<&Bytes> {
         let mut made = self.interleaved.iter();
         made.find_map(|(of, bytes)| (*of == channel).then_some(bytes))
     }
 
     /// Made before by [`Ring::prepare_datagrams`].
-    pub(super) fn datagrams(&self) -> Option<&Datagrams> {
+    pub(crate) fn datagrams(&self) -> Option<&Datagrams> {
         self.datagrams.as_ref()
     }
 
@@ -117,18 +117,18 @@ impl Entry {
 
 /// Bounds of a [`Ring`].
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bounds {
+pub(crate) struct Bounds {
     /// Bytes, those made for clients included.
-    pub(super) bytes: usize,
+    pub(crate) bytes: usize,
     /// The longest that an entry stays.
-    pub(super) span: Duration,
+    pub(crate) span: Duration,
     /// How long entries before the newest keyframe stay: as long as a client may lag.
-    pub(super) lag: Duration,
+    pub(crate) lag: Duration,
 }
 
 /// Recent entries, numbered without gaps. A client's cursor is a number.
 #[derive(Debug)]
-pub(super) struct Ring {
+pub(crate) struct Ring {
     entries: VecDeque<Entry>,
     /// The number of the first.
     first: u64,
@@ -140,7 +140,7 @@ pub(super) struct Ring {
 }
 
 impl Ring {
-    pub(super) fn new(anchor: usize, bounds: Bounds) -> Self {
+    pub(crate) fn new(anchor: usize, bounds: Bounds) -> Self {
         Self {
             entries: VecDeque::new(),
             first: 0,
@@ -152,7 +152,7 @@ impl Ring {
     }
 
     /// Clients begin at keyframes of this track from now on.
-    pub(super) fn set_anchor(&mut self, track: usize) {
+    pub(crate) fn set_anchor(&mut self, track: usize) {
         if self.anchor != track {
             self.anchor = track;
             self.keyframe = None;
@@ -160,38 +160,38 @@ impl Ring {
     }
 
     /// The track whose keyframes are where clients begin.
-    pub(super) fn anchor(&self) -> usize {
+    pub(crate) fn anchor(&self) -> usize {
         self.anchor
     }
 
     /// The number that the next entry will get.
-    pub(super) fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.first + self.entries.len() as u64
     }
 
     /// The number of the oldest entry.
-    pub(super) fn first(&self) -> u64 {
+    pub(crate) fn first(&self) -> u64 {
         self.first
     }
 
     /// Where a client begins: the newest keyframe of the anchor track.
-    pub(super) fn keyframe(&self) -> Option<u64> {
+    pub(crate) fn keyframe(&self) -> Option<u64> {
         self.keyframe.filter(|number| *number >= self.first)
     }
 
-    pub(super) fn get(&self, number: u64) -> Option<&Entry> {
+    pub(crate) fn get(&self, number: u64) -> Option<&Entry> {
         let place = usize::try_from(number.checked_sub(self.first)?).ok()?;
         self.entries.get(place)
     }
 
     /// The entries from `number` on, with their numbers.
-    pub(super) fn since(&self, number: u64) -> impl Iterator<Item = (u64, &Entry)> {
+    pub(crate) fn since(&self, number: u64) -> impl Iterator<Item = (u64, &Entry)> {
         let from = number.max(self.first);
         let skip = usize::try_from(from - self.first).unwrap_or(usize::MAX);
         (from..).zip(self.entries.iter().skip(skip))
     }
 
-    pub(super) fn push_media(&mut self, burst: Arc<Burst>, label: Label) {
+    pub(crate) fn push_media(&mut self, burst: Arc<Burst>, label: Label) {
         let at = burst.stamps.published;
         if burst.track == self.anchor && burst.keyframe && burst.first {
             self.keyframe = Some(self.end());
@@ -199,7 +199,7 @@ impl Ring {
         self.push(Content::Media(burst), label, at);
     }
 
-    pub(super) fn push_report(&mut self, track: usize, packet: Bytes, label: Label, now: Instant) {
+    pub(crate) fn push_report(&mut self, track: usize, packet: Bytes, label: Label, now: Instant) {
         self.push(Content::Report { track, packet }, label, now);
     }
 
@@ -232,14 +232,14 @@ impl Ring {
     }
 
     /// Makes the bytes of entry `number` for `channel`, unless they are there.
-    pub(super) fn prepare(&mut self, number: u64, channel: u8) {
+    pub(crate) fn prepare(&mut self, number: u64, channel: u8) {
         if let Some(entry) = self.get_mut(number) {
             entry.make_interleaved(channel);
         }
     }
 
     /// Makes the datagrams of entry `number`, unless they are there.
-    pub(super) fn prepare_datagrams(&mut self, number: u64) {
+    pub(crate) fn prepare_datagrams(&mut self, number: u64) {
         if let Some(entry) = self.get_mut(number)
             && entry.datagrams.is_none()
         {

@@ -8,7 +8,7 @@ use glassline_media::{Burst, Stage, StageTable, Track, WallClock};
 use glassline_rtp::rtcp::{Bye, SenderReport, SourceDescription};
 
 use super::framing::Label;
-use super::numbers::{Keys, Numbers};
+use super::numbers::{NumberKeys, Numbers};
 use super::ring::{Bounds, Ring};
 use crate::runtime::StreamSubscription;
 
@@ -18,13 +18,13 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(2);
 
 /// A stream's subscription, what it sent lately, and who gets it.
 #[derive(Debug)]
-pub(super) struct Source {
-    pub(super) feed: StreamSubscription,
-    pub(super) ring: Ring,
-    pub(super) tracks: Arc<[Track]>,
+pub(crate) struct StreamReader {
+    pub(crate) feed: StreamSubscription,
+    pub(crate) ring: Ring,
+    pub(crate) tracks: Arc<[Track]>,
     labels: Vec<Label>,
     sums: Vec<Sums>,
-    keys: Keys,
+    keys: NumberKeys,
     /// Of the first tracks, instead of what the keys give.
     inherited: Vec<Numbers>,
     cname: String,
@@ -42,13 +42,13 @@ struct Sums {
     next: u64,
 }
 
-impl Source {
+impl StreamReader {
     /// Subscribes, and takes over what the hub has from the newest keyframe on.
-    pub(super) fn new(
+    pub(crate) fn new(
         stream: &Arc<Stream>,
         wake: Arc<dyn Wake>,
         stages: Arc<Mutex<StageTable>>,
-        keys: &Keys,
+        keys: &NumberKeys,
         bounds: Bounds,
         now: Instant,
     ) -> Self {
@@ -70,7 +70,7 @@ impl Source {
         source
     }
 
-    pub(super) fn stream(&self) -> &Arc<Stream> {
+    pub(crate) fn stream(&self) -> &Arc<Stream> {
         self.feed.stream()
     }
 
@@ -93,7 +93,7 @@ impl Source {
     }
 
     /// Takes in what was published since the last call; whether anything was.
-    pub(super) fn read(&mut self, wall: &WallClock, now: Instant) -> bool {
+    pub(crate) fn read(&mut self, wall: &WallClock, now: Instant) -> bool {
         let mut arrived = std::mem::take(&mut self.arrived);
         self.feed.read(&mut arrived, now);
         if !arrived.is_empty() {
@@ -133,7 +133,7 @@ impl Source {
     }
 
     /// Adds the delay of one of the server's stages.
-    pub(super) fn account(&self, stage: Stage, delay: Duration, now: Instant) {
+    pub(crate) fn account(&self, stage: Stage, delay: Duration, now: Instant) {
         let stages = &self.feed.stages;
         let mut stages = stages.lock().unwrap_or_else(PoisonError::into_inner);
         stages.record(stage, delay, now);
@@ -162,7 +162,7 @@ impl Source {
 
     /// Numbers for a stream that goes on, for one client, behind this one: players
     /// take a packet out of the row for a stray and drop it (RFC 3550 §A.1).
-    pub(super) fn going_on(&self) -> Vec<Numbers> {
+    pub(crate) fn going_on(&self) -> Vec<Numbers> {
         let labels = self.labels.iter().enumerate();
         let next = |track| self.next_packet(track).unwrap_or(0);
         labels
@@ -171,18 +171,18 @@ impl Source {
     }
 
     /// Takes such numbers, before anything was sent.
-    pub(super) fn inherit(&mut self, numbers: Vec<Numbers>) {
+    pub(crate) fn inherit(&mut self, numbers: Vec<Numbers>) {
         self.inherited = numbers;
         self.tracks = Arc::new([]);
         self.refresh();
     }
 
-    pub(super) fn label(&self, track: usize) -> Option<&Label> {
+    pub(crate) fn label(&self, track: usize) -> Option<&Label> {
         self.labels.get(track)
     }
 
     /// The number of the next packet of `track`, as far as it is known here.
-    pub(super) fn next_packet(&self, track: usize) -> Option<u64> {
+    pub(crate) fn next_packet(&self, track: usize) -> Option<u64> {
         let latest = self.sums.get(track)?.latest.as_ref()?;
         Some(latest.first_packet + latest.packet_count() as u64)
     }
@@ -190,7 +190,7 @@ impl Source {
     /// A sender report with the track's name behind it (RFC 3550 §6.1); `None` before
     /// the first packet. The RTP time of `now` is extrapolated by the stream's
     /// filtered clock, so that the reports of all tracks agree.
-    pub(super) fn report(&self, track: usize, wall: &WallClock, now: Instant) -> Option<Vec<u8>> {
+    pub(crate) fn report(&self, track: usize, wall: &WallClock, now: Instant) -> Option<Vec<u8>> {
         let (label, sums) = (self.labels.get(track)?, self.sums.get(track)?);
         let latest = sums.latest.as_ref()?;
         let since = now.saturating_duration_since(latest.stamps.reference);
@@ -212,7 +212,7 @@ impl Source {
     }
 
     /// The same with a farewell behind it (RFC 3550 §6.6).
-    pub(super) fn farewell(&self, track: usize, wall: &WallClock, now: Instant) -> Option<Vec<u8>> {
+    pub(crate) fn farewell(&self, track: usize, wall: &WallClock, now: Instant) -> Option<Vec<u8>> {
         let mut out = self.report(track, wall, now)?;
         let bye = Bye {
             sources: vec![self.labels.get(track)?.numbers.ssrc],

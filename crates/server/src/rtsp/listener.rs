@@ -3,18 +3,18 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 
-use super::identity::Identity;
+use crate::config::Identity;
 
 /// One port, opened once for each thread.
 #[derive(Debug)]
-pub struct Entrance {
+pub struct Listener {
     local: SocketAddr,
     pub(super) listeners: Vec<TcpListener>,
     /// With one, those who come in speak TLS.
     pub(super) identity: Option<Identity>,
 }
 
-impl Entrance {
+impl Listener {
     /// Opens `address` for `threads` threads; port 0 takes a free one.
     ///
     /// # Errors

@@ -9,9 +9,9 @@ use std::time::Instant;
 use bytes::Bytes;
 use smallvec::SmallVec;
 
-use super::place::{Budget, Place, Verdict};
+use super::cursor::{Budget, Cursor, Verdict};
 use super::ring::Ring;
-use super::seal::Seals;
+use super::srtp::TrackSrtps;
 
 /// Frames handed to the kernel at once: a client that is this far behind has far more
 /// waiting than its socket takes.
@@ -25,12 +25,12 @@ const SEALED_BYTES: usize = 64 << 10;
 const BYTES_PER_WRITE: usize = 256 << 10;
 
 /// The RTP and RTCP channel of each track; `None` for those that are not set up.
-pub(super) type Channels = SmallVec<[Option<(u8, u8)>; 2]>;
+pub(crate) type Channels = SmallVec<[Option<(u8, u8)>; 2]>;
 
 /// What waits to be written to one connection: the rest of a frame, then responses,
 /// then frames of the stream from the client's place on.
 #[derive(Debug, Default)]
-pub(super) struct Outlet {
+pub(crate) struct ConnectionWriter {
     /// A frame that the kernel took a part of, and how much of it.
     partial: Option<(Bytes, usize)>,
     /// Responses and reports of this client alone.
@@ -41,7 +41,7 @@ pub(super) struct Outlet {
 
 /// How a write went.
 #[derive(Debug)]
-pub(super) enum Pumped {
+pub(crate) enum Pumped {
     /// All is written.
     Empty,
     /// The kernel takes no more for now.
@@ -52,42 +52,42 @@ pub(super) enum Pumped {
     Broken(io::Error),
 }
 
-/// What went out in one [`Outlet::pump`].
+/// What went out in one [`ConnectionWriter::pump`].
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sent {
-    pub(super) bytes: u64,
-    pub(super) packets: u64,
-    pub(super) calls: u64,
+pub(crate) struct Sent {
+    pub(crate) bytes: u64,
+    pub(crate) packets: u64,
+    pub(crate) calls: u64,
     /// Entries that a client who lagged did not get.
-    pub(super) skipped: u64,
-    pub(super) skips: u64,
+    pub(crate) skipped: u64,
+    pub(crate) skips: u64,
 }
 
 /// A client's part in a stream while it plays.
-pub(super) struct Playing<'a> {
-    pub(super) ring: &'a mut Ring,
-    pub(super) place: &'a mut Place,
-    pub(super) channels: &'a Channels,
-    pub(super) seals: &'a mut Seals,
-    pub(super) budget: &'a Budget,
+pub(crate) struct Playing<'a> {
+    pub(crate) ring: &'a mut Ring,
+    pub(crate) place: &'a mut Cursor,
+    pub(crate) channels: &'a Channels,
+    pub(crate) seals: &'a mut TrackSrtps,
+    pub(crate) budget: &'a Budget,
 }
 
 /// The next frames for a client: entry and channel.
 type Plan = SmallVec<[(u64, u8); FRAMES_PER_WRITE]>;
 
-impl Outlet {
+impl ConnectionWriter {
     /// Puts `bytes` behind the frame that is being written.
-    pub(super) fn push(&mut self, bytes: &[u8]) {
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.between.extend_from_slice(bytes);
     }
 
     /// Bytes of responses that wait.
-    pub(super) fn between_bytes(&self) -> usize {
+    pub(crate) fn between_bytes(&self) -> usize {
         self.between.len() - self.between_done
     }
 
     /// Writes what waits until nothing does or the kernel takes no more.
-    pub(super) fn pump(
+    pub(crate) fn pump(
         &mut self,
         wire: &mut impl Write,
         mut playing: Option<Playing<'_>>,

@@ -18,7 +18,7 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 /// A certificate and its key, ready to be shown to every client.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    pub(super) config: Arc<rustls::ServerConfig>,
+    pub(crate) config: Arc<rustls::ServerConfig>,
     shown: Arc<Shown>,
 }
 

@@ -1,12 +1,12 @@
 //! A client that publishes: ANNOUNCE and RECORD.
 //!
 //! ```text
-//! frames of the connection, or datagrams ─► Lane: order ─► Assembler ─► Publisher ─► hub
+//! frames of the connection, or datagrams ─► TrackPipeline: order ─► Assembler ─► Publisher ─► hub
 //!                       reports, PLI ◄── Feedback ◄─┘ statistics          keyframe wanted ◄─┘
 //! ```
 
 mod feedback;
-mod lane;
+mod track_pipeline;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,14 +21,14 @@ use glassline_rtsp::sdp::Description;
 use glassline_rtsp::server::{Refusal, Srtp};
 use smallvec::SmallVec;
 
-use super::counters::Counters;
-use super::numbers::Keys;
-use super::outlet::Channels;
-use super::seal::{self, Seal, Seals};
-use super::udp::Target;
+use crate::egress::rtsp::connection_writer::Channels;
+use crate::egress::rtsp::numbers::NumberKeys;
+use crate::egress::rtsp::srtp::{self, TrackSrtp, TrackSrtps};
+use crate::egress::rtsp::udp::Target;
 use crate::ingest::{Assembler, Packet, track_of};
+use crate::rtsp::counters::Counters;
 use feedback::Feedback;
-use lane::Lane;
+use track_pipeline::TrackPipeline;
 
 /// A publisher that sends nothing for so long has gone.
 const SILENCE: Duration = Duration::from_secs(10);
@@ -38,7 +38,7 @@ const KEYFRAME: Duration = Duration::from_secs(20);
 
 /// What a client publishes, from its ANNOUNCE on.
 #[derive(Debug)]
-pub(super) struct Recording {
+pub(crate) struct Recording {
     hub: Arc<Hub>,
     /// Of the stream, which is made with the first burst: a client that only announces
     /// takes nobody's name or place.
@@ -46,7 +46,7 @@ pub(super) struct Recording {
     /// Where each announced track is among those that are taken.
     places: Vec<Option<usize>>,
     /// How each of these arrives.
-    lanes: Vec<Lane>,
+    pipelines: Vec<TrackPipeline>,
     feedback: Feedback,
     assembler: Assembler,
     bursts: Vec<Burst>,
@@ -54,24 +54,24 @@ pub(super) struct Recording {
     began: Instant,
     heard: Instant,
     /// The channels of each announced track within the connection.
-    pub(super) channels: Channels,
+    pub(crate) channels: Channels,
     /// Where the datagrams of each announced track come from.
-    pub(super) targets: SmallVec<[Option<Target>; 2]>,
+    pub(crate) targets: SmallVec<[Option<Target>; 2]>,
     /// Of announced tracks that come as SRTP.
-    pub(super) seals: Seals,
+    pub(crate) seals: TrackSrtps,
     /// What the announcement says that each of them is sealed with.
     announced_keys: Vec<Option<String>>,
     /// A packet that was opened; empty between calls, kept for its room.
     clear: Vec<u8>,
     /// RECORD was asked for.
-    pub(super) is_on: bool,
-    pub(super) bytes: u64,
+    pub(crate) is_on: bool,
+    pub(crate) bytes: u64,
 }
 
 /// Why a publisher is sent away.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub(super) enum Ended {
+pub(crate) enum Ended {
     /// It stands, but nothing comes.
     #[error("no packet for {} s", SILENCE.as_secs())]
     Silent,
@@ -91,9 +91,9 @@ impl Recording {
     ///
     /// # Errors
     /// What to answer.
-    pub(super) fn announce(
+    pub(crate) fn announce(
         hub: &Arc<Hub>,
-        keys: &Keys,
+        keys: &NumberKeys,
         path: &str,
         description: &Description,
         now: Instant,
@@ -122,8 +122,10 @@ impl Recording {
         for (place, (index, _)) in taken.iter().enumerate() {
             places[*index] = Some(place);
         }
-        let lanes = taken.iter().map(|(_, track)| Lane::new(track.clock_rate));
-        let lanes = lanes.collect();
+        let pipelines = taken
+            .iter()
+            .map(|(_, track)| TrackPipeline::new(track.clock_rate));
+        let pipelines = pipelines.collect();
         let announced = description.tracks[taken[0].0].feedback;
         let feedback = Feedback::new(keys.receiver(&name), keys.cname(&name), announced);
         let tracks = taken.into_iter().map(|(_, track)| track).collect();
@@ -141,7 +143,7 @@ impl Recording {
             hub: Arc::clone(hub),
             name,
             places,
-            lanes,
+            pipelines,
             feedback,
             assembler,
             bursts: Vec::new(),
@@ -150,7 +152,7 @@ impl Recording {
             heard: now,
             channels: Channels::new(),
             targets: SmallVec::new(),
-            seals: Seals::new(),
+            seals: TrackSrtps::new(),
             announced_keys: announced_keys.collect(),
             clear: Vec::new(),
             is_on: false,
@@ -159,17 +161,17 @@ impl Recording {
     }
 
     /// The name of the stream.
-    pub(super) fn name(&self) -> &StreamName {
+    pub(crate) fn name(&self) -> &StreamName {
         &self.name
     }
 
     /// Tracks announced.
-    pub(super) fn tracks(&self) -> usize {
+    pub(crate) fn tracks(&self) -> usize {
         self.places.len()
     }
 
     /// It begins to send.
-    pub(super) fn start(&mut self, now: Instant) {
+    pub(crate) fn start(&mut self, now: Instant) {
         self.is_on = true;
         self.feedback.start(now);
         self.began = now;
@@ -180,13 +182,13 @@ impl Recording {
     ///
     /// # Errors
     /// The publisher did not say what it seals with, neither in its announcement nor now.
-    pub(super) fn seal(&mut self, track: usize, srtp: &Srtp) -> Result<&Seal, Refusal> {
+    pub(crate) fn seal(&mut self, track: usize, srtp: &Srtp) -> Result<&TrackSrtp, Refusal> {
         let announced = self.announced_keys.get(track).and_then(Option::as_deref);
         let announced = announced.and_then(|text| mikey::Keys::from_base64(text).ok());
         let keys = srtp.keys.clone().or(announced);
         let before = self.seals.get_mut(track).and_then(Option::take);
         let srtp = Srtp { keys };
-        let seal = seal::renew(before, None, track, self.feedback.ssrc(), &srtp)?;
+        let seal = srtp::renew(before, None, track, self.feedback.ssrc(), &srtp)?;
         if !seal.knows_client() {
             return Err(Refusal::NoKeys);
         }
@@ -198,7 +200,7 @@ impl Recording {
 
     /// Takes a packet of announced track `track`; false if it is SRTP that the
     /// publisher's keys do not open.
-    pub(super) fn take(&mut self, track: usize, control: bool, bytes: &[u8], now: Instant) -> bool {
+    pub(crate) fn take(&mut self, track: usize, control: bool, bytes: &[u8], now: Instant) -> bool {
         let Some(Some(seal)) = self.seals.get_mut(track) else {
             self.take_clear(track, control, bytes, now);
             return true;
@@ -235,7 +237,7 @@ impl Recording {
             return;
         };
         let (assembler, out) = (&mut self.assembler, &mut self.bursts);
-        self.lanes[track].take(&packet, received, |part| push(assembler, track, part, out));
+        self.pipelines[track].take(&packet, received, |part| push(assembler, track, part, out));
     }
 
     fn take_reports(&mut self, track: usize, bytes: &[u8], received: Instant) {
@@ -243,34 +245,37 @@ impl Recording {
             if let rtcp::Packet::SenderReport(report) = packet {
                 let (ntp, timestamp) = (report.ntp.0, report.rtp_timestamp);
                 self.assembler.sender_report(track, ntp, timestamp);
-                self.lanes[track].on_sender_report(&report, received);
+                self.pipelines[track].on_sender_report(&report, received);
             }
         }
     }
 
     /// Packets of announced track `track` come by UDP.
-    pub(super) fn comes_by_datagrams(&mut self, track: usize) {
+    pub(crate) fn comes_by_datagrams(&mut self, track: usize) {
         if let Some(place) = self.places.get(track).copied().flatten() {
-            self.lanes[place].come_by_datagrams();
+            self.pipelines[place].come_by_datagrams();
         }
     }
 
     /// Gives up the packets that will not come.
-    pub(super) fn expire(&mut self, now: Instant) {
+    pub(crate) fn expire(&mut self, now: Instant) {
         let (assembler, out) = (&mut self.assembler, &mut self.bursts);
-        for (track, lane) in self.lanes.iter_mut().enumerate() {
-            lane.expire(now, |part| push(assembler, track, part, out));
+        for (track, pipeline) in self.pipelines.iter_mut().enumerate() {
+            pipeline.expire(now, |part| push(assembler, track, part, out));
         }
     }
 
     /// When [`Self::expire`] will have something to do.
-    pub(super) fn deadline(&self) -> Option<Instant> {
-        self.lanes.iter().filter_map(Lane::deadline).min()
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.pipelines
+            .iter()
+            .filter_map(TrackPipeline::deadline)
+            .min()
     }
 
     /// What the publisher is to be told now, if anything: announced track and RTCP.
     /// `spread` is as [`Feedback::poll_report`] has it.
-    pub(super) fn poll_feedback(
+    pub(crate) fn poll_feedback(
         &mut self,
         now: Instant,
         spread: f64,
@@ -285,19 +290,19 @@ impl Recording {
         // The picture, where there is one, is the first of those taken.
         let has_picture = self.assembler.tracks()[0].kind() == Kind::Video;
         let asks =
-            has_picture && self.lanes[0].source().is_some() && self.feedback.poll_keyframe(now);
+            has_picture && self.pipelines[0].source().is_some() && self.feedback.poll_keyframe(now);
         for (track, place) in self.places.iter().enumerate() {
-            let Some(lane) = place.and_then(|place| self.lanes.get_mut(place)) else {
+            let Some(pipeline) = place.and_then(|place| self.pipelines.get_mut(place)) else {
                 continue;
             };
-            let Some(source) = lane.source() else {
+            let Some(source) = pipeline.source() else {
                 continue;
             };
             let asks = asks && *place == Some(0);
             if reports || asks {
-                counters.late.add(lane.take_late());
+                counters.late.add(pipeline.take_late());
                 let block = if reports {
-                    lane.report_block(now)
+                    pipeline.report_block(now)
                 } else {
                     None
                 };
@@ -326,7 +331,7 @@ impl Recording {
     }
 
     /// Publishes what became whole.
-    pub(super) fn publish(&mut self, now: Instant) -> Result<(), Ended> {
+    pub(crate) fn publish(&mut self, now: Instant) -> Result<(), Ended> {
         if let Some(publisher) = &mut self.publisher
             && let Some(tracks) = self.assembler.take_redescribed()
         {
@@ -356,14 +361,14 @@ impl Recording {
     }
 
     /// Ends, and leaves the stream in `state` if it was this one's.
-    pub(super) fn leave(mut self, state: State) {
+    pub(crate) fn leave(mut self, state: State) {
         if let Some(publisher) = self.publisher.take() {
             publisher.finish(state);
         }
     }
 
     /// Whether it goes on.
-    pub(super) fn check(&self, now: Instant) -> Result<(), Ended> {
+    pub(crate) fn check(&self, now: Instant) -> Result<(), Ended> {
         if !self.is_on {
             return Ok(());
         }

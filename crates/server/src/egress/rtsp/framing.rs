@@ -17,16 +17,16 @@ use super::numbers::Numbers;
 
 /// A track as packets name it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Label {
-    pub(super) numbers: Numbers,
-    pub(super) payload_type: u8,
-    pub(super) clock_rate: u32,
+pub(crate) struct Label {
+    pub(crate) numbers: Numbers,
+    pub(crate) payload_type: u8,
+    pub(crate) clock_rate: u32,
     /// The marker ends frames; without it no packet has one.
-    pub(super) marks_frames: bool,
+    pub(crate) marks_frames: bool,
 }
 
 impl Label {
-    pub(super) fn new(track: &Track, index: usize, numbers: Numbers) -> Self {
+    pub(crate) fn new(track: &Track, index: usize, numbers: Numbers) -> Self {
         Self {
             numbers,
             payload_type: sdp::payload_type(track, index),
@@ -47,7 +47,7 @@ impl Label {
     }
 
     /// The packets of `burst`: header and payload.
-    pub(super) fn packets<'a>(
+    pub(crate) fn packets<'a>(
         &'a self,
         burst: &'a Burst,
     ) -> impl Iterator<Item = (Header, &'a [u8])> {
@@ -57,7 +57,7 @@ impl Label {
     }
 
     /// The burst within an RTSP connection, on `channel`.
-    pub(super) fn interleave(&self, burst: &Burst, channel: u8) -> Bytes {
+    pub(crate) fn interleave(&self, burst: &Burst, channel: u8) -> Bytes {
         let overhead = interleaved::HEADER_BYTES + HEADER_BYTES;
         let size = burst.payload_bytes() + burst.packet_count() * overhead;
         let mut out = Vec::with_capacity(size);
@@ -71,7 +71,7 @@ impl Label {
     }
 
     /// The burst as datagrams.
-    pub(super) fn datagrams(&self, burst: &Burst) -> Datagrams {
+    pub(crate) fn datagrams(&self, burst: &Burst) -> Datagrams {
         let size = burst.payload_bytes() + burst.packet_count() * HEADER_BYTES;
         let mut datagrams = Datagrams::builder(size);
         for (header, payload) in self.packets(burst) {
@@ -90,7 +90,7 @@ fn append(out: &mut Vec<u8>, header: &Header, payload: &[u8]) {
 
 /// A burst's datagrams back to back.
 #[derive(Clone, Debug)]
-pub(super) struct Datagrams {
+pub(crate) struct Datagrams {
     bytes: Bytes,
     count: u64,
     runs: SmallVec<[Run; 2]>,
@@ -109,7 +109,7 @@ struct Run {
 
 /// Datagrams on the way to be [`Datagrams`].
 #[derive(Debug)]
-pub(super) struct Builder {
+pub(crate) struct Builder {
     bytes: Vec<u8>,
     count: u64,
     runs: SmallVec<[Run; 2]>,
@@ -117,7 +117,7 @@ pub(super) struct Builder {
 
 impl Builder {
     /// Puts the one that `write` writes behind the others.
-    pub(super) fn add(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+    pub(crate) fn add(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let start = self.bytes.len();
         write(&mut self.bytes);
         let end = self.bytes.len();
@@ -136,7 +136,7 @@ impl Builder {
         }
     }
 
-    pub(super) fn build(self) -> Datagrams {
+    pub(crate) fn build(self) -> Datagrams {
         Datagrams {
             bytes: self.bytes.into(),
             count: self.count,
@@ -147,7 +147,7 @@ impl Builder {
 
 impl Datagrams {
     /// None yet, and room for this many bytes.
-    pub(super) fn builder(bytes: usize) -> Builder {
+    pub(crate) fn builder(bytes: usize) -> Builder {
         Builder {
             bytes: Vec::with_capacity(bytes),
             count: 0,
@@ -156,7 +156,7 @@ impl Datagrams {
     }
 
     /// What one RTCP packet is.
-    pub(super) fn single(packet: Bytes) -> Self {
+    pub(crate) fn single(packet: Bytes) -> Self {
         let run = Run {
             segment_size: packet.len(),
             end: packet.len(),
@@ -170,17 +170,17 @@ impl Datagrams {
     }
 
     /// How many they are.
-    pub(super) fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
     /// Bytes of all of them.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.bytes.len()
     }
 
     /// Each run: its bytes, and the size that they are cut to.
-    pub(super) fn runs(&self) -> impl Iterator<Item = (&[u8], usize)> {
+    pub(crate) fn runs(&self) -> impl Iterator<Item = (&[u8], usize)> {
         let ends = self.runs.iter().map(|run| run.end);
         let starts = std::iter::once(0).chain(ends);
         let runs = self.runs.iter().zip(starts);
@@ -196,7 +196,7 @@ mod tests {
     use glassline_media::{BurstBuilder, Codec, MediaTime, Stamps, VideoParameters};
     use glassline_rtp::Packet;
 
-    use super::super::numbers::Keys;
+    use super::super::numbers::NumberKeys;
 
     fn burst(sizes: &[usize]) -> Burst {
         let mut builder = BurstBuilder::default();
@@ -211,7 +211,7 @@ mod tests {
     }
 
     fn label(track: &Track) -> Label {
-        Label::new(track, 0, Keys::default().track("cam", 0))
+        Label::new(track, 0, NumberKeys::default().track("cam", 0))
     }
 
     #[test]

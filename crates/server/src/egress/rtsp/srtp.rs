@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! DESCRIBE ─► Keyring: a fresh key for each track, told in the description
-//! SETUP ────► Seal: takes its track's key, and counts its packets from then on
-//! Ring entry ─ Seal ─► bytes that nobody else gets ─► Outlet, Udp
-//! a publisher's packets ─ Seal ─► Recording, whose reports go back sealed
+//! SETUP ────► TrackSrtp: takes its track's key, and counts its packets from then on
+//! Ring entry ─ TrackSrtp ─► bytes that nobody else gets ─► ConnectionWriter, Udp
+//! a publisher's packets ─ TrackSrtp ─► Recording, whose reports go back sealed
 //! ```
 //!
 //! What a client with keys costs is its own: its packets are sealed for it one by one,
@@ -24,18 +24,18 @@ use smallvec::SmallVec;
 use super::framing::{Datagrams, Label};
 
 /// The seals of a client's tracks; `None` for those that go as they are.
-pub(super) type Seals = SmallVec<[Option<Box<Seal>>; 2]>;
+pub(crate) type TrackSrtps = SmallVec<[Option<Box<TrackSrtp>>; 2]>;
 
 /// Keys that a description told, for the tracks that are set up next.
 #[derive(Debug)]
-pub(super) struct Keyring {
+pub(crate) struct Keyring {
     cipher: Cipher,
     tracks: Vec<Option<Keys>>,
 }
 
 /// What seals one track for one client, and opens what the client says of it.
 #[derive(Debug)]
-pub(super) struct Seal {
+pub(crate) struct TrackSrtp {
     /// Ours.
     keys: Keys,
     ssrc: Ssrc,
@@ -46,14 +46,14 @@ pub(super) struct Seal {
 }
 
 /// The number of the packet that a track's seal seals next, if it has one.
-pub(super) fn sealed_sequence(seals: &Seals, track: usize) -> Option<u16> {
+pub(crate) fn sealed_sequence(seals: &TrackSrtps, track: usize) -> Option<u16> {
     let seal = seals.get(track)?.as_deref()?;
     Some(seal.next_sequence())
 }
 
 /// What came of a packet of a client's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Opened {
+pub(crate) enum Opened {
     /// It is the client's.
     Authentic,
     /// The client told no keys.
@@ -64,7 +64,7 @@ pub(super) enum Opened {
 
 impl Keyring {
     /// Draws a key for each of the tracks that have these SSRCs.
-    pub(super) fn draw(cipher: Cipher, tracks: impl Iterator<Item = Ssrc>) -> Self {
+    pub(crate) fn draw(cipher: Cipher, tracks: impl Iterator<Item = Ssrc>) -> Self {
         let tracks = tracks.map(|ssrc| Some(draw(cipher, ssrc)));
         Self {
             cipher,
@@ -73,7 +73,7 @@ impl Keyring {
     }
 
     /// What the description says of a track's key.
-    pub(super) fn message(&self, track: usize, time: NtpTime) -> Option<String> {
+    pub(crate) fn message(&self, track: usize, time: NtpTime) -> Option<String> {
         let keys = self.tracks.get(track)?.as_ref()?;
         Some(keys.to_base64(time, &rand::random()))
     }
@@ -105,14 +105,14 @@ const fn profile(cipher: Cipher) -> Profile {
 ///
 /// # Errors
 /// Keys of the client that seal nothing.
-pub(super) fn renew(
-    before: Option<Box<Seal>>,
+pub(crate) fn renew(
+    before: Option<Box<TrackSrtp>>,
     keyring: Option<&mut Keyring>,
     track: usize,
     ssrc: Ssrc,
     srtp: &Srtp,
-) -> Result<Box<Seal>, Refusal> {
-    let fresh = || Seal::new(keyring, track, ssrc).map(Box::new);
+) -> Result<Box<TrackSrtp>, Refusal> {
+    let fresh = || TrackSrtp::new(keyring, track, ssrc).map(Box::new);
     // One that goes on keeps its count: under one key it never begins again.
     let mut seal = before
         .map_or_else(fresh, Ok)
@@ -124,13 +124,13 @@ pub(super) fn renew(
     Ok(seal)
 }
 
-impl Seal {
+impl TrackSrtp {
     /// A seal for `track`, whose packets have this SSRC, under the key that the client
     /// was told of it, or a fresh one.
     ///
     /// # Errors
     /// [`srtp::KeyError`]: never, since the keys are ours.
-    pub(super) fn new(
+    pub(crate) fn new(
         keyring: Option<&mut Keyring>,
         track: usize,
         ssrc: Ssrc,
@@ -156,7 +156,7 @@ impl Seal {
     }
 
     /// It seals this SSRC.
-    pub(super) fn is_of(&self, ssrc: Ssrc) -> bool {
+    pub(crate) fn is_of(&self, ssrc: Ssrc) -> bool {
         self.ssrc == ssrc
     }
 
@@ -164,19 +164,19 @@ impl Seal {
     ///
     /// # Errors
     /// Keys that are not as long as their cipher's.
-    pub(super) fn set_client_keys(&mut self, keys: &Keys) -> Result<(), srtp::KeyError> {
+    pub(crate) fn set_client_keys(&mut self, keys: &Keys) -> Result<(), srtp::KeyError> {
         let profile = profile(keys.cipher);
         self.inbound = Some(Inbound::with_master(profile, keys.key(), keys.salt())?);
         Ok(())
     }
 
     /// The client said what it seals with.
-    pub(super) fn knows_client(&self) -> bool {
+    pub(crate) fn knows_client(&self) -> bool {
         self.inbound.is_some()
     }
 
     /// What the client is to open its packets with from now on.
-    pub(super) fn message(&self, time: NtpTime) -> String {
+    pub(crate) fn message(&self, time: NtpTime) -> String {
         let mut keys = self.keys.clone();
         keys.streams = vec![(self.ssrc, self.turns())];
         keys.to_base64(time, &rand::random())
@@ -192,7 +192,7 @@ impl Seal {
         clippy::cast_possible_truncation,
         reason = "the sequence number is the low 16 bits of the index"
     )]
-    pub(super) fn next_sequence(&self) -> u16 {
+    pub(crate) fn next_sequence(&self) -> u16 {
         self.next_index() as u16
     }
 
@@ -201,8 +201,8 @@ impl Seal {
         index.expect("its stream was added")
     }
 
-    /// Seals a burst behind `out` as it goes within an RTSP connection, on `channel`.
-    pub(super) fn interleave(
+    /// TrackSrtps a burst behind `out` as it goes within an RTSP connection, on `channel`.
+    pub(crate) fn interleave(
         &mut self,
         label: &Label,
         burst: &Burst,
@@ -221,8 +221,8 @@ impl Seal {
         }
     }
 
-    /// Seals a burst into datagrams.
-    pub(super) fn datagrams(&mut self, label: &Label, burst: &Burst) -> Datagrams {
+    /// TrackSrtps a burst into datagrams.
+    pub(crate) fn datagrams(&mut self, label: &Label, burst: &Burst) -> Datagrams {
         let overhead = HEADER_BYTES + self.outbound.overhead();
         let whole = burst.payload_bytes() + burst.packet_count() * overhead;
         let mut datagrams = Datagrams::builder(whole);
@@ -232,15 +232,15 @@ impl Seal {
         datagrams.build()
     }
 
-    /// Seals RTCP; `None` for what is none.
-    pub(super) fn control(&mut self, packet: &[u8]) -> Option<Vec<u8>> {
+    /// TrackSrtps RTCP; `None` for what is none.
+    pub(crate) fn control(&mut self, packet: &[u8]) -> Option<Vec<u8>> {
         let mut sealed = Vec::with_capacity(packet.len() + srtp::RTCP_OVERHEAD_MAX);
         sealed.extend_from_slice(packet);
         self.outbound.seal_rtcp(&mut sealed).then_some(sealed)
     }
 
     /// Opens RTCP of the client.
-    pub(super) fn open_control(&mut self, packet: &[u8]) -> Opened {
+    pub(crate) fn open_control(&mut self, packet: &[u8]) -> Opened {
         let Some(inbound) = &mut self.inbound else {
             return Opened::Unknown;
         };
@@ -252,7 +252,7 @@ impl Seal {
 
     /// Opens a packet of a client that publishes, into `clear`; `None` for what its keys
     /// do not open.
-    pub(super) fn open<'a>(
+    pub(crate) fn open<'a>(
         &mut self,
         control: bool,
         packet: &[u8],

@@ -6,21 +6,21 @@ use super::ring::{Entry, Ring};
 
 /// How much delay a client is granted.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Budget {
+pub(crate) struct Budget {
     /// It may be this much behind before it skips to the newest keyframe.
-    pub(super) lag: Duration,
+    pub(crate) lag: Duration,
     /// It may take nothing at all for this long before it is closed.
-    pub(super) stall: Duration,
+    pub(crate) stall: Duration,
     /// It may skip this often without having caught up in between.
-    pub(super) skips_in_a_row: u32,
+    pub(crate) skips_in_a_row: u32,
 }
 
 /// The tracks that a place can tell apart; further ones cannot be set up.
-pub(super) const TRACKS_MAX: usize = 32;
+pub(crate) const TRACKS_MAX: usize = 32;
 
 /// A client's place in the [`Ring`] of its stream.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(crate) struct Cursor {
     /// The next entry to look at.
     cursor: u64,
     /// Tracks that the client gets, a bit each.
@@ -36,7 +36,7 @@ pub(super) struct Place {
 
 /// What a look at the clock changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(crate) enum Verdict {
     /// It goes on.
     Steady,
     /// It skipped this many entries of its own.
@@ -45,16 +45,16 @@ pub(super) enum Verdict {
     Hopeless,
 }
 
-impl Place {
+impl Cursor {
     /// At the newest keyframe if `anchored` (one of the tracks is the one that has
     /// them), else at the end: what comes next.
-    pub(super) fn begin(ring: &Ring, tracks: u32, anchored: bool, now: Instant) -> Self {
+    pub(crate) fn begin(ring: &Ring, tracks: u32, anchored: bool, now: Instant) -> Self {
         let keyframe = anchored.then(|| ring.keyframe()).flatten();
         Self::begin_at(keyframe.unwrap_or(ring.end()), tracks, now)
     }
 
     /// At `cursor`, with whatever starts a track there.
-    pub(super) fn begin_at(cursor: u64, tracks: u32, now: Instant) -> Self {
+    pub(crate) fn begin_at(cursor: u64, tracks: u32, now: Instant) -> Self {
         Self {
             cursor,
             tracks,
@@ -67,35 +67,35 @@ impl Place {
     }
 
     /// Goes on at the end after a pause, at keyframes.
-    pub(super) fn jump_to(&mut self, cursor: u64, now: Instant) {
+    pub(crate) fn jump_to(&mut self, cursor: u64, now: Instant) {
         self.cursor = cursor;
         self.waiting = self.tracks;
         self.since = now;
     }
 
     /// Goes on with these tracks alone.
-    pub(super) fn keep(&mut self, tracks: u32) {
+    pub(crate) fn keep(&mut self, tracks: u32) {
         self.tracks &= tracks;
         self.waiting &= tracks;
     }
 
     /// Goes on with these tracks, too; new ones begin at their next start.
-    pub(super) fn add(&mut self, tracks: u32) {
+    pub(crate) fn add(&mut self, tracks: u32) {
         self.waiting |= tracks & !self.tracks;
         self.tracks |= tracks;
     }
 
-    pub(super) fn cursor(&self) -> u64 {
+    pub(crate) fn cursor(&self) -> u64 {
         self.cursor
     }
 
     /// Everything before `number` is on its way.
-    pub(super) fn pass_to(&mut self, number: u64) {
+    pub(crate) fn pass_to(&mut self, number: u64) {
         self.cursor = number;
     }
 
     /// Everything before `number` is done with.
-    pub(super) fn advance(&mut self, number: u64, ring: &Ring) {
+    pub(crate) fn advance(&mut self, number: u64, ring: &Ring) {
         self.cursor = number;
         if number >= ring.end() {
             self.skips_in_a_row = 0;
@@ -103,7 +103,7 @@ impl Place {
     }
 
     /// Whether the client gets `entry`; notes where its tracks begin.
-    pub(super) fn takes(&mut self, entry: &Entry) -> bool {
+    pub(crate) fn takes(&mut self, entry: &Entry) -> bool {
         let bit = bit(entry.track());
         if self.tracks & bit == 0 {
             return false;
@@ -118,13 +118,13 @@ impl Place {
     }
 
     /// The first entry of `track` that the client will get, if it is there yet.
-    pub(super) fn first_of<'a>(&self, ring: &'a Ring, track: usize) -> Option<&'a Entry> {
+    pub(crate) fn first_of<'a>(&self, ring: &'a Ring, track: usize) -> Option<&'a Entry> {
         let mut entries = ring.since(self.cursor).map(|(_, entry)| entry);
         entries.find(|entry| entry.track() == track && entry.is_start())
     }
 
     /// How far behind the client is.
-    pub(super) fn lag(&self, ring: &Ring, now: Instant) -> Duration {
+    pub(crate) fn lag(&self, ring: &Ring, now: Instant) -> Duration {
         let next = ring.get(self.cursor.max(ring.first()));
         next.map_or(Duration::ZERO, |entry| {
             now.saturating_duration_since(entry.at.max(self.since))
@@ -134,7 +134,7 @@ impl Place {
     /// Skips if it lags past the budget: to the newest keyframe if that is ahead, or to
     /// whatever comes next if the ring has dropped its place. With neither it goes on,
     /// late but whole.
-    pub(super) fn judge(&mut self, ring: &Ring, budget: &Budget, now: Instant) -> Verdict {
+    pub(crate) fn judge(&mut self, ring: &Ring, budget: &Budget, now: Instant) -> Verdict {
         let lost = self.cursor < ring.first();
         if !lost && self.lag(ring, now) <= budget.lag {
             return Verdict::Steady;
@@ -160,23 +160,23 @@ impl Place {
     }
 
     /// Some track waits for a keyframe.
-    pub(super) fn is_waiting(&self) -> bool {
+    pub(crate) fn is_waiting(&self) -> bool {
         self.waiting != 0
     }
 
     /// Times it skipped.
-    pub(super) fn skips(&self) -> u32 {
+    pub(crate) fn skips(&self) -> u32 {
         self.skips
     }
 
     /// Entries it skipped.
-    pub(super) fn skipped(&self) -> u64 {
+    pub(crate) fn skipped(&self) -> u64 {
         self.skipped
     }
 }
 
 /// The bit of a track in a set of them.
-pub(super) fn bit(track: usize) -> u32 {
+pub(crate) fn bit(track: usize) -> u32 {
     u32::try_from(track)
         .ok()
         .and_then(|track| 1u32.checked_shl(track))

@@ -1,7 +1,7 @@
 //! Who plays what by multicast: one table for all RTSP threads.
 //!
 //! ```text
-//! SETUP ─► Seat: the track has a group ──┐
+//! SETUP ─► MulticastMembership: the track has a group ──┐
 //! PLAY  ─► the seat plays ───────────────┴─► Groups ─► Sender: what is played, once
 //! ```
 //!
@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use glassline_hub::Stream;
 use glassline_rtsp::transport::Group;
 
-use super::counters::Counters;
+use crate::rtsp::counters::Counters;
 use crate::runtime::Waker;
 
 /// Which groups and ports may be used.
@@ -54,9 +54,9 @@ impl Plan {
 
 /// The table.
 #[derive(Debug)]
-pub(super) struct Groups {
-    pub(super) plan: Plan,
-    pub(super) counters: Counters,
+pub(crate) struct Groups {
+    pub(crate) plan: Plan,
+    pub(crate) counters: Counters,
     /// Of the thread that sends.
     waker: Arc<Waker>,
     held: Mutex<BTreeMap<u32, Held>>,
@@ -78,14 +78,14 @@ struct Held {
 
 /// A track that somebody plays.
 #[derive(Debug)]
-pub(super) struct Played {
-    pub(super) stream: Arc<Stream>,
-    pub(super) track: usize,
-    pub(super) group: Group,
+pub(crate) struct Played {
+    pub(crate) stream: Arc<Stream>,
+    pub(crate) track: usize,
+    pub(crate) group: Group,
 }
 
 impl Groups {
-    pub(super) fn new(plan: Plan, waker: Arc<Waker>) -> Self {
+    pub(crate) fn new(plan: Plan, waker: Arc<Waker>) -> Self {
         Self {
             plan,
             counters: Counters::default(),
@@ -97,7 +97,11 @@ impl Groups {
     }
 
     /// A client's part in the group of a track; `None` if no group is free.
-    pub(super) fn seat(self: &Arc<Self>, stream: &Arc<Stream>, track: usize) -> Option<Seat> {
+    pub(crate) fn seat(
+        self: &Arc<Self>,
+        stream: &Arc<Stream>,
+        track: usize,
+    ) -> Option<MulticastMembership> {
         let mut held = self.lock();
         let known = held
             .iter_mut()
@@ -121,7 +125,7 @@ impl Groups {
             held.insert(place, new);
             (place, group)
         };
-        Some(Seat {
+        Some(MulticastMembership {
             groups: Arc::clone(self),
             place,
             group,
@@ -130,12 +134,12 @@ impl Groups {
     }
 
     /// Changes with what [`Groups::played`] says.
-    pub(super) fn changes(&self) -> u64 {
+    pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
     }
 
     /// What somebody plays.
-    pub(super) fn played(&self) -> Vec<Played> {
+    pub(crate) fn played(&self) -> Vec<Played> {
         let held = self.lock();
         let played = held.values().filter(|it| it.players > 0);
         let played = played.map(|it| Played {
@@ -147,12 +151,12 @@ impl Groups {
     }
 
     /// The server says goodbye.
-    pub(super) fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.is_stopping.store(true, Ordering::Release);
         self.waker.wake();
     }
 
-    pub(super) fn is_stopping(&self) -> bool {
+    pub(crate) fn is_stopping(&self) -> bool {
         self.is_stopping.load(Ordering::Acquire)
     }
 
@@ -187,20 +191,20 @@ impl Groups {
 
 /// A client's part in a group; given back when dropped.
 #[derive(Debug)]
-pub(super) struct Seat {
+pub(crate) struct MulticastMembership {
     groups: Arc<Groups>,
     place: u32,
     group: Group,
     plays: bool,
 }
 
-impl Seat {
-    pub(super) fn group(&self) -> Group {
+impl MulticastMembership {
+    pub(crate) fn group(&self) -> Group {
         self.group
     }
 
     /// Its client plays, or rests.
-    pub(super) fn set_playing(&mut self, plays: bool) {
+    pub(crate) fn set_playing(&mut self, plays: bool) {
         if self.plays != plays {
             self.plays = plays;
             self.groups.count(self.place, plays);
@@ -208,7 +212,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for MulticastMembership {
     fn drop(&mut self) {
         self.set_playing(false);
         self.groups.leave(self.place);
@@ -250,7 +254,8 @@ mod tests {
         let sound = groups.seat(&cam, 1).expect("free");
         let other = groups.seat(&door, 0).expect("free");
         let again = groups.seat(&cam, 0).expect("shared");
-        let of = |seat: &Seat| (seat.group().address.to_string(), seat.group().ports);
+        let of =
+            |seat: &MulticastMembership| (seat.group().address.to_string(), seat.group().ports);
         assert_eq!(of(&picture), ("239.255.42.0".to_owned(), (5000, 5001)));
         assert_eq!(of(&sound), ("239.255.42.1".to_owned(), (5002, 5003)));
         assert_eq!(of(&other), ("239.255.42.2".to_owned(), (5004, 5005)));

@@ -30,7 +30,7 @@ impl Encoder {
         );
         let description = Description::parse(text.as_bytes()).expect("a description");
         let start = Instant::now();
-        let keys = Keys::default();
+        let keys = NumberKeys::default();
         let recording = Recording::announce(&hub, &keys, "cam", &description, start);
         let mut recording = recording.expect("the hub is empty");
         recording.start(start);

@@ -1,7 +1,7 @@
 //! The thread that sends to multicast groups: each stream once, whoever plays it.
 //!
 //! ```text
-//! Groups (what is played) ─► Sender ─ Source.read ─► Ring ─► Place, paced ─► group
+//! Groups (what is played) ─► Sender ─ StreamReader.read ─► Ring ─► Cursor, paced ─► group
 //! ```
 //!
 //! It has its own copy of what the RTSP threads have for a stream, so that none of
@@ -19,13 +19,13 @@ use glassline_net::{Multicast, ReceiveBatch};
 use mio::{Events, Poll, Token};
 use smallvec::SmallVec;
 
+use super::connection_writer::Sent;
+use super::cursor::{Cursor, bit};
 use super::groups::{Groups, Plan, Played};
-use super::outlet::Sent;
-use super::place::{Place, bit};
-use super::seal::Seals;
-use super::source::Source;
+use super::srtp::TrackSrtps;
+use super::stream_reader::StreamReader;
 use super::udp::{Recipient, Target, Udp};
-use super::{Shared, worker};
+use crate::rtsp::{Shared, worker};
 use crate::runtime::{Key, Slots, StreamWaker, Waker};
 
 const MEDIA: Token = Token(0);
@@ -39,7 +39,7 @@ const BATCH: usize = 8;
 
 /// The thread.
 #[derive(Debug)]
-pub(super) struct Sender {
+pub(crate) struct Sender {
     poll: Poll,
     waker: Arc<Waker>,
     groups: Arc<Groups>,
@@ -57,17 +57,17 @@ pub(super) struct Sender {
 /// A stream that somebody plays.
 #[derive(Debug)]
 struct Sending {
-    source: Source,
+    source: StreamReader,
     waker: Arc<StreamWaker>,
     /// The group of each track that is played.
     targets: SmallVec<[Option<Target>; 2]>,
-    place: Place,
+    place: Cursor,
     paced_until: Option<Instant>,
     bytes: u64,
 }
 
 /// What the thread waits with, made before all else so that it can be rung.
-pub(super) fn open(plan: Plan) -> io::Result<(Groups, Poll, Arc<Waker>)> {
+pub(crate) fn open(plan: Plan) -> io::Result<(Groups, Poll, Arc<Waker>)> {
     let poll = Poll::new()?;
     let waker = Arc::new(Waker::new(&poll, worker::WAKE)?);
     Ok((Groups::new(plan, Arc::clone(&waker)), poll, waker))
@@ -75,7 +75,7 @@ pub(super) fn open(plan: Plan) -> io::Result<(Groups, Poll, Arc<Waker>)> {
 
 impl Sender {
     /// Opens the sockets. `index`: as no RTSP thread is numbered.
-    pub(super) fn new(
+    pub(crate) fn new(
         groups: Arc<Groups>,
         poll: Poll,
         waker: Arc<Waker>,
@@ -108,7 +108,7 @@ impl Sender {
     }
 
     /// Runs until [`Groups::stop`].
-    pub(super) fn run(mut self) {
+    pub(crate) fn run(mut self) {
         let mut events = Events::with_capacity(16);
         loop {
             let wait = self.longest_wait(Instant::now());
@@ -180,8 +180,8 @@ impl Sender {
             let stages = self.shared.board.stages(stream.name(), self.index);
             let wake = Arc::clone(&waker) as Arc<dyn Wake>;
             let (keys, bounds) = (&self.shared.keys, self.shared.bounds);
-            let source = Source::new(stream, wake, stages, keys, bounds, now);
-            let place = Place::begin_at(source.ring.end(), 0, now);
+            let source = StreamReader::new(stream, wake, stages, keys, bounds, now);
+            let place = Cursor::begin_at(source.ring.end(), 0, now);
             let mut sending = Sending {
                 source,
                 waker,
@@ -215,7 +215,7 @@ impl Sender {
             client: key,
             from: None,
             targets: &sending.targets,
-            seals: &mut Seals::new(),
+            seals: &mut TrackSrtps::new(),
             place: &mut sending.place,
             paced_until: &mut sending.paced_until,
             bytes: &mut sending.bytes,

@@ -27,7 +27,7 @@ const JUMP_MAX: u64 = 3000;
 /// How one track of a publisher arrives: its packets in order, and what there is to
 /// report of them.
 #[derive(Debug)]
-pub(super) struct Lane {
+pub(super) struct TrackPipeline {
     clock_rate: u32,
     sequences: SequenceExtender,
     order: InOrder,
@@ -39,7 +39,7 @@ pub(super) struct Lane {
     late_told: u64,
 }
 
-impl Lane {
+impl TrackPipeline {
     /// For packets of a clock of `clock_rate` Hz that come within the connection.
     pub(super) fn new(clock_rate: u32) -> Self {
         Self {
