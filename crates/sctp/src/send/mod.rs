@@ -10,9 +10,7 @@
 mod outstanding;
 mod partial;
 mod recovery;
-mod standard;
 mod streams;
-mod tolerant;
 mod writing;
 
 use std::collections::BTreeSet;
@@ -20,7 +18,7 @@ use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use glassline_congestion::{Controller, Flow, Pacer};
+use glassline_congestion::{Controller, Flow, LossTolerantBbr, Pacer, Rfc9260Reno};
 
 use crate::chunk::{List, Sack};
 use crate::packet::HEADER_BYTES;
@@ -30,9 +28,7 @@ use crate::{Config, Congestion, Reliability, Report, SendOptions};
 use outstanding::{Fate, Outstanding};
 use partial::Forward;
 use recovery::{Bounds, Due, Recovery};
-use standard::Standard;
 use streams::{Limits, Outgoing, Streams};
-use tolerant::Tolerant;
 use writing::Grant;
 
 /// With fewer gap blocks, a SACK tells of all that has arrived; with more, the packet
@@ -95,8 +91,8 @@ impl Sender {
     pub(crate) fn new(config: &Config, initial_tsn: u32) -> Self {
         let mtu = config.mtu as u64;
         let controller: Box<dyn Controller> = match config.congestion {
-            Congestion::Tolerant => Box::new(Tolerant::new(mtu)),
-            Congestion::Standard => Box::new(Standard::new(mtu)),
+            Congestion::Tolerant => Box::new(LossTolerantBbr::new(mtu)),
+            Congestion::Standard => Box::new(Rfc9260Reno::new(mtu)),
             Congestion::By(algorithm) => algorithm.start(mtu),
         };
         let first = widen_first(initial_tsn);

@@ -1,16 +1,25 @@
-//! BBR that hears of losses only where they are more than a path's own.
+//! BBR that is told of losses only where there are more than the path's own.
+//!
+//! ```text
+//! Loss ─┬─ a queue stands ──────────────────► Cap shrinks to 0.7, grows as CUBIC's window
+//!       └─ more than 2 % of a round ────────► Bbr        │
+//! Ack ──┬─ no queue for ten rounds ─────────► no Cap     ▼
+//!       └───────────────────────────────────► Bbr ─► the smaller of the two windows
+//! ```
 //!
 //! BBR's first version lets no more leave than arrives in the round trip after a loss.
 //! On a path that loses one packet in a hundred whatever is sent, hardly a round trip
-//! is without one, and neither its start nor its probes ever get through. BBR's third
-//! version takes up to 2 % of loss in a round for the path's
-//! (draft-ietf-ccwg-bbr §5.3.2, `BBRLossThresh`, `BBRStartupFullLossCnt`); this puts
-//! that before the first one.
+//! is without a loss, and neither BBR's start nor its probes ever get through. BBR's
+//! third version attributes up to 2 % of loss in a round to the path
+//! (draft-ietf-ccwg-bbr §5.3.2, `BBRLossThresh`, `BBRStartupFullLossCnt`); this module
+//! puts that rule before the first version.
 
 use std::time::{Duration, Instant};
 
-use glassline_congestion::{Ack, Algorithm, Controller, Loss, Verdict};
 use glassline_media::Bitrate;
+
+use crate::bbr::{self, Bbr};
+use crate::{Ack, Controller, Loss, Verdict};
 
 /// Of a round's packets.
 const TOLERATED: f64 = 0.02;
@@ -29,10 +38,13 @@ const BETA: f64 = 0.7;
 const C: f64 = 0.4;
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
-/// The filter and what it stands before.
+/// BBR for paths that lose packets whatever is sent; SCTP's data channels send by it.
+///
+/// Losses below 2 % of a round do not reach BBR. Where losses meet a standing queue, the
+/// window shrinks and grows as CUBIC's does, so that other flows get their share.
 #[derive(Clone, Debug)]
-pub(crate) struct Tolerant {
-    inner: Box<dyn Controller>,
+pub struct LossTolerantBbr {
+    inner: Bbr,
     mtu: u64,
     round_trip: Duration,
     round: Option<Round>,
@@ -80,10 +92,11 @@ struct Round {
     lost: u64,
 }
 
-impl Tolerant {
-    pub(crate) fn new(mtu: u64) -> Self {
+impl LossTolerantBbr {
+    /// A controller at its start, for datagrams of `mtu` bytes.
+    pub fn new(mtu: u64) -> Self {
         Self {
-            inner: Algorithm::Bbr.start(mtu),
+            inner: Bbr::new(bbr::Config::default(), mtu),
             mtu,
             round_trip: Duration::from_millis(100),
             round: None,
@@ -163,7 +176,7 @@ impl Tolerant {
     }
 }
 
-impl Controller for Tolerant {
+impl Controller for LossTolerantBbr {
     fn on_sent(&mut self, now: Instant, bytes: u64, in_flight: u64) {
         self.inner.on_sent(now, bytes, in_flight);
     }
