@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use glassline_media::Bitrate;
 
 use crate::bbr::{self, Bbr};
+use crate::cubic::{ALPHA, BETA, Curve};
 use crate::{Ack, Controller, Loss, Verdict};
 
 /// Of a round's packets.
@@ -33,11 +34,6 @@ const BLATANT: f64 = 0.25;
 const STANDING: f64 = 1.25;
 /// So many rounds without one, and the path is ours alone again.
 const ROUNDS_ALONE: u32 = 10;
-/// CUBIC's decrease and growth (RFC 9438 §4.1, §4.3, §4.6).
-const BETA: f64 = 0.7;
-const C: f64 = 0.4;
-const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
-
 /// BBR for paths that lose packets whatever is sent; SCTP's data channels send by it.
 ///
 /// Losses below 2 % of a round do not reach BBR. Where losses meet a standing queue, the
@@ -67,19 +63,32 @@ struct Queue {
 #[derive(Clone, Copy, Debug)]
 struct Cap {
     window: f64,
-    /// At the latest decrease, and when that was.
-    top: f64,
+    /// Back to what it was at the latest decrease, and on.
+    curve: Curve,
+    /// The latest decrease.
     shrank: Instant,
     /// What Reno would have.
     reno: f64,
 }
 
 impl Cap {
-    /// Half way back to `top` at first slowly, then fast.
+    /// After a loss at a window of `top` bytes.
+    fn after(top: f64, now: Instant, mtu: f64) -> Self {
+        Self {
+            window: top * BETA,
+            curve: Self::curve(top, mtu),
+            shrank: now,
+            reno: top * BETA,
+        }
+    }
+
+    fn curve(top: f64, mtu: f64) -> Curve {
+        Curve::new(top, top * (1.0 - BETA), mtu)
+    }
+
     fn grow(&mut self, now: Instant, mtu: f64, acked: f64) {
-        let plateau = (self.top * (1.0 - BETA) / mtu / C).cbrt();
         let since = now.saturating_duration_since(self.shrank).as_secs_f64();
-        let cubic = C * (since - plateau).powi(3) * mtu + self.top;
+        let cubic = self.curve.at(since, mtu);
         self.reno += ALPHA * mtu * acked / self.window.max(mtu);
         self.window = cubic.max(self.reno).max(2.0 * mtu);
     }
@@ -143,12 +152,7 @@ impl LossTolerantBbr {
         }
         let present = (loss.in_flight + loss.bytes) as f64;
         let top = self.cap.map_or(present, |cap| cap.window.min(present));
-        self.cap = Some(Cap {
-            window: top * BETA,
-            top,
-            shrank: loss.now,
-            reno: top * BETA,
-        });
+        self.cap = Some(Cap::after(top, loss.now, self.mtu as f64));
     }
 
     /// There is more loss in this round than the path may have of its own.
@@ -204,8 +208,12 @@ impl Controller for LossTolerantBbr {
         self.inner.on_marked(now, in_flight);
     }
 
+    #[expect(clippy::cast_precision_loss, reason = "datagrams are small")]
     fn on_mtu(&mut self, bytes: u64) {
         self.mtu = bytes;
+        if let Some(cap) = &mut self.cap {
+            cap.curve = Cap::curve(cap.curve.plateau, bytes as f64);
+        }
         self.inner.on_mtu(bytes);
     }
 
