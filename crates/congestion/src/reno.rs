@@ -84,6 +84,11 @@ impl Controller for Rfc9260Reno {
         }
     }
 
+    /// Each timeout begins anew from one packet (§7.2.3).
+    fn timeouts_until_persistent(&self) -> u32 {
+        1
+    }
+
     fn on_spurious_loss(&mut self, _: Instant) {
         if let Some((window, threshold)) = self.before.take() {
             self.window = self.window.max(window);
