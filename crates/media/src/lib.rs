@@ -20,6 +20,7 @@ pub mod annexb;
 mod bits;
 mod burst;
 mod codec;
+pub mod fields;
 mod histogram;
 mod stage;
 mod time;
