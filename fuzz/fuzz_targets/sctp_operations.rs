@@ -13,7 +13,7 @@ use glassline_sctp::channel::{
     ChannelId, Channels, Event, Init, Kind, Limits, Message, Role, SendError,
 };
 use glassline_sctp::packet::{Checksum, Header, PacketBuilder};
-use glassline_sctp::{Association, Config, Congestion, Reliability, Secrets};
+use glassline_sctp::{Algorithm, Association, Config, Reliability, Secrets};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -83,7 +83,7 @@ impl Network {
             ..Config::default()
         };
         if options & 4 != 0 {
-            config.congestion = Congestion::Standard;
+            config.congestion = Algorithm::Rfc9260Reno;
         }
         let ends = [0, 1].map(|end| make(&config, end, now));
         let mut network = Self {

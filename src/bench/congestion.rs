@@ -36,9 +36,10 @@ pub(crate) struct Options {
     /// file of one.
     #[arg(long, default_value = "study2019", value_name = "NAME|FILE")]
     population: String,
-    /// What is compared: cubic, bbr, bbr-lt, copa, copa-competitive, glide; -coupled
-    /// behind any lets the encoder follow the controller instead of the study's rule,
-    /// :DELTA behind Copa's sets its delta, :20ms behind glide's the queue it aims at.
+    /// What is compared: cubic, bbr, bbr-lt, bbr-loss-tolerant, copa, copa-competitive,
+    /// glide, rfc9260-reno; -coupled behind any lets the encoder follow the controller
+    /// instead of the study's rule, :DELTA behind Copa's sets its delta, :20ms behind
+    /// glide's the queue it aims at.
     #[arg(long, default_value = ARMS, value_name = "A,B,…", value_delimiter = ',')]
     arms: Vec<String>,
     /// Copa's delta where an arm tells none [default: 0.04, in competitive mode 0.5].

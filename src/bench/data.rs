@@ -68,8 +68,8 @@ pub(crate) struct Options {
     /// aes-128-gcm, aes-256-gcm or chacha20-poly1305 [default: the faster one here].
     #[arg(long, value_name = "NAME")]
     cipher: Option<String>,
-    /// Who decides how much is sent: standard (RFC 9260), cubic, bbr, copa, glide
-    /// [default: that of data channels].
+    /// Who decides how much is sent: standard (RFC 9260), cubic, bbr, copa, glide and
+    /// others [default: that of data channels, bbr-loss-tolerant].
     #[arg(long, value_name = "NAME")]
     congestion: Option<String>,
     /// Buffers of the UDP sockets to ask for; 0 leaves the system's.

@@ -53,8 +53,8 @@ pub(crate) struct Options {
     /// times; the bitrate chooses among them. Repeatable.
     #[arg(long = "rendition", value_name = "FILE[@RATE]")]
     renditions: Vec<Rung>,
-    /// What decides how fast packets leave: cubic, bbr, bbr-lt, copa, copa-competitive,
-    /// glide.
+    /// What decides how fast packets leave: cubic, bbr, bbr-lt, bbr-loss-tolerant, copa,
+    /// copa-competitive, glide, rfc9260-reno.
     #[arg(long, value_name = "NAME", default_value = "glide")]
     congestion: Algorithm,
     /// The least and the most that the pictures may take.

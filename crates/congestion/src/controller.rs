@@ -9,6 +9,8 @@ use crate::bbr::{self, Bbr};
 use crate::copa::{self, Copa};
 use crate::cubic::Cubic;
 use crate::glide::{self, Glide};
+use crate::loss_tolerant::LossTolerantBbr;
+use crate::reno::Rfc9260Reno;
 
 /// Decides how much may be in flight and how fast it leaves.
 ///
@@ -22,6 +24,13 @@ pub trait Controller: fmt::Debug + Send + Sync {
 
     /// Packets were found to be lost.
     fn on_loss(&mut self, loss: &Loss);
+
+    /// Retransmission timeouts in a row after which the transport reports the loss as
+    /// [persistent](Loss::persistent): three, which tell a silent path from a late
+    /// answer, unless the algorithm's standard says otherwise.
+    fn timeouts_until_persistent(&self) -> u32 {
+        3
+    }
 
     /// The packets of the latest [`on_loss`](Self::on_loss) had all arrived after
     /// all: it may be undone.
@@ -211,24 +220,32 @@ pub enum Algorithm {
     BbrStudy,
     /// The same with Linux's long-term model of policers.
     BbrLongTerm,
+    /// BBR that ignores losses below 2 % of a round, and makes room like CUBIC where
+    /// losses meet a standing queue: what SCTP's data channels use by default.
+    BbrLossTolerant,
     /// Copa as the study of live uploads ran it, delta 0.04.
     Copa,
     /// Copa with the paper's competitive mode (Arun and Balakrishnan, NSDI 2018).
     CopaCompetitive,
     /// Ours: Copa's target, a policer model, a random-loss floor, competition.
     Glide,
+    /// SCTP's congestion control by its standard, Reno's counted in bytes (RFC 9260
+    /// §7.2).
+    Rfc9260Reno,
 }
 
 impl Algorithm {
     /// Every one.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::Cubic,
         Self::Bbr,
         Self::BbrStudy,
         Self::BbrLongTerm,
+        Self::BbrLossTolerant,
         Self::Copa,
         Self::CopaCompetitive,
         Self::Glide,
+        Self::Rfc9260Reno,
     ];
 
     /// Its name on the command line.
@@ -238,9 +255,11 @@ impl Algorithm {
             Self::Bbr => "bbr",
             Self::BbrStudy => "bbr-study",
             Self::BbrLongTerm => "bbr-lt",
+            Self::BbrLossTolerant => "bbr-loss-tolerant",
             Self::Copa => "copa",
             Self::CopaCompetitive => "copa-competitive",
             Self::Glide => "glide",
+            Self::Rfc9260Reno => "rfc9260-reno",
         }
     }
 
@@ -251,9 +270,11 @@ impl Algorithm {
             Self::Bbr => Box::new(Bbr::new(bbr::Config::default(), mtu)),
             Self::BbrStudy => Box::new(Bbr::new(bbr::Config::study(), mtu)),
             Self::BbrLongTerm => Box::new(Bbr::new(bbr::Config::long_term(), mtu)),
+            Self::BbrLossTolerant => Box::new(LossTolerantBbr::new(mtu)),
             Self::Copa => Box::new(Copa::new(copa::Config::default(), mtu)),
             Self::CopaCompetitive => Box::new(Copa::new(copa::Config::competitive(), mtu)),
             Self::Glide => Box::new(Glide::new(glide::Config::default(), mtu)),
+            Self::Rfc9260Reno => Box::new(Rfc9260Reno::new(mtu)),
         }
     }
 }

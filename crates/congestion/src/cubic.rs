@@ -10,13 +10,13 @@ use crate::hystart::{Advice, HyStart};
 use crate::{Ack, Controller, Loss};
 
 /// Multiplicative decrease (RFC 9438 §4.6).
-const BETA: f64 = 0.7;
+pub(crate) const BETA: f64 = 0.7;
 /// The same on a mark instead of a loss (RFC 8511 §3.1, as Linux has it for CUBIC).
 const BETA_MARKED: f64 = 0.85;
 /// Aggressiveness of growth, in segments a cubed second (§5.1).
 const C: f64 = 0.4;
 /// Additive increase that is fair to Reno until the old window is reached (§4.3).
-const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
+pub(crate) const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 /// RFC 6928; RFC 9002 §7.2.
 const INITIAL_SEGMENTS: f64 = 10.0;
 /// RFC 9002 §7.2.
@@ -48,12 +48,35 @@ pub struct Cubic {
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
     began: Instant,
-    /// Seconds until the old window is reached again (§4.2, `K`).
-    plateau: f64,
+    /// Where the window goes; at the plateau Reno has caught up (`cwnd_prior`).
+    curve: Curve,
     /// What Reno would have (§4.3, `W_est`).
     reno: f64,
-    /// The window to return to, at which Reno has caught up (`cwnd_prior`).
-    prior: f64,
+}
+
+/// The window that CUBIC aims at over the time since a decrease (RFC 9438 §4.2): slower
+/// and slower up to the plateau where the loss was, then faster and faster beyond it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Curve {
+    /// The window at which the curve is flat, in bytes (`W_max`).
+    pub(crate) plateau: f64,
+    /// Seconds from the decrease until the window is there (`K`).
+    seconds: f64,
+}
+
+impl Curve {
+    /// From `drop` bytes below `plateau`, for datagrams of `mtu` bytes.
+    pub(crate) fn new(plateau: f64, drop: f64, mtu: f64) -> Self {
+        Self {
+            plateau,
+            seconds: (drop / mtu / C).cbrt(),
+        }
+    }
+
+    /// The window in bytes, `seconds` after the decrease.
+    pub(crate) fn at(&self, seconds: f64, mtu: f64) -> f64 {
+        C * (seconds - self.seconds).powi(3) * mtu + self.plateau
+    }
 }
 
 /// From a loss until what left after it is acknowledged.
@@ -134,19 +157,21 @@ impl Cubic {
             let top = window_max.max(window);
             Epoch {
                 began: ack.now,
-                plateau: ((top - window) / mtu / C).cbrt(),
+                curve: Curve::new(top, top - window, mtu),
                 reno: window,
-                prior: top,
             }
         });
         let since = ack.now.saturating_duration_since(epoch.began);
-        let curve = |seconds: f64| C * (seconds - epoch.plateau).powi(3) * mtu + epoch.prior;
-        let target = curve((since + round_trip).as_secs_f64());
+        let target = epoch.curve.at((since + round_trip).as_secs_f64(), mtu);
         let target = target.clamp(window, 1.5 * window);
         // §4.3: as fast as Reno once the old window is reached.
-        let alpha = if epoch.reno < epoch.prior { ALPHA } else { 1.0 };
+        let alpha = if epoch.reno < epoch.curve.plateau {
+            ALPHA
+        } else {
+            1.0
+        };
         epoch.reno += alpha * mtu * bytes / window;
-        self.window = if curve(since.as_secs_f64()) < epoch.reno {
+        self.window = if epoch.curve.at(since.as_secs_f64(), mtu) < epoch.reno {
             epoch.reno.max(window)
         } else {
             window + (target - window) * (bytes / window).min(1.0)

@@ -3,7 +3,7 @@
 //! ```text
 //! transport ── sent, acked, lost, spurious, marked ──► Flow ── Ack, Loss ──► Controller
 //!           ◄─ window, pacing rate, deliverable rate ──┘ numbers, RTT,        Cubic, Bbr,
-//!                                                        delivery rate        Copa, Glide
+//!                                                        delivery rate        Copa, Glide …
 //! ```
 //!
 //! A [`Flow`] keeps what every algorithm needs and every transport would count
@@ -34,7 +34,9 @@ mod filter;
 mod flow;
 pub mod glide;
 mod hystart;
+mod loss_tolerant;
 mod pacer;
+mod reno;
 mod rtt;
 mod trend;
 
@@ -58,5 +60,7 @@ pub use copa::Copa;
 pub use cubic::Cubic;
 pub use flow::{Flow, Totals};
 pub use glide::Glide;
+pub use loss_tolerant::LossTolerantBbr;
 pub use pacer::Pacer;
+pub use reno::Rfc9260Reno;
 pub use rtt::RoundTrips;

@@ -19,6 +19,7 @@
 pub mod annexb;
 mod bits;
 mod codec;
+pub mod fields;
 mod histogram;
 mod stage;
 mod time;

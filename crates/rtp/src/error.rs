@@ -1,3 +1,4 @@
+use glassline_media::fields::Truncated;
 use thiserror::Error;
 
 /// Bytes of the peer that are not what their place demands.
@@ -8,17 +9,8 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum ParseError {
     /// The bytes end before the thing does.
-    #[error("{what} at byte {offset} needs {needed} bytes, {available} are there")]
-    Truncated {
-        /// What was being read.
-        what: &'static str,
-        /// Where it begins.
-        offset: usize,
-        /// Bytes it needs.
-        needed: usize,
-        /// Bytes that are there.
-        available: usize,
-    },
+    #[error(transparent)]
+    Truncated(#[from] Truncated),
     /// The version bits are not 2 (RFC 3550 §5.1, §6.4.1).
     #[error("version {version} at byte {offset}; RTP and RTCP have version 2")]
     Version {
@@ -37,39 +29,4 @@ pub enum ParseError {
         /// What it says.
         value: u32,
     },
-}
-
-/// Checks that `needed` bytes follow `offset` in a buffer of `len` bytes.
-pub(crate) fn need(
-    what: &'static str,
-    len: usize,
-    offset: usize,
-    needed: usize,
-) -> Result<(), ParseError> {
-    let available = len.saturating_sub(offset);
-    if available < needed {
-        return Err(ParseError::Truncated {
-            what,
-            offset,
-            needed,
-            available,
-        });
-    }
-    Ok(())
-}
-
-/// The big-endian 16 bits at `offset`, zero past the end: call [`need`] first.
-pub(crate) fn u16_at(bytes: &[u8], offset: usize) -> u16 {
-    bytes
-        .get(offset..)
-        .and_then(|rest| rest.first_chunk())
-        .map_or(0, |chunk| u16::from_be_bytes(*chunk))
-}
-
-/// The big-endian 32 bits at `offset`, zero past the end: call [`need`] first.
-pub(crate) fn u32_at(bytes: &[u8], offset: usize) -> u32 {
-    bytes
-        .get(offset..)
-        .and_then(|rest| rest.first_chunk())
-        .map_or(0, |chunk| u32::from_be_bytes(*chunk))
 }

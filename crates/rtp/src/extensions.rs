@@ -1,3 +1,5 @@
+use glassline_media::fields;
+
 use crate::ParseError;
 
 /// The header extension elements of a packet (RFC 8285), in either form.
@@ -189,10 +191,10 @@ pub(crate) fn write(out: &mut [u8], elements: &[(u8, &[u8])]) -> usize {
 
 /// The extension block that begins at `offset`: (profile, data range end).
 pub(crate) fn block(bytes: &[u8], offset: usize) -> Result<(u16, usize), ParseError> {
-    crate::error::need("header extension", bytes.len(), offset, PREFIX_BYTES)?;
-    let profile = crate::error::u16_at(bytes, offset);
-    let data = usize::from(crate::error::u16_at(bytes, offset + 2)) * 4;
+    fields::need("header extension", bytes.len(), offset, PREFIX_BYTES)?;
+    let profile = fields::u16_at(bytes, offset);
+    let data = usize::from(fields::u16_at(bytes, offset + 2)) * 4;
     let start = offset + PREFIX_BYTES;
-    crate::error::need("header extension data", bytes.len(), start, data)?;
+    fields::need("header extension data", bytes.len(), start, data)?;
     Ok((profile, start + data))
 }

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use glassline_media::fields::Truncated;
+
 use crate::ParseError;
 
 /// The RTP clock of Opus, whatever it was sampled at (RFC 7587 §4.1), in Hz.
@@ -60,12 +62,12 @@ fn frame_samples(configuration: u8) -> u32 {
 }
 
 fn truncated(offset: usize) -> ParseError {
-    ParseError::Truncated {
+    ParseError::Truncated(Truncated {
         what: "Opus packet",
         offset,
         needed: 1,
         available: 0,
-    }
+    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 use glassline_media::Ssrc;
+use glassline_media::fields::{need, u16_at, u32_at};
 
-use crate::error::{need, u16_at, u32_at};
 use crate::{Extensions, ParseError, extensions};
 
 /// Bytes of an RTP header without CSRCs and extensions (RFC 3550 §5.1).
@@ -148,6 +148,8 @@ fn without_padding(payload: &[u8], packet_len: usize) -> Result<&[u8], ParseErro
 
 #[cfg(test)]
 mod tests {
+    use glassline_media::fields::Truncated;
+
     use super::*;
     use proptest::prelude::*;
 
@@ -196,12 +198,12 @@ mod tests {
         }
         assert_eq!(
             Packet::parse(&bytes[..22]).map(|_| ()),
-            Err(ParseError::Truncated {
+            Err(ParseError::Truncated(Truncated {
                 what: "header extension",
                 offset: 20,
                 needed: 4,
                 available: 2
-            })
+            }))
         );
     }
 

@@ -33,8 +33,8 @@ pub struct Config {
     /// Offer message interleaving (RFC 8260), so that a long message on one stream
     /// does not hold up the others.
     pub interleaving: bool,
-    /// Who decides how much is sent.
-    pub congestion: Congestion,
+    /// The controller that decides how much is sent, and how fast.
+    pub congestion: Algorithm,
     /// Retransmission time-out before the first round trip is known.
     pub rto_initial: Duration,
     /// Least retransmission time-out.
@@ -70,7 +70,7 @@ impl Default for Config {
             streams: u16::MAX,
             zero_checksum: true,
             interleaving: true,
-            congestion: Congestion::default(),
+            congestion: Algorithm::BbrLossTolerant,
             rto_initial: Duration::from_secs(1),
             rto_min: Duration::from_millis(250),
             rto_max: Duration::from_secs(10),
@@ -81,22 +81,6 @@ impl Default for Config {
             cookie_life: Duration::from_secs(60),
         }
     }
-}
-
-/// Who decides how much is sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Congestion {
-    /// BBR, which is told of losses only where a round trip has more than 2 % of them:
-    /// a path that loses packets whatever is sent does not slow it down. Where losses
-    /// meet a standing queue, its window shrinks and grows as CUBIC's does, so that
-    /// others get their share.
-    #[default]
-    Tolerant,
-    /// RFC 9260 §7.2: Reno's, by bytes.
-    Standard,
-    /// One of the controllers of `glassline-congestion`.
-    By(Algorithm),
 }
 
 /// All chance that an association needs, drawn by the shell.

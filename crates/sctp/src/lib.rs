@@ -46,9 +46,10 @@ mod send;
 mod sequence;
 
 pub use association::Association;
-pub use config::{Config, Congestion, Reliability, Secrets, SendOptions};
+pub use config::{Config, Reliability, Secrets, SendOptions};
 pub use error::{Dropped, ResetError, SendError};
 pub use event::{CloseReason, Direction, Event};
+pub use glassline_congestion::Algorithm;
 pub use parse::ParseError;
 pub use report::{Report, State};
 pub use sequence::{Mid, Ssn, Tsn};

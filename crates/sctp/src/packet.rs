@@ -10,11 +10,11 @@
 //! go without a checksum is the association's decision; what it must not be is
 //! said at [`Checksum::Zero`].
 
+use glassline_media::fields::{need, u16_at, u32_at};
 use thiserror::Error;
 
 use crate::ParseError;
 use crate::chunk::{CHUNK_HEADER_BYTES, Chunks};
-use crate::parse::{need, u16_at, u32_at};
 
 /// Bytes of the common header (RFC 9260 §3.1).
 pub const HEADER_BYTES: usize = 12;

@@ -26,9 +26,9 @@ pub use transport_feedback::{Statuses, TransportFeedback, TransportFeedbackBuild
 pub(crate) use transport_feedback::{TICKS_PER_REFERENCE, TICKS_PER_SECOND};
 
 use glassline_media::Ssrc;
+use glassline_media::fields::{Truncated, need, u16_at, u32_at};
 
 use crate::ParseError;
-use crate::error::{need, u16_at, u32_at};
 
 /// One packet of a compound RTCP packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -252,7 +252,7 @@ impl<'a> Frame<'a> {
     }
 
     /// Checks that `needed` bytes follow `at` in the body.
-    fn need(&self, what: &'static str, at: usize, needed: usize) -> Result<(), ParseError> {
+    fn need(&self, what: &'static str, at: usize, needed: usize) -> Result<(), Truncated> {
         need(
             what,
             self.offset + self.body.len(),

@@ -231,15 +231,15 @@ fn a_compound_walks_over_unknown_and_malformed_packets() {
     ));
     assert_eq!(
         packets[1],
-        Err(ParseError::Truncated {
+        Err(ParseError::Truncated(Truncated {
             what: "report blocks",
             offset: 28,
             needed: 24,
             available: 0
-        })
+        }))
     );
     assert!(matches!(packets[2], Ok(Packet::PictureLossIndication(_))));
-    assert!(matches!(packets[3], Err(ParseError::Truncated { .. })));
+    assert!(matches!(packets[3], Err(ParseError::Truncated(_))));
     assert_eq!(packets.len(), 4);
 }
 
@@ -327,10 +327,7 @@ fn transport_feedback_short_of_chunks_or_deltas_is_an_error() {
         let mut short = good[..4 + words * 4].to_vec();
         short[3] = words as u8;
         assert!(
-            matches!(
-                parse(&short).next(),
-                Some(Err(ParseError::Truncated { .. }))
-            ),
+            matches!(parse(&short).next(), Some(Err(ParseError::Truncated(_)))),
             "{words} words"
         );
     }

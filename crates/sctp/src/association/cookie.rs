@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use blake2::Blake2sMac256;
 use blake2::digest::{FixedOutput, KeyInit, Mac, Update};
+use glassline_media::fields::{u16_at, u32_at};
 
 use crate::chunk::parameter::Extensions;
-use crate::parse::{u16_at, u32_at};
 
 /// Content without its authentication.
 const CONTENT_BYTES: usize = 8 + 7 * 4 + 2 * 2 + 1;

@@ -13,10 +13,11 @@
 
 use std::time::{Duration, Instant};
 
+use glassline_media::fields::u32_at;
+
 use crate::Config;
 use crate::chunk::{Heartbeat, Pad};
 use crate::packet::PacketBuilder;
-use crate::parse::u32_at;
 
 /// What we put into a heartbeat: a number and the packet's size.
 const INFO_BYTES: usize = 8;

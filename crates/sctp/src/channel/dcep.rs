@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use glassline_media::fields::{need, u16_at, u32_at};
+
 use crate::Reliability;
-use crate::parse::{ParseError, need, u16_at, u32_at};
+
+use crate::ParseError;
 
 /// A message under payload protocol identifier 50.
 #[derive(Clone, Debug, PartialEq, Eq)]

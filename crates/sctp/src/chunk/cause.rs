@@ -1,10 +1,11 @@
 //! Error causes of ABORT and ERROR (RFC 9260 §3.3.10).
 
+use glassline_media::fields::{u16_at, u32_at};
+
 use super::List;
 use super::tlv::{Tlv, Tlvs, write_tlv};
 use crate::ParseError;
 use crate::packet::Body;
-use crate::parse::{u16_at, u32_at};
 use crate::sequence::Tsn;
 
 /// One cause.

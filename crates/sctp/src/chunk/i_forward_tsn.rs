@@ -1,8 +1,9 @@
+use glassline_media::fields::{u16_at, u32_at};
+
 use super::list::Entry;
 use super::{Frame, List, kind};
 use crate::ParseError;
 use crate::packet::{NoRoom, PacketBuilder};
-use crate::parse::{u16_at, u32_at};
 use crate::sequence::{Mid, Tsn};
 
 /// The sender of I-DATA has given messages up (RFC 8260 §2.3.1).

@@ -48,9 +48,10 @@ pub use re_config::ReConfig;
 pub use sack::{GapBlock, Sack};
 pub use shutdown::{Shutdown, ShutdownAck, ShutdownComplete};
 
+use glassline_media::fields::{Truncated, need, u16_at, u32_at};
+
 use crate::ParseError;
 use crate::packet::{NoRoom, PacketBuilder};
-use crate::parse::{need, u16_at, u32_at};
 use crate::sequence::Tsn;
 
 /// Bytes of the header that all chunks have: type, flags, length (RFC 9260 §3.2).
@@ -328,7 +329,7 @@ impl<'a> Frame<'a> {
     }
 
     /// Checks that the body has `needed` bytes from `at` on.
-    fn need(&self, what: &'static str, at: usize, needed: usize) -> Result<(), ParseError> {
+    fn need(&self, what: &'static str, at: usize, needed: usize) -> Result<(), Truncated> {
         let end = self.offset + self.body.len();
         need(what, end, self.offset + at, needed)
     }

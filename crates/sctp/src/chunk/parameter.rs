@@ -1,11 +1,12 @@
 //! Parameters of INIT, INIT ACK and RE-CONFIG (RFC 9260 §3.3.2.1, §3.3.3.1; RFC 3758
 //! §3.1, RFC 4820 §4, RFC 5061 §4.2.7, RFC 6525 §4, RFC 9653 §4).
 
+use glassline_media::fields::{u16_at, u32_at};
+
 use super::tlv::{Tlv, Tlvs, write_tlv};
 use super::{List, Unrecognized, kind};
 use crate::ParseError;
 use crate::packet::Body;
-use crate::parse::{u16_at, u32_at};
 use crate::sequence::Tsn;
 
 /// The error-detection method of RFC 9653 §4 that means "DTLS below".

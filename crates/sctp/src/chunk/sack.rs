@@ -1,8 +1,9 @@
+use glassline_media::fields::u16_at;
+
 use super::list::Entry;
 use super::{Frame, List, kind};
 use crate::ParseError;
 use crate::packet::{NoRoom, PacketBuilder};
-use crate::parse::u16_at;
 use crate::sequence::Tsn;
 
 /// What has arrived (RFC 9260 §3.3.4).

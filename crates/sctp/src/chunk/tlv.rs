@@ -1,7 +1,8 @@
+use glassline_media::fields::{Truncated, need, u16_at};
+
 use super::CHUNK_HEADER_BYTES;
 use crate::ParseError;
 use crate::packet::Body;
-use crate::parse::{need, u16_at};
 
 /// Bytes of type and length before a parameter or an error cause.
 pub(super) const TLV_HEADER_BYTES: usize = CHUNK_HEADER_BYTES;
@@ -18,7 +19,7 @@ pub(super) struct Tlv<'a> {
 }
 
 impl Tlv<'_> {
-    pub(super) fn need(&self, what: &'static str, needed: usize) -> Result<(), ParseError> {
+    pub(super) fn need(&self, what: &'static str, needed: usize) -> Result<(), Truncated> {
         let end = self.offset + self.value.len();
         need(what, end, self.offset, needed)
     }

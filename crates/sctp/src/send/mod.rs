@@ -10,9 +10,7 @@
 mod outstanding;
 mod partial;
 mod recovery;
-mod standard;
 mod streams;
-mod tolerant;
 mod writing;
 
 use std::collections::BTreeSet;
@@ -20,19 +18,17 @@ use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use glassline_congestion::{Controller, Flow, Pacer};
+use glassline_congestion::{Flow, Pacer};
 
 use crate::chunk::{List, Sack};
 use crate::packet::HEADER_BYTES;
 use crate::sequence::{Tsn, widen, widen_first};
-use crate::{Config, Congestion, Reliability, Report, SendOptions};
+use crate::{Config, Reliability, Report, SendOptions};
 
 use outstanding::{Fate, Outstanding};
 use partial::Forward;
 use recovery::{Bounds, Due, Recovery};
-use standard::Standard;
 use streams::{Limits, Outgoing, Streams};
-use tolerant::Tolerant;
 use writing::Grant;
 
 /// With fewer gap blocks, a SACK tells of all that has arrived; with more, the packet
@@ -49,7 +45,6 @@ pub(crate) struct Sender {
     flow: Flow,
     pacer: Pacer,
     grant: Option<Grant>,
-    congestion: Congestion,
     mtu: usize,
     /// Packets of this size pass, whatever becomes of larger ones.
     mtu_sure: usize,
@@ -94,11 +89,6 @@ pub(crate) struct Unsent;
 impl Sender {
     pub(crate) fn new(config: &Config, initial_tsn: u32) -> Self {
         let mtu = config.mtu as u64;
-        let controller: Box<dyn Controller> = match config.congestion {
-            Congestion::Tolerant => Box::new(Tolerant::new(mtu)),
-            Congestion::Standard => Box::new(Standard::new(mtu)),
-            Congestion::By(algorithm) => algorithm.start(mtu),
-        };
         let first = widen_first(initial_tsn);
         Self {
             streams: Streams::default(),
@@ -109,10 +99,9 @@ impl Sender {
                 max: config.rto_max,
             }),
             forward: Forward::new(first - 1),
-            flow: Flow::new(controller),
+            flow: Flow::new(config.congestion.start(mtu)),
             pacer: Pacer::new(mtu),
             grant: None,
-            congestion: config.congestion,
             mtu: config.mtu,
             mtu_sure: config.mtu,
             interleaving: false,
@@ -474,9 +463,8 @@ impl Sender {
         if self.peer_window > 0 {
             self.counts.timeouts += 1;
         }
-        // The standard begins anew at each, the others where the path is silent.
-        let standard = self.congestion == Congestion::Standard;
-        let persistent = standard || self.recovery.timeouts() >= 3;
+        let silent = self.flow.controller().timeouts_until_persistent();
+        let persistent = self.recovery.timeouts() >= silent;
         self.note_lost(&found, persistent, now);
         self.found = found;
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use glassline_congestion::Algorithm;
 use glassline_sctp::channel::Limits;
-use glassline_sctp::{Config as SctpConfig, Congestion, Reliability};
+use glassline_sctp::{Config as SctpConfig, Reliability};
 use glassline_webrtc::DataConfig;
 use glassline_webrtc::dtls::{Cipher, CipherChoice};
 
@@ -50,12 +50,12 @@ pub(in crate::data) fn data_config(plan: &Plan) -> Result<DataConfig, String> {
 /// A gigabit a second over 500 ms.
 const SEND_BUFFER_MIN: usize = 64 << 20;
 
-fn congestion(name: &str) -> Result<Congestion, String> {
+fn congestion(name: &str) -> Result<Algorithm, String> {
     if name == "standard" {
-        return Ok(Congestion::Standard);
+        return Ok(Algorithm::Rfc9260Reno);
     }
     let known = Algorithm::ALL.into_iter().find(|it| it.as_str() == name);
-    known.map(Congestion::By).ok_or_else(|| {
+    known.ok_or_else(|| {
         let names = Algorithm::ALL.map(Algorithm::as_str).join(", ");
         format!("--congestion: {name:?} is none of standard, {names}")
     })

@@ -181,7 +181,7 @@ fn when_larger_packets_cease_to_pass_smaller_ones_take_over() {
 #[test]
 fn an_end_that_only_receives_knows_the_round_trip() {
     let config = Config {
-        congestion: crate::Congestion::Standard,
+        congestion: crate::Algorithm::Rfc9260Reno,
         ..Config::default()
     };
     let rate = glassline_media::Bitrate::from_bps(20_000_000);

@@ -5,7 +5,7 @@ use glassline_media::Bitrate;
 use glassline_sim::{Case, Loss};
 
 use super::*;
-use crate::{Congestion, Report};
+use crate::Report;
 
 /// A bulk transfer's figures.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ fn trace(world: &World, step: u32) {
 /// Our share of what both carry, 1 being half, beside a bulk transfer under CUBIC.
 fn share(config: &Config, mbps: u64, round_trip: Duration, queue: Duration, time: Duration) -> f64 {
     let cubic = Config {
-        congestion: Congestion::By(Algorithm::Cubic),
+        congestion: Algorithm::Cubic,
         ..config.clone()
     };
     let mut world = World::new(config, link(mbps, round_trip, queue, 0.0), 5).connected();
@@ -127,10 +127,8 @@ fn matrix_of_controllers() {
         assert!(figures.mbps > 17.0, "{figures:?}");
         return;
     };
-    let mut all = vec![Congestion::Tolerant, Congestion::Standard];
-    all.extend(Algorithm::ALL.map(Congestion::By));
-    for congestion in all {
-        let name = format!("{congestion:?}").to_lowercase();
+    for congestion in Algorithm::ALL {
+        let name = congestion.as_str();
         if wanted != "all" && !wanted.split(',').any(|it| name.contains(it)) {
             continue;
         }

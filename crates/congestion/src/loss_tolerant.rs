@@ -1,16 +1,26 @@
-//! BBR that hears of losses only where they are more than a path's own.
+//! BBR that is told of losses only where there are more than the path's own.
+//!
+//! ```text
+//! Loss ─┬─ a queue stands ──────────────────► Cap shrinks to 0.7, grows as CUBIC's window
+//!       └─ more than 2 % of a round ────────► Bbr        │
+//! Ack ──┬─ no queue for ten rounds ─────────► no Cap     ▼
+//!       └───────────────────────────────────► Bbr ─► the smaller of the two windows
+//! ```
 //!
 //! BBR's first version lets no more leave than arrives in the round trip after a loss.
 //! On a path that loses one packet in a hundred whatever is sent, hardly a round trip
-//! is without one, and neither its start nor its probes ever get through. BBR's third
-//! version takes up to 2 % of loss in a round for the path's
-//! (draft-ietf-ccwg-bbr §5.3.2, `BBRLossThresh`, `BBRStartupFullLossCnt`); this puts
-//! that before the first one.
+//! is without a loss, and neither BBR's start nor its probes ever get through. BBR's
+//! third version attributes up to 2 % of loss in a round to the path
+//! (draft-ietf-ccwg-bbr §5.3.2, `BBRLossThresh`, `BBRStartupFullLossCnt`); this module
+//! puts that rule before the first version.
 
 use std::time::{Duration, Instant};
 
-use glassline_congestion::{Ack, Algorithm, Controller, Loss, Verdict};
 use glassline_media::Bitrate;
+
+use crate::bbr::{self, Bbr};
+use crate::cubic::{ALPHA, BETA, Curve};
+use crate::{Ack, Controller, Loss, Verdict};
 
 /// Of a round's packets.
 const TOLERATED: f64 = 0.02;
@@ -24,15 +34,13 @@ const BLATANT: f64 = 0.25;
 const STANDING: f64 = 1.25;
 /// So many rounds without one, and the path is ours alone again.
 const ROUNDS_ALONE: u32 = 10;
-/// CUBIC's decrease and growth (RFC 9438 §4.1, §4.3, §4.6).
-const BETA: f64 = 0.7;
-const C: f64 = 0.4;
-const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
-
-/// The filter and what it stands before.
+/// BBR for paths that lose packets whatever is sent; SCTP's data channels send by it.
+///
+/// Losses below 2 % of a round do not reach BBR. Where losses meet a standing queue, the
+/// window shrinks and grows as CUBIC's does, so that other flows get their share.
 #[derive(Clone, Debug)]
-pub(crate) struct Tolerant {
-    inner: Box<dyn Controller>,
+pub struct LossTolerantBbr {
+    inner: Bbr,
     mtu: u64,
     round_trip: Duration,
     round: Option<Round>,
@@ -55,19 +63,32 @@ struct Queue {
 #[derive(Clone, Copy, Debug)]
 struct Cap {
     window: f64,
-    /// At the latest decrease, and when that was.
-    top: f64,
+    /// Back to what it was at the latest decrease, and on.
+    curve: Curve,
+    /// The latest decrease.
     shrank: Instant,
     /// What Reno would have.
     reno: f64,
 }
 
 impl Cap {
-    /// Half way back to `top` at first slowly, then fast.
+    /// After a loss at a window of `top` bytes.
+    fn after(top: f64, now: Instant, mtu: f64) -> Self {
+        Self {
+            window: top * BETA,
+            curve: Self::curve(top, mtu),
+            shrank: now,
+            reno: top * BETA,
+        }
+    }
+
+    fn curve(top: f64, mtu: f64) -> Curve {
+        Curve::new(top, top * (1.0 - BETA), mtu)
+    }
+
     fn grow(&mut self, now: Instant, mtu: f64, acked: f64) {
-        let plateau = (self.top * (1.0 - BETA) / mtu / C).cbrt();
         let since = now.saturating_duration_since(self.shrank).as_secs_f64();
-        let cubic = C * (since - plateau).powi(3) * mtu + self.top;
+        let cubic = self.curve.at(since, mtu);
         self.reno += ALPHA * mtu * acked / self.window.max(mtu);
         self.window = cubic.max(self.reno).max(2.0 * mtu);
     }
@@ -80,10 +101,11 @@ struct Round {
     lost: u64,
 }
 
-impl Tolerant {
-    pub(crate) fn new(mtu: u64) -> Self {
+impl LossTolerantBbr {
+    /// A controller at its start, for datagrams of `mtu` bytes.
+    pub fn new(mtu: u64) -> Self {
         Self {
-            inner: Algorithm::Bbr.start(mtu),
+            inner: Bbr::new(bbr::Config::default(), mtu),
             mtu,
             round_trip: Duration::from_millis(100),
             round: None,
@@ -130,12 +152,7 @@ impl Tolerant {
         }
         let present = (loss.in_flight + loss.bytes) as f64;
         let top = self.cap.map_or(present, |cap| cap.window.min(present));
-        self.cap = Some(Cap {
-            window: top * BETA,
-            top,
-            shrank: loss.now,
-            reno: top * BETA,
-        });
+        self.cap = Some(Cap::after(top, loss.now, self.mtu as f64));
     }
 
     /// There is more loss in this round than the path may have of its own.
@@ -163,7 +180,7 @@ impl Tolerant {
     }
 }
 
-impl Controller for Tolerant {
+impl Controller for LossTolerantBbr {
     fn on_sent(&mut self, now: Instant, bytes: u64, in_flight: u64) {
         self.inner.on_sent(now, bytes, in_flight);
     }
@@ -191,8 +208,12 @@ impl Controller for Tolerant {
         self.inner.on_marked(now, in_flight);
     }
 
+    #[expect(clippy::cast_precision_loss, reason = "datagrams are small")]
     fn on_mtu(&mut self, bytes: u64) {
         self.mtu = bytes;
+        if let Some(cap) = &mut self.cap {
+            cap.curve = Cap::curve(cap.curve.plateau, bytes as f64);
+        }
         self.inner.on_mtu(bytes);
     }
 

@@ -2,20 +2,21 @@
 
 use std::time::{Duration, Instant};
 
-use glassline_congestion::{Ack, Controller, Loss};
 use glassline_media::Bitrate;
+
+use crate::{Ack, Controller, Loss};
 
 /// Pacing leaves room for the window to grow within a round trip; pacing itself is
 /// not the RFC's, which only bounds bursts (§6.1 D).
 const PACING_STARTING: f64 = 2.0;
 const PACING_AVOIDING: f64 = 1.2;
 
-/// RFC 9260 §7.2. Windows in bytes.
+/// SCTP's congestion control by its standard: Reno's, counted in bytes (RFC 9260 §7.2).
 ///
 /// One deviation: slow start grows by all that a SACK covers, not by one packet a
 /// SACK (§7.2.1), because a SACK stands for a whole batch here and packets are paced.
 #[derive(Clone, Debug)]
-pub(crate) struct Standard {
+pub struct Rfc9260Reno {
     mtu: u64,
     window: u64,
     threshold: u64,
@@ -28,8 +29,9 @@ pub(crate) struct Standard {
     smoothed: Option<Duration>,
 }
 
-impl Standard {
-    pub(crate) fn new(mtu: u64) -> Self {
+impl Rfc9260Reno {
+    /// A controller at its start, for datagrams of `mtu` bytes.
+    pub fn new(mtu: u64) -> Self {
         Self {
             mtu,
             // §7.2.1.
@@ -51,7 +53,7 @@ impl Standard {
     }
 }
 
-impl Controller for Standard {
+impl Controller for Rfc9260Reno {
     fn on_ack(&mut self, ack: &Ack<'_>) {
         self.smoothed = ack.round_trips.smoothed();
         let newest = ack.packets.last().map(|packet| packet.sent);
@@ -80,6 +82,11 @@ impl Controller for Standard {
         } else if self.shrank.is_none_or(|at| loss.newest_sent > at) {
             self.shrink(loss.now);
         }
+    }
+
+    /// Each timeout begins anew from one packet (§7.2.3).
+    fn timeouts_until_persistent(&self) -> u32 {
+        1
     }
 
     fn on_spurious_loss(&mut self, _: Instant) {
@@ -132,14 +139,14 @@ impl Controller for Standard {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use glassline_congestion::Flow;
+    use crate::Flow;
 
     const MTU: u64 = 1200;
 
     #[test]
     fn one_loss_halves_and_a_timeout_begins_anew() {
         let mut now = Instant::now();
-        let mut flow = Flow::new(Box::new(Standard::new(MTU)));
+        let mut flow = Flow::new(Box::new(Rfc9260Reno::new(MTU)));
         assert_eq!(flow.allowance(), 4404);
         let mut number = 0;
         let round = Duration::from_millis(50);
