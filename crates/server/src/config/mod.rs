@@ -15,7 +15,6 @@ mod load;
 mod parts;
 mod quic;
 mod rtsp;
-mod secret;
 mod sources;
 mod users;
 mod webrtc;
@@ -32,14 +31,13 @@ use serde::{Deserialize, Serialize};
 use crate::auth::Account;
 use crate::ingest::{Input, SourceSpec};
 
+pub use crate::auth::{Secret, SecretError};
 pub use data::{Data, DataAccess, DataAccessError};
 pub use load::Error;
 pub(crate) use load::nearest;
 pub use parts::{Origin, OriginError};
 pub use quic::{Quic, QuicIdentityError};
 pub use rtsp::{Groups, Multicast, Rtsp, RtspTls, Srtp};
-pub(crate) use secret::HIDDEN;
-pub use secret::{Secret, SecretError};
 pub use users::{users_in, users_of};
 pub use webrtc::{Pacing, PacingError, WebRtc};
 

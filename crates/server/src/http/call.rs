@@ -29,10 +29,11 @@ use tokio::sync::watch;
 use super::problem::Problem;
 use super::whep::Beside;
 use super::{App, Ends, auth, pages, whep};
-use crate::egress::webrtc::{Viewer, Voice};
+use crate::ingest::Voice;
 use crate::messages::{Bounds, Side};
 use crate::rooms::{Full, Listing, Participant, ParticipantId, RoomName};
 use crate::runtime::SessionId;
+use crate::sessions::Viewer;
 
 /// A request for changes is answered after this, with or without one: before proxies
 /// lose patience, which have 30 s and more.

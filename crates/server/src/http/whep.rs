@@ -23,11 +23,10 @@ use tokio::sync::oneshot;
 use super::problem::Problem;
 use super::{App, Ends, whip};
 use crate::config::DataAccess;
-use crate::egress::webrtc::{Command, Messages, Viewer};
 use crate::ingest::library::Live;
-use crate::messages::{Bounds, Side};
+use crate::messages::{Bounds, Messages, Side};
 use crate::runtime::SessionId;
-use crate::sessions::{Entry, Full, Home, IceTag, Permit};
+use crate::sessions::{Command, Entry, Full, Home, IceTag, Permit, Viewer};
 
 pub(super) const SDP: &str = "application/sdp";
 const FRAGMENT: &str = "application/trickle-ice-sdpfrag";

@@ -22,6 +22,7 @@ mod pace;
 mod spec;
 mod tracks;
 mod units;
+mod voice;
 
 use std::sync::Arc;
 use std::thread;
@@ -40,6 +41,7 @@ pub(crate) use units::{Unit, Units};
 
 pub use frame_codes::{FrameCode, FrameCodes};
 pub use spec::{FileSource, Input, RtspSource, SourceSpec, SpecError, Transport};
+pub use voice::Voice;
 
 /// The sources that run.
 #[derive(Debug)]

@@ -12,7 +12,8 @@ use axum::response::{IntoResponse, Response};
 use glassline_hub::State as StreamState;
 
 use crate::egress::webrtc::Counters;
-use crate::http::{App, quic, rtsp, webrtc};
+use crate::http::App;
+use crate::http::api::{quic, rtsp, webrtc};
 use crate::ingest::library;
 use family::{Family, head};
 

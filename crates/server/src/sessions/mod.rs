@@ -1,5 +1,9 @@
 //! WebRTC sessions.
 
+mod peer;
 mod registry;
+mod shard;
 
+pub use peer::Viewer;
 pub use registry::{Bounds, Entry, Full, Home, IceTag, Permit, Registry};
+pub use shard::{Command, Forwarded, Handle, Shards, Shared, StartError};

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use glassline_hub::StreamName;
 
-use crate::egress::webrtc::Viewer;
+use super::Viewer;
 use crate::runtime::SessionId;
 
 /// How many viewers there may be.

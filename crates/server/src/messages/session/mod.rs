@@ -23,8 +23,8 @@ use glassline_sctp as sctp;
 use sctp::channel::{ChannelId, Channels, ClosedBy, Event, Init, Limits, Message, SendError};
 use sctp::{Reliability, SendError as AssociationError};
 
-use super::counters::Counters;
-use crate::messages::{Bounds, DataStats, Exchange, Posted, Side, Tally, What};
+use super::{Bounds, DataStats, Exchange, Posted, Side, Tally, What};
+use crate::egress::webrtc::Counters;
 use crate::runtime::{Counter, SessionId, TokenBucket};
 
 /// Unsent bytes of a channel in the association: enough for some batches of datagrams.

@@ -5,9 +5,9 @@ use std::net::{IpAddr, SocketAddr};
 use glassline_webrtc::sdp::{Candidate, IceCredentials};
 use tokio::sync::oneshot;
 
-use super::viewer::Viewer;
 use crate::latency::FrameStamps;
 use crate::runtime::SessionId;
+use crate::sessions::Viewer;
 
 /// A request to the shard that owns a viewer.
 #[derive(Debug)]

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::Worker;
-use crate::egress::webrtc::viewer::Viewer;
 use crate::messages::{Exchange, Inbox, Posted, Side};
 use crate::runtime::Key;
+use crate::sessions::Viewer;
 
 /// One side of one stream's exchange, and who is on it here.
 #[derive(Debug)]

@@ -14,19 +14,15 @@ use glassline_rtp::Packet;
 use glassline_webrtc::{Event, Session};
 use smallvec::SmallVec;
 
-use super::counters::Counters;
-use super::frame_log::FrameLog;
-use super::messages::Messages;
-use super::outbox::{Batch, Outbox, Route};
-use super::outlet::{Outlet, Patience, Queued, Taken};
-use super::pacer::Pacer;
-use super::redundancy::Redundancy;
-use super::voice::Voice;
+use super::Permit;
+use crate::egress::webrtc::{Batch, Counters, FrameLog, Outbox, Outlet, Pacer};
+use crate::egress::webrtc::{Patience, Queued, Redundancy, Route, Taken};
+use crate::ingest::Voice;
 use crate::latency::FrameStamps;
 use crate::latency::{Board, PathView, SelectedPath};
+use crate::messages::Messages;
 use crate::runtime::Key;
 use crate::runtime::SessionId;
-use crate::sessions::Permit;
 
 /// Addresses of one viewer that lead to its session: one for each candidate
 /// pair that a browser tries.

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Lent, Viewer};
-use crate::egress::webrtc::counters::Counters;
-use crate::egress::webrtc::outbox::Route;
+use crate::egress::webrtc::{Counters, Route};
 use crate::latency::DataView;
 use crate::messages::{Exchange, Posted, Side};
 
@@ -15,13 +14,13 @@ const RETRY: Duration = Duration::from_millis(1);
 
 impl Viewer {
     /// It publishes messages, and watches nothing.
-    pub(in crate::egress::webrtc) fn is_publisher(&self) -> bool {
+    pub(in crate::sessions) fn is_publisher(&self) -> bool {
         let messages = self.messages.as_ref();
         messages.is_some_and(|messages| messages.side() == Side::Publisher)
     }
 
     /// Where its messages pass, and which side it is on.
-    pub(in crate::egress::webrtc) fn exchange(&self) -> Option<(&Arc<Exchange>, Side)> {
+    pub(in crate::sessions) fn exchange(&self) -> Option<(&Arc<Exchange>, Side)> {
         let messages = self.messages.as_ref()?;
         Some((messages.exchange(), messages.side()))
     }
@@ -35,12 +34,12 @@ impl Viewer {
     }
 
     /// The datagrams that came together were all handed to the session.
-    pub(in crate::egress::webrtc) fn end_batch(&mut self, now: Instant) {
+    pub(in crate::sessions) fn end_batch(&mut self, now: Instant) {
         self.session.end_batch(now);
     }
 
     /// Takes what the other side posted; serving it sends that.
-    pub(in crate::egress::webrtc) fn deliver(
+    pub(in crate::sessions) fn deliver(
         &mut self,
         posted: &[Arc<Posted>],
         now: Instant,

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::{Path, Worker};
-use crate::egress::webrtc::command::{Command, Forwarded};
-use crate::egress::webrtc::viewer::{Served, Viewer};
 use crate::runtime::Key;
 use crate::runtime::SessionId;
 use crate::runtime::StreamSubscription;
+use crate::sessions::peer::{Served, Viewer};
+use crate::sessions::shard::command::{Command, Forwarded};
 use crate::sessions::{Entry, Home};
 
 impl Worker {

@@ -20,12 +20,11 @@ use mio::{Events, Interest, Poll, Token};
 
 use super::Shared;
 use super::command::Command;
-use super::counters::Counters;
-use super::outbox::Outbox;
-use super::viewer::{Leaving, Lent, Served, Viewer};
+use crate::egress::webrtc::{Counters, Outbox};
 use crate::runtime::SessionId;
 use crate::runtime::{Key, Slots, StreamSubscription, Timers, Waker};
 use crate::sessions::Home;
+use crate::sessions::peer::{Leaving, Lent, Served, Viewer};
 use relay::Relay;
 
 pub(super) const WAKE: Token = Token(0);

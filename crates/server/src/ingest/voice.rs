@@ -31,7 +31,7 @@ const RECOVERED_MAX: usize = 64;
 ///
 /// What a packet of RED (RFC 2198) brings along goes on as a packet of its own if it was
 /// missed, and is let go otherwise: whoever listens has redundancy of their own
-/// ([`Redundancy`](super::redundancy::Redundancy)), or none.
+/// (`egress::webrtc::Redundancy`), or none.
 #[derive(Debug)]
 pub struct Voice {
     publisher: Publisher,
@@ -92,7 +92,7 @@ impl Voice {
     /// Takes a packet with this wide sequence number, of RED or not. Says how many lost
     /// ones it made up for; `None` if it is not passed on: too long, no RED although it
     /// says so, or more than a voice has.
-    pub(super) fn take(
+    pub(crate) fn take(
         &mut self,
         sequence: u64,
         packet: &Packet<'_>,
