@@ -41,7 +41,7 @@ pub(crate) use units::{Unit, Units};
 
 pub use frame_codes::{FrameCode, FrameCodes};
 pub use spec::{FileSource, Input, RtspSource, SourceSpec, SpecError, Transport};
-pub use voice::Voice;
+pub use voice::{Voice, VoiceCounters};
 
 /// The sources that run.
 #[derive(Debug)]

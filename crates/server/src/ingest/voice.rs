@@ -9,7 +9,7 @@ use glassline_rtp::{Packet, TimestampExtender, red};
 use glassline_webrtc::SKIP_MAX;
 
 use crate::rooms::Seat;
-use crate::runtime::TokenBucket;
+use crate::runtime::{Counter, TokenBucket};
 
 /// Opus in RTP.
 const CLOCK_RATE: u32 = 48_000;
@@ -39,6 +39,17 @@ pub struct Voice {
     _seat: Seat,
     source: Option<Source>,
     allowance: TokenBucket,
+}
+
+/// What the participants of one shard said since the server started.
+#[derive(Debug, Default)]
+pub struct VoiceCounters {
+    /// Packets that participants of rooms said.
+    pub packets: Counter,
+    /// Packets lost on their way here that a later one brought along (RFC 2198).
+    pub recovered: Counter,
+    /// Packets not passed on: too long, not what they say, or more than a voice has.
+    pub refused: Counter,
 }
 
 /// The packets of one SSRC.

@@ -13,6 +13,7 @@
 //! ([`session`]). The hub knows nothing of this: messages have no timeline, no
 //! keyframes and no past that a newcomer could begin with.
 
+mod counters;
 mod session;
 mod stats;
 
@@ -23,6 +24,7 @@ use std::time::{Duration, Instant};
 use glassline_hub::{StreamName, Wake};
 use glassline_sctp::channel::{Init, Message};
 
+pub(crate) use counters::DataCounters;
 pub(crate) use session::Messages;
 pub(crate) use stats::{DataStats, Tally};
 

@@ -7,7 +7,7 @@ mod pacer;
 mod redundancy;
 mod track_sender;
 
-pub use counters::Counters;
+pub use counters::SendCounters;
 pub(crate) use frame_log::FrameLog;
 pub(crate) use outbox::{Batch, Outbox, Route};
 pub(crate) use pacer::Pacer;

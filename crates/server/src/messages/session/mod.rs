@@ -23,8 +23,7 @@ use glassline_sctp as sctp;
 use sctp::channel::{ChannelId, Channels, ClosedBy, Event, Init, Limits, Message, SendError};
 use sctp::{Reliability, SendError as AssociationError};
 
-use super::{Bounds, DataStats, Exchange, Posted, Side, Tally, What};
-use crate::egress::webrtc::Counters;
+use super::{Bounds, DataCounters, DataStats, Exchange, Posted, Side, Tally, What};
 use crate::runtime::{Counter, SessionId, TokenBucket};
 
 /// Unsent bytes of a channel in the association: enough for some batches of datagrams.
@@ -181,7 +180,7 @@ impl Messages {
         &mut self,
         channels: &mut Channels,
         now: Instant,
-        counters: &Counters,
+        counters: &DataCounters,
     ) {
         while let Some(event) = channels.poll_event(now) {
             match event {
@@ -245,7 +244,7 @@ impl Messages {
         channel: ChannelId,
         message: Message,
         now: Instant,
-        counters: &Counters,
+        counters: &DataCounters,
     ) {
         self.tally.messages_received += 1;
         self.tally.bytes_received += message.data.len() as u64;
@@ -302,7 +301,7 @@ impl Messages {
         posted: &Arc<Posted>,
         channels: &mut Channels,
         now: Instant,
-        counters: &Counters,
+        counters: &DataCounters,
     ) {
         if !self.is_up {
             return;
@@ -399,7 +398,7 @@ impl Messages {
         posted: &Arc<Posted>,
         channels: &mut Channels,
         now: Instant,
-        counters: &Counters,
+        counters: &DataCounters,
     ) {
         let bytes = posted.what.bytes();
         let bound = self.bounds.queue_bytes;
@@ -426,7 +425,7 @@ impl Messages {
         &mut self,
         channels: &mut Channels,
         now: Instant,
-        counters: &Counters,
+        counters: &DataCounters,
     ) -> bool {
         let mut moved = false;
         for place in 0..self.outlets.len() {
@@ -451,7 +450,13 @@ impl Messages {
     }
 
     /// What has waited too long goes; if that breaks a promise, the channel does.
-    fn expire(&mut self, place: usize, channels: &mut Channels, now: Instant, counters: &Counters) {
+    fn expire(
+        &mut self,
+        place: usize,
+        channels: &mut Channels,
+        now: Instant,
+        counters: &DataCounters,
+    ) {
         let age = self.outlets[place].age_max(&self.bounds);
         let late = |posted: &Arc<Posted>| now.saturating_duration_since(posted.at) > age;
         while self.outlets[place].queue.front().is_some_and(late) {
@@ -474,7 +479,7 @@ impl Messages {
     }
 
     /// Something was missed on the way here: what was promised is broken.
-    fn break_promises(&mut self, channels: &mut Channels, now: Instant, counters: &Counters) {
+    fn break_promises(&mut self, channels: &mut Channels, now: Instant, counters: &DataCounters) {
         for place in 0..self.outlets.len() {
             let outlet = &self.outlets[place];
             if outlet.is_reliable() && !outlet.is_closing {
@@ -489,7 +494,7 @@ impl Messages {
         place: usize,
         channels: &mut Channels,
         now: Instant,
-        counters: &Counters,
+        counters: &DataCounters,
     ) {
         let outlet = &mut self.outlets[place];
         let bytes = outlet.queued_bytes();
@@ -514,7 +519,7 @@ impl Messages {
         posted: &Posted,
         channels: &mut Channels,
         now: Instant,
-        counters: &Counters,
+        counters: &DataCounters,
     ) -> Result<(), SendError> {
         let What::Message { message, .. } = &posted.what else {
             return Ok(());

@@ -40,7 +40,7 @@ struct End {
 struct Scene {
     now: Instant,
     exchange: Arc<Exchange>,
-    counters: Counters,
+    counters: DataCounters,
     publisher: End,
     viewers: Vec<End>,
 }
@@ -81,7 +81,7 @@ impl End {
     }
 
     /// Whatever can happen at `now`; whether anything did.
-    fn turn(&mut self, now: Instant, counters: &Counters) -> bool {
+    fn turn(&mut self, now: Instant, counters: &DataCounters) -> bool {
         let mut posted = Vec::new();
         self.inbox.take(&mut posted);
         for posted in &posted {
@@ -163,7 +163,7 @@ impl Scene {
                 .map(|(name, speaks)| End::new(name, Side::Viewers, *speaks, &exchange, now))
                 .collect(),
             exchange,
-            counters: Counters::default(),
+            counters: DataCounters::default(),
         };
         scene.run(Duration::from_millis(500));
         scene

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Lent, Viewer};
-use crate::egress::webrtc::{Counters, Route};
+use super::{Counters, Lent, Viewer};
+use crate::egress::webrtc::Route;
 use crate::latency::DataView;
 use crate::messages::{Exchange, Posted, Side};
 
@@ -58,7 +58,7 @@ impl Viewer {
             return;
         };
         for posted in posted {
-            messages.deliver(posted, channels, now, counters);
+            messages.deliver(posted, channels, now, &counters.data);
         }
     }
 
@@ -67,8 +67,9 @@ impl Viewer {
         while let (Some(messages), Some(channels)) =
             (&mut self.messages, self.session.channels_mut())
         {
-            messages.handle_events(channels, now, lent.counters);
-            let moved = !lent.outbox.is_blocked() && messages.pump(channels, now, lent.counters);
+            messages.handle_events(channels, now, &lent.counters.data);
+            let moved =
+                !lent.outbox.is_blocked() && messages.pump(channels, now, &lent.counters.data);
             self.transmit_data(now, lent);
             if !moved || lent.outbox.is_blocked() {
                 break;

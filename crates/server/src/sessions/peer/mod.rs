@@ -14,8 +14,8 @@ use glassline_rtp::Packet;
 use glassline_webrtc::{Event, Session};
 use smallvec::SmallVec;
 
-use super::Permit;
-use crate::egress::webrtc::{Batch, Counters, FrameLog, Outbox, Outlet, Pacer};
+use super::{Counters, Permit};
+use crate::egress::webrtc::{Batch, FrameLog, Outbox, Outlet, Pacer};
 use crate::egress::webrtc::{Patience, Queued, Redundancy, Route, Taken};
 use crate::ingest::Voice;
 use crate::latency::FrameStamps;
@@ -218,10 +218,10 @@ impl Viewer {
         let is_red = receiver.is_some_and(|it| it.is_redundant(packet.header.payload_type));
         match voice.take(sequence, packet, is_red, now) {
             Some(recovered) => {
-                counters.voice_packets.add(1);
-                counters.voice_recovered.add(recovered);
+                counters.voice.packets.add(1);
+                counters.voice.recovered.add(recovered);
             }
-            None => counters.voice_refused.add(1),
+            None => counters.voice.refused.add(1),
         }
     }
 
@@ -434,7 +434,7 @@ impl Viewer {
             return;
         };
         if let Taken::Skipped { frames } = outlet.offer(burst, picked) {
-            counters.dropped_slow.add(frames as u64);
+            counters.send.dropped_slow.add(frames as u64);
             // Once in a while, not once per frame: the log must not become the slow part.
             let quiet = self
                 .last_skip_logged
@@ -640,7 +640,7 @@ impl Viewer {
             let packet = outlet.packet_of(*sequence);
             let found = packet.and_then(|packet| self.stream.find(outlet.track, packet));
             let Some((burst, index)) = found else {
-                lent.counters.unrepairable.add(1);
+                lent.counters.send.unrepairable.add(1);
                 continue;
             };
             let Some(payload) = burst.payload(index) else {
@@ -653,7 +653,7 @@ impl Viewer {
                     .session
                     .seal_retransmission(sender, *sequence, timestamp, marker, payload, now, out);
                 let sent = u64::from(sealed.is_some());
-                lent.counters.retransmissions.add(sent);
+                lent.counters.send.retransmissions.add(sent);
                 sealed.unwrap_or(0)
             });
         }

@@ -23,8 +23,7 @@ use glassline_net::{Options, UdpSocket};
 
 pub use command::{Command, Forwarded};
 
-use super::Registry;
-use crate::egress::webrtc::Counters;
+use super::{Counters, Registry};
 use crate::latency::Board;
 use crate::messages::Exchanges;
 use crate::runtime::{CommandSender, Waker};

@@ -20,11 +20,11 @@ use mio::{Events, Interest, Poll, Token};
 
 use super::Shared;
 use super::command::Command;
-use crate::egress::webrtc::{Counters, Outbox};
+use crate::egress::webrtc::Outbox;
 use crate::runtime::SessionId;
 use crate::runtime::{Key, Slots, StreamSubscription, Timers, Waker};
-use crate::sessions::Home;
 use crate::sessions::peer::{Leaving, Lent, Served, Viewer};
+use crate::sessions::{Counters, Home};
 use relay::Relay;
 
 pub(super) const WAKE: Token = Token(0);
@@ -97,7 +97,7 @@ impl Worker {
         Ok(Self {
             index,
             poll,
-            outbox: Outbox::new(socket, Arc::clone(&counters)),
+            outbox: Outbox::new(socket, Arc::clone(&counters.send)),
             waits_writable: false,
             local,
             waker,
@@ -376,10 +376,10 @@ impl Worker {
     fn hear_path_errors(&self) {
         while let Some(error) = self.outbox.socket().take_path_error() {
             let counter = match error.kind {
-                PathErrorKind::Refused => &self.counters.peer_refused,
-                PathErrorKind::Unreachable => &self.counters.unreachable,
-                PathErrorKind::TooLarge => &self.counters.too_large,
-                _ => &self.counters.unsendable,
+                PathErrorKind::Refused => &self.counters.send.peer_refused,
+                PathErrorKind::Unreachable => &self.counters.send.unreachable,
+                PathErrorKind::TooLarge => &self.counters.send.too_large,
+                _ => &self.counters.send.unsendable,
             };
             counter.add(1);
             tracing::trace!(destination = %error.destination, kind = ?error.kind, "answered");
