@@ -14,6 +14,7 @@
 //! keyframes and no past that a newcomer could begin with.
 
 mod counters;
+mod publication;
 mod session;
 mod stats;
 
@@ -25,6 +26,7 @@ use glassline_hub::{StreamName, Wake};
 use glassline_sctp::channel::{Init, Message};
 
 pub(crate) use counters::DataCounters;
+pub(crate) use publication::Publication;
 pub(crate) use session::Messages;
 pub(crate) use stats::{DataStats, Tally};
 

@@ -5,11 +5,9 @@ mod frame_log;
 mod outbox;
 mod pacer;
 mod redundancy;
+mod stream_sender;
 mod track_sender;
 
 pub use counters::SendCounters;
-pub(crate) use frame_log::FrameLog;
-pub(crate) use outbox::{Batch, Outbox, Route};
-pub(crate) use pacer::Pacer;
-pub(crate) use redundancy::Redundancy;
-pub(crate) use track_sender::{Outlet, Patience, Queued, Taken};
+pub(crate) use outbox::{Outbox, Route};
+pub(crate) use stream_sender::{Nack, StreamSender};

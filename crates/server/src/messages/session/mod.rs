@@ -142,13 +142,8 @@ impl Messages {
     }
 
     /// It is the one that publishes.
-    pub(crate) fn is_publishing(&self) -> bool {
+    fn is_publishing(&self) -> bool {
         self.exchange.is_publisher(&self.session)
-    }
-
-    /// It publishes from now on, and nobody else does.
-    pub(crate) fn begin_publishing(&self, now: Instant) {
-        self.exchange.take_over(&self.session, now);
     }
 
     pub(crate) fn standing(&self) -> DataStats {
@@ -557,12 +552,6 @@ enum Unsendable {
     Closing,
     /// There is none, and there shall be none.
     NoChannel,
-}
-
-impl Drop for Messages {
-    fn drop(&mut self) {
-        self.exchange.leave(&self.session);
-    }
 }
 
 impl Outlet {

@@ -1,178 +1,97 @@
-//! One viewer: a WebRTC session, the tracks it is sent, and its accounts. Or one
-//! participant of a room, whose session is sent nothing and says something; or one who
-//! publishes messages beside a stream, without tracks.
+//! The far end of one WebRTC session, whatever it is here for.
+//!
+//! ```text
+//!  datagrams ─► Session ─► events ─► Peer ─┬► Role: Viewer, Participant, DataPublisher
+//!  timers ────────┘                        └► data channels, if there are any
+//! ```
+//!
+//! A peer belongs whole to one thread at a time. What every session needs stands here:
+//! handshake, addresses, deadlines, control datagrams. What is sent and taken is the
+//! role's.
 
-mod data;
+mod addresses;
+mod channels;
+mod context;
+mod data_publisher;
+mod participant;
+mod role;
+mod viewer;
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use glassline_hub::{Stream, ViewerToken};
-use glassline_media::{Burst, Kind, Stage, StageTable, Track};
+use glassline_hub::Stream;
+use glassline_media::{Burst, StageTable, Track};
 use glassline_rtp::Packet;
 use glassline_webrtc::{Event, Session};
-use smallvec::SmallVec;
 
 use super::{Counters, Permit};
-use crate::egress::webrtc::{Batch, FrameLog, Outbox, Outlet, Pacer};
-use crate::egress::webrtc::{Patience, Queued, Redundancy, Route, Taken};
-use crate::ingest::Voice;
-use crate::latency::FrameStamps;
-use crate::latency::{Board, PathView, SelectedPath};
+use crate::egress::webrtc::{Nack, Route};
+use crate::latency::{Board, FrameStamps, PathView, SelectedPath};
 use crate::messages::Messages;
-use crate::runtime::Key;
 use crate::runtime::SessionId;
 
-/// Addresses of one viewer that lead to its session: one for each candidate
-/// pair that a browser tries.
-const ADDRESSES_MAX: usize = 16;
+use addresses::Addresses;
+pub(super) use context::{Leaving, Served, ShardContext};
+pub(crate) use data_publisher::DataPublisher;
+pub(crate) use participant::Participant;
+pub(crate) use role::Role;
+pub(crate) use viewer::Viewer;
 
 /// How often what feedback tells of the way to a viewer is shown: all shards share
 /// one board.
 const PATH_SHOWN: Duration = Duration::from_secs(1);
 
-/// What header, extension and tag add to a payload, at the most.
-const SEALING_BYTES: u64 = 40;
-
-/// A viewer's session and everything that the server keeps for it.
+/// The far end of one session, and everything that the server keeps for it.
 #[derive(Debug)]
-pub struct Viewer {
+pub struct Peer {
     id: SessionId,
+    /// What it watches, speaks as, or publishes beside.
     stream: Arc<Stream>,
     pub(super) session: Session,
-    outlets: SmallVec<[Outlet; 2]>,
-    /// What it says, if it is a participant of a room.
-    voice: Option<Box<Voice>>,
-    /// Its handshake is done.
-    joined: bool,
-    /// It gets pictures and sound, which may share a message.
-    rides: bool,
-    /// The track whose frames are followed through the stages.
-    accounted: usize,
-    pacer: Pacer,
-    log: FrameLog,
-    /// Accounts of its stream on the shard that owns it.
-    pub(super) stages: Option<Arc<Mutex<StageTable>>>,
+    role: Role,
+    /// Its data channels, if there are any.
+    messages: Option<Box<Messages>>,
     /// Its place among the half-open, until the handshake is done.
     permit: Option<Permit>,
-    token: Option<ViewerToken>,
-    /// Where its datagrams came from.
-    pub(super) addresses: Vec<SocketAddr>,
-    /// An address that another viewer speaks from now: nothing is sent there.
-    muted: Option<SocketAddr>,
-    /// Which of our addresses it writes to.
-    source: Option<IpAddr>,
+    addresses: Addresses,
     created: Instant,
     /// The deadline that the shard's timers hold.
     pub(super) armed: Option<Instant>,
-    last_skip_logged: Option<Instant>,
-    /// When what its feedback tells was shown last.
-    path_shown: Option<Instant>,
     /// When the way to it was shown last.
     selected_shown: Option<Instant>,
     /// By its latest report that had one.
     rtt: Option<Duration>,
-    /// Its data channels, if there are any.
-    messages: Option<Box<Messages>>,
 }
 
-/// What a shard lends to a viewer for a moment.
-pub(super) struct Lent<'a> {
-    pub(super) key: Key,
-    pub(super) outbox: &'a mut Outbox,
-    pub(super) counters: &'a Counters,
-    /// Frames that leave with the outbox's next system call.
-    pub(super) leaving: &'a mut Vec<Leaving>,
-    /// For datagrams of control, kept for its room.
-    pub(super) control: &'a mut Vec<u8>,
-    /// Where what viewers tell is shown.
-    pub(super) board: &'a Board,
-}
-
-/// A frame that is sealed but not yet with the kernel; `frame.sent` is still to be set.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Leaving {
-    pub(super) key: Key,
-    pub(super) frame: FrameStamps,
-}
-
-/// What became of a viewer after it was served.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Served {
-    /// It goes on.
-    Alive,
-    /// It is over.
-    Closed,
-}
-
-impl Viewer {
-    /// A viewer of `stream` whose handshake is still to come.
-    pub fn new(
+impl Peer {
+    /// A peer of `stream` whose handshake is still to come.
+    pub(crate) fn new(
         id: SessionId,
         stream: Arc<Stream>,
         session: Session,
+        role: Role,
         permit: Permit,
-        lag: Option<Duration>,
         now: Instant,
     ) -> Self {
-        let senders = session.senders().iter().enumerate();
-        let mut outlets: SmallVec<[Outlet; 2]> = senders
-            .map(|(place, sender)| {
-                Outlet::new(
-                    sender.track,
-                    place,
-                    sender.codec.kind(),
-                    sender.clock_rate,
-                    sender.timestamp_start,
-                )
-            })
-            .collect();
-        let patience = if session.is_steered() {
-            Patience::PACED
-        } else {
-            Patience::UNPACED
-        };
-        for outlet in &mut outlets {
-            outlet.set_patience(patience.waiting(lag));
-        }
         Self {
             id,
-            accounted: stream.accounted_track(),
-            rides: [Kind::Video, Kind::Audio]
-                .iter()
-                .all(|kind| outlets.iter().any(|outlet| outlet.kind() == *kind)),
             stream,
             session,
-            outlets,
-            voice: None,
-            joined: false,
-            pacer: Pacer::default(),
-            log: FrameLog::new(now),
-            stages: None,
+            role,
+            messages: None,
             permit: Some(permit),
-            token: None,
-            addresses: Vec::new(),
-            muted: None,
-            source: None,
+            addresses: Addresses::default(),
             created: now,
             armed: None,
-            last_skip_logged: None,
-            path_shown: None,
             selected_shown: None,
             rtt: None,
-            messages: None,
         }
     }
 
-    /// The same as one who speaks: what comes is `voice`, that of its stream.
+    /// The same peer, whose session has data channels, too.
     #[must_use]
-    pub fn speaking(mut self, voice: Voice) -> Self {
-        self.voice = Some(Box::new(voice));
-        self
-    }
-
-    /// Its session has data channels, too.
     pub(crate) fn with_messages(mut self, messages: Messages) -> Self {
         self.messages = Some(Box::new(messages));
         self
@@ -183,60 +102,57 @@ impl Viewer {
         &self.id
     }
 
-    /// What it watches.
+    /// What it watches, speaks as, or publishes beside.
     pub fn stream(&self) -> &Arc<Stream> {
         &self.stream
     }
 
-    /// The session, for what HTTP has to change before a shard adopts it.
+    /// The session, for what has to change before a shard adopts it.
     pub fn session_mut(&mut self) -> &mut Session {
         &mut self.session
     }
 
-    /// Its media flows.
-    pub(super) fn is_joined(&self) -> bool {
-        self.joined
+    /// Its handshake is done.
+    const fn is_joined(&self) -> bool {
+        self.permit.is_none()
     }
 
-    /// It is sent something.
+    /// Frames of its stream are read for it.
     pub(super) fn is_sent_to(&self) -> bool {
-        !self.outlets.is_empty()
+        matches!(&self.role, Role::Viewer(viewer) if !viewer.sender.is_empty())
     }
 
-    /// Takes what it says.
-    pub(super) fn take(
+    /// Accounts for the stages of its frames in `stages` from now on.
+    pub(super) fn set_stages(&mut self, stages: Arc<Mutex<StageTable>>) {
+        if let Role::Viewer(viewer) = &mut self.role {
+            viewer.sender.set_stages(stages);
+        }
+    }
+
+    /// Takes a packet of receiver number `receiver` with this extended sequence number.
+    pub(super) fn on_packet(
         &mut self,
-        (receiver, sequence): (usize, u64),
+        place: (usize, u64),
         packet: &Packet<'_>,
         now: Instant,
         counters: &Counters,
     ) {
-        let Some(voice) = &mut self.voice else {
-            return;
-        };
-        let receiver = self.session.receivers().get(receiver);
-        let is_red = receiver.is_some_and(|it| it.is_redundant(packet.header.payload_type));
-        match voice.take(sequence, packet, is_red, now) {
-            Some(recovered) => {
-                counters.voice.packets.add(1);
-                counters.voice.recovered.add(recovered);
-            }
-            None => counters.voice.refused.add(1),
-        }
-    }
-
-    /// What it is, for logs.
-    fn role(&self) -> &'static str {
-        match self.voice {
-            Some(_) => "participant",
-            None if self.is_publisher() => "publisher of messages",
-            None => "viewer",
+        if let Role::Participant(participant) = &mut self.role {
+            participant.on_packet(&self.session, place, packet, now, &counters.voice);
         }
     }
 
     /// The frame known to the viewer by `timestamp`.
     pub(super) fn frame(&mut self, timestamp: u32) -> Option<FrameStamps> {
-        self.log.find(timestamp)
+        match &mut self.role {
+            Role::Viewer(viewer) => viewer.sender.frame(timestamp),
+            Role::Participant(_) | Role::DataPublisher(_) => None,
+        }
+    }
+
+    /// All addresses that lead to it.
+    pub(super) fn addresses(&self) -> &[SocketAddr] {
+        self.addresses.known()
     }
 
     /// Notes where an authentic datagram came from; returns the address that is
@@ -246,100 +162,83 @@ impl Viewer {
         from: SocketAddr,
         to: Option<IpAddr>,
     ) -> Option<SocketAddr> {
-        self.source = to;
-        if self.addresses.contains(&from) {
-            return None;
-        }
-        let used = self.session.peer();
-        let spare = self
-            .addresses
-            .iter()
-            .position(|address| Some(*address) != used)
-            .filter(|_| self.addresses.len() >= ADDRESSES_MAX);
-        let forgotten = spare.map(|place| self.addresses.remove(place));
-        self.addresses.push(from);
-        forgotten
+        self.addresses.note(from, to, self.session.peer())
     }
 
-    /// Another viewer speaks from `address` now: send nothing there until an
+    /// Another peer speaks from `address` now: send nothing there until an
     /// authentic datagram of this one comes from it.
-    pub(super) fn mute(&mut self, address: SocketAddr) {
-        self.muted = Some(address);
+    pub(super) const fn mute(&mut self, address: SocketAddr) {
+        self.addresses.mute(address);
     }
 
-    /// An authentic datagram of this viewer came from `address`.
+    /// An authentic datagram of this peer came from `address`.
     pub(super) fn unmute(&mut self, address: SocketAddr) {
-        if self.muted == Some(address) {
-            self.muted = None;
-        }
+        self.addresses.unmute(address);
     }
 
     /// Where its media goes.
-    fn destination(&self) -> Option<SocketAddr> {
-        let peer = self.session.peer();
-        peer.filter(|_| peer != self.muted)
+    fn route(&self) -> Option<Route> {
+        self.addresses.route(self.session.peer()?)
     }
 
     /// Does what the session has to do: events, datagrams, media that may leave.
-    pub(super) fn serve(&mut self, now: Instant, lent: &mut Lent<'_>) -> Served {
+    pub(super) fn serve(&mut self, now: Instant, shard: &mut ShardContext<'_>) -> Served {
         let mut served = Served::Alive;
         while let Some(event) = self.session.poll_event() {
-            if self.on_event(event, now, lent) == Served::Closed {
+            if self.on_event(event, now, shard) == Served::Closed {
                 served = Served::Closed;
             }
         }
         // Control first: media that overtakes the last datagram of the handshake
         // finds no keys at the viewer, which then misses its first keyframe.
         if self.messages.is_none() || served == Served::Closed {
-            self.transmit_control(lent);
+            self.transmit_control(shard);
         } else {
-            self.serve_messages(now, lent);
+            self.serve_messages(now, shard);
         }
         if served != Served::Closed {
-            self.flush(now, lent);
+            self.flush(now, shard);
         }
         served
     }
 
-    fn transmit_control(&mut self, lent: &mut Lent<'_>) {
-        while let Some(destination) = self.session.poll_transmit(lent.control) {
-            if self.muted == Some(destination) {
-                continue;
+    fn transmit_control(&mut self, shard: &mut ShardContext<'_>) {
+        while let Some(destination) = self.session.poll_transmit(shard.control) {
+            if let Some(route) = self.addresses.route(destination) {
+                shard.outbox.send(shard.control, route);
             }
-            let route = Route {
-                destination,
-                source: self.source,
-            };
-            lent.outbox.send(lent.control, route);
         }
     }
 
-    fn on_event(&mut self, event: Event, now: Instant, lent: &mut Lent<'_>) -> Served {
+    fn on_event(&mut self, event: Event, now: Instant, shard: &mut ShardContext<'_>) -> Served {
         match event {
             Event::Connected { .. } => {
-                self.start(now, lent.counters);
-                self.show_selected(now, lent.board);
+                self.start(now, shard.counters);
+                self.show_selected(now, shard.board);
             }
-            Event::AddressChanged { .. } => self.show_selected(now, lent.board),
+            Event::AddressChanged { .. } => self.show_selected(now, shard.board),
             Event::ReceiverReport { rtt, .. } => {
                 self.rtt = rtt.or(self.rtt);
                 let soon = |at: Instant| now.saturating_duration_since(at) < PATH_SHOWN;
                 if !self.selected_shown.is_some_and(soon) {
-                    self.show_selected(now, lent.board);
+                    self.show_selected(now, shard.board);
                 }
             }
             Event::KeyframeRequest { .. } => {
-                lent.counters.keyframe_requests.add(1);
+                shard.counters.keyframe_requests.add(1);
                 self.stream.request_keyframe();
             }
-            Event::TransportFeedback { .. } => self.show_path(now, lent.board),
-            Event::Nack { sender, lost, .. } => self.repair(sender, &lost, now, lent),
+            Event::TransportFeedback { .. } => self.show_path(now, shard.board),
+            Event::Nack { sender, lost, .. } => {
+                let lost = &lost;
+                self.repair(Nack { sender, lost }, now, shard);
+            }
             Event::Closed(reason) => {
-                let role = self.role();
+                let role = self.role.as_str();
                 if self.is_joined() {
                     tracing::info!(session = %self.id, stream = %self.stream.name(), %reason, "{role} left");
                 } else {
-                    lent.counters.handshakes_failed.add(1);
+                    shard.counters.handshakes_failed.add(1);
                     tracing::info!(session = %self.id, stream = %self.stream.name(), %reason, "{role} never arrived");
                 }
                 return Served::Closed;
@@ -349,9 +248,12 @@ impl Viewer {
         Served::Alive
     }
 
-    /// Shows which way datagrams go to this viewer.
+    /// Shows which way datagrams go to this peer.
     fn show_selected(&mut self, now: Instant, board: &Board) {
-        if let Some(path) = self.session.path().filter(|_| !self.is_publisher()) {
+        if matches!(self.role, Role::DataPublisher(_)) {
+            return;
+        }
+        if let Some(path) = self.session.path() {
             self.selected_shown = Some(now);
             let path = SelectedPath::of(&path, self.rtt);
             board.show_selected(self.stream.name(), &self.id, path);
@@ -360,18 +262,21 @@ impl Viewer {
 
     /// Shows how the way to this viewer stands, once a second, if that is known.
     fn show_path(&mut self, now: Instant, board: &Board) {
+        let Role::Viewer(viewer) = &mut self.role else {
+            return;
+        };
         let soon = |at: Instant| now.saturating_duration_since(at) < PATH_SHOWN;
-        if self.path_shown.is_some_and(soon) {
+        if viewer.path_shown.is_some_and(soon) {
             return;
         }
         if let Some(report) = self.session.path_report() {
-            self.path_shown = Some(now);
+            viewer.path_shown = Some(now);
             let view = PathView::of(&report);
             board.show_path(self.stream.name(), &self.id, view, now);
         }
     }
 
-    /// The keys are there: media begins, at the last keyframe if there is one.
+    /// The keys are there: the role begins.
     fn start(&mut self, now: Instant, counters: &Counters) {
         if self.is_joined() {
             return;
@@ -383,323 +288,108 @@ impl Viewer {
             return;
         }
         self.permit = None;
-        self.joined = true;
-        self.begin_publishing(now);
-        // Who speaks is no viewer of its own voice.
-        let watches = self.voice.is_none() && !self.is_publisher();
-        self.token = watches.then(|| self.stream.viewer());
         counters.joined.add(1);
         let took = now.saturating_duration_since(self.created);
-        tracing::info!(session = %self.id, stream = %self.stream.name(), ms = took.as_millis(), "{} joined", self.role());
-        for outlet in &mut self.outlets {
-            // Where it was agreed on, it was wanted more than without.
-            if self.session.set_redundant(outlet.sender, true) {
-                let payload_type = self.session.senders()[outlet.sender].payload_type;
-                outlet.redundancy = Some(Box::new(Redundancy::new(payload_type)));
-            }
-            if outlet.kind() == Kind::Video
-                && !outlet.catch_up(self.stream.since_keyframe(outlet.track), now)
-            {
-                self.stream.request_keyframe();
-            }
+        tracing::info!(session = %self.id, stream = %self.stream.name(), ms = took.as_millis(), "{} joined", self.role.as_str());
+        match &mut self.role {
+            Role::Viewer(viewer) => viewer.start(&mut self.session, &self.stream, now),
+            Role::DataPublisher(publisher) => publisher.start(now),
+            // Who speaks is no viewer of its own voice.
+            Role::Participant(_) => {}
         }
     }
 
     /// It gets pictures that it will show in the wrong order.
     pub(super) fn gets_reordered(&self, tracks: &[Track]) -> bool {
-        let mut outlets = self.outlets.iter();
-        outlets.any(|outlet| {
-            tracks
-                .get(outlet.track)
-                .is_some_and(|it| it.video.reordered)
-        })
+        matches!(&self.role, Role::Viewer(viewer) if viewer.sender.is_reordered(tracks))
     }
 
     /// See [`Session::touch`].
-    pub(super) fn touch(&self) -> u64 {
-        let outlets = self.outlets.iter().map(Outlet::touch).sum::<u64>();
-        outlets ^ self.session.touch() ^ u64::from(self.armed.is_some())
+    pub(super) fn prefetch(&self) -> u64 {
+        let sender = match &self.role {
+            Role::Viewer(viewer) => viewer.sender.prefetch(),
+            Role::Participant(_) | Role::DataPublisher(_) => 0,
+        };
+        sender ^ self.session.touch() ^ u64::from(self.armed.is_some())
     }
 
     /// Takes a burst that was just published, held by the shard since `picked`.
     pub(super) fn offer(&mut self, burst: &Arc<Burst>, picked: Instant, counters: &Counters) {
-        if !self.is_joined() {
-            return;
-        }
-        let Some(outlet) = self
-            .outlets
-            .iter_mut()
-            .find(|outlet| outlet.track == burst.track)
-        else {
+        let Role::Viewer(viewer) = &mut self.role else {
             return;
         };
-        if let Taken::Skipped { frames } = outlet.offer(burst, picked) {
-            counters.send.dropped_slow.add(frames as u64);
-            // Once in a while, not once per frame: the log must not become the slow part.
-            let quiet = self
-                .last_skip_logged
-                .is_none_or(|at| picked.saturating_duration_since(at) > Duration::from_secs(10));
-            if quiet {
-                self.last_skip_logged = Some(picked);
-                tracing::warn!(session = %self.id, stream = %self.stream.name(), frames, "viewer too slow, skipped to the next keyframe");
-            }
+        if self.permit.is_some() {
+            // Its handshake is still to come.
+            return;
         }
-        if outlet.wants_keyframe() {
-            self.stream.request_keyframe();
+        let frames = viewer.sender.offer(burst, picked, &self.stream);
+        if frames == 0 {
+            return;
+        }
+        counters.send.dropped_slow.add(frames as u64);
+        if viewer.log_skip(picked) {
+            tracing::warn!(session = %self.id, stream = %self.stream.name(), frames, "viewer too slow, skipped to the next keyframe");
         }
     }
 
     /// Takes what was published while it moved from one shard to another: neither
     /// may have read that for it.
     pub(super) fn resume(&mut self, now: Instant, counters: &Counters) {
-        let places: Vec<_> = self
-            .outlets
-            .iter()
-            .filter_map(|outlet| Some((outlet.track, outlet.next()?)))
-            .collect();
-        for (track, next) in places {
-            for burst in self.stream.since(track, next) {
-                self.offer(&burst, now, counters);
-            }
+        let Role::Viewer(viewer) = &self.role else {
+            return;
+        };
+        for burst in viewer.sender.missed(&self.stream) {
+            self.offer(&burst, now, counters);
         }
     }
 
     /// Seals what may leave at `now`.
-    ///
-    /// Sound goes first, it is small and must not stand behind a keyframe; but
-    /// where the rest of a picture leaves at once, sound follows it and rides as
-    /// the short tail of the same message.
-    pub(super) fn flush(&mut self, now: Instant, lent: &mut Lent<'_>) {
-        let Some(destination) = self.destination() else {
+    pub(super) fn flush(&mut self, now: Instant, shard: &mut ShardContext<'_>) {
+        let Some(route) = self.route() else {
             return;
         };
-        if lent.outbox.is_blocked() || self.outlets.iter().all(|it| it.front().is_none()) {
+        let Role::Viewer(viewer) = &mut self.role else {
+            return;
+        };
+        if shard.outbox.is_blocked() || viewer.sender.is_idle() {
             return;
         }
-        let budget = self.session.budget(now);
-        let order = if self.ends_a_picture(budget, now) {
-            [Kind::Video, Kind::Audio]
-        } else {
-            [Kind::Audio, Kind::Video]
-        };
-        let mut batch = lent.outbox.batch(Route {
-            destination,
-            source: self.source,
-        });
-        for kind in order {
-            for place in 0..self.outlets.len() {
-                if self.outlets[place].kind() != kind {
-                    continue;
-                }
-                while let Some(frame) = self.seal_next(place, &mut batch, now) {
-                    lent.leaving.extend(frame.map(|frame| Leaving {
-                        key: lent.key,
-                        frame,
-                    }));
-                }
-            }
-        }
-        drop(batch);
-        if budget.is_some() && self.outlets.iter().all(|it| it.front().is_none()) {
-            self.session.note_idle();
-        }
-    }
-
-    /// All that waits of a picture may leave at `now`.
-    fn ends_a_picture(&self, budget: Option<u64>, now: Instant) -> bool {
-        self.outlets.iter().any(|outlet| {
-            outlet.kind() == Kind::Video
-                && outlet.front().is_some_and(|queued| {
-                    let left = queued.burst.packet_count() - queued.sent;
-                    self.allowance(queued, budget, now) >= left
-                })
-        })
-    }
-
-    /// How many packets of a picture may leave at `now`: as the viewer's congestion
-    /// control says, or spread a little.
-    #[inline]
-    fn allowance(&self, queued: &Queued, budget: Option<u64>, now: Instant) -> usize {
-        match budget {
-            None => self.pacer.allowance(queued.burst.packet_count(), now),
-            Some(bytes) => affordable(queued, bytes),
-        }
-    }
-
-    /// Seals what may leave of the next burst of an outlet; `None` if nothing
-    /// may. Gives the frame's stamps if this was the end of a frame to be accounted.
-    fn seal_next(
-        &mut self,
-        place: usize,
-        batch: &mut Batch<'_>,
-        now: Instant,
-    ) -> Option<Option<FrameStamps>> {
-        let budget = self.session.budget(now);
-        let outlet = &self.outlets[place];
-        let queued = outlet.front()?;
-        let is_video = outlet.kind() == Kind::Video;
-        let (packets, from) = (queued.burst.packet_count(), queued.sent);
-        let allowance = if is_video {
-            self.allowance(queued, budget, now)
-        } else {
-            packets
-        };
-        let count = allowance.min(packets - from);
-        if count == 0 {
-            return None;
-        }
-        let outlet = &mut self.outlets[place];
-        let mut redundancy = outlet.redundancy.take();
-        let queued = outlet.front()?;
-        let burst = &queued.burst;
-        let timestamp = outlet.timestamp(burst);
-        let live = !outlet.is_past(burst.time);
-        if burst.gap > 0 && from == 0 {
-            // False only before keys, when nothing is sealed either.
-            self.session.skip(outlet.sender, burst.gap);
-        }
-        if live && from == 0 {
-            self.session
-                .anchor(outlet.sender, timestamp, burst.stamps.reference);
-        }
-        // Sound may ride behind a picture whose last packet is as long as the others.
-        let pads = is_video && self.rides && self.session.senders()[outlet.sender].may_pad();
-        let (session, sender) = (&mut self.session, outlet.sender);
-        let mut sealed = 0;
-        let mut first_sequence = 0;
-        for index in from..from + count {
-            let payload = match &mut redundancy {
-                Some(redundancy) => redundancy.wrap(burst, index, timestamp),
-                None => burst.payload(index),
-            };
-            let Some(payload) = payload else {
-                break;
-            };
-            let marker = is_video && burst.marker(index);
-            let padding = if pads { burst.padding(index) } else { 0 };
-            batch.push(|out| {
-                let Some(packet) =
-                    session.seal_padded(sender, timestamp, marker, payload, padding, now, out)
-                else {
-                    return 0;
-                };
-                // They are numbered in a row.
-                first_sequence = packet.sequence - sealed;
-                sealed += 1;
-                packet.len
-            });
-        }
-        let first_packet = burst.first_packet + from as u64;
-        let ends = live && outlet.track == self.accounted && burst.last;
-        let frame = (ends && from + count == packets).then_some(FrameStamps {
-            timestamp,
-            origin: burst.stamps.origin,
-            published: burst.stamps.published,
-            picked: queued.picked,
-            paced: now,
-            sent: now,
-        });
-        if sealed > 0 {
-            outlet.note_sent(first_sequence, first_packet, sealed);
-        }
-        if is_video {
-            self.pacer.sent(count, packets, now);
-        }
-        outlet.advance(count);
-        outlet.redundancy = redundancy;
-        Some(frame)
+        let (key, batch) = (shard.key, shard.outbox.batch(route));
+        let leaving = |frame| shard.leaving.push(Leaving { key, frame });
+        viewer.sender.flush(&mut self.session, batch, now, leaving);
     }
 
     /// The kernel has all of `frame` since `sent`.
-    pub(super) fn left(&mut self, mut frame: FrameStamps, sent: Instant) {
-        frame.sent = sent;
-        if let Some(stages) = &self.stages {
-            let mut stages = stages.lock().unwrap_or_else(PoisonError::into_inner);
-            for (stage, delay) in frame.stages() {
-                if matches!(stage, Stage::Pace | Stage::Send) {
-                    stages.record(stage, delay, sent);
-                }
-            }
-        }
-        self.log.push(frame);
-    }
-
-    /// Sends again what the viewer missed, sealed anew from the shared ring.
-    fn repair(&mut self, sender: usize, lost: &[u64], now: Instant, lent: &mut Lent<'_>) {
-        let Some(destination) = self.destination() else {
-            return;
-        };
-        let Some(outlet) = self.outlets.iter().find(|outlet| outlet.sender == sender) else {
-            return;
-        };
-        let mut batch = lent.outbox.batch(Route {
-            destination,
-            source: self.source,
-        });
-        for sequence in lost {
-            let packet = outlet.packet_of(*sequence);
-            let found = packet.and_then(|packet| self.stream.find(outlet.track, packet));
-            let Some((burst, index)) = found else {
-                lent.counters.send.unrepairable.add(1);
-                continue;
-            };
-            let Some(payload) = burst.payload(index) else {
-                continue;
-            };
-            let timestamp = outlet.timestamp(&burst);
-            let marker = burst.marker(index) && outlet.kind() == Kind::Video;
-            batch.push(|out| {
-                let sealed = self
-                    .session
-                    .seal_retransmission(sender, *sequence, timestamp, marker, payload, now, out);
-                let sent = u64::from(sealed.is_some());
-                lent.counters.send.retransmissions.add(sent);
-                sealed.unwrap_or(0)
-            });
+    pub(super) fn left(&mut self, frame: FrameStamps, sent: Instant) {
+        if let Role::Viewer(viewer) = &mut self.role {
+            viewer.sender.left(frame, sent);
         }
     }
 
-    /// When this viewer has to be served next. Media is no reason while the
+    /// Sends again what the viewer missed.
+    fn repair(&mut self, nack: Nack<'_>, now: Instant, shard: &mut ShardContext<'_>) {
+        let (Some(route), Role::Viewer(viewer)) = (self.route(), &self.role) else {
+            return;
+        };
+        let (batch, counters) = (shard.outbox.batch(route), &shard.counters.send);
+        let (session, stream) = (&mut self.session, &self.stream);
+        let sender = &viewer.sender;
+        sender.repair(session, stream, nack, now, batch, counters);
+    }
+
+    /// When this peer has to be served next. Media is no reason while the
     /// socket is `blocked`: everybody is served once it is not.
     pub(super) fn deadline(&mut self, now: Instant, blocked: bool) -> Option<Instant> {
-        let ready = !blocked && self.destination().is_some();
-        let mut waiting = self
-            .outlets
-            .iter()
-            .filter(|outlet| ready && outlet.kind() == Kind::Video)
-            .filter_map(Outlet::front);
-        let paced = waiting.next().and_then(|queued| {
-            if self.session.is_steered() {
-                self.session.budget_at(next_bytes(queued), now)
-            } else {
-                self.pacer.deadline().map(|at| at.max(now))
+        let paced = match &self.role {
+            Role::Viewer(viewer) if !blocked && self.route().is_some() => {
+                viewer.sender.deadline(&mut self.session, now)
             }
-        });
+            _ => None,
+        };
         let due = [self.session.poll_timeout(), paced].into_iter().flatten();
         match self.messages {
             None => due.min(),
             Some(_) => self.messages_deadline(due.min(), now, blocked),
         }
     }
-}
-
-/// Packets of what waits that `bytes` pay for.
-fn affordable(queued: &Queued, bytes: u64) -> usize {
-    let mut left = bytes;
-    let mut count = 0;
-    while let Some(payload) = queued.burst.payload(queued.sent + count) {
-        let cost = payload.len() as u64 + SEALING_BYTES;
-        if cost > left {
-            break;
-        }
-        left -= cost;
-        count += 1;
-    }
-    count
-}
-
-/// What the next packet costs.
-fn next_bytes(queued: &Queued) -> u64 {
-    let payload = queued.burst.payload(queued.sent);
-    payload.map_or(0, <[u8]>::len) as u64 + SEALING_BYTES
 }
