@@ -7,7 +7,7 @@ use glassline_net::{Sent, Transmit};
 use glassline_webrtc::demux::is_rtcp;
 use glassline_webrtc::{Certificate, DatagramKind, Session, classify};
 
-use crate::counters::Counters;
+use crate::counters::SendCounters;
 use crate::outbox::{Outbox, Route, Sink};
 use crate::pair::{CLIENT, SERVER, pair};
 
@@ -73,7 +73,7 @@ impl Lab {
             .collect();
         let mut lab = Self {
             ends: ends?,
-            outbox: Outbox::new(Null, Arc::new(Counters::default())),
+            outbox: Outbox::new(Null, Arc::new(SendCounters::default())),
             now: start + HANDSHAKE,
             payloads: (0..PACKETS).map(|n| vec![n as u8; PAYLOAD_BYTES]).collect(),
             scratch: vec![0; PACKETS * 1500],

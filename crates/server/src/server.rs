@@ -13,7 +13,6 @@ use tokio::task::JoinHandle;
 
 use crate::auth::Users;
 use crate::config::Config;
-use crate::egress::webrtc::{self, Command, Shards, Shared};
 use crate::http::{self, App, Ends};
 use crate::ingest::library::{self, Library};
 use crate::ingest::{self, FrameCodes, SourceSpec};
@@ -23,7 +22,7 @@ use crate::reload::Reload;
 use crate::rooms::{self, Rooms};
 use crate::rtsp::{self, Listener, Rtsp};
 use crate::runtime::Clock;
-use crate::sessions::{Bounds, Registry};
+use crate::sessions::{self, Bounds, Command, Registry, Shards, Shared};
 
 /// How often sessions that nobody came for, and streams that everybody left, are looked
 /// for.
@@ -344,7 +343,7 @@ pub enum StartError {
     },
     /// The media port or the threads behind it.
     #[error(transparent)]
-    Shards(#[from] webrtc::StartError),
+    Shards(#[from] sessions::StartError),
     /// A source that cannot ever work.
     #[error(transparent)]
     Source(#[from] ingest::StartError),

@@ -6,8 +6,7 @@ use glassline_rtsp::auth::digest::{self, Algorithm};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::{PasswordHash, Pattern, REALM};
-use crate::config::HIDDEN;
+use super::{HIDDEN, PasswordHash, Pattern, REALM};
 
 const NAME_BYTES_MAX: usize = 64;
 

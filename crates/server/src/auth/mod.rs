@@ -17,6 +17,7 @@
 mod account;
 mod password;
 mod pattern;
+mod secret;
 mod verified;
 
 use std::collections::BTreeMap;
@@ -28,13 +29,15 @@ use glassline_rtsp::auth::digest;
 use rand::RngCore;
 use tokio::sync::Semaphore;
 
-use crate::config::{Auth, Secret};
+use crate::config::Auth;
 use verified::Verified;
 
 pub use account::{Account, DigestSecret, DigestSecretError, Name, NameError};
 pub use glassline_rtsp::server::Access;
 pub use password::{HashError, PasswordHash};
 pub use pattern::{Pattern, PatternError};
+pub(crate) use secret::HIDDEN;
+pub use secret::{Secret, SecretError};
 
 /// What names and passwords are for, as clients are told. It is part of what
 /// Digest hashes, so it never changes.

@@ -5,7 +5,7 @@ use argon2::{Algorithm, Argon2, Params, Version};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::config::HIDDEN;
+use super::HIDDEN;
 
 /// The most that a hash may cost, so that a line of a file cannot stop the server:
 /// 256 MiB, 16 passes, 16 lanes.

@@ -16,7 +16,6 @@ mod load;
 mod parts;
 mod quic;
 mod rtsp;
-mod secret;
 mod sources;
 mod users;
 mod webrtc;
@@ -33,6 +32,7 @@ use serde::{Deserialize, Serialize};
 use crate::auth::Account;
 use crate::ingest::{Input, SourceSpec};
 
+pub use crate::auth::{Secret, SecretError};
 pub use data::{Data, DataAccess, DataAccessError};
 pub use identity::{Identity, IdentityError};
 pub use load::Error;
@@ -40,8 +40,6 @@ pub(crate) use load::nearest;
 pub use parts::{Origin, OriginError};
 pub use quic::{Quic, QuicIdentityError};
 pub use rtsp::{Groups, Multicast, Rtsp, RtspTls, Srtp};
-pub(crate) use secret::HIDDEN;
-pub use secret::{Secret, SecretError};
 pub use users::{users_in, users_of};
 pub use webrtc::{Pacing, PacingError, WebRtc};
 

@@ -30,10 +30,11 @@ use tokio::sync::watch;
 use super::problem::Problem;
 use super::whep::Beside;
 use super::{App, Ends, auth, pages, whep};
-use crate::egress::webrtc::{Viewer, Voice};
+use crate::ingest::Voice;
 use crate::messages::{Bounds, Side};
 use crate::rooms::{Full, Listing, Participant, ParticipantId, RoomName};
 use crate::runtime::SessionId;
+use crate::sessions::{self, Peer, Role};
 
 /// A request for changes is answered after this, with or without one: before proxies
 /// lose patience, which have 30 s and more.
@@ -118,7 +119,8 @@ async fn join(
     });
     let (stream, voice) = voice.map_err(|why| Problem::try_later("No stream to be had", why))?;
     let answered = accepted.settle(&app, session, |id, session, permit, now| {
-        Viewer::new(id, stream, session, permit, None, now).speaking(voice)
+        let role = Role::Participant(sessions::Participant::new(voice));
+        Peer::new(id, stream, session, role, permit, now)
     });
     let location = format!("/call/{room}/{}", answered.entry.id);
     Ok(answered.response(location))

@@ -9,15 +9,12 @@
 //! Handlers make sessions, put them into the registry and ask shards by
 //! command; they never touch media.
 
-mod api;
+pub(crate) mod api;
 mod auth;
 mod call;
 mod pages;
 mod problem;
-pub(crate) mod quic;
-pub(crate) mod rtsp;
 mod signaling;
-pub(crate) mod webrtc;
 mod whep;
 mod whip;
 
@@ -39,12 +36,12 @@ use tokio::net::TcpListener;
 
 use crate::auth::Users;
 use crate::config::Config;
-use crate::egress::webrtc::Shared;
 use crate::ingest::FrameCodes;
 use crate::ingest::library::Library;
 use crate::latency::Board;
 use crate::rooms::Rooms;
 use crate::runtime::Clock;
+use crate::sessions::Shared;
 
 /// The largest body taken: an offer has 64 kB at most, a report of 1000 frames 150 kB.
 const BODY_BYTES_MAX: usize = 256 << 10;
@@ -130,11 +127,14 @@ pub(crate) fn admin(app: App) -> Router {
         .route("/metrics", get(crate::metrics::prometheus))
         .route("/healthz", get(async || "ok\n"))
         .route("/readyz", get(api::ready))
-        .route("/api/v1/rtsp/clients", get(rtsp::clients))
-        .route("/api/v1/rtsp/requests", get(rtsp::requests))
-        .route("/api/v1/quic/sessions", get(quic::sessions))
-        .route("/api/v1/webrtc/viewers", get(webrtc::viewers))
-        .route("/api/v1/webrtc/data-publishers", get(webrtc::publishers))
+        .route("/api/v1/rtsp/clients", get(api::rtsp::clients))
+        .route("/api/v1/rtsp/requests", get(api::rtsp::requests))
+        .route("/api/v1/quic/sessions", get(api::quic::sessions))
+        .route("/api/v1/webrtc/viewers", get(api::webrtc::viewers))
+        .route(
+            "/api/v1/webrtc/data-publishers",
+            get(api::webrtc::publishers),
+        )
         .merge(api::router())
         .fallback(not_found)
         .with_state(app)

@@ -23,11 +23,12 @@ use tokio::sync::oneshot;
 use super::problem::Problem;
 use super::{App, Ends, whip};
 use crate::config::DataAccess;
-use crate::egress::webrtc::{Command, Messages, Viewer};
 use crate::ingest::library::Live;
-use crate::messages::{Bounds, Side};
+use crate::messages::{Bounds, Messages, Publication, Side};
 use crate::runtime::SessionId;
-use crate::sessions::{Entry, Full, Home, IceTag, Permit};
+use crate::sessions::{
+    Command, DataPublisher, Entry, Full, Home, IceTag, Peer, Permit, Role, Viewer,
+};
 
 pub(super) const SDP: &str = "application/sdp";
 const FRAGMENT: &str = "application/trickle-ice-sdpfrag";
@@ -168,13 +169,22 @@ pub(super) fn join(
     let lag = app.config.webrtc.lag();
     let make = |id: SessionId, session: Session, permit, now| {
         let beside = beside.filter(|_| session.channels().is_some());
-        let viewer = Viewer::new(id.clone(), stream, session, permit, lag, now);
+        let viewer = |session: &Session| Role::Viewer(Viewer::new(session, &stream, lag, now));
         let Some(beside) = beside else {
-            return viewer;
+            let role = viewer(&session);
+            return Peer::new(id, stream, session, role, permit, now);
         };
         let exchange = app.shared.exchanges.of(&beside.name);
         let (side, speaks, bounds) = (beside.side, beside.speaks, beside.bounds);
-        viewer.with_messages(Messages::new(id, side, speaks, exchange, bounds, now))
+        let role = match side {
+            Side::Publisher => {
+                let publication = Publication::new(Arc::clone(&exchange), id.clone());
+                Role::DataPublisher(DataPublisher::new(publication))
+            }
+            Side::Viewers | Side::First | Side::Second => viewer(&session),
+        };
+        let messages = Messages::new(id.clone(), side, speaks, exchange, bounds, now);
+        Peer::new(id, stream, session, role, permit, now).with_messages(messages)
     };
     Ok(accepted.settle(app, session_id(), make))
 }
@@ -243,7 +253,7 @@ impl Accepted {
         self,
         app: &App,
         id: SessionId,
-        make: impl FnOnce(SessionId, Session, Permit, Instant) -> Viewer,
+        make: impl FnOnce(SessionId, Session, Permit, Instant) -> Peer,
     ) -> Answered {
         let Self {
             session,
@@ -488,7 +498,7 @@ pub(super) async fn wrong_method() -> Response {
 
 /// Where a session can be changed.
 enum Reached<'a> {
-    Waiting(&'a mut Viewer),
+    Waiting(&'a mut Peer),
     Shard,
 }
 

@@ -23,6 +23,7 @@ pub(crate) mod rtsp;
 mod spec;
 mod tracks;
 mod units;
+mod voice;
 
 use std::sync::Arc;
 use std::thread;
@@ -41,6 +42,7 @@ pub(crate) use units::{Unit, Units};
 
 pub use frame_codes::{FrameCode, FrameCodes};
 pub use spec::{FileSource, Input, RtspSource, SourceSpec, SpecError, Transport};
+pub use voice::{Voice, VoiceCounters};
 
 /// The sources that run.
 #[derive(Debug)]

@@ -10,9 +10,12 @@
 //!
 //! A message is kept once, whoever gets it. A shard takes it out of its inbox at the
 //! next turn, and then each session has what it did not send yet in a queue of its own
-//! (`shard::messages`). The hub knows nothing of this: messages have no timeline, no
+//! ([`session`]). The hub knows nothing of this: messages have no timeline, no
 //! keyframes and no past that a newcomer could begin with.
 
+mod counters;
+mod publication;
+mod session;
 mod stats;
 
 use std::collections::{HashMap, VecDeque};
@@ -22,6 +25,9 @@ use std::time::{Duration, Instant};
 use glassline_hub::{StreamName, Wake};
 use glassline_sctp::channel::{Init, Message};
 
+pub(crate) use counters::DataCounters;
+pub(crate) use publication::Publication;
+pub(crate) use session::Messages;
 pub(crate) use stats::{DataStats, Tally};
 
 use crate::runtime::SessionId;

@@ -11,9 +11,10 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use glassline_hub::State as StreamState;
 
-use crate::egress::webrtc::Counters;
-use crate::http::{App, quic, rtsp, webrtc};
+use crate::http::App;
+use crate::http::api::{quic, rtsp, webrtc};
 use crate::ingest::library;
+use crate::sessions::Counters;
 use family::{Family, head};
 
 /// Upper bounds of the stage histograms, in microseconds: a healthy server's
@@ -201,19 +202,21 @@ const FAMILIES: &[Family<Counters>] = &[
     Family::plain(
         "egress_packets_total",
         "Media packets handed to the kernel.",
-        |c| &c.packets,
+        |c| &c.send.packets,
     ),
-    Family::plain("egress_bytes_total", "Their bytes, sealed.", |c| &c.bytes),
+    Family::plain("egress_bytes_total", "Their bytes, sealed.", |c| {
+        &c.send.bytes
+    }),
     Family::plain("egress_sends_total", "System calls that sent them.", |c| {
-        &c.sends
+        &c.send.sends
     }),
     Family::plain("retransmissions_total", "Packets sent again.", |c| {
-        &c.retransmissions
+        &c.send.retransmissions
     }),
     Family::plain(
         "unrepairable_total",
         "Packets asked for again too late.",
-        |c| &c.unrepairable,
+        |c| &c.send.unrepairable,
     ),
     Family::plain(
         "keyframe_requests_total",
@@ -228,17 +231,17 @@ const FAMILIES: &[Family<Counters>] = &[
     Family::plain(
         "voice_packets_total",
         "Packets that participants of rooms said.",
-        |c| &c.voice_packets,
+        |c| &c.voice.packets,
     ),
     Family::plain(
         "voice_recovered_total",
         "Packets lost on their way here that a later one brought along (RED).",
-        |c| &c.voice_recovered,
+        |c| &c.voice.recovered,
     ),
     Family::plain(
         "voice_refused_total",
         "Packets of participants not passed on: too long, no RED, or more than a voice has.",
-        |c| &c.voice_refused,
+        |c| &c.voice.refused,
     ),
     Family::plain("joins_total", "Viewers whose media began.", |c| &c.joined),
     Family::plain(
@@ -254,7 +257,7 @@ const FAMILIES: &[Family<Counters>] = &[
     Family::plain(
         "send_abandoned_datagrams_total",
         "Datagrams given up because the kernel will never take them.",
-        |c| &c.abandoned,
+        |c| &c.send.abandoned,
     ),
     Family::plain(
         "commands_refused_total",
@@ -265,20 +268,20 @@ const FAMILIES: &[Family<Counters>] = &[
         "queue_dropped_frames_total",
         "Frames dropped on the way to a viewer.",
         &[
-            ("viewer_slow", |c| &c.dropped_slow),
-            ("socket_full", |c| &c.dropped_backlog),
+            ("viewer_slow", |c| &c.send.dropped_slow),
+            ("socket_full", |c| &c.send.dropped_backlog),
         ],
     ),
     Family::by_reason(
         "send_errors_total",
         "Times that the kernel did not take what was to be sent.",
         &[
-            ("socket_full", |c| &c.socket_full),
-            ("interface_full", |c| &c.interface_full),
-            ("peer_refused", |c| &c.peer_refused),
-            ("too_large", |c| &c.too_large),
-            ("unreachable", |c| &c.unreachable),
-            ("other", |c| &c.unsendable),
+            ("socket_full", |c| &c.send.socket_full),
+            ("interface_full", |c| &c.send.interface_full),
+            ("peer_refused", |c| &c.send.peer_refused),
+            ("too_large", |c| &c.send.too_large),
+            ("unreachable", |c| &c.send.unreachable),
+            ("other", |c| &c.send.unsendable),
         ],
     ),
     Family::by_reason(
@@ -289,40 +292,40 @@ const FAMILIES: &[Family<Counters>] = &[
     Family::plain(
         "data_messages_sent_total",
         "Messages handed to data channels.",
-        |c| &c.messages_sent,
+        |c| &c.data.messages_sent,
     ),
     Family::plain("data_bytes_sent_total", "Their bytes.", |c| {
-        &c.message_bytes_sent
+        &c.data.message_bytes_sent
     }),
     Family::plain(
         "data_messages_received_total",
         "Messages that came by data channels.",
-        |c| &c.messages_received,
+        |c| &c.data.messages_received,
     ),
     Family::plain("data_bytes_received_total", "Their bytes.", |c| {
-        &c.message_bytes_received
+        &c.data.message_bytes_received
     }),
     Family::by_reason(
         "data_messages_dropped_total",
         "Messages that went no further.",
         &[
-            ("peer_slow", |c| &c.messages_dropped_slow),
-            ("expired", |c| &c.messages_dropped_expired),
-            ("too_large", |c| &c.messages_dropped_too_large),
-            ("no_channel", |c| &c.messages_dropped_no_channel),
-            ("not_allowed", |c| &c.messages_dropped_not_allowed),
-            ("too_fast", |c| &c.messages_dropped_too_fast),
+            ("peer_slow", |c| &c.data.messages_dropped_slow),
+            ("expired", |c| &c.data.messages_dropped_expired),
+            ("too_large", |c| &c.data.messages_dropped_too_large),
+            ("no_channel", |c| &c.data.messages_dropped_no_channel),
+            ("not_allowed", |c| &c.data.messages_dropped_not_allowed),
+            ("too_fast", |c| &c.data.messages_dropped_too_fast),
         ],
     ),
     Family::plain(
         "data_channels_closed_slow_total",
         "Reliable data channels closed because their peer took too little.",
-        |c| &c.channels_closed_slow,
+        |c| &c.data.channels_closed_slow,
     ),
     Family::plain(
         "data_channel_faults_total",
         "Things that peers did on data channels that have no place.",
-        |c| &c.channel_faults,
+        |c| &c.data.channel_faults,
     ),
 ];
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use glassline_hub::StreamName;
 
-use crate::egress::webrtc::Viewer;
+use super::Peer;
 use crate::runtime::SessionId;
 
 /// How many viewers there may be.
@@ -69,7 +69,7 @@ pub struct IceTag {
 #[derive(Debug)]
 pub enum Home {
     /// Nobody came for it yet.
-    Waiting(Box<Viewer>),
+    Waiting(Box<Peer>),
     /// A shard owns it.
     Shard(usize),
     /// Closed.
@@ -135,18 +135,12 @@ impl Registry {
     }
 
     /// Keeps `viewer` until a shard adopts it.
-    pub fn insert(
-        &self,
-        viewer: Box<Viewer>,
-        ufrag: &str,
-        ice: IceTag,
-        now: Instant,
-    ) -> Arc<Entry> {
+    pub fn insert(&self, peer: Box<Peer>, ufrag: &str, ice: IceTag, now: Instant) -> Arc<Entry> {
         let entry = Arc::new(Entry {
-            id: viewer.id().clone(),
-            stream: viewer.stream().name().clone(),
+            id: peer.id().clone(),
+            stream: peer.stream().name().clone(),
             created: now,
-            home: Mutex::new(Home::Waiting(viewer)),
+            home: Mutex::new(Home::Waiting(peer)),
             ice: Mutex::new(ice),
             ufrags: Mutex::new(vec![ufrag.into()]),
         });
@@ -222,11 +216,11 @@ impl Registry {
             let mut home = entry.home();
             // A shard may have adopted it meanwhile.
             if matches!(*home, Home::Waiting(_)) {
-                let viewer = std::mem::replace(&mut *home, Home::Gone);
+                let peer = std::mem::replace(&mut *home, Home::Gone);
                 drop(home);
                 self.remove(id);
                 // Its permit locks the registry, so it goes last.
-                drop(viewer);
+                drop(peer);
                 swept += 1;
             }
         }

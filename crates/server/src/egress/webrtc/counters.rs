@@ -1,10 +1,11 @@
-//! What a shard counts, read by metrics while it runs.
+//! What sending to WebRTC viewers counts, read by metrics meanwhile.
 
 use crate::runtime::Counter;
 
-/// One shard's counts since the server started.
+/// Media that one shard sent to its viewers since the server started, and what the kernel
+/// and the network refused of it.
 #[derive(Debug, Default)]
-pub struct Counters {
+pub struct SendCounters {
     /// Media datagrams handed to the kernel, retransmissions included.
     pub packets: Counter,
     /// Their bytes.
@@ -15,14 +16,6 @@ pub struct Counters {
     pub retransmissions: Counter,
     /// Packets asked for that the ring no longer held.
     pub unrepairable: Counter,
-    /// Keyframes that viewers asked for.
-    pub keyframe_requests: Counter,
-    /// Datagrams received.
-    pub received: Counter,
-    /// Datagrams of no session and of no known purpose.
-    pub stray: Counter,
-    /// Datagrams that a session refused: malformed, replayed, not authentic.
-    pub refused: Counter,
     /// Datagrams given up because the kernel will never take them.
     pub abandoned: Counter,
     /// Times that the socket's send buffer was full (`EAGAIN`); what was left waited.
@@ -41,42 +34,4 @@ pub struct Counters {
     pub dropped_slow: Counter,
     /// Bursts dropped because the socket stayed full.
     pub dropped_backlog: Counter,
-    /// Packets that participants of rooms said.
-    pub voice_packets: Counter,
-    /// Packets lost on their way here that a later one brought along (RFC 2198).
-    pub voice_recovered: Counter,
-    /// Packets not passed on: too long, not what they say, or more than a voice has.
-    pub voice_refused: Counter,
-    /// Viewers whose media began.
-    pub joined: Counter,
-    /// Viewers handed over to another shard.
-    pub moves: Counter,
-    /// Sessions that ended before their handshake was done.
-    pub handshakes_failed: Counter,
-    /// Commands lost because the shard's inbox was full.
-    pub inbox_full: Counter,
-    /// Messages handed to peers' data channels.
-    pub messages_sent: Counter,
-    /// Their bytes.
-    pub message_bytes_sent: Counter,
-    /// Messages that came by data channels.
-    pub messages_received: Counter,
-    /// Their bytes.
-    pub message_bytes_received: Counter,
-    /// Messages dropped because a peer took less than came for it.
-    pub messages_dropped_slow: Counter,
-    /// Messages dropped because they had waited longer than they may.
-    pub messages_dropped_expired: Counter,
-    /// Messages larger than the peer takes.
-    pub messages_dropped_too_large: Counter,
-    /// Messages that no channel of the peer's was there for.
-    pub messages_dropped_no_channel: Counter,
-    /// Messages of viewers that may only read, or of a publisher that was replaced.
-    pub messages_dropped_not_allowed: Counter,
-    /// Messages of viewers that sent more a second than they may.
-    pub messages_dropped_too_fast: Counter,
-    /// Reliable channels closed because their peer took less than came for it.
-    pub channels_closed_slow: Counter,
-    /// Things that peers did on data channels that have no place.
-    pub channel_faults: Counter,
 }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use glassline_net::{SEGMENTED_BYTES_MAX, SEGMENTS_MAX, SendError, Sent, Transmit, UdpSocket};
 
-use super::counters::Counters;
+use super::counters::SendCounters;
 
 /// Room for the runs of one system call: small enough to stay in the second
 /// level cache, so that the kernel copies what the cipher just wrote.
@@ -62,7 +62,7 @@ pub(crate) struct Outbox<S: Sink = UdpSocket> {
     backlog_bytes: usize,
     /// The interface's queue was full, which makes no event when it ends.
     congested: bool,
-    counters: Arc<Counters>,
+    counters: Arc<SendCounters>,
 }
 
 /// Sealed datagrams of one size, the last one maybe shorter, in the scratch.
@@ -107,7 +107,7 @@ enum Remedy {
 }
 
 impl<S: Sink> Outbox<S> {
-    pub(crate) fn new(socket: S, counters: Arc<Counters>) -> Self {
+    pub(crate) fn new(socket: S, counters: Arc<SendCounters>) -> Self {
         Self {
             socket,
             scratch: vec![0; SCRATCH_BYTES].into(),
@@ -389,7 +389,7 @@ mod tests {
     #[test]
     fn packets_arrive_one_by_one_and_runs_share_a_system_call() {
         let receiver = loopback();
-        let counters = Arc::new(Counters::default());
+        let counters = Arc::new(SendCounters::default());
         let mut outbox = Outbox::new(loopback(), Arc::clone(&counters));
         let route = Route {
             destination: receiver.local_addr(),
@@ -472,7 +472,7 @@ mod tests {
     fn a_full_socket_delays_packets_but_keeps_their_order_and_number() {
         for seed in 0..200 {
             let mut rng = Rng::new(seed);
-            let counters = Arc::new(Counters::default());
+            let counters = Arc::new(SendCounters::default());
             let mut outbox = Outbox::new(Narrow::default(), Arc::clone(&counters));
             let mut sent = Vec::new();
             for _ in 0..20 {
@@ -516,7 +516,7 @@ mod tests {
 
     #[test]
     fn a_socket_that_stays_full_costs_bounded_memory_and_is_counted() {
-        let counters = Arc::new(Counters::default());
+        let counters = Arc::new(SendCounters::default());
         let mut outbox = Outbox::new(Narrow::default(), Arc::clone(&counters));
         let packets = BACKLOG_BYTES_MAX / 1000 + 5_000;
         for _ in 0..packets {
@@ -556,8 +556,8 @@ mod tests {
         }
     }
 
-    fn after(reasons: Vec<SendError>) -> (Outbox<Broken>, Arc<Counters>) {
-        let counters = Arc::new(Counters::default());
+    fn after(reasons: Vec<SendError>) -> (Outbox<Broken>, Arc<SendCounters>) {
+        let counters = Arc::new(SendCounters::default());
         let socket = Broken {
             reasons: RefCell::new(reasons),
             taken: RefCell::default(),

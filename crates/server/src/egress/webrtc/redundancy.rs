@@ -2,7 +2,7 @@
 //! one before.
 //!
 //! Redundancy is agreed on for each session alone. What a participant's packets bring
-//! along repairs the way in and goes no further ([`Voice`](super::voice::Voice)); here it
+//! along repairs the way in and goes no further (`ingest::Voice`); here it
 //! is made anew from what was sent last, under the viewer's own payload types and
 //! timestamps. So neither end has to know how the other is connected.
 

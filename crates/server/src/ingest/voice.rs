@@ -9,7 +9,7 @@ use glassline_rtp::{Packet, TimestampExtender, red};
 use glassline_webrtc::SKIP_MAX;
 
 use crate::rooms::Seat;
-use crate::runtime::TokenBucket;
+use crate::runtime::{Counter, TokenBucket};
 
 /// Opus in RTP.
 const CLOCK_RATE: u32 = 48_000;
@@ -31,7 +31,7 @@ const RECOVERED_MAX: usize = 64;
 ///
 /// What a packet of RED (RFC 2198) brings along goes on as a packet of its own if it was
 /// missed, and is let go otherwise: whoever listens has redundancy of their own
-/// ([`Redundancy`](super::redundancy::Redundancy)), or none.
+/// (`egress::webrtc::Redundancy`), or none.
 #[derive(Debug)]
 pub struct Voice {
     publisher: Publisher,
@@ -39,6 +39,17 @@ pub struct Voice {
     _seat: Seat,
     source: Option<Source>,
     allowance: TokenBucket,
+}
+
+/// What the participants of one shard said since the server started.
+#[derive(Debug, Default)]
+pub struct VoiceCounters {
+    /// Packets that participants of rooms said.
+    pub packets: Counter,
+    /// Packets lost on their way here that a later one brought along (RFC 2198).
+    pub recovered: Counter,
+    /// Packets not passed on: too long, not what they say, or more than a voice has.
+    pub refused: Counter,
 }
 
 /// The packets of one SSRC.
@@ -92,7 +103,7 @@ impl Voice {
     /// Takes a packet with this wide sequence number, of RED or not. Says how many lost
     /// ones it made up for; `None` if it is not passed on: too long, no RED although it
     /// says so, or more than a voice has.
-    pub(super) fn take(
+    pub(crate) fn take(
         &mut self,
         sequence: u64,
         packet: &Packet<'_>,

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::{Path, Worker};
-use crate::egress::webrtc::command::{Command, Forwarded};
-use crate::egress::webrtc::viewer::{Served, Viewer};
 use crate::runtime::Key;
 use crate::runtime::SessionId;
 use crate::runtime::StreamSubscription;
+use crate::sessions::peer::{Peer, Served};
+use crate::sessions::shard::command::{Command, Forwarded};
 use crate::sessions::{Entry, Home};
 
 impl Worker {
@@ -25,7 +25,7 @@ impl Worker {
             return;
         }
         if let Some(former) = self.by_address.insert(address, key)
-            && let Some(former) = self.viewers.get_mut(former)
+            && let Some(former) = self.peers.get_mut(former)
         {
             former.mute(address);
         }
@@ -42,21 +42,20 @@ impl Worker {
     pub(super) fn knock(&mut self, entry: &Arc<Entry>, bytes: &mut [u8], path: Path, now: Instant) {
         let mut home = entry.home();
         match std::mem::replace(&mut *home, Home::Gone) {
-            Home::Waiting(mut viewer) => {
+            Home::Waiting(mut peer) => {
                 let accepted =
-                    viewer
-                        .session
+                    peer.session
                         .handle_datagram(now, path.source, path.destination, bytes);
                 if accepted.is_err() {
                     // Not authentic: the true viewer may still come.
                     self.counters.refused.add(1);
-                    *home = Home::Waiting(viewer);
+                    *home = Home::Waiting(peer);
                     return;
                 }
                 *home = Home::Shard(self.index);
                 drop(home);
-                viewer.note_address(path.source, path.local);
-                let key = self.adopt(viewer);
+                peer.note_address(path.source, path.local);
+                let key = self.adopt(peer);
                 self.link(path.source, key);
                 self.serve(key, now);
             }
@@ -113,7 +112,7 @@ impl Worker {
         let Some(key) = self.by_session.get(session).copied() else {
             return;
         };
-        let Some(viewer) = self.viewers.get_mut(key) else {
+        let Some(peer) = self.peers.get_mut(key) else {
             return;
         };
         let path = Path {
@@ -121,7 +120,7 @@ impl Worker {
             destination: datagram.destination,
             local: datagram.local,
         };
-        if viewer
+        if peer
             .session
             .handle_datagram(now, path.source, path.destination, &mut datagram.bytes)
             .is_err()
@@ -129,10 +128,10 @@ impl Worker {
             self.counters.refused.add(1);
             return;
         }
-        let forgotten = viewer.note_address(path.source, path.local);
+        let forgotten = peer.note_address(path.source, path.local);
         // Before the handshake is done, too: a viewer with two networks may be
         // first seen from one and then choose the other.
-        let moved = viewer.session.peer() == Some(path.source);
+        let moved = peer.session.peer() == Some(path.source);
         if let Some(forgotten) = forgotten {
             self.unlink(forgotten, key);
         }
@@ -142,8 +141,8 @@ impl Worker {
     }
 
     fn hand_over(&mut self, key: Key, to: usize, now: Instant) {
-        let viewer = self.viewers.get_mut(key);
-        let entry = viewer.and_then(|viewer| self.shared.registry.by_id(viewer.id()));
+        let peer = self.peers.get_mut(key);
+        let entry = peer.and_then(|peer| self.shared.registry.by_id(peer.id()));
         let (Some(entry), Some(shard)) = (entry, self.shared.shard(to).cloned()) else {
             return;
         };
@@ -154,18 +153,18 @@ impl Worker {
         }
         // What is sealed here goes before what will be sealed there.
         self.dispatch();
-        let Some(viewer) = self.release(key) else {
+        let Some(peer) = self.release(key) else {
             return;
         };
-        match shard.send(Command::Adopt(viewer)) {
+        match shard.send(Command::Adopt(peer)) {
             Ok(()) => {
                 *home = Home::Shard(to);
                 self.counters.moves.add(1);
             }
             // Its inbox is full: the viewer stays, and its next request tries again.
-            Err(Command::Adopt(viewer)) => {
+            Err(Command::Adopt(peer)) => {
                 drop(home);
-                let key = self.adopt(viewer);
+                let key = self.adopt(peer);
                 self.serve(key, now);
             }
             Err(_) => {}
@@ -173,13 +172,13 @@ impl Worker {
     }
 
     /// Owns `viewer` from now on.
-    pub(super) fn adopt(&mut self, viewer: Box<Viewer>) -> Key {
-        let stream = Arc::clone(viewer.stream());
-        let session = viewer.id().clone();
-        let (used, addresses) = (viewer.session.peer(), viewer.addresses.clone());
-        let key = self.viewers.insert(viewer);
-        if let Some(viewer) = self.viewers.get_mut(key) {
-            viewer.armed = None;
+    pub(super) fn adopt(&mut self, peer: Box<Peer>) -> Key {
+        let stream = Arc::clone(peer.stream());
+        let session = peer.id().clone();
+        let (used, addresses) = (peer.session.peer(), peer.addresses().to_vec());
+        let key = self.peers.insert(peer);
+        if let Some(peer) = self.peers.get_mut(key) {
+            peer.armed = None;
         }
         for address in addresses {
             // One that it has left may be another's by now.
@@ -191,7 +190,7 @@ impl Worker {
         }
         self.by_session.insert(session, key);
         self.join_relay(key);
-        if self.viewers.get_mut(key).is_some_and(|it| !it.is_sent_to()) {
+        if self.peers.get_mut(key).is_some_and(|it| !it.is_sent_to()) {
             // It speaks or publishes: nothing is read for it.
             return key;
         }
@@ -209,24 +208,24 @@ impl Worker {
             self.feeds.len() - 1
         });
         self.feeds[place].viewers.push(key);
-        if let Some(viewer) = self.viewers.get_mut(key) {
-            viewer.stages = Some(Arc::clone(&self.feeds[place].stages));
+        if let Some(peer) = self.peers.get_mut(key) {
+            peer.set_stages(Arc::clone(&self.feeds[place].stages));
         }
         key
     }
 
     /// Takes a viewer out of all tables.
-    pub(super) fn release(&mut self, key: Key) -> Option<Box<Viewer>> {
-        let viewer = self.viewers.remove(key)?;
-        for address in &viewer.addresses {
+    pub(super) fn release(&mut self, key: Key) -> Option<Box<Peer>> {
+        let peer = self.peers.remove(key)?;
+        for address in peer.addresses() {
             self.unlink(*address, key);
         }
-        self.by_session.remove(viewer.id());
-        self.leave_relay(key, &viewer);
+        self.by_session.remove(peer.id());
+        self.leave_relay(key, &peer);
         if let Some(place) = self
             .feeds
             .iter()
-            .position(|feed| Arc::ptr_eq(feed.stream(), viewer.stream()))
+            .position(|feed| Arc::ptr_eq(feed.stream(), peer.stream()))
         {
             self.feeds[place].viewers.retain(|other| *other != key);
             if self.feeds[place].viewers.is_empty() {
@@ -235,6 +234,6 @@ impl Worker {
                 self.waker.wake();
             }
         }
-        Some(viewer)
+        Some(peer)
     }
 }

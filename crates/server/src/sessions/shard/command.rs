@@ -5,16 +5,16 @@ use std::net::{IpAddr, SocketAddr};
 use glassline_webrtc::sdp::{Candidate, IceCredentials};
 use tokio::sync::oneshot;
 
-use super::viewer::Viewer;
 use crate::latency::FrameStamps;
 use crate::runtime::SessionId;
+use crate::sessions::Peer;
 
-/// A request to the shard that owns a viewer.
+/// A request to the shard that owns a peer.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Command {
     /// Own this viewer from now on: its address leads here.
-    Adopt(Box<Viewer>),
+    Adopt(Box<Peer>),
     /// A datagram for a viewer of yours landed on shard `from`.
     Forward {
         /// Whose it is.
@@ -44,7 +44,7 @@ pub enum Command {
     },
     /// When did these frames pass your stages? In the order asked.
     Stamps {
-        /// Of which viewer.
+        /// Of which peer.
         session: SessionId,
         /// Its RTP timestamps.
         timestamps: Vec<u32>,

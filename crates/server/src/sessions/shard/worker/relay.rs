@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::Worker;
-use crate::egress::webrtc::viewer::Viewer;
 use crate::messages::{Exchange, Inbox, Posted, Side};
 use crate::runtime::Key;
+use crate::sessions::Peer;
 
 /// One side of one stream's exchange, and who is on it here.
 #[derive(Debug)]
@@ -34,8 +34,8 @@ impl Worker {
             // A copy: whoever is served in between may leave.
             for key in relay.sessions.clone() {
                 let now = Instant::now();
-                if let Some(viewer) = self.viewers.get_mut(key) {
-                    viewer.deliver(&posted, now, &self.counters);
+                if let Some(peer) = self.peers.get_mut(key) {
+                    peer.deliver(&posted, now, &self.counters);
                 }
                 self.serve(key, now);
                 if self.outbox.is_ripe() {
@@ -58,8 +58,8 @@ impl Worker {
         talking.sort_unstable();
         talking.dedup();
         for key in talking.drain(..) {
-            if let Some(viewer) = self.viewers.get_mut(key) {
-                viewer.end_batch(now);
+            if let Some(peer) = self.peers.get_mut(key) {
+                peer.end_batch(now);
                 self.serve(key, now);
             }
         }
@@ -68,8 +68,8 @@ impl Worker {
 
     /// Lets messages reach a session that this shard owns now, if it has data channels.
     pub(super) fn join_relay(&mut self, key: Key) {
-        let viewer = self.viewers.get_mut(key);
-        let Some((exchange, side)) = viewer.and_then(|viewer| viewer.exchange()) else {
+        let peer = self.peers.get_mut(key);
+        let Some((exchange, side)) = peer.and_then(|peer| peer.exchange()) else {
             return;
         };
         let same =
@@ -88,8 +88,8 @@ impl Worker {
     }
 
     /// The session is no longer this shard's.
-    pub(super) fn leave_relay(&mut self, key: Key, viewer: &Viewer) {
-        if viewer.exchange().is_none() {
+    pub(super) fn leave_relay(&mut self, key: Key, peer: &Peer) {
+        if peer.exchange().is_none() {
             return;
         }
         for relay in &mut self.relays {

@@ -23,8 +23,7 @@ use glassline_sctp as sctp;
 use sctp::channel::{ChannelId, Channels, ClosedBy, Event, Init, Limits, Message, SendError};
 use sctp::{Reliability, SendError as AssociationError};
 
-use super::counters::Counters;
-use crate::messages::{Bounds, DataStats, Exchange, Posted, Side, Tally, What};
+use super::{Bounds, DataCounters, DataStats, Exchange, Posted, Side, Tally, What};
 use crate::runtime::{Counter, SessionId, TokenBucket};
 
 /// Unsent bytes of a channel in the association: enough for some batches of datagrams.
@@ -143,13 +142,8 @@ impl Messages {
     }
 
     /// It is the one that publishes.
-    pub(crate) fn is_publishing(&self) -> bool {
+    fn is_publishing(&self) -> bool {
         self.exchange.is_publisher(&self.session)
-    }
-
-    /// It publishes from now on, and nobody else does.
-    pub(crate) fn begin_publishing(&self, now: Instant) {
-        self.exchange.take_over(&self.session, now);
     }
 
     pub(crate) fn standing(&self) -> DataStats {
@@ -181,7 +175,7 @@ impl Messages {
         &mut self,
         channels: &mut Channels,
         now: Instant,
-        counters: &Counters,
+        counters: &DataCounters,
     ) {
         while let Some(event) = channels.poll_event(now) {
             match event {
@@ -245,7 +239,7 @@ impl Messages {
         channel: ChannelId,
         message: Message,
         now: Instant,
-        counters: &Counters,
+        counters: &DataCounters,
     ) {
         self.tally.messages_received += 1;
         self.tally.bytes_received += message.data.len() as u64;
@@ -302,7 +296,7 @@ impl Messages {
         posted: &Arc<Posted>,
         channels: &mut Channels,
         now: Instant,
-        counters: &Counters,
+        counters: &DataCounters,
     ) {
         if !self.is_up {
             return;
@@ -399,7 +393,7 @@ impl Messages {
         posted: &Arc<Posted>,
         channels: &mut Channels,
         now: Instant,
-        counters: &Counters,
+        counters: &DataCounters,
     ) {
         let bytes = posted.what.bytes();
         let bound = self.bounds.queue_bytes;
@@ -426,7 +420,7 @@ impl Messages {
         &mut self,
         channels: &mut Channels,
         now: Instant,
-        counters: &Counters,
+        counters: &DataCounters,
     ) -> bool {
         let mut moved = false;
         for place in 0..self.outlets.len() {
@@ -451,7 +445,13 @@ impl Messages {
     }
 
     /// What has waited too long goes; if that breaks a promise, the channel does.
-    fn expire(&mut self, place: usize, channels: &mut Channels, now: Instant, counters: &Counters) {
+    fn expire(
+        &mut self,
+        place: usize,
+        channels: &mut Channels,
+        now: Instant,
+        counters: &DataCounters,
+    ) {
         let age = self.outlets[place].age_max(&self.bounds);
         let late = |posted: &Arc<Posted>| now.saturating_duration_since(posted.at) > age;
         while self.outlets[place].queue.front().is_some_and(late) {
@@ -474,7 +474,7 @@ impl Messages {
     }
 
     /// Something was missed on the way here: what was promised is broken.
-    fn break_promises(&mut self, channels: &mut Channels, now: Instant, counters: &Counters) {
+    fn break_promises(&mut self, channels: &mut Channels, now: Instant, counters: &DataCounters) {
         for place in 0..self.outlets.len() {
             let outlet = &self.outlets[place];
             if outlet.is_reliable() && !outlet.is_closing {
@@ -489,7 +489,7 @@ impl Messages {
         place: usize,
         channels: &mut Channels,
         now: Instant,
-        counters: &Counters,
+        counters: &DataCounters,
     ) {
         let outlet = &mut self.outlets[place];
         let bytes = outlet.queued_bytes();
@@ -514,7 +514,7 @@ impl Messages {
         posted: &Posted,
         channels: &mut Channels,
         now: Instant,
-        counters: &Counters,
+        counters: &DataCounters,
     ) -> Result<(), SendError> {
         let What::Message { message, .. } = &posted.what else {
             return Ok(());
@@ -552,12 +552,6 @@ enum Unsendable {
     Closing,
     /// There is none, and there shall be none.
     NoChannel,
-}
-
-impl Drop for Messages {
-    fn drop(&mut self) {
-        self.exchange.leave(&self.session);
-    }
 }
 
 impl Outlet {

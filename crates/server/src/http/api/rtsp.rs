@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
 
-use super::App;
+use crate::http::App;
 use crate::metrics::family::{Family, head};
 use crate::rtsp::{ClientView, Counters};
 

@@ -13,14 +13,17 @@ use glassline_hub::{State as StreamState, Stream};
 use serde::Serialize;
 use tokio::sync::oneshot;
 
+pub(crate) mod quic;
+pub(crate) mod rtsp;
+pub(crate) mod webrtc;
+
 use super::auth::Reader;
 use super::problem::Problem;
 use super::{App, whep};
-use crate::egress::webrtc::Command;
 use crate::latency::FrameStamps;
 use crate::latency::{self, Report, StreamLatency, ViewerLatency};
 use crate::quic::Sender;
-use crate::sessions::{Entry, Home};
+use crate::sessions::{Command, Entry, Home};
 
 pub(super) fn router() -> Router<App> {
     Router::new()

@@ -52,7 +52,7 @@ const RUNS_MAX: usize = 16;
 
 /// The way of one track to one viewer.
 #[derive(Debug)]
-pub(crate) struct Outlet {
+pub(crate) struct TrackSender {
     /// Place among the stream's tracks.
     pub(crate) track: usize,
     /// Place among the session's senders.
@@ -95,7 +95,7 @@ struct Run {
     count: u64,
 }
 
-/// What became of a burst offered to an outlet.
+/// What became of a burst offered to a track's sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
     /// It waits its turn.
@@ -109,7 +109,7 @@ pub(crate) enum Taken {
     },
 }
 
-impl Outlet {
+impl TrackSender {
     pub(crate) fn new(
         track: usize,
         sender: usize,
@@ -223,8 +223,8 @@ impl Outlet {
         self.wants_keyframe
     }
 
-    /// See [`Session::touch`](glassline_webrtc::Session::touch).
-    pub(crate) fn touch(&self) -> u64 {
+    /// See [`StreamSender::prefetch`](super::StreamSender::prefetch).
+    pub(crate) fn prefetch(&self) -> u64 {
         self.run.count ^ self.next.unwrap_or(0) ^ self.queue.len() as u64
     }
 
@@ -324,8 +324,8 @@ mod tests {
         Arc::new(burst)
     }
 
-    fn video() -> Outlet {
-        Outlet::new(0, 0, Kind::Video, 90_000, 1_000_000)
+    fn video() -> TrackSender {
+        TrackSender::new(0, 0, Kind::Video, 90_000, 1_000_000)
     }
 
     #[test]

@@ -20,12 +20,11 @@ use mio::{Events, Interest, Poll, Token};
 
 use super::Shared;
 use super::command::Command;
-use super::counters::Counters;
-use super::outbox::Outbox;
-use super::viewer::{Leaving, Lent, Served, Viewer};
+use crate::egress::webrtc::Outbox;
 use crate::runtime::SessionId;
 use crate::runtime::{Key, Slots, StreamSubscription, Timers, Waker};
-use crate::sessions::Home;
+use crate::sessions::peer::{Leaving, Peer, Served, ShardContext};
+use crate::sessions::{Counters, Home};
 use relay::Relay;
 
 pub(super) const WAKE: Token = Token(0);
@@ -51,7 +50,7 @@ pub(super) struct Worker {
     commands: Receiver<Command>,
     counters: Arc<Counters>,
     shared: Arc<Shared>,
-    viewers: Slots<Box<Viewer>>,
+    peers: Slots<Box<Peer>>,
     by_address: HashMap<SocketAddr, Key>,
     by_session: HashMap<SessionId, Key>,
     feeds: Vec<StreamSubscription>,
@@ -98,14 +97,14 @@ impl Worker {
         Ok(Self {
             index,
             poll,
-            outbox: Outbox::new(socket, Arc::clone(&counters)),
+            outbox: Outbox::new(socket, Arc::clone(&counters.send)),
             waits_writable: false,
             local,
             waker,
             commands,
             counters,
             shared,
-            viewers: Slots::default(),
+            peers: Slots::default(),
             by_address: HashMap::new(),
             by_session: HashMap::new(),
             feeds: Vec::new(),
@@ -149,7 +148,7 @@ impl Worker {
             self.waker.clear();
             let is_error = |event: &Event| event.token() == SOCKET && event.is_error();
             if events.iter().any(is_error) {
-                self.hear_path_errors();
+                self.take_path_errors();
             }
             self.publish();
             self.relay();
@@ -190,13 +189,13 @@ impl Worker {
     /// those who come now are refused, with the reason, for what these would see.
     fn let_go_of_reordered(&mut self, keys: &[Key], tracks: &[Track], now: Instant) {
         for key in keys {
-            let Some(viewer) = self.viewers.get_mut(*key) else {
+            let Some(peer) = self.peers.get_mut(*key) else {
                 continue;
             };
-            if viewer.gets_reordered(tracks) {
-                let (session, stream) = (viewer.id(), viewer.stream().name());
+            if peer.gets_reordered(tracks) {
+                let (session, stream) = (peer.id(), peer.stream().name());
                 tracing::warn!(%session, %stream, "viewer sent away: the picture has B-frames");
-                viewer.session.close(now);
+                peer.session.close(now);
                 self.serve(*key, now);
             }
         }
@@ -211,17 +210,17 @@ impl Worker {
         let mut now = picked;
         for (index, key) in keys.iter().enumerate() {
             if let Some(next) = keys.get(index + 1)
-                && let Some(next) = self.viewers.get_mut(*next)
+                && let Some(next) = self.peers.get_mut(*next)
             {
-                std::hint::black_box(next.touch());
+                std::hint::black_box(next.prefetch());
             }
-            let Some(viewer) = self.viewers.get_mut(*key) else {
+            let Some(peer) = self.peers.get_mut(*key) else {
                 continue;
             };
             for burst in bursts {
-                viewer.offer(burst, picked, &self.counters);
+                peer.offer(burst, picked, &self.counters);
             }
-            let mut lent = Lent {
+            let mut context = ShardContext {
                 key: *key,
                 outbox: &mut self.outbox,
                 counters: &self.counters,
@@ -229,8 +228,8 @@ impl Worker {
                 control: &mut self.control,
                 board: &self.shared.board,
             };
-            viewer.flush(now, &mut lent);
-            arm(viewer, *key, now, &mut self.timers, &self.outbox);
+            peer.flush(now, &mut context);
+            arm(peer, *key, now, &mut self.timers, &self.outbox);
             if self.outbox.is_ripe() {
                 now = self.dispatch();
                 if self.timers.next().is_some_and(|at| at <= now) {
@@ -247,8 +246,8 @@ impl Worker {
         self.outbox.flush();
         let sent = Instant::now();
         for leaving in self.leaving.drain(..) {
-            if let Some(viewer) = self.viewers.get_mut(leaving.key) {
-                viewer.left(leaving.frame, sent);
+            if let Some(peer) = self.peers.get_mut(leaving.key) {
+                peer.left(leaving.frame, sent);
             }
         }
         sent
@@ -258,10 +257,10 @@ impl Worker {
         while let Ok(command) = self.commands.try_recv() {
             let now = Instant::now();
             match command {
-                Command::Adopt(viewer) => {
-                    let key = self.adopt(viewer);
-                    if let Some(viewer) = self.viewers.get_mut(key) {
-                        viewer.resume(now, &self.counters);
+                Command::Adopt(peer) => {
+                    let key = self.adopt(peer);
+                    if let Some(peer) = self.peers.get_mut(key) {
+                        peer.resume(now, &self.counters);
                     }
                     self.serve(key, now);
                 }
@@ -280,9 +279,9 @@ impl Worker {
                     }
                 }
                 Command::Stop => {
-                    for key in self.viewers.keys() {
-                        if let Some(viewer) = self.viewers.get_mut(key) {
-                            viewer.session.close(now);
+                    for key in self.peers.keys() {
+                        if let Some(peer) = self.peers.get_mut(key) {
+                            peer.session.close(now);
                         }
                         self.serve(key, now);
                     }
@@ -295,12 +294,12 @@ impl Worker {
 
     /// Does to one of our viewers what was asked, and serves it at once.
     fn change(&mut self, key: Key, command: Command, now: Instant) {
-        let Some(viewer) = self.viewers.get_mut(key) else {
+        let Some(peer) = self.peers.get_mut(key) else {
             return;
         };
         match command {
             Command::Leave { done, .. } => {
-                viewer.session.close(now);
+                peer.session.close(now);
                 self.serve(key, now);
                 // Whoever asked may not wait any more.
                 let _ = done.send(());
@@ -308,14 +307,14 @@ impl Worker {
             }
             Command::Trickle(_, candidates) => {
                 for candidate in &candidates {
-                    viewer.session.add_remote_candidate(candidate, now);
+                    peer.session.add_remote_candidate(candidate, now);
                 }
             }
-            Command::Restart { ours, theirs, .. } => viewer.session.restart_ice(ours, theirs, now),
+            Command::Restart { ours, theirs, .. } => peer.session.restart_ice(ours, theirs, now),
             Command::Stamps {
                 timestamps, reply, ..
             } => {
-                let stamps = timestamps.into_iter().map(|it| viewer.frame(it)).collect();
+                let stamps = timestamps.into_iter().map(|it| peer.frame(it)).collect();
                 // Whoever asked may have gone; then nobody wants to know.
                 let _ = reply.send(stamps);
                 return;
@@ -348,7 +347,7 @@ impl Worker {
                     // An answer to an earlier datagram shows up here, too; what waits
                     // behind it is not told of again.
                     tracing::debug!(%error, shard = self.index, "receive");
-                    self.hear_path_errors();
+                    self.take_path_errors();
                     continue;
                 }
             }
@@ -374,13 +373,13 @@ impl Worker {
 
     /// Counts what the network answered. Nothing else comes of it: anybody could
     /// forge it, and a viewer that is gone is silent soon enough.
-    fn hear_path_errors(&self) {
+    fn take_path_errors(&self) {
         while let Some(error) = self.outbox.socket().take_path_error() {
             let counter = match error.kind {
-                PathErrorKind::Refused => &self.counters.peer_refused,
-                PathErrorKind::Unreachable => &self.counters.unreachable,
-                PathErrorKind::TooLarge => &self.counters.too_large,
-                _ => &self.counters.unsendable,
+                PathErrorKind::Refused => &self.counters.send.peer_refused,
+                PathErrorKind::Unreachable => &self.counters.send.unreachable,
+                PathErrorKind::TooLarge => &self.counters.send.too_large,
+                _ => &self.counters.send.unsendable,
             };
             counter.add(1);
             tracing::trace!(destination = %error.destination, kind = ?error.kind, "answered");
@@ -401,9 +400,9 @@ impl Worker {
     fn take(&mut self, bytes: &mut [u8], path: Path, now: Instant) {
         let ufrag = stun_username(bytes).map(|(ours, _)| ours);
         if let Some(key) = self.by_address.get(&path.source).copied()
-            && let Some(viewer) = self.viewers.get_mut(key)
+            && let Some(peer) = self.peers.get_mut(key)
             // The address may have a new owner: a page that was reloaded.
-            && ufrag.is_none_or(|ufrag| ufrag == viewer.session.local_credentials().ufrag)
+            && ufrag.is_none_or(|ufrag| ufrag == peer.session.local_credentials().ufrag)
         {
             self.give(key, bytes, path, now);
             return;
@@ -416,10 +415,10 @@ impl Worker {
 
     /// A datagram for viewer `key` of this shard.
     fn give(&mut self, key: Key, bytes: &mut [u8], path: Path, now: Instant) {
-        let Some(viewer) = self.viewers.get_mut(key) else {
+        let Some(peer) = self.peers.get_mut(key) else {
             return;
         };
-        match viewer
+        match peer
             .session
             .handle_datagram(now, path.source, path.destination, bytes)
         {
@@ -431,13 +430,13 @@ impl Worker {
                     ..
                 } = received
                 {
-                    viewer.take((receiver, sequence), &packet, now, &self.counters);
+                    peer.on_packet((receiver, sequence), &packet, now, &self.counters);
                 }
-                if viewer.exchange().is_some() && self.talking.last() != Some(&key) {
+                if peer.exchange().is_some() && self.talking.last() != Some(&key) {
                     self.talking.push(key);
                 }
-                viewer.unmute(path.source);
-                if let Some(forgotten) = viewer.note_address(path.source, path.local) {
+                peer.unmute(path.source);
+                if let Some(forgotten) = peer.note_address(path.source, path.local) {
                     self.unlink(forgotten, key);
                 }
                 self.link(path.source, key);
@@ -449,10 +448,10 @@ impl Worker {
 
     /// Lets a viewer do what it has to do now.
     fn serve(&mut self, key: Key, now: Instant) -> Served {
-        let Some(viewer) = self.viewers.get_mut(key) else {
+        let Some(peer) = self.peers.get_mut(key) else {
             return Served::Closed;
         };
-        let mut lent = Lent {
+        let mut context = ShardContext {
             key,
             outbox: &mut self.outbox,
             counters: &self.counters,
@@ -460,14 +459,14 @@ impl Worker {
             control: &mut self.control,
             board: &self.shared.board,
         };
-        let served = viewer.serve(now, &mut lent);
-        arm(viewer, key, now, &mut self.timers, &self.outbox);
+        let served = peer.serve(now, &mut context);
+        arm(peer, key, now, &mut self.timers, &self.outbox);
         if served == Served::Closed
-            && let Some(viewer) = self.release(key)
+            && let Some(peer) = self.release(key)
         {
-            let (session, stream) = (viewer.id().clone(), Arc::clone(viewer.stream()));
+            let (session, stream) = (peer.id().clone(), Arc::clone(peer.stream()));
             // Who sees it gone from the registry may rely on all of it being gone.
-            drop(viewer);
+            drop(peer);
             if let Some(entry) = self.shared.registry.remove(&session) {
                 *entry.home() = Home::Gone;
             }
@@ -484,15 +483,15 @@ impl Worker {
         let mut due = std::mem::take(&mut self.due);
         self.timers.take_due(now, &mut due);
         for (at, key) in due.drain(..) {
-            let Some(viewer) = self.viewers.get_mut(key) else {
+            let Some(peer) = self.peers.get_mut(key) else {
                 continue;
             };
-            if viewer.armed != Some(at) {
+            if peer.armed != Some(at) {
                 continue;
             }
-            viewer.armed = None;
-            if viewer.session.poll_timeout().is_some_and(|due| due <= now) {
-                viewer.session.handle_timeout(now);
+            peer.armed = None;
+            if peer.session.poll_timeout().is_some_and(|due| due <= now) {
+                peer.session.handle_timeout(now);
             }
             self.serve(key, now);
             if self.outbox.is_ripe() {
@@ -509,7 +508,7 @@ impl Worker {
             self.outbox.resume();
             if !self.outbox.is_blocked() {
                 let now = Instant::now();
-                for key in self.viewers.keys() {
+                for key in self.peers.keys() {
                     self.serve(key, now);
                     if self.outbox.is_ripe() {
                         self.dispatch();
@@ -541,11 +540,11 @@ impl Worker {
 }
 
 /// Sets the viewer's timer if it has to be served earlier than known.
-fn arm(viewer: &mut Viewer, key: Key, now: Instant, timers: &mut Timers, outbox: &Outbox) {
-    if let Some(at) = viewer.deadline(now, outbox.is_blocked())
-        && viewer.armed.is_none_or(|armed| at < armed)
+fn arm(peer: &mut Peer, key: Key, now: Instant, timers: &mut Timers, outbox: &Outbox) {
+    if let Some(at) = peer.deadline(now, outbox.is_blocked())
+        && peer.armed.is_none_or(|armed| at < armed)
     {
-        viewer.armed = Some(at);
+        peer.armed = Some(at);
         timers.arm(at, key);
     }
 }

@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
 
-use super::App;
+use crate::http::App;
 use crate::latency::{DataPublisher, ViewerPath};
 use crate::metrics::family::head;
 

@@ -8,7 +8,7 @@ use glassline_sctp::Association;
 use glassline_sctp::channel::{Kind, Role};
 
 use super::*;
-use crate::messages::Inbox;
+use crate::messages::{Inbox, Publication};
 
 const BOUNDS: Bounds = Bounds {
     message_bytes: 256 << 10,
@@ -27,6 +27,7 @@ impl glassline_hub::Wake for Silent {
 /// A session of the server, and its peer.
 struct End {
     messages: Messages,
+    _publication: Option<Publication>,
     channels: Channels,
     peer: Channels,
     inbox: Arc<Inbox>,
@@ -40,7 +41,7 @@ struct End {
 struct Scene {
     now: Instant,
     exchange: Arc<Exchange>,
-    counters: Counters,
+    counters: DataCounters,
     publisher: End,
     viewers: Vec<End>,
 }
@@ -65,12 +66,15 @@ impl End {
         );
         peer.connect(now);
         let config = Messages::config(speaks, &BOUNDS);
+        let publication = (side == Side::Publisher).then(|| {
+            let publication = Publication::new(Arc::clone(exchange), id.clone());
+            publication.begin(now);
+            publication
+        });
         let messages = Messages::new(id, side, speaks, Arc::clone(exchange), BOUNDS, now);
-        if side == Side::Publisher {
-            messages.begin_publishing(now);
-        }
         Self {
             messages,
+            _publication: publication,
             channels: channels(config, Role::DtlsServer, seed + 100, now),
             peer,
             inbox: exchange.subscribe(side, Arc::new(Silent)),
@@ -81,7 +85,7 @@ impl End {
     }
 
     /// Whatever can happen at `now`; whether anything did.
-    fn turn(&mut self, now: Instant, counters: &Counters) -> bool {
+    fn turn(&mut self, now: Instant, counters: &DataCounters) -> bool {
         let mut posted = Vec::new();
         self.inbox.take(&mut posted);
         for posted in &posted {
@@ -163,7 +167,7 @@ impl Scene {
                 .map(|(name, speaks)| End::new(name, Side::Viewers, *speaks, &exchange, now))
                 .collect(),
             exchange,
-            counters: Counters::default(),
+            counters: DataCounters::default(),
         };
         scene.run(Duration::from_millis(500));
         scene
