@@ -29,7 +29,7 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask RECIPE
 
-  demo [ARGUMENT…]                 build the release binary and run `glassline demo`
+  demo [ARGUMENT…]                 build the binary quickly and run `glassline demo`
   test [--no-peers]                everything: formatting, lints, tests against real peers
   check [--tables]                 formatting, lints and tidiness only; --tables prints
                                    what tidiness is measured by, as the code is
