@@ -1,8 +1,11 @@
 //! The tables that tidy holds the code to.
 //!
 //! Each is exact. `cargo xtask check --tables` prints them as the code is, so a new row
-//! is pasted; whether it should be there is what a review is for. Rows stay on one line each,
-//! as they are printed.
+//! is pasted; whether it should be there is what a review is for. Rows stay on one line
+//! each, as they are printed.
+//!
+//! To divide a room, give its parts rows, `("egress/moq", &[])`, and print the tables: what
+//! has a row is a room, and what has none belongs to the nearest row above it.
 
 /// A name, and all that it knows directly.
 pub(super) type Row = (&'static str, &'static [&'static str]);
