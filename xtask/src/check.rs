@@ -3,10 +3,15 @@
 use crate::summary::{Outcome, Summary};
 use crate::{Failure, process, tidy};
 
-/// Formatting, lints and tidiness.
+/// Formatting, lints and tidiness; or the tables of tidiness as the code is.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
-    if let Some(unknown) = arguments.first() {
-        return Err(Failure::usage(format!("check takes no `{unknown}`")));
+    match arguments.first().map(String::as_str) {
+        None => {}
+        Some("--tables") => {
+            print!("{}", tidy::tables()?);
+            return Ok(());
+        }
+        Some(unknown) => return Err(Failure::usage(format!("check takes no `{unknown}`"))),
     }
     let mut summary = Summary::start();
     formatting(&mut summary);
@@ -14,7 +19,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     summary.step("tidy", |_| {
         let problems = tidy::problems();
         if problems.is_empty() {
-            Outcome::Passed
+            Outcome::PassedWith(tidy::counts())
         } else {
             Outcome::Failed(problems.join("\n    "))
         }

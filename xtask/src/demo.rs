@@ -2,13 +2,14 @@
 
 use crate::{Failure, install, process};
 
-/// Builds the release binary and becomes `glassline demo` with `arguments`.
+/// Builds the binary in the profile `demo`, which compiles in half the time of `release`,
+/// and becomes `glassline demo` with `arguments`.
 ///
 /// On Unix the recipe is replaced by the server, so that Ctrl-C and SIGTERM
 /// reach it directly and the shell waits for its orderly end.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     install::build_tools()?;
-    let mut cargo = process::cargo(&["run", "--release", "--package", "glassline"]);
+    let mut cargo = process::cargo(&["run", "--profile", "demo", "--package", "glassline"]);
     cargo.args(["--", "demo"]).args(arguments);
     become_process(cargo)
 }

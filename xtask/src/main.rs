@@ -29,9 +29,10 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask RECIPE
 
-  demo [ARGUMENT…]                 build the release binary and run `glassline demo`
+  demo [ARGUMENT…]                 build the binary quickly and run `glassline demo`
   test [--no-peers]                everything: formatting, lints, tests against real peers
-  check                            formatting, lints and tidiness only
+  check [--tables]                 formatting, lints and tidiness only; --tables prints
+                                   what tidiness is measured by, as the code is
   fuzz [TARGET…] [--seconds 60]    run fuzz targets on stable Rust
   bench [RECIPE…]                  run benchmarks, or list them with --list
   bench-peers [--servers A,B] [--layouts pinned,shared] [--ramp 0:300:25]

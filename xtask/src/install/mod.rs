@@ -2,9 +2,10 @@
 //!
 //! On Debian and its children missing packages are installed with apt, as root or
 //! through a sudo that asks nothing; otherwise the exact command is printed for a
-//! person to run. Python peers go into environments of their own under
-//! `target/peers/`, at the versions that `peers/versions.toml` pins.
+//! person to run. What comes from the Python package index goes into environments of its
+//! own under `target/`, at the versions that `peers/versions.toml` pins.
 
+mod python;
 mod source;
 
 use std::ffi::OsStr;
@@ -12,7 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::{process, versions};
+use python::python_runs;
 
+pub(crate) use python::{cargo_deny, system_python};
 pub(crate) use source::{live555, mediamtx, moq};
 
 /// A program, or a set of programs, that some test plays against.
@@ -76,12 +79,14 @@ const PEERS: [Peer; 6] = [
                 && python_runs([script.as_os_str(), OsStr::new("--check")])
         },
     },
-    Peer {
-        name: "Python environments",
-        packages: &["python3-venv"],
-        is_present: || python_runs(["-c", "import ensurepip, venv"]),
-    },
+    PYTHON_ENVIRONMENTS,
 ];
+
+const PYTHON_ENVIRONMENTS: Peer = Peer {
+    name: "Python environments",
+    packages: &["python3-venv"],
+    is_present: || python_runs(["-c", "import ensurepip, venv"]),
+};
 
 /// Sees to a C compiler, for the cipher library, and to cmake, for Opus.
 ///
@@ -164,7 +169,7 @@ pub(crate) fn peers() -> Result<(), String> {
                 .map(|peer| format!("{} is missing", peer.name)),
         );
     }
-    problems.extend(aiortc().err());
+    problems.extend(python::aiortc().err());
     // Go itself is not installed for the tests: it is larger than what it brings.
     if find_go().is_some() {
         problems.extend(go_peers().err());
@@ -173,6 +178,17 @@ pub(crate) fn peers() -> Result<(), String> {
         Ok(())
     } else {
         Err(problems.join("\n    "))
+    }
+}
+
+/// Sees to what makes environments of Python.
+///
+/// # Errors
+/// As [`build_tools`].
+fn python_environments() -> Result<(), String> {
+    match (PYTHON_ENVIRONMENTS.is_present)() {
+        true => Ok(()),
+        false => apt_install(PYTHON_ENVIRONMENTS.packages),
     }
 }
 
@@ -300,50 +316,6 @@ fn candidate_version(policy: &str) -> Option<(u32, u32)> {
 
 fn missing_peers() -> Vec<&'static Peer> {
     PEERS.iter().filter(|peer| !(peer.is_present)()).collect()
-}
-
-/// An independent WebRTC implementation, in Python.
-fn aiortc() -> Result<(), String> {
-    let version = versions::of("aiortc", "version")?;
-    let folder = process::target_directory().join("peers/aiortc");
-    let python = folder.join("bin/python");
-    let installed = process::output_of(
-        Command::new(&python).args(["-c", "import aiortc; print(aiortc.__version__)"]),
-    );
-    if installed.is_some_and(|found| found.trim() == version) {
-        return Ok(());
-    }
-    process::run(
-        Command::new(system_python())
-            .args(["-m", "venv", "--clear"])
-            .arg(&folder),
-    )?;
-    let wanted = format!("aiortc=={version}");
-    twice(|| {
-        process::run(Command::new(&python).args([
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-            &wanted,
-        ]))
-    })
-}
-
-/// The Python that Debian's packages install into. One earlier on the PATH may be
-/// another, which does not see them.
-pub(crate) fn system_python() -> PathBuf {
-    let debian = Path::new("/usr/bin/python3");
-    if debian.is_file() {
-        debian.to_owned()
-    } else {
-        PathBuf::from("python3")
-    }
-}
-
-fn python_runs<Word: AsRef<OsStr>>(arguments: impl IntoIterator<Item = Word>) -> bool {
-    process::output_of(Command::new(system_python()).args(arguments)).is_some()
 }
 
 fn apt_install(packages: &[&str]) -> Result<(), String> {

