@@ -21,22 +21,26 @@
     )
 )]
 
+mod error;
 mod name;
 mod publisher;
 mod ring;
 mod stream;
 mod timeline;
+mod wake;
 mod watch;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+pub use error::PublishError;
 pub use name::{NameError, StreamName};
-pub use publisher::{PublishError, Publisher};
-use watch::Watchers;
+pub use publisher::Publisher;
+pub use stream::{State, Stream, StreamLifetime, Subscription, Totals, ViewerToken};
+pub use wake::Wake;
 
-pub use stream::{State, Stream, StreamLifetime, Subscription, Totals, ViewerToken, Wake};
+use watch::Watchers;
 
 /// Bounds on what a hub keeps.
 #[derive(Clone, Copy, Debug)]

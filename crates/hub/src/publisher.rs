@@ -1,9 +1,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use glassline_media::{Codec, MediaUnit, Stage, Track};
+use glassline_media::{MediaUnit, Stage, Track};
 
-use crate::{State, Stream, StreamName};
+use crate::error::PublishError;
+use crate::stream::{State, Stream};
 
 /// Puts units into a stream; dropping it leaves the stream down, not gone.
 #[derive(Debug)]
@@ -13,15 +14,31 @@ pub struct Publisher {
     parting: Option<State>,
 }
 
-impl Publisher {
-    pub(crate) fn new(stream: Arc<Stream>, generation: u64) -> Self {
-        Self {
-            stream,
+impl Stream {
+    /// Begins publishing `tracks`; the stream's timeline goes on.
+    ///
+    /// Tracks that continue must keep their place; a source may change codec
+    /// parameters and add tracks at the end.
+    ///
+    /// # Errors
+    /// [`PublishError::Busy`] while another publisher is at it,
+    /// [`PublishError::NoTracks`], or [`PublishError::TrackChanged`] if a
+    /// place changes its codec, since viewers negotiated the old one.
+    pub fn publish(
+        self: &Arc<Self>,
+        tracks: Vec<Track>,
+        now: Instant,
+    ) -> Result<Publisher, PublishError> {
+        let generation = self.begin_publishing(tracks, now)?;
+        Ok(Publisher {
+            stream: Arc::clone(self),
             generation,
             parting: None,
-        }
+        })
     }
+}
 
+impl Publisher {
     /// The stream being published.
     pub fn stream(&self) -> &Arc<Stream> {
         &self.stream
@@ -70,49 +87,4 @@ impl Drop for Publisher {
         });
         self.stream.end_publishing(self.generation, state);
     }
-}
-
-/// Why a source cannot publish.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum PublishError {
-    /// Nothing to publish.
-    #[error("the source has no track that the hub can carry")]
-    NoTracks,
-    /// A stream has one source at a time.
-    #[error("stream '{name}' already has a source: stop it first or publish under another name")]
-    Busy {
-        /// The stream.
-        name: StreamName,
-    },
-    /// Viewers negotiated another codec.
-    #[error(
-        "track {place} changed from {old} to {new} while viewers hold the old one: use another stream name"
-    )]
-    TrackChanged {
-        /// Place in the list of tracks.
-        place: usize,
-        /// As it was.
-        old: Codec,
-        /// As the new source has it.
-        new: Codec,
-    },
-    /// The unit names a track beyond those announced.
-    #[error("unit for track {track}, but the source announced {tracks} tracks")]
-    NoSuchTrack {
-        /// Named by the unit.
-        track: usize,
-        /// Announced.
-        tracks: usize,
-    },
-    /// The unit names a layer beyond those announced.
-    #[error("unit for layer {layer} of track {track}, but the source announced {layers} layers")]
-    NoSuchLayer {
-        /// The track.
-        track: usize,
-        /// Named by the unit.
-        layer: u8,
-        /// Announced.
-        layers: usize,
-    },
 }

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use crate::Wake;
+use crate::wake::Wake;
 
 /// Those who want to know when a stream of the hub appears, begins, ends or goes.
 ///

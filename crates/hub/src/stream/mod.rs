@@ -1,70 +1,27 @@
+mod rate;
+mod state;
+mod subscription;
+
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use glassline_media::{Bitrate, Kind, LayerIndex, MediaUnit, Stage, StageTable, Track, TrackLayer};
+use glassline_media::{Bitrate, Kind, MediaUnit, Stage, StageTable, Track, TrackLayer};
 
-use crate::publisher::{PublishError, Publisher};
+use crate::error::PublishError;
 use crate::ring::Ring;
 use crate::timeline::Timeline;
+use crate::wake::Wake;
 use crate::watch::Watchers;
 use crate::{Limits, StreamName};
 
+use rate::Rate;
+pub use state::{State, StreamLifetime};
+pub use subscription::Subscription;
+
 /// Span of the stage table and the bitrate.
 const WINDOW: Duration = Duration::from_secs(10);
-
-/// Told once whenever a stream it subscribed to has something new, or lost its source.
-///
-/// Called on the publisher's thread with the stream locked: it must neither
-/// block nor call back into the stream.
-pub trait Wake: Send + Sync {
-    /// Something new is there.
-    fn wake(&self);
-}
-
-/// What a stream's source is doing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum State {
-    /// The source is being set up for the first time.
-    Connecting,
-    /// Units are coming in.
-    Live {
-        /// Since when.
-        since: Instant,
-    },
-    /// The source failed and will be tried again.
-    Down {
-        /// Why, for people.
-        detail: String,
-    },
-    /// The source came to its end and will not be tried again.
-    Ended {
-        /// Why, for people.
-        detail: String,
-    },
-}
-
-impl State {
-    /// The word in JSON and on pages.
-    pub const fn as_str(&self) -> &'static str {
-        match self {
-            Self::Connecting => "connecting",
-            Self::Live { .. } => "live",
-            Self::Down { .. } => "down",
-            Self::Ended { .. } => "ended",
-        }
-    }
-
-    /// The reason, where there is one.
-    pub fn detail(&self) -> Option<&str> {
-        match self {
-            Self::Down { detail } | Self::Ended { detail } => Some(detail),
-            Self::Connecting | Self::Live { .. } => None,
-        }
-    }
-}
 
 /// What went through a stream since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -88,19 +45,6 @@ pub struct Stream {
     watchers: Watchers,
     viewers: AtomicUsize,
     keyframe_wanted: AtomicBool,
-}
-
-/// How long a hub lists a stream that has no publisher.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum StreamLifetime {
-    /// For ever: the configuration names the stream.
-    Configured,
-    /// For [`Limits::departed_span`], in which its publisher may come back.
-    #[default]
-    Published,
-    /// No longer than somebody holds the stream: its publisher will not come back under
-    /// this name.
-    Transient,
 }
 
 struct Inner {
@@ -247,20 +191,12 @@ impl Stream {
         self.lock().ingest.clone()
     }
 
-    /// Begins publishing `tracks`; the stream's timeline goes on.
-    ///
-    /// Tracks that continue must keep their place; a source may change codec
-    /// parameters and add tracks at the end.
-    ///
-    /// # Errors
-    /// [`PublishError::Busy`] while another publisher is at it,
-    /// [`PublishError::NoTracks`], or [`PublishError::TrackChanged`] if a
-    /// place changes its codec, since viewers negotiated the old one.
-    pub fn publish(
-        self: &Arc<Self>,
+    /// Lets a publisher of `tracks` begin; its number.
+    pub(crate) fn begin_publishing(
+        &self,
         tracks: Vec<Track>,
         now: Instant,
-    ) -> Result<Publisher, PublishError> {
+    ) -> Result<u64, PublishError> {
         if tracks.is_empty() {
             return Err(PublishError::NoTracks);
         }
@@ -281,7 +217,7 @@ impl Stream {
         let generation = inner.generation;
         drop(inner);
         self.watchers.wake();
-        Ok(Publisher::new(Arc::clone(self), generation))
+        Ok(generation)
     }
 
     /// Says anew what the tracks are, if that is the publisher's to say.
@@ -342,25 +278,6 @@ impl Stream {
             inner.wake();
             drop(inner);
             self.watchers.wake();
-        }
-    }
-
-    /// Reads the stream from now on; `wake` is called whenever there is more,
-    /// for as long as the subscription lives.
-    pub fn subscribe(self: &Arc<Self>, wake: Arc<dyn Wake>) -> Subscription {
-        let mut inner = self.lock();
-        // Those who left while nothing was published.
-        inner.subscribers.retain(|it| it.strong_count() > 0);
-        inner.subscribers.push(Arc::downgrade(&wake));
-        let base = inner.rings.iter().filter_map(|layers| layers.first());
-        let cursors = base.map(|ring| Cursor::at(LayerIndex::BASE, ring));
-        let cursors = cursors.collect();
-        drop(inner);
-        Subscription {
-            stream: Arc::clone(self),
-            cursors,
-            missed: 0,
-            _wake: wake,
         }
     }
 
@@ -480,121 +397,6 @@ pub struct ViewerToken(Arc<Stream>);
 impl Drop for ViewerToken {
     fn drop(&mut self) {
         self.0.viewers.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// Where a subscription reads a track.
-#[derive(Clone, Copy, Debug)]
-struct Cursor {
-    layer: LayerIndex,
-    /// Number of the next unit.
-    next: u64,
-}
-
-impl Cursor {
-    fn at(layer: LayerIndex, ring: &Ring) -> Self {
-        Self {
-            layer,
-            next: ring.next_index(),
-        }
-    }
-}
-
-/// Reads every unit of one layer of each track in publishing order per track: of the base
-/// layer, unless told otherwise.
-pub struct Subscription {
-    stream: Arc<Stream>,
-    cursors: Vec<Cursor>,
-    missed: u64,
-    /// Keeps the stream's weak reference alive.
-    _wake: Arc<dyn Wake>,
-}
-
-impl Subscription {
-    /// The stream being read.
-    pub fn stream(&self) -> &Arc<Stream> {
-        &self.stream
-    }
-
-    /// Appends what was published since the last call to `out`, track by track.
-    pub fn poll(&mut self, out: &mut Vec<Arc<MediaUnit>>) {
-        let inner = self.stream.lock();
-        let unread = Cursor {
-            layer: LayerIndex::BASE,
-            next: 0,
-        };
-        self.cursors
-            .resize(inner.rings.len().max(self.cursors.len()), unread);
-        for (layers, cursor) in inner.rings.iter().zip(&mut self.cursors) {
-            let Some(ring) = layers.get(usize::from(cursor.layer.0)) else {
-                continue;
-            };
-            self.missed += ring.read_from(cursor.next, out);
-            cursor.next = ring.next_index();
-        }
-    }
-
-    /// Reads another layer of a track from what is published next on; false if the stream
-    /// has no such layer, and what was read before goes on then.
-    pub fn select(&mut self, layer: TrackLayer) -> bool {
-        let inner = self.stream.lock();
-        let Some((ring, cursor)) = inner.ring(layer).zip(self.cursors.get_mut(layer.track)) else {
-            return false;
-        };
-        if cursor.layer != layer.layer {
-            *cursor = Cursor::at(layer.layer, ring);
-        }
-        true
-    }
-
-    /// Units that left the ring before this subscription read them.
-    pub fn missed(&self) -> u64 {
-        self.missed
-    }
-}
-
-impl fmt::Debug for Subscription {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Subscription")
-            .field("stream", self.stream.name())
-            .field("cursors", &self.cursors)
-            .finish_non_exhaustive()
-    }
-}
-
-/// Bytes of the last whole second or two.
-#[derive(Debug, Default)]
-struct Rate {
-    current: Option<(Instant, u64)>,
-    previous: Bitrate,
-}
-
-impl Rate {
-    const SPAN: Duration = Duration::from_secs(2);
-
-    fn add(&mut self, bytes: u64, now: Instant) {
-        let (since, sum) = self.current.unwrap_or((now, 0));
-        let elapsed = now.saturating_duration_since(since);
-        self.current = if elapsed >= Self::SPAN {
-            self.previous = Bitrate::over(sum, elapsed);
-            Some((now, bytes))
-        } else {
-            Some((since, sum + bytes))
-        };
-    }
-
-    fn read(&self, now: Instant) -> Bitrate {
-        match self.current {
-            Some((since, sum)) if now.saturating_duration_since(since) > Self::SPAN * 2 => {
-                Bitrate::over(sum, now.saturating_duration_since(since))
-            }
-            Some((since, sum)) if self.previous == Bitrate::default() => Bitrate::over(
-                sum,
-                now.saturating_duration_since(since)
-                    .max(Duration::from_millis(200)),
-            ),
-            _ => self.previous,
-        }
     }
 }
 

@@ -1,6 +1,6 @@
 use super::*;
-use crate::Hub;
-use glassline_media::{Codec, Layer, MediaTime, Stamps, UnitBuilder, VideoParameters};
+use crate::{Hub, Wake};
+use glassline_media::{Codec, Layer, LayerIndex, MediaTime, Stamps, UnitBuilder, VideoParameters};
 
 #[derive(Default)]
 struct Bell(AtomicUsize);

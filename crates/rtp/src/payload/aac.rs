@@ -4,7 +4,7 @@
 
 use glassline_media::{Codec, Track, UnitBuilder};
 
-use super::depacketiser::{Fault, Sound};
+use super::assembly::{Fault, Sound};
 use super::{Unreceivable, Unsendable, equal_pieces, parameter};
 
 /// Bits of all AU headers, then the one header: 13 bits of size, 3 of index.

@@ -3,7 +3,7 @@
 
 use glassline_media::{Codec, UnitBuilder};
 
-use super::depacketiser::{Fault, Sound};
+use super::assembly::{Fault, Sound};
 use super::{Unsendable, equal_pieces};
 
 /// Kinds of payload, in the header's first byte (§4.1.1): whole frames.

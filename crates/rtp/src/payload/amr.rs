@@ -3,7 +3,7 @@
 
 use glassline_media::{Codec, Track, UnitBuilder};
 
-use super::depacketiser::{Fault, Sound};
+use super::assembly::{Fault, Sound};
 use super::{Unreceivable, Unsendable, parameter};
 
 /// No wish for a mode of the other direction (§4.3.1).

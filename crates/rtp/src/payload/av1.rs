@@ -7,7 +7,7 @@
 use glassline_media::{Codec, UnitBuilder};
 
 use super::Unsendable;
-use super::depacketiser::{Fault, Picture};
+use super::assembly::{Fault, Picture};
 
 /// Aggregation header (§4.4): the first element continues one of the packet before.
 const Z: u8 = 0x80;

@@ -3,7 +3,7 @@
 use glassline_media::{Codec, UnitBuilder};
 
 use super::Unsendable;
-use super::depacketiser::{Fault, Picture};
+use super::assembly::{Fault, Picture};
 
 /// Bytes of a DIF block (IEC 61834-2).
 const BLOCK_BYTES: usize = 80;

@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 use glassline_media::annexb::{self, LONG_START_CODE};
 use glassline_media::{Codec, Track, UnitBuilder};
 
-use super::depacketiser::{Fault, Picture};
+use super::assembly::{Fault, Picture};
 use super::{Unreceivable, equal_pieces, parameter};
 
 /// Types of NAL units (H.265 table 7-1) and of RTP payloads (RFC 7798 §4.4).

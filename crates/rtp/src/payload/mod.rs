@@ -16,6 +16,7 @@ use crate::h264;
 mod aac;
 mod ac3;
 mod amr;
+mod assembly;
 mod av1;
 mod depacketiser;
 mod dv;

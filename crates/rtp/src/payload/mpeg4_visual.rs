@@ -2,7 +2,7 @@
 
 use glassline_media::{UnitBuilder, annexb};
 
-use super::depacketiser::{Fault, Picture};
+use super::assembly::{Fault, Picture};
 use super::equal_pieces;
 
 /// Start codes (ISO/IEC 14496-2 table 6-3): a video object plane, that is a picture.

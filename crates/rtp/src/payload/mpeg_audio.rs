@@ -3,7 +3,7 @@
 
 use glassline_media::{Codec, UnitBuilder};
 
-use super::depacketiser::{Fault, Sound};
+use super::assembly::{Fault, Sound};
 use super::{Unsendable, equal_pieces};
 
 /// Two bytes that must be zero, two of the fragment's place.

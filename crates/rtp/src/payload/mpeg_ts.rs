@@ -3,7 +3,7 @@
 use glassline_media::{Codec, UnitBuilder};
 
 use super::Unsendable;
-use super::depacketiser::{Fault, Sound};
+use super::assembly::{Fault, Sound};
 
 /// Bytes of a transport stream packet (ISO/IEC 13818-1 §2.4.3).
 const PACKET_BYTES: usize = 188;

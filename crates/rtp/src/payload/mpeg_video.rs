@@ -3,7 +3,7 @@
 
 use glassline_media::{Codec, UnitBuilder, annexb};
 
-use super::depacketiser::{Fault, Picture};
+use super::assembly::{Fault, Picture};
 use super::{Unsendable, equal_pieces};
 
 /// Start codes (ISO/IEC 13818-2 table 6-1).

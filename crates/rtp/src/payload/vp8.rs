@@ -3,7 +3,7 @@
 
 use glassline_media::UnitBuilder;
 
-use super::depacketiser::{Fault, Picture};
+use super::assembly::{Fault, Picture};
 use super::equal_pieces;
 use super::picture_id::{self, PictureId};
 

@@ -3,7 +3,7 @@
 
 use glassline_media::{Bits, UnitBuilder};
 
-use super::depacketiser::{Fault, Picture};
+use super::assembly::{Fault, Picture};
 use super::picture_id::{self, PictureId};
 
 /// First byte of the descriptor (RFC 9628 §4.2): a picture number follows.

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use glassline_media::{Track, UnitBuilder};
 
-use super::depacketiser::{Fault, Picture};
+use super::assembly::{Fault, Picture};
 use super::{equal_pieces, parameter};
 
 /// Identifier, then fragment type, data type and number of packets, then a length.

@@ -21,10 +21,9 @@ use super::{
 };
 use crate::h264::{self, Counters};
 
-pub(super) use pictures::Picture;
+use super::assembly::{Fault, Picture, Sound, Whole};
 use pictures::Pictures;
 use sounds::Sounds;
-pub(super) use sounds::{Sound, Whole};
 
 /// An access unit that came in over RTP, whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -161,19 +160,6 @@ impl Depacketiser {
             Way::Sounds(sounds) => sounds.out.counters,
         }
     }
-}
-
-/// Why a unit is dropped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
-    /// Packets of it are missing.
-    Loss,
-    /// A payload is not what its format says, or does not follow the one before.
-    Malformed,
-    /// A payload of a kind that this format has, but nobody here reads.
-    Unsupported,
-    /// It grew beyond the bound.
-    Oversized,
 }
 
 /// Whole units on their way out, and the accounts.

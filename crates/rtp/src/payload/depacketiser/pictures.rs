@@ -1,28 +1,5 @@
-use std::fmt;
-
-use super::{Fault, Order, Out};
-
-/// How the payloads of one picture go together, in one format.
-pub(in crate::payload) trait Picture: fmt::Debug + Send {
-    /// After a gap: this payload surely begins its picture.
-    fn begins(&self, payload: &[u8]) -> bool;
-
-    /// A picture begins; nothing of the one before counts any more.
-    fn reset(&mut self) {}
-
-    /// Adds a payload, never empty, to `picture`. It is the first one or follows
-    /// the last without a gap.
-    fn take(&mut self, payload: &[u8], picture: &mut Vec<u8>) -> Result<(), Fault>;
-
-    /// There is no more of `picture`, which is not empty: whether a decoder can
-    /// start with it. `after_gap`: packets before its first are missing.
-    fn finish(&mut self, picture: &mut Vec<u8>, after_gap: bool) -> Result<bool, Fault>;
-
-    /// Bytes of the picture that are kept beside it.
-    fn pending_bytes(&self) -> usize {
-        0
-    }
-}
+use super::super::assembly::{Fault, Picture};
+use super::{Order, Out};
 
 /// Units of many packets: all that have one timestamp, up to the marker.
 #[derive(Debug)]

@@ -1,53 +1,5 @@
-use std::fmt;
-
-use super::{Fault, Order, Out};
-
-/// How one format's payloads come apart into units.
-pub(in crate::payload) trait Sound: fmt::Debug + Send {
-    /// Takes a payload, never empty; appends what became whole by it to `units`,
-    /// each with its distance from `timestamp` in ticks.
-    fn take(
-        &mut self,
-        payload: &[u8],
-        timestamp: u32,
-        marker: bool,
-        units: &mut Vec<(u32, Vec<u8>)>,
-    ) -> Result<(), Fault>;
-
-    /// A decoder can start at this unit.
-    fn is_keyframe(&self, unit: &[u8]) -> bool {
-        let _ = unit;
-        true
-    }
-
-    /// What is under way will not be whole, since packets are missing; whether
-    /// there was anything.
-    fn lose(&mut self) -> bool {
-        false
-    }
-
-    /// Bytes kept of what is under way.
-    fn pending_bytes(&self) -> usize {
-        0
-    }
-}
-
-/// One payload, one unit.
-#[derive(Debug)]
-pub(in crate::payload) struct Whole;
-
-impl Sound for Whole {
-    fn take(
-        &mut self,
-        payload: &[u8],
-        _: u32,
-        _: bool,
-        units: &mut Vec<(u32, Vec<u8>)>,
-    ) -> Result<(), Fault> {
-        units.push((0, payload.to_vec()));
-        Ok(())
-    }
-}
+use super::super::assembly::{Fault, Sound};
+use super::{Order, Out};
 
 /// One or many units a packet, or many packets a unit, without regard to markers.
 #[derive(Debug)]

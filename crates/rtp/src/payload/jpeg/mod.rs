@@ -9,7 +9,7 @@ mod quantisation;
 use glassline_media::UnitBuilder;
 
 use super::Unsendable;
-use super::depacketiser::{Fault, Picture};
+use super::assembly::{Fault, Picture};
 use jfif::Parameters;
 use quantisation::{TABLE_BYTES, Tables};
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use glassline_hub::PublishError;
 use glassline_media::MediaTime;
 
-use super::Play;
+use super::play::Play;
 
 /// Shared by a reading and its users.
 #[derive(Debug, Default)]

@@ -5,8 +5,10 @@ use glassline_hub::{Hub, Stream, StreamName};
 
 use super::control::Control;
 use super::driver::Handle;
+use super::file::MediaFile;
+use super::office::Office;
+use super::play::Play;
 use super::reading::{Audience, Reading};
-use super::{Play, Title};
 
 /// What all who watch together play.
 const PLAY: Play = Play {
@@ -23,7 +25,7 @@ pub struct Live {
     running: Running,
 }
 
-/// The shared reading of a title, as the title knows it.
+/// The shared reading of a file, as its title knows it.
 #[derive(Clone, Debug)]
 pub(super) struct Running {
     control: Arc<Control>,
@@ -32,23 +34,22 @@ pub(super) struct Running {
     handle: Handle,
 }
 
-pub(super) fn join(title: &Arc<Title>, slot: &mut Option<Running>) -> Live {
+pub(super) fn join(office: &Office, file: &Arc<MediaFile>, slot: &mut Option<Running>) -> Live {
     if let Some(running) = slot.as_ref().filter(|running| running.control.join()) {
         let running = running.clone();
         return Live { running };
     }
-    let office = title.office();
-    let name = StreamName::parse(title.name());
+    let name = StreamName::parse(file.name());
     let stream = office
         .hub
-        .unlisted(name.unwrap_or_else(|_| title.unlisted_name()));
+        .unlisted(name.unwrap_or_else(|_| file.unlisted_name()));
     let control = Arc::new(Control::new());
     let audience = Audience::All {
         hub: Arc::clone(&office.hub),
         linger: office.limits.linger,
     };
     let reading = Reading::new(
-        Arc::clone(title),
+        Arc::clone(file),
         Arc::clone(&stream),
         Arc::clone(&control),
         audience,

@@ -17,76 +17,44 @@
 
 mod control;
 mod driver;
+mod error;
+mod file;
 mod live;
+mod office;
 mod place;
+mod play;
 mod private;
 mod reading;
 mod reel;
 mod run;
 mod shelf;
+mod timeline;
 mod title;
 
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use glassline_hub::Hub;
 
 use driver::Driver;
+use office::Office;
 use shelf::Shelf;
 
 pub use control::{Failure, Started};
+pub use error::Error;
+pub use file::MediaFile;
 pub use live::Live;
-pub use private::{Full, Play, Private};
+pub use office::Limits;
+pub use play::Play;
+pub use private::{Full, Private};
 pub use title::Title;
-
-/// Bounds on what a library takes on. All are at least 1.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Readings for one client each, at once.
-    pub private: usize,
-    /// Files kept open though nobody reads them now.
-    pub idle: usize,
-    /// Bytes that the indexes of those may take, as estimated from their length.
-    pub idle_bytes: usize,
-    /// How long they are kept.
-    pub idle_span: Duration,
-    /// How long a shared reading goes on without readers: long enough for one who
-    /// comes back, and for the next of several who come one after the other.
-    pub linger: Duration,
-    /// Threads that read and pace.
-    pub threads: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            private: 1_000,
-            idle: 64,
-            idle_bytes: 64 << 20,
-            idle_span: Duration::from_secs(60),
-            linger: Duration::from_secs(5),
-            // One goes on while the other waits for its disk.
-            threads: 2,
-        }
-    }
-}
 
 /// The files of a folder, as streams.
 #[derive(Debug)]
 pub struct Library {
     shelf: Arc<Shelf>,
-}
-
-/// What all of a library's readings share.
-#[derive(Debug)]
-struct Office {
-    hub: Arc<Hub>,
-    limits: Limits,
-    driver: Driver,
-    private: AtomicUsize,
 }
 
 /// What a library is doing.
@@ -150,17 +118,6 @@ impl Drop for Library {
     fn drop(&mut self) {
         self.shelf.office().driver.close();
     }
-}
-
-/// Why a file cannot be played, shared by all who ask for it.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error("media file '{name}': {reason}")]
-pub struct Error {
-    /// As it was asked for.
-    pub name: String,
-    /// What is wrong, and where.
-    #[source]
-    pub reason: Arc<glassline_demux::Error>,
 }
 
 #[cfg(test)]

@@ -2,17 +2,16 @@
 //! whatever order, its stream stays one stream.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
-use glassline_hub::{Hub, Stream, StreamName, Wake};
+use glassline_hub::{Stream, StreamName, Wake};
 use glassline_media::{Burst, Kind, MediaTime};
 use proptest::prelude::*;
 
 use super::control::{Control, Order};
-use super::driver::Driver;
+use super::play::Play;
 use super::reading::{Audience, Next, Reading};
-use super::{Limits, Office, Play, Title};
+use super::file::MediaFile;
 
 static VIDEO: &[u8] = include_bytes!("../../../../../assets/demo.h264");
 static AUDIO: &[u8] = include_bytes!("../../../../../assets/demo.ogg");
@@ -61,19 +60,13 @@ struct Scene {
 impl Scene {
     fn new() -> Self {
         let source = glassline_demux::from_bytes(VIDEO, AUDIO).expect("the clip is whole");
-        let office = Arc::new(Office {
-            hub: Arc::new(Hub::default()),
-            limits: Limits::default(),
-            driver: Driver::start(1).expect("a thread"),
-            private: AtomicUsize::new(0),
-        });
-        let title = Arc::new(Title::new("clip".to_owned(), source, office));
+        let file = Arc::new(MediaFile::new("clip".to_owned(), source));
         let name = StreamName::parse("clip").expect("a good name");
         let stream = Stream::unlisted(name, glassline_hub::Limits::default());
         let control = Arc::new(Control::new());
         let (for_reading, of_reading) = (Arc::clone(&stream), Arc::clone(&control));
         Self {
-            reading: Reading::new(title, for_reading, of_reading, Audience::One),
+            reading: Reading::new(file, for_reading, of_reading, Audience::One),
             control,
             stream,
             now: Instant::now(),

@@ -5,40 +5,12 @@ use std::time::Duration;
 use glassline_hub::{self as hub, State, Stream};
 
 use super::control::{Control, Order};
+use super::control::{Failure, Started};
 use super::driver::Handle;
+use super::file::MediaFile;
+use super::office::Office;
+use super::play::Play;
 use super::reading::{Audience, Reading};
-use super::{Failure, Office, Started, Title};
-
-/// How a file is to be played.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Play {
-    /// From where in the file; pictures begin with the keyframe before. `None`: on
-    /// from where it stands.
-    pub from: Option<Duration>,
-    /// To where; playing backwards, down to where.
-    pub until: Option<Duration>,
-    /// Seconds of the file presented in one (RFC 2326 §12.34): from 2 on keyframes
-    /// only, below 0 keyframes backwards. Sound is left out unless it is 1. Files
-    /// without pictures are always played at 1.
-    pub scale: f64,
-    /// How much faster than presented it is sent (RFC 2326 §12.35).
-    pub speed: f64,
-    /// Ends with the file instead of starting over; the stream is
-    /// [`State::Ended`] then.
-    pub once: bool,
-}
-
-impl Default for Play {
-    fn default() -> Self {
-        Self {
-            from: None,
-            until: None,
-            scale: 1.0,
-            speed: 1.0,
-            once: true,
-        }
-    }
-}
 
 /// What a private stream keeps: no viewer joins it later, so it is but the slack of
 /// one client, and there may be a thousand.
@@ -55,29 +27,33 @@ const LIMITS: hub::Limits = hub::Limits {
 pub struct Private {
     control: Arc<Control>,
     stream: Arc<Stream>,
-    title: Arc<Title>,
+    file: Arc<MediaFile>,
     handle: Handle,
     _place: Place,
 }
 
-pub(super) fn open(title: &Arc<Title>, play: Option<Play>) -> Result<Private, Full> {
-    let place = Place::take(title.office())?;
-    let stream = Stream::unlisted(title.unlisted_name(), LIMITS);
+pub(super) fn open(
+    office: &Arc<Office>,
+    file: &Arc<MediaFile>,
+    play: Option<Play>,
+) -> Result<Private, Full> {
+    let place = Place::take(office)?;
+    let stream = Stream::unlisted(file.unlisted_name(), LIMITS);
     let control = Arc::new(Control::new());
     if let Some(play) = play {
         control.order(Order::Play(play));
     }
     let reading = Reading::new(
-        Arc::clone(title),
+        Arc::clone(file),
         Arc::clone(&stream),
         Arc::clone(&control),
         Audience::One,
     );
-    let handle = title.office().driver.add(reading);
+    let handle = office.driver.add(reading);
     Ok(Private {
         control,
         stream,
-        title: Arc::clone(title),
+        file: Arc::clone(file),
         handle,
         _place: place,
     })
@@ -90,9 +66,9 @@ impl Private {
         &self.stream
     }
 
-    /// What is played.
-    pub fn title(&self) -> &Arc<Title> {
-        &self.title
+    /// The file that is played.
+    pub fn file(&self) -> &Arc<MediaFile> {
+        &self.file
     }
 
     /// Plays on, or elsewhere, or otherwise. When this returns nothing of what was

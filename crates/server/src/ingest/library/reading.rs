@@ -5,12 +5,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_hub::{Hub, PublishError, Publisher, State, Stream};
-use glassline_media::{Burst, MediaTime, Track};
+use glassline_media::Track;
 
+use super::control::Failure;
 use super::control::{Control, Order};
+use super::file::MediaFile;
+use super::play::Play;
 use super::reel::Effective;
 use super::run::Run;
-use super::{Failure, Play, Title};
+use super::timeline::ReadingTimeline;
 use crate::ingest::{Cutter, Place};
 
 /// Frames read before somebody else has a turn.
@@ -18,9 +21,6 @@ const TURN: usize = 8;
 
 /// Frames published before somebody else has a turn.
 const BURSTS: usize = 32;
-
-/// Between the newest of what was played and the oldest of what is played next.
-const STEP: Duration = Duration::from_millis(1);
 
 /// Who reads along.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub(super) enum Next {
 
 /// One reading, on the thread that runs it.
 pub(super) struct Reading {
-    title: Arc<Title>,
+    file: Arc<MediaFile>,
     stream: Arc<Stream>,
     control: Arc<Control>,
     audience: Audience,
@@ -52,37 +52,24 @@ pub(super) struct Reading {
     run: Option<Run>,
     cutters: Vec<Cutter>,
     publisher: Option<Publisher>,
-    line: Line,
+    line: ReadingTimeline,
     quiet_since: Option<Instant>,
-}
-
-/// The stream's timeline as far as this reading filled it.
-#[derive(Debug)]
-pub(super) struct Line {
-    /// When its zero was due.
-    epoch: Option<Instant>,
-    /// The end of what was published.
-    end: MediaTime,
-    /// What the hub adds to our times.
-    offset_ns: i64,
-    /// For each track the number of its next packet.
-    next_packets: Vec<u64>,
 }
 
 impl Reading {
     pub(super) fn new(
-        title: Arc<Title>,
+        file: Arc<MediaFile>,
         stream: Arc<Stream>,
         control: Arc<Control>,
         audience: Audience,
     ) -> Self {
-        let tracks = title.tracks().to_vec();
+        let tracks = file.tracks().to_vec();
         Self {
             cutters: tracks.iter().map(Cutter::new).collect(),
-            line: Line::new(tracks.len()),
+            line: ReadingTimeline::new(tracks.len()),
             // So that who is to describe the stream knows its tracks.
             publisher: stream.publish(tracks, Instant::now()).ok(),
-            title,
+            file,
             stream,
             control,
             audience,
@@ -170,9 +157,9 @@ impl Reading {
     }
 
     fn play(&mut self, play: Play, now: Instant) -> Result<(), Failure> {
-        let effective = Effective::of(&play, self.title.has_pictures());
+        let effective = Effective::of(&play, self.file.has_pictures());
         if self.publisher.is_none() {
-            let tracks: Vec<Track> = self.title.tracks().to_vec();
+            let tracks: Vec<Track> = self.file.tracks().to_vec();
             self.publisher = Some(self.stream.publish(tracks, now)?);
         }
         let goes_on = self.run.take().filter(|run| run.is_same(&play, effective));
@@ -180,7 +167,7 @@ impl Reading {
             Some(run) => run,
             None => {
                 let from = play.from.unwrap_or_else(|| self.control.position());
-                let source = self.title.source(play.once);
+                let source = self.file.source(play.once);
                 Run::begin(source, from, play, effective)?
             }
         };
@@ -215,7 +202,7 @@ impl Reading {
             return Ok(false);
         };
         if run.pace.catch_up(shot.due, now) {
-            let file = self.title.name();
+            let file = self.file.name();
             tracing::warn!(file, "disk or machine stood still; going on from here");
         }
         let (frame, pace, line) = (&shot.frame, run.pace, &mut self.line);
@@ -266,7 +253,7 @@ impl Reading {
                 told.started = Some(Ok(run.started(from, line, line.next_packets.clone())));
             }
             told.position = if backwards {
-                self.title.duration()
+                self.file.duration()
             } else {
                 Duration::ZERO
             };
@@ -284,7 +271,7 @@ impl Reading {
     }
 
     fn fail(&mut self, failure: Failure) {
-        tracing::warn!(file = self.title.name(), %failure, "cannot be played on");
+        tracing::warn!(file = self.file.name(), %failure, "cannot be played on");
         self.run = None;
         let detail = failure.to_string();
         self.control.fail(failure);
@@ -314,59 +301,8 @@ impl Reading {
 impl fmt::Debug for Reading {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Reading")
-            .field("title", &self.title.name())
+            .field("file", &self.file.name())
             .field("audience", &self.audience)
             .finish_non_exhaustive()
-    }
-}
-
-impl Line {
-    fn new(tracks: usize) -> Self {
-        Self {
-            epoch: None,
-            end: MediaTime::ZERO,
-            offset_ns: 0,
-            next_packets: vec![0; tracks],
-        }
-    }
-
-    /// When `time` is due if everything is sent as fast as it is shown. So a client
-    /// that wants it sent faster sees one steady clock in the reports all the same.
-    fn instant(&self, time: MediaTime, now: Instant) -> Instant {
-        let epoch = self.epoch.unwrap_or(now);
-        let distance = Duration::from_nanos(time.nanos().unsigned_abs());
-        if time < MediaTime::ZERO {
-            epoch.checked_sub(distance).unwrap_or(epoch)
-        } else {
-            epoch + distance
-        }
-    }
-
-    /// Where on it something can begin `now` that is shown from `reach` earlier on.
-    pub(super) fn begin(&mut self, reach: Duration, now: Instant) -> MediaTime {
-        let Some(epoch) = self.epoch else {
-            self.epoch = Some(now);
-            return MediaTime::ZERO;
-        };
-        let wall = MediaTime::ZERO + now.saturating_duration_since(epoch);
-        wall.max(self.end + STEP + reach)
-    }
-
-    fn push(
-        &mut self,
-        publisher: &mut Publisher,
-        burst: Burst,
-        now: Instant,
-    ) -> Result<(), PublishError> {
-        let (track, time) = (burst.track, burst.time);
-        let burst = publisher.push(burst, now)?;
-        self.offset_ns = burst.time.nanos() - time.nanos();
-        self.next_packets[track] = burst.first_packet + burst.packet_count() as u64;
-        Ok(())
-    }
-
-    /// As the hub has placed it.
-    pub(super) fn placed(&self, time: MediaTime) -> MediaTime {
-        MediaTime::from_nanos(time.nanos().saturating_add(self.offset_ns))
     }
 }

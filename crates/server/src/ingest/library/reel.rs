@@ -6,7 +6,7 @@ use std::time::Duration;
 use glassline_demux::{Error, Frame, Source};
 use glassline_media::{Codec, Kind, MediaTime};
 
-use super::Play;
+use super::play::Play;
 
 /// From this scale on keyframes alone are played: what lies between would be more
 /// than a decoder or a network takes.

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use glassline_demux::Source;
 use glassline_media::MediaTime;
 
-use super::reading::Line;
+use super::control::{Failure, Started};
+use super::play::Play;
 use super::reel::{Effective, Reel, Shot};
-use super::{Failure, Play, Started};
+use super::timeline::ReadingTimeline;
 use crate::ingest::{Pace, Rate};
 
 /// What is read ahead of the time it is due: enough for a disk that turns, little
@@ -76,7 +77,7 @@ impl Run {
     }
 
     /// Makes the first frame due `now`, at the end of `line`.
-    pub(super) fn go(&mut self, line: &mut Line, now: Instant) {
+    pub(super) fn go(&mut self, line: &mut ReadingTimeline, now: Instant) {
         let goes_on = self.begins.is_none();
         if let Some(next) = self.ahead.front().filter(|_| goes_on) {
             self.zero = next.due;
@@ -122,7 +123,12 @@ impl Run {
     }
 
     /// What is told of its beginning at `from` in the file.
-    pub(super) fn started(&self, from: Duration, line: &Line, first_packets: Vec<u64>) -> Started {
+    pub(super) fn started(
+        &self,
+        from: Duration,
+        line: &ReadingTimeline,
+        first_packets: Vec<u64>,
+    ) -> Started {
         Started {
             from,
             until: self.play.until,

@@ -9,8 +9,10 @@ use std::time::{Duration, Instant};
 use glassline_demux as demux;
 use tokio::sync::Semaphore;
 
+use super::error::Error;
+use super::office::Office;
 use super::place::{self, Place, Stamp};
-use super::{Error, Office, Title};
+use super::title::Title;
 
 /// How long a broken file is believed to be broken though it did not change: disks
 /// and networks heal.

@@ -155,7 +155,7 @@ async fn a_file_is_read_through_once_for_fifty_who_ask_together() {
     }
     assert_eq!(library.counts().opened, 1);
     assert_eq!(titles[0].duration(), Duration::from_secs(10));
-    let lives: Vec<_> = titles.iter().map(Title::live).collect();
+    let lives: Vec<_> = titles.iter().map(|it| it.live()).collect();
     let mut clients: Vec<_> = lives.iter().map(|live| Client::of(live.stream())).collect();
     assert_eq!(library.counts().readings, 1);
     assert_eq!(lives[0].stream().tracks().len(), 1);

@@ -1,0 +1,108 @@
+use std::fmt;
+use std::sync::Arc;
+
+use glassline_media::{LayerIndex, MediaUnit, TrackLayer};
+
+use super::Stream;
+use crate::ring::Ring;
+use crate::wake::Wake;
+
+/// Where a subscription reads a track.
+#[derive(Clone, Copy, Debug)]
+struct Cursor {
+    layer: LayerIndex,
+    /// Number of the next unit.
+    next: u64,
+}
+
+impl Cursor {
+    fn at(layer: LayerIndex, ring: &Ring) -> Self {
+        Self {
+            layer,
+            next: ring.next_index(),
+        }
+    }
+}
+
+/// Reads every unit of one layer of each track in publishing order per track: of the base
+/// layer, unless told otherwise.
+pub struct Subscription {
+    stream: Arc<Stream>,
+    cursors: Vec<Cursor>,
+    missed: u64,
+    /// Keeps the stream's weak reference alive.
+    _wake: Arc<dyn Wake>,
+}
+
+impl Stream {
+    /// Reads the stream from now on; `wake` is called whenever there is more,
+    /// for as long as the subscription lives.
+    pub fn subscribe(self: &Arc<Self>, wake: Arc<dyn Wake>) -> Subscription {
+        let mut inner = self.lock();
+        // Those who left while nothing was published.
+        inner.subscribers.retain(|it| it.strong_count() > 0);
+        inner.subscribers.push(Arc::downgrade(&wake));
+        let base = inner.rings.iter().filter_map(|layers| layers.first());
+        let cursors = base.map(|ring| Cursor::at(LayerIndex::BASE, ring));
+        let cursors = cursors.collect();
+        drop(inner);
+        Subscription {
+            stream: Arc::clone(self),
+            cursors,
+            missed: 0,
+            _wake: wake,
+        }
+    }
+}
+
+impl Subscription {
+    /// The stream being read.
+    pub fn stream(&self) -> &Arc<Stream> {
+        &self.stream
+    }
+
+    /// Appends what was published since the last call to `out`, track by track.
+    pub fn poll(&mut self, out: &mut Vec<Arc<MediaUnit>>) {
+        let inner = self.stream.lock();
+        let unread = Cursor {
+            layer: LayerIndex::BASE,
+            next: 0,
+        };
+        self.cursors
+            .resize(inner.rings.len().max(self.cursors.len()), unread);
+        for (layers, cursor) in inner.rings.iter().zip(&mut self.cursors) {
+            let Some(ring) = layers.get(usize::from(cursor.layer.0)) else {
+                continue;
+            };
+            self.missed += ring.read_from(cursor.next, out);
+            cursor.next = ring.next_index();
+        }
+    }
+
+    /// Reads another layer of a track from what is published next on; false if the stream
+    /// has no such layer, and what was read before goes on then.
+    pub fn select(&mut self, layer: TrackLayer) -> bool {
+        let inner = self.stream.lock();
+        let Some((ring, cursor)) = inner.ring(layer).zip(self.cursors.get_mut(layer.track)) else {
+            return false;
+        };
+        if cursor.layer != layer.layer {
+            *cursor = Cursor::at(layer.layer, ring);
+        }
+        true
+    }
+
+    /// Units that left the ring before this subscription read them.
+    pub fn missed(&self) -> u64 {
+        self.missed
+    }
+}
+
+impl fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Subscription")
+            .field("stream", self.stream.name())
+            .field("cursors", &self.cursors)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,106 @@
+use super::*;
+use std::time::Instant;
+
+fn stamps() -> Stamps {
+    Stamps::arrived(Instant::now())
+}
+
+fn build(builder: UnitBuilder) -> Option<MediaUnit> {
+    builder.build(0, MediaTime::ZERO, true, stamps())
+}
+
+#[test]
+fn the_last_packet_of_a_burst_is_padded_if_it_misses_by_little() {
+    let padding = |sizes: &[usize]| {
+        let mut builder = UnitBuilder::default();
+        for size in sizes {
+            builder.push(&vec![7; *size]);
+        }
+        let unit = build(builder).expect("packets");
+        (0..sizes.len())
+            .map(|index| unit.padding(index))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(padding(&[1000, 1000, 993]), [0, 0, 7]);
+    assert_eq!(padding(&[1000, 1000]), [0, 0]);
+    assert_eq!(padding(&[1000, 984]), [0, 16]);
+    assert_eq!(padding(&[1000, 983]), [0, 0], "too much");
+    assert_eq!(padding(&[500]), [0]);
+    assert_eq!(padding(&[500, 1000]), [0, 0], "it is the longer one");
+}
+
+#[test]
+fn payloads_come_back_as_pushed() {
+    let mut builder = UnitBuilder::with_capacity(16);
+    builder.push(b"one");
+    builder.coded(b"tw");
+    builder.coded(b"o");
+    builder.end_packet();
+    builder.push(b"");
+    assert_eq!(builder.sizes().collect::<Vec<_>>(), [3, 3]);
+    let unit = build(builder).expect("two packets");
+    assert_eq!(
+        unit.payloads().collect::<Vec<_>>(),
+        [b"one".as_slice(), b"two"]
+    );
+    assert!(!unit.marker(0) && unit.marker(1));
+    assert_eq!(unit.payload(2), None);
+}
+
+#[test]
+fn an_empty_burst_is_none() {
+    assert!(build(UnitBuilder::default()).is_none());
+    let mut only_apart = UnitBuilder::default();
+    only_apart.frame_only(b"start code");
+    assert!(build(only_apart).is_none(), "no packet carries it");
+}
+
+#[test]
+fn the_frame_is_read_without_the_prefixes_of_its_packets() {
+    let mut builder = UnitBuilder::default();
+    builder.frame_only(b"[start]");
+    for (prefix, part) in [("A:", "one "), ("B:", "two "), ("C:", "three")] {
+        builder.wire_only(prefix.as_bytes());
+        builder.coded(part.as_bytes());
+        builder.end_packet();
+    }
+    let unit = build(builder).expect("three packets");
+    let payloads: Vec<_> = unit.payloads().collect();
+    assert_eq!(payloads, [&b"A:one "[..], b"B:two ", b"C:three"]);
+    assert_eq!(unit.payload_bytes(), 19);
+    let frame = unit.coded_frame().expect("a frame");
+    assert_eq!(frame.to_vec(), b"[start]one two three");
+    assert_eq!(frame.byte_count(), 20);
+    let shared: Vec<_> = frame.shared_pieces().collect();
+    assert_eq!(shared.concat(), frame.to_vec());
+    let inside = unit.data.as_ptr_range();
+    assert!(
+        shared.iter().all(|piece| inside.contains(&piece.as_ptr())),
+        "nothing is copied"
+    );
+}
+
+#[test]
+fn a_frame_that_is_its_payloads_needs_no_map() {
+    let mut builder = UnitBuilder::default();
+    builder.push(b"one ");
+    builder.push(b"two");
+    let unit = build(builder).expect("two packets");
+    let frame = unit.coded_frame().expect("a frame");
+    assert_eq!(frame.pieces().collect::<Vec<_>>(), [b"one two"]);
+    assert!(matches!(&unit.content, Content::Frame(spans) if spans.is_empty()));
+}
+
+#[test]
+fn a_forwarded_packet_keeps_its_numbers_and_shows_no_frame() {
+    let forwarded = Forwarded {
+        gap: 2,
+        timestamp: 4711,
+    };
+    let unit = UnitBuilder::forward(b"voice", forwarded, 0, MediaTime::ZERO, stamps());
+    let unit = unit.expect("one packet");
+    assert_eq!(unit.forwarded(), Some(forwarded));
+    assert_eq!(unit.payload(0), Some(&b"voice"[..]));
+    assert!(unit.coded_frame().is_none());
+    assert!(UnitBuilder::forward(b"", forwarded, 0, MediaTime::ZERO, stamps()).is_none());
+}

@@ -1,0 +1,85 @@
+//! What each payload format says of putting its units together again.
+
+use std::fmt;
+
+/// How the payloads of one picture go together, in one format.
+pub(super) trait Picture: fmt::Debug + Send {
+    /// After a gap: this payload surely begins its picture.
+    fn begins(&self, payload: &[u8]) -> bool;
+
+    /// A picture begins; nothing of the one before counts any more.
+    fn reset(&mut self) {}
+
+    /// Adds a payload, never empty, to `picture`. It is the first one or follows
+    /// the last without a gap.
+    fn take(&mut self, payload: &[u8], picture: &mut Vec<u8>) -> Result<(), Fault>;
+
+    /// There is no more of `picture`, which is not empty: whether a decoder can
+    /// start with it. `after_gap`: packets before its first are missing.
+    fn finish(&mut self, picture: &mut Vec<u8>, after_gap: bool) -> Result<bool, Fault>;
+
+    /// Bytes of the picture that are kept beside it.
+    fn pending_bytes(&self) -> usize {
+        0
+    }
+}
+
+/// How one format's payloads come apart into units.
+pub(super) trait Sound: fmt::Debug + Send {
+    /// Takes a payload, never empty; appends what became whole by it to `units`,
+    /// each with its distance from `timestamp` in ticks.
+    fn take(
+        &mut self,
+        payload: &[u8],
+        timestamp: u32,
+        marker: bool,
+        units: &mut Vec<(u32, Vec<u8>)>,
+    ) -> Result<(), Fault>;
+
+    /// A decoder can start at this unit.
+    fn is_keyframe(&self, unit: &[u8]) -> bool {
+        let _ = unit;
+        true
+    }
+
+    /// What is under way will not be whole, since packets are missing; whether
+    /// there was anything.
+    fn lose(&mut self) -> bool {
+        false
+    }
+
+    /// Bytes kept of what is under way.
+    fn pending_bytes(&self) -> usize {
+        0
+    }
+}
+
+/// One payload, one unit.
+#[derive(Debug)]
+pub(super) struct Whole;
+
+impl Sound for Whole {
+    fn take(
+        &mut self,
+        payload: &[u8],
+        _: u32,
+        _: bool,
+        units: &mut Vec<(u32, Vec<u8>)>,
+    ) -> Result<(), Fault> {
+        units.push((0, payload.to_vec()));
+        Ok(())
+    }
+}
+
+/// Why a unit is dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// Packets of it are missing.
+    Loss,
+    /// A payload is not what its format says, or does not follow the one before.
+    Malformed,
+    /// A payload of a kind that this format has, but nobody here reads.
+    Unsupported,
+    /// It grew beyond the bound.
+    Oversized,
+}
