@@ -28,7 +28,11 @@ const KEPT_S: usize = 600;
 const LONGEST: Duration = Duration::from_millis(900);
 
 pub(super) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
-    let mut outputs = Outputs::open(&options.json, &options.csv, &options.svg)?;
+    let mut outputs = Outputs::open(
+        &options.tables.json,
+        &options.tables.csv,
+        &options.tables.svg,
+    )?;
     let stop = interrupt::listen()?;
     let terminal = Terminal::new(quiet);
     let sound = Sound::open(options)?;
@@ -54,7 +58,7 @@ pub(super) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
         report.notes.extend(note);
     }
     report.notes.extend(lost(&began));
-    if options.report {
+    if options.tables.report {
         outputs.print(|colour| report.to_text(colour))?;
     } else if !quiet {
         outputs.print(|_| brief(&report))?;
@@ -69,7 +73,11 @@ pub(super) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
         .iter()
         .map(|table| (table.stage.as_str(), table))
         .collect();
-    let misses = options.fail_if.iter().filter_map(|it| it.miss(&by_stage));
+    let misses = options
+        .tables
+        .fail_if
+        .iter()
+        .filter_map(|it| it.miss(&by_stage));
     let misses: Vec<String> = misses.collect();
     for miss in &misses {
         eprintln!("{miss}");
@@ -117,8 +125,8 @@ struct Sound {
 impl Sound {
     fn open(options: &Options) -> Result<Self, Failure> {
         let (format, timing) = (options.format(), options.timing());
-        let marks = options.wav_in.is_none().then(Marks::default);
-        let microphone = match (&options.wav_in, marks) {
+        let marks = options.sound.wav_in.is_none().then(Marks::default);
+        let microphone = match (&options.sound.wav_in, marks) {
             (Some(wav), _) => VirtualMicrophone::wav(wav, timing),
             (None, marks) => {
                 let marks = marks.unwrap_or_default();
@@ -127,7 +135,7 @@ impl Sound {
             }
         };
         let microphone = microphone.map_err(Failure::usage)?;
-        let loudspeaker = match &options.wav_out {
+        let loudspeaker = match &options.sound.wav_out {
             Some(wav) => VirtualLoudspeaker::wav(wav, format, timing),
             None => VirtualLoudspeaker::silent(format, timing),
         };

@@ -111,7 +111,7 @@ impl<'a> Session<'a> {
         self.terminal.say(&format!("joining {}", ask.url));
         let mut talk = self.enter(ask).map_err(not_entered)?;
         let options = self.options;
-        let in_person = options.wav_in.is_none() && options.wav_out.is_none();
+        let in_person = options.sound.wav_in.is_none() && options.sound.wav_out.is_none();
         loop {
             match self.follow(talk, ask.url.as_str())? {
                 Left::Lost { why, muted } if in_person && is_of_network(why.as_ref()) => {

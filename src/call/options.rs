@@ -35,6 +35,37 @@ pub(crate) struct Options {
     /// End `listen` after one call.
     #[arg(long)]
     pub(super) once: bool,
+    #[command(flatten)]
+    pub(super) sound: SoundOptions,
+    #[command(flatten)]
+    voice: VoiceOptions,
+    /// Hang up after so long.
+    #[arg(long, value_name = "TIME", value_parser = quantity::time)]
+    pub(super) time: Option<Duration>,
+    /// Put a network between the ends, the same each way, as 'delay=40ms jitter=ar98
+    /// loss=1%'; jitter is a time, or a family of delays: ar98, ar90, mixed, iid, clean,
+    /// spikes. Also rate, queue, reorder, seed.
+    #[arg(long, value_name = "NAME=VALUE…")]
+    pub(super) impair: Option<Impairment>,
+    /// Take any certificate of an https:// server.
+    #[arg(long)]
+    insecure: bool,
+    /// What a server wants of those who listen, or its publish token for a room. Better given by the environment, since
+    /// other users see command lines.
+    #[arg(
+        long,
+        value_name = "TOKEN",
+        env = "GLASSLINE_TOKEN",
+        hide_env_values = true
+    )]
+    pub(super) token: Option<String>,
+    #[command(flatten)]
+    pub(super) tables: TableOptions,
+}
+
+// What is spoken into and played on. (A doc comment here would replace the command's.)
+#[derive(Debug, Args)]
+pub(super) struct SoundOptions {
     /// List microphones and loudspeakers, and do nothing else.
     #[arg(long)]
     devices: bool,
@@ -68,6 +99,11 @@ pub(crate) struct Options {
     /// By how much calls of a device that is a file come late at the most.
     #[arg(long, default_value = "0ms", value_name = "TIME", value_parser = quantity::time)]
     device_jitter: Duration,
+}
+
+// What is done to the voice, and how it is sent.
+#[derive(Debug, Args)]
+struct VoiceOptions {
     /// Begin muted; on a terminal, m mutes and unmutes, q hangs up.
     #[arg(long)]
     mute: bool,
@@ -105,26 +141,11 @@ pub(crate) struct Options {
     /// How voices wait on a path that swings: swift waits least, steady sounds best.
     #[arg(long, default_value = "even", value_name = "swift|even|steady", value_parser = Pace::from_str)]
     pace: Pace,
-    /// Hang up after so long.
-    #[arg(long, value_name = "TIME", value_parser = quantity::time)]
-    pub(super) time: Option<Duration>,
-    /// Put a network between the ends, the same each way, as 'delay=40ms jitter=ar98
-    /// loss=1%'; jitter is a time, or a family of delays: ar98, ar90, mixed, iid, clean,
-    /// spikes. Also rate, queue, reorder, seed.
-    #[arg(long, value_name = "NAME=VALUE…")]
-    pub(super) impair: Option<Impairment>,
-    /// Take any certificate of an https:// server.
-    #[arg(long)]
-    insecure: bool,
-    /// What a server wants of those who listen, or its publish token for a room. Better given by the environment, since
-    /// other users see command lines.
-    #[arg(
-        long,
-        value_name = "TOKEN",
-        env = "GLASSLINE_TOKEN",
-        hide_env_values = true
-    )]
-    pub(super) token: Option<String>,
+}
+
+// What becomes of the stages' tables.
+#[derive(Debug, Args)]
+pub(super) struct TableOptions {
     /// Print the table of every stage, of both directions; in a room, with each of the
     /// others. The other end's stages and the network are in it if that end is glassline,
     /// too; without a URL both are here.
@@ -192,7 +213,7 @@ fn packet(text: &str) -> Result<opus::Frame, String> {
 
 impl Options {
     pub(super) const fn lists_devices(&self) -> bool {
-        self.devices
+        self.sound.devices
     }
 
     pub(super) fn target(&self) -> Result<Target, Failure> {
@@ -220,8 +241,8 @@ impl Options {
     }
 
     pub(super) fn wants_tables(&self) -> bool {
-        let files = [&self.json, &self.csv, &self.svg];
-        self.report || !self.fail_if.is_empty() || files.iter().any(|it| it.is_some())
+        let files = [&self.tables.json, &self.tables.csv, &self.tables.svg];
+        self.tables.report || !self.tables.fail_if.is_empty() || files.iter().any(|it| it.is_some())
     }
 
     pub(super) fn trust(&self) -> Trust {
@@ -233,44 +254,44 @@ impl Options {
 
     pub(super) fn timing(&self) -> Timing {
         Timing {
-            period: self.period,
-            drift_ppm: self.drift,
-            jitter: self.device_jitter,
+            period: self.sound.period,
+            drift_ppm: self.sound.drift,
+            jitter: self.sound.device_jitter,
             ..Timing::default()
         }
     }
 
     /// Of a loudspeaker that is a file.
     pub(super) fn format(&self) -> Format {
-        Format::new(self.rate, 1).expect("the flag was checked")
+        Format::new(self.sound.rate, 1).expect("the flag was checked")
     }
 
     pub(super) fn config(&self) -> Config {
         // The transform alone knows neither redundancy nor silence.
-        let (purpose, bitrate) = match self.voip || self.fec || self.dtx {
+        let (purpose, bitrate) = match self.voice.voip || self.voice.fec || self.voice.dtx {
             true => (opus::Purpose::Voip, 32_000),
             false => (opus::Purpose::LowDelay, 48_000),
         };
         Config {
             preprocess: preprocess::Config {
-                echo: !self.no_aec,
-                noise: !self.no_ns,
-                gain: !self.no_agc,
+                echo: !self.voice.no_aec,
+                noise: !self.voice.no_ns,
+                gain: !self.voice.no_agc,
             },
             opus: opus::Config {
-                frame: self.packet,
+                frame: self.voice.packet,
                 purpose,
-                bitrate: Bitrate::from_bps(self.bitrate.unwrap_or(bitrate)),
-                dtx: self.dtx,
-                fec: self.fec,
+                bitrate: Bitrate::from_bps(self.voice.bitrate.unwrap_or(bitrate)),
+                dtx: self.voice.dtx,
+                fec: self.voice.fec,
                 ..opus::Config::default()
             },
-            redundancy: self.red,
+            redundancy: self.voice.red,
             jitter: jitter::Config {
-                pace: self.pace,
+                pace: self.voice.pace,
                 ..jitter::Config::default()
             },
-            muted: self.mute,
+            muted: self.voice.mute,
             stamps: match self.wants_tables() {
                 true => Stamps::Ask,
                 false => Stamps::Tell,

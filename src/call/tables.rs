@@ -53,7 +53,11 @@ impl Notes {
 
 impl<'a> Tables<'a> {
     pub(super) fn open(options: &'a Options) -> Result<Self, Failure> {
-        let outputs = Outputs::open(&options.json, &options.csv, &options.svg)?;
+        let outputs = Outputs::open(
+            &options.tables.json,
+            &options.tables.csv,
+            &options.tables.svg,
+        )?;
         Ok(Self { options, outputs })
     }
 
@@ -82,7 +86,7 @@ impl<'a> Tables<'a> {
             Notes::Room(accounts) => accounts.finish(&peer),
             Notes::Nothing(_) => return Ok(Vec::new()),
         };
-        if self.options.report {
+        if self.options.tables.report {
             self.outputs.print(|colour| reports.to_text(colour))?;
         }
         self.outputs.write(
@@ -102,7 +106,7 @@ impl<'a> Tables<'a> {
         });
         let by_stage: Vec<_> = by_stage.collect();
         let mut misses = Vec::new();
-        for condition in &self.options.fail_if {
+        for condition in &self.options.tables.fail_if {
             let name = condition.to_string();
             let stage = name.split_once('.').map_or(name.as_str(), |it| it.0);
             let mut is_known = false;

@@ -1,7 +1,8 @@
-//! Dialling ends: viewers of any server, and voice calls.
+//! Every dialling end: viewers of any server, publishers, and voice calls.
 //!
-//! [`whep`] signals; [`viewers`] connects, receives and counts; [`call`] speaks and
-//! listens. Shells around the sans-IO session: they own the sockets, the threads and the
+//! [`whep`] signals; [`viewers`] connects, receives and counts; [`publish`] sends live
+//! streams out; [`call`] dials, answers, joins rooms, speaks and listens; [`impairment`]
+//! puts a bad path between two ends. Shells around the sans-IO session: they own the sockets, the threads and the
 //! clocks. Viewers do not decode; the tests and the load generator need to know what
 //! arrived, not what it looks like.
 
