@@ -86,8 +86,15 @@ struct Velocity {
     value: f64,
     rising: bool,
     steady_rounds: u32,
-    /// The window when this round trip began.
-    began: Option<(Instant, f64)>,
+    round: Option<Round>,
+}
+
+/// A round trip over which the window's direction is watched.
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    began: Instant,
+    /// The window then, in bytes.
+    window: f64,
 }
 
 /// Whether others keep the queue full, and how hard to push then (paper §2.2).
@@ -116,7 +123,7 @@ impl Copa {
                 value: 1.0,
                 rising: true,
                 steady_rounds: 0,
-                began: None,
+                round: None,
             },
             standing: Windowed::new(STANDING_FIRST),
             competition: Competition {
@@ -270,18 +277,19 @@ impl Velocity {
 
     /// Doubles once a round trip while the window keeps its direction.
     fn round(&mut self, now: Instant, smoothed: Duration, window: f64) {
-        let Some((began, before)) = self.began else {
-            self.began = Some((now, window));
+        let next = Round { began: now, window };
+        let Some(before) = self.round else {
+            self.round = Some(next);
             return;
         };
-        if now.saturating_duration_since(began) < smoothed {
+        if now.saturating_duration_since(before.began) < smoothed {
             return;
         }
-        self.began = Some((now, window));
+        self.round = Some(next);
         let moved = if self.rising {
-            window > before
+            window > before.window
         } else {
-            window < before
+            window < before.window
         };
         if !moved {
             self.value = 1.0;

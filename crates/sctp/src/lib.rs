@@ -44,6 +44,7 @@ mod report;
 mod reset;
 mod send;
 mod sequence;
+mod timer;
 
 pub use association::Association;
 pub use config::{Config, Reliability, Secrets, SendOptions};

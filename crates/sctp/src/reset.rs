@@ -6,11 +6,11 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
-use crate::association::Timer;
 use crate::chunk::parameter::{OutgoingReset, ReConfigResult, Response, Streams};
 use crate::chunk::{Parameter, ReConfig};
 use crate::packet::PacketBuilder;
 use crate::sequence::{Tsn, narrow};
+use crate::timer::{Timer, Waits};
 
 /// Streams in one request, so that it fits any packet.
 const STREAMS_MAX: usize = 128;
@@ -29,9 +29,17 @@ pub(crate) struct Resets {
     sent: Option<Request>,
     /// Number of the peer's next request, and what became of those before.
     expected: u32,
-    results: VecDeque<(u32, ReConfigResult)>,
+    results: VecDeque<Outcome>,
     deferred: Vec<Deferred>,
-    answers: VecDeque<(u32, ReConfigResult)>,
+    answers: VecDeque<Outcome>,
+}
+
+/// What became of a request of the peer's.
+#[derive(Clone, Copy, Debug)]
+struct Outcome {
+    /// The request's number.
+    number: u32,
+    result: ReConfigResult,
 }
 
 /// A request of ours.
@@ -128,15 +136,10 @@ impl Resets {
     }
 
     /// Appends a RE-CONFIG with what is due.
-    pub(crate) fn write(
-        &mut self,
-        packet: &mut PacketBuilder<'_>,
-        now: Instant,
-        bounds: (std::time::Duration, std::time::Duration),
-    ) {
-        if let Some(&(response, result)) = self.answers.front() {
+    pub(crate) fn write(&mut self, packet: &mut PacketBuilder<'_>, now: Instant, waits: Waits) {
+        if let Some(&Outcome { number, result }) = self.answers.front() {
             let answer = Parameter::Response(Response {
-                response,
+                response: number,
                 result,
                 next_tsns: None,
             });
@@ -156,7 +159,7 @@ impl Resets {
         });
         if ReConfig::write_parameters(&[ask], packet).is_ok() {
             request.due = false;
-            request.timer.start(now, bounds);
+            request.timer.start(now, waits);
         }
     }
 
@@ -167,17 +170,17 @@ impl Resets {
         number: u32,
         perform: impl FnOnce(&mut Self) -> ReConfigResult,
     ) {
-        let known = self.results.iter().find(|(known, _)| *known == number);
+        let known = self.results.iter().find(|known| known.number == number);
         let ahead = number.wrapping_sub(self.expected) as usize;
-        let result = if let Some((_, result)) = known {
-            *result
+        let result = if let Some(known) = known {
+            known.result
         } else if ahead == 0 && self.deferred.len() < REQUESTS_MAX {
             self.expected = self.expected.wrapping_add(1);
             let result = perform(self);
             if self.results.len() >= REQUESTS_MAX {
                 self.results.pop_front();
             }
-            self.results.push_back((number, result));
+            self.results.push_back(Outcome { number, result });
             result
         } else if ahead < REQUESTS_MAX {
             // Another comes before it, or there are too many: it will be repeated.
@@ -190,7 +193,7 @@ impl Resets {
 
     fn answer(&mut self, number: u32, result: ReConfigResult) {
         if self.answers.len() < REQUESTS_MAX {
-            self.answers.push_back((number, result));
+            self.answers.push_back(Outcome { number, result });
         }
     }
 
@@ -217,9 +220,9 @@ impl Resets {
         let Deferred {
             number, streams, ..
         } = self.deferred.remove(ready);
-        for (known, result) in &mut self.results {
-            if *known == number {
-                *result = ReConfigResult::PERFORMED;
+        for known in &mut self.results {
+            if known.number == number {
+                known.result = ReConfigResult::PERFORMED;
             }
         }
         self.answer(number, ReConfigResult::PERFORMED);
@@ -252,7 +255,8 @@ mod tests {
     use super::*;
 
     fn answers(resets: &mut Resets) -> Vec<(u32, ReConfigResult)> {
-        resets.answers.drain(..).collect()
+        let answers = resets.answers.drain(..);
+        answers.map(|it| (it.number, it.result)).collect()
     }
 
     /// Three channels of Pion's close at once, and their data is late.

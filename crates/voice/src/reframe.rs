@@ -42,11 +42,19 @@ pub struct Reframer {
     calls: VecDeque<(u64, Instant)>,
     pushed: u64,
     clock: Option<SampleClock>,
-    /// Calls are astray: since when, and how far the nearest of them is, in seconds.
-    doubt: Option<(Instant, f64)>,
+    /// Calls are astray.
+    doubt: Option<Astray>,
     /// The longest hold of late, in seconds, fading.
     hold_s: f64,
     dropped: u64,
+}
+
+/// Calls that came later than their samples should have.
+#[derive(Clone, Copy, Debug)]
+struct Astray {
+    since: Instant,
+    /// How late the nearest of them was, in seconds.
+    nearest_s: f64,
 }
 
 /// A frame's times.
@@ -230,15 +238,18 @@ impl Reframer {
     /// A period that took `took` seconds ended `error` of them later than it should:
     /// were samples lost, or do others follow at once?
     fn go_astray(&mut self, error: f64, took: f64, last: Instant, is_told: bool) {
-        let (since, nearest) = self.doubt.unwrap_or((last, error));
-        let nearest = nearest.min(error);
+        let mut astray = self.doubt.unwrap_or(Astray {
+            since: last,
+            nearest_s: error,
+        });
+        astray.nearest_s = astray.nearest_s.min(error);
         // Nothing follows a call that is later than what a device can hold.
         let may_follow = error < WAITING_MAX.as_secs_f64();
-        if !is_told && may_follow && last.saturating_duration_since(since) < DOUBT {
-            self.doubt = Some((since, nearest));
+        if !is_told && may_follow && last.saturating_duration_since(astray.since) < DOUBT {
+            self.doubt = Some(astray);
             return;
         }
-        let late = Duration::from_secs_f64(error - nearest);
+        let late = Duration::from_secs_f64(error - astray.nearest_s);
         let nominal = 1.0 / f64::from(self.format.rate());
         self.begin(took, nominal, last.checked_sub(late).unwrap_or(last));
     }

@@ -145,7 +145,7 @@ pub struct Speaker<E = opus::Encoder> {
     packet: Vec<f32>,
     begun: Option<Begun>,
     encoded: Vec<u8>,
-    earlier: VecDeque<(u64, Bytes)>,
+    earlier: VecDeque<Earlier>,
     /// The next frame's timestamp, and when its first sample should be captured.
     timestamp: u64,
     expected: Option<Instant>,
@@ -163,6 +163,22 @@ pub struct Speaker<E = opus::Encoder> {
 struct Begun {
     timestamp: u64,
     captured: Instant,
+}
+
+/// A packet as the encoder made it.
+struct Encoded {
+    payload: Bytes,
+    /// Loudness in dBov, negated: 0 is the loudest, 127 silence.
+    level_dbov: u8,
+    /// The packet begins a talkspurt.
+    marker: bool,
+}
+
+/// A packet that was sent, for RED to repeat.
+#[derive(Clone, Debug)]
+struct Earlier {
+    timestamp: u64,
+    payload: Bytes,
 }
 
 impl Speaker {
@@ -366,7 +382,12 @@ impl<E: Encoder> Speaker<E> {
             signal: self.signal(),
             encoded_something: payload.is_some(),
         };
-        let Some((payload, level_dbov, marker)) = payload else {
+        let Some(Encoded {
+            payload,
+            level_dbov,
+            marker,
+        }) = payload
+        else {
             if self.unsent.len() == UNSENT_MAX {
                 self.unsent.pop_front();
             }
@@ -419,9 +440,8 @@ impl<E: Encoder> Speaker<E> {
         self.gain = to;
     }
 
-    /// Encodes the packet that is whole: its payload, level and marker, unless it is
-    /// silence that need not be sent.
-    fn encode(&mut self) -> Option<(Bytes, u8, bool)> {
+    /// Encodes the packet that is whole, unless it is silence that need not be sent.
+    fn encode(&mut self) -> Option<Encoded> {
         let level_dbov = meter::dbov(crate::pitch::level(&self.packet));
         let result = self.encoder.encode(&self.packet, &mut self.encoded);
         self.packet.clear();
@@ -443,15 +463,19 @@ impl<E: Encoder> Speaker<E> {
         };
         self.report.packets += 1;
         self.report.bytes += payload.len() as u64;
-        Some((payload, level_dbov, was_silent && !is_silent))
+        Some(Encoded {
+            payload,
+            level_dbov,
+            marker: was_silent && !is_silent,
+        })
     }
 
     /// RED of `primary` and what was sent before it.
     fn repeat(&mut self, red: Red, timestamp: u64, primary: Bytes) -> Bytes {
-        let copies = self.earlier.iter().map(|(at, payload)| red::Repeat {
+        let copies = self.earlier.iter().map(|it| red::Repeat {
             // Longer ago than a block can say is left out.
-            offset: u32::try_from(timestamp.saturating_sub(*at)).unwrap_or(u32::MAX),
-            payload,
+            offset: u32::try_from(timestamp.saturating_sub(it.timestamp)).unwrap_or(u32::MAX),
+            payload: &it.payload,
         });
         let copies: Vec<_> = copies.collect();
         let mut payload = Vec::new();
@@ -459,7 +483,10 @@ impl<E: Encoder> Speaker<E> {
         if self.earlier.len() == red.copies {
             self.earlier.pop_front();
         }
-        self.earlier.push_back((timestamp, primary));
+        self.earlier.push_back(Earlier {
+            timestamp,
+            payload: primary,
+        });
         payload.into()
     }
 }

@@ -126,7 +126,14 @@ pub struct Bbr {
     restarting: bool,
     /// Bytes lost since the last acknowledgement.
     lost: f64,
-    last_ack: Option<(Instant, f64)>,
+    last_ack: Option<LastAck>,
+}
+
+/// The latest acknowledgement.
+#[derive(Clone, Copy, Debug)]
+struct LastAck {
+    at: Instant,
+    bytes: f64,
 }
 
 /// What the model is used for (§4.3).
@@ -472,7 +479,10 @@ impl Controller for Bbr {
         self.set_pacing(ack);
         self.set_window(ack);
         self.lost = 0.0;
-        self.last_ack = Some((ack.now, acked));
+        self.last_ack = Some(LastAck {
+            at: ack.now,
+            bytes: acked,
+        });
     }
 
     #[expect(clippy::cast_precision_loss, reason = "windows stay far below 2^52")]
@@ -492,8 +502,8 @@ impl Controller for Bbr {
             self.window = (self.window - loss.bytes as f64).max(self.mtu);
         } else {
             // On entering fast recovery: as much leaves as arrived.
-            let arrived = self.last_ack.filter(|(at, _)| *at == loss.now);
-            let arrived = arrived.map_or(self.mtu, |(_, bytes)| bytes.max(self.mtu));
+            let arrived = self.last_ack.filter(|last| last.at == loss.now);
+            let arrived = arrived.map_or(self.mtu, |last| last.bytes.max(self.mtu));
             self.save_window();
             self.window = loss.in_flight as f64 + arrived;
             self.rounds.begin(loss.delivered_total);

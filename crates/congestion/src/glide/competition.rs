@@ -78,8 +78,17 @@ struct Question {
     expected: Duration,
     /// When in flight had come down.
     reached: Option<Instant>,
-    /// The shortest queue since.
-    shortest: Option<(Instant, Duration)>,
+    /// The answer since then.
+    answer: Option<Answer>,
+}
+
+/// What packets tell that left after the window had shrunk.
+#[derive(Clone, Copy, Debug)]
+struct Answer {
+    /// When the first of them was acknowledged.
+    first: Instant,
+    /// The shortest queue that they met.
+    shortest: Duration,
 }
 
 /// What a question depends on.
@@ -296,7 +305,7 @@ impl Question {
             queue: delay,
             expected,
             reached: None,
-            shortest: None,
+            answer: None,
         })
     }
 
@@ -309,9 +318,12 @@ impl Question {
             return None;
         }
         let delay = queue.latest_delay();
-        let (first, shortest) = *self.shortest.get_or_insert((ack.now, delay));
-        self.shortest = Some((first, shortest.min(delay)));
-        let heard = ack.now.saturating_duration_since(first);
-        (heard >= queue.smoothed() / 2).then(|| shortest.min(delay))
+        let answer = self.answer.get_or_insert(Answer {
+            first: ack.now,
+            shortest: delay,
+        });
+        answer.shortest = answer.shortest.min(delay);
+        let heard = ack.now.saturating_duration_since(answer.first);
+        (heard >= queue.smoothed() / 2).then_some(answer.shortest)
     }
 }

@@ -18,8 +18,15 @@ pub(super) struct Course {
     velocity: f64,
     rising: bool,
     steady_rounds: u32,
-    /// The window when this round trip began.
-    began: Option<(Instant, f64)>,
+    round: Option<Round>,
+}
+
+/// A round trip over which the course is watched.
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    began: Instant,
+    /// The window then, in bytes.
+    window: f64,
 }
 
 /// What a step goes by.
@@ -44,7 +51,7 @@ impl Course {
             velocity: 1.0,
             rising: true,
             steady_rounds: 0,
-            began: None,
+            round: None,
         }
     }
 
@@ -68,7 +75,7 @@ impl Course {
         self.window = window;
         self.velocity = 1.0;
         self.steady_rounds = 0;
-        self.began = None;
+        self.round = None;
     }
 
     const fn straighten(&mut self, rise: bool) {
@@ -78,18 +85,22 @@ impl Course {
     }
 
     fn round(&mut self, now: Instant, smoothed: Duration) {
-        let Some((began, before)) = self.began else {
-            self.began = Some((now, self.window));
+        let next = Round {
+            began: now,
+            window: self.window,
+        };
+        let Some(before) = self.round else {
+            self.round = Some(next);
             return;
         };
-        if now.saturating_duration_since(began) < smoothed {
+        if now.saturating_duration_since(before.began) < smoothed {
             return;
         }
-        self.began = Some((now, self.window));
+        self.round = Some(next);
         let moved = if self.rising {
-            self.window > before
+            self.window > before.window
         } else {
-            self.window < before
+            self.window < before.window
         };
         if !moved {
             return self.straighten(self.rising);

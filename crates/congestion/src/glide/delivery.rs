@@ -49,10 +49,18 @@ struct Slice {
 struct Lump {
     began: Option<Instant>,
     acked: f64,
-    /// Acknowledged at one moment: at the latest, and smoothed.
-    moment: Option<(Instant, f64)>,
+    /// What was acknowledged at the latest moment.
+    moment: Option<Moment>,
+    /// Bytes acknowledged at one moment, smoothed.
     together: f64,
     largest: Windowed<f64, Largest>,
+}
+
+/// Acknowledgements that came together.
+#[derive(Clone, Copy, Debug)]
+struct Moment {
+    at: Instant,
+    bytes: f64,
 }
 
 impl Delivery {
@@ -180,14 +188,13 @@ impl Lump {
     #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
     fn observe(&mut self, ack: &Ack<'_>, rate: Option<f64>, smoothed: Duration) {
         let bytes = ack.bytes as f64;
-        self.moment = Some(match self.moment {
-            Some((at, before)) if at == ack.now => (at, before + bytes),
-            Some((_, before)) => {
-                self.together += (before - self.together) / 8.0;
-                (ack.now, bytes)
-            }
-            None => (ack.now, bytes),
-        });
+        let mut moment = Moment { at: ack.now, bytes };
+        match self.moment {
+            Some(before) if before.at == ack.now => moment.bytes = before.bytes + bytes,
+            Some(before) => self.together += (before.bytes - self.together) / 8.0,
+            None => {}
+        }
+        self.moment = Some(moment);
         let Some(rate) = rate else {
             return;
         };

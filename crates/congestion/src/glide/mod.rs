@@ -56,7 +56,8 @@ const LEAST_SEGMENTS: f64 = 4.0;
 /// and slower ones at more, by the square root, so that of two flows in one queue the
 /// slower one grows (Swift, SIGCOMM 2020, §3.5, flow-based scaling).
 const TARGET_RATE: f64 = 250_000.0;
-const TARGET_SCALE: (f64, f64) = (0.5, 2.0);
+const TARGET_SCALE_MIN: f64 = 0.5;
+const TARGET_SCALE_MAX: f64 = 2.0;
 /// The window's bound has room for so many targets: the swing of Copa's queue is 2.5
 /// of them (§2.1).
 const BOUND_TARGETS: f64 = 2.5;
@@ -88,15 +89,16 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The bounds of `target_queue`.
-    pub const TARGET_QUEUE: (Duration, Duration) =
-        (Duration::from_millis(10), Duration::from_millis(400));
+    /// The shortest `target_queue`.
+    pub const TARGET_QUEUE_MIN: Duration = Duration::from_millis(10);
+    /// The longest `target_queue`.
+    pub const TARGET_QUEUE_MAX: Duration = Duration::from_millis(400);
 
     /// For remote control and talk: the shortest queue, at some cost of rate on paths
     /// that vary.
     pub fn low_delay() -> Self {
         Self {
-            target_queue: Self::TARGET_QUEUE.0,
+            target_queue: Self::TARGET_QUEUE_MIN,
             ..Self::default()
         }
     }
@@ -127,10 +129,11 @@ impl Glide {
     #[expect(clippy::cast_precision_loss, reason = "datagrams are small")]
     pub fn new(config: Config, mtu: u64) -> Self {
         let mtu = mtu as f64;
-        let (low, high) = Config::TARGET_QUEUE;
         Self {
             config: Config {
-                target_queue: config.target_queue.clamp(low, high),
+                target_queue: config
+                    .target_queue
+                    .clamp(Config::TARGET_QUEUE_MIN, Config::TARGET_QUEUE_MAX),
                 ..config
             },
             mtu,
@@ -179,9 +182,10 @@ impl Glide {
 
     /// The queue to aim at, in seconds.
     fn target(&self) -> f64 {
-        let (low, high) = TARGET_SCALE;
         let rate = self.delivery.best().unwrap_or(TARGET_RATE).max(1.0);
-        let scale = (TARGET_RATE / rate).sqrt().clamp(low, high);
+        let scale = (TARGET_RATE / rate)
+            .sqrt()
+            .clamp(TARGET_SCALE_MIN, TARGET_SCALE_MAX);
         let target = self.config.target_queue.as_secs_f64() * scale;
         let limit = self.policer.as_ref().and_then(Policer::queue_limit);
         let target = limit.map_or(target, |limit| target.min(limit.as_secs_f64()));

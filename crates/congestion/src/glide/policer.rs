@@ -95,7 +95,7 @@ pub(super) struct Policer {
     background: Background,
     quiet_until: Option<Instant>,
     rest: Duration,
-    history: VecDeque<(Instant, f64)>,
+    history: VecDeque<Delivered>,
     delivered: f64,
     /// A queue so short that it was full before it was as long as we want it.
     short: Option<Short>,
@@ -105,6 +105,13 @@ pub(super) struct Policer {
     before: Option<Before>,
     /// Since then.
     held: Tally,
+}
+
+/// How much had been delivered at a time.
+#[derive(Clone, Copy, Debug)]
+struct Delivered {
+    at: Instant,
+    bytes: f64,
 }
 
 /// A queue shorter than our target.
@@ -202,8 +209,11 @@ impl Policer {
         }
         self.delivered += bytes;
         let last = self.history.back();
-        if last.is_none_or(|(at, _)| of.now.saturating_duration_since(*at) >= HISTORY_STEP) {
-            self.history.push_back((of.now, self.delivered));
+        if last.is_none_or(|last| of.now.saturating_duration_since(last.at) >= HISTORY_STEP) {
+            self.history.push_back(Delivered {
+                at: of.now,
+                bytes: self.delivered,
+            });
             if self.history.len() > HISTORY_LEN {
                 self.history.pop_front();
             }
@@ -466,11 +476,11 @@ impl Policer {
     fn burst(&self, rate: f64) -> f64 {
         let mut least = f64::INFINITY;
         let mut burst = 0.0_f64;
-        let Some((first, _)) = self.history.front() else {
+        let Some(first) = self.history.front() else {
             return 0.0;
         };
-        for (at, delivered) in &self.history {
-            let above = delivered - rate * at.saturating_duration_since(*first).as_secs_f64();
+        for it in &self.history {
+            let above = it.bytes - rate * it.at.saturating_duration_since(first.at).as_secs_f64();
             least = least.min(above);
             burst = burst.max(above - least);
         }

@@ -77,10 +77,10 @@ pub fn parse_delta(text: &str) -> Result<f64, ArmError> {
 }
 
 fn parse_queue(text: &str) -> Result<Duration, ArmError> {
-    let (low, high) = glide::Config::TARGET_QUEUE;
+    let allowed = glide::Config::TARGET_QUEUE_MIN..=glide::Config::TARGET_QUEUE_MAX;
     let millis = text.strip_suffix("ms").and_then(|text| text.parse().ok());
     let queue = millis.map(Duration::from_millis);
-    let queue = queue.filter(|queue| (low..=high).contains(queue));
+    let queue = queue.filter(|queue| allowed.contains(queue));
     queue.ok_or_else(|| ArmError::Queue(text.to_owned()))
 }
 

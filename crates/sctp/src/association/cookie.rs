@@ -35,9 +35,22 @@ pub(super) struct Cookie {
     pub(super) peer: Peer,
     pub(super) own_tag: u32,
     pub(super) own_tsn: u32,
-    /// Our tag and the peer's when the INIT came (§5.2.2), zero if there was no
-    /// association.
-    pub(super) ties: (u32, u32),
+    pub(super) ties: Ties,
+}
+
+/// The verification tags when the INIT came (§5.2.2), zero if there was no association.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Ties {
+    pub(super) own: u32,
+    pub(super) peer: u32,
+}
+
+/// How an end begins an association.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Start {
+    /// The verification tag that it gives itself.
+    pub(super) tag: u32,
+    pub(super) initial_tsn: u32,
 }
 
 impl Cookie {
@@ -51,8 +64,8 @@ impl Cookie {
             self.peer.window,
             self.own_tag,
             self.own_tsn,
-            self.ties.0,
-            self.ties.1,
+            self.ties.own,
+            self.ties.peer,
         ];
         for (place, word) in content[8..36].chunks_exact_mut(4).zip(words) {
             place.copy_from_slice(&word.to_be_bytes());
@@ -88,19 +101,24 @@ impl Cookie {
             },
             own_tag: u32_at(content, 20),
             own_tsn: u32_at(content, 24),
-            ties: (u32_at(content, 28), u32_at(content, 32)),
+            ties: Ties {
+                own: u32_at(content, 28),
+                peer: u32_at(content, 32),
+            },
         })
     }
 }
 
-/// A tag and a first TSN for the association that would replace one (§5.2.2): nobody
-/// foresees them, and asking again gives the same.
-pub(super) fn renewed(key: &[u8; 32], peer_tag: u32, own_tag: u32) -> (u32, u32) {
+/// How the association begins that would replace one (§5.2.2): nobody foresees it, and asking again gives the same.
+pub(super) fn renewed(key: &[u8; 32], peer_tag: u32, own_tag: u32) -> Start {
     let mut seed = [0; 8];
     seed[..4].copy_from_slice(&peer_tag.to_be_bytes());
     seed[4..].copy_from_slice(&own_tag.to_be_bytes());
     let drawn = keyed(key, b"renew", &seed).finalize_fixed();
-    (u32_at(&drawn, 0).max(1), u32_at(&drawn, 4))
+    Start {
+        tag: u32_at(&drawn, 0).max(1),
+        initial_tsn: u32_at(&drawn, 4),
+    }
 }
 
 fn keyed(key: &[u8; 32], purpose: &[u8], content: &[u8]) -> Blake2sMac256 {
@@ -144,7 +162,7 @@ mod tests {
             },
             own_tag: 6,
             own_tsn: 7,
-            ties: (8, 9),
+            ties: Ties { own: 8, peer: 9 },
         };
         let sealed = cookie.seal(&[1; 32]);
         assert_eq!(Cookie::open(&sealed, &[1; 32]), Some(cookie));

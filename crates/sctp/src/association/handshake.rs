@@ -2,13 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use super::cookie::{self, Cookie, Peer};
-use super::{Association, Timer};
+use super::Association;
+use super::cookie::{self, Cookie, Peer, Start, Ties};
 use crate::chunk::parameter::{ERROR_DETECTION_DTLS, Parameter};
 use crate::chunk::{CookieEcho, Init, InitAck, Parameters, kind};
 use crate::packet::{Header, NoRoom, PacketBuilder};
 use crate::receive::Receiver;
 use crate::send::Sender;
+use crate::timer::{Timer, Waits};
 use crate::{CloseReason, Dropped, Event, State, Tsn};
 
 /// Of our INIT or the answer to theirs; larger ones would not fit the packet that must
@@ -27,10 +28,19 @@ pub(super) struct Handshake {
     /// An INIT waits for its answer: one, whatever number came.
     pub(super) reply: Option<Reply>,
     pub(super) cookie_ack: bool,
-    /// Microseconds that a cookie was too old.
-    pub(super) stale: Option<(u32, u32)>,
+    /// A cookie that was too old, whose sender is to be told.
+    pub(super) stale: Option<Stale>,
     /// When INIT or COOKIE ECHO left, if once only.
     sent_at: Option<Instant>,
+}
+
+/// A cookie that was too old.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stale {
+    /// By so many microseconds.
+    pub(super) over: u32,
+    /// The verification tag of the peer that brought it.
+    pub(super) tag: u32,
 }
 
 /// What INIT ACK says.
@@ -96,8 +106,11 @@ impl Association {
         self.handshake.due = false;
         let first = self.handshake.timer.times == 0;
         self.handshake.sent_at = first.then_some(now);
-        let bounds = (self.config.rto_initial, self.config.rto_max);
-        self.handshake.timer.start(now, bounds);
+        let waits = Waits {
+            first: self.config.rto_initial,
+            longest: self.config.rto_max,
+        };
+        self.handshake.timer.start(now, waits);
     }
 
     /// INIT ACK for the INIT that came last.
@@ -135,6 +148,14 @@ impl Association {
         kinds
     }
 
+    /// The tags of the association that stands.
+    const fn ties(&self) -> Ties {
+        Ties {
+            own: self.own_tag,
+            peer: self.peer_tag,
+        }
+    }
+
     /// An INIT: answered by what its sender must bring back; nothing is remembered
     /// (§5.1 B, §5.2.1, §5.2.2).
     pub(super) fn on_init(&mut self, init: &Init<'_>, now: Instant) -> Result<(), Dropped> {
@@ -148,20 +169,24 @@ impl Association {
             }
             // Both ends connect: the answer says what our own INIT did.
             State::Closed | State::CookieWait | State::CookieEchoed => {
-                ((self.own_tag, self.secrets.initial_tsn), (0, 0))
+                let own = Start {
+                    tag: self.own_tag,
+                    initial_tsn: self.secrets.initial_tsn,
+                };
+                (own, Ties::default())
             }
             _ => {
                 let key = &self.secrets.cookie_key;
                 let own = cookie::renewed(key, peer.tag, self.own_tag);
-                (own, (self.own_tag, self.peer_tag))
+                (own, self.ties())
             }
         };
         self.handshake.reply = Some(Reply {
             cookie: Cookie {
                 made: now.saturating_duration_since(self.made),
                 peer,
-                own_tag: own.0,
-                own_tsn: own.1,
+                own_tag: own.tag,
+                own_tsn: own.initial_tsn,
                 ties,
             },
         });
@@ -215,7 +240,10 @@ impl Association {
         if age > self.config.cookie_life && !(own && theirs) {
             let over = (age - self.config.cookie_life).as_micros();
             let over = u32::try_from(over).unwrap_or(u32::MAX);
-            self.handshake.stale = Some((over, cookie.peer.tag));
+            self.handshake.stale = Some(Stale {
+                over,
+                tag: cookie.peer.tag,
+            });
             return Err(Dropped::StaleCookie);
         }
         let connecting = matches!(
@@ -232,7 +260,7 @@ impl Association {
                 self.establish(Some(&cookie.peer));
             }
             // §5.2.4 A: the peer lost its state.
-            (false, false) if cookie.ties == (self.own_tag, self.peer_tag) => {
+            (false, false) if cookie.ties == self.ties() => {
                 if self.state == State::ShutdownAckSent {
                     return Err(Dropped::State);
                 }

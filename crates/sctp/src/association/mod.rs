@@ -70,37 +70,20 @@ pub struct Association {
     pace_at: Option<Instant>,
     /// Events that have no place among the messages.
     notices: VecDeque<Event>,
-    /// Events and the number of messages that come before each.
-    events: VecDeque<(u64, Event)>,
+    /// Events that have a place among the messages, in order.
+    events: VecDeque<Awaiting>,
     messages_read: u64,
     packets_sent: u64,
     packets_received: u64,
     dropped: u64,
 }
 
-/// A timer that backs off.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Timer {
-    pub(crate) at: Option<Instant>,
-    /// Started how often.
-    pub(crate) times: u32,
-}
-
-impl Timer {
-    /// `bounds`: the first wait and the longest.
-    pub(crate) fn start(&mut self, now: Instant, bounds: (Duration, Duration)) {
-        let wait = bounds.0.saturating_mul(1 << self.times.min(16));
-        self.at = Some(now + wait.min(bounds.1));
-        self.times += 1;
-    }
-
-    pub(crate) fn stop(&mut self) {
-        self.at = None;
-    }
-
-    pub(crate) fn is_over(&self, now: Instant) -> bool {
-        self.at.is_some_and(|at| now >= at)
-    }
+/// An event that messages come before.
+#[derive(Debug)]
+struct Awaiting {
+    /// It is told once so many messages have been read.
+    messages: u64,
+    event: Event,
 }
 
 impl Association {
@@ -251,22 +234,17 @@ impl Association {
         if let Some(notice) = self.notices.pop_front() {
             return Some(notice);
         }
-        let is_due = |it: &&(u64, Event)| it.0 <= self.messages_read;
+        let is_due = |it: &&Awaiting| it.messages <= self.messages_read;
         if self.events.front().filter(is_due).is_some() {
-            return self.events.pop_front().map(|(_, event)| event);
+            return self.events.pop_front().map(|it| it.event);
         }
         if matches!(self.state, State::CookieWait | State::CookieEchoed) {
             // The peer's data overtook its COOKIE ACK: first things first.
             return None;
         }
-        let (stream, ppid, unordered, data) = self.receiver.read()?;
+        let message = self.receiver.read()?;
         self.messages_read += 1;
-        Some(Event::Message {
-            stream,
-            ppid,
-            unordered,
-            data,
-        })
+        Some(message)
     }
 
     /// Hands over a message for `stream`, under payload protocol identifier `ppid`.
@@ -427,8 +405,8 @@ impl Association {
     }
 
     fn push_event(&mut self, event: Event) {
-        let after = self.messages_read + self.receiver.unread();
-        self.events.push_back((after, event));
+        let messages = self.messages_read + self.receiver.unread();
+        self.events.push_back(Awaiting { messages, event });
     }
 
     /// It is over.

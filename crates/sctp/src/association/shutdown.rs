@@ -2,10 +2,11 @@
 
 use std::time::Instant;
 
-use super::{Association, Timer};
+use super::Association;
 use crate::chunk::{Abort, Cause, Causes};
 use crate::packet::{NoRoom, PacketBuilder};
 use crate::sequence::{Tsn, narrow};
+use crate::timer::{Timer, Waits};
 use crate::{CloseReason, Dropped, State, chunk};
 
 /// What of the goodbye is under way.
@@ -80,8 +81,11 @@ impl Association {
             _ => return Ok(()),
         }
         self.shutdown.due = false;
-        let bounds = (self.sender.rto(), self.config.rto_max);
-        self.shutdown.timer.start(now, bounds);
+        let waits = Waits {
+            first: self.sender.rto(),
+            longest: self.config.rto_max,
+        };
+        self.shutdown.timer.start(now, waits);
         Ok(())
     }
 

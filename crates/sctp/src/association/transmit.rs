@@ -3,9 +3,11 @@
 use std::time::Instant;
 
 use super::Association;
+use super::handshake::Stale;
 use crate::State;
 use crate::chunk::{Cause, CookieAck, Error, HeartbeatAck, ShutdownComplete};
 use crate::packet::{Checksum, HEADER_BYTES, NoRoom, PacketBuilder};
+use crate::timer::Waits;
 
 impl Association {
     pub(super) fn write_packet(&mut self, now: Instant, out: &mut [u8]) -> Option<usize> {
@@ -35,7 +37,7 @@ impl Association {
                 self.write_init_ack(&reply, packet)
             });
         }
-        if let Some((over, tag)) = self.handshake.stale.take() {
+        if let Some(Stale { over, tag }) = self.handshake.stale.take() {
             let header = self.header(tag);
             return finish(out, header, crc, |packet| {
                 Error::write_causes(&[Cause::StaleCookie(over)], packet)
@@ -135,7 +137,11 @@ impl Association {
         }
         let rto = self.sender.rto();
         self.heartbeat.write(packet, now, rto);
-        self.resets.write(packet, now, (rto, self.config.rto_max));
+        let waits = Waits {
+            first: rto,
+            longest: self.config.rto_max,
+        };
+        self.resets.write(packet, now, waits);
         self.sender.write_forward(now, packet);
         if self.shutdown.due && self.write_shutdown(now, packet).is_ok() {
             self.shutdown.due = false;

@@ -31,10 +31,17 @@ pub(super) enum Arrival {
 #[derive(Debug)]
 pub(super) struct Arrivals {
     cumulative: u64,
-    /// Apart from each other and from `cumulative`, ascending; both ends count.
-    runs: VecDeque<(u64, u64)>,
+    /// Apart from each other and from `cumulative`, ascending.
+    runs: VecDeque<Run>,
     duplicates: Vec<Tsn>,
     duplicates_total: u64,
+}
+
+/// TSNs that have arrived without a hole between them.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    first: u64,
+    last: u64,
 }
 
 impl Arrivals {
@@ -52,7 +59,7 @@ impl Arrivals {
     }
 
     pub(super) fn highest(&self) -> u64 {
-        self.runs.back().map_or(self.cumulative, |run| run.1)
+        self.runs.back().map_or(self.cumulative, |run| run.last)
     }
 
     pub(super) fn has_holes(&self) -> bool {
@@ -74,9 +81,9 @@ impl Arrivals {
         if tsn > self.cumulative + REACH {
             return Arrival::OutOfReach;
         }
-        let place = self.runs.partition_point(|run| run.1 < tsn);
+        let place = self.runs.partition_point(|run| run.last < tsn);
         match self.runs.get(place) {
-            Some(run) if run.0 <= tsn => Arrival::Duplicate,
+            Some(run) if run.first <= tsn => Arrival::Duplicate,
             _ if self.runs.len() >= RUNS_MAX => Arrival::OutOfReach,
             _ => Arrival::Apart,
         }
@@ -96,18 +103,24 @@ impl Arrivals {
             self.swallow();
             return;
         }
-        let place = self.runs.partition_point(|run| run.1 < tsn);
-        let joins_before = place > 0 && self.runs[place - 1].1 + 1 == tsn;
-        let joins_after = self.runs.get(place).is_some_and(|run| run.0 == tsn + 1);
+        let place = self.runs.partition_point(|run| run.last < tsn);
+        let joins_before = place > 0 && self.runs[place - 1].last + 1 == tsn;
+        let joins_after = self.runs.get(place).is_some_and(|run| run.first == tsn + 1);
         match (joins_before, joins_after) {
             (true, true) => {
-                let end = self.runs[place].1;
+                let end = self.runs[place].last;
                 self.runs.remove(place);
-                self.runs[place - 1].1 = end;
+                self.runs[place - 1].last = end;
             }
-            (true, false) => self.runs[place - 1].1 = tsn,
-            (false, true) => self.runs[place].0 = tsn,
-            (false, false) => self.runs.insert(place, (tsn, tsn)),
+            (true, false) => self.runs[place - 1].last = tsn,
+            (false, true) => self.runs[place].first = tsn,
+            (false, false) => self.runs.insert(
+                place,
+                Run {
+                    first: tsn,
+                    last: tsn,
+                },
+            ),
         }
     }
 
@@ -119,10 +132,10 @@ impl Arrivals {
 
     fn swallow(&mut self) {
         while let Some(run) = self.runs.front().copied() {
-            if run.0 > self.cumulative + 1 {
+            if run.first > self.cumulative + 1 {
                 break;
             }
-            self.cumulative = self.cumulative.max(run.1);
+            self.cumulative = self.cumulative.max(run.last);
             self.runs.pop_front();
         }
     }
@@ -141,8 +154,8 @@ impl Arrivals {
         let high = self.runs.len() - (count - low).min(self.runs.len() - low);
         let told = self.runs.range(..low).chain(self.runs.range(high..));
         told.map(move |run| GapBlock {
-            start: offset(run.0),
-            end: offset(run.1),
+            start: offset(run.first),
+            end: offset(run.last),
         })
     }
 

@@ -13,12 +13,10 @@ mod window;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-
 use crate::chunk::{Data, DataFlags, ForwardTsn, IData, IForwardTsn, Sack};
 use crate::packet::PacketBuilder;
 use crate::sequence::{Tsn, narrow, widen, widen_first};
-use crate::{Config, Report};
+use crate::{Config, Event, Report};
 
 use arrivals::{Arrival, Arrivals};
 use assembly::{Fragment, Label, Whole};
@@ -378,8 +376,8 @@ impl Receiver {
         self.streams.reset(streams);
     }
 
-    /// A message for the application: stream, PPID, unordered, bytes.
-    pub(crate) fn read(&mut self) -> Option<(u16, u32, bool, Bytes)> {
+    /// The next message for the application.
+    pub(crate) fn read(&mut self) -> Option<Event> {
         let whole = self.ready.pop_front()?;
         let bytes = whole.data.len() as u64;
         self.ready_bytes -= bytes;
@@ -390,7 +388,12 @@ impl Receiver {
             self.sack_due = self.room() >= limit / 2;
         }
         let label = whole.label;
-        Some((label.stream, label.ppid, label.unordered, whole.data))
+        Some(Event::Message {
+            stream: label.stream,
+            ppid: label.ppid,
+            unordered: label.unordered,
+            data: whole.data,
+        })
     }
 
     pub(crate) fn fill_report(&self, report: &mut Report) {

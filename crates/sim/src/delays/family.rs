@@ -76,17 +76,29 @@ impl FromStr for Family {
     }
 }
 
-/// The study's network delays: upper edge in ms, packets up to there. The last
-/// bin is open; nothing in the study waited longer than 200 ms by much.
-const STUDY: [(f64, f64); 8] = [
-    (5.0, 132.0),
-    (10.0, 5408.0),
-    (15.0, 7362.0),
-    (20.0, 4644.0),
-    (35.0, 6650.0),
-    (60.0, 2476.0),
-    (100.0, 382.0),
-    (200.0, 57.0),
+/// A bin of a histogram of delays.
+#[derive(Clone, Copy, Debug)]
+struct Bin {
+    /// Its upper edge, in ms; the lower one is that of the bin before.
+    edge_ms: f64,
+    packets: f64,
+}
+
+const fn bin(edge_ms: f64, packets: f64) -> Bin {
+    Bin { edge_ms, packets }
+}
+
+/// The study's network delays. The last bin is open; nothing in the study waited longer
+/// than 200 ms by much.
+const STUDY: [Bin; 8] = [
+    bin(5.0, 132.0),
+    bin(10.0, 5408.0),
+    bin(15.0, 7362.0),
+    bin(20.0, 4644.0),
+    bin(35.0, 6650.0),
+    bin(60.0, 2476.0),
+    bin(100.0, 382.0),
+    bin(200.0, 57.0),
 ];
 
 /// What correlations are told for.
@@ -199,15 +211,15 @@ fn normal_share(z: f64) -> f64 {
 /// The delay in ms that a `share` of the study's packets did not exceed; even
 /// within a bin.
 fn study_quantile(share: f64) -> f64 {
-    let all: f64 = STUDY.iter().map(|(_, count)| count).sum();
+    let all: f64 = STUDY.iter().map(|bin| bin.packets).sum();
     let mut left = share.clamp(0.0, 1.0) * all;
     let mut low = 0.0;
-    for (high, count) in STUDY {
-        if left <= count {
-            return low + (high - low) * left / count;
+    for Bin { edge_ms, packets } in STUDY {
+        if left <= packets {
+            return low + (edge_ms - low) * left / packets;
         }
-        left -= count;
-        low = high;
+        left -= packets;
+        low = edge_ms;
     }
     low
 }
@@ -234,19 +246,22 @@ mod tests {
 
     #[test]
     fn delays_are_as_often_as_the_study_counted() {
-        let all: f64 = STUDY.iter().map(|(_, count)| count).sum();
+        let all: f64 = STUDY.iter().map(|bin| bin.packets).sum();
         assert_eq!(all, 27_111.0);
         let drawn = ms(Family::Independent, 5, 200_000);
         let mut low = 0.0;
-        for (high, count) in STUDY {
-            let within = drawn.iter().filter(|it| **it > low && **it <= high).count();
-            let (share, wanted) = (within as f64 / drawn.len() as f64, count / all);
+        for Bin { edge_ms, packets } in STUDY {
+            let within = drawn
+                .iter()
+                .filter(|it| **it > low && **it <= edge_ms)
+                .count();
+            let (share, wanted) = (within as f64 / drawn.len() as f64, packets / all);
             let error = 5.0 * (wanted / drawn.len() as f64).sqrt();
             assert!(
                 (share - wanted).abs() < error,
-                "({low}-{high}]: {share} instead of {wanted}"
+                "({low}-{edge_ms}]: {share} instead of {wanted}"
             );
-            low = high;
+            low = edge_ms;
         }
     }
 

@@ -224,7 +224,7 @@ impl<T> Link<T> {
 
     fn apply(&mut self, conditions: Conditions, sent: u64) {
         let outages = conditions.outages.iter();
-        let outages = outages.map(|outage| (nanos(outage.start), nanos(outage.end)));
+        let outages = outages.map(|outage| nanos(outage.start)..nanos(outage.end));
         self.queue.set_outages(outages.collect());
         self.queue.reset_trace();
         if sent > 0 && conditions.loss != self.conditions.loss {

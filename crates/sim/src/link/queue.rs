@@ -1,6 +1,7 @@
 //! The bytes that wait, and when each datagram has left.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use super::{Capacity, Nanos};
 use crate::schedule::{Cursor, OPPORTUNITY_BYTES};
@@ -8,31 +9,39 @@ use crate::schedule::{Cursor, OPPORTUNITY_BYTES};
 /// A drop-tail queue before a bottleneck.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    /// When each waiting datagram will have left, and its bytes; in order.
-    waiting: VecDeque<(Nanos, usize)>,
+    /// In order of leaving.
+    waiting: VecDeque<Waiting>,
     bytes: usize,
     /// When the last one will have left.
     free_at: Nanos,
     /// Where in the trace it will have left, and what that opportunity has over.
     cursor: Cursor,
     left_over: u64,
-    /// Begin and end; in order and apart.
-    outages: Vec<(Nanos, Nanos)>,
+    /// In order and apart.
+    outages: Vec<Range<Nanos>>,
     /// The first outage that has not ended before `free_at`.
     outage: usize,
 }
 
+/// A datagram in the queue.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    /// When it will have left.
+    departure: Nanos,
+    bytes: usize,
+}
+
 impl Queue {
     /// Takes the times of which nothing leaves; any order, overlaps included.
-    pub(super) fn set_outages(&mut self, mut outages: Vec<(Nanos, Nanos)>) {
-        outages.retain(|(begin, end)| begin < end);
-        outages.sort_unstable();
+    pub(super) fn set_outages(&mut self, mut outages: Vec<Range<Nanos>>) {
+        outages.retain(|it| it.start < it.end);
+        outages.sort_unstable_by_key(|it| (it.start, it.end));
         self.outages.clear();
         self.outage = 0;
-        for (begin, end) in outages {
+        for outage in outages {
             match self.outages.last_mut() {
-                Some((_, last)) if begin <= *last => *last = end.max(*last),
-                _ => self.outages.push((begin, end)),
+                Some(last) if outage.start <= last.end => last.end = outage.end.max(last.end),
+                _ => self.outages.push(outage),
             }
         }
     }
@@ -45,11 +54,11 @@ impl Queue {
 
     /// Bytes that wait at `now`.
     pub(super) fn bytes(&mut self, now: Nanos) -> usize {
-        while let Some((departure, bytes)) = self.waiting.front() {
-            if *departure > now {
+        while let Some(first) = self.waiting.front() {
+            if first.departure > now {
                 break;
             }
-            self.bytes -= bytes;
+            self.bytes -= first.bytes;
             self.waiting.pop_front();
         }
         self.bytes
@@ -90,7 +99,7 @@ impl Queue {
         };
         self.free_at = departure;
         if departure > now {
-            self.waiting.push_back((departure, bytes));
+            self.waiting.push_back(Waiting { departure, bytes });
             self.bytes += bytes;
         }
         departure
@@ -99,11 +108,11 @@ impl Queue {
     /// When `work` that begins at `at` is done, outages left out.
     fn transmit(&mut self, at: Nanos, mut work: Nanos) -> Nanos {
         let mut at = self.outage_over(at);
-        while let Some(&(begin, end)) = self.outages.get(self.outage) {
-            if at.saturating_add(work) <= begin {
+        while let Some(&Range { start, end }) = self.outages.get(self.outage) {
+            if at.saturating_add(work) <= start {
                 break;
             }
-            work -= begin - at;
+            work -= start - at;
             at = end;
             self.outage += 1;
         }
@@ -112,8 +121,8 @@ impl Queue {
 
     /// The end of the outage at `at`, or `at` if there is none; `at` must not go back.
     fn outage_over(&mut self, at: Nanos) -> Nanos {
-        while let Some(&(begin, end)) = self.outages.get(self.outage) {
-            if at < begin {
+        while let Some(&Range { start, end }) = self.outages.get(self.outage) {
+            if at < start {
                 return at;
             }
             self.outage += 1;

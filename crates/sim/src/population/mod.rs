@@ -43,8 +43,17 @@ pub struct Population {
     capacity_scale: f64,
     /// How many sessions of a round each stratum has.
     quotas: Vec<u64>,
-    /// A round: each session's stratum and how many of that came before.
-    round: Vec<(usize, u64)>,
+    /// A round, session by session.
+    round: Vec<Turn>,
+}
+
+/// The place of a session in a round.
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    /// The index of its stratum.
+    stratum: usize,
+    /// How many sessions of that stratum come before it in the round.
+    before: u64,
 }
 
 /// The recorded traces that a file names.
@@ -327,7 +336,7 @@ impl Population {
     /// The session `index`. Any run of them has each stratum in its share to within two
     /// sessions, and every thousand has it exactly.
     pub fn session(&self, sample: Sample, index: u64) -> Scenario {
-        let (stratum, before) = self.round[(index % ROUND as u64) as usize];
+        let Turn { stratum, before } = self.round[(index % ROUND as u64) as usize];
         let rank = index / ROUND as u64 * self.quotas[stratum] + before;
         draw::scenario(self, sample, stratum, rank)
     }
@@ -375,7 +384,7 @@ fn quotas(shares: &[f64]) -> Vec<u64> {
 }
 
 /// The order of strata in a round: always the one that is furthest behind its share.
-fn round(quotas: &[u64]) -> Vec<(usize, u64)> {
+fn round(quotas: &[u64]) -> Vec<Turn> {
     let mut had = vec![0u64; quotas.len()];
     (1..=ROUND as u64)
         .map(|sessions| {
@@ -389,8 +398,9 @@ fn round(quotas: &[u64]) -> Vec<(usize, u64)> {
             };
             let open = (0..quotas.len()).filter(|&index| had[index] < quotas[index]);
             let stratum = open.max_by_key(behind).expect("quotas fill a round");
+            let before = had[stratum];
             had[stratum] += 1;
-            (stratum, had[stratum] - 1)
+            Turn { stratum, before }
         })
         .collect()
 }

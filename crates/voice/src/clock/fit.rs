@@ -58,8 +58,17 @@ pub(super) struct Line {
     at: f64,
     offset: f64,
     pub(super) skew: f64,
-    /// Where the line is bounded: when, and by how much. The earlier one first.
-    bounds: [(f64, f64); 2],
+    /// Where the line is bounded, the earlier place first.
+    bounds: [Bound; 2],
+}
+
+/// A place where the truth is near a line.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Bound {
+    /// On our clock, in nanoseconds.
+    at: f64,
+    /// How far from the line the truth may be there, in nanoseconds.
+    error: f64,
 }
 
 impl Line {
@@ -91,7 +100,7 @@ impl Line {
             at,
             offset,
             skew,
-            bounds: [(at, 0.0); 2],
+            bounds: [Bound { at, error: 0.0 }; 2],
         };
         line.bounds = line.bounded(measured, [first, last])?;
         Some(line)
@@ -103,17 +112,18 @@ impl Line {
         &self,
         measured: &(impl Iterator<Item = Measured> + Clone),
         ends: [f64; 2],
-    ) -> Option<[(f64, f64); 2]> {
+    ) -> Option<[Bound; 2]> {
         let middle = f64::midpoint(ends[0], ends[1]);
         let bound = |it: Measured| {
             let at = it.at as f64;
-            (at, it.bound() + (it.offset - self.offset(at)).abs())
+            let error = it.bound() + (it.offset - self.offset(at)).abs();
+            Bound { at, error }
         };
         let best = |is_late: bool| {
             let end = ends[usize::from(is_late)];
-            let there = |it: &(f64, f64)| it.1 + SKEW_MAX * (end - it.0).abs();
+            let there = |it: &Bound| it.error + SKEW_MAX * (end - it.at).abs();
             let half = measured.clone().map(bound);
-            let half = half.filter(|it| (it.0 > middle) == is_late);
+            let half = half.filter(|it| (it.at > middle) == is_late);
             half.min_by(|a, b| there(a).total_cmp(&there(b)))
         };
         let early = best(false)?;
@@ -135,17 +145,13 @@ impl Line {
     /// than at the worse of them; beyond, they part as fast as these allow, or the
     /// skews.
     pub(super) fn error(&self, at: f64) -> f64 {
-        let [(early, before), (late, after)] = self.bounds;
-        let apart = (before + after) / (late - early).max(1.0);
+        let [early, late] = self.bounds;
+        let apart = (early.error + late.error) / (late.at - early.at).max(1.0);
         let rate = apart.min(self.skew.abs() + SKEW_MAX);
-        let (near, bound) = if at < early {
-            (early, before)
-        } else {
-            (late, after)
-        };
+        let near = if at < early.at { early } else { late };
         match at {
-            at if (early..=late).contains(&at) => before.max(after),
-            at => bound + rate * (at - near).abs(),
+            at if (early.at..=late.at).contains(&at) => early.error.max(late.error),
+            at => near.error + rate * (at - near.at).abs(),
         }
     }
 }

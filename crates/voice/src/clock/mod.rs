@@ -77,6 +77,22 @@ pub enum Refused {
     TooMany,
 }
 
+/// A question that was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Question {
+    sequence: u32,
+    /// When it was sent, by the clock of the end that asked.
+    t1: u64,
+}
+
+/// A question that came, and when.
+#[derive(Clone, Copy, Debug)]
+struct Owed {
+    question: Question,
+    /// When it came, by our clock.
+    t2: u64,
+}
+
 /// One end of the exchange. Both ends ask, both answer.
 #[derive(Debug)]
 pub struct Exchange {
@@ -84,10 +100,10 @@ pub struct Exchange {
     epoch: Instant,
     next: Option<Instant>,
     sequence: u32,
-    /// Questions without an answer, the oldest first: number and t1.
-    open: VecDeque<(u32, u64)>,
-    /// Questions that we owe an answer: number, t1, t2.
-    owed: VecDeque<(u32, u64, u64)>,
+    /// Questions without an answer, the oldest first.
+    open: VecDeque<Question>,
+    /// Answers that we owe.
+    owed: VecDeque<Owed>,
     /// The quickest of this round, and how many it has had.
     round: Option<Measured>,
     answers: u32,
@@ -153,7 +169,10 @@ impl Exchange {
         if self.owed.len() >= OWED_MAX {
             return Err(Refused::TooMany);
         }
-        self.owed.push_back((sequence, t1, self.stamp(arrived)));
+        self.owed.push_back(Owed {
+            question: Question { sequence, t1 },
+            t2: self.stamp(arrived),
+        });
         Ok(())
     }
 
@@ -163,7 +182,10 @@ impl Exchange {
         [t1, t2, t3]: [u64; 3],
         arrived: Instant,
     ) -> Result<(), Refused> {
-        let open = self.open.iter().position(|it| *it == (sequence, t1));
+        let open = self
+            .open
+            .iter()
+            .position(|it| *it == Question { sequence, t1 });
         let open = open.ok_or(Refused::Unasked)?;
         self.open.remove(open);
         let measured = Measured::new([t1, t2, t3, self.stamp(arrived)]);
@@ -189,7 +211,8 @@ impl Exchange {
     /// What to send, at once: answers that are owed, then a question if one is due.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Vec<u8>> {
         let stamp = self.stamp(now);
-        if let Some((sequence, t1, t2)) = self.owed.pop_front() {
+        if let Some(Owed { question, t2 }) = self.owed.pop_front() {
+            let Question { sequence, t1 } = question;
             return Some(message(ANSWER, sequence, &[t1, t2, stamp]));
         }
         if self.next.is_some_and(|next| now < next) {
@@ -201,7 +224,10 @@ impl Exchange {
         }
         let sequence = self.sequence;
         self.sequence = sequence.wrapping_add(1);
-        self.open.push_back((sequence, stamp));
+        self.open.push_back(Question {
+            sequence,
+            t1: stamp,
+        });
         Some(message(ASK, sequence, &[stamp]))
     }
 

@@ -16,8 +16,17 @@ pub(super) struct Absence {
     asked_ms: f64,
     /// How late it asks if it is on time, but for a constant.
     usual: f64,
-    /// Later than that: since when, and how much at least.
-    doubt: Option<(f64, f64)>,
+    /// It asks later than that.
+    doubt: Option<Doubt>,
+}
+
+/// A device that asks late and may make good for it yet.
+#[derive(Clone, Copy, Debug)]
+struct Doubt {
+    /// Since when, in ms from the first call.
+    since: f64,
+    /// How late it was at least meanwhile, in ms.
+    least: f64,
 }
 
 impl Absence {
@@ -33,15 +42,18 @@ impl Absence {
             self.doubt = None;
             return 0.0;
         }
-        let (since, least) = self.doubt.unwrap_or((at, over));
-        let least = least.min(over);
-        self.doubt = Some((since, least));
-        if at - since < DOUBT_MS {
+        let mut doubt = self.doubt.unwrap_or(Doubt {
+            since: at,
+            least: over,
+        });
+        doubt.least = doubt.least.min(over);
+        self.doubt = Some(doubt);
+        if at - doubt.since < DOUBT_MS {
             return 0.0;
         }
         self.doubt = None;
-        self.usual += least;
-        least
+        self.usual += doubt.least;
+        doubt.least
     }
 }
 

@@ -155,8 +155,8 @@ impl<D: Decoder> Buffer<D> {
     fn remember_concealed(&mut self, frames: usize) {
         let end = self.next + frames as i64;
         match self.concealed.back_mut() {
-            Some(last) if last.1 == self.next => last.1 = end,
-            _ => self.concealed.push_back((self.next, end)),
+            Some(last) if last.end == self.next => last.end = end,
+            _ => self.concealed.push_back(self.next..end),
         }
         if self.concealed.len() > 32 {
             self.concealed.pop_front();
@@ -167,12 +167,13 @@ impl<D: Decoder> Buffer<D> {
     pub(super) fn was_concealed(&mut self, from: i64, to: i64) {
         let mut late = 0;
         for span in &self.concealed {
-            late += (span.1.min(to) - span.0.max(from)).max(0);
+            late += (span.end.min(to) - span.start.max(from)).max(0);
         }
         if late > 0 {
             self.target.was_late(late as f64 * self.frame_ms());
             // Once is enough.
-            self.concealed.retain(|span| span.1 <= from || span.0 >= to);
+            self.concealed
+                .retain(|span| span.end <= from || span.start >= to);
         }
     }
 }

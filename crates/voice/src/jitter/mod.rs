@@ -15,6 +15,7 @@
 //! | something later, and its number is the next | comfort noise: the sender was silent | moves freely to the target |
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -182,7 +183,7 @@ pub struct Buffer<D> {
     /// The packet that is being decoded ended a stall.
     was_late: bool,
     /// Concealed in place of packets that may still come, by media time.
-    concealed: VecDeque<(i64, i64)>,
+    concealed: VecDeque<Range<i64>>,
     steering: Steering,
     absence: Absence,
     /// The speaker's level, decaying.

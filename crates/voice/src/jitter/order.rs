@@ -17,7 +17,14 @@ pub(super) struct Order {
     /// The same, of those that had no sound.
     empty: [u64; (SEEN / 64) as usize],
     /// The one before, if it did not belong here.
-    stray: Option<(u16, u32)>,
+    stray: Option<Stray>,
+}
+
+/// A packet that seemed to belong to another stream.
+#[derive(Clone, Copy, Debug)]
+struct Stray {
+    sequence: u16,
+    timestamp: u32,
 }
 
 /// What a packet's numbers say.
@@ -84,11 +91,14 @@ impl Order {
     }
 
     fn astray(&mut self, sequence: u16, timestamp: u32, reach: i64) -> Place {
-        let follows = self.stray.is_some_and(|(last, then)| {
-            let ticks = i64::from(timestamp.wrapping_sub(then) as i32);
-            last.wrapping_add(1) == sequence && (0..=reach).contains(&ticks)
+        let follows = self.stray.is_some_and(|last| {
+            let ticks = i64::from(timestamp.wrapping_sub(last.timestamp) as i32);
+            last.sequence.wrapping_add(1) == sequence && (0..=reach).contains(&ticks)
         });
-        self.stray = Some((sequence, timestamp));
+        self.stray = Some(Stray {
+            sequence,
+            timestamp,
+        });
         if follows {
             Place::Restart
         } else {

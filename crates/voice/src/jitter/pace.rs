@@ -43,8 +43,15 @@ impl Pace {
         match self {
             Self::Swift => Law {
                 recent_ms: 120.0,
-                follows: (0.0, 0.4, 0.7),
-                rise: (1.0, 1.0),
+                follows: Follows {
+                    apart_ms: 0.0,
+                    scatters: 0.4,
+                    swings: 0.7,
+                },
+                rise: Rise {
+                    below: 1.0,
+                    until: 1.0,
+                },
                 quiet_ms: 0.0,
                 excess: None,
                 shorten_share: 0.10,
@@ -52,8 +59,15 @@ impl Pace {
             },
             Self::Even => Law {
                 recent_ms: 120.0,
-                follows: (0.0, 0.4, 0.7),
-                rise: (0.5, 1.0),
+                follows: Follows {
+                    apart_ms: 0.0,
+                    scatters: 0.4,
+                    swings: 0.7,
+                },
+                rise: Rise {
+                    below: 0.5,
+                    until: 1.0,
+                },
                 quiet_ms: 150.0,
                 excess: Some(Excess {
                     ms: 10.0,
@@ -65,8 +79,15 @@ impl Pace {
             },
             Self::Steady => Law {
                 recent_ms: 1_500.0,
-                follows: (60.0, 0.5, 1.0),
-                rise: (0.3, 0.8),
+                follows: Follows {
+                    apart_ms: 60.0,
+                    scatters: 0.5,
+                    swings: 1.0,
+                },
+                rise: Rise {
+                    below: 0.3,
+                    until: 0.8,
+                },
                 quiet_ms: 150.0,
                 excess: Some(Excess {
                     ms: 200.0,
@@ -105,12 +126,10 @@ impl FromStr for Pace {
 pub(super) struct Law {
     /// The highest delay of so long counts, in ms.
     pub(super) recent_ms: f64,
-    /// So many ms apart, or neighbours, are delays whose correlation tells whether they
-    /// scatter (the second and below) or swing (the third).
-    pub(super) follows: (f64, f64, f64),
-    /// Of the margin above that: with less left than the first part of it the delay
-    /// rises, until the second is there.
-    pub(super) rise: (f64, f64),
+    /// How the correlation of delays is judged.
+    pub(super) follows: Follows,
+    /// When the delay rises while somebody speaks.
+    pub(super) rise: Rise,
     /// It is quiet for so long before the delay moves freely, in ms: gaps between the
     /// sounds of a word are shorter.
     pub(super) quiet_ms: f64,
@@ -121,6 +140,26 @@ pub(super) struct Law {
     pub(super) shorten_share: f64,
     /// Of the time, what may be played twice while somebody speaks.
     pub(super) lengthen_share: f64,
+}
+
+/// Which correlation of delays says that the next one follows from the last ones.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Follows {
+    /// How far apart two delays are that are compared, in ms; neighbours at least.
+    pub(super) apart_ms: f64,
+    /// At this correlation and below delays scatter: none says anything of the next.
+    pub(super) scatters: f64,
+    /// At this correlation and above delays swing: the last ones tell all of the next.
+    pub(super) swings: f64,
+}
+
+/// How much of the margin makes the delay rise, each a part of the whole margin.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Rise {
+    /// The delay begins to rise when less than this part is left.
+    pub(super) below: f64,
+    /// The rise ends when this part is there.
+    pub(super) until: f64,
 }
 
 /// When the delay falls all the way to the target while somebody speaks.

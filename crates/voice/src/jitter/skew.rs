@@ -7,19 +7,27 @@ const POINTS: usize = 60;
 /// How much faster our clock runs than the sender's: the slope of the least delays.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Skew {
-    /// When, and the least delay of that second, in ms.
-    points: VecDeque<(f64, f64)>,
+    points: VecDeque<Point>,
+}
+
+/// A second of a stream, in ms.
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    /// When the second began.
+    at: f64,
+    /// The least delay in it.
+    delay: f64,
 }
 
 impl Skew {
     pub(super) fn arrived(&mut self, at: f64, delay: f64) {
         match self.points.back_mut() {
-            Some((begun, least)) if at - *begun < POINT_MS => *least = least.min(delay),
+            Some(point) if at - point.at < POINT_MS => point.delay = point.delay.min(delay),
             _ => {
                 if self.points.len() == POINTS {
                     self.points.pop_front();
                 }
-                self.points.push_back((at, delay));
+                self.points.push_back(Point { at, delay });
             }
         }
     }
@@ -30,10 +38,10 @@ impl Skew {
             return None;
         }
         let count = self.points.len() as f64;
-        let mean = |of: fn(&(f64, f64)) -> f64| self.points.iter().map(of).sum::<f64>() / count;
-        let (middle, height) = (mean(|it| it.0), mean(|it| it.1));
+        let mean = |of: fn(&Point) -> f64| self.points.iter().map(of).sum::<f64>() / count;
+        let (middle, height) = (mean(|it| it.at), mean(|it| it.delay));
         let (mut rise, mut run) = (0.0, 0.0);
-        for (at, delay) in &self.points {
+        for Point { at, delay } in &self.points {
             rise += (at - middle) * (delay - height);
             run += (at - middle) * (at - middle);
         }

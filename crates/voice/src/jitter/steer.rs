@@ -13,8 +13,10 @@ use crate::stretch::{self, Limits};
 /// More than this above the target is not worth stretching: it is cut.
 const CUT_MS: f64 = 400.0;
 
-/// What must fit to stretch speech, at ease and in need (mean, ms from the target).
-const FIT: (f32, f32) = (0.90, 0.55);
+/// What must fit to stretch speech while the delay is near the target.
+const FIT_AT_EASE: f32 = 0.90;
+/// What must fit to stretch speech [`NEED_MS`] from the target and further.
+const FIT_IN_NEED: f32 = 0.55;
 const NEED_MS: f64 = 40.0;
 
 /// Of the wait, and in all, what is not worth leaving out a pitch period for: most of it
@@ -29,10 +31,12 @@ const FALLEN_MS: f64 = 3.0;
 /// What the target usually is, is learnt in so long.
 const USUAL_MS: f64 = 10_000.0;
 
-/// From the first of these above the target on more may be left out than the law's
-/// share, from the second on by this part of the time: what was held up by 100 ms is in
-/// time again within half a second.
-const HASTE_MS: (f64, f64) = (20.0, 60.0);
+/// From so far above the target on more may be left out than the law's share.
+const HASTE_BEGINS_MS: f64 = 20.0;
+/// From so far above the target on, as much more as [`HASTE_SHARE`] is left out.
+const HASTE_FULL_MS: f64 = 60.0;
+/// Of the time, what may be left out beyond the law's share: what was held up by 100 ms
+/// is in time again within half a second.
 const HASTE_SHARE: f64 = 0.30;
 
 /// What a buffer is about while somebody speaks.
@@ -76,6 +80,15 @@ struct Distances {
     waits: f64,
 }
 
+/// Between which distances above the target the delay falls, in ms.
+#[derive(Clone, Copy, Debug)]
+struct Fall {
+    /// A fall begins this far above the target.
+    begins: f64,
+    /// A fall goes on down to here.
+    ends: f64,
+}
+
 impl Steering {
     pub(super) const fn new(law: Law) -> Self {
         Self {
@@ -104,16 +117,24 @@ impl Steering {
         };
     }
 
-    /// Above the target by how much the delay begins to fall, and where it stops, while
-    /// somebody speaks and `waits` ms are aimed for.
-    fn fall(&self, waits: f64) -> (f64, f64) {
+    /// When the delay falls while somebody speaks and `waits` ms are aimed for.
+    fn fall(&self, waits: f64) -> Fall {
         match self.law.excess {
-            Some(excess) if self.spent > excess.spent => (FALLEN_MS, FALLEN_MS),
-            Some(excess) => (excess.ms + excess.usual * self.usual_ms, FALLEN_MS),
+            Some(excess) if self.spent > excess.spent => Fall {
+                begins: FALLEN_MS,
+                ends: FALLEN_MS,
+            },
+            Some(excess) => Fall {
+                begins: excess.ms + excess.usual * self.usual_ms,
+                ends: FALLEN_MS,
+            },
             // The less is waited for, the nearer speech stays.
             None => {
                 let ease = (EASE_SHARE * waits).min(EASE_MS);
-                (ease, ease)
+                Fall {
+                    begins: ease,
+                    ends: ease,
+                }
             }
         }
     }
@@ -129,7 +150,7 @@ impl Steering {
             self.course = Course::Hold;
             return from.target;
         }
-        let (begins, ends) = self.fall(from.waits);
+        let Fall { begins, ends } = self.fall(from.waits);
         self.course = match self.course {
             _ if from.least < -NEAR_MS => Course::Rise,
             Course::Rise if from.risen <= -NEAR_MS => Course::Rise,
@@ -148,8 +169,8 @@ impl Steering {
     /// frames at once.
     fn allow(&mut self, frames: usize, error: f64, most: f64) {
         let more = |left: f64, share: f64| (left + share.clamp(0.0, 0.5) * frames as f64).min(most);
-        let (calm, haste) = HASTE_MS;
-        let haste = ((error - calm) / (haste - calm)).clamp(0.0, 1.0) * HASTE_SHARE;
+        let haste = (error - HASTE_BEGINS_MS) / (HASTE_FULL_MS - HASTE_BEGINS_MS);
+        let haste = haste.clamp(0.0, 1.0) * HASTE_SHARE;
         self.shorten = more(self.shorten, self.law.shorten_share + haste);
         self.lengthen = more(self.lengthen, self.law.lengthen_share);
     }
@@ -189,11 +210,11 @@ impl<D: Decoder> Buffer<D> {
     fn distances(&self, now: Instant) -> Option<Distances> {
         let playout = self.playout(now);
         let outlook = self.target.outlook()?;
-        let (least, risen) = self.steering.law.rise;
+        let rise = self.steering.law.rise;
         let target = self.aim_for(outlook, 1.0);
         Some(Distances {
-            least: playout - self.aim_for(outlook, least),
-            risen: playout - self.aim_for(outlook, risen),
+            least: playout - self.aim_for(outlook, rise.below),
+            risen: playout - self.aim_for(outlook, rise.until),
             target: playout - target,
             waits: target - self.target.floor(),
         })
@@ -283,5 +304,5 @@ impl<D: Decoder> Buffer<D> {
 /// The further from the target, the less choosy.
 fn fit_for(error_ms: f64) -> f32 {
     let need = (error_ms / NEED_MS).clamp(0.0, 1.0) as f32;
-    FIT.0 + (FIT.1 - FIT.0) * need
+    FIT_AT_EASE + (FIT_IN_NEED - FIT_AT_EASE) * need
 }

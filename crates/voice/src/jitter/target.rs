@@ -26,11 +26,12 @@
 
 use std::collections::VecDeque;
 
-use super::pace::Law;
+use super::pace::{Follows, Law};
 
-/// The highest delay of recent packets counts: at least of so many, if they are long; at
-/// most, if somebody floods.
-const RECENT_PACKETS: (usize, usize) = (3, 512);
+/// The highest delay of recent packets counts: of so many at least, if they are long.
+const RECENT_PACKETS_MIN: usize = 3;
+/// The highest delay of recent packets counts: of so many at most, if somebody floods.
+const RECENT_PACKETS_MAX: usize = 512;
 /// What comes within so long comes at once.
 const BURST_MS: f64 = 5.0;
 /// Floor and spread are those of so long.
@@ -48,26 +49,30 @@ const LEARN_PER_MS: f64 = 0.0025;
 const EVENT_MS: f64 = 100.0;
 const EVENT_FADES: f64 = 0.1;
 /// The margin's range.
-const MARGIN: (f64, f64) = (0.15, 2.5);
+const MARGIN_MIN: f64 = 0.15;
+const MARGIN_MAX: f64 = 2.5;
 /// Fewer do not tell.
 const FOLLOWS_PACKETS: usize = 100;
 /// What a margin is before anything is known.
 const MARGIN_FIRST: f64 = 0.8;
-/// Before much has been heard, the spread is taken for this, less as time passes: in so
-/// long where packets came evenly so far, in so long where they did not.
+/// Before much has been heard, the spread is taken for this, less as time passes.
 const SPREAD_FIRST_MS: f64 = 20.0;
-const SPREAD_FIRST_FADES_MS: (f64, f64) = (200.0, 1_000.0);
-/// What all delays of a path are within that is even, and of one that is not.
-const EVEN_MS: (f64, f64) = (3.0, 10.0);
+/// [`SPREAD_FIRST_MS`] fades in so long where packets came evenly so far.
+const SPREAD_FIRST_FADES_EVEN_MS: f64 = 200.0;
+/// [`SPREAD_FIRST_MS`] fades in so long where packets came unevenly.
+const SPREAD_FIRST_FADES_UNEVEN_MS: f64 = 1_000.0;
+/// A path is even whose delays are all within this.
+const EVEN_MS: f64 = 3.0;
+/// A path is uneven whose delays differ by this and more.
+const UNEVEN_MS: f64 = 10.0;
 
 /// The playout delay to aim for.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
     late_share: f64,
     law: Law,
-    /// When they came and what they took, in ms.
-    recent: VecDeque<(f64, f64)>,
-    long: VecDeque<(f64, f64)>,
+    recent: VecDeque<Arrival>,
+    long: VecDeque<Arrival>,
     floor: f64,
     middle: f64,
     tail: f64,
@@ -80,6 +85,15 @@ pub(super) struct Target {
     log_margin: f64,
     /// Late milliseconds that counted lately.
     charged: f64,
+}
+
+/// A packet that came.
+#[derive(Clone, Copy, Debug)]
+struct Arrival {
+    /// When it came, in ms.
+    at: f64,
+    /// What it took, in ms.
+    delay: f64,
 }
 
 /// What is to be expected now, in ms by the clocks of the delays.
@@ -123,21 +137,23 @@ impl Target {
     /// A packet came at `at` and took `delay`, both in ms.
     pub(super) fn arrived(&mut self, at: f64, delay: f64) {
         self.begun.get_or_insert(at);
+        let arrival = Arrival { at, delay };
         for window in [&mut self.recent, &mut self.long] {
             // A queue that empties at once: all that is left of it is the last.
-            let is_of_burst = |it: &(f64, f64)| at - it.0 < BURST_MS && it.1 > delay;
+            let is_of_burst = |it: &Arrival| at - it.at < BURST_MS && it.delay > delay;
             while window.back().is_some_and(is_of_burst) {
                 window.pop_back();
             }
         }
-        self.recent.push_back((at, delay));
-        let (least, most) = RECENT_PACKETS;
-        let is_old = |it: &(f64, f64)| it.0 < at - self.law.recent_ms;
-        while self.recent.len() > most || self.recent.len() > least && is_old(&self.recent[0]) {
+        self.recent.push_back(arrival);
+        let is_old = |it: &Arrival| it.at < at - self.law.recent_ms;
+        while self.recent.len() > RECENT_PACKETS_MAX
+            || self.recent.len() > RECENT_PACKETS_MIN && is_old(&self.recent[0])
+        {
             self.recent.pop_front();
         }
-        self.long.push_back((at, delay));
-        while self.long.len() > LONG_PACKETS || self.long[0].0 < at - LONG_MS {
+        self.long.push_back(arrival);
+        while self.long.len() > LONG_PACKETS || self.long[0].at < at - LONG_MS {
             self.long.pop_front();
         }
         if at - self.reviewed >= REVIEW_MS || self.long.len() < 10 {
@@ -161,7 +177,7 @@ impl Target {
 
     /// `None` before anything has come.
     pub(super) fn outlook(&self) -> Option<Outlook> {
-        let highest = self.recent.iter().map(|(_, delay)| *delay);
+        let highest = self.recent.iter().map(|it| it.delay);
         let highest = highest.reduce(f64::max)?;
         let first = self.spread_first();
         let spread = self.spread.max(first).max(0.3);
@@ -179,10 +195,10 @@ impl Target {
 
     /// How far delays may spread of which little has been heard, in ms.
     fn spread_first(&self) -> f64 {
-        let last = self.recent.back().map_or(0.0, |(at, _)| *at);
+        let last = self.recent.back().map_or(0.0, |it| it.at);
         let heard = last - self.begun.unwrap_or(last);
-        let ((even, uneven), (soon, late)) = (EVEN_MS, SPREAD_FIRST_FADES_MS);
-        let unrest = (self.most - self.floor - even) / (uneven - even);
+        let (soon, late) = (SPREAD_FIRST_FADES_EVEN_MS, SPREAD_FIRST_FADES_UNEVEN_MS);
+        let unrest = (self.most - self.floor - EVEN_MS) / (UNEVEN_MS - EVEN_MS);
         SPREAD_FIRST_MS * (-heard / (soon + unrest.clamp(0.0, 1.0) * (late - soon))).exp()
     }
 
@@ -192,39 +208,42 @@ impl Target {
     }
 
     fn learn(&mut self, by: f64) {
-        let range = MARGIN.0.ln()..=MARGIN.1.ln();
-        self.log_margin = (self.log_margin + by).clamp(*range.start(), *range.end());
+        self.log_margin = (self.log_margin + by).clamp(MARGIN_MIN.ln(), MARGIN_MAX.ln());
     }
 
     fn review(&mut self, at: f64) {
         self.reviewed = at;
-        let mut delays: Vec<f64> = self.long.iter().map(|(_, delay)| *delay).collect();
+        let mut delays: Vec<f64> = self.long.iter().map(|it| it.delay).collect();
         delays.sort_unstable_by(f64::total_cmp);
         let at = |share: f64| delays[((delays.len() - 1) as f64 * share).round() as usize];
         self.floor = at(0.02);
         self.middle = at(0.50);
         self.tail = at(0.98);
         self.most = at(1.0);
-        let (apart, scatters, swings) = self.law.follows;
+        let Follows {
+            apart_ms,
+            scatters,
+            swings,
+        } = self.law.follows;
         self.follows = match self.long.len() {
             0..FOLLOWS_PACKETS => 1.0,
-            _ => ((self.correlation(apart) - scatters) / (swings - scatters)).clamp(0.0, 1.0),
+            _ => ((self.correlation(apart_ms) - scatters) / (swings - scatters)).clamp(0.0, 1.0),
         };
         self.spread = at(0.95) - at(0.50);
     }
 
-    /// Of each delay with the one `apart` ms later, or the next.
-    fn correlation(&self, apart: f64) -> f64 {
+    /// Of each delay with the one `apart_ms` later, or the next.
+    fn correlation(&self, apart_ms: f64) -> f64 {
         let count = self.long.len() as f64;
         let ends = self.long.front().zip(self.long.back());
-        let lasts = ends.map_or(0.0, |(first, last)| last.0 - first.0);
-        let later = (count * apart / lasts.max(1.0)).round().max(1.0);
-        let mean = self.long.iter().map(|it| it.1).sum::<f64>() / count;
+        let lasts = ends.map_or(0.0, |(first, last)| last.at - first.at);
+        let later = (count * apart_ms / lasts.max(1.0)).round().max(1.0);
+        let mean = self.long.iter().map(|it| it.delay).sum::<f64>() / count;
         let (mut both, mut power) = (0.0, 1e-9);
         let nexts = self.long.iter().skip(later as usize);
         for (a, b) in self.long.iter().zip(nexts) {
-            both += (a.1 - mean) * (b.1 - mean);
-            power += (a.1 - mean) * (a.1 - mean);
+            both += (a.delay - mean) * (b.delay - mean);
+            power += (a.delay - mean) * (a.delay - mean);
         }
         both / power
     }
@@ -336,6 +355,6 @@ mod tests {
         for packet in 0..100_000 {
             target.arrived(f64::from(packet) * 0.01, 5.0);
         }
-        assert!(target.long.len() <= LONG_PACKETS && target.recent.len() <= RECENT_PACKETS.1);
+        assert!(target.long.len() <= LONG_PACKETS && target.recent.len() <= RECENT_PACKETS_MAX);
     }
 }
