@@ -11,6 +11,7 @@ use crate::process;
 pub(super) fn problems(metadata: &Value) -> Vec<String> {
     let mut problems = Vec::new();
     let root = fs::read_to_string(process::root().join("Cargo.toml")).unwrap_or_default();
+    let (_, own_profiles) = root.split_once("[profile.dev.package]").unwrap_or_default();
     for package in packages(metadata) {
         let name = package["name"].as_str().unwrap_or_default();
         if package["publish"] != Value::Array(Vec::new()) {
@@ -21,7 +22,7 @@ pub(super) fn problems(metadata: &Value) -> Vec<String> {
         if !text.contains("[lints]\nworkspace = true") {
             problems.push(format!("{name}: `[lints] workspace = true` is missing"));
         }
-        if !root.contains(&format!("\n{name} = {{ opt-level")) {
+        if !own_profiles.contains(&format!("\n{name} = {{ opt-level")) {
             problems.push(format!("{name}: not in the root's `[profile.dev.package]`"));
         }
     }
