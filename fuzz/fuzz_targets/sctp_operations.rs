@@ -3,6 +3,9 @@
 //!
 //! Nothing panics; what an end holds stays within its limits; as long as nobody lied,
 //! what arrives is what was sent, once; and ends that are cut off come to rest.
+//!
+//! The network is the target's own, not `glassline_sim::Network`, whose luck follows from a
+//! seed: here the input must reach each packet.
 
 #![no_main]
 

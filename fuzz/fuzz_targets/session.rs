@@ -4,6 +4,9 @@
 //! Nothing panics; what arrives is what was sent, once, and messages of a channel in
 //! their order; and an end that is left
 //! alone long enough comes to rest.
+//!
+//! The network is the target's own, not `glassline_sim::Network`, whose luck follows from a
+//! seed: here the input must reach each datagram.
 
 #![no_main]
 

@@ -10,6 +10,7 @@
 use std::time::Duration;
 
 use glassline_media::Bitrate;
+use glassline_sim::Case;
 
 use crate::adaptation::{Adaptation, Config, Rule, Signals};
 use crate::bottleneck::{Bottleneck, PLAIN, Path, Policer, Sender};
@@ -145,22 +146,33 @@ fn a_competitor_s_queue_is_no_reason_to_send_less_and_less() {
         round_trip: Duration::from_millis(60),
         ..PATH
     };
+    let case = |description, path, expected| Case {
+        description,
+        path,
+        seed: 1,
+        expected,
+    };
+    let cases = [
+        case("on 10 Mbit/s and 40 ms", PATH, 0.8),
+        case("on 5 Mbit/s and 60 ms", shared, 0.4),
+    ];
     for algorithm in Algorithm::ALL {
-        for (path, floor) in [(PATH, 0.8), (shared, 0.4)] {
-            let mut stream = Stream::new(algorithm, Rule::Coupled, path);
+        for case in &cases {
+            let mut stream = Stream::new(algorithm, Rule::Coupled, case.path);
+            stream.path = Path::new(case.path, case.seed);
             stream.senders.push(Sender::bulk(Algorithm::Cubic));
             stream.film(30.0);
             let before = stream.flow().totals().delivered;
             stream.film(60.0);
             let share = (stream.flow().totals().delivered - before) as f64 / 125_000.0 / 60.0;
             println!(
-                "{algorithm} beside CUBIC: {share:.2} of {} Mbit/s",
-                path.mbps
+                "{algorithm} beside CUBIC {case}: {share:.2} of {} Mbit/s",
+                case.path.mbps
             );
             // Reno grows by a packet a round trip, CUBIC by more once these get long.
             let by_reno = algorithm == Algorithm::Rfc9260Reno;
-            let floor = if by_reno { 0.9 * floor } else { floor };
-            assert!(share > floor, "{algorithm}: {share}");
+            let floor = if by_reno { 0.9 * case.expected } else { case.expected };
+            assert!(share > floor, "{algorithm} {case}: {share}");
         }
     }
 }

@@ -24,7 +24,7 @@ impl End {
 
 /// Two links that join two ends; `T` is what they carry.
 #[derive(Debug)]
-pub struct Path<T = Vec<u8>> {
+pub struct Path<T> {
     a_to_b: Link<T>,
     b_to_a: Link<T>,
 }

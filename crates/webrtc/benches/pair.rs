@@ -1,4 +1,7 @@
 //! Two sessions in memory with nothing but data channels, and a clock that is told.
+//!
+//! Not a `glassline_sim::Simulation`: what is measured is what sessions cost, so datagrams
+//! pass from one buffer into the other end without a network that would own them.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,5 +1,6 @@
 //! Our jitter buffer, the real one: linear samples through queue, tape, stretching
-//! and concealment, in virtual time.
+//! and concealment, in virtual time. Not a `glassline_sim::Simulation`: a buffer has no
+//! timers and sends nothing, the device's pulls are the clock.
 
 use std::time::Duration;
 

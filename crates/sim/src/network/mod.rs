@@ -276,7 +276,7 @@ impl Network {
     }
 
     /// Puts a datagram of node `from` on its way.
-    pub fn send(&mut self, nodes: &[&mut dyn Node], from: usize, datagram: Datagram) {
+    fn send(&mut self, nodes: &[&mut dyn Node], from: usize, datagram: Datagram) {
         if datagram.bytes.len() > self.datagram_bytes_max {
             self.misrouted.too_large += 1;
             return;

@@ -85,6 +85,9 @@ impl Device {
 }
 
 /// One direction of a call.
+///
+/// A loop of its own, not `glassline_sim::Simulation`: two devices whose clocks drift call
+/// into the engine, and the engine asks for the time more than once while it works.
 pub(crate) struct Call<E = opus::Encoder, D = opus::Decoder> {
     pub(crate) speaker: Speaker<Said<E>>,
     pub(crate) listener: Listener<D>,

@@ -4,6 +4,10 @@ use proptest::prelude::*;
 const STEP: Duration = Duration::from_millis(25);
 
 /// Two hosts and what is between them, in virtual time.
+///
+/// A loop of its own, not `glassline_sim::Simulation`: the bound on the error must hold for
+/// any delay at all, so paths are functions that a test writes and not a link's luck; and
+/// hosts ask when their turn comes, up to 25 ms late, as they do in a call.
 struct Pair {
     /// True time, and what our clock shows: they agree.
     start: Instant,

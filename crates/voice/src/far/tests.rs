@@ -1,7 +1,9 @@
 use super::*;
 use crate::stamps::{Again, CameAgain, Heard, Operation, SignalDelay, Spoken};
 use glassline_media::Ssrc;
+use glassline_sim::{Conditions, Datagram, End, Network, Node, Simulation};
 use proptest::prelude::*;
+use std::net::SocketAddr;
 
 fn duration(most_ns: u64) -> impl Strategy<Value = Duration> {
     (0..=most_ns).prop_map(Duration::from_nanos)
@@ -262,53 +264,106 @@ fn what_no_far_end_would_take_is_not_written() {
     assert!(writer.is_empty());
 }
 
+/// One end, on a host with a clock of its own.
+struct Host {
+    far: Far,
+    end: End,
+    /// How far its clock is ahead of the network's.
+    offset: Duration,
+    /// When its channels open, until they have.
+    opens: Option<Instant>,
+    sent: usize,
+}
+
+/// First byte of a datagram, before a message.
+const CHANNELS: [Channel; 2] = [Channel::Records, Channel::Clock];
+
+impl Node for Host {
+    fn is_at(&self, address: SocketAddr) -> bool {
+        address == self.end.address()
+    }
+
+    fn handle(&mut self, now: Instant, datagram: Datagram) {
+        let channel = CHANNELS[usize::from(datagram.bytes[0])];
+        let taken = self
+            .far
+            .receive(channel, &datagram.bytes[1..], now + self.offset);
+        taken.expect("ours");
+    }
+
+    fn poll_transmit(&mut self, now: Instant) -> Option<Datagram> {
+        if self.opens.is_some() {
+            return None;
+        }
+        let now = now + self.offset;
+        let records = self.far.poll_records(now).map(|message| (0, message));
+        let (channel, message) = records.or_else(|| Some((1, self.far.poll_clock(now)?)))?;
+        self.sent += 1;
+        let bytes = [&[channel], &message[..]].concat();
+        Some(Datagram::between_ends(self.end, bytes))
+    }
+
+    fn poll_timeout(&mut self) -> Option<Instant> {
+        let due = self.far.poll_timeout().map(|at| at - self.offset);
+        self.opens.or(due)
+    }
+
+    // Polling does what is due.
+    fn handle_timeout(&mut self, _: Instant) {
+        self.opens = None;
+    }
+
+    fn state(&self) -> String {
+        format!("{:?}", self.far.report())
+    }
+}
+
 /// Two ends with nothing between them; the second one's clock is another.
 struct Ends {
-    start: Instant,
-    ends: [Far; 2],
-    at: Duration,
+    network: Network,
+    hosts: [Host; 2],
 }
 
 const OFFSET: Duration = Duration::from_secs(1_000);
 
+impl Simulation for Ends {
+    fn lend<R>(&mut self, turn: impl FnOnce(&mut Network, &mut [&mut dyn Node]) -> R) -> R {
+        let [a, b] = &mut self.hosts;
+        turn(&mut self.network, &mut [a, b])
+    }
+}
+
 impl Ends {
     fn new(asks: [bool; 2]) -> Self {
-        let start = Instant::now();
-        let epoch = |end: u32| start + OFFSET * end - Duration::from_secs(10);
+        let network = Network::pair(Conditions::default(), 1);
+        let start = network.now();
+        let host = |end, offset, asks| Host {
+            far: Far::new(start + offset - Duration::from_secs(10), asks),
+            end,
+            offset,
+            // The second hears the first one's hello before it says its own.
+            opens: (end == End::B).then(|| start + Duration::from_millis(1)),
+            sent: 0,
+        };
         Self {
-            start,
-            ends: [Far::new(epoch(0), asks[0]), Far::new(epoch(1), asks[1])],
-            at: Duration::ZERO,
+            network,
+            hosts: [
+                host(End::A, Duration::ZERO, asks[0]),
+                host(End::B, OFFSET, asks[1]),
+            ],
         }
     }
 
     fn now(&self, end: usize) -> Instant {
-        self.start + OFFSET * end as u32 + self.at
+        self.network.now() + self.hosts[end].offset
     }
 
     /// Lets `time` pass; counts what each end sent.
     fn run(&mut self, time: Duration) -> [usize; 2] {
-        let mut sent = [0; 2];
-        let until = self.at + time;
-        while self.at < until {
-            for end in [0, 1] {
-                let (now, there) = (self.now(end), self.now(1 - end));
-                while let Some(message) = self.ends[end].poll_records(now) {
-                    sent[end] += 1;
-                    self.ends[1 - end]
-                        .receive(Channel::Records, &message, there)
-                        .expect("ours");
-                }
-                while let Some(message) = self.ends[end].poll_clock(now) {
-                    sent[end] += 1;
-                    self.ends[1 - end]
-                        .receive(Channel::Clock, &message, there)
-                        .expect("ours");
-                }
-            }
-            self.at += Duration::from_millis(5);
-        }
-        sent
+        self.run_for(time);
+        self.hosts
+            .each_mut()
+            .map(|host| std::mem::take(&mut host.sent))
     }
 }
 
@@ -317,10 +372,10 @@ fn where_nobody_asks_nothing_but_a_hello_is_sent() {
     let mut ends = Ends::new([false, false]);
     assert_eq!(ends.run(Duration::from_secs(10)), [1, 1]);
     let now = ends.now(0);
-    ends.ends[0].tell(&Record::CaptureCalled(now), now);
-    assert_eq!(ends.ends[0].poll_timeout(), None);
+    ends.hosts[0].far.tell(&Record::CaptureCalled(now), now);
+    assert_eq!(ends.hosts[0].far.poll_timeout(), None);
     assert_eq!(ends.run(Duration::from_secs(10)), [0, 0]);
-    assert!(ends.ends[0].report().is_there && !ends.ends[0].report().is_asked);
+    assert!(ends.hosts[0].far.report().is_there && !ends.hosts[0].far.report().is_asked);
 }
 
 #[test]
@@ -359,17 +414,21 @@ fn ends_that_come_at_different_times_still_meet() {
 fn who_asks_is_told_by_their_own_clock() {
     let mut ends = Ends::new([true, false]);
     ends.run(Duration::from_secs(2));
-    assert!(ends.ends[1].is_asked() && !ends.ends[0].is_asked());
+    assert!(ends.hosts[1].far.is_asked() && !ends.hosts[0].far.is_asked());
     let (here, there) = (ends.now(0), ends.now(1));
-    ends.ends[1].tell(&Record::PlayoutCalled(there), there);
-    let due = ends.ends[1].poll_timeout().expect("something to tell");
+    ends.hosts[1].far.tell(&Record::PlayoutCalled(there), there);
+    let due = ends.hosts[1].far.poll_timeout().expect("something to tell");
     assert!(due <= there + Duration::from_millis(200));
     ends.run(Duration::from_secs(1));
     let now = ends.now(0);
-    assert_eq!(ends.ends[0].poll_told(now), None, "answers may still come");
+    assert_eq!(
+        ends.hosts[0].far.poll_told(now),
+        None,
+        "answers may still come"
+    );
     ends.run(Duration::from_secs(4));
     let now = ends.now(0);
-    let told = ends.ends[0].poll_told(now).expect("it has waited");
+    let told = ends.hosts[0].far.poll_told(now).expect("it has waited");
     let Record::PlayoutCalled(at) = told.record else {
         panic!("{told:?}");
     };
@@ -378,7 +437,7 @@ fn who_asks_is_told_by_their_own_clock() {
         off <= told.error && told.error < Duration::from_millis(1),
         "{told:?}, {off:?}"
     );
-    let report = ends.ends[0].report();
+    let report = ends.hosts[0].far.report();
     assert_eq!((report.told, report.unplaced, report.refused), (1, 0, 0));
     assert!(report.clock.is_some());
 }
@@ -390,7 +449,7 @@ fn records_without_a_clock_have_no_place() {
     let mut writer = Writer::new(3, 5);
     writer.push(&called(5)).expect("room");
     let message = writer.finish();
-    let far = &mut ends.ends[0];
+    let far = &mut ends.hosts[0].far;
     far.receive(Channel::Records, &message, now).expect("asked");
     assert_eq!(far.poll_told(now + Duration::from_secs(9)), None);
     far.flush();
@@ -406,7 +465,7 @@ fn records_without_a_clock_have_no_place() {
 fn nonsense_is_counted_and_the_first_is_kept() {
     let mut ends = Ends::new([false, false]);
     let now = ends.now(0);
-    let far = &mut ends.ends[0];
+    let far = &mut ends.hosts[0].far;
     let first = far.receive(Channel::Records, b"hello", now);
     assert!(matches!(
         first,
@@ -429,7 +488,7 @@ fn what_is_told_and_what_waits_is_bounded() {
     let mut ends = Ends::new([true, true]);
     ends.run(Duration::from_millis(10));
     let now = ends.now(0);
-    let far = &mut ends.ends[0];
+    let far = &mut ends.hosts[0].far;
     for _ in 0..QUEUE_MAX + 7 {
         far.tell(&Record::CaptureCalled(now), now);
     }

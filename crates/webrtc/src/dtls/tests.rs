@@ -18,6 +18,9 @@ static THEIRS: LazyLock<(dimpl::DtlsCertificate, Fingerprint)> = LazyLock::new(|
 const ROLES: [Role; 2] = [Role::Client, Role::Server];
 
 /// An association of ours (A) and one of `dimpl` alone (B), a wire between them.
+///
+/// Not a `glassline_sim::Simulation`: no time passes unless a test lets it, and records are
+/// handed in one by one, so that they can be lost, doubled and forged.
 struct Pair {
     now: Instant,
     ours: Association,

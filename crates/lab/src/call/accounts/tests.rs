@@ -22,6 +22,9 @@ enum Parcel {
 
 /// Two hosts in virtual time: the first one's clock is true, the other's runs at another
 /// speed and shows another time. Both speak and listen; the first keeps accounts.
+///
+/// A loop of its own, not `glassline_sim::Simulation`: a voice is a number whose true delay
+/// the test takes from the link when it is sent, to hold the accounts to it.
 struct Hosts {
     start: Instant,
     skew: f64,

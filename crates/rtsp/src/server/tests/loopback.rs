@@ -6,6 +6,8 @@ use super::*;
 use crate::client::{self, Client};
 
 /// Both ends of one connection, bytes cut into pieces of `cut`.
+///
+/// Not a `glassline_sim::Simulation`: it moves a byte stream, within which no time passes.
 struct Loop {
     line: Line,
     client: Client,

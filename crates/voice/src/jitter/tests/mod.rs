@@ -39,6 +39,9 @@ pub(super) fn tone() -> Bytes {
 }
 
 /// A call: a sender with a clock of its own, a path, our buffer, a device.
+///
+/// A loop of its own, not `glassline_sim::Simulation`: a buffer has no timers and sends
+/// nothing. The device's pulls are the clock, and tests write each packet's delay.
 pub(super) struct Call<D> {
     pub(super) buffer: Buffer<D>,
     pub(super) clock: Clock,
