@@ -14,7 +14,7 @@ use super::publish_session::PublishSession;
 use super::view::ClientView;
 use super::wire::Wire;
 use crate::egress::rtsp::{
-    Budget, ConnectionWriter, Keyring, Pumped, Sent, StreamReader, TransportKind,
+    Budget, ConnectionWriter, Keyring, Pumped, Sent, StreamReader, TrackTransports, TransportKind,
 };
 use crate::runtime::Key;
 
@@ -66,6 +66,15 @@ pub(super) enum Served {
 }
 
 impl Role {
+    /// The tracks that the client has set up.
+    pub(super) fn transports(&self) -> Option<&TrackTransports> {
+        match self {
+            Self::Idle => None,
+            Self::Player(session) => Some(&session.transports),
+            Self::Publisher(session) => Some(&session.transports),
+        }
+    }
+
     /// Takes a packet that the client sent for a track; false if the packet is SRTP that
     /// the client's keys do not open.
     pub(super) fn take(

@@ -15,7 +15,7 @@ use super::file_playback::{FilePlayback, FileStart, PlayRequest};
 use super::pending_request::{PendingRequest, Wanted};
 use super::setup::{self, Described};
 use super::shared::Shared;
-use crate::egress::rtsp::TransportKind;
+use crate::egress::rtsp::{StreamReader, TransportKind};
 use crate::ingest::library::{Private, Started, Title};
 
 /// Answers a request whose path was looked up in the media folder.
@@ -118,7 +118,7 @@ fn change_stream(scope: &mut ClientScope<'_>, private: &Private) {
     let reader = streams.subscribe(private.stream(), scope.now);
     let before = std::mem::replace(&mut session.reader, reader);
     session.stream = Arc::clone(private.stream());
-    let numbers = streams.get(before).map(|it| it.going_on());
+    let numbers = streams.get(before).map(StreamReader::going_on);
     if let (Some(reader), Some(numbers)) = (streams.get_mut(reader), numbers) {
         reader.inherit(numbers);
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!            TCP in ──► Client.connection (sans-IO) ──► events ──► Requests ─┐
-//!  hub wake ──► Streams: read once ──► Clients: offer to each ──► TCP, UDP   │ effects
+//!  hub wake ──► Streams: read once ──► Delivery: to each client ──► TCP, UDP   │ effects
 //!                                            ▲───────────── Worker ◄─────────┘
 //!  other threads ──► Command (answers that took time, questions, stop)
 //! ```
@@ -23,6 +23,7 @@ mod clients;
 mod command;
 mod connection_limit;
 mod counters;
+mod delivery;
 mod event_source;
 mod file_playback;
 mod listener;

@@ -197,6 +197,12 @@ fn transport(
             destination,
         } => {
             let udp = scope.udp.as_mut().ok_or(Refusal::UnsupportedTransport)?;
+            let before = scope.client.role.transports();
+            if let Some(TrackTransport::Udp { addresses, .. }) =
+                before.and_then(|before| before.get(track))
+            {
+                udp.forget(*addresses, scope.key);
+            }
             let addresses = UdpAddresses {
                 media: SocketAddr::new(destination, media),
                 control: SocketAddr::new(destination, control),

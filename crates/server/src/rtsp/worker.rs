@@ -16,6 +16,7 @@ use super::clients::{Clients, ReadOutcome};
 use super::command::{Command, LookupResult};
 use super::connection_limit::ConnectionPermit;
 use super::counters::Counters;
+use super::delivery::Delivery;
 use super::event_source::EventSource;
 use super::listener::{Accepted, ThreadListeners};
 use super::media_folder;
@@ -97,7 +98,8 @@ impl Worker {
         }
         let udp = udp.map(UdpClients::new);
         let streams = Streams::new(shared.context.clone(), Arc::clone(&waker), index);
-        let clients = Clients::new(index, streams, udp, registry, counters, Arc::clone(&shared))?;
+        let delivery = Delivery::new(streams, udp, counters, shared.budget);
+        let clients = Clients::new(index, delivery, registry, Arc::clone(&shared))?;
         Ok(Self {
             index,
             poll,
@@ -149,12 +151,7 @@ impl Worker {
     }
 
     fn longest_wait(&self, now: Instant) -> Duration {
-        let udp = self.clients.udp.as_ref();
-        let deadlines = [
-            self.clients.streams.deadline(),
-            udp.and_then(|udp| udp.paced_until),
-            self.publishers.held_until,
-        ];
+        let deadlines = [self.clients.delivery.deadline(), self.publishers.held_until];
         let deadlines = deadlines.into_iter().flatten();
         let until = deadlines.fold(self.swept + SWEEP, Instant::min);
         until.saturating_duration_since(now)
@@ -162,9 +159,9 @@ impl Worker {
 
     /// Reads every stream that has something new, once, for all of its clients here.
     fn forward_streams(&mut self) {
-        for reader in self.clients.streams.keys() {
+        for reader in self.clients.delivery.streams.keys() {
             let picked = Instant::now();
-            if let Some(before) = self.clients.streams.read(reader, picked) {
+            if let Some(before) = self.clients.delivery.streams.read(reader, picked) {
                 self.answer_starts(reader, picked);
                 self.clients.offer(reader, before, picked);
             }
@@ -177,7 +174,7 @@ impl Worker {
             let now = Instant::now();
             match command {
                 Command::Answer { client, id, answer } => {
-                    self.clients.answer(client, id, *answer, now);
+                    self.clients.delivery.answer(client, id, *answer, now);
                     self.serve(client, now);
                 }
                 // Whoever asked may have gone; then nobody wants to know.
@@ -193,7 +190,7 @@ impl Worker {
         let (key, id) = (found.client, found.id);
         if let Some(mut scope) = self.clients.scope(key, now) {
             let answer = self.requests.answer_found(&mut scope, found);
-            self.clients.answer(key, id, answer, now);
+            self.clients.delivery.answer(key, id, answer, now);
             self.serve(key, now);
         }
     }
@@ -203,7 +200,7 @@ impl Worker {
         self.stopping = Some(now + FAREWELL);
         self.listeners.deregister(self.poll.registry());
         for key in self.clients.keys() {
-            self.clients.push_farewell(key, now);
+            self.clients.delivery.push_farewell(key, now);
             if let Some(client) = self.clients.get_mut(key) {
                 client.closing.get_or_insert(now + FAREWELL);
             }
@@ -235,13 +232,9 @@ impl Worker {
 
     fn react_to_udp(&mut self, event: &Event) {
         let now = Instant::now();
-        let publishers = self.clients.receive(&mut self.batch, now);
-        if let Some(udp) = &mut self.clients.udp
-            && event.is_writable()
-            && udp.writer.is_full()
-        {
-            udp.writer.unblock();
-            self.clients.offer_datagrams_to_all(now);
+        let publishers = self.clients.delivery.receive(&mut self.batch, now);
+        if event.is_writable() {
+            self.clients.unblock_datagrams(now);
         }
         for key in publishers {
             self.publishers.publish(&mut self.clients, key, now);
@@ -263,9 +256,9 @@ impl Worker {
     }
 
     fn adopt(&mut self, stream: TcpStream, peer: SocketAddr, identity: Option<&Identity>) {
-        self.clients.counters.accepted.add(1);
+        self.clients.delivery.counters.accepted.add(1);
         let Some(permit) = self.admit() else {
-            self.clients.counters.turned_away.add(1);
+            self.clients.delivery.counters.turned_away.add(1);
             return;
         };
         let now = Instant::now();
@@ -367,7 +360,7 @@ impl Worker {
 
     fn carry_out(&mut self, key: Key, effect: Effect, now: Instant) {
         match effect {
-            Effect::Answer(id, answer) => self.clients.answer(key, id, answer, now),
+            Effect::Answer(id, answer) => self.clients.delivery.answer(key, id, answer, now),
             Effect::Play(id, answer) => self.clients.answer_play(key, id, answer, now),
             Effect::Verify(id, credentials) => self.background.verify(key, id, credentials),
             Effect::LookUp { id, path, request } => {
@@ -382,7 +375,7 @@ impl Worker {
 
     /// Answers PLAYs whose reading has begun, after something of the stream was read.
     fn answer_starts(&mut self, reader: Key, now: Instant) {
-        let reader = self.clients.streams.get(reader);
+        let reader = self.clients.delivery.streams.get(reader);
         // A client's own stream has that client alone.
         if let Some(reader) = reader
             && let [key] = reader.feed.viewers[..]
@@ -423,7 +416,7 @@ impl Worker {
             }
         }
         let playing = self.clients.playing();
-        self.clients.counters.playing.set(playing);
+        self.clients.delivery.counters.playing.set(playing);
         self.clients.check_streams(now);
     }
 }
