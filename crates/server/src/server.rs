@@ -263,9 +263,14 @@ fn start_rtsp(
         ring_bytes: limits.ring_bytes,
         ring_span: limits.ring_span,
     };
-    let (library, wall) = (library.cloned(), clock.wall());
-    let rtsp = Rtsp::start(&options, listeners, hub, board, users, library, wall);
-    Ok(Some(rtsp?))
+    let sources = rtsp::Sources {
+        hub: Arc::clone(hub),
+        board: Arc::clone(board),
+        users: Arc::clone(users),
+        library: library.cloned(),
+        wall: clock.wall(),
+    };
+    Ok(Some(Rtsp::start(&options, listeners, sources)?))
 }
 
 async fn listen(

@@ -1,44 +1,22 @@
-//! One client: its connection, its session, its place in the stream.
+//! One client: its connection, and what it plays or publishes.
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use glassline_hub::{Stream, ViewerToken};
-use glassline_rtsp::server::{Connection, Ends, Frame};
-use smallvec::SmallVec;
+use glassline_rtsp::server::{Connection, Ends};
 
+use super::connection_limit::ConnectionPermit;
 use super::counters::Counters;
-use super::files::File;
+use super::file_playback::FilePlayback;
+use super::play_session::PlaySession;
+use super::publish_session::PublishSession;
 use super::view::ClientView;
 use super::wire::Wire;
-use crate::egress::rtsp::connection_writer::{Channels, ConnectionWriter, Playing, Pumped, Sent};
-use crate::egress::rtsp::cursor::{Budget, Cursor};
-use crate::egress::rtsp::groups::MulticastMembership;
-use crate::egress::rtsp::srtp::{Keyring, Opened, TrackSrtps};
-use crate::egress::rtsp::stream_reader::StreamReader;
-use crate::egress::rtsp::udp::Target;
-use crate::ingest::rtsp::Recording;
+use crate::egress::rtsp::{
+    Budget, ConnectionWriter, Keyring, Pumped, Sent, StreamReader, TrackTransports, TransportKind,
+};
 use crate::runtime::Key;
-
-/// Takes a frame of a client.
-fn hear(
-    recording: &mut Option<Box<Recording>>,
-    session: &mut Option<Box<Session>>,
-    frame: &Frame<'_>,
-    now: Instant,
-    counters: &Counters,
-) {
-    let (track, control) = (frame.track, frame.control);
-    if let Some(recording) = recording {
-        if !recording.take(track, control, frame.payload, now) {
-            counters.srtp_refused.add(1);
-        }
-    } else if let Some(session) = session {
-        session.hear(track, control, frame.payload, counters);
-    }
-}
 
 /// Responses that may wait behind a frame before further ones are left with the
 /// connection, which has a bound of its own.
@@ -49,52 +27,33 @@ const RESPONSE_BYTES_MAX: usize = 64 << 10;
 pub(super) struct Client {
     pub(super) wire: Wire,
     pub(super) connection: Connection,
-    pub(super) outlet: ConnectionWriter,
+    pub(super) writer: ConnectionWriter,
     pub(super) peer: SocketAddr,
     pub(super) local: SocketAddr,
-    pub(super) session: Option<Box<Session>>,
-    /// What it publishes; then it has no session.
-    pub(super) recording: Option<Box<Recording>>,
-    /// What it was told of the keys of tracks that it sets up.
+    pub(super) role: Role,
+    /// What the client was told of the keys of tracks that it sets up.
     pub(super) keyring: Option<Box<Keyring>>,
-    /// It is the way from server to client of the tunnel with this cookie.
+    /// The client's connection is the way from server to client of the tunnel with this
+    /// cookie.
     pub(super) cookie: Option<Box<str>>,
     /// The kernel takes no more for now.
     pub(super) is_full: bool,
     /// When the kernel took something, or nothing was to be taken.
     pub(super) progressed: Instant,
-    /// Everything was said; it is closed once that is written, at the latest then.
+    /// Everything was said; the connection is closed once that is written, at the latest
+    /// at this time.
     pub(super) closing: Option<Instant>,
+    pub(super) permit: ConnectionPermit,
 }
 
-/// What a client has set up.
-#[derive(Debug)]
-pub(super) struct Session {
-    /// The stream on this thread.
-    pub(super) source: Key,
-    pub(super) stream: Arc<Stream>,
-    /// For tracks within the connection.
-    pub(super) channels: Channels,
-    /// For tracks by UDP.
-    pub(super) targets: SmallVec<[Option<Target>; 2]>,
-    /// For tracks that go as SRTP, either way.
-    pub(super) seals: TrackSrtps,
-    /// For tracks by multicast.
-    pub(super) seats: SmallVec<[Option<MulticastMembership>; 2]>,
-    /// It got a chunk of datagrams, and gets the next one then.
-    pub(super) paced_until: Option<Instant>,
-    /// If it is a file of the media folder.
-    pub(super) file: Option<File>,
-    /// While it plays.
-    pub(super) place: Option<Cursor>,
-    /// Its skips were logged.
-    pub(super) told: bool,
-    /// Counts it among the stream's viewers while it plays.
-    pub(super) viewer: Option<ViewerToken>,
-    /// Bytes sent, with those of other kinds.
-    pub(super) bytes: u64,
-    /// Skips and skipped entries of earlier PLAYs.
-    pub(super) skips_before: (u32, u64),
+/// What a client does here.
+#[derive(Debug, Default)]
+pub(super) enum Role {
+    /// The client has set up nothing.
+    #[default]
+    Idle,
+    Player(Box<PlaySession>),
+    Publisher(Box<PublishSession>),
 }
 
 /// What to do with a client after it was pumped.
@@ -106,173 +65,136 @@ pub(super) enum Served {
     Ends,
 }
 
-impl Session {
-    pub(super) fn new(source: Key, stream: Arc<Stream>) -> Self {
-        Self {
-            source,
-            stream,
-            channels: Channels::new(),
-            targets: SmallVec::new(),
-            seals: TrackSrtps::new(),
-            seats: SmallVec::new(),
-            paced_until: None,
-            file: None,
-            place: None,
-            told: false,
-            viewer: None,
-            bytes: 0,
-            skips_before: (0, 0),
+impl Role {
+    /// The tracks that the client has set up.
+    pub(super) fn transports(&self) -> Option<&TrackTransports> {
+        match self {
+            Self::Idle => None,
+            Self::Player(session) => Some(&session.transports),
+            Self::Publisher(session) => Some(&session.transports),
         }
     }
 
-    /// The tracks that are set up, a bit each.
-    pub(super) fn tracks(&self) -> u32 {
-        let within = self.channels.iter().map(Option::is_some).enumerate();
-        let beside = self.targets.iter().map(Option::is_some).enumerate();
-        let shared = self.seats.iter().map(Option::is_some).enumerate();
-        let all = within.chain(beside).chain(shared);
-        let set_up = all.filter(|(_, is_set_up)| *is_set_up);
-        set_up.fold(0, |set, (track, _)| {
-            set | crate::egress::rtsp::cursor::bit(track)
-        })
-    }
-
-    /// Its media goes by UDP.
-    pub(super) fn is_udp(&self) -> bool {
-        self.targets.iter().any(Option::is_some)
-    }
-
-    /// Its media goes to groups.
-    pub(super) fn is_multicast(&self) -> bool {
-        self.seats.iter().any(Option::is_some)
-    }
-
-    /// Its media goes within the connection.
-    pub(super) fn is_interleaved(&self) -> bool {
-        self.channels.iter().any(Option::is_some)
-    }
-
-    /// Drops a track, or all.
-    pub(super) fn forget(&mut self, track: usize) {
-        if let Some(channels) = self.channels.get_mut(track) {
-            *channels = None;
-        }
-        if let Some(target) = self.targets.get_mut(track) {
-            *target = None;
-        }
-        if let Some(seat) = self.seats.get_mut(track) {
-            *seat = None;
-        }
-        if let Some(seal) = self.seals.get_mut(track) {
-            *seal = None;
-        }
-        let tracks = self.tracks();
-        if let Some(place) = &mut self.place {
-            place.keep(tracks);
-        }
-    }
-
-    /// Takes what a client says of a track that it gets; false if it is not the client
-    /// who says so.
-    pub(super) fn hear(
+    /// Takes a packet that the client sent for a track; false if the packet is SRTP that
+    /// the client's keys do not open.
+    pub(super) fn take(
         &mut self,
         track: usize,
         control: bool,
         bytes: &[u8],
+        now: Instant,
         counters: &Counters,
     ) -> bool {
-        let seal = self.seals.get_mut(track).and_then(Option::as_mut);
-        // It sends no media: an empty datagram opens a way through a NAT.
-        let Some(seal) = seal.filter(|_| control) else {
-            return true;
-        };
-        match seal.open_control(bytes) {
-            Opened::Authentic => counters.srtcp_opened.add(1),
-            Opened::Unknown => {}
-            Opened::Refused => {
-                counters.srtcp_refused.add(1);
-                return false;
+        match self {
+            Self::Idle => true,
+            Self::Player(session) => session.take(track, control, bytes, counters),
+            Self::Publisher(session) => {
+                let is_authentic = session.take(track, control, bytes, now);
+                if !is_authentic {
+                    counters.srtp_refused.add(1);
+                }
+                is_authentic
             }
         }
-        true
-    }
-
-    /// Stops the stream; the session stays.
-    pub(super) fn rest(&mut self) {
-        if let Some(place) = self.place.take() {
-            self.skips_before.0 += place.skips();
-            self.skips_before.1 += place.skipped();
-        }
-        self.viewer = None;
-        self.set_seats_playing(false);
-    }
-
-    /// Has what it set up by multicast sent, or no longer.
-    pub(super) fn set_seats_playing(&mut self, plays: bool) {
-        for seat in self.seats.iter_mut().flatten() {
-            seat.set_playing(plays);
-        }
-    }
-
-    fn skips(&self) -> (u32, u64) {
-        let (skips, skipped) = self.skips_before;
-        let place = self.place.as_ref();
-        (
-            skips + place.map_or(0, Cursor::skips),
-            skipped + place.map_or(0, Cursor::skipped),
-        )
     }
 }
 
 impl Client {
-    pub(super) fn new(wire: Wire, connection: Connection, ends: Ends, now: Instant) -> Self {
+    pub(super) fn new(
+        wire: Wire,
+        connection: Connection,
+        ends: Ends,
+        permit: ConnectionPermit,
+        now: Instant,
+    ) -> Self {
         Self {
             wire,
             connection,
-            outlet: ConnectionWriter::default(),
+            writer: ConnectionWriter::default(),
             peer: ends.peer,
             local: ends.local,
-            session: None,
-            recording: None,
+            role: Role::Idle,
             keyring: None,
             cookie: None,
             is_full: false,
             progressed: now,
             closing: None,
+            permit,
         }
     }
 
-    /// Takes what came over its connection.
+    /// The client's session, if it is a player.
+    pub(super) fn player(&self) -> Option<&PlaySession> {
+        match &self.role {
+            Role::Player(session) => Some(session),
+            Role::Idle | Role::Publisher(_) => None,
+        }
+    }
+
+    /// The client's session to change, if it is a player.
+    pub(super) fn player_mut(&mut self) -> Option<&mut PlaySession> {
+        match &mut self.role {
+            Role::Player(session) => Some(session),
+            Role::Idle | Role::Publisher(_) => None,
+        }
+    }
+
+    /// The client's session, if it is a publisher.
+    pub(super) fn publisher(&self) -> Option<&PublishSession> {
+        match &self.role {
+            Role::Publisher(session) => Some(session),
+            Role::Idle | Role::Player(_) => None,
+        }
+    }
+
+    /// The client's session to change, if it is a publisher.
+    pub(super) fn publisher_mut(&mut self) -> Option<&mut PublishSession> {
+        match &mut self.role {
+            Role::Publisher(session) => Some(session),
+            Role::Idle | Role::Player(_) => None,
+        }
+    }
+
+    /// The reader of the stream that the client has set up.
+    pub(super) fn reader(&self) -> Option<Key> {
+        self.player().map(|session| session.reader)
+    }
+
+    pub(super) fn is_playing(&self) -> bool {
+        self.player().is_some_and(PlaySession::is_playing)
+    }
+
+    /// Takes what came over the client's connection.
     pub(super) fn take(&mut self, bytes: &[u8], now: Instant, counters: &Counters) {
-        let (recording, session) = (&mut self.recording, &mut self.session);
+        let role = &mut self.role;
         self.connection.handle_data(now, bytes, |frame| {
-            hear(recording, session, &frame, now, counters);
+            role.take(frame.track, frame.control, frame.payload, now, counters);
         });
     }
 
-    /// Takes what came over the other connection of its tunnel.
+    /// Takes what came over the other connection of the client's tunnel.
     pub(super) fn take_tunnelled(&mut self, base64: &[u8], now: Instant, counters: &Counters) {
-        let (recording, session) = (&mut self.recording, &mut self.session);
+        let role = &mut self.role;
         self.connection.handle_tunnel_data(now, base64, |frame| {
-            hear(recording, session, &frame, now, counters);
+            role.take(frame.track, frame.control, frame.payload, now, counters);
         });
     }
 
     /// Puts responses in line.
     pub(super) fn take_responses(&mut self) {
         let responses = self.connection.transmit();
-        if responses.is_empty() || self.outlet.between_bytes() > RESPONSE_BYTES_MAX {
+        if responses.is_empty() || self.writer.between_bytes() > RESPONSE_BYTES_MAX {
             return;
         }
         let bytes = responses.len();
-        self.outlet.push(responses);
+        self.writer.push(responses);
         self.connection.advance(bytes);
     }
 
-    /// Writes what it has to get, unless its socket is full.
+    /// Writes what the client is to get, unless its socket is full.
     pub(super) fn pump(
         &mut self,
-        source: Option<&mut StreamReader>,
+        reader: Option<&mut StreamReader>,
         budget: &Budget,
         now: Instant,
         counters: &Counters,
@@ -290,35 +212,28 @@ impl Client {
         }
         self.take_responses();
         let mut sent = Sent::default();
-        let playing = match (self.session.as_deref_mut(), source) {
-            (
-                Some(Session {
-                    place: Some(place),
-                    channels,
-                    seals,
-                    ..
-                }),
-                Some(source),
-            ) if self.closing.is_none() && !channels.is_empty() => Some(Playing {
-                ring: &mut source.ring,
-                place,
-                channels,
-                seals,
-                budget,
-            }),
+        let playing = match (&mut self.role, reader) {
+            (Role::Player(session), Some(reader)) if self.closing.is_none() => {
+                session.playing(reader, budget)
+            }
             _ => None,
         };
-        let pumped = self.outlet.pump(&mut self.wire, playing, now, &mut sent);
-        counters.add(&sent);
+        let pumped = self.writer.pump(&mut self.wire, playing, now, &mut sent);
+        counters.sent.add(&sent);
         if sent.bytes > 0 {
             self.progressed = now;
         }
-        if let Some(session) = &mut self.session {
+        if let Some(session) = self.player_mut() {
             session.bytes += sent.bytes;
         }
         if sent.skips > 0 {
-            self.tell_of_skip(&sent);
+            self.log_skip(&sent);
         }
+        self.settle(pumped, now, counters)
+    }
+
+    /// Draws the conclusions from a write.
+    fn settle(&mut self, pumped: Pumped, now: Instant, counters: &Counters) -> Served {
         match pumped {
             Pumped::Empty if self.wire.holds_back() => self.is_full = true,
             Pumped::Empty => {
@@ -342,16 +257,12 @@ impl Client {
         Served::Stays
     }
 
-    /// Once for each session: a client on a bad link skips again and again, and the
-    /// API counts.
-    pub(super) fn tell_of_skip(&mut self, sent: &Sent) {
-        let name = self.name().to_string();
-        if let Some(session) = &mut self.session
-            && !session.told
-        {
-            session.told = true;
+    /// Logs the first skip of the session.
+    pub(super) fn log_skip(&mut self, sent: &Sent) {
+        let is_first = self.player_mut().is_some_and(PlaySession::note_skip);
+        if is_first && let Some(session) = self.player() {
             tracing::warn!(
-                client = name,
+                client = %self.name(),
                 stream = %session.stream.name(),
                 frames = sent.skipped,
                 "takes less than it is sent: skipped to the newest keyframe"
@@ -359,63 +270,69 @@ impl Client {
         }
     }
 
-    /// Who it is, for logs.
+    /// The client's user and address, for logs.
     pub(super) fn name(&self) -> impl fmt::Display + '_ {
         Name(self)
     }
 
-    /// What the API says of it; `None` before it set anything up.
-    pub(super) fn view(&self, source: Option<&StreamReader>, now: Instant) -> Option<ClientView> {
-        if let Some(recording) = &self.recording {
-            return Some(self.publisher_view(recording));
+    /// What the API says of the client; `None` before it set anything up.
+    pub(super) fn view(&self, reader: Option<&StreamReader>, now: Instant) -> Option<ClientView> {
+        match &self.role {
+            Role::Idle => None,
+            Role::Player(session) => Some(self.player_view(session, reader, now)),
+            Role::Publisher(session) => Some(self.publisher_view(session)),
         }
-        let session = self.session.as_deref()?;
-        let lag = match (&session.place, source) {
-            (Some(place), Some(source)) if !session.is_multicast() => place.lag(&source.ring, now),
-            _ => Duration::ZERO,
-        };
-        let (skips, skipped) = session.skips();
-        Some(ClientView {
+    }
+
+    fn player_view(
+        &self,
+        session: &PlaySession,
+        reader: Option<&StreamReader>,
+        now: Instant,
+    ) -> ClientView {
+        let lag = session.lag(reader, now);
+        let skipped = session.skipped();
+        ClientView {
             stream: match &session.file {
                 Some(file) => file.title.name().to_owned(),
                 None => session.stream.name().to_string(),
             },
-            private: session.file.as_ref().is_some_and(File::is_private),
+            private: session.file.as_ref().is_some_and(FilePlayback::is_private),
             address: self.peer,
             user: self.connection.user().map(str::to_owned),
-            transport: match &self.cookie {
-                _ if session.is_udp() => "udp",
-                _ if session.is_multicast() => "multicast",
-                Some(_) => "http",
-                None if self.wire.is_secure() => "tls",
-                None => "tcp",
+            transport: match (session.transports.kind(), &self.cookie) {
+                (Some(TransportKind::Udp), _) => "udp",
+                (Some(TransportKind::Multicast), _) => "multicast",
+                (_, Some(_)) => "http",
+                (_, None) if self.wire.is_secure() => "tls",
+                (_, None) => "tcp",
             },
-            srtp: session.seals.iter().any(Option::is_some),
-            state: match session.place {
-                Some(_) => "playing",
-                None => "ready",
+            srtp: session.transports.has_srtp(),
+            state: if session.is_playing() {
+                "playing"
+            } else {
+                "ready"
             },
             lag_ms: u64::try_from(lag.as_millis()).unwrap_or(u64::MAX),
-            skips,
-            skipped_frames: skipped,
+            skips: skipped.skips,
+            skipped_frames: skipped.entries,
             bytes: session.bytes,
-        })
+        }
     }
-}
 
-impl Client {
-    fn publisher_view(&self, recording: &Recording) -> ClientView {
+    fn publisher_view(&self, session: &PublishSession) -> ClientView {
+        let recording = &session.recording;
         ClientView {
             stream: recording.name().to_string(),
             private: false,
             address: self.peer,
             user: self.connection.user().map(str::to_owned),
-            transport: match recording.targets.is_empty() {
-                false => "udp",
-                true if self.wire.is_secure() => "tls",
-                true => "tcp",
+            transport: match session.transports.has_udp() {
+                true => "udp",
+                false if self.wire.is_secure() => "tls",
+                false => "tcp",
             },
-            srtp: recording.seals.iter().any(Option::is_some),
+            srtp: session.transports.has_srtp(),
             state: if recording.is_on {
                 "recording"
             } else {

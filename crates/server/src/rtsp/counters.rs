@@ -3,7 +3,10 @@
 use glassline_rtsp::server::Answered;
 use glassline_rtsp::{Method, Status};
 
-use crate::egress::rtsp::connection_writer::Sent;
+use std::sync::Arc;
+
+use crate::egress::rtsp::SendCounters;
+use crate::ingest::rtsp::RecordCounters;
 use crate::runtime::Counter;
 
 /// One thread's counts since the server started.
@@ -17,16 +20,10 @@ pub struct Counters {
     pub open: Gauge,
     /// Clients that were sent media and reports now.
     pub playing: Gauge,
-    /// Media and report packets handed to the kernel.
-    pub packets: Counter,
-    /// Bytes handed to the kernel, responses included.
-    pub bytes: Counter,
-    /// System calls that sent them.
-    pub sends: Counter,
-    /// Frames that clients who lagged did not get.
-    pub skipped_lagging: Counter,
-    /// Times that a client skipped.
-    pub skips: Counter,
+    /// What was sent to players, and responses.
+    pub sent: Arc<SendCounters>,
+    /// What publishers sent and were told.
+    pub recorded: RecordCounters,
     /// Clients closed because they took nothing for too long.
     pub closed_stalled: Counter,
     /// Clients closed because they skipped time and again.
@@ -40,32 +37,10 @@ pub struct Counters {
     pub srtcp_opened: Counter,
     /// Those that they did not.
     pub srtcp_refused: Counter,
-    /// Keyframes asked of publishers.
-    pub keyframe_requests: Counter,
-    /// Packets of publishers that came again, or too late to be put in order.
-    pub late: Counter,
-    /// Datagrams that the kernel refused: the peer closed its port.
-    pub peer_refused: Counter,
-    /// Times that the UDP socket or the interface's queue was full; what was left waited.
-    pub socket_full: Counter,
-    /// Datagrams given up because the kernel will never take them.
-    pub unsendable: Counter,
     /// Commands lost because the thread's inbox was full.
     pub inbox_full: Counter,
     /// Requests answered.
     pub requests: Requests,
-}
-
-impl Counters {
-    pub(crate) fn add(&self, sent: &Sent) {
-        self.bytes.add(sent.bytes);
-        self.packets.add(sent.packets);
-        self.sends.add(sent.calls);
-        if sent.skips > 0 {
-            self.skips.add(sent.skips);
-            self.skipped_lagging.add(sent.skipped);
-        }
-    }
 }
 
 /// Methods of our own counts: those that have a name, other names, and what was no whole

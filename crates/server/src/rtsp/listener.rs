@@ -3,6 +3,10 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 
+use mio::net::TcpStream;
+use mio::{Interest, Registry};
+
+use super::event_source::EventSource;
 use crate::config::Identity;
 
 /// One port, opened once for each thread.
@@ -56,5 +60,101 @@ impl Listener {
     /// Where clients connect.
     pub fn local_addr(&self) -> SocketAddr {
         self.local
+    }
+}
+
+/// A thread's share of every listener.
+#[derive(Debug)]
+pub(super) struct ThreadListeners(Vec<ThreadListener>);
+
+/// A thread's share of one listener.
+#[derive(Debug)]
+pub(super) struct ThreadListener {
+    listener: mio::net::TcpListener,
+    identity: Option<Identity>,
+    /// More connections may wait than were accepted.
+    has_more: bool,
+}
+
+/// What came of an attempt to accept a connection.
+pub(super) enum Accepted<'a> {
+    /// A connection, and the identity to show inside TLS, if the listener has one.
+    Connection(TcpStream, SocketAddr, Option<&'a Identity>),
+    /// Nobody waits.
+    Nobody,
+}
+
+impl ThreadListeners {
+    /// Splits listeners over threads: each thread gets a socket of each of them. The
+    /// addresses are in the order of the listeners.
+    pub(super) fn split(listeners: Vec<Listener>) -> (Vec<SocketAddr>, Vec<Self>) {
+        let addresses = listeners.iter().map(Listener::local_addr).collect();
+        let mut threads: Vec<Self> = Vec::new();
+        for listener in listeners {
+            let count = threads.len().max(listener.listeners.len());
+            threads.resize_with(count, || Self(Vec::new()));
+            for (socket, thread) in listener.listeners.into_iter().zip(&mut threads) {
+                thread.0.push(ThreadListener {
+                    listener: mio::net::TcpListener::from_std(socket),
+                    identity: listener.identity.clone(),
+                    has_more: false,
+                });
+            }
+        }
+        (addresses, threads)
+    }
+
+    pub(super) fn register(&mut self, registry: &Registry) -> io::Result<()> {
+        for (index, it) in self.0.iter_mut().enumerate() {
+            let token = EventSource::Listener(index).token();
+            registry.register(&mut it.listener, token, Interest::READABLE)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn deregister(&mut self, registry: &Registry) {
+        for it in &mut self.0 {
+            // It may be gone from the poll already.
+            let _ = registry.deregister(&mut it.listener);
+        }
+    }
+
+    /// Accepts a connection of listener `index`.
+    pub(super) fn accept(&mut self, index: usize) -> Accepted<'_> {
+        let Some(it) = self.0.get_mut(index) else {
+            return Accepted::Nobody;
+        };
+        it.has_more = false;
+        loop {
+            match it.listener.accept() {
+                Ok((stream, peer)) => {
+                    return Accepted::Connection(stream, peer, it.identity.as_ref());
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Accepted::Nobody;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    // Most likely no descriptor is left: tried again with the next sweep.
+                    tracing::warn!(%error, "cannot accept RTSP connections");
+                    it.has_more = true;
+                    return Accepted::Nobody;
+                }
+            }
+        }
+    }
+
+    /// Leaves the rest of those who wait at listener `index` to a later turn.
+    pub(super) fn leave_rest(&mut self, index: usize) {
+        if let Some(it) = self.0.get_mut(index) {
+            it.has_more = true;
+        }
+    }
+
+    /// The listeners at which more connections may wait than were accepted.
+    pub(super) fn with_more(&self) -> Vec<usize> {
+        let listeners = self.0.iter().enumerate();
+        let with_more = listeners.filter(|(_, it)| it.has_more);
+        with_more.map(|(index, _)| index).collect()
     }
 }

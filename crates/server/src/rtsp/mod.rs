@@ -1,64 +1,79 @@
-//! RTSP clients: threads that each own their connections whole.
+//! The listener of RTSP: threads that each own their connections whole.
 //!
 //! ```text
-//!            TCP in ──► Client.connection (sans-IO) ──► events ──► conversation
-//!  hub wake ──► StreamReader.read once ──► Ring: framed once ──► each Client: Cursor, ConnectionWriter
-//!                                                            └─ one write a frame ──► TCP
+//!            TCP in ──► Client.connection (sans-IO) ──► events ──► Requests ─┐
+//!  hub wake ──► Streams: read once ──► Delivery: to each client ──► TCP, UDP   │ effects
+//!                                            ▲───────────── Worker ◄─────────┘
 //!  other threads ──► Command (answers that took time, questions, stop)
 //! ```
 //!
 //! All threads share one port (`SO_REUSEPORT`), and the kernel spreads connections
 //! over them. A thread waits for nothing but its own poll: no file, no name, no
 //! password hash, no lock that another thread holds for long. What takes time is done
-//! elsewhere and comes back as a command.
+//! elsewhere (`Background`) and comes back as a command.
 //!
-//! All clients of a stream see the same SSRC, sequence numbers and timestamps, so that
-//! a burst's bytes are made once; a client is a cursor and the part of at most one
-//! frame. A client that takes less than it is sent finishes the frame it is in and
-//! skips to the newest keyframe; nobody else notices.
+//! How a stream's bytes are made and written is `egress::rtsp`, what publishers send is
+//! `ingest::rtsp`; here is who gets which, and what a client is answered.
 
 mod access;
+mod background;
 mod client;
-mod conversation;
-pub(crate) mod counters;
-mod fanout;
-mod files;
+mod client_scope;
+mod clients;
+mod command;
+mod connection_limit;
+mod counters;
+mod delivery;
+mod event_source;
+mod file_playback;
 mod listener;
+mod media_folder;
+mod pending_request;
+mod play_session;
+mod publish_session;
 mod publishers;
+mod requests;
 mod setup;
+mod shared;
+mod streams;
 mod tls;
-mod tunnel;
+mod tunnels;
+mod udp_clients;
 mod view;
 mod wire;
-pub(crate) mod worker;
+mod worker;
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use glassline_hub::Hub;
 use glassline_media::WallClock;
-use glassline_rtsp::server::{Answer, RequestId, SrtpPolicy};
-use tokio::sync::oneshot;
+use glassline_rtsp::server::SrtpPolicy;
+use mio::Poll;
 
-pub use crate::egress::rtsp::groups::Plan;
+pub use crate::egress::rtsp::{Plan, SendCounters};
+pub use crate::ingest::rtsp::RecordCounters;
 pub use counters::{Counters, Gauge};
 pub use listener::Listener;
+pub use shared::{Handle, Shared};
 pub use view::ClientView;
 
 use crate::auth::{REALM, Users};
-use crate::egress::rtsp::cursor::Budget;
-use crate::egress::rtsp::groups::Groups;
-use crate::egress::rtsp::multicast::{self, Sender};
-use crate::egress::rtsp::numbers::NumberKeys;
-use crate::egress::rtsp::ring::Bounds;
-use crate::egress::rtsp::udp::Udp;
+use crate::egress::rtsp::{
+    Bounds, Budget, MulticastSender, NumberKeys, StreamContext, UdpPair, open_multicast,
+};
 use crate::ingest::library::Library;
 use crate::latency::Board;
-use crate::runtime::{CommandSender, Key, Waker};
+use crate::runtime::{CommandSender, Waker};
+use command::Command;
+use connection_limit::ConnectionLimit;
+use event_source::EventSource;
+use listener::ThreadListeners;
+use shared::Multicast;
+use worker::{Parts, Worker};
 
 /// How the threads behave.
 #[derive(Clone, Debug)]
@@ -83,174 +98,57 @@ pub struct Options {
     pub ring_span: Duration,
 }
 
-/// What all threads share.
-#[derive(Debug)]
-pub struct Shared {
-    pub(crate) hub: Arc<Hub>,
-    pub(crate) board: Arc<Board>,
-    pub(crate) wall: WallClock,
-    pub(crate) keys: NumberKeys,
-    pub(crate) users: Arc<Users>,
-    pub(crate) library: Option<Arc<Library>>,
-    /// For what takes time.
-    pub(crate) runtime: tokio::runtime::Handle,
-    pub(crate) budget: Budget,
-    pub(crate) bounds: Bounds,
-    pub(crate) connection: Arc<glassline_rtsp::server::Config>,
-    tunnels: tunnel::Tunnels,
-    pub(crate) groups: Option<Arc<Groups>>,
-    pub(crate) connections: AtomicUsize,
-    pub(crate) connections_max: usize,
-    pub(crate) handles: OnceLock<Vec<Handle>>,
-}
-
 /// Skips without having caught up after which a client is given up.
 const SKIPS_IN_A_ROW: u32 = 10;
 
-impl Shared {
-    fn new(
-        options: &Options,
-        hub: Arc<Hub>,
-        board: Arc<Board>,
-        users: Arc<Users>,
-        library: Option<Arc<Library>>,
-        wall: WallClock,
-        groups: Option<Arc<Groups>>,
-    ) -> Self {
+impl Options {
+    /// How much delay a client is granted.
+    fn budget(&self) -> Budget {
+        Budget {
+            lag: self.lag,
+            stall: self.stall,
+            skips_in_a_row: SKIPS_IN_A_ROW,
+        }
+    }
+
+    /// How much of a stream's recent past is kept.
+    fn bounds(&self) -> Bounds {
+        Bounds {
+            bytes: self.ring_bytes,
+            span: self.ring_span,
+            lag: self.lag + Duration::from_secs(1),
+        }
+    }
+
+    /// What all threads share that behave in this way.
+    fn shared(
+        &self,
+        sources: Sources,
+        context: StreamContext,
+        multicast: Option<Multicast>,
+    ) -> Shared {
         let connection = glassline_rtsp::server::Config {
             server_name: concat!("glassline/", env!("CARGO_PKG_VERSION")).to_owned(),
             realm: REALM.to_owned(),
-            udp: options.udp,
-            multicast: groups.is_some(),
-            srtp: options.srtp,
+            udp: self.udp,
+            multicast: multicast.is_some(),
+            srtp: self.srtp,
             ..Default::default()
         };
-        Self {
-            hub,
-            board,
-            wall,
-            keys: NumberKeys::default(),
-            users,
-            library,
+        Shared {
+            hub: sources.hub,
+            users: sources.users,
+            library: sources.library,
             runtime: tokio::runtime::Handle::current(),
-            budget: Budget {
-                lag: options.lag,
-                stall: options.stall,
-                skips_in_a_row: SKIPS_IN_A_ROW,
-            },
-            bounds: Bounds {
-                bytes: options.ring_bytes,
-                span: options.ring_span,
-                lag: options.lag + Duration::from_secs(1),
-            },
+            context,
+            budget: self.budget(),
             connection: Arc::new(connection),
-            tunnels: tunnel::Tunnels::default(),
-            groups,
-            connections: AtomicUsize::new(0),
-            connections_max: options.connections_max,
+            connections: ConnectionLimit::new(self.connections_max),
+            tunnels: Arc::default(),
+            multicast,
             handles: OnceLock::new(),
         }
     }
-
-    /// Gives a client of thread `thread` the answer that took time. A thread that is too
-    /// busy for it leaves the request to its time-out.
-    fn tell(&self, thread: usize, client: Key, id: RequestId, answer: Answer) {
-        let answer = Box::new(answer);
-        self.send(thread, Command::Answer { client, id, answer });
-    }
-
-    fn send(&self, thread: usize, command: Command) {
-        if let Some(thread) = self.threads().get(thread) {
-            // A full inbox counts it.
-            let _ = thread.send(command);
-        }
-    }
-
-    /// What was sent to multicast groups, if there are any.
-    pub fn multicast(&self) -> Option<&Counters> {
-        self.groups.as_ref().map(|groups| &groups.counters)
-    }
-
-    /// Every thread.
-    pub fn threads(&self) -> &[Handle] {
-        self.handles.get().map_or(&[], Vec::as_slice)
-    }
-}
-
-/// What other threads ask of an RTSP thread.
-#[derive(Debug)]
-enum Command {
-    /// A request's answer, which took time.
-    Answer {
-        client: Key,
-        id: RequestId,
-        answer: Box<Answer>,
-    },
-    /// Who is there?
-    List(oneshot::Sender<Vec<ClientView>>),
-    /// A name was looked up in the media folder.
-    LookupResult(Box<files::LookupResult>),
-    /// The other half of a client's tunnel came to another thread.
-    Tunnel(Box<tunnel::Handover>),
-    /// Say goodbye to everyone and end.
-    Stop,
-}
-
-/// The way to reach a running thread from others.
-#[derive(Clone, Debug)]
-pub struct Handle {
-    inbox: CommandSender<Command>,
-    counters: Arc<Counters>,
-}
-
-impl Handle {
-    /// What the thread counted.
-    pub fn counters(&self) -> &Counters {
-        &self.counters
-    }
-
-    /// The clients that have a session; `None` if the thread is too busy or gone.
-    pub async fn clients(&self) -> Option<Vec<ClientView>> {
-        let (reply, views) = oneshot::channel();
-        self.send(Command::List(reply)).ok()?;
-        views.await.ok()
-    }
-
-    fn send(&self, command: Command) -> Result<(), Command> {
-        self.inbox.send(command, &self.counters.inbox_full)
-    }
-}
-
-/// Where the entrances are, and what each thread has of them.
-fn doors(entrances: Vec<Listener>) -> (Vec<SocketAddr>, Vec<Vec<worker::ThreadListener>>) {
-    let locals = entrances.iter().map(Listener::local_addr).collect();
-    let mut doors: Vec<Vec<worker::ThreadListener>> = Vec::new();
-    for entrance in entrances {
-        doors.resize_with(doors.len().max(entrance.listeners.len()), Vec::new);
-        for (listener, doors) in entrance.listeners.into_iter().zip(&mut doors) {
-            doors.push(worker::ThreadListener::new(
-                listener,
-                entrance.identity.clone(),
-            ));
-        }
-    }
-    (locals, doors)
-}
-
-/// A thread's pair of UDP ports, at the address that it listens at.
-fn open_udp(local: SocketAddr, first: u16, thread: usize) -> io::Result<Udp> {
-    let offset = u16::try_from(thread * 2).unwrap_or(u16::MAX);
-    let port = match first {
-        0 => 0,
-        first => first.saturating_add(offset),
-    };
-    Udp::bind(local.ip(), port, None).map_err(|error| {
-        let text = format!(
-            "RTSP has no two UDP ports (from {port}; 0 for any): {error}; \
-             change rtsp.udp_port or set rtsp.udp to false"
-        );
-        io::Error::new(error.kind(), text)
-    })
 }
 
 /// The running threads.
@@ -260,79 +158,80 @@ pub struct Rtsp {
     threads: Vec<JoinHandle<()>>,
 }
 
+/// What streams and files there are, and who may have them.
+#[derive(Clone, Debug)]
+pub struct Sources {
+    /// The streams.
+    pub hub: Arc<Hub>,
+    /// Accounts for delays.
+    pub board: Arc<Board>,
+    /// The users.
+    pub users: Arc<Users>,
+    /// The media folder, if there is one.
+    pub library: Option<Arc<Library>>,
+    /// The calendar, for NTP times.
+    pub wall: WallClock,
+}
+
 impl Rtsp {
-    /// Starts a thread for each listener of the entrances, all of which were opened for
-    /// as many; called within a tokio runtime, which does what takes time.
+    /// Starts a thread for each socket of the listeners, all of which were opened for as
+    /// many; called within a tokio runtime, which does what takes time.
     ///
     /// # Errors
     /// If a port for UDP is taken or the system has no thread to give.
     pub fn start(
         options: &Options,
-        entrances: Vec<Listener>,
-        hub: &Arc<Hub>,
-        board: &Arc<Board>,
-        users: &Arc<Users>,
-        library: Option<Arc<Library>>,
-        wall: WallClock,
+        listeners: Vec<Listener>,
+        sources: Sources,
     ) -> io::Result<Self> {
-        let multicast = options.multicast.map(multicast::open).transpose()?;
-        let (groups, waiting) = match multicast {
-            Some((groups, poll, waker)) => (Some(Arc::new(groups)), Some((poll, waker))),
-            None => (None, None),
+        let (addresses, listeners) = ThreadListeners::split(listeners);
+        let context = StreamContext {
+            board: Arc::clone(&sources.board),
+            wall: sources.wall,
+            keys: NumberKeys::default(),
+            bounds: options.bounds(),
         };
-        let shared = Arc::new(Shared::new(
-            options,
-            Arc::clone(hub),
-            Arc::clone(board),
-            Arc::clone(users),
-            library,
-            wall,
-            groups.clone(),
-        ));
-        let (locals, doors) = doors(entrances);
-        let sender = match groups.zip(waiting) {
-            Some((groups, (poll, waker))) => {
-                let shared = Arc::clone(&shared);
-                // Behind the threads, whose numbers are counted down.
-                let index = usize::MAX - doors.len();
-                Some(Sender::new(groups, poll, waker, shared, index)?)
-            }
-            None => None,
-        };
-        let mut workers = Vec::with_capacity(doors.len());
-        let mut handles = Vec::with_capacity(doors.len());
-        for (index, doors) in doors.into_iter().enumerate() {
-            let poll = mio::Poll::new()?;
-            let waker = Arc::new(Waker::new(&poll, worker::WAKE)?);
+        // Behind the threads, whose numbers are counted down.
+        let table = usize::MAX - listeners.len();
+        let sender = options.multicast.map(|plan| {
+            let (groups, poll, waker) = open_multicast(plan)?;
+            let (context, budget) = (context.clone(), options.budget());
+            MulticastSender::new(Arc::new(groups), poll, waker, context, budget, table)
+        });
+        let sender = sender.transpose()?;
+        let multicast = sender.as_ref().map(Multicast::of);
+        let shared = Arc::new(options.shared(sources, context, multicast));
+        let local = addresses.first().filter(|_| options.udp);
+        let mut workers = Vec::with_capacity(listeners.len());
+        let mut handles = Vec::with_capacity(listeners.len());
+        for (index, listeners) in listeners.into_iter().enumerate() {
+            let poll = Poll::new()?;
+            let waker = Arc::new(Waker::new(&poll, EventSource::Waker.token())?);
             let (inbox, commands) = CommandSender::new(Arc::clone(&waker));
             let counters = Arc::new(Counters::default());
-            handles.push(Handle {
-                inbox,
-                counters: Arc::clone(&counters),
-            });
-            let local = locals.first().filter(|_| options.udp);
+            handles.push(Handle::new(inbox, Arc::clone(&counters)));
             let udp = local.map(|local| open_udp(*local, options.udp_port, index));
-            let sockets = worker::Sockets {
-                doors,
+            let parts = Parts {
+                index,
+                poll,
+                waker,
+                commands,
+                listeners,
                 udp: udp.transpose()?,
+                counters,
             };
-            let shared = Arc::clone(&shared);
-            workers.push(worker::Worker::new(
-                index, poll, sockets, waker, commands, counters, shared,
-            )?);
+            workers.push(Worker::new(parts, Arc::clone(&shared))?);
         }
         shared
             .handles
             .set(handles)
             .expect("the threads are started once");
-        let mut threads = Vec::with_capacity(workers.len());
+        let mut threads = Vec::with_capacity(workers.len() + 1);
         for (index, worker) in workers.into_iter().enumerate() {
-            let builder = std::thread::Builder::new().name(format!("rtsp-{index}"));
-            threads.push(builder.spawn(move || worker.run())?);
+            threads.push(spawn(format!("rtsp-{index}"), move || worker.run())?);
         }
         if let Some(sender) = sender {
-            let builder = std::thread::Builder::new().name("rtsp-multicast".to_owned());
-            threads.push(builder.spawn(move || sender.run())?);
+            threads.push(spawn("rtsp-multicast".to_owned(), move || sender.run())?);
         }
         Ok(Self { shared, threads })
     }
@@ -344,8 +243,8 @@ impl Rtsp {
 
     /// Takes no new clients and says goodbye to all there are.
     pub fn stop(&self) {
-        if let Some(groups) = &self.shared.groups {
-            groups.stop();
+        if let Some(multicast) = &self.shared.multicast {
+            multicast.groups.stop();
         }
         for thread in self.shared.threads() {
             if thread.send(Command::Stop).is_err() {
@@ -362,4 +261,24 @@ impl Rtsp {
             }
         }
     }
+}
+
+/// A thread's pair of UDP ports, at the address that it listens at.
+fn open_udp(local: SocketAddr, first: u16, thread: usize) -> io::Result<UdpPair> {
+    let offset = u16::try_from(thread * 2).unwrap_or(u16::MAX);
+    let port = match first {
+        0 => 0,
+        first => first.saturating_add(offset),
+    };
+    UdpPair::bind(local.ip(), port, None).map_err(|error| {
+        let text = format!(
+            "RTSP has no two UDP ports (from {port}; 0 for any): {error}; \
+             change rtsp.udp_port or set rtsp.udp to false"
+        );
+        io::Error::new(error.kind(), text)
+    })
+}
+
+fn spawn(name: String, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    std::thread::Builder::new().name(name).spawn(run)
 }

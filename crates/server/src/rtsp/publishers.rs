@@ -1,124 +1,82 @@
 //! Clients that publish, as a thread has them: what they sent goes to the hub, what
 //! they are to be told goes back on their way.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use glassline_rtsp::interleaved;
-
-use super::worker::{FAREWELL, Worker};
-use crate::egress::rtsp::udp::Target;
+use super::client::Client;
+use super::clients::Clients;
 use crate::ingest::rtsp::Ended;
 use crate::runtime::Key;
 
-impl Worker {
+/// How long a publisher that is sent away may take to read the last words.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Looks after the publishers of one thread.
+#[derive(Debug, Default)]
+pub(super) struct Publishers {
+    /// The earliest time at which a publisher's packet waited long enough for one before
+    /// it.
+    pub(super) held_until: Option<Instant>,
+}
+
+impl Publishers {
     /// Hands the hub what a publisher sent, and the publisher what it asks for.
-    pub(super) fn publish_recorded(&mut self, key: Key, now: Instant) {
-        let Some(client) = self.clients.get_mut(key) else {
+    pub(super) fn publish(&mut self, clients: &mut Clients, key: Key, now: Instant) {
+        let session = clients.get_mut(key).and_then(Client::publisher_mut);
+        let Some(session) = session else {
             return;
         };
-        let Some(recording) = &mut client.recording else {
-            return;
-        };
-        if let Err(reason) = recording.publish(now) {
-            return self.dismiss(key, &reason, now);
+        if let Err(reason) = session.recording.publish(now) {
+            return dismiss(clients, key, &reason, now);
         }
-        let deadlines = [self.held_until, recording.deadline()];
+        let deadlines = [self.held_until, session.recording.deadline()];
         self.held_until = deadlines.into_iter().flatten().min();
-        self.tell_publisher(key, now);
+        clients.tell_publisher(key, now);
     }
 
-    /// What publishers sent and was held back for packets that did not come in time.
-    pub(super) fn publish_held(&mut self, now: Instant) {
+    /// Publishes what was held back for packets that did not come in time.
+    pub(super) fn publish_held(&mut self, clients: &mut Clients, now: Instant) {
         if self.held_until.is_none_or(|at| at > now) {
             return;
         }
         self.held_until = None;
-        for key in self.clients.keys() {
-            let client = self.clients.get_mut(key);
-            if let Some(recording) = client.and_then(|client| client.recording.as_mut())
-                && recording.deadline().is_some()
+        for key in clients.keys() {
+            let session = clients.get_mut(key).and_then(Client::publisher_mut);
+            if let Some(session) = session
+                && session.recording.deadline().is_some()
             {
-                recording.expire(now);
-                self.publish_recorded(key, now);
+                session.recording.expire(now);
+                self.publish(clients, key, now);
             }
         }
     }
+}
 
-    /// Looks after a publisher, a few times a second; false if it was sent away.
-    pub(super) fn check_publisher(&mut self, key: Key, now: Instant) -> bool {
-        let client = self.clients.get(key);
-        let Some(recording) = client.and_then(|client| client.recording.as_ref()) else {
-            return true;
-        };
-        if let Err(reason) = recording.check(now) {
-            self.dismiss(key, &reason, now);
-            return false;
-        }
-        self.tell_publisher(key, now);
-        true
+/// Looks after a publisher, a few times a second; false if it was sent away.
+pub(super) fn check(clients: &mut Clients, key: Key, now: Instant) -> bool {
+    let session = clients.get(key).and_then(Client::publisher);
+    let Some(session) = session else {
+        return true;
+    };
+    if let Err(reason) = session.recording.check(now) {
+        dismiss(clients, key, &reason, now);
+        return false;
     }
+    clients.tell_publisher(key, now);
+    true
+}
 
-    /// Sends reports and keyframe requests that are due.
-    fn tell_publisher(&mut self, key: Key, now: Instant) {
-        let Some(client) = self.clients.get_mut(key) else {
-            return;
-        };
-        let Some(recording) = &mut client.recording else {
-            return;
-        };
-        let feedback = recording.poll_feedback(now, rand::random_range(0.5..1.5), &self.counters);
-        if feedback.is_empty() {
-            return;
-        }
-        for (track, packet) in &feedback {
-            let seal = recording.seals.get_mut(*track).and_then(Option::as_mut);
-            let packet = match seal {
-                Some(seal) => &seal.control(packet).unwrap_or_default(),
-                None => packet,
-            };
-            let way = recording.channels.get(*track).copied().flatten();
-            if let Some((_, control)) = way {
-                // Whoever reads nothing has a whole socket's buffer of it; the next
-                // report says the same.
-                if client.outlet.between_bytes() == 0 {
-                    let mut frame = Vec::with_capacity(packet.len() + 4);
-                    interleaved::write_frame(&mut frame, control, packet);
-                    client.outlet.push(&frame);
-                }
-            }
-            let target = recording.targets.get(*track).copied().flatten();
-            if let (Some(target), Some(udp)) = (target, &self.udp) {
-                udp.send_report(packet, &target, Some(client.local.ip()));
-            }
-        }
-        self.pump(key, now);
+/// Sends a publisher away.
+fn dismiss(clients: &mut Clients, key: Key, reason: &Ended, now: Instant) {
+    if let Some(client) = clients.get(key)
+        && let Some(session) = client.publisher()
+    {
+        let stream = session.recording.name();
+        tracing::warn!(client = %client.name(), %stream, %reason, "publisher sent away");
     }
-
-    /// Sends a publisher away.
-    fn dismiss(&mut self, key: Key, reason: &Ended, now: Instant) {
-        let Some(client) = self.clients.get_mut(key) else {
-            return;
-        };
-        if let Some(recording) = client.recording.take() {
-            let stream = recording.name();
-            tracing::warn!(client = %client.name(), %stream, %reason, "publisher sent away");
-            self.unlearn(key, &recording.targets);
-            recording.leave(glassline_hub::State::Down {
-                detail: reason.to_string(),
-            });
-        }
-        if let Some(client) = self.clients.get_mut(key) {
-            client.closing.get_or_insert(now + FAREWELL);
-        }
-        self.pump(key, now);
+    clients.leave(key, &reason.to_string());
+    if let Some(client) = clients.get_mut(key) {
+        client.closing.get_or_insert(now + FAREWELL);
     }
-
-    /// Datagrams from there are nobody's any more.
-    pub(super) fn unlearn(&mut self, key: Key, targets: &[Option<Target>]) {
-        if let Some(udp) = &mut self.udp {
-            for target in targets.iter().flatten() {
-                udp.forget(target, key);
-            }
-        }
-    }
+    clients.pump(key, now);
 }

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use super::cursor::{Budget, Cursor, Verdict};
 use super::ring::Ring;
-use super::srtp::TrackSrtps;
+use super::transport::{TrackTransport, TrackTransports};
 
 /// Frames handed to the kernel at once: a client that is this far behind has far more
 /// waiting than its socket takes.
@@ -24,11 +24,8 @@ const SEALED_BYTES: usize = 64 << 10;
 /// Bytes handed to the kernel at once, but for the last frame.
 const BYTES_PER_WRITE: usize = 256 << 10;
 
-/// The RTP and RTCP channel of each track; `None` for those that are not set up.
-pub(crate) type Channels = SmallVec<[Option<(u8, u8)>; 2]>;
-
 /// What waits to be written to one connection: the rest of a frame, then responses,
-/// then frames of the stream from the client's place on.
+/// then frames of the stream from the client's cursor on.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionWriter {
     /// A frame that the kernel took a part of, and how much of it.
@@ -66,9 +63,8 @@ pub(crate) struct Sent {
 /// A client's part in a stream while it plays.
 pub(crate) struct Playing<'a> {
     pub(crate) ring: &'a mut Ring,
-    pub(crate) place: &'a mut Cursor,
-    pub(crate) channels: &'a Channels,
-    pub(crate) seals: &'a mut TrackSrtps,
+    pub(crate) cursor: &'a mut Cursor,
+    pub(crate) transports: &'a mut TrackTransports,
     pub(crate) budget: &'a Budget,
 }
 
@@ -99,7 +95,7 @@ impl ConnectionWriter {
             let mut plan = Plan::new();
             let mut end = 0;
             if let Some(playing) = &mut playing {
-                match playing.place.judge(playing.ring, playing.budget, now) {
+                match playing.cursor.judge(playing.ring, playing.budget, now) {
                     Verdict::Steady => {}
                     Verdict::Skipped(entries) => {
                         sent.skipped += entries;
@@ -112,7 +108,7 @@ impl ConnectionWriter {
                     if self.partial.is_none() && self.between_bytes() == 0 {
                         self.partial = playing.seal(sent).map(|bytes| (bytes, 0));
                     }
-                    end = playing.place.cursor();
+                    end = playing.cursor.position();
                 } else {
                     (plan, end) = playing.plan();
                 }
@@ -126,7 +122,7 @@ impl ConnectionWriter {
                         && !is_sealed
                     {
                         let next = plan.first().map_or(end, |(number, _)| *number);
-                        playing.place.advance(next, playing.ring);
+                        playing.cursor.advance(next, playing.ring);
                     }
                     if error.kind() == io::ErrorKind::WouldBlock {
                         return Pumped::Full;
@@ -139,14 +135,14 @@ impl ConnectionWriter {
                 && !(is_sealed && self.partial.is_some())
             {
                 let next = self.settle_frames(playing.ring, &plan, left, sent);
-                playing.place.advance(next.unwrap_or(end), playing.ring);
+                playing.cursor.advance(next.unwrap_or(end), playing.ring);
             }
             if written < offered {
                 return Pumped::Full;
             }
             let more = playing
                 .as_ref()
-                .is_some_and(|playing| playing.place.cursor() < playing.ring.end());
+                .is_some_and(|playing| playing.cursor.position() < playing.ring.end());
             if !more {
                 return Pumped::Empty;
             }
@@ -247,26 +243,25 @@ impl ConnectionWriter {
 impl Playing<'_> {
     /// Some of it is for this client alone.
     fn is_sealed(&self) -> bool {
-        self.seals.iter().any(Option::is_some)
+        self.transports.has_srtp()
     }
 
-    /// Makes what the client gets next for it alone, and moves its place behind that.
+    /// Makes what the client gets next for it alone, and moves its cursor behind that.
     fn seal(&mut self, sent: &mut Sent) -> Option<Bytes> {
         let mut sealed = Vec::new();
-        let mut number = self.place.cursor().max(self.ring.first());
+        let mut number = self.cursor.position().max(self.ring.first());
         while sealed.len() < SEALED_BYTES {
             let Some(entry) = self.ring.get(number) else {
                 break;
             };
-            let track = entry.track();
-            let channels = self.channels.get(track).copied().flatten();
-            if let Some((media, control)) = channels
-                && self.place.takes(entry)
+            if let Some(TrackTransport::Interleaved { channels, srtp }) =
+                self.transports.get_mut(entry.track())
+                && self.cursor.takes(entry)
             {
-                let channel = if entry.is_report() { control } else { media };
+                let channel = channels.channel_of(entry.is_report());
                 sent.packets += entry.burst().map_or(1, |burst| burst.packet_count() as u64);
-                if let Some(Some(seal)) = self.seals.get_mut(track) {
-                    entry.seal_interleaved(seal, channel, &mut sealed);
+                if let Some(srtp) = srtp {
+                    entry.seal_interleaved(srtp, channel, &mut sealed);
                 } else {
                     self.ring.prepare(number, channel);
                     let made = self.ring.get(number).and_then(|it| it.interleaved(channel));
@@ -275,7 +270,7 @@ impl Playing<'_> {
             }
             number += 1;
         }
-        self.place.pass_to(number);
+        self.cursor.pass_to(number);
         (!sealed.is_empty()).then(|| sealed.into())
     }
 
@@ -283,16 +278,16 @@ impl Playing<'_> {
     fn plan(&mut self) -> (Plan, u64) {
         let mut plan = Plan::new();
         let mut bytes = 0;
-        let mut number = self.place.cursor().max(self.ring.first());
+        let mut number = self.cursor.position().max(self.ring.first());
         while plan.len() < FRAMES_PER_WRITE && bytes < BYTES_PER_WRITE {
             let Some(entry) = self.ring.get(number) else {
                 break;
             };
-            let channels = self.channels.get(entry.track()).copied().flatten();
-            if let Some((media, control)) = channels
-                && self.place.takes(entry)
+            if let Some(TrackTransport::Interleaved { channels, .. }) =
+                self.transports.get(entry.track())
+                && self.cursor.takes(entry)
             {
-                let channel = if entry.is_report() { control } else { media };
+                let channel = channels.channel_of(entry.is_report());
                 self.ring.prepare(number, channel);
                 let made = self.ring.get(number).and_then(|it| it.interleaved(channel));
                 bytes += made.map_or(0, Bytes::len);

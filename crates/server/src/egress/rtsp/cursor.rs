@@ -15,18 +15,58 @@ pub(crate) struct Budget {
     pub(crate) skips_in_a_row: u32,
 }
 
-/// The tracks that a place can tell apart; further ones cannot be set up.
+/// The tracks that a [`TrackSet`] can tell apart; further ones cannot be set up.
 pub(crate) const TRACKS_MAX: usize = 32;
 
-/// A client's place in the [`Ring`] of its stream.
+/// A set of tracks, by their indices below [`TRACKS_MAX`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TrackSet(u32);
+
+impl TrackSet {
+    pub(crate) const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    pub(crate) fn contains(self, track: usize) -> bool {
+        self.0 & Self::of(track).0 != 0
+    }
+
+    fn insert(&mut self, track: usize) {
+        self.0 |= Self::of(track).0;
+    }
+
+    fn remove(&mut self, track: usize) {
+        self.0 &= !Self::of(track).0;
+    }
+
+    /// The set of one track, which is empty for an index that is too high.
+    fn of(track: usize) -> Self {
+        let bit = u32::try_from(track)
+            .ok()
+            .and_then(|track| 1u32.checked_shl(track));
+        Self(bit.unwrap_or(0))
+    }
+}
+
+impl FromIterator<usize> for TrackSet {
+    fn from_iter<I: IntoIterator<Item = usize>>(tracks: I) -> Self {
+        let mut set = Self::default();
+        for track in tracks {
+            set.insert(track);
+        }
+        set
+    }
+}
+
+/// A client's position in the [`Ring`] of its stream.
 #[derive(Clone, Debug)]
 pub(crate) struct Cursor {
     /// The next entry to look at.
-    cursor: u64,
-    /// Tracks that the client gets, a bit each.
-    tracks: u32,
+    position: u64,
+    /// Tracks that the client gets.
+    tracks: TrackSet,
     /// Those among them that wait for a keyframe to begin with.
-    waiting: u32,
+    waiting: TrackSet,
     /// Lag counts from here: what is older was there when the client came or skipped.
     since: Instant,
     skips_in_a_row: u32,
@@ -48,15 +88,15 @@ pub(crate) enum Verdict {
 impl Cursor {
     /// At the newest keyframe if `anchored` (one of the tracks is the one that has
     /// them), else at the end: what comes next.
-    pub(crate) fn begin(ring: &Ring, tracks: u32, anchored: bool, now: Instant) -> Self {
+    pub(crate) fn begin(ring: &Ring, tracks: TrackSet, anchored: bool, now: Instant) -> Self {
         let keyframe = anchored.then(|| ring.keyframe()).flatten();
         Self::begin_at(keyframe.unwrap_or(ring.end()), tracks, now)
     }
 
-    /// At `cursor`, with whatever starts a track there.
-    pub(crate) fn begin_at(cursor: u64, tracks: u32, now: Instant) -> Self {
+    /// At `position`, with whatever starts a track there.
+    pub(crate) fn begin_at(position: u64, tracks: TrackSet, now: Instant) -> Self {
         Self {
-            cursor,
+            position,
             tracks,
             waiting: tracks,
             since: now,
@@ -67,36 +107,37 @@ impl Cursor {
     }
 
     /// Goes on at the end after a pause, at keyframes.
-    pub(crate) fn jump_to(&mut self, cursor: u64, now: Instant) {
-        self.cursor = cursor;
+    pub(crate) fn jump_to(&mut self, position: u64, now: Instant) {
+        self.position = position;
         self.waiting = self.tracks;
         self.since = now;
     }
 
     /// Goes on with these tracks alone.
-    pub(crate) fn keep(&mut self, tracks: u32) {
-        self.tracks &= tracks;
-        self.waiting &= tracks;
+    pub(crate) fn keep(&mut self, tracks: TrackSet) {
+        self.tracks.0 &= tracks.0;
+        self.waiting.0 &= tracks.0;
     }
 
     /// Goes on with these tracks, too; new ones begin at their next start.
-    pub(crate) fn add(&mut self, tracks: u32) {
-        self.waiting |= tracks & !self.tracks;
-        self.tracks |= tracks;
+    pub(crate) fn add(&mut self, tracks: TrackSet) {
+        self.waiting.0 |= tracks.0 & !self.tracks.0;
+        self.tracks.0 |= tracks.0;
     }
 
-    pub(crate) fn cursor(&self) -> u64 {
-        self.cursor
+    /// The number of the next entry to look at.
+    pub(crate) fn position(&self) -> u64 {
+        self.position
     }
 
     /// Everything before `number` is on its way.
     pub(crate) fn pass_to(&mut self, number: u64) {
-        self.cursor = number;
+        self.position = number;
     }
 
     /// Everything before `number` is done with.
     pub(crate) fn advance(&mut self, number: u64, ring: &Ring) {
-        self.cursor = number;
+        self.position = number;
         if number >= ring.end() {
             self.skips_in_a_row = 0;
         }
@@ -104,50 +145,50 @@ impl Cursor {
 
     /// Whether the client gets `entry`; notes where its tracks begin.
     pub(crate) fn takes(&mut self, entry: &Entry) -> bool {
-        let bit = bit(entry.track());
-        if self.tracks & bit == 0 {
+        let track = entry.track();
+        if !self.tracks.contains(track) {
             return false;
         }
-        if self.waiting & bit != 0 {
+        if self.waiting.contains(track) {
             if !entry.is_start() {
                 return false;
             }
-            self.waiting &= !bit;
+            self.waiting.remove(track);
         }
         true
     }
 
     /// The first entry of `track` that the client will get, if it is there yet.
     pub(crate) fn first_of<'a>(&self, ring: &'a Ring, track: usize) -> Option<&'a Entry> {
-        let mut entries = ring.since(self.cursor).map(|(_, entry)| entry);
+        let mut entries = ring.since(self.position).map(|(_, entry)| entry);
         entries.find(|entry| entry.track() == track && entry.is_start())
     }
 
     /// How far behind the client is.
     pub(crate) fn lag(&self, ring: &Ring, now: Instant) -> Duration {
-        let next = ring.get(self.cursor.max(ring.first()));
+        let next = ring.get(self.position.max(ring.first()));
         next.map_or(Duration::ZERO, |entry| {
             now.saturating_duration_since(entry.at.max(self.since))
         })
     }
 
     /// Skips if it lags past the budget: to the newest keyframe if that is ahead, or to
-    /// whatever comes next if the ring has dropped its place. With neither it goes on,
+    /// whatever comes next if the ring has dropped its entry. With neither it goes on,
     /// late but whole.
     pub(crate) fn judge(&mut self, ring: &Ring, budget: &Budget, now: Instant) -> Verdict {
-        let lost = self.cursor < ring.first();
+        let lost = self.position < ring.first();
         if !lost && self.lag(ring, now) <= budget.lag {
             return Verdict::Steady;
         }
-        let ahead = ring.keyframe().filter(|number| *number > self.cursor);
+        let ahead = ring.keyframe().filter(|number| *number > self.position);
         let Some(to) = ahead.or(lost.then(|| ring.end())) else {
             return Verdict::Steady;
         };
-        let gone = ring.first().saturating_sub(self.cursor);
+        let gone = ring.first().saturating_sub(self.position);
         let passed = ring
-            .since(self.cursor)
+            .since(self.position)
             .take_while(|(number, _)| *number < to);
-        let passed = passed.filter(|(_, entry)| self.tracks & bit(entry.track()) != 0);
+        let passed = passed.filter(|(_, entry)| self.tracks.contains(entry.track()));
         let skipped = gone + passed.count() as u64;
         self.jump_to(to, now);
         self.skips += 1;
@@ -161,7 +202,7 @@ impl Cursor {
 
     /// Some track waits for a keyframe.
     pub(crate) fn is_waiting(&self) -> bool {
-        self.waiting != 0
+        !self.waiting.is_empty()
     }
 
     /// Times it skipped.
@@ -173,12 +214,4 @@ impl Cursor {
     pub(crate) fn skipped(&self) -> u64 {
         self.skipped
     }
-}
-
-/// The bit of a track in a set of them.
-pub(crate) fn bit(track: usize) -> u32 {
-    u32::try_from(track)
-        .ok()
-        .and_then(|track| 1u32.checked_shl(track))
-        .unwrap_or(0)
 }

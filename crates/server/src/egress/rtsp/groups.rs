@@ -1,8 +1,8 @@
 //! Who plays what by multicast: one table for all RTSP threads.
 //!
 //! ```text
-//! SETUP ─► MulticastMembership: the track has a group ──┐
-//! PLAY  ─► the seat plays ───────────────┴─► Groups ─► Sender: what is played, once
+//! SETUP ─► MulticastMembership: the track has a group ─┐
+//! PLAY  ─► the member plays ───────────────────────────┴─► Groups ─► MulticastSender
 //! ```
 //!
 //! A track has a group and a pair of ports of its own from the first client that sets
@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use glassline_hub::Stream;
 use glassline_rtsp::transport::Group;
 
-use crate::rtsp::counters::Counters;
+use super::counters::SendCounters;
 use crate::runtime::Waker;
 
 /// Which groups and ports may be used.
@@ -36,14 +36,14 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The group of place `place`; `None` behind the last.
-    fn group(&self, place: u32) -> Option<Group> {
-        if place >= self.count {
+    /// The group of this index; `None` behind the last.
+    fn group(&self, index: u32) -> Option<Group> {
+        if index >= self.count {
             return None;
         }
-        let media = u32::from(self.port).checked_add(place.checked_mul(2)?)?;
+        let media = u32::from(self.port).checked_add(index.checked_mul(2)?)?;
         let control = u16::try_from(media + 1).ok()?;
-        let address = u32::from(self.first).checked_add(place)?;
+        let address = u32::from(self.first).checked_add(index)?;
         Some(Group {
             address: IpAddr::V4(address.into()),
             ports: (control - 1, control),
@@ -56,7 +56,7 @@ impl Plan {
 #[derive(Debug)]
 pub(crate) struct Groups {
     pub(crate) plan: Plan,
-    pub(crate) counters: Counters,
+    pub(crate) counters: Arc<SendCounters>,
     /// Of the thread that sends.
     waker: Arc<Waker>,
     held: Mutex<BTreeMap<u32, Held>>,
@@ -71,8 +71,8 @@ struct Held {
     stream: Arc<Stream>,
     track: usize,
     group: Group,
-    seats: usize,
-    /// Seats that play.
+    members: usize,
+    /// Members that play.
     players: usize,
 }
 
@@ -88,7 +88,7 @@ impl Groups {
     pub(crate) fn new(plan: Plan, waker: Arc<Waker>) -> Self {
         Self {
             plan,
-            counters: Counters::default(),
+            counters: Arc::default(),
             waker,
             held: Mutex::default(),
             changes: AtomicU64::new(0),
@@ -97,7 +97,7 @@ impl Groups {
     }
 
     /// A client's part in the group of a track; `None` if no group is free.
-    pub(crate) fn seat(
+    pub(crate) fn join(
         self: &Arc<Self>,
         stream: &Arc<Stream>,
         track: usize,
@@ -106,28 +106,28 @@ impl Groups {
         let known = held
             .iter_mut()
             .find(|(_, it)| it.track == track && Arc::ptr_eq(&it.stream, stream));
-        let (place, group) = if let Some((place, it)) = known {
-            it.seats += 1;
-            (*place, it.group)
+        let (index, group) = if let Some((index, it)) = known {
+            it.members += 1;
+            (*index, it.group)
         } else {
             // The lowest free one: few ports to open in a firewall.
             let taken = held.keys().copied();
-            let place = (0..).zip(taken).take_while(|(free, it)| free == it).count();
-            let place = u32::try_from(place).ok()?;
-            let group = self.plan.group(place)?;
+            let index = (0..).zip(taken).take_while(|(free, it)| free == it).count();
+            let index = u32::try_from(index).ok()?;
+            let group = self.plan.group(index)?;
             let new = Held {
                 stream: Arc::clone(stream),
                 track,
                 group,
-                seats: 1,
+                members: 1,
                 players: 0,
             };
-            held.insert(place, new);
-            (place, group)
+            held.insert(index, new);
+            (index, group)
         };
         Some(MulticastMembership {
             groups: Arc::clone(self),
-            place,
+            index,
             group,
             plays: false,
         })
@@ -160,10 +160,10 @@ impl Groups {
         self.is_stopping.load(Ordering::Acquire)
     }
 
-    /// One more player of a place, or one less.
-    fn count(&self, place: u32, plays: bool) {
+    /// Counts one more player of a group, or one less.
+    fn count(&self, index: u32, plays: bool) {
         let mut held = self.lock();
-        let Some(it) = held.get_mut(&place) else {
+        let Some(it) = held.get_mut(&index) else {
             return;
         };
         let before = it.players;
@@ -174,12 +174,12 @@ impl Groups {
         }
     }
 
-    fn leave(&self, place: u32) {
+    fn leave(&self, index: u32) {
         let mut held = self.lock();
-        if let Some(it) = held.get_mut(&place) {
-            it.seats -= 1;
-            if it.seats == 0 {
-                held.remove(&place);
+        if let Some(it) = held.get_mut(&index) {
+            it.members -= 1;
+            if it.members == 0 {
+                held.remove(&index);
             }
         }
     }
@@ -193,7 +193,7 @@ impl Groups {
 #[derive(Debug)]
 pub(crate) struct MulticastMembership {
     groups: Arc<Groups>,
-    place: u32,
+    index: u32,
     group: Group,
     plays: bool,
 }
@@ -207,7 +207,7 @@ impl MulticastMembership {
     pub(crate) fn set_playing(&mut self, plays: bool) {
         if self.plays != plays {
             self.plays = plays;
-            self.groups.count(self.place, plays);
+            self.groups.count(self.index, plays);
         }
     }
 }
@@ -215,7 +215,7 @@ impl MulticastMembership {
 impl Drop for MulticastMembership {
     fn drop(&mut self) {
         self.set_playing(false);
-        self.groups.leave(self.place);
+        self.groups.leave(self.index);
     }
 }
 
@@ -250,21 +250,22 @@ mod tests {
         let hub = Hub::default();
         let (cam, door) = (stream(&hub, "cam"), stream(&hub, "door"));
         let groups = groups(plan(3, 5000));
-        let picture = groups.seat(&cam, 0).expect("free");
-        let sound = groups.seat(&cam, 1).expect("free");
-        let other = groups.seat(&door, 0).expect("free");
-        let again = groups.seat(&cam, 0).expect("shared");
-        let of =
-            |seat: &MulticastMembership| (seat.group().address.to_string(), seat.group().ports);
+        let picture = groups.join(&cam, 0).expect("free");
+        let sound = groups.join(&cam, 1).expect("free");
+        let other = groups.join(&door, 0).expect("free");
+        let again = groups.join(&cam, 0).expect("shared");
+        let of = |member: &MulticastMembership| {
+            (member.group().address.to_string(), member.group().ports)
+        };
         assert_eq!(of(&picture), ("239.255.42.0".to_owned(), (5000, 5001)));
         assert_eq!(of(&sound), ("239.255.42.1".to_owned(), (5002, 5003)));
         assert_eq!(of(&other), ("239.255.42.2".to_owned(), (5004, 5005)));
         assert_eq!(again.group(), picture.group());
-        assert!(groups.seat(&door, 1).is_none(), "no fourth");
+        assert!(groups.join(&door, 1).is_none(), "no fourth");
         drop(picture);
-        assert!(groups.seat(&door, 1).is_none(), "one client still has it");
+        assert!(groups.join(&door, 1).is_none(), "one client still has it");
         drop(again);
-        let next = groups.seat(&door, 1).expect("freed");
+        let next = groups.join(&door, 1).expect("freed");
         assert_eq!(of(&next), ("239.255.42.0".to_owned(), (5000, 5001)));
     }
 
@@ -273,8 +274,8 @@ mod tests {
         let hub = Hub::default();
         let cam = stream(&hub, "cam");
         let groups = groups(plan(3, 5000));
-        let mut one = groups.seat(&cam, 0).expect("free");
-        let mut two = groups.seat(&cam, 0).expect("shared");
+        let mut one = groups.join(&cam, 0).expect("free");
+        let mut two = groups.join(&cam, 0).expect("shared");
         assert!(groups.played().is_empty());
         one.set_playing(true);
         let changes = groups.changes();
@@ -292,7 +293,7 @@ mod tests {
     #[test]
     fn ports_end_where_they_end() {
         let plan = plan(256, 65_532);
-        let ports = |place| plan.group(place).map(|group| group.ports);
+        let ports = |index| plan.group(index).map(|group| group.ports);
         assert_eq!(ports(0), Some((65_532, 65_533)));
         assert_eq!(ports(1), Some((65_534, 65_535)));
         assert_eq!(ports(2), None);

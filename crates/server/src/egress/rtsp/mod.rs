@@ -1,23 +1,42 @@
 //! Streams out to RTSP players: framed once a thread, read by a cursor for each player.
 //!
 //! ```text
-//!  hub wake ──► StreamReader.read once ──► Ring: framed once ──► each player: Cursor, ConnectionWriter
-//!                                      │                    └─ one write a frame ──► TCP
-//!                                      ├─ datagrams, many players a system call ──► UDP
-//!                                      └─ the multicast thread ──► groups
+//!  hub wake ─► StreamReader: read once ─► Ring: framed once ─► a Cursor for each player
+//!     ConnectionWriter: one write a frame ──────────────► TCP     │
+//!     DatagramWriter: many players a system call ───────► UDP ◄───┤
+//!     MulticastSender: a thread with its own readers ───► groups ◄┘
 //! ```
 //!
 //! All players of a stream see the same SSRC, sequence numbers and timestamps, so that
 //! a burst's bytes are made once; a player is a cursor and the part of at most one frame.
 //! Connections and requests are not known here: `crate::rtsp` has them.
 
-pub(crate) mod connection_writer;
-pub(crate) mod cursor;
-pub(crate) mod framing;
-pub(crate) mod groups;
-pub(crate) mod multicast;
-pub(crate) mod numbers;
-pub(crate) mod ring;
-pub(crate) mod srtp;
-pub(crate) mod stream_reader;
-pub(crate) mod udp;
+mod connection_writer;
+mod counters;
+mod cursor;
+mod datagram_writer;
+mod framing;
+mod groups;
+mod multicast;
+mod numbers;
+mod ring;
+mod srtp;
+mod stream_reader;
+mod transport;
+mod udp;
+
+pub(crate) use connection_writer::{ConnectionWriter, Playing, Pumped, Sent};
+pub use counters::SendCounters;
+pub(crate) use cursor::{Budget, Cursor, TRACKS_MAX};
+pub(crate) use datagram_writer::{DatagramWriter, Recipient};
+pub use groups::Plan;
+pub(crate) use groups::{Groups, MulticastMembership};
+pub(crate) use multicast::{MulticastSender, open as open_multicast};
+pub(crate) use numbers::NumberKeys;
+pub(crate) use ring::{Bounds, Ring};
+pub(crate) use srtp::{Keyring, Opened, TrackSrtp};
+pub(crate) use stream_reader::{StreamContext, StreamReader};
+pub(crate) use transport::{
+    Channels, TrackTransport, TrackTransports, TransportKind, UdpAddresses,
+};
+pub(crate) use udp::{Arrived, UdpPair};

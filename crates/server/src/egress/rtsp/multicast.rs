@@ -1,7 +1,7 @@
 //! The thread that sends to multicast groups: each stream once, whoever plays it.
 //!
 //! ```text
-//! Groups (what is played) ─► Sender ─ StreamReader.read ─► Ring ─► Cursor, paced ─► group
+//! Groups (what is played) ─► MulticastSender ─ StreamReader.read ─► Ring ─► Cursor ─► group
 //! ```
 //!
 //! It has its own copy of what the RTSP threads have for a stream, so that none of
@@ -14,22 +14,21 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use std::{io, mem};
 
-use glassline_hub::Wake;
 use glassline_net::{Multicast, ReceiveBatch};
 use mio::{Events, Poll, Token};
-use smallvec::SmallVec;
 
 use super::connection_writer::Sent;
-use super::cursor::{Cursor, bit};
+use super::cursor::{Budget, Cursor, TrackSet};
+use super::datagram_writer::{DatagramWriter, Recipient};
 use super::groups::{Groups, Plan, Played};
-use super::srtp::TrackSrtps;
-use super::stream_reader::StreamReader;
-use super::udp::{Recipient, Target, Udp};
-use crate::rtsp::{Shared, worker};
-use crate::runtime::{Key, Slots, StreamWaker, Waker};
+use super::stream_reader::{StreamContext, StreamReader};
+use super::transport::{TrackTransport, TrackTransports, UdpAddresses};
+use super::udp::UdpPair;
+use crate::runtime::{Key, Slots, Waker};
 
 const MEDIA: Token = Token(0);
 const CONTROL: Token = Token(1);
+const WAKE: Token = Token(2);
 
 /// Keyframes are asked for again, and a full socket is tried again, this often.
 const SWEEP: Duration = Duration::from_millis(250);
@@ -39,12 +38,13 @@ const BATCH: usize = 8;
 
 /// The thread.
 #[derive(Debug)]
-pub(crate) struct Sender {
+pub(crate) struct MulticastSender {
     poll: Poll,
     waker: Arc<Waker>,
     groups: Arc<Groups>,
-    shared: Arc<Shared>,
-    udp: Udp,
+    context: StreamContext,
+    budget: Budget,
+    writer: DatagramWriter,
     batch: ReceiveBatch,
     sendings: Slots<Sending>,
     /// [`Groups::changes`] when it was looked at.
@@ -57,11 +57,10 @@ pub(crate) struct Sender {
 /// A stream that somebody plays.
 #[derive(Debug)]
 struct Sending {
-    source: StreamReader,
-    waker: Arc<StreamWaker>,
-    /// The group of each track that is played.
-    targets: SmallVec<[Option<Target>; 2]>,
-    place: Cursor,
+    reader: StreamReader,
+    /// The group of each track that is played, as the addresses of one receiver.
+    transports: TrackTransports,
+    cursor: Cursor,
     paced_until: Option<Instant>,
     bytes: u64,
 }
@@ -69,17 +68,18 @@ struct Sending {
 /// What the thread waits with, made before all else so that it can be rung.
 pub(crate) fn open(plan: Plan) -> io::Result<(Groups, Poll, Arc<Waker>)> {
     let poll = Poll::new()?;
-    let waker = Arc::new(Waker::new(&poll, worker::WAKE)?);
+    let waker = Arc::new(Waker::new(&poll, WAKE)?);
     Ok((Groups::new(plan, Arc::clone(&waker)), poll, waker))
 }
 
-impl Sender {
+impl MulticastSender {
     /// Opens the sockets. `index`: as no RTSP thread is numbered.
     pub(crate) fn new(
         groups: Arc<Groups>,
         poll: Poll,
         waker: Arc<Waker>,
-        shared: Arc<Shared>,
+        context: StreamContext,
+        budget: Budget,
         index: usize,
     ) -> io::Result<Self> {
         let interface = groups.plan.interface;
@@ -89,22 +89,28 @@ impl Sender {
             is_looped: true,
         };
         let from = IpAddr::V4(interface.unwrap_or(Ipv4Addr::UNSPECIFIED));
-        let udp = Udp::bind(from, 0, Some(multicast)).map_err(|error| {
+        let sockets = UdpPair::bind(from, 0, Some(multicast)).map_err(|error| {
             io::Error::new(error.kind(), format!("for rtsp.multicast: {error}"))
         })?;
-        udp.register(poll.registry(), MEDIA, CONTROL)?;
+        sockets.register(poll.registry(), MEDIA, CONTROL)?;
         Ok(Self {
             poll,
             waker,
             groups,
-            shared,
-            udp,
+            context,
+            budget,
+            writer: DatagramWriter::new(sockets),
             batch: ReceiveBatch::new(BATCH),
             sendings: Slots::default(),
             changes: 0,
             swept: Instant::now(),
             index,
         })
+    }
+
+    /// The groups that this thread sends to.
+    pub(crate) fn groups(&self) -> &Arc<Groups> {
+        &self.groups
     }
 
     /// Runs until [`Groups::stop`].
@@ -122,10 +128,10 @@ impl Sender {
             let now = Instant::now();
             for event in &events {
                 if event.is_writable() {
-                    self.udp.unblock();
+                    self.writer.unblock();
                 }
                 if event.is_readable() {
-                    self.udp.receive(&mut self.batch, |_| {});
+                    self.writer.sockets.receive(&mut self.batch, |_| {});
                 }
             }
             if self.groups.is_stopping() {
@@ -144,8 +150,8 @@ impl Sender {
 
     fn longest_wait(&self, now: Instant) -> Duration {
         let deadlines = self.sendings.iter().flat_map(|it| {
-            let paced = it.paced_until.filter(|_| !self.udp.is_full());
-            [it.source.feed.deadline(), paced]
+            let paced = it.paced_until.filter(|_| !self.writer.is_full());
+            [it.reader.feed.deadline(), paced]
         });
         let until = deadlines.flatten().fold(self.swept + SWEEP, Instant::min);
         until.saturating_duration_since(now)
@@ -164,7 +170,7 @@ impl Sender {
                 continue;
             };
             if !sending.aim(&played) {
-                if sending.has_ended() {
+                if sending.reader.has_ended() {
                     self.say_goodbye(key, now);
                 }
                 self.sendings.remove(key);
@@ -172,26 +178,22 @@ impl Sender {
         }
         for Played { stream, .. } in &played {
             let mut known = self.sendings.iter();
-            if known.any(|it| Arc::ptr_eq(it.source.stream(), stream)) {
+            if known.any(|it| Arc::ptr_eq(it.reader.stream(), stream)) {
                 continue;
             }
             drop(known);
-            let waker = Arc::new(StreamWaker::new(Arc::clone(&self.waker)));
-            let stages = self.shared.board.stages(stream.name(), self.index);
-            let wake = Arc::clone(&waker) as Arc<dyn Wake>;
-            let (keys, bounds) = (&self.shared.keys, self.shared.bounds);
-            let source = StreamReader::new(stream, wake, stages, keys, bounds, now);
-            let place = Cursor::begin_at(source.ring.end(), 0, now);
+            let reader =
+                StreamReader::subscribe(stream, &self.context, &self.waker, self.index, now);
+            let cursor = Cursor::begin_at(reader.ring.end(), TrackSet::default(), now);
             let mut sending = Sending {
-                source,
-                waker,
-                targets: SmallVec::new(),
-                place,
+                reader,
+                transports: TrackTransports::default(),
+                cursor,
                 paced_until: None,
                 bytes: 0,
             };
             sending.aim(&played);
-            sending.source.stream().request_keyframe();
+            sending.reader.stream().request_keyframe();
             self.sendings.insert(sending);
         }
     }
@@ -201,12 +203,11 @@ impl Sender {
         let Some(sending) = self.sendings.get_mut(key) else {
             return;
         };
-        let is_due = sending.source.feed.deadline().is_some_and(|at| at <= now);
-        if sending.waker.take() || is_due {
-            sending.source.read(&self.shared.wall, now);
+        if sending.reader.take_due(now) {
+            sending.reader.read(&self.context.wall, now);
         }
         let is_paced = sending.paced_until.is_some_and(|at| at > now);
-        if is_paced || self.udp.is_full() {
+        if is_paced || self.writer.is_full() {
             return;
         }
         sending.paced_until = None;
@@ -214,20 +215,19 @@ impl Sender {
         let recipient = Recipient {
             client: key,
             from: None,
-            targets: &sending.targets,
-            seals: &mut TrackSrtps::new(),
-            place: &mut sending.place,
+            transports: &mut sending.transports,
+            cursor: &mut sending.cursor,
             paced_until: &mut sending.paced_until,
             bytes: &mut sending.bytes,
         };
-        let (ring, budget) = (&mut sending.source.ring, &self.shared.budget);
+        let (ring, budget) = (&mut sending.reader.ring, &self.budget);
         // However often it skips, there is no client to send away.
-        let _ = self.udp.plan(recipient, ring, budget, now, &mut sent);
+        let _ = self.writer.plan(recipient, ring, budget, now, &mut sent);
         let counters = &self.groups.counters;
-        self.udp.flush(ring, counters, &mut sent, &mut left);
+        self.writer.flush(ring, counters, &mut sent, &mut left);
         counters.add(&sent);
         if let Some((_, entry)) = left.iter().min_by_key(|(_, entry)| *entry) {
-            sending.place.advance(*entry, ring);
+            sending.cursor.advance(*entry, ring);
         }
     }
 
@@ -236,10 +236,10 @@ impl Sender {
             return;
         }
         self.swept = now;
-        self.udp.unblock();
+        self.writer.unblock();
         for sending in self.sendings.iter() {
-            if sending.place.is_waiting() && !sending.has_ended() {
-                sending.source.stream().request_keyframe();
+            if sending.cursor.is_waiting() && !sending.reader.has_ended() {
+                sending.reader.stream().request_keyframe();
             }
         }
     }
@@ -249,12 +249,13 @@ impl Sender {
         let Some(sending) = self.sendings.get_mut(key) else {
             return;
         };
-        let targets = mem::take(&mut sending.targets);
-        for (track, target) in targets.iter().enumerate() {
-            if let Some(target) = target
-                && let Some(packet) = sending.source.farewell(track, &self.shared.wall, now)
+        let transports = mem::take(&mut sending.transports);
+        for (track, transport) in transports.iter() {
+            if let TrackTransport::Udp { addresses, .. } = transport
+                && let Some(packet) = sending.reader.farewell(track, &self.context.wall, now)
             {
-                self.udp.send_report(&packet, target, None);
+                let sockets = &self.writer.sockets;
+                sockets.send_report(&packet, *addresses, None);
             }
         }
     }
@@ -264,31 +265,24 @@ impl Sending {
     /// Sends the tracks of its stream that are played; false if none is, and then it
     /// keeps those that it had.
     fn aim(&mut self, played: &[Played]) -> bool {
-        let stream = self.source.stream();
+        let stream = self.reader.stream();
         let own = played.iter().filter(|it| Arc::ptr_eq(&it.stream, stream));
-        let mut targets = SmallVec::<[Option<Target>; 2]>::new();
-        let mut tracks = 0;
+        let mut transports = TrackTransports::default();
         for Played { track, group, .. } in own {
-            tracks |= bit(*track);
-            if targets.len() <= *track {
-                targets.resize(*track + 1, None);
-            }
-            targets[*track] = Some(Target {
+            let addresses = UdpAddresses {
                 media: SocketAddr::new(group.address, group.ports.0),
                 control: SocketAddr::new(group.address, group.ports.1),
-            });
+            };
+            let srtp = None;
+            transports.set(*track, TrackTransport::Udp { addresses, srtp });
         }
-        if tracks == 0 {
+        let tracks = transports.set_up();
+        if tracks.is_empty() {
             return false;
         }
-        self.targets = targets;
-        self.place.keep(tracks);
-        self.place.add(tracks);
+        self.transports = transports;
+        self.cursor.keep(tracks);
+        self.cursor.add(tracks);
         true
-    }
-
-    fn has_ended(&self) -> bool {
-        let state = self.source.stream().state();
-        matches!(state, glassline_hub::State::Ended { .. })
     }
 }

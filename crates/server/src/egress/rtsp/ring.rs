@@ -72,11 +72,11 @@ impl Entry {
     }
 
     /// TrackSrtps it for one client behind `out`, as it goes on `channel`.
-    pub(crate) fn seal_interleaved(&self, seal: &mut TrackSrtp, channel: u8, out: &mut Vec<u8>) {
+    pub(crate) fn seal_interleaved(&self, srtp: &mut TrackSrtp, channel: u8, out: &mut Vec<u8>) {
         match &self.content {
-            Content::Media(burst) => seal.interleave(&self.label, burst, channel, out),
+            Content::Media(burst) => srtp.interleave(&self.label, burst, channel, out),
             Content::Report { packet, .. } => {
-                if let Some(packet) = seal.control(packet) {
+                if let Some(packet) = srtp.control(packet) {
                     glassline_rtsp::interleaved::write_frame(out, channel, &packet);
                 }
             }
@@ -84,11 +84,11 @@ impl Entry {
     }
 
     /// TrackSrtps it for one client as datagrams.
-    pub(crate) fn seal_datagrams(&self, seal: &mut TrackSrtp) -> Datagrams {
+    pub(crate) fn seal_datagrams(&self, srtp: &mut TrackSrtp) -> Datagrams {
         match &self.content {
-            Content::Media(burst) => seal.datagrams(&self.label, burst),
+            Content::Media(burst) => srtp.datagrams(&self.label, burst),
             Content::Report { packet, .. } => {
-                let packet = seal.control(packet).unwrap_or_default();
+                let packet = srtp.control(packet).unwrap_or_default();
                 Datagrams::single(packet.into())
             }
         }

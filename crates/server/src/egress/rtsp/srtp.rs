@@ -17,14 +17,10 @@ use glassline_media::{Burst, NtpTime, Ssrc};
 use glassline_rtp::{HEADER_BYTES, Header, Packet, write_header};
 use glassline_rtsp::interleaved;
 use glassline_rtsp::mikey::{Cipher, Keys};
-use glassline_rtsp::server::{Refusal, Srtp};
+use glassline_rtsp::server::Refusal;
 use glassline_webrtc::srtp::{self, Inbound, Outbound, Profile, StreamId};
-use smallvec::SmallVec;
 
 use super::framing::{Datagrams, Label};
-
-/// The seals of a client's tracks; `None` for those that go as they are.
-pub(crate) type TrackSrtps = SmallVec<[Option<Box<TrackSrtp>>; 2]>;
 
 /// Keys that a description told, for the tracks that are set up next.
 #[derive(Debug)]
@@ -43,12 +39,6 @@ pub(crate) struct TrackSrtp {
     stream: StreamId,
     /// With the client's own keys; without, what it sends cannot be read.
     inbound: Option<Inbound>,
-}
-
-/// The number of the packet that a track's seal seals next, if it has one.
-pub(crate) fn sealed_sequence(seals: &TrackSrtps, track: usize) -> Option<u16> {
-    let seal = seals.get(track)?.as_deref()?;
-    Some(seal.next_sequence())
 }
 
 /// What came of a packet of a client's.
@@ -101,30 +91,32 @@ const fn profile(cipher: Cipher) -> Profile {
     }
 }
 
-/// The seal that the track had, or one with the key that the client was told.
-///
-/// # Errors
-/// Keys of the client that seal nothing.
-pub(crate) fn renew(
-    before: Option<Box<TrackSrtp>>,
-    keyring: Option<&mut Keyring>,
-    track: usize,
-    ssrc: Ssrc,
-    srtp: &Srtp,
-) -> Result<Box<TrackSrtp>, Refusal> {
-    let fresh = || TrackSrtp::new(keyring, track, ssrc).map(Box::new);
-    // One that goes on keeps its count: under one key it never begins again.
-    let mut seal = before
-        .map_or_else(fresh, Ok)
-        .map_err(|_| Refusal::Internal)?;
-    if let Some(keys) = &srtp.keys {
-        let set = seal.set_client_keys(keys);
-        set.map_err(|_| Refusal::NoKeys)?;
-    }
-    Ok(seal)
-}
-
 impl TrackSrtp {
+    /// The SRTP that the track had, or one with the key that the client was told, with the
+    /// keys of the client if it sends any in SETUP.
+    ///
+    /// # Errors
+    /// Keys of the client that seal nothing.
+    pub(crate) fn renew(
+        before: Option<Box<Self>>,
+        keyring: Option<&mut Keyring>,
+        track: usize,
+        ssrc: Ssrc,
+        client_keys: Option<&Keys>,
+    ) -> Result<Box<Self>, Refusal> {
+        let fresh = || Self::new(keyring, track, ssrc).map(Box::new);
+        // One that goes on keeps its count: under one key it never begins again.
+        let mut srtp = before
+            .filter(|srtp| srtp.ssrc == ssrc)
+            .map_or_else(fresh, Ok)
+            .map_err(|_| Refusal::Internal)?;
+        if let Some(keys) = client_keys {
+            let set = srtp.set_client_keys(keys);
+            set.map_err(|_| Refusal::NoKeys)?;
+        }
+        Ok(srtp)
+    }
+
     /// A seal for `track`, whose packets have this SSRC, under the key that the client
     /// was told of it, or a fresh one.
     ///
@@ -153,11 +145,6 @@ impl TrackSrtp {
             stream,
             inbound: None,
         })
-    }
-
-    /// It seals this SSRC.
-    pub(crate) fn is_of(&self, ssrc: Ssrc) -> bool {
-        self.ssrc == ssrc
     }
 
     /// What the client seals its own packets with.

@@ -1,25 +1,39 @@
 //! One stream on one thread: read once, framed once, for all of its clients here.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
-use glassline_hub::{Stream, Wake};
-use glassline_media::{Burst, Stage, StageTable, Track, WallClock};
+use glassline_hub::{State, Stream, Wake};
+use glassline_media::{Burst, MediaTime, Stage, Track, WallClock};
 use glassline_rtp::rtcp::{Bye, SenderReport, SourceDescription};
+use glassline_rtsp::server::Start;
 
 use super::framing::Label;
 use super::numbers::{NumberKeys, Numbers};
 use super::ring::{Bounds, Ring};
-use crate::runtime::StreamSubscription;
+use super::srtp::TrackSrtp;
+use crate::latency::Board;
+use crate::runtime::{StreamSubscription, StreamWaker, Waker};
 
 /// Sender reports of a stream are this far apart (RFC 3550 §6.2 has 5 s for large
 /// groups; players wait for the first before they join sound and picture).
 const REPORT_INTERVAL: Duration = Duration::from_secs(2);
 
+/// What every thread that sends streams reads and frames them with.
+#[derive(Clone, Debug)]
+pub(crate) struct StreamContext {
+    pub(crate) board: Arc<Board>,
+    pub(crate) wall: WallClock,
+    pub(crate) keys: NumberKeys,
+    pub(crate) bounds: Bounds,
+}
+
 /// A stream's subscription, what it sent lately, and who gets it.
 #[derive(Debug)]
 pub(crate) struct StreamReader {
     pub(crate) feed: StreamSubscription,
+    /// The hub wakes the thread by this when the stream has something new.
+    waker: Arc<StreamWaker>,
     pub(crate) ring: Ring,
     pub(crate) tracks: Arc<[Track]>,
     labels: Vec<Label>,
@@ -44,34 +58,52 @@ struct Sums {
 
 impl StreamReader {
     /// Subscribes, and takes over what the hub has from the newest keyframe on.
-    pub(crate) fn new(
+    ///
+    /// `waker` wakes the calling thread; `table` is the number of that thread among those
+    /// that account for delays.
+    pub(crate) fn subscribe(
         stream: &Arc<Stream>,
-        wake: Arc<dyn Wake>,
-        stages: Arc<Mutex<StageTable>>,
-        keys: &NumberKeys,
-        bounds: Bounds,
+        context: &StreamContext,
+        waker: &Arc<Waker>,
+        table: usize,
         now: Instant,
     ) -> Self {
         let anchor = stream.accounted_track();
-        let mut source = Self {
+        let waker = Arc::new(StreamWaker::new(Arc::clone(waker)));
+        let stages = context.board.stages(stream.name(), table);
+        let wake = Arc::clone(&waker) as Arc<dyn Wake>;
+        let mut reader = Self {
             feed: StreamSubscription::new(stream, wake, stages),
-            ring: Ring::new(anchor, bounds),
+            waker,
+            ring: Ring::new(anchor, context.bounds),
             tracks: Arc::new([]),
             labels: Vec::new(),
             sums: Vec::new(),
-            keys: keys.clone(),
+            keys: context.keys.clone(),
             inherited: Vec::new(),
-            cname: keys.cname(stream.name()),
+            cname: context.keys.cname(stream.name()),
             report_at: now + REPORT_INTERVAL,
             arrived: Vec::new(),
         };
-        source.refresh();
-        source.load_past(anchor);
-        source
+        reader.refresh();
+        reader.load_past(anchor);
+        reader
     }
 
     pub(crate) fn stream(&self) -> &Arc<Stream> {
         self.feed.stream()
+    }
+
+    /// Whether the stream came to its end.
+    pub(crate) fn has_ended(&self) -> bool {
+        matches!(self.stream().state(), State::Ended { .. })
+    }
+
+    /// Whether the hub woke the thread for this stream since the last call, or audio that
+    /// was held back is due.
+    pub(crate) fn take_due(&self, now: Instant) -> bool {
+        let is_woken = self.waker.take();
+        is_woken || self.feed.deadline().is_some_and(|at| at <= now)
     }
 
     /// What clients begin with: the picture since its keyframe and the rest since then.
@@ -185,6 +217,29 @@ impl StreamReader {
     pub(crate) fn next_packet(&self, track: usize) -> Option<u64> {
         let latest = self.sums.get(track)?.latest.as_ref()?;
         Some(latest.first_packet + latest.packet_count() as u64)
+    }
+
+    /// Where a track begins for a client (the `RTP-Info` of RFC 2326 §12.33): at packet
+    /// `number`, unless the client's own SRTP counts, and at `time`, as far as both are
+    /// known.
+    pub(crate) fn start(
+        &self,
+        track: usize,
+        srtp: Option<&TrackSrtp>,
+        number: Option<u64>,
+        time: Option<MediaTime>,
+    ) -> Start {
+        let label = self.labels.get(track);
+        let shared = label
+            .zip(number)
+            .map(|(label, number)| label.numbers.sequence(number));
+        Start {
+            track,
+            sequence: srtp.map(TrackSrtp::next_sequence).or(shared),
+            timestamp: label
+                .zip(time)
+                .map(|(label, time)| label.numbers.timestamp(time, label.clock_rate)),
+        }
     }
 
     /// A sender report with the track's name behind it (RFC 3550 §6.1); `None` before

@@ -101,30 +101,30 @@ const FAMILIES: &[Family<Counters>] = &[
     Family::plain(
         "rtsp_packets_total",
         "Media and report packets handed to the kernel for RTSP clients.",
-        |c| &c.packets,
+        |c| &c.sent.packets,
     ),
     Family::plain(
         "rtsp_bytes_total",
         "Bytes handed to the kernel for RTSP clients, responses included.",
-        |c| &c.bytes,
+        |c| &c.sent.bytes,
     ),
     Family::plain("rtsp_sends_total", "System calls that sent them.", |c| {
-        &c.sends
+        &c.sent.sends
     }),
     Family::plain(
         "rtsp_skips_total",
         "Times that a client who lagged skipped to a keyframe.",
-        |c| &c.skips,
+        |c| &c.sent.skips,
     ),
     Family::plain(
         "rtsp_keyframe_requests_total",
         "Keyframes asked of RTSP publishers.",
-        |c| &c.keyframe_requests,
+        |c| &c.recorded.keyframe_requests,
     ),
     Family::plain(
         "rtsp_late_packets_total",
         "Packets of RTSP publishers that came again, or too late to be put in order.",
-        |c| &c.late,
+        |c| &c.recorded.late,
     ),
     Family::plain(
         "rtsp_srtp_refused_total",
@@ -134,7 +134,7 @@ const FAMILIES: &[Family<Counters>] = &[
     Family::by_reason(
         "rtsp_frames_skipped_total",
         "Frames and packets of sound that an RTSP client did not get.",
-        &[("lagging", |c| &c.skipped_lagging)],
+        &[("lagging", |c| &c.sent.skipped_lagging)],
     ),
     Family::by_reason(
         "rtsp_clients_closed_total",
@@ -157,9 +157,9 @@ const FAMILIES: &[Family<Counters>] = &[
         "rtsp_send_errors_total",
         "Times that the kernel did not take datagrams for RTSP clients.",
         &[
-            ("socket_full", |c| &c.socket_full),
-            ("peer_refused", |c| &c.peer_refused),
-            ("other", |c| &c.unsendable),
+            ("socket_full", |c| &c.sent.socket_full),
+            ("peer_refused", |c| &c.sent.peer_refused),
+            ("other", |c| &c.sent.unsendable),
         ],
     ),
 ];

@@ -6,6 +6,8 @@ use glassline_rtp::rtcp::{
 };
 use glassline_rtsp::sdp;
 
+use super::Reporter;
+
 /// Mean time between receiver reports, as between our sender reports. RFC 3550 §6.2
 /// lets a session of more than 180 kbit/s report that often, and sound beside it in a
 /// session of its own takes 0.4 kbit/s.
@@ -26,9 +28,7 @@ const KEYFRAME_INTERVAL: Duration = Duration::from_secs(1);
 /// a report, so that nobody gets a compound that RFC 3550 does not have.
 #[derive(Debug)]
 pub(super) struct Feedback {
-    /// Who reports.
-    ssrc: Ssrc,
-    cname: String,
+    reporter: Reporter,
     /// `None` before RECORD.
     report_at: Option<Instant>,
     by_full_intra_request: bool,
@@ -38,22 +38,16 @@ pub(super) struct Feedback {
 }
 
 impl Feedback {
-    /// From `ssrc`, named `cname`; `announced` is what the picture's sender offers.
-    pub(super) fn new(ssrc: Ssrc, cname: String, announced: sdp::Feedback) -> Self {
+    /// `announced` is the feedback that the publisher of the video offers to take.
+    pub(super) fn new(reporter: Reporter, announced: sdp::Feedback) -> Self {
         Self {
-            ssrc,
-            cname,
+            reporter,
             report_at: None,
             by_full_intra_request: announced.fir && !announced.pli,
             keyframe_wanted: false,
             keyframe_asked: None,
             full_intra_number: 0,
         }
-    }
-
-    /// Who reports.
-    pub(super) fn ssrc(&self) -> Ssrc {
-        self.ssrc
     }
 
     /// The publisher begins: with a keyframe, as most do, and if none comes it is asked.
@@ -93,17 +87,18 @@ impl Feedback {
         let mut out = Vec::with_capacity(64);
         let reports = block.into_iter().collect();
         ReceiverReport {
-            ssrc: self.ssrc,
+            ssrc: self.reporter.ssrc,
             reports,
         }
         .write(&mut out);
-        SourceDescription::cname(self.ssrc, self.cname.as_bytes()).write(&mut out);
+        SourceDescription::cname(self.reporter.ssrc, self.reporter.cname.as_bytes())
+            .write(&mut out);
         out
     }
 
     /// Appends the request to `media` for a keyframe.
     pub(super) fn ask_for_keyframe(&mut self, media: Ssrc, out: &mut Vec<u8>) {
-        let sender = self.ssrc;
+        let sender = self.reporter.ssrc;
         if !self.by_full_intra_request {
             PictureLossIndication { sender, media }.write(out);
             return;

@@ -1,7 +1,10 @@
-//! A client that publishes: ANNOUNCE and RECORD.
+//! What an RTSP client publishes: the media of ANNOUNCE and RECORD.
+//!
+//! Packets arrive here in the clear and in no certain order, whichever connection or port
+//! they took; what the publisher is told leaves the same way.
 //!
 //! ```text
-//! frames of the connection, or datagrams ─► TrackPipeline: order ─► Assembler ─► Publisher ─► hub
+//! packets of a track ─► TrackPipeline: order ─► Assembler ─► Publisher ─► hub
 //!                       reports, PLI ◄── Feedback ◄─┘ statistics          keyframe wanted ◄─┘
 //! ```
 
@@ -12,21 +15,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_hub::{CreateError, Hub, PublishError, Publisher, State, StreamName};
-use glassline_media::{Burst, Kind};
+use glassline_media::{Burst, Kind, Ssrc};
 use glassline_rtp::Packet as Rtp;
 use glassline_rtp::order::Part;
 use glassline_rtp::rtcp;
-use glassline_rtsp::mikey;
 use glassline_rtsp::sdp::Description;
-use glassline_rtsp::server::{Refusal, Srtp};
-use smallvec::SmallVec;
+use glassline_rtsp::server::Refusal;
 
-use crate::egress::rtsp::connection_writer::Channels;
-use crate::egress::rtsp::numbers::NumberKeys;
-use crate::egress::rtsp::srtp::{self, TrackSrtp, TrackSrtps};
-use crate::egress::rtsp::udp::Target;
 use crate::ingest::{Assembler, Packet, track_of};
-use crate::rtsp::counters::Counters;
+use crate::runtime::Counter;
 use feedback::Feedback;
 use track_pipeline::TrackPipeline;
 
@@ -35,6 +32,22 @@ const SILENCE: Duration = Duration::from_secs(10);
 
 /// A source without a keyframe for so long cannot be watched by anyone new.
 const KEYFRAME: Duration = Duration::from_secs(20);
+
+/// The name under which the server reports to a publisher (RFC 3550 §6.4 and §6.5.1).
+#[derive(Clone, Debug)]
+pub(crate) struct Reporter {
+    pub(crate) ssrc: Ssrc,
+    pub(crate) cname: String,
+}
+
+/// One thread's counts of what its publishers sent and were told.
+#[derive(Debug, Default)]
+pub struct RecordCounters {
+    /// Keyframes asked of publishers.
+    pub keyframe_requests: Counter,
+    /// Packets of publishers that came again, or too late to be put in order.
+    pub late: Counter,
+}
 
 /// What a client publishes, from its ANNOUNCE on.
 #[derive(Debug)]
@@ -53,16 +66,6 @@ pub(crate) struct Recording {
     publisher: Option<Publisher>,
     began: Instant,
     heard: Instant,
-    /// The channels of each announced track within the connection.
-    pub(crate) channels: Channels,
-    /// Where the datagrams of each announced track come from.
-    pub(crate) targets: SmallVec<[Option<Target>; 2]>,
-    /// Of announced tracks that come as SRTP.
-    pub(crate) seals: TrackSrtps,
-    /// What the announcement says that each of them is sealed with.
-    announced_keys: Vec<Option<String>>,
-    /// A packet that was opened; empty between calls, kept for its room.
-    clear: Vec<u8>,
     /// RECORD was asked for.
     pub(crate) is_on: bool,
     pub(crate) bytes: u64,
@@ -87,21 +90,18 @@ pub(crate) enum Ended {
 }
 
 impl Recording {
-    /// Prepares to publish what is announced under `path`.
+    /// Prepares to publish what is announced as the stream `name`.
     ///
     /// # Errors
-    /// What to answer.
+    /// What to answer: the description has no media that can be taken, the stream is
+    /// published already, or the hub is full.
     pub(crate) fn announce(
         hub: &Arc<Hub>,
-        keys: &NumberKeys,
-        path: &str,
+        name: StreamName,
+        reporter: Reporter,
         description: &Description,
         now: Instant,
     ) -> Result<Self, Refusal> {
-        let name = StreamName::parse(path).map_err(|error| {
-            tracing::info!(path, %error, "announced under a name that no stream can have");
-            Refusal::Forbidden
-        })?;
         let mut taken: Vec<_> = Vec::new();
         for (index, media) in description.tracks.iter().enumerate() {
             let usable = media.format().map(track_of);
@@ -127,18 +127,16 @@ impl Recording {
             .map(|(_, track)| TrackPipeline::new(track.clock_rate));
         let pipelines = pipelines.collect();
         let announced = description.tracks[taken[0].0].feedback;
-        let feedback = Feedback::new(keys.receiver(&name), keys.cname(&name), announced);
+        let feedback = Feedback::new(reporter, announced);
         let tracks = taken.into_iter().map(|(_, track)| track).collect();
         let assembler = Assembler::new(tracks).map_err(|_| Refusal::UnsupportedMedia)?;
         let present = hub.look_ahead(&name).map_err(|error| {
-            tracing::warn!(path, %error, "cannot be published");
+            tracing::warn!(path = %name, %error, "cannot be published");
             Refusal::NotEnoughBandwidth
         })?;
         if present.is_some_and(|stream| matches!(stream.state(), State::Live { .. })) {
             return Err(Refusal::Busy);
         }
-        let announced_keys = description.tracks.iter();
-        let announced_keys = announced_keys.map(|media| media.key_management.clone());
         Ok(Self {
             hub: Arc::clone(hub),
             name,
@@ -150,11 +148,6 @@ impl Recording {
             publisher: None,
             began: now,
             heard: now,
-            channels: Channels::new(),
-            targets: SmallVec::new(),
-            seals: TrackSrtps::new(),
-            announced_keys: announced_keys.collect(),
-            clear: Vec::new(),
             is_on: false,
             bytes: 0,
         })
@@ -178,44 +171,8 @@ impl Recording {
         self.heard = now;
     }
 
-    /// Announced track `track` comes as SRTP; what we seal our reports with.
-    ///
-    /// # Errors
-    /// The publisher did not say what it seals with, neither in its announcement nor now.
-    pub(crate) fn seal(&mut self, track: usize, srtp: &Srtp) -> Result<&TrackSrtp, Refusal> {
-        let announced = self.announced_keys.get(track).and_then(Option::as_deref);
-        let announced = announced.and_then(|text| mikey::Keys::from_base64(text).ok());
-        let keys = srtp.keys.clone().or(announced);
-        let before = self.seals.get_mut(track).and_then(Option::take);
-        let srtp = Srtp { keys };
-        let seal = srtp::renew(before, None, track, self.feedback.ssrc(), &srtp)?;
-        if !seal.knows_client() {
-            return Err(Refusal::NoKeys);
-        }
-        if self.seals.len() <= track {
-            self.seals.resize_with(track + 1, || None);
-        }
-        Ok(self.seals[track].insert(seal))
-    }
-
-    /// Takes a packet of announced track `track`; false if it is SRTP that the
-    /// publisher's keys do not open.
-    pub(crate) fn take(&mut self, track: usize, control: bool, bytes: &[u8], now: Instant) -> bool {
-        let Some(Some(seal)) = self.seals.get_mut(track) else {
-            self.take_clear(track, control, bytes, now);
-            return true;
-        };
-        let mut clear = std::mem::take(&mut self.clear);
-        let opened = seal.open(control, bytes, &mut clear);
-        let is_authentic = opened.is_some();
-        if let Some(bytes) = opened {
-            self.take_clear(track, control, bytes, now);
-        }
-        self.clear = clear;
-        is_authentic
-    }
-
-    fn take_clear(&mut self, track: usize, control: bool, bytes: &[u8], now: Instant) {
+    /// Takes an RTP or, if `control` is set, RTCP packet of announced track `track`.
+    pub(crate) fn take(&mut self, track: usize, control: bool, bytes: &[u8], now: Instant) {
         let Some(place) = self.places.get(track).copied().flatten() else {
             return;
         };
@@ -273,13 +230,13 @@ impl Recording {
             .min()
     }
 
-    /// What the publisher is to be told now, if anything: announced track and RTCP.
-    /// `spread` is as [`Feedback::poll_report`] has it.
+    /// The RTCP packets that the publisher is to be told now, with the index of the
+    /// announced track of each. `spread` is as [`Feedback::poll_report`] has it.
     pub(crate) fn poll_feedback(
         &mut self,
         now: Instant,
         spread: f64,
-        counters: &Counters,
+        counters: &RecordCounters,
     ) -> Vec<(usize, Vec<u8>)> {
         let mut told = Vec::new();
         if !self.is_on {

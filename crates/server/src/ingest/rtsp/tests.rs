@@ -19,7 +19,7 @@ struct Encoder {
     start: Instant,
     sequence: u16,
     ssrc: Ssrc,
-    counters: Counters,
+    counters: RecordCounters,
 }
 
 impl Encoder {
@@ -30,8 +30,12 @@ impl Encoder {
         );
         let description = Description::parse(text.as_bytes()).expect("a description");
         let start = Instant::now();
-        let keys = NumberKeys::default();
-        let recording = Recording::announce(&hub, &keys, "cam", &description, start);
+        let name = StreamName::parse("cam").expect("a good name");
+        let reporter = Reporter {
+            ssrc: Ssrc(1),
+            cname: "here".to_owned(),
+        };
+        let recording = Recording::announce(&hub, name, reporter, &description, start);
         let mut recording = recording.expect("the hub is empty");
         recording.start(start);
         Self {
@@ -40,7 +44,7 @@ impl Encoder {
             start,
             sequence: 65_400,
             ssrc: Ssrc(7),
-            counters: Counters::default(),
+            counters: RecordCounters::default(),
         }
     }
 
@@ -202,7 +206,7 @@ fn reports_say_what_arrived_and_when_the_sender_report_came() {
     let feedback =
         encoder
             .recording
-            .poll_feedback(encoder.start + 4010 * MS, 1.0, &Counters::default());
+            .poll_feedback(encoder.start + 4010 * MS, 1.0, &RecordCounters::default());
     let Some(Ok(rtcp::Packet::ReceiverReport(report))) = rtcp::parse(&feedback[0].1).next() else {
         panic!("{feedback:?}");
     };

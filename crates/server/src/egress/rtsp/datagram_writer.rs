@@ -1,0 +1,242 @@
+//! Media in datagrams: many clients with one system call.
+//!
+//! ```text
+//! Ring entry ─ datagrams, laid out once ─► a Transmit for each client ─► sendmmsg
+//!                                           (UDP_SEGMENT: a run is one message)
+//! ```
+//!
+//! The same bytes go to every client, so that a client costs its share of a system
+//! call and what the kernel does. Packets go to the peer of the RTSP connection and
+//! nowhere else, whatever a client asks for.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use glassline_net::{SendError, Transmit};
+
+use super::connection_writer::Sent;
+use super::counters::SendCounters;
+use super::cursor::{Budget, Cursor, Verdict};
+use super::framing::Datagrams;
+use super::ring::Ring;
+use super::transport::{TrackTransport, TrackTransports};
+use super::udp::UdpPair;
+use crate::runtime::Key;
+
+/// Bytes for one client at a time: a receiver with the system's usual buffer holds
+/// four times as much, and gets a large keyframe or its past in pieces.
+const BYTES_PER_CHUNK: usize = 48 << 10;
+
+/// A client's chunks are this far apart.
+const CHUNK_INTERVAL: Duration = Duration::from_millis(4);
+
+/// Messages handed to the kernel at once.
+const MESSAGES_PER_CALL: usize = 32;
+
+/// Plans what the clients of a thread get by UDP, and hands it to the kernel.
+#[derive(Debug)]
+pub(crate) struct DatagramWriter {
+    pub(crate) sockets: UdpPair,
+    /// The kernel takes no more for now.
+    is_full: bool,
+    /// Empty between calls, kept for its room.
+    messages: Vec<Message>,
+}
+
+/// An entry for a client.
+#[derive(Clone, Debug)]
+struct Message {
+    client: Key,
+    entry: u64,
+    to: SocketAddr,
+    from: Option<IpAddr>,
+    is_report: bool,
+    /// Made for this client alone, and once: if the kernel does not take it now it waits.
+    sealed: Option<Datagrams>,
+}
+
+/// The client whose turn it is.
+#[derive(Debug)]
+pub(crate) struct Recipient<'a> {
+    pub(crate) client: Key,
+    /// Which of our addresses it connected to; `None` leaves it to the routes.
+    pub(crate) from: Option<IpAddr>,
+    pub(crate) transports: &'a mut TrackTransports,
+    pub(crate) cursor: &'a mut Cursor,
+    /// Set to when it gets the next chunk, if this one was not all.
+    pub(crate) paced_until: &'a mut Option<Instant>,
+    /// Sent to it so far.
+    pub(crate) bytes: &'a mut u64,
+}
+
+impl DatagramWriter {
+    pub(crate) fn new(sockets: UdpPair) -> Self {
+        Self {
+            sockets,
+            is_full: false,
+            messages: Vec::new(),
+        }
+    }
+
+    /// The kernel has room again.
+    pub(crate) fn unblock(&mut self) {
+        self.is_full = false;
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    /// Plans what a client gets now, and moves its cursor behind it. False if it will not
+    /// catch up.
+    pub(crate) fn plan(
+        &mut self,
+        recipient: Recipient<'_>,
+        ring: &mut Ring,
+        budget: &Budget,
+        now: Instant,
+        sent: &mut Sent,
+    ) -> bool {
+        let Recipient {
+            client,
+            from,
+            transports,
+            cursor,
+            paced_until,
+            bytes: total,
+        } = recipient;
+        match cursor.judge(ring, budget, now) {
+            Verdict::Steady => {}
+            Verdict::Skipped(entries) => {
+                sent.skipped += entries;
+                sent.skips += 1;
+            }
+            Verdict::Hopeless => return false,
+        }
+        let mut bytes = 0;
+        let mut number = cursor.position().max(ring.first());
+        while let Some(entry) = ring.get(number) {
+            if bytes >= BYTES_PER_CHUNK {
+                *paced_until = Some(now + CHUNK_INTERVAL);
+                break;
+            }
+            if let Some(TrackTransport::Udp { addresses, srtp }) = transports.get_mut(entry.track())
+                && cursor.takes(entry)
+            {
+                let is_report = entry.is_report();
+                let sealed = srtp.as_deref_mut().map(|srtp| entry.seal_datagrams(srtp));
+                if sealed.is_none() {
+                    ring.prepare_datagrams(number);
+                }
+                let shared = ring.get(number).and_then(|entry| entry.datagrams());
+                bytes += sealed.as_ref().or(shared).map_or(0, Datagrams::len);
+                self.messages.push(Message {
+                    client,
+                    entry: number,
+                    to: addresses.address_of(is_report),
+                    from,
+                    is_report,
+                    sealed,
+                });
+            }
+            number += 1;
+        }
+        cursor.advance(number, ring);
+        *total += bytes as u64;
+        true
+    }
+
+    /// Enough is planned for a call.
+    pub(crate) fn is_ripe(&self) -> bool {
+        self.messages.len() >= MESSAGES_PER_CALL
+    }
+
+    /// Sends what is planned. Clients whose part the kernel did not take go to `left`,
+    /// with the entry to begin again at; what was sealed for them waits here instead.
+    pub(crate) fn flush(
+        &mut self,
+        ring: &Ring,
+        counters: &SendCounters,
+        sent: &mut Sent,
+        left: &mut Vec<(Key, u64)>,
+    ) {
+        let mut messages = std::mem::take(&mut self.messages);
+        let mut kept = Vec::new();
+        for is_report in [false, true] {
+            let of_kind = messages.iter().filter(|it| it.is_report == is_report);
+            let stopped = self.flush_kind(of_kind, is_report, ring, counters, sent);
+            kept.extend(
+                stopped
+                    .iter()
+                    .filter(|it| it.sealed.is_some())
+                    .map(|it| (*it).clone()),
+            );
+            // Of each client the earliest counts.
+            let shared = stopped.into_iter().rev().filter(|it| it.sealed.is_none());
+            left.extend(shared.map(|message| (message.client, message.entry)));
+        }
+        messages.clear();
+        messages.append(&mut kept);
+        self.messages = messages;
+    }
+
+    /// The messages that the kernel did not take for now.
+    fn flush_kind<'a>(
+        &mut self,
+        messages: impl Iterator<Item = &'a Message>,
+        is_report: bool,
+        ring: &Ring,
+        counters: &SendCounters,
+        sent: &mut Sent,
+    ) -> Vec<&'a Message> {
+        let mut owners = Vec::new();
+        let mut transmits = Vec::new();
+        for message in messages {
+            let entry = ring.get(message.entry);
+            let shared = || entry.and_then(|entry| entry.datagrams());
+            let Some(datagrams) = message.sealed.as_ref().or_else(shared) else {
+                continue;
+            };
+            sent.packets += datagrams.count();
+            for (bytes, segment_size) in datagrams.runs() {
+                let transmit = Transmit::new(bytes, message.to).from(message.from);
+                transmits.push(transmit.segmented(segment_size));
+                owners.push(message);
+            }
+        }
+        let socket = if is_report {
+            &self.sockets.control
+        } else {
+            &self.sockets.media
+        };
+        let mut at = 0;
+        let mut refusals = 0;
+        while at < transmits.len() {
+            let result = socket.send_batch(&transmits[at..]);
+            let calls = (result.transmits + 1).div_ceil(MESSAGES_PER_CALL);
+            sent.calls += calls as u64;
+            sent.bytes += result.bytes as u64;
+            at += result.transmits;
+            match result.stopped {
+                None => break,
+                Some(SendError::WouldBlock | SendError::NoBuffers) => {
+                    counters.socket_full.add(1);
+                    self.is_full = true;
+                    let mut rest = owners.split_off(at);
+                    rest.dedup_by_key(|message| (message.client, message.entry));
+                    return rest;
+                }
+                // About an earlier datagram to anyone: this one was not tried.
+                Some(SendError::Refused) if refusals < MESSAGES_PER_CALL => {
+                    refusals += 1;
+                    counters.peer_refused.add(1);
+                }
+                Some(_) => {
+                    counters.unsendable.add(1);
+                    at += 1;
+                }
+            }
+        }
+        Vec::new()
+    }
+}

@@ -1,0 +1,206 @@
+//! How each track of a session travels between server and client.
+//!
+//! The server chooses one kind of transport for all tracks of a player, so that a
+//! session is interleaved, by UDP or by multicast as a whole. A publisher may mix the
+//! first two.
+
+use std::net::SocketAddr;
+
+use glassline_rtsp::server::Start;
+use smallvec::SmallVec;
+
+use super::cursor::{Cursor, TrackSet};
+use super::groups::MulticastMembership;
+use super::srtp::TrackSrtp;
+use super::stream_reader::StreamReader;
+
+/// The channels of a connection that carry a track's RTP and RTCP (RFC 2326 §10.12).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Channels {
+    pub(crate) media: u8,
+    pub(crate) control: u8,
+}
+
+impl Channels {
+    /// The channel of reports, or of media.
+    pub(crate) const fn channel_of(self, is_report: bool) -> u8 {
+        if is_report { self.control } else { self.media }
+    }
+}
+
+/// The addresses of a client's ports for a track's RTP and RTCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct UdpAddresses {
+    pub(crate) media: SocketAddr,
+    pub(crate) control: SocketAddr,
+}
+
+impl UdpAddresses {
+    /// The address of reports, or of media.
+    pub(crate) const fn address_of(&self, is_report: bool) -> SocketAddr {
+        if is_report { self.control } else { self.media }
+    }
+}
+
+/// The transport of one track. A group has no SRTP: its packets are for everybody.
+#[derive(Debug)]
+pub(crate) enum TrackTransport {
+    /// The track's frames go within the RTSP connection.
+    Interleaved {
+        channels: Channels,
+        srtp: Option<Box<TrackSrtp>>,
+    },
+    /// The track's packets are datagrams between one client and this server.
+    Udp {
+        addresses: UdpAddresses,
+        srtp: Option<Box<TrackSrtp>>,
+    },
+    /// The multicast thread sends the track to a group.
+    Multicast(MulticastMembership),
+}
+
+/// The kind of a [`TrackTransport`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TransportKind {
+    Interleaved,
+    Udp,
+    Multicast,
+}
+
+impl TrackTransport {
+    pub(crate) const fn kind(&self) -> TransportKind {
+        match self {
+            Self::Interleaved { .. } => TransportKind::Interleaved,
+            Self::Udp { .. } => TransportKind::Udp,
+            Self::Multicast(_) => TransportKind::Multicast,
+        }
+    }
+
+    /// The SRTP of the track, if the track has one.
+    pub(crate) fn srtp(&self) -> Option<&TrackSrtp> {
+        match self {
+            Self::Interleaved { srtp, .. } | Self::Udp { srtp, .. } => srtp.as_deref(),
+            Self::Multicast(_) => None,
+        }
+    }
+
+    /// RTCP as it goes this way: sealed, if the track has SRTP. `None` for what is no RTCP.
+    pub(crate) fn seal_control(&mut self, packet: Vec<u8>) -> Option<Vec<u8>> {
+        match self.srtp_mut() {
+            Some(srtp) => srtp.control(&packet),
+            None => Some(packet),
+        }
+    }
+
+    /// The SRTP of the track, to seal or open with.
+    pub(crate) fn srtp_mut(&mut self) -> Option<&mut TrackSrtp> {
+        match self {
+            Self::Interleaved { srtp, .. } | Self::Udp { srtp, .. } => srtp.as_deref_mut(),
+            Self::Multicast(_) => None,
+        }
+    }
+}
+
+/// The transports of a session's tracks, by the index of the track; tracks that are not
+/// set up have none.
+#[derive(Debug, Default)]
+pub(crate) struct TrackTransports(SmallVec<[Option<TrackTransport>; 2]>);
+
+impl TrackTransports {
+    pub(crate) fn get(&self, track: usize) -> Option<&TrackTransport> {
+        self.0.get(track)?.as_ref()
+    }
+
+    pub(crate) fn get_mut(&mut self, track: usize) -> Option<&mut TrackTransport> {
+        self.0.get_mut(track)?.as_mut()
+    }
+
+    /// Sets up a track, or sets it up anew.
+    pub(crate) fn set(&mut self, track: usize, transport: TrackTransport) {
+        if self.0.len() <= track {
+            self.0.resize_with(track + 1, || None);
+        }
+        self.0[track] = Some(transport);
+    }
+
+    /// Drops a track.
+    pub(crate) fn remove(&mut self, track: usize) -> Option<TrackTransport> {
+        self.0.get_mut(track)?.take()
+    }
+
+    /// Takes the SRTP of a track that is set up again.
+    pub(crate) fn take_srtp(&mut self, track: usize) -> Option<Box<TrackSrtp>> {
+        match self.get_mut(track)? {
+            TrackTransport::Interleaved { srtp, .. } | TrackTransport::Udp { srtp, .. } => {
+                srtp.take()
+            }
+            TrackTransport::Multicast(_) => None,
+        }
+    }
+
+    /// The tracks that are set up, with their indices.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, &TrackTransport)> {
+        let tracks = self.0.iter().enumerate();
+        tracks.filter_map(|(track, transport)| Some((track, transport.as_ref()?)))
+    }
+
+    /// The tracks that are set up, with their indices, to send with.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut TrackTransport)> {
+        let tracks = self.0.iter_mut().enumerate();
+        tracks.filter_map(|(track, transport)| Some((track, transport.as_mut()?)))
+    }
+
+    /// The set of tracks that are set up.
+    pub(crate) fn set_up(&self) -> TrackSet {
+        self.iter().map(|(track, _)| track).collect()
+    }
+
+    /// The kind of the first track that is set up; a player's tracks are all of one kind.
+    pub(crate) fn kind(&self) -> Option<TransportKind> {
+        self.iter().next().map(|(_, transport)| transport.kind())
+    }
+
+    /// Whether some track goes by UDP.
+    pub(crate) fn has_udp(&self) -> bool {
+        self.addresses().next().is_some()
+    }
+
+    /// Whether some track is sealed for this client alone.
+    pub(crate) fn has_srtp(&self) -> bool {
+        self.iter().any(|(_, transport)| transport.srtp().is_some())
+    }
+
+    /// The client's addresses, of tracks that go by UDP.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = UdpAddresses> {
+        self.iter().filter_map(|(_, transport)| match transport {
+            TrackTransport::Udp { addresses, .. } => Some(*addresses),
+            _ => None,
+        })
+    }
+
+    /// Counts the client among the players of its groups, or no longer.
+    pub(crate) fn set_playing(&mut self, plays: bool) {
+        for (_, transport) in self.iter_mut() {
+            if let TrackTransport::Multicast(membership) = transport {
+                membership.set_playing(plays);
+            }
+        }
+    }
+
+    /// Where every track that is set up begins for a client at `cursor` (the `RTP-Info`
+    /// of RFC 2326 §12.33). Before the first frame of a track is there, the number of
+    /// its next packet is known, and no time.
+    pub(crate) fn starts(&self, reader: &StreamReader, cursor: &Cursor) -> Vec<Start> {
+        let tracks = self.iter().map(|(track, transport)| {
+            let first = cursor.first_of(&reader.ring, track);
+            let first = first.and_then(|entry| entry.burst());
+            let number = match first {
+                Some(burst) => Some(burst.first_packet),
+                None => reader.next_packet(track),
+            };
+            let time = first.map(|burst| burst.time);
+            reader.start(track, transport.srtp(), number, time)
+        });
+        tracks.collect()
+    }
+}

@@ -1,0 +1,73 @@
+//! What takes too long for a thread that others wait for: it is done elsewhere, and the
+//! answer comes back as a command.
+
+use std::sync::Arc;
+
+use glassline_rtsp::server::RequestId;
+
+use super::access;
+use super::command::{Command, LookupResult};
+use super::pending_request::{Credentials, PendingRequest};
+use super::shared::Shared;
+use crate::runtime::Key;
+
+/// Has work done for the clients of one thread.
+#[derive(Debug)]
+pub(super) struct Background {
+    shared: Arc<Shared>,
+    /// The thread that the answers go to.
+    thread: usize,
+}
+
+impl Background {
+    pub(super) fn new(shared: Arc<Shared>, thread: usize) -> Self {
+        Self { shared, thread }
+    }
+
+    /// Hashes a password, and answers whether its user may do what is asked.
+    pub(super) fn verify(&self, client: Key, id: RequestId, credentials: Credentials) {
+        let (shared, thread) = (Arc::clone(&self.shared), self.thread);
+        self.shared.runtime.spawn(async move {
+            let users = &shared.users;
+            let Credentials {
+                user,
+                password,
+                access,
+                path,
+            } = credentials;
+            let is_right = users.verify(&user, &password).await;
+            let answer = Box::new(access::by_name(users, is_right, &user, access, &path));
+            shared.send(thread, Command::Answer { client, id, answer });
+        });
+    }
+
+    /// Looks `path` up in the media folder, if there is one.
+    pub(super) fn look_up(
+        &self,
+        client: Key,
+        id: RequestId,
+        path: String,
+        request: PendingRequest,
+    ) {
+        let Some(library) = self.shared.library.clone() else {
+            return;
+        };
+        let (shared, thread) = (Arc::clone(&self.shared), self.thread);
+        self.shared.runtime.spawn(async move {
+            let title = match library.find(&path).await {
+                Ok(title) => title,
+                Err(error) => {
+                    tracing::warn!(%error, "asked for over RTSP");
+                    None
+                }
+            };
+            let found = LookupResult {
+                client,
+                id,
+                request,
+                title,
+            };
+            shared.send(thread, Command::Found(Box::new(found)));
+        });
+    }
+}

@@ -1,0 +1,407 @@
+//! The clients of one thread: how they come and go, and what comes from them.
+//!
+//! What they are sent is [`Delivery`]; a client that it gives up is released here, with
+//! its tunnel, its stream and its addresses.
+
+use std::io::{self, Read};
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use glassline_rtsp::server::{Answer, Closed, Connection, Ends, Event, RequestId};
+use mio::net::TcpStream;
+use mio::unix::SourceFd;
+use mio::{Interest, Registry};
+
+use super::client::{Client, Role};
+use super::client_scope::ClientScope;
+use super::command::Command;
+use super::connection_limit::ConnectionPermit;
+use super::delivery::Delivery;
+use super::event_source::EventSource;
+use super::shared::Shared;
+use super::tunnels::{Handover, TunnelOwner, TunnelPosts};
+use super::view::ClientView;
+use super::wire::Wire;
+use crate::config::Identity;
+use crate::egress::rtsp::TransportKind;
+use crate::runtime::Key;
+
+/// How long a client may take to read the last response.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// The clients of one thread.
+#[derive(Debug)]
+pub(super) struct Clients {
+    pub(super) delivery: Delivery,
+    /// How many clients there are.
+    count: usize,
+    /// The other connections of clients that come by a tunnel.
+    pub(super) tunnels: TunnelPosts,
+    /// The number of this thread, by which others know the tunnels of its clients.
+    thread: usize,
+    registry: Registry,
+    shared: Arc<Shared>,
+}
+
+/// What came of a read.
+pub(super) enum ReadOutcome {
+    /// So many bytes came.
+    Bytes(usize),
+    /// Nothing more is there for now.
+    Blocked,
+    /// The connection is over.
+    Ended,
+}
+
+impl Clients {
+    pub(super) fn new(
+        thread: usize,
+        delivery: Delivery,
+        registry: &Registry,
+        shared: Arc<Shared>,
+    ) -> io::Result<Self> {
+        Ok(Self {
+            delivery,
+            count: 0,
+            tunnels: TunnelPosts::new(registry.try_clone()?),
+            thread,
+            registry: registry.try_clone()?,
+            shared,
+        })
+    }
+
+    pub(super) fn get(&self, key: Key) -> Option<&Client> {
+        self.delivery.clients.get(key)
+    }
+
+    pub(super) fn get_mut(&mut self, key: Key) -> Option<&mut Client> {
+        self.delivery.clients.get_mut(key)
+    }
+
+    pub(super) fn keys(&self) -> Vec<Key> {
+        self.delivery.clients.keys()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// How many clients play.
+    pub(super) fn playing(&self) -> usize {
+        self.delivery
+            .clients
+            .iter()
+            .filter(|it| it.is_playing())
+            .count()
+    }
+
+    /// A client, with what its requests may change.
+    pub(super) fn scope(&mut self, key: Key, now: Instant) -> Option<ClientScope<'_>> {
+        Some(ClientScope {
+            key,
+            client: self.delivery.clients.get_mut(key)?,
+            streams: &mut self.delivery.streams,
+            udp: self.delivery.udp.as_mut(),
+            now,
+        })
+    }
+
+    /// What the API says of the clients that have a session.
+    pub(super) fn views(&self, now: Instant) -> Vec<ClientView> {
+        let views = self.delivery.clients.iter().filter_map(|client| {
+            let reader = client
+                .reader()
+                .and_then(|key| self.delivery.streams.get(key));
+            client.view(reader, now)
+        });
+        views.collect()
+    }
+}
+
+/// Coming and going.
+impl Clients {
+    /// Takes a connection that was accepted; with `identity` it is to speak TLS.
+    pub(super) fn accept(
+        &mut self,
+        stream: TcpStream,
+        peer: SocketAddr,
+        identity: Option<&Identity>,
+        permit: ConnectionPermit,
+        now: Instant,
+    ) -> io::Result<()> {
+        let ends = Ends {
+            peer,
+            local: stream.local_addr()?,
+            secure: identity.is_some(),
+        };
+        let wire = Wire::new(stream, identity, now)?;
+        let config = Arc::clone(&self.shared.connection);
+        let connection = Connection::new(config, ends, rand::random(), now);
+        let fd = wire.as_raw_fd();
+        let client = Client::new(wire, connection, ends, permit, now);
+        let key = self.delivery.clients.insert(client);
+        // Edges: the kernel tells of room only to those whose write it refused, so
+        // that asking for it from the start costs nothing.
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        let token = EventSource::Client(key).token();
+        if let Err(error) = self.registry.register(&mut SourceFd(&fd), token, interest) {
+            self.delivery.clients.remove(key);
+            return Err(error);
+        }
+        self.count += 1;
+        self.delivery.counters.open.set(self.count);
+        Ok(())
+    }
+
+    /// Forgets a client and closes its connection.
+    pub(super) fn release(&mut self, key: Key) {
+        drop(self.take(key));
+    }
+
+    /// Forgets a client; the connection is the caller's.
+    fn take(&mut self, key: Key) -> Option<Client> {
+        let mut client = self.delivery.clients.remove(key)?;
+        if let Some(cookie) = client.cookie.take() {
+            let owner = self.tunnel_owner(key);
+            let tunnels = &self.shared.tunnels;
+            tunnels.close(client.peer.ip(), &cookie, owner);
+            self.tunnels.close(key);
+        }
+        let role = std::mem::take(&mut client.role);
+        self.forget_role(key, &role);
+        // Closing would do it, too, unless the descriptor lives on elsewhere.
+        let fd = client.wire.as_raw_fd();
+        let _ = self.registry.deregister(&mut SourceFd(&fd));
+        self.count -= 1;
+        self.delivery.counters.open.set(self.count);
+        Some(client)
+    }
+
+    /// Has a client play or publish nothing any more; the connection stays. What it
+    /// published is down for `reason`.
+    pub(super) fn leave(&mut self, key: Key, reason: &str) {
+        let Some(client) = self.delivery.clients.get_mut(key) else {
+            return;
+        };
+        let role = std::mem::take(&mut client.role);
+        self.forget_role(key, &role);
+        if let Role::Publisher(session) = role {
+            session.leave(reason.to_owned());
+        }
+    }
+
+    /// Takes a client off its stream and its UDP addresses.
+    fn forget_role(&mut self, key: Key, role: &Role) {
+        if let Role::Player(session) = role {
+            self.delivery.streams.leave(session.reader, key);
+        }
+        if let (Some(udp), Some(transports)) = (&mut self.delivery.udp, role.transports()) {
+            for addresses in transports.addresses() {
+                udp.forget(addresses, key);
+            }
+        }
+    }
+
+    /// Ends a session, and closes its connection once everything was written.
+    pub(super) fn close(&mut self, key: Key, reason: &Closed, now: Instant) {
+        self.leave(key, "the publisher left");
+        if let Some(client) = self.delivery.clients.get_mut(key) {
+            tracing::debug!(client = %client.name(), %reason, "RTSP connection ends");
+            client.closing.get_or_insert(now + LINGER);
+        }
+    }
+
+    /// Notes that a client's connection is the way from server to client of a tunnel.
+    pub(super) fn open_tunnel(&mut self, key: Key, cookie: String) {
+        let owner = self.tunnel_owner(key);
+        if let Some(client) = self.delivery.clients.get_mut(key) {
+            let tunnels = &self.shared.tunnels;
+            tunnels.open(client.peer.ip(), cookie.clone(), owner);
+            client.cookie = Some(cookie.into());
+        }
+    }
+
+    /// Hands a connection to the thread that has the other half of its tunnel.
+    pub(super) fn join_tunnel(&mut self, key: Key, cookie: &str, rest: Vec<u8>) {
+        let Some(client) = self.delivery.clients.get_mut(key) else {
+            return;
+        };
+        let Some(owner) = self.shared.tunnels.find(client.peer.ip(), cookie) else {
+            client.connection.refuse_tunnel();
+            return;
+        };
+        let Some(client) = self.take(key) else {
+            return;
+        };
+        let handover = Handover {
+            client: owner.client,
+            wire: client.wire,
+            permit: client.permit,
+            rest,
+        };
+        let command = Command::Tunnel(Box::new(handover));
+        self.shared.send(owner.thread, command);
+    }
+
+    fn tunnel_owner(&self, client: Key) -> TunnelOwner {
+        TunnelOwner {
+            thread: self.thread,
+            client,
+        }
+    }
+}
+
+/// What comes from clients.
+impl Clients {
+    /// Reads once from a client's connection, and takes what came.
+    pub(super) fn read(&mut self, key: Key, buffer: &mut [u8]) -> ReadOutcome {
+        let Some(client) = self.delivery.clients.get_mut(key) else {
+            return ReadOutcome::Blocked;
+        };
+        loop {
+            match client.wire.read(buffer) {
+                Ok(0) => return ReadOutcome::Ended,
+                Ok(count) => return ReadOutcome::Bytes(count),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return ReadOutcome::Blocked;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    if client.wire.is_secure() && error.kind() == io::ErrorKind::InvalidData {
+                        self.delivery.counters.closed_tls.add(1);
+                        tracing::debug!(client = %client.name(), %error, "closed: TLS went wrong");
+                    }
+                    return ReadOutcome::Ended;
+                }
+            }
+        }
+    }
+
+    /// Takes what came over a client's connection.
+    pub(super) fn take_bytes(&mut self, key: Key, bytes: &[u8], now: Instant) {
+        if let Some(client) = self.delivery.clients.get_mut(key) {
+            client.take(bytes, now, &self.delivery.counters);
+        }
+    }
+
+    /// Takes what came over the other connection of a client's tunnel.
+    pub(super) fn take_tunnelled(&mut self, key: Key, base64: &[u8], now: Instant) {
+        if let Some(client) = self.delivery.clients.get_mut(key) {
+            client.take_tunnelled(base64, now, &self.delivery.counters);
+        }
+    }
+
+    /// The next event of a client's connection.
+    pub(super) fn poll_event(&mut self, key: Key) -> Option<Event> {
+        self.delivery.clients.get_mut(key)?.connection.poll_event()
+    }
+
+    /// Counts the requests that a client was answered.
+    pub(super) fn count_answered(&mut self, key: Key) {
+        if let Some(client) = self.delivery.clients.get_mut(key) {
+            while let Some(answered) = client.connection.poll_answered() {
+                self.delivery.counters.requests.add(&answered);
+            }
+        }
+    }
+}
+
+/// What clients are sent, and who is given up over it.
+impl Clients {
+    /// Answers PLAY, with reports behind the answer, and begins to send.
+    pub(super) fn answer_play(&mut self, key: Key, id: RequestId, answer: Answer, now: Instant) {
+        self.delivery.answer_play(key, id, answer, now);
+        self.release_gone();
+    }
+
+    /// Sends a publisher the reports and keyframe requests that are due.
+    pub(super) fn tell_publisher(&mut self, key: Key, now: Instant) {
+        self.delivery.tell_publisher(key, now);
+        self.release_gone();
+    }
+
+    /// Writes what a client is to get.
+    pub(super) fn pump(&mut self, key: Key, now: Instant) {
+        self.delivery.pump(key, now);
+        self.release_gone();
+    }
+
+    /// Writes what is new of a stream, from entry `before` on, to its clients in turn.
+    pub(super) fn offer(&mut self, reader: Key, before: u64, picked: Instant) {
+        self.delivery.offer(reader, before, picked);
+        self.release_gone();
+    }
+
+    /// Sends the next chunks to clients by UDP, if some are due.
+    pub(super) fn offer_due_datagrams(&mut self, now: Instant) {
+        self.delivery.offer_due_datagrams(now);
+        self.release_gone();
+    }
+
+    /// Goes on to send by UDP, if the socket was full: it has room again.
+    pub(super) fn unblock_datagrams(&mut self, now: Instant) {
+        self.delivery.unblock_datagrams(now);
+        self.release_gone();
+    }
+
+    /// Tells the clients of streams that came to their end, and asks for a keyframe for
+    /// those that wait for one.
+    pub(super) fn check_streams(&mut self, now: Instant) {
+        self.delivery.check_streams(now);
+        self.release_gone();
+    }
+
+    fn release_gone(&mut self) {
+        while let Some(key) = self.delivery.gone.pop() {
+            self.release(key);
+        }
+    }
+
+    /// Releases a client that takes nothing any more or is not done with its TLS handshake
+    /// in time; false if it was released.
+    pub(super) fn check_progress(&mut self, key: Key, now: Instant) -> bool {
+        let Some(client) = self.delivery.clients.get_mut(key) else {
+            return false;
+        };
+        let idle = now.saturating_duration_since(client.progressed);
+        // What publishers are told is bounded, and they need not read it.
+        let is_player = client.publisher().is_none();
+        if client.is_full && idle > self.shared.budget.stall && is_player {
+            self.delivery.counters.closed_stalled.add(1);
+            tracing::warn!(client = %client.name(), idle_s = idle.as_secs(), "closed: it takes nothing any more");
+        } else if client.wire.is_overdue(now) {
+            self.delivery.counters.closed_tls.add(1);
+            tracing::debug!(client = %client.name(), "closed: no TLS handshake in time");
+        } else {
+            return true;
+        }
+        self.release(key);
+        false
+    }
+
+    /// Sees to the deadlines of a client's connection; whether that may have something to
+    /// say now. A client that took media within `active` is alive.
+    pub(super) fn check_deadlines(&mut self, key: Key, active: Duration, now: Instant) -> bool {
+        let Some(client) = self.delivery.clients.get_mut(key) else {
+            return false;
+        };
+        if client.closing.is_some_and(|at| at <= now) {
+            self.release(key);
+            return false;
+        }
+        // Those who get datagrams say so in reports or requests.
+        let session = client.player();
+        let takes = session.is_some_and(|it| it.is_playing() && it.is(TransportKind::Interleaved));
+        let idle = now.saturating_duration_since(client.progressed);
+        if takes && idle < active {
+            client.connection.note_alive(now);
+        }
+        let is_due = client.connection.poll_timeout().is_some_and(|at| at <= now);
+        if is_due {
+            client.connection.handle_timeout(now);
+        }
+        is_due
+    }
+}

@@ -1,0 +1,415 @@
+//! What the clients of one thread are sent, and the datagrams that come from them.
+//!
+//! ```text
+//! Streams: what is new, read once ─► offer ─┬► each client's connection, in turn
+//!                                           └► UdpClients: many with one system call
+//! ```
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use glassline_media::Stage;
+use glassline_net::ReceiveBatch;
+use glassline_rtsp::interleaved;
+use glassline_rtsp::server::{Answer, RequestId};
+
+use super::client::{Client, Role, Served};
+use super::counters::Counters;
+use super::streams::Streams;
+use super::udp_clients::{ClientDatagram, UdpClients};
+use crate::egress::rtsp::{Budget, Recipient, Ring, Sent, TrackTransport, TransportKind};
+use crate::runtime::{Key, Slots};
+
+/// The clients of one thread, and what they are sent.
+#[derive(Debug)]
+pub(super) struct Delivery {
+    pub(super) clients: Slots<Client>,
+    pub(super) streams: Streams,
+    /// `None` if media may not go by UDP.
+    pub(super) udp: Option<UdpClients>,
+    pub(super) counters: Arc<Counters>,
+    budget: Budget,
+    /// Clients that are to be released: their connection is lost, or they take too little.
+    pub(super) gone: Vec<Key>,
+}
+
+/// What is said of every track of a player.
+#[derive(Clone, Copy, Debug)]
+enum ControlPacket {
+    /// A sender report, so that a player can join audio and video from its first frame on.
+    Report,
+    /// The same with BYE behind it.
+    Farewell,
+}
+
+impl Delivery {
+    pub(super) fn new(
+        streams: Streams,
+        udp: Option<UdpClients>,
+        counters: Arc<Counters>,
+        budget: Budget,
+    ) -> Self {
+        Self {
+            clients: Slots::default(),
+            streams,
+            udp,
+            counters,
+            budget,
+            gone: Vec::new(),
+        }
+    }
+
+    /// When there is something to send without anything new.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let paced = self.udp.as_ref().and_then(|udp| udp.paced_until);
+        let deadlines = [self.streams.deadline(), paced];
+        deadlines.into_iter().flatten().min()
+    }
+
+    pub(super) fn answer(&mut self, key: Key, id: RequestId, answer: Answer, now: Instant) {
+        if let Some(client) = self.clients.get_mut(key) {
+            client.connection.answer(now, id, answer);
+        }
+    }
+
+    /// Answers PLAY, with reports behind the answer, and begins to send.
+    pub(super) fn answer_play(&mut self, key: Key, id: RequestId, answer: Answer, now: Instant) {
+        let plays = matches!(answer, Answer::Playing { .. });
+        if let Some(client) = self.clients.get_mut(key) {
+            client.connection.answer(now, id, answer);
+            client.take_responses();
+        }
+        if plays {
+            self.push_control(key, ControlPacket::Report, now);
+            // The response first: datagrams may overtake it all the same.
+            self.pump(key, now);
+            self.offer_datagrams_to(key, now);
+        }
+    }
+
+    /// BYE on every track of a client.
+    pub(super) fn push_farewell(&mut self, key: Key, now: Instant) {
+        self.push_control(key, ControlPacket::Farewell, now);
+    }
+
+    fn push_control(&mut self, key: Key, what: ControlPacket, now: Instant) {
+        let Some(client) = self.clients.get_mut(key) else {
+            return;
+        };
+        let (from, wall) = (client.local.ip(), self.streams.context.wall);
+        let Role::Player(session) = &mut client.role else {
+            return;
+        };
+        let Some(reader) = self.streams.get(session.reader) else {
+            return;
+        };
+        let mut frames = Vec::new();
+        for (track, transport) in session.transports.iter_mut() {
+            let packet = match what {
+                ControlPacket::Report => reader.report(track, &wall, now),
+                ControlPacket::Farewell => reader.farewell(track, &wall, now),
+            };
+            let Some(packet) = packet.and_then(|packet| transport.seal_control(packet)) else {
+                continue;
+            };
+            match (transport, &self.udp) {
+                (TrackTransport::Interleaved { channels, .. }, _) => {
+                    interleaved::write_frame(&mut frames, channels.control, &packet);
+                }
+                (TrackTransport::Udp { addresses, .. }, Some(udp)) => {
+                    let sockets = &udp.writer.sockets;
+                    sockets.send_report(&packet, *addresses, Some(from));
+                }
+                // The multicast thread reports to groups.
+                (TrackTransport::Udp { .. }, None) | (TrackTransport::Multicast(_), _) => {}
+            }
+        }
+        client.writer.push(&frames);
+    }
+
+    /// Sends a publisher the reports and keyframe requests that are due.
+    pub(super) fn tell_publisher(&mut self, key: Key, now: Instant) {
+        let Some(client) = self.clients.get_mut(key) else {
+            return;
+        };
+        let from = client.local.ip();
+        let Role::Publisher(session) = &mut client.role else {
+            return;
+        };
+        let (recording, counters) = (&mut session.recording, &self.counters.recorded);
+        let feedback = recording.poll_feedback(now, rand::random_range(0.5..1.5), counters);
+        if feedback.is_empty() {
+            return;
+        }
+        for (track, packet) in feedback {
+            let Some(transport) = session.transports.get_mut(track) else {
+                continue;
+            };
+            let Some(packet) = transport.seal_control(packet) else {
+                continue;
+            };
+            match (transport, &self.udp) {
+                // A publisher that reads nothing has a whole socket's buffer of reports;
+                // the next one says the same.
+                (TrackTransport::Interleaved { channels, .. }, _)
+                    if client.writer.between_bytes() == 0 =>
+                {
+                    let mut frame = Vec::with_capacity(packet.len() + interleaved::HEADER_BYTES);
+                    interleaved::write_frame(&mut frame, channels.control, &packet);
+                    client.writer.push(&frame);
+                }
+                (TrackTransport::Udp { addresses, .. }, Some(udp)) => {
+                    let sockets = &udp.writer.sockets;
+                    sockets.send_report(&packet, *addresses, Some(from));
+                }
+                _ => {}
+            }
+        }
+        self.pump(key, now);
+    }
+
+    /// Writes what a client is to get.
+    pub(super) fn pump(&mut self, key: Key, now: Instant) {
+        let Some(client) = self.clients.get_mut(key) else {
+            return;
+        };
+        let reader = client.reader().and_then(|key| self.streams.get_mut(key));
+        let budget = &self.budget;
+        if client.pump(reader, budget, now, &self.counters) == Served::Ends {
+            self.gone.push(key);
+        }
+    }
+
+    /// Writes what is new of a stream, from entry `before` on, to its clients in turn.
+    pub(super) fn offer(&mut self, reader_key: Key, before: u64, picked: Instant) {
+        let Some(reader) = self.streams.get_mut(reader_key) else {
+            return;
+        };
+        let budget = &self.budget;
+        let receivers = std::mem::take(&mut reader.feed.viewers);
+        for key in &receivers {
+            let Some(client) = self.clients.get_mut(*key) else {
+                continue;
+            };
+            if client.is_playing()
+                && client.pump(Some(reader), budget, picked, &self.counters) == Served::Ends
+            {
+                self.gone.push(*key);
+            }
+        }
+        // Nobody joined meanwhile: this thread alone lets them.
+        reader.feed.viewers = receivers;
+        self.offer_datagrams(reader_key, picked);
+        self.account(reader_key, before, picked);
+    }
+
+    /// Adds the delay of a whole round, which is what the last client waited, if frames
+    /// that delays are accounted of were among the new entries.
+    fn account(&self, reader: Key, before: u64, picked: Instant) {
+        let Some(reader) = self.streams.get(reader) else {
+            return;
+        };
+        let anchor = reader.ring.anchor();
+        let mut entries = reader.ring.since(before);
+        let is_accounted = entries.any(|(_, entry)| {
+            let burst = entry.burst();
+            burst.is_some_and(|burst| burst.track == anchor)
+        });
+        if is_accounted {
+            let sent = Instant::now();
+            reader.account(Stage::Send, sent.saturating_duration_since(picked), sent);
+        }
+    }
+
+    /// Sends what is new of a stream to its clients by UDP.
+    fn offer_datagrams(&mut self, reader_key: Key, now: Instant) {
+        let Some(reader) = self.streams.get_mut(reader_key) else {
+            return;
+        };
+        let Some(udp) = &mut self.udp else {
+            return;
+        };
+        if udp.writer.is_full() {
+            return;
+        }
+        let counters = &self.counters.sent;
+        let mut sent = Sent::default();
+        let mut left = Vec::new();
+        for key in &reader.feed.viewers {
+            let Some(client) = self.clients.get_mut(*key) else {
+                continue;
+            };
+            let before = sent.skips;
+            if !plan(
+                *key,
+                client,
+                &mut reader.ring,
+                udp,
+                &self.budget,
+                now,
+                &mut sent,
+            ) {
+                self.counters.closed_hopeless.add(1);
+                self.gone.push(*key);
+            }
+            if sent.skips > before {
+                client.log_skip(&sent);
+            }
+            if udp.writer.is_ripe() {
+                udp.writer
+                    .flush(&reader.ring, counters, &mut sent, &mut left);
+                if udp.writer.is_full() {
+                    break;
+                }
+            }
+        }
+        udp.writer
+            .flush(&reader.ring, counters, &mut sent, &mut left);
+        counters.add(&sent);
+        for (key, entry) in left {
+            let session = self.clients.get_mut(key).and_then(Client::player_mut);
+            if let Some(cursor) = session.and_then(|session| session.cursor.as_mut())
+                && entry < cursor.position()
+            {
+                cursor.advance(entry, &reader.ring);
+            }
+        }
+    }
+
+    /// Goes on to send by UDP, if the socket was full: it has room again.
+    pub(super) fn unblock_datagrams(&mut self, now: Instant) {
+        if let Some(udp) = &mut self.udp
+            && udp.writer.is_full()
+        {
+            udp.writer.unblock();
+            self.offer_datagrams_to_all(now);
+        }
+    }
+
+    /// Sends what is new of every stream by UDP.
+    fn offer_datagrams_to_all(&mut self, now: Instant) {
+        for reader in self.streams.keys() {
+            self.offer_datagrams(reader, now);
+        }
+    }
+
+    /// Sends the next chunks to clients by UDP, if some are due.
+    pub(super) fn offer_due_datagrams(&mut self, now: Instant) {
+        if let Some(udp) = &mut self.udp
+            && udp.paced_until.is_some_and(|at| at <= now)
+        {
+            udp.paced_until = None;
+            self.offer_datagrams_to_all(now);
+        }
+    }
+
+    /// Sends by UDP what is new of the stream of a client that has just begun to play.
+    fn offer_datagrams_to(&mut self, key: Key, now: Instant) {
+        let session = self.clients.get(key).and_then(Client::player);
+        if let Some(session) = session.filter(|session| session.is(TransportKind::Udp)) {
+            self.offer_datagrams(session.reader, now);
+        }
+    }
+
+    /// Tells the clients of streams that came to their end, and asks for a keyframe for
+    /// those that wait for one.
+    pub(super) fn check_streams(&mut self, now: Instant) {
+        for reader_key in self.streams.keys() {
+            let Some(reader) = self.streams.get(reader_key) else {
+                continue;
+            };
+            let has_ended = reader.has_ended();
+            for key in reader.feed.viewers.clone() {
+                let session = self.clients.get_mut(key).and_then(Client::player_mut);
+                let Some(session) = session else {
+                    continue;
+                };
+                let is_multicast = session.is(TransportKind::Multicast);
+                let Some(cursor) = &mut session.cursor else {
+                    continue;
+                };
+                let Some(reader) = self.streams.get(reader_key) else {
+                    break;
+                };
+                if is_multicast {
+                    // Another thread sends.
+                    cursor.advance(reader.ring.end(), &reader.ring);
+                }
+                if has_ended && cursor.position() >= reader.ring.end() {
+                    // The session stays: it may be asked to play again.
+                    session.rest();
+                    self.push_farewell(key, now);
+                    self.pump(key, now);
+                } else if cursor.is_waiting() && !is_multicast {
+                    reader.stream().request_keyframe();
+                }
+            }
+        }
+    }
+
+    /// Takes the datagrams that came; the publishers among those that sent them.
+    pub(super) fn receive(&mut self, batch: &mut ReceiveBatch, now: Instant) -> Vec<Key> {
+        let mut publishers = Vec::new();
+        let Some(udp) = &self.udp else {
+            return publishers;
+        };
+        let (clients, counters) = (&mut self.clients, &self.counters);
+        udp.receive(batch, |datagram| {
+            let ClientDatagram {
+                client: key,
+                track,
+                is_control,
+                bytes,
+            } = datagram;
+            let Some(client) = clients.get_mut(key) else {
+                return;
+            };
+            if !client.role.take(track, is_control, bytes, now, counters) {
+                return;
+            }
+            client.connection.note_alive(now);
+            if let Role::Publisher(_) = client.role {
+                publishers.push(key);
+            }
+        });
+        publishers.dedup();
+        publishers
+    }
+}
+
+/// Plans the datagrams of a client, if it plays by UDP and its next chunk is due; false if
+/// it will not catch up.
+fn plan(
+    key: Key,
+    client: &mut Client,
+    ring: &mut Ring,
+    udp: &mut UdpClients,
+    budget: &Budget,
+    now: Instant,
+    sent: &mut Sent,
+) -> bool {
+    let from = client.local.ip();
+    let Role::Player(session) = &mut client.role else {
+        return true;
+    };
+    let is_paced = session.paced_until.is_some_and(|at| at > now);
+    if is_paced || !session.is(TransportKind::Udp) {
+        return true;
+    }
+    session.paced_until = None;
+    let Some(cursor) = &mut session.cursor else {
+        return true;
+    };
+    let recipient = Recipient {
+        client: key,
+        from: Some(from),
+        transports: &mut session.transports,
+        cursor,
+        paced_until: &mut session.paced_until,
+        bytes: &mut session.bytes,
+    };
+    let will_catch_up = udp.writer.plan(recipient, ring, budget, now, sent);
+    let deadlines = [udp.paced_until, session.paced_until];
+    udp.paced_until = deadlines.into_iter().flatten().min();
+    will_catch_up
+}

@@ -1,0 +1,168 @@
+//! Files of the media folder: played together, or each on its own.
+//!
+//! A client that just plays from the start joins the reading that all share. One that
+//! asks for a place, a scale or a speed gets a reading of its own, whose stream takes
+//! the place of the shared one in its session.
+
+use std::sync::Arc;
+
+use glassline_rtsp::range::{Npt, Range};
+use glassline_rtsp::server::{Answer, Refusal, RequestId};
+
+use super::client_scope::ClientScope;
+use super::command::LookupResult;
+use super::file_playback::{FilePlayback, FileStart, PlayRequest};
+use super::pending_request::{PendingRequest, Wanted};
+use super::setup::{self, Described};
+use super::shared::Shared;
+use crate::egress::rtsp::{StreamReader, TransportKind};
+use crate::ingest::library::{Private, Started, Title};
+
+/// Answers a request whose path was looked up in the media folder.
+pub(super) fn answer_found(
+    shared: &Shared,
+    scope: &mut ClientScope<'_>,
+    found: LookupResult,
+) -> Answer {
+    let Some(title) = found.title else {
+        return Answer::Refused(Refusal::NotFound);
+    };
+    let wanted = match found.request {
+        PendingRequest::Describe { cipher } => {
+            let described = Described {
+                name: title.name(),
+                tracks: title.tracks(),
+                version: 1,
+                duration: Some(title.duration()),
+                cipher,
+            };
+            return setup::describe(scope, &described);
+        }
+        PendingRequest::SetUp(wanted) => wanted,
+    };
+    let Some(session) = scope.client.player() else {
+        return set_up_file(shared, scope, title, &wanted);
+    };
+    match &session.file {
+        // A further track of what the session has.
+        Some(file) if Arc::ptr_eq(&file.title, &title) => {
+            let stream = Arc::clone(&session.stream);
+            setup::set_up_stream(shared, scope, &stream, &wanted)
+        }
+        _ => Answer::Refused(Refusal::AggregateNotAllowed),
+    }
+}
+
+fn set_up_file(
+    shared: &Shared,
+    scope: &mut ClientScope<'_>,
+    title: Arc<Title>,
+    wanted: &Wanted,
+) -> Answer {
+    let live = title.live();
+    let stream = Arc::clone(live.stream());
+    let answer = setup::set_up_stream(shared, scope, &stream, wanted);
+    if let Some(session) = scope.client.player_mut() {
+        session.file = Some(FilePlayback::new(title, live));
+    }
+    answer
+}
+
+/// Begins to play the file of a session; the answer, unless it comes with the first frame
+/// ([`answer_start`]).
+pub(super) fn play(
+    scope: &mut ClientScope<'_>,
+    id: RequestId,
+    asked: &PlayRequest,
+) -> Option<Answer> {
+    let session = scope.client.player_mut()?;
+    let is_multicast = session.is(TransportKind::Multicast);
+    let file = session.file.as_mut()?;
+    // What a group gets is nobody's own.
+    if !file.is_private() && (asked.is_plain() || is_multicast) {
+        file.play_live();
+        return Some(scope.play());
+    }
+    let play = match asked.play(file.title.duration()) {
+        Ok(play) => play,
+        Err(refusal) => return Some(Answer::Refused(refusal)),
+    };
+    session.rest();
+    let file = session.file.as_mut()?;
+    if let Some(private) = file.private() {
+        private.play(play);
+        file.await_start(id, scope.now);
+        return None;
+    }
+    let private = match file.title.fork(None) {
+        Ok(private) => private,
+        Err(full) => {
+            tracing::warn!(%full, "a client cannot play a file its own way");
+            return Some(Answer::Refused(Refusal::NotEnoughBandwidth));
+        }
+    };
+    file.await_start(id, scope.now);
+    change_stream(scope, &private);
+    private.play(play);
+    let file = scope.client.player_mut()?.file.as_mut()?;
+    file.set_private(private);
+    None
+}
+
+/// Puts a client's own reading in the place of the shared one.
+fn change_stream(scope: &mut ClientScope<'_>, private: &Private) {
+    let streams = &mut *scope.streams;
+    let Some(session) = scope.client.player_mut() else {
+        return;
+    };
+    let reader = streams.subscribe(private.stream(), scope.now);
+    let before = std::mem::replace(&mut session.reader, reader);
+    session.stream = Arc::clone(private.stream());
+    let numbers = streams.get(before).map(StreamReader::going_on);
+    if let (Some(reader), Some(numbers)) = (streams.get_mut(reader), numbers) {
+        reader.inherit(numbers);
+    }
+    streams.leave(before, scope.key);
+    streams.join(reader, scope.key);
+}
+
+/// Answers a PLAY whose reading has begun by now, or failed.
+pub(super) fn answer_start(scope: &mut ClientScope<'_>) -> Option<(RequestId, Answer)> {
+    let file = scope.client.player_mut()?.file.as_mut()?;
+    let (id, start) = file.take_start(scope.now)?;
+    let answer = match start {
+        FileStart::Begun(started) => begin(scope, &started),
+        FileStart::Failed(refusal) => Answer::Refused(refusal),
+    };
+    Some((id, answer))
+}
+
+fn begin(scope: &mut ClientScope<'_>, started: &Started) -> Answer {
+    let now = scope.now;
+    let Some((session, reader)) = scope.player_and_reader() else {
+        return Answer::Refused(Refusal::Internal);
+    };
+    let is_new = |track: usize, number: u64| {
+        let first = started.first_packets.get(track);
+        first.is_none_or(|first| number >= *first)
+    };
+    let mut entries = reader.ring.since(reader.ring.first());
+    let begin = entries.find_map(|(number, entry)| {
+        let burst = entry.burst()?;
+        is_new(burst.track, burst.first_packet).then_some(number)
+    });
+    session.play_from(begin.unwrap_or(reader.ring.end()), now);
+    let starts = session.transports.iter().map(|(track, transport)| {
+        let first = started.first_packets.get(track).copied();
+        reader.start(track, transport.srtp(), first, Some(started.time))
+    });
+    Answer::Playing {
+        range: Some(Range::Npt {
+            start: Some(Npt::At(started.from)),
+            end: started.until.map(Npt::At),
+        }),
+        scale: Some(started.scale),
+        speed: Some(started.speed),
+        starts: starts.collect(),
+    }
+}

@@ -1,0 +1,117 @@
+//! What a publisher has announced and set up, and how its packets come.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use glassline_hub::{Hub, State, StreamName};
+use glassline_media::{NtpTime, Ssrc};
+use glassline_rtsp::mikey;
+use glassline_rtsp::sdp::Description;
+use glassline_rtsp::server::{Refusal, Srtp};
+
+use crate::egress::rtsp::{NumberKeys, TrackSrtp, TrackTransport, TrackTransports};
+use crate::ingest::rtsp::{Recording, Reporter};
+
+/// A publisher's session, from its ANNOUNCE on.
+#[derive(Debug)]
+pub(super) struct PublishSession {
+    pub(super) recording: Recording,
+    /// How each announced track comes.
+    pub(super) transports: TrackTransports,
+    /// Who reports to the publisher.
+    ssrc: Ssrc,
+    /// What the announcement says that each track is sealed with.
+    announced_keys: Vec<Option<String>>,
+    /// A packet that was opened; empty between calls, kept for its room.
+    clear: Vec<u8>,
+}
+
+impl PublishSession {
+    /// Prepares to publish what is announced under `path`.
+    ///
+    /// # Errors
+    /// What to answer.
+    pub(super) fn announce(
+        hub: &Arc<Hub>,
+        keys: &NumberKeys,
+        path: &str,
+        description: &Description,
+        now: Instant,
+    ) -> Result<Self, Refusal> {
+        let name = StreamName::parse(path).map_err(|error| {
+            tracing::info!(path, %error, "announced under a name that no stream can have");
+            Refusal::Forbidden
+        })?;
+        let reporter = Reporter {
+            ssrc: keys.receiver(&name),
+            cname: keys.cname(&name),
+        };
+        let ssrc = reporter.ssrc;
+        let recording = Recording::announce(hub, name, reporter, description, now)?;
+        let tracks = description.tracks.iter();
+        Ok(Self {
+            recording,
+            transports: TrackTransports::default(),
+            ssrc,
+            announced_keys: tracks.map(|media| media.key_management.clone()).collect(),
+            clear: Vec::new(),
+        })
+    }
+
+    /// The SRTP of announced track `track`, whose transport before this was `before`.
+    ///
+    /// # Errors
+    /// The publisher did not say what it seals with, neither in its announcement nor now.
+    pub(super) fn srtp(
+        &self,
+        track: usize,
+        before: Option<Box<TrackSrtp>>,
+        asked: &Srtp,
+    ) -> Result<Box<TrackSrtp>, Refusal> {
+        let announced = self.announced_keys.get(track).and_then(Option::as_deref);
+        let announced = announced.and_then(|text| mikey::Keys::from_base64(text).ok());
+        let keys = asked.keys.as_ref().or(announced.as_ref());
+        let srtp = TrackSrtp::renew(before, None, track, self.ssrc, keys)?;
+        if !srtp.knows_client() {
+            return Err(Refusal::NoKeys);
+        }
+        Ok(srtp)
+    }
+
+    /// Has an announced track come this way. Returns the keys that the server's reports
+    /// are sealed with, as the publisher is told them.
+    pub(super) fn set_up(
+        &mut self,
+        track: usize,
+        transport: TrackTransport,
+        time: NtpTime,
+    ) -> Option<String> {
+        if let TrackTransport::Udp { .. } = transport {
+            self.recording.comes_by_datagrams(track);
+        }
+        let keys = transport.srtp().map(|srtp| srtp.message(time));
+        self.transports.set(track, transport);
+        keys
+    }
+
+    /// Takes a packet of announced track `track`; false if the packet is SRTP that the
+    /// publisher's keys do not open.
+    pub(super) fn take(&mut self, track: usize, control: bool, bytes: &[u8], now: Instant) -> bool {
+        let transport = self.transports.get_mut(track);
+        let Some(srtp) = transport.and_then(TrackTransport::srtp_mut) else {
+            self.recording.take(track, control, bytes, now);
+            return true;
+        };
+        let opened = srtp.open(control, bytes, &mut self.clear);
+        let is_authentic = opened.is_some();
+        if let Some(bytes) = opened {
+            self.recording.take(track, control, bytes, now);
+        }
+        is_authentic
+    }
+
+    /// Ends, and leaves the stream down for this reason if it was this publisher's.
+    pub(super) fn leave(self, reason: String) {
+        self.recording.leave(State::Down { detail: reason });
+    }
+}

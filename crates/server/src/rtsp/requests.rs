@@ -1,0 +1,323 @@
+//! What a client asks for, and what it is told.
+//!
+//! A request changes its client's session and says in an [`Effect`] what the thread has
+//! to do about it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use glassline_hub::Stream;
+use glassline_rtsp::mikey::Cipher;
+use glassline_rtsp::sdp::Description;
+use glassline_rtsp::server::{
+    Access, Answer, Closed, Event, Presented, Refusal, RequestId, SrtpPolicy,
+};
+
+use super::access::{self, Decision};
+use super::client::Role;
+use super::client_scope::ClientScope;
+use super::file_playback::{FilePlayback, PlayRequest};
+use super::media_folder;
+use super::pending_request::{Credentials, PendingRequest, Wanted};
+use super::publish_session::PublishSession;
+use super::setup::{self, Described};
+use super::shared::Shared;
+use crate::egress::rtsp::TrackTransport;
+
+/// When to ask again for a stream that is not there yet.
+const RETRY_AFTER: Duration = Duration::from_secs(2);
+
+/// What a thread has to do about a request or another event of a connection.
+#[derive(Debug)]
+pub(super) enum Effect {
+    /// Answer the request.
+    Answer(RequestId, Answer),
+    /// Answer PLAY, and begin to send if the client plays now.
+    Play(RequestId, Answer),
+    /// Hash a password, which answers the request.
+    Verify(RequestId, Credentials),
+    /// Look a path up in the media folder, which answers the request.
+    LookUp {
+        id: RequestId,
+        path: String,
+        request: PendingRequest,
+    },
+    /// The client has set up nothing any more.
+    Leave,
+    /// The client's connection is the way from server to client of this tunnel.
+    OpenTunnel { cookie: String },
+    /// The client's connection is the other half of this tunnel.
+    JoinTunnel { cookie: String, rest: Vec<u8> },
+    /// Close the connection once everything is written.
+    Close(Closed),
+}
+
+/// Answers what clients ask for, by what all threads share.
+#[derive(Debug)]
+pub(super) struct Requests {
+    shared: Arc<Shared>,
+}
+
+impl Requests {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared }
+    }
+
+    /// Handles an event of a client's connection. Without an effect the answer comes later,
+    /// or there is none.
+    pub(super) fn handle(&self, event: Event, scope: &mut ClientScope<'_>) -> Option<Effect> {
+        match event {
+            Event::Authorise {
+                id,
+                access,
+                path,
+                query,
+                credentials,
+            } => Some(self.authorise(scope, id, access, path, query.as_deref(), credentials)),
+            Event::Describe { id, path, query } => {
+                let cipher = self.cipher_for(scope, query.as_deref());
+                Some(self.describe(scope, id, path, cipher))
+            }
+            Event::SetUp {
+                id,
+                path,
+                track,
+                way,
+                access,
+                srtp,
+                ..
+            } => {
+                let wanted = Wanted { track, way, srtp };
+                Some(match access {
+                    Access::Read => self.set_up(scope, id, path, wanted),
+                    Access::Publish => Effect::Answer(id, setup::set_up_recording(scope, &wanted)),
+                })
+            }
+            Event::Play {
+                id,
+                range,
+                scale,
+                speed,
+            } => {
+                let asked = PlayRequest {
+                    range,
+                    scale,
+                    speed,
+                };
+                play(scope, id, &asked)
+            }
+            Event::Pause { id } => Some(Effect::Answer(id, pause(scope))),
+            Event::Announce {
+                id,
+                path,
+                description,
+                ..
+            } => Some(Effect::Answer(
+                id,
+                self.announce(scope, &path, &description),
+            )),
+            Event::Record { id } => Some(Effect::Answer(id, record(scope))),
+            Event::TearDown { track } => tear_down(scope, track),
+            Event::TunnelGet { cookie } => Some(Effect::OpenTunnel { cookie }),
+            Event::TunnelPost { cookie, rest } => Some(Effect::JoinTunnel { cookie, rest }),
+            Event::Closed(reason) => Some(Effect::Close(reason)),
+        }
+    }
+
+    /// Answers a request whose path was looked up in the media folder.
+    pub(super) fn answer_found(
+        &self,
+        scope: &mut ClientScope<'_>,
+        found: super::command::LookupResult,
+    ) -> Answer {
+        media_folder::answer_found(&self.shared, scope, found)
+    }
+
+    /// Whether the client may do that.
+    fn authorise(
+        &self,
+        scope: &ClientScope<'_>,
+        id: RequestId,
+        access: Access,
+        path: String,
+        query: Option<&str>,
+        credentials: Option<Presented>,
+    ) -> Effect {
+        let (users, peer) = (&self.shared.users, scope.client.peer.ip());
+        match access::authorise(users, peer, access, &path, query, credentials) {
+            Decision::Now(answer) => Effect::Answer(id, answer),
+            Decision::Hash { user, password } => {
+                let credentials = Credentials {
+                    user,
+                    password,
+                    access,
+                    path,
+                };
+                Effect::Verify(id, credentials)
+            }
+        }
+    }
+
+    /// What the tracks of a stream that the client asks for with this query are to be
+    /// sealed with; `None` where they are not. Clients cannot say in DESCRIBE that they
+    /// know SRTP, and those that do not play nothing that is described as it: so it is
+    /// asked for by the URL's `?srtp`, or `?srtp=gcm` for what costs a quarter.
+    fn cipher_for(&self, scope: &ClientScope<'_>, query: Option<&str>) -> Option<Cipher> {
+        if !scope.client.wire.is_secure() {
+            return None;
+        }
+        let query = query.unwrap_or_default().as_bytes();
+        let mut pairs = url::form_urlencoded::parse(query);
+        let asked = pairs.find_map(|(name, value)| (name == "srtp").then_some(value));
+        let asked = asked.map(|value| match value.as_ref() {
+            "gcm" => Cipher::AesGcm128,
+            _ => Cipher::AesCm128,
+        });
+        match self.shared.connection.srtp {
+            SrtpPolicy::Off => None,
+            SrtpPolicy::Optional => asked,
+            SrtpPolicy::Required => asked.or(Some(Cipher::AesCm128)),
+        }
+    }
+
+    fn describe(
+        &self,
+        scope: &mut ClientScope<'_>,
+        id: RequestId,
+        path: String,
+        cipher: Option<Cipher>,
+    ) -> Effect {
+        let answer = match self.stream(&path) {
+            Ok(stream) => {
+                let described = Described {
+                    name: stream.name().as_str(),
+                    tracks: &stream.tracks(),
+                    version: stream.totals().sources,
+                    duration: None,
+                    cipher,
+                };
+                setup::describe(scope, &described)
+            }
+            Err(refusal) => Answer::Refused(refusal),
+        };
+        self.unless_looked_up(id, path, answer, PendingRequest::Describe { cipher })
+    }
+
+    /// Sets up a track that is to be sent.
+    fn set_up(
+        &self,
+        scope: &mut ClientScope<'_>,
+        id: RequestId,
+        path: String,
+        wanted: Wanted,
+    ) -> Effect {
+        // A file that somebody plays is listed under its name, too; a session that began
+        // with it goes on with it.
+        let stream = if plays_file(scope) {
+            Err(Refusal::NotFound)
+        } else {
+            self.stream(&path)
+        };
+        let answer = match stream {
+            Ok(stream) => setup::set_up_stream(&self.shared, scope, &stream, &wanted),
+            Err(refusal) => Answer::Refused(refusal),
+        };
+        self.unless_looked_up(id, path, answer, PendingRequest::SetUp(wanted))
+    }
+
+    /// The answer, unless a file may be what no stream is: then that is looked up.
+    fn unless_looked_up(
+        &self,
+        id: RequestId,
+        path: String,
+        answer: Answer,
+        request: PendingRequest,
+    ) -> Effect {
+        let is_unknown = answer == Answer::Refused(Refusal::NotFound);
+        if is_unknown && self.shared.library.is_some() {
+            return Effect::LookUp { id, path, request };
+        }
+        Effect::Answer(id, answer)
+    }
+
+    /// The stream of `path`, if there is one that has begun.
+    fn stream(&self, path: &str) -> Result<Arc<Stream>, Refusal> {
+        let stream = self.shared.hub.stream(path).ok_or(Refusal::NotFound)?;
+        if stream.tracks().is_empty() {
+            return Err(Refusal::Unavailable {
+                retry_after: Some(RETRY_AFTER),
+            });
+        }
+        Ok(stream)
+    }
+
+    fn announce(
+        &self,
+        scope: &mut ClientScope<'_>,
+        path: &str,
+        description: &Description,
+    ) -> Answer {
+        if scope.client.player().is_some() {
+            return Answer::Refused(Refusal::NotInThisState);
+        }
+        let (hub, keys) = (&self.shared.hub, &self.shared.context.keys);
+        match PublishSession::announce(hub, keys, path, description, scope.now) {
+            Ok(session) => {
+                scope.client.role = Role::Publisher(Box::new(session));
+                Answer::Announced
+            }
+            Err(refusal) => Answer::Refused(refusal),
+        }
+    }
+}
+
+/// Whether the client has set up a file of the media folder.
+fn plays_file(scope: &ClientScope<'_>) -> bool {
+    let session = scope.client.player();
+    session.is_some_and(|session| session.file.is_some())
+}
+
+fn play(scope: &mut ClientScope<'_>, id: RequestId, asked: &PlayRequest) -> Option<Effect> {
+    let answer = if plays_file(scope) {
+        media_folder::play(scope, id, asked)?
+    } else {
+        scope.play()
+    };
+    Some(Effect::Play(id, answer))
+}
+
+fn pause(scope: &mut ClientScope<'_>) -> Answer {
+    match scope.client.player_mut() {
+        Some(session) => {
+            session.rest();
+            let range = session.file.as_ref().and_then(FilePlayback::pause);
+            Answer::Paused { range }
+        }
+        None => Answer::Refused(Refusal::NotInThisState),
+    }
+}
+
+fn record(scope: &mut ClientScope<'_>) -> Answer {
+    let now = scope.now;
+    match scope.client.publisher_mut() {
+        Some(session) => {
+            session.recording.start(now);
+            Answer::Recording
+        }
+        None => Answer::Refused(Refusal::NotInThisState),
+    }
+}
+
+/// Drops one track of a player, or everything that the client has set up.
+fn tear_down(scope: &mut ClientScope<'_>, track: Option<usize>) -> Option<Effect> {
+    let Some(track) = track else {
+        return Some(Effect::Leave);
+    };
+    let session = scope.client.player_mut()?;
+    let transport = session.forget(track);
+    let is_last = session.transports.kind().is_none();
+    if let (Some(TrackTransport::Udp { addresses, .. }), Some(udp)) = (transport, &mut scope.udp) {
+        udp.forget(addresses, scope.key);
+    }
+    is_last.then_some(Effect::Leave)
+}

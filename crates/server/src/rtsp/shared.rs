@@ -1,0 +1,105 @@
+//! What all RTSP threads share, and the way to reach each of them.
+
+use std::sync::{Arc, OnceLock};
+
+use glassline_hub::Hub;
+use tokio::sync::oneshot;
+
+use super::command::Command;
+use super::connection_limit::ConnectionLimit;
+use super::counters::Counters;
+use super::tunnels::Tunnels;
+use super::view::ClientView;
+use crate::auth::Users;
+use crate::egress::rtsp::{Budget, Groups, MulticastSender, StreamContext};
+use crate::ingest::library::Library;
+use crate::runtime::CommandSender;
+
+/// What all threads share.
+#[derive(Debug)]
+pub struct Shared {
+    pub(super) hub: Arc<Hub>,
+    pub(super) users: Arc<Users>,
+    pub(super) library: Option<Arc<Library>>,
+    /// For what takes time.
+    pub(super) runtime: tokio::runtime::Handle,
+    pub(super) context: StreamContext,
+    pub(super) budget: Budget,
+    pub(super) connection: Arc<glassline_rtsp::server::Config>,
+    pub(super) connections: ConnectionLimit,
+    pub(super) tunnels: Arc<Tunnels>,
+    pub(super) multicast: Option<Multicast>,
+    pub(super) handles: OnceLock<Vec<Handle>>,
+}
+
+/// The groups that tracks may be sent to.
+#[derive(Debug)]
+pub(super) struct Multicast {
+    pub(super) groups: Arc<Groups>,
+    /// As those of an RTSP thread, of which the multicast thread only sends.
+    pub(super) counters: Counters,
+}
+
+impl Multicast {
+    pub(super) fn of(sender: &MulticastSender) -> Self {
+        let groups = Arc::clone(sender.groups());
+        let sent = Arc::clone(&groups.counters);
+        Self {
+            groups,
+            counters: Counters {
+                sent,
+                ..Counters::default()
+            },
+        }
+    }
+}
+
+impl Shared {
+    /// Sends a command to thread `thread`. A thread that is too busy for it leaves the
+    /// request that waits to its time-out.
+    pub(super) fn send(&self, thread: usize, command: Command) {
+        if let Some(thread) = self.threads().get(thread) {
+            // A full inbox counts it.
+            let _ = thread.send(command);
+        }
+    }
+
+    /// What was sent to multicast groups, if there are any.
+    pub fn multicast(&self) -> Option<&Counters> {
+        self.multicast.as_ref().map(|multicast| &multicast.counters)
+    }
+
+    /// Every thread.
+    pub fn threads(&self) -> &[Handle] {
+        self.handles.get().map_or(&[], Vec::as_slice)
+    }
+}
+
+/// The way to reach a running thread from others.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    inbox: CommandSender<Command>,
+    counters: Arc<Counters>,
+}
+
+impl Handle {
+    pub(super) fn new(inbox: CommandSender<Command>, counters: Arc<Counters>) -> Self {
+        Self { inbox, counters }
+    }
+
+    /// What the thread counted.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// The clients that have a session; `None` if the thread is too busy or gone.
+    pub async fn clients(&self) -> Option<Vec<ClientView>> {
+        let (reply, views) = oneshot::channel();
+        self.send(Command::List(reply)).ok()?;
+        views.await.ok()
+    }
+
+    pub(super) fn send(&self, command: Command) -> Result<(), Command> {
+        self.inbox.send(command, &self.counters.inbox_full)
+    }
+}

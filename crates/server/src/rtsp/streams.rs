@@ -1,0 +1,92 @@
+//! The streams that the clients of one thread have set up: each is read once for all.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use glassline_hub::Stream;
+
+use crate::egress::rtsp::{StreamContext, StreamReader};
+use crate::runtime::{Key, Slots, Waker};
+
+/// One thread's readers.
+#[derive(Debug)]
+pub(super) struct Streams {
+    readers: Slots<StreamReader>,
+    pub(super) context: StreamContext,
+    /// Wakes the thread when a stream has something new.
+    waker: Arc<Waker>,
+    /// The number of the thread in the tables of delays.
+    table: usize,
+}
+
+impl Streams {
+    /// No stream yet, on RTSP thread `thread`.
+    pub(super) fn new(context: StreamContext, waker: Arc<Waker>, thread: usize) -> Self {
+        Self {
+            readers: Slots::default(),
+            context,
+            waker,
+            // Beside those of the shards, whose numbers begin at 0.
+            table: usize::MAX - thread,
+        }
+    }
+
+    pub(super) fn get(&self, reader: Key) -> Option<&StreamReader> {
+        self.readers.get(reader)
+    }
+
+    pub(super) fn get_mut(&mut self, reader: Key) -> Option<&mut StreamReader> {
+        self.readers.get_mut(reader)
+    }
+
+    pub(super) fn keys(&self) -> Vec<Key> {
+        self.readers.keys()
+    }
+
+    /// When the first of the readers has to send what it holds back.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let deadlines = self.readers.iter().map(|reader| reader.feed.deadline());
+        deadlines.flatten().min()
+    }
+
+    /// The reader of `stream`, subscribed if nobody on this thread has the stream yet.
+    /// A reader that no client joins is to be dropped by [`Self::leave`].
+    pub(super) fn subscribe(&mut self, stream: &Arc<Stream>, now: Instant) -> Key {
+        let mut known = self.readers.entries();
+        if let Some((key, _)) = known.find(|(_, reader)| Arc::ptr_eq(reader.stream(), stream)) {
+            return key;
+        }
+        drop(known);
+        let reader = StreamReader::subscribe(stream, &self.context, &self.waker, self.table, now);
+        self.readers.insert(reader)
+    }
+
+    /// Adds a client to those that a stream is read for.
+    pub(super) fn join(&mut self, reader: Key, client: Key) {
+        if let Some(reader) = self.readers.get_mut(reader) {
+            reader.feed.viewers.push(client);
+        }
+    }
+
+    /// Takes a client off a stream; the stream goes with its last one.
+    pub(super) fn leave(&mut self, reader: Key, client: Key) {
+        let Some(it) = self.readers.get_mut(reader) else {
+            return;
+        };
+        let clients = &mut it.feed.viewers;
+        clients.retain(|other| *other != client);
+        if clients.is_empty() {
+            self.readers.remove(reader);
+        }
+    }
+
+    /// Reads what is new of a stream; the number of the first new entry, if there is one.
+    pub(super) fn read(&mut self, reader: Key, now: Instant) -> Option<u64> {
+        let reader = self.readers.get_mut(reader)?;
+        if !reader.take_due(now) {
+            return None;
+        }
+        let before = reader.ring.end();
+        reader.read(&self.context.wall, now).then_some(before)
+    }
+}

@@ -1,0 +1,159 @@
+//! RTSP over HTTP: two connections, one client.
+//!
+//! ```text
+//! GET  ◄── responses and frames ── the client's connection, on the thread it came to
+//! POST ─── base64 ───────────────► handed over to that thread, wherever it came to
+//! ```
+
+use std::collections::HashMap;
+use std::io::{self, Read};
+use std::net::IpAddr;
+use std::os::fd::AsRawFd;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use mio::unix::SourceFd;
+use mio::{Interest, Registry};
+
+use super::connection_limit::ConnectionPermit;
+use super::event_source::EventSource;
+use super::wire::Wire;
+use crate::runtime::{Key, Slots};
+
+/// The thread and client that a tunnel leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TunnelOwner {
+    pub(super) thread: usize,
+    pub(super) client: Key,
+}
+
+/// The ways from server to client of all threads, by address and cookie. A cookie is
+/// worth nothing from another address.
+#[derive(Debug, Default)]
+pub(super) struct Tunnels(Mutex<HashMap<(IpAddr, String), TunnelOwner>>);
+
+impl Tunnels {
+    /// The latest client with a cookie has it: a player that comes again means itself.
+    pub(super) fn open(&self, peer: IpAddr, cookie: String, owner: TunnelOwner) {
+        self.lock().insert((peer, cookie), owner);
+    }
+
+    pub(super) fn find(&self, peer: IpAddr, cookie: &str) -> Option<TunnelOwner> {
+        self.lock().get(&(peer, cookie.to_owned())).copied()
+    }
+
+    pub(super) fn close(&self, peer: IpAddr, cookie: &str, owner: TunnelOwner) {
+        let key = (peer, cookie.to_owned());
+        let mut tunnels = self.lock();
+        if tunnels.get(&key) == Some(&owner) {
+            tunnels.remove(&key);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<(IpAddr, String), TunnelOwner>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection from client to server on its way to its other half.
+#[derive(Debug)]
+pub(super) struct Handover {
+    /// The client that the connection belongs to.
+    pub(super) client: Key,
+    pub(super) wire: Wire,
+    pub(super) permit: ConnectionPermit,
+    /// What came behind the head of the POST.
+    pub(super) rest: Vec<u8>,
+}
+
+/// The connections from client to server of one thread's tunnels.
+#[derive(Debug)]
+pub(super) struct TunnelPosts {
+    posts: Slots<Post>,
+    /// Those with more to read than one turn's share.
+    unread: Vec<Key>,
+    registry: Registry,
+}
+
+/// The other connection of a client.
+#[derive(Debug)]
+struct Post {
+    wire: Wire,
+    client: Key,
+    _permit: ConnectionPermit,
+}
+
+impl TunnelPosts {
+    pub(super) fn new(registry: Registry) -> Self {
+        Self {
+            posts: Slots::default(),
+            unread: Vec::new(),
+            registry,
+        }
+    }
+
+    /// Takes the other connection of `client`; false if it cannot be waited for.
+    pub(super) fn adopt(&mut self, client: Key, wire: Wire, permit: ConnectionPermit) -> bool {
+        let fd = wire.as_raw_fd();
+        let post = self.posts.insert(Post {
+            wire,
+            client,
+            _permit: permit,
+        });
+        let token = EventSource::Tunnel(post).token();
+        let registered = self
+            .registry
+            .register(&mut SourceFd(&fd), token, Interest::READABLE);
+        if let Err(error) = registered {
+            tracing::warn!(%error, "cannot wait for the other half of a tunnel");
+            self.remove(post);
+            return false;
+        }
+        // TLS may hold what its socket will not tell of again.
+        self.unread.push(post);
+        true
+    }
+
+    /// Reads once; how much came, and for whom. `None` if nothing more is there for now.
+    pub(super) fn read(&mut self, post: Key, buffer: &mut [u8]) -> Option<(Key, usize)> {
+        let it = self.posts.get_mut(post)?;
+        loop {
+            match it.wire.read(buffer) {
+                Ok(count @ 1..) => return Some((it.client, count)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return None,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // Some players open a new one for each request: the client stays.
+                Ok(_) | Err(_) => {
+                    self.remove(post);
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Leaves the rest of what a connection brings to the next turn.
+    pub(super) fn read_later(&mut self, post: Key) {
+        self.unread.push(post);
+    }
+
+    /// The connections whose rest was left to this turn.
+    pub(super) fn take_unread(&mut self) -> Vec<Key> {
+        std::mem::take(&mut self.unread)
+    }
+
+    /// Closes the other connections of a client that is gone.
+    pub(super) fn close(&mut self, client: Key) {
+        let posts = self.posts.entries();
+        let posts = posts.filter(|(_, post)| post.client == client);
+        for post in posts.map(|(key, _)| key).collect::<Vec<_>>() {
+            self.remove(post);
+        }
+    }
+
+    fn remove(&mut self, post: Key) {
+        if let Some(post) = self.posts.remove(post) {
+            let fd = post.wire.as_raw_fd();
+            // Closing does it, too.
+            let _ = self.registry.deregister(&mut SourceFd(&fd));
+        }
+    }
+}

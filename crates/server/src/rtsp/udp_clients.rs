@@ -1,0 +1,80 @@
+//! One thread's UDP ports, and the clients that use them.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use glassline_net::ReceiveBatch;
+
+use crate::egress::rtsp::{Arrived, DatagramWriter, UdpAddresses, UdpPair};
+use crate::runtime::Key;
+
+/// Sends to clients by UDP, and knows whose datagrams come.
+#[derive(Debug)]
+pub(super) struct UdpClients {
+    pub(super) writer: DatagramWriter,
+    /// The client and track that each address belongs to.
+    by_address: HashMap<SocketAddr, (Key, usize)>,
+    /// The earliest time at which a client gets its next chunk.
+    pub(super) paced_until: Option<Instant>,
+}
+
+/// A datagram from a client.
+#[derive(Debug)]
+pub(super) struct ClientDatagram<'a> {
+    pub(super) client: Key,
+    pub(super) track: usize,
+    /// It came to the port for RTCP.
+    pub(super) is_control: bool,
+    pub(super) bytes: &'a [u8],
+}
+
+impl UdpClients {
+    pub(super) fn new(sockets: UdpPair) -> Self {
+        Self {
+            writer: DatagramWriter::new(sockets),
+            by_address: HashMap::new(),
+            paced_until: None,
+        }
+    }
+
+    /// Datagrams from these addresses are of this client's track from now on.
+    pub(super) fn learn(&mut self, addresses: UdpAddresses, client: Key, track: usize) {
+        for address in [addresses.media, addresses.control] {
+            self.by_address.insert(address, (client, track));
+        }
+    }
+
+    /// Datagrams from these addresses are this client's no more.
+    pub(super) fn forget(&mut self, addresses: UdpAddresses, client: Key) {
+        for address in [addresses.media, addresses.control] {
+            let owner = self.by_address.get(&address);
+            if owner.is_some_and(|(owner, _)| *owner == client) {
+                self.by_address.remove(&address);
+            }
+        }
+    }
+
+    /// Drains both ports; `take` gets what came from clients.
+    pub(super) fn receive(
+        &self,
+        batch: &mut ReceiveBatch,
+        mut take: impl FnMut(ClientDatagram<'_>),
+    ) {
+        self.writer.sockets.receive(batch, |arrived| {
+            let Arrived {
+                source,
+                is_control,
+                bytes,
+            } = arrived;
+            if let Some((client, track)) = self.by_address.get(&source) {
+                take(ClientDatagram {
+                    client: *client,
+                    track: *track,
+                    is_control,
+                    bytes,
+                });
+            }
+        });
+    }
+}
