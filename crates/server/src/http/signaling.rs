@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use super::auth::Reader;
 use super::problem::Problem;
-use super::{App, Ends, api, whep};
+use super::{App, ConnectionAddresses, api};
+use crate::sessions::Offer;
 
 /// A session description as browsers' `JSON.stringify` writes it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -30,7 +31,7 @@ pub(super) struct Wanted {
 
 pub(super) async fn exchange(
     State(app): State<App>,
-    ConnectInfo(ends): ConnectInfo<Ends>,
+    ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
     reader: Option<Extension<Reader>>,
     Query(wanted): Query<Wanted>,
     body: Bytes,
@@ -52,7 +53,8 @@ pub(super) async fn exchange(
         Some(name) => name,
         None => only_stream(&api::visible(&app, reader.as_deref()))?,
     };
-    let answered = whep::answer(&app, &name, ends, &offer.sdp).await?;
+    let sdp = &offer.sdp;
+    let answered = app.sessions.watch(&name, Offer { sdp, connection }).await?;
     let answer = Description {
         kind: "answer".to_owned(),
         sdp: answered.answer,

@@ -330,7 +330,7 @@ const FAMILIES: &[Family<Counters>] = &[
 ];
 
 fn shards(app: &App, text: &mut String) {
-    let shards = app.shared.shards().iter().enumerate();
+    let shards = app.sessions.shared().shards().iter().enumerate();
     let counting: Vec<(String, &Counters)> = shards
         .map(|(index, shard)| (index.to_string(), shard.counters()))
         .collect();
@@ -340,7 +340,7 @@ fn shards(app: &App, text: &mut String) {
 }
 
 fn process(app: &App, text: &mut String) {
-    let (sessions, half_open) = app.shared.registry.counts();
+    let (sessions, half_open) = app.sessions.shared().registry.counts();
     head(
         text,
         "sessions",

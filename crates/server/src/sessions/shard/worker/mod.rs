@@ -24,7 +24,7 @@ use crate::egress::webrtc::Outbox;
 use crate::runtime::SessionId;
 use crate::runtime::{Key, Slots, StreamSubscription, Timers, Waker};
 use crate::sessions::peer::{Leaving, Peer, Served, ShardContext};
-use crate::sessions::{Counters, Home};
+use crate::sessions::{Counters, SessionLocation};
 use relay::Relay;
 
 pub(super) const WAKE: Token = Token(0);
@@ -152,7 +152,7 @@ impl Worker {
             }
             self.publish();
             self.relay();
-            self.obey();
+            self.process_commands();
             self.receive(&mut batch);
             self.expire();
             self.unblock();
@@ -253,7 +253,7 @@ impl Worker {
         sent
     }
 
-    fn obey(&mut self) {
+    fn process_commands(&mut self) {
         while let Ok(command) = self.commands.try_recv() {
             let now = Instant::now();
             match command {
@@ -326,10 +326,10 @@ impl Worker {
 
     /// A request that was on its way to us while its viewer moved on.
     fn pass_on(&self, session: &SessionId, command: Command) {
-        let Some(entry) = self.shared.registry.by_id(session) else {
+        let Some(record) = self.shared.registry.by_id(session) else {
             return;
         };
-        if let Home::Shard(index) = *entry.home()
+        if let SessionLocation::Shard(index) = record.state().location
             && index != self.index
             && let Some(shard) = self.shared.shard(index)
         {
@@ -359,7 +359,7 @@ impl Worker {
                     destination: self.destination(datagram.destination),
                     local: datagram.destination,
                 };
-                self.take(datagram.bytes, path, now);
+                self.on_datagram(datagram.bytes, path, now);
             }
             self.end_batch(now);
             self.dispatch();
@@ -397,24 +397,24 @@ impl Worker {
         SocketAddr::new(advertised.copied().unwrap_or(actual), self.local.port())
     }
 
-    fn take(&mut self, bytes: &mut [u8], path: Path, now: Instant) {
+    fn on_datagram(&mut self, bytes: &mut [u8], path: Path, now: Instant) {
         let ufrag = stun_username(bytes).map(|(ours, _)| ours);
         if let Some(key) = self.by_address.get(&path.source).copied()
             && let Some(peer) = self.peers.get_mut(key)
             // The address may have a new owner: a page that was reloaded.
             && ufrag.is_none_or(|ufrag| ufrag == peer.session.local_credentials().ufrag)
         {
-            self.give(key, bytes, path, now);
+            self.dispatch_datagram(key, bytes, path, now);
             return;
         }
         match ufrag.and_then(|ufrag| self.shared.registry.by_ufrag(ufrag)) {
-            Some(entry) => self.knock(&entry, bytes, path, now),
+            Some(record) => self.on_unknown_stun(&record, bytes, path, now),
             None => self.counters.stray.add(1),
         }
     }
 
     /// A datagram for viewer `key` of this shard.
-    fn give(&mut self, key: Key, bytes: &mut [u8], path: Path, now: Instant) {
+    fn dispatch_datagram(&mut self, key: Key, bytes: &mut [u8], path: Path, now: Instant) {
         let Some(peer) = self.peers.get_mut(key) else {
             return;
         };
@@ -467,8 +467,8 @@ impl Worker {
             let (session, stream) = (peer.id().clone(), Arc::clone(peer.stream()));
             // Who sees it gone from the registry may rely on all of it being gone.
             drop(peer);
-            if let Some(entry) = self.shared.registry.remove(&session) {
-                *entry.home() = Home::Gone;
+            if let Some(record) = self.shared.registry.remove(&session) {
+                record.state().location = SessionLocation::Gone;
             }
             // A report that comes between finds it gone and forgets what it wrote.
             self.shared.board.forget(stream.name(), &session);

@@ -14,7 +14,7 @@ use crate::runtime::SessionId;
 use crate::runtime::StreamSubscription;
 use crate::sessions::peer::{Peer, Served};
 use crate::sessions::shard::command::{Command, Forwarded};
-use crate::sessions::{Entry, Home};
+use crate::sessions::{SessionLocation, SessionRecord};
 
 impl Worker {
     /// Lets `address` lead to `key`. Whom it led to until now is not closed, because
@@ -39,47 +39,53 @@ impl Worker {
     }
 
     /// A STUN request from an unknown address for a known session.
-    pub(super) fn knock(&mut self, entry: &Arc<Entry>, bytes: &mut [u8], path: Path, now: Instant) {
-        let mut home = entry.home();
-        match std::mem::replace(&mut *home, Home::Gone) {
-            Home::Waiting(mut peer) => {
+    pub(super) fn on_unknown_stun(
+        &mut self,
+        record: &Arc<SessionRecord>,
+        bytes: &mut [u8],
+        path: Path,
+        now: Instant,
+    ) {
+        let mut state = record.state();
+        match std::mem::replace(&mut state.location, SessionLocation::Gone) {
+            SessionLocation::Waiting(mut peer) => {
                 let accepted =
                     peer.session
                         .handle_datagram(now, path.source, path.destination, bytes);
                 if accepted.is_err() {
                     // Not authentic: the true viewer may still come.
                     self.counters.refused.add(1);
-                    *home = Home::Waiting(peer);
+                    state.location = SessionLocation::Waiting(peer);
                     return;
                 }
-                *home = Home::Shard(self.index);
-                drop(home);
+                state.location = SessionLocation::Shard(self.index);
+                drop(state);
                 peer.note_address(path.source, path.local);
                 let key = self.adopt(peer);
                 self.link(path.source, key);
                 self.serve(key, now);
             }
-            Home::Shard(index) => {
-                *home = Home::Shard(index);
-                drop(home);
-                self.knock_owned(entry, index, bytes, path, now);
+            SessionLocation::Shard(index) => {
+                state.location = SessionLocation::Shard(index);
+                drop(state);
+                self.on_stun_for_owned(record, index, bytes, path, now);
             }
-            Home::Gone => self.counters.stray.add(1),
+            SessionLocation::Gone => self.counters.stray.add(1),
         }
     }
 
     /// A STUN request for a viewer that a shard owns, from an address that is new to us.
-    fn knock_owned(
+    fn on_stun_for_owned(
         &mut self,
-        entry: &Entry,
+        record: &SessionRecord,
         owner: usize,
         bytes: &mut [u8],
         path: Path,
         now: Instant,
     ) {
         if owner == self.index {
-            if let Some(key) = self.by_session.get(&entry.id).copied() {
-                self.give(key, bytes, path, now);
+            if let Some(key) = self.by_session.get(&record.id).copied() {
+                self.dispatch_datagram(key, bytes, path, now);
             }
             return;
         }
@@ -90,7 +96,7 @@ impl Worker {
             local: path.local,
         });
         let forward = Command::Forward {
-            session: entry.id.clone(),
+            session: record.id.clone(),
             from: self.index,
             datagram,
         };
@@ -142,13 +148,13 @@ impl Worker {
 
     fn hand_over(&mut self, key: Key, to: usize, now: Instant) {
         let peer = self.peers.get_mut(key);
-        let entry = peer.and_then(|peer| self.shared.registry.by_id(peer.id()));
-        let (Some(entry), Some(shard)) = (entry, self.shared.shard(to).cloned()) else {
+        let record = peer.and_then(|peer| self.shared.registry.by_id(peer.id()));
+        let (Some(record), Some(shard)) = (record, self.shared.shard(to).cloned()) else {
             return;
         };
-        let mut home = entry.home();
+        let mut state = record.state();
         // Deleted: the command to let it go waits in our inbox, not in the other's.
-        if !matches!(*home, Home::Shard(owner) if owner == self.index) {
+        if !matches!(state.location, SessionLocation::Shard(owner) if owner == self.index) {
             return;
         }
         // What is sealed here goes before what will be sealed there.
@@ -158,12 +164,12 @@ impl Worker {
         };
         match shard.send(Command::Adopt(peer)) {
             Ok(()) => {
-                *home = Home::Shard(to);
+                state.location = SessionLocation::Shard(to);
                 self.counters.moves.add(1);
             }
             // Its inbox is full: the viewer stays, and its next request tries again.
             Err(Command::Adopt(peer)) => {
-                drop(home);
+                drop(state);
                 let key = self.adopt(peer);
                 self.serve(key, now);
             }
