@@ -11,9 +11,10 @@ use tokio::net::TcpListener;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
+use crate::app::App;
 use crate::auth::Users;
 use crate::config::{Config, DataAccess};
-use crate::http::{self, App};
+use crate::http;
 use crate::ingest::library::{self, Library};
 use crate::ingest::{self, FrameCodes, SourceSpec};
 use crate::latency::Board;

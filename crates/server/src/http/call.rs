@@ -25,10 +25,11 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use super::problem::Problem;
-use super::{App, ConnectionAddresses, auth, pages, resource, whep};
+use super::{auth, pages, resource};
+use crate::app::App;
 use crate::rooms::{Full, Listing, Participant, ParticipantId, RoomName};
 use crate::runtime::SessionId;
-use crate::sessions::{DataChannelSetup, JoinError, Offer};
+use crate::sessions::{ConnectionAddresses, DataChannelSetup, JoinError, Offer};
 
 /// A request for changes is answered after this, with or without one: before proxies
 /// lose patience, which have 30 s and more.
@@ -223,13 +224,13 @@ async fn change_leg(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    let record = whep::find(&app.sessions, &stream_of(&leg), &leg.3)?;
+    let record = resource::find(&app.sessions, &stream_of(&leg), &leg.3)?;
     resource::change(&app.sessions, &record, connection, &headers, &body)
 }
 
 /// `DELETE` a leg
 async fn leave_leg(State(app): State<App>, Path(leg): Path<Leg>) -> Result<Response, Problem> {
-    let record = whep::find(&app.sessions, &stream_of(&leg), &leg.3)?;
+    let record = resource::find(&app.sessions, &stream_of(&leg), &leg.3)?;
     resource::end(&app.sessions, &record).await
 }
 

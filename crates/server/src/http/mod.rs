@@ -9,9 +9,10 @@
 //! Handlers translate: what they are asked for happens in the rooms below, and they hold
 //! nothing between two requests.
 
-pub(crate) mod api;
+mod api;
 mod auth;
 mod call;
+mod metrics;
 mod pages;
 mod problem;
 mod resource;
@@ -20,7 +21,6 @@ mod whep;
 mod whip;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::connect_info::Connected;
@@ -31,40 +31,13 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::serve::IncomingStream;
-use glassline_hub::Hub;
 use tokio::net::TcpListener;
 
-use crate::auth::Users;
-use crate::config::Config;
-use crate::ingest::FrameCodes;
-use crate::ingest::library::Library;
-use crate::latency::Board;
-use crate::rooms::Rooms;
-use crate::runtime::Clock;
-use crate::sessions::{ConnectionAddresses, Negotiator};
+use crate::app::App;
+use crate::sessions::ConnectionAddresses;
 
 /// The largest body taken: an offer has 64 kB at most, a report of 1000 frames 150 kB.
 const BODY_BYTES_MAX: usize = 256 << 10;
-
-/// What every handler sees.
-#[derive(Clone, Debug)]
-pub(crate) struct App {
-    pub(crate) config: Arc<Config>,
-    pub(crate) users: Arc<Users>,
-    /// Of voice calls.
-    pub(crate) rooms: Arc<Rooms>,
-    /// Files that are streams when they are asked for.
-    pub(crate) library: Option<Arc<Library>>,
-    pub(crate) hub: Arc<Hub>,
-    pub(crate) sessions: Arc<Negotiator>,
-    /// `None` where RTSP is off.
-    pub(crate) rtsp: Option<Arc<crate::rtsp::Shared>>,
-    /// `None` where QUIC is off.
-    pub(crate) quic: Option<Arc<crate::quic::Shared>>,
-    pub(crate) board: Arc<Board>,
-    pub(crate) codes: FrameCodes,
-    pub(crate) clock: Clock,
-}
 
 impl Connected<IncomingStream<'_, TcpListener>> for ConnectionAddresses {
     fn connect_info(stream: IncomingStream<'_, TcpListener>) -> Self {
@@ -113,7 +86,7 @@ pub(crate) fn public(app: App) -> Router {
 /// For operators: the API, metrics, health.
 pub(crate) fn admin(app: App) -> Router {
     Router::new()
-        .route("/metrics", get(crate::metrics::prometheus))
+        .route("/metrics", get(metrics::prometheus))
         .route("/healthz", get(async || "ok\n"))
         .route("/readyz", get(api::ready))
         .route("/api/v1/rtsp/clients", get(api::rtsp::clients))

@@ -1,6 +1,8 @@
 //! What WHEP, WHIP and calls have in common: SDP bodies, and the URL of a session, which
 //! takes `PATCH` (ICE candidates, ICE restart) and `DELETE` (RFC 9725 §4).
 
+use std::sync::Arc;
+
 use axum::body::Bytes;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -20,6 +22,16 @@ const FRAGMENT: &str = "application/trickle-ice-sdpfrag";
 /// The entity tag of an ICE generation: our user name fragment, in quotes.
 fn entity_tag(ufrag: &str) -> String {
     format!("\"{ufrag}\"")
+}
+
+/// The session of a URL that names the stream, too.
+pub(super) fn find(
+    sessions: &Negotiator,
+    stream: &str,
+    session: &str,
+) -> Result<Arc<SessionRecord>, Problem> {
+    let record = sessions.find(stream, session);
+    record.ok_or_else(Problem::no_session)
 }
 
 /// `201`: the answer, and where the session is from now on.

@@ -10,10 +10,11 @@ use axum::response::{IntoResponse, Response};
 use glassline_hub::Stream;
 use serde::{Deserialize, Serialize};
 
+use super::api;
 use super::auth::Reader;
 use super::problem::Problem;
-use super::{App, ConnectionAddresses, api};
-use crate::sessions::Offer;
+use crate::app::App;
+use crate::sessions::{ConnectionAddresses, Offer};
 
 /// A session description as browsers' `JSON.stringify` writes it.
 #[derive(Debug, Serialize, Deserialize)]

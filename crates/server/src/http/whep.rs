@@ -3,8 +3,6 @@
 //! `POST` an offer, get `201` with the answer; the session's URL then takes
 //! `PATCH` (ICE candidates, ICE restart) and `DELETE`.
 
-use std::sync::Arc;
-
 use axum::body::Bytes;
 use axum::extract::{ConnectInfo, Path, State};
 use axum::http::HeaderMap;
@@ -12,8 +10,8 @@ use axum::response::Response;
 
 use super::problem::Problem;
 use super::resource;
-use super::{App, ConnectionAddresses};
-use crate::sessions::{Negotiator, Offer, SessionRecord};
+use crate::app::App;
+use crate::sessions::{ConnectionAddresses, Offer};
 
 /// `POST /{stream}/whep`
 pub(super) async fn offer(
@@ -38,7 +36,7 @@ pub(super) async fn change(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    let record = find(&app.sessions, &name, &session)?;
+    let record = resource::find(&app.sessions, &name, &session)?;
     resource::change(&app.sessions, &record, connection, &headers, &body)
 }
 
@@ -47,16 +45,6 @@ pub(super) async fn leave(
     State(app): State<App>,
     Path((name, session)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
-    let record = find(&app.sessions, &name, &session)?;
+    let record = resource::find(&app.sessions, &name, &session)?;
     resource::end(&app.sessions, &record).await
-}
-
-/// The session of a URL that names the stream, too.
-pub(super) fn find(
-    sessions: &Negotiator,
-    stream: &str,
-    session: &str,
-) -> Result<Arc<SessionRecord>, Problem> {
-    let record = sessions.find(stream, session);
-    record.ok_or_else(Problem::no_session)
 }

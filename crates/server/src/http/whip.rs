@@ -12,9 +12,9 @@ use glassline_hub::StreamName;
 
 use super::problem::Problem;
 use super::resource;
-use super::{App, ConnectionAddresses};
+use crate::app::App;
 use crate::config::DataAccess;
-use crate::sessions::Offer;
+use crate::sessions::{ConnectionAddresses, Offer};
 
 /// `POST /{stream}/whip`
 pub(super) async fn offer(

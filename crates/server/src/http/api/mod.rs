@@ -18,7 +18,8 @@ pub(crate) mod webrtc;
 
 use super::auth::Reader;
 use super::problem::Problem;
-use super::{App, whep};
+use super::resource;
+use crate::app::App;
 use crate::latency::{self, Report, StreamLatency, ViewerLatency};
 use crate::quic::Sender;
 use crate::sessions::ChangeError;
@@ -242,7 +243,7 @@ pub(super) async fn report(
     Path((name, session)): Path<(String, String)>,
     body: Bytes,
 ) -> Result<Json<ViewerLatency>, Problem> {
-    let record = whep::find(&app.sessions, &name, &session)?;
+    let record = resource::find(&app.sessions, &name, &session)?;
     let report: Report = serde_json::from_slice(&body).map_err(|error| {
         let line = error.line();
         Problem::bad_request(format!("not a report: {error}")).with("line", line)
