@@ -4,11 +4,11 @@
 //! a shard, which adopts it. Requests from elsewhere go to the owner, which hands the
 //! viewer over once ICE has chosen an address whose datagrams land on another shard.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{Path, Worker};
+use super::Worker;
+use super::datagrams::Path;
 use crate::runtime::Key;
 use crate::runtime::SessionId;
 use crate::runtime::StreamSubscription;
@@ -17,27 +17,6 @@ use crate::sessions::shard::command::{Command, Forwarded};
 use crate::sessions::{SessionLocation, SessionRecord};
 
 impl Worker {
-    /// Lets `address` lead to `key`. Whom it led to until now is not closed, because
-    /// sources can be forged, but says no more to it: a handshake given up half way
-    /// goes on repeating itself for seconds, into that of the newcomer.
-    pub(super) fn link(&mut self, address: SocketAddr, key: Key) {
-        if self.by_address.get(&address) == Some(&key) {
-            return;
-        }
-        if let Some(former) = self.by_address.insert(address, key)
-            && let Some(former) = self.peers.get_mut(former)
-        {
-            former.mute(address);
-        }
-    }
-
-    /// Lets `address` lead to `key` no more.
-    pub(super) fn unlink(&mut self, address: SocketAddr, key: Key) {
-        if self.by_address.get(&address) == Some(&key) {
-            self.by_address.remove(&address);
-        }
-    }
-
     /// A STUN request from an unknown address for a known session.
     pub(super) fn on_unknown_stun(
         &mut self,
@@ -62,7 +41,7 @@ impl Worker {
                 drop(state);
                 peer.note_address(path.source, path.local);
                 let key = self.adopt(peer);
-                self.link(path.source, key);
+                self.peers.link(path.source, key);
                 self.serve(key, now);
             }
             SessionLocation::Shard(index) => {
@@ -84,7 +63,7 @@ impl Worker {
         now: Instant,
     ) {
         if owner == self.index {
-            if let Some(key) = self.by_session.get(&record.id).copied() {
+            if let Some(key) = self.peers.by_session(&record.id) {
                 self.dispatch_datagram(key, bytes, path, now);
             }
             return;
@@ -115,7 +94,7 @@ impl Worker {
         mut datagram: Forwarded,
     ) {
         let now = Instant::now();
-        let Some(key) = self.by_session.get(session).copied() else {
+        let Some(key) = self.peers.by_session(session) else {
             return;
         };
         let Some(peer) = self.peers.get_mut(key) else {
@@ -139,7 +118,7 @@ impl Worker {
         // first seen from one and then choose the other.
         let moved = peer.session.peer() == Some(path.source);
         if let Some(forgotten) = forgotten {
-            self.unlink(forgotten, key);
+            self.peers.unlink(forgotten, key);
         }
         if self.serve(key, now) == Served::Alive && moved {
             self.hand_over(key, from, now);
@@ -180,42 +159,28 @@ impl Worker {
     /// Owns `viewer` from now on.
     pub(super) fn adopt(&mut self, peer: Box<Peer>) -> Key {
         let stream = Arc::clone(peer.stream());
-        let session = peer.id().clone();
-        let (used, addresses) = (peer.session.peer(), peer.addresses().to_vec());
         let key = self.peers.insert(peer);
-        if let Some(peer) = self.peers.get_mut(key) {
-            peer.armed = None;
-        }
-        for address in addresses {
-            // One that it has left may be another's by now.
-            if used == Some(address) {
-                self.link(address, key);
-            } else {
-                self.by_address.entry(address).or_insert(key);
-            }
-        }
-        self.by_session.insert(session, key);
         self.join_relay(key);
         if self.peers.get_mut(key).is_some_and(|it| !it.is_sent_to()) {
             // It speaks or publishes: nothing is read for it.
             return key;
         }
         let place = self
-            .feeds
+            .streams
             .iter()
             .position(|feed| Arc::ptr_eq(feed.stream(), &stream));
         let place = place.unwrap_or_else(|| {
             let stages = self.shared.board.stages(stream.name(), self.index);
-            self.feeds.push(StreamSubscription::new(
+            self.streams.push(StreamSubscription::new(
                 &stream,
                 Arc::clone(&self.waker) as _,
                 stages,
             ));
-            self.feeds.len() - 1
+            self.streams.len() - 1
         });
-        self.feeds[place].viewers.push(key);
+        self.streams[place].viewers.push(key);
         if let Some(peer) = self.peers.get_mut(key) {
-            peer.set_stages(Arc::clone(&self.feeds[place].stages));
+            peer.set_stages(Arc::clone(&self.streams[place].stages));
         }
         key
     }
@@ -223,19 +188,15 @@ impl Worker {
     /// Takes a viewer out of all tables.
     pub(super) fn release(&mut self, key: Key) -> Option<Box<Peer>> {
         let peer = self.peers.remove(key)?;
-        for address in peer.addresses() {
-            self.unlink(*address, key);
-        }
-        self.by_session.remove(peer.id());
         self.leave_relay(key, &peer);
         if let Some(place) = self
-            .feeds
+            .streams
             .iter()
             .position(|feed| Arc::ptr_eq(feed.stream(), peer.stream()))
         {
-            self.feeds[place].viewers.retain(|other| *other != key);
-            if self.feeds[place].viewers.is_empty() {
-                self.feeds.swap_remove(place);
+            self.streams[place].viewers.retain(|other| *other != key);
+            if self.streams[place].viewers.is_empty() {
+                self.streams.swap_remove(place);
                 // Another took its place and may be passed over in this turn.
                 self.waker.wake();
             }
