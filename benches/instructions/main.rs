@@ -51,7 +51,7 @@ mod counters;
 mod runtime {
     pub(crate) use crate::counter::Counter;
 }
-#[path = "../../crates/server/src/egress/webrtc/outbox.rs"]
+#[path = "../../crates/server/src/egress/webrtc/outbox/mod.rs"]
 #[expect(dead_code, reason = "the server uses more of it")]
 #[cfg_attr(test, expect(unused_imports, reason = "its tests run in the server"))]
 mod outbox;

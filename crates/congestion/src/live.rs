@@ -171,7 +171,11 @@ fn a_competitor_s_queue_is_no_reason_to_send_less_and_less() {
             );
             // Reno grows by a packet a round trip, CUBIC by more once these get long.
             let by_reno = algorithm == Algorithm::Rfc9260Reno;
-            let floor = if by_reno { 0.9 * case.expected } else { case.expected };
+            let floor = if by_reno {
+                0.9 * case.expected
+            } else {
+                case.expected
+            };
             assert!(share > floor, "{algorithm} {case}: {share}");
         }
     }

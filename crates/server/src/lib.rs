@@ -13,6 +13,7 @@
     reason = "the shell reads the clock and draws chance for the cores"
 )]
 
+mod app;
 pub mod auth;
 pub mod config;
 pub mod egress;

@@ -11,9 +11,10 @@ use tokio::net::TcpListener;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 
+use crate::app::App;
 use crate::auth::Users;
-use crate::config::Config;
-use crate::http::{self, App, Ends};
+use crate::config::{Config, DataAccess};
+use crate::http;
 use crate::ingest::library::{self, Library};
 use crate::ingest::{self, FrameCodes, SourceSpec};
 use crate::latency::Board;
@@ -22,7 +23,8 @@ use crate::reload::Reload;
 use crate::rooms::{self, Rooms};
 use crate::rtsp::{self, Listener, Rtsp};
 use crate::runtime::Clock;
-use crate::sessions::{self, Bounds, Command, Registry, Shards, Shared};
+use crate::sessions::{self, Bounds, Command, ConnectionAddresses, DataPolicy, Negotiator};
+use crate::sessions::{Registry, Settings, Shards, Shared};
 
 /// How often sessions that nobody came for, and streams that everybody left, are looked
 /// for.
@@ -102,19 +104,24 @@ impl Server {
             rooms: config.limits.rooms,
             participants: config.limits.room_participants,
         }));
+        let settings = settings(&config, shards.local_addr(), clock)?;
+        let sessions = Negotiator::new(
+            Arc::clone(&shared),
+            Arc::clone(&hub),
+            library.clone(),
+            settings,
+        );
         let app = App {
             config: Arc::new(config),
             users,
             rooms,
             library,
             hub: Arc::clone(&hub),
-            shared: Arc::clone(&shared),
+            sessions: Arc::new(sessions),
             rtsp: rtsp.as_ref().map(|rtsp| Arc::clone(rtsp.shared())),
             quic: quic.as_ref().map(|quic| Arc::clone(quic.shared())),
             board: Arc::clone(&board),
             codes,
-            certificate: Arc::new(Certificate::generate()?),
-            media: shards.local_addr(),
             clock,
         };
         let tasks = vec![
@@ -195,6 +202,23 @@ impl Server {
             );
         }
     }
+}
+
+/// How offers are answered by a server whose shards listen on `media`.
+fn settings(config: &Config, media: SocketAddr, clock: Clock) -> Result<Settings, StartError> {
+    let data = &config.webrtc.data;
+    Ok(Settings {
+        certificate: Arc::new(Certificate::generate()?),
+        media,
+        wall: clock.wall(),
+        handshake: config.limits.handshake(),
+        pacing: config.webrtc.pacing.algorithm(),
+        lag: config.webrtc.lag(),
+        data: data.bounds().map(|bounds| DataPolicy {
+            bounds,
+            viewers_send: data.viewers == DataAccess::Write,
+        }),
+    })
 }
 
 /// The files of the media folder, if there is one.
@@ -289,7 +313,7 @@ async fn listen(
 }
 
 async fn serve(listener: TcpListener, router: axum::Router, mut stopped: watch::Receiver<bool>) {
-    let service = router.into_make_service_with_connect_info::<Ends>();
+    let service = router.into_make_service_with_connect_info::<ConnectionAddresses>();
     let until = async move {
         // The sender gone means the server is, too.
         let _ = stopped.wait_for(|stop| *stop).await;

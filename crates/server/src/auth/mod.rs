@@ -18,6 +18,7 @@ mod account;
 mod password;
 mod pattern;
 mod secret;
+mod settings;
 mod verified;
 
 use std::collections::BTreeMap;
@@ -29,7 +30,6 @@ use glassline_rtsp::auth::digest;
 use rand::RngCore;
 use tokio::sync::Semaphore;
 
-use crate::config::Auth;
 use verified::Verified;
 
 pub use account::{Account, DigestSecret, DigestSecretError, Name, NameError};
@@ -38,6 +38,8 @@ pub use password::{HashError, PasswordHash};
 pub use pattern::{Pattern, PatternError};
 pub(crate) use secret::HIDDEN;
 pub use secret::{Secret, SecretError};
+pub use settings::Auth;
+pub(crate) use settings::list;
 
 /// What names and passwords are for, as clients are told. It is part of what
 /// Digest hashes, so it never changes.

@@ -29,7 +29,7 @@ use glassline_hub::StreamName;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::auth::Account;
+pub use crate::auth::Auth;
 use crate::ingest::{Input, SourceSpec};
 
 pub use crate::auth::{Secret, SecretError};
@@ -111,22 +111,6 @@ pub struct Media {
 pub struct Admin {
     /// Where to listen, `IP:PORT`; port 0 takes a free one.
     pub address: SocketAddr,
-}
-
-/// Who may read and publish.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct Auth {
-    /// What publishers must present; null lets nobody but this machine publish.
-    pub publish_token: Option<Secret>,
-    /// What viewers must present; null lets everybody watch, if there are no users.
-    pub read_token: Option<Secret>,
-    /// Users by name and password, and their rights; `glassline user add` prints
-    /// entries. With the first one nothing is open to those without a right.
-    #[serde(deserialize_with = "users::list")]
-    pub users: Vec<Account>,
-    /// A file with more of them: a list like `users`, for this process's eyes only.
-    pub users_file: Option<PathBuf>,
 }
 
 /// Bounds on what one server takes on. All but `departed_s` are at least 1.

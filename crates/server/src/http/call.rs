@@ -12,7 +12,7 @@
 //! is gone from the others' lists when its session ends.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::{ConnectInfo, Path, Query, State};
@@ -20,21 +20,16 @@ use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::response::Response;
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use glassline_hub::StreamLifetime;
-use glassline_media::{Codec, Track};
-use glassline_webrtc::{Kinds, Receiver};
 use rand::RngCore;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
 use super::problem::Problem;
-use super::whep::Beside;
-use super::{App, Ends, auth, pages, whep};
-use crate::ingest::Voice;
-use crate::messages::{Bounds, Side};
+use super::{auth, pages, resource};
+use crate::app::App;
 use crate::rooms::{Full, Listing, Participant, ParticipantId, RoomName};
 use crate::runtime::SessionId;
-use crate::sessions::{self, Peer, Role};
+use crate::sessions::{ConnectionAddresses, DataChannelSetup, JoinError, Offer};
 
 /// A request for changes is answered after this, with or without one: before proxies
 /// lose patience, which have 30 s and more.
@@ -47,20 +42,20 @@ pub(super) fn router() -> Router<App> {
     let session = get(others)
         .patch(change)
         .delete(leave)
-        .options(whep::options);
+        .options(resource::options);
     let leg = axum::routing::patch(change_leg)
         .delete(leave_leg)
-        .options(whep::options);
+        .options(resource::options);
     Router::new()
         .route("/call", get(pages::call).post(no_room))
         .route(
             "/call/{room}",
-            get(pages::call).post(join).options(whep::options),
+            get(pages::call).post(join).options(resource::options),
         )
         .route("/call/{room}/{session}", session)
         .route(
             "/call/{room}/{session}/hear/{id}",
-            post(hear).options(whep::options),
+            post(hear).options(resource::options),
         )
         .route("/call/{room}/{session}/hear/{id}/{leg}", leg)
 }
@@ -79,7 +74,7 @@ struct Joining {
 /// `POST /call/{room}`
 async fn join(
     State(app): State<App>,
-    ConnectInfo(ends): ConnectInfo<Ends>,
+    ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
     Path(room): Path<String>,
     Query(joining): Query<Joining>,
     uri: Uri,
@@ -87,43 +82,21 @@ async fn join(
     body: Bytes,
 ) -> Result<Response, Problem> {
     let room = room_name(&room)?;
-    whep::expect_type(&headers, whep::SDP)?;
-    let offer = whep::text(&body)?;
+    resource::expect_type(&headers, resource::SDP)?;
+    let sdp = resource::text(&body)?;
     let name = called(&joining.name)?;
     let mut drawn = [0; 6];
     rand::rng().fill_bytes(&mut drawn);
     let id = ParticipantId::new(drawn);
     let stream = room.stream(&id);
-    let peer = ends.peer.ip();
+    let peer = connection.peer.ip();
     auth::participant(&app.users, peer, &headers, &uri, stream.as_str()).await?;
 
-    let accepted = whep::accept(&app, ends, offer, &[], Kinds::AUDIO, None)?;
-    let codec = accepted.session.receivers().first().map(Receiver::codec);
-    if codec != Some(Codec::Opus) {
-        let offered = codec.map_or("nothing", |it| it.encoding_name());
-        let detail = format!("a room's voices are Opus; the offer would rather send {offered}");
-        let problem = Problem::new(StatusCode::NOT_ACCEPTABLE, "No common codec", detail);
-        return Err(problem.with("wanted", "opus"));
-    }
-    let session = whep::session_id();
-    let seat = app.rooms.enter(&room, id, name, session.clone());
-    let seat = seat.map_err(|full| no_place(&room, full))?;
-    let now = Instant::now();
-    let voice = app.hub.admit(stream).map_err(|error| error.to_string());
-    let voice = voice.and_then(|stream| {
-        // The next one has another id, also if it is the same person.
-        stream.set_lifetime(StreamLifetime::Transient);
-        let publisher = stream.publish(vec![Track::audio(Codec::Opus, 1)], now);
-        let publisher = publisher.map_err(|error| error.to_string())?;
-        Ok((stream, Voice::new(publisher, seat)))
-    });
-    let (stream, voice) = voice.map_err(|why| Problem::try_later("No stream to be had", why))?;
-    let answered = accepted.settle(&app, session, |id, session, permit, now| {
-        let role = Role::Participant(sessions::Participant::new(voice));
-        Peer::new(id, stream, session, role, permit, now)
-    });
-    let location = format!("/call/{room}/{}", answered.entry.id);
-    Ok(answered.response(location))
+    let offer = Offer { sdp, connection };
+    let answered = app.sessions.join_room(&app.rooms, &room, (id, name), offer);
+    let answered = answered.map_err(|error| refused(&room, error))?;
+    let location = format!("/call/{room}/{}", answered.record.id);
+    Ok(resource::created(answered, location))
 }
 
 #[derive(Debug, Deserialize)]
@@ -184,13 +157,13 @@ async fn others(
 /// `POST /call/{room}/{session}/hear/{id}`
 async fn hear(
     State(app): State<App>,
-    ConnectInfo(ends): ConnectInfo<Ends>,
+    ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
     Path((room, session, id)): Path<(String, String, String)>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    whep::expect_type(&headers, whep::SDP)?;
-    let offer = whep::text(&body)?;
+    resource::expect_type(&headers, resource::SDP)?;
+    let sdp = resource::text(&body)?;
     let room = room_name(&room)?;
     let (listing, participant) = find(&app, &room, &SessionId::new(&session))?;
     let other = {
@@ -208,31 +181,25 @@ async fn hear(
         let detail = format!("'{id}' is not, or no longer, another participant of '{room}'");
         Problem::new(StatusCode::NOT_FOUND, "No such participant", detail)
     })?;
-    // What either says here of its stages the other is told where it hears this one.
-    let is_first = participant.id.as_str() < other.as_str();
-    let beside = Beside {
-        name: room.pair(&participant.id, &other),
-        side: if is_first { Side::First } else { Side::Second },
-        speaks: true,
-        bounds: Bounds::PAIR,
-    };
-    let answered = whep::answer_beside(&app, stream, ends, offer, beside)?;
-    let location = format!("/call/{room}/{session}/hear/{id}/{}", answered.entry.id);
-    Ok(answered.response(location))
+    let data = DataChannelSetup::between(&room, &participant.id, &other);
+    let offer = Offer { sdp, connection };
+    let answered = app.sessions.watch_with_data(stream, offer, data)?;
+    let location = format!("/call/{room}/{session}/hear/{id}/{}", answered.record.id);
+    Ok(resource::created(answered, location))
 }
 
 /// `PATCH /call/{room}/{session}`
 async fn change(
     State(app): State<App>,
-    ConnectInfo(ends): ConnectInfo<Ends>,
+    ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
     Path((room, session)): Path<(String, String)>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
     let (_, participant) = find(&app, &room_name(&room)?, &SessionId::new(&session))?;
-    let entry = app.shared.registry.by_id(&participant.session);
-    let entry = entry.ok_or_else(Problem::no_session)?;
-    whep::change_entry(&app, &entry, ends, &headers, &body)
+    let record = app.sessions.by_id(&participant.session);
+    let record = record.ok_or_else(Problem::no_session)?;
+    resource::change(&app.sessions, &record, connection, &headers, &body)
 }
 
 /// `DELETE /call/{room}/{session}`
@@ -241,8 +208,9 @@ async fn leave(
     Path((room, session)): Path<(String, String)>,
 ) -> Result<Response, Problem> {
     let (_, participant) = find(&app, &room_name(&room)?, &SessionId::new(&session))?;
-    let entry = app.shared.registry.by_id(&participant.session);
-    whep::leave_entry(&app, &*entry.ok_or_else(Problem::no_session)?).await
+    let record = app.sessions.by_id(&participant.session);
+    let record = record.ok_or_else(Problem::no_session)?;
+    resource::end(&app.sessions, &record).await
 }
 
 /// What names a leg: room, session, whom it hears, and itself.
@@ -251,19 +219,19 @@ type Leg = (String, String, String, String);
 /// `PATCH` a leg
 async fn change_leg(
     State(app): State<App>,
-    ConnectInfo(ends): ConnectInfo<Ends>,
+    ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
     Path(leg): Path<Leg>,
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Response, Problem> {
-    let entry = whep::find(&app, &stream_of(&leg), &leg.3)?;
-    whep::change_entry(&app, &entry, ends, &headers, &body)
+    let record = resource::find(&app.sessions, &stream_of(&leg), &leg.3)?;
+    resource::change(&app.sessions, &record, connection, &headers, &body)
 }
 
 /// `DELETE` a leg
 async fn leave_leg(State(app): State<App>, Path(leg): Path<Leg>) -> Result<Response, Problem> {
-    let entry = whep::find(&app, &stream_of(&leg), &leg.3)?;
-    whep::leave_entry(&app, &entry).await
+    let record = resource::find(&app.sessions, &stream_of(&leg), &leg.3)?;
+    resource::end(&app.sessions, &record).await
 }
 
 /// The stream that a leg hears: its own name is right enough, also once whom it hears, or
@@ -295,6 +263,19 @@ fn called(name: &str) -> Result<&str, Problem> {
         return Err(Problem::bad_request(detail));
     }
     Ok(name)
+}
+
+fn refused(room: &RoomName, error: JoinError) -> Problem {
+    match error {
+        JoinError::Offer(error) => error.into(),
+        JoinError::NotOpus { offered } => {
+            let detail = format!("a room's voices are Opus; the offer would rather send {offered}");
+            let problem = Problem::new(StatusCode::NOT_ACCEPTABLE, "No common codec", detail);
+            problem.with("wanted", "opus")
+        }
+        JoinError::Full(full) => no_place(room, full),
+        JoinError::NoStream(why) => Problem::try_later("No stream to be had", why),
+    }
 }
 
 fn no_place(room: &RoomName, full: Full) -> Problem {

@@ -6,20 +6,21 @@
 //!  admin   /api/v1/… · /metrics · /healthz · /readyz
 //! ```
 //!
-//! Handlers make sessions, put them into the registry and ask shards by
-//! command; they never touch media.
+//! Handlers translate: what they are asked for happens in the rooms below, and they hold
+//! nothing between two requests.
 
-pub(crate) mod api;
+mod api;
 mod auth;
 mod call;
+mod metrics;
 mod pages;
 mod problem;
+mod resource;
 mod signaling;
 mod whep;
 mod whip;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::connect_info::Connected;
@@ -30,54 +31,15 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::serve::IncomingStream;
-use glassline_hub::Hub;
-use glassline_webrtc::Certificate;
 use tokio::net::TcpListener;
 
-use crate::auth::Users;
-use crate::config::Config;
-use crate::ingest::FrameCodes;
-use crate::ingest::library::Library;
-use crate::latency::Board;
-use crate::rooms::Rooms;
-use crate::runtime::Clock;
-use crate::sessions::Shared;
+use crate::app::App;
+use crate::sessions::ConnectionAddresses;
 
 /// The largest body taken: an offer has 64 kB at most, a report of 1000 frames 150 kB.
 const BODY_BYTES_MAX: usize = 256 << 10;
 
-/// What every handler sees.
-#[derive(Clone, Debug)]
-pub(crate) struct App {
-    pub(crate) config: Arc<Config>,
-    pub(crate) users: Arc<Users>,
-    /// Of voice calls.
-    pub(crate) rooms: Arc<Rooms>,
-    /// Files that are streams when they are asked for.
-    pub(crate) library: Option<Arc<Library>>,
-    pub(crate) hub: Arc<Hub>,
-    pub(crate) shared: Arc<Shared>,
-    /// `None` where RTSP is off.
-    pub(crate) rtsp: Option<Arc<crate::rtsp::Shared>>,
-    /// `None` where QUIC is off.
-    pub(crate) quic: Option<Arc<crate::quic::Shared>>,
-    pub(crate) board: Arc<Board>,
-    pub(crate) codes: FrameCodes,
-    pub(crate) certificate: Arc<Certificate>,
-    /// Where the shards listen.
-    pub(crate) media: SocketAddr,
-    pub(crate) clock: Clock,
-}
-
-/// Both ends of an HTTP connection.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Ends {
-    pub(crate) peer: SocketAddr,
-    /// Which of our addresses the peer reached: one that it can reach for media too.
-    pub(crate) local: SocketAddr,
-}
-
-impl Connected<IncomingStream<'_, TcpListener>> for Ends {
+impl Connected<IncomingStream<'_, TcpListener>> for ConnectionAddresses {
     fn connect_info(stream: IncomingStream<'_, TcpListener>) -> Self {
         let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
         Self {
@@ -90,15 +52,15 @@ impl Connected<IncomingStream<'_, TcpListener>> for Ends {
 /// For viewers: pages, WHEP, the reading API.
 pub(crate) fn public(app: App) -> Router {
     let whep = post(whep::offer)
-        .options(whep::options)
-        .fallback(whep::wrong_method);
+        .options(resource::options)
+        .fallback(resource::wrong_method);
     let session = axum::routing::patch(whep::change)
         .delete(whep::leave)
-        .options(whep::options)
-        .fallback(whep::wrong_method);
+        .options(resource::options)
+        .fallback(resource::wrong_method);
     let whip = post(whip::offer)
-        .options(whep::options)
-        .fallback(whep::wrong_method);
+        .options(resource::options)
+        .fallback(resource::wrong_method);
     Router::new()
         .route("/", get(pages::index))
         .route("/-/{name}", get(pages::asset))
@@ -110,7 +72,7 @@ pub(crate) fn public(app: App) -> Router {
         .route("/{stream}/whep/{session}/report", post(api::report))
         .route(
             "/doSignaling",
-            post(signaling::exchange).options(whep::options),
+            post(signaling::exchange).options(resource::options),
         )
         .merge(call::router())
         .merge(api::router())
@@ -124,7 +86,7 @@ pub(crate) fn public(app: App) -> Router {
 /// For operators: the API, metrics, health.
 pub(crate) fn admin(app: App) -> Router {
     Router::new()
-        .route("/metrics", get(crate::metrics::prometheus))
+        .route("/metrics", get(metrics::prometheus))
         .route("/healthz", get(async || "ok\n"))
         .route("/readyz", get(api::ready))
         .route("/api/v1/rtsp/clients", get(api::rtsp::clients))
@@ -153,7 +115,7 @@ async fn not_found(request: Request) -> Response {
 /// password with all that the page fetches.
 async fn readers(
     State(app): State<App>,
-    ConnectInfo(ends): ConnectInfo<Ends>,
+    ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
     matched: Option<MatchedPath>,
     params: Result<RawPathParams, RawPathParamsRejection>,
     mut request: Request,
@@ -173,7 +135,7 @@ async fn readers(
         let named = params.as_ref().ok().and_then(stream_in_path);
         let stream = named.or_else(|| query_stream(request.uri()));
         let (headers, uri) = (request.headers(), request.uri());
-        let peer = ends.peer.ip();
+        let peer = connection.peer.ip();
         if route.starts_with("/{stream}/whip") {
             let stream = stream.as_deref().unwrap_or_default();
             if let Err(problem) = auth::publisher(&app.users, peer, headers, uri, stream).await {

@@ -4,8 +4,8 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
-use super::App;
 use super::problem::Problem;
+use crate::app::App;
 
 /// Only this server's own files run in the pages; pictures come as blobs and
 /// the stream as a media object.

@@ -10,9 +10,11 @@ use axum::response::{IntoResponse, Response};
 use glassline_hub::Stream;
 use serde::{Deserialize, Serialize};
 
+use super::api;
 use super::auth::Reader;
 use super::problem::Problem;
-use super::{App, Ends, api, whep};
+use crate::app::App;
+use crate::sessions::{ConnectionAddresses, Offer};
 
 /// A session description as browsers' `JSON.stringify` writes it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -30,7 +32,7 @@ pub(super) struct Wanted {
 
 pub(super) async fn exchange(
     State(app): State<App>,
-    ConnectInfo(ends): ConnectInfo<Ends>,
+    ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
     reader: Option<Extension<Reader>>,
     Query(wanted): Query<Wanted>,
     body: Bytes,
@@ -52,7 +54,8 @@ pub(super) async fn exchange(
         Some(name) => name,
         None => only_stream(&api::visible(&app, reader.as_deref()))?,
     };
-    let answered = whep::answer(&app, &name, ends, &offer.sdp).await?;
+    let sdp = &offer.sdp;
+    let answered = app.sessions.watch(&name, Offer { sdp, connection }).await?;
     let answer = Description {
         kind: "answer".to_owned(),
         sdp: answered.answer,

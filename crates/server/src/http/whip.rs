@@ -9,18 +9,17 @@ use axum::extract::{ConnectInfo, Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use glassline_hub::StreamName;
-use glassline_webrtc::sdp::SessionDescription;
 
 use super::problem::Problem;
-use super::whep::{self, Beside, SDP};
-use super::{App, Ends};
+use super::resource;
+use crate::app::App;
 use crate::config::DataAccess;
-use crate::messages::Side;
+use crate::sessions::{ConnectionAddresses, Offer};
 
 /// `POST /{stream}/whip`
 pub(super) async fn offer(
     State(app): State<App>,
-    ConnectInfo(ends): ConnectInfo<Ends>,
+    ConnectInfo(connection): ConnectInfo<ConnectionAddresses>,
     Path(name): Path<String>,
     headers: HeaderMap,
     body: Bytes,
@@ -34,9 +33,11 @@ pub(super) async fn offer(
             detail,
         ));
     }
-    whep::expect_type(&headers, SDP)?;
-    let offer = whep::text(&body)?;
-    if let Some(kind) = media_in(offer)? {
+    resource::expect_type(&headers, resource::SDP)?;
+    let sdp = resource::text(&body)?;
+    let offer = Offer { sdp, connection };
+    let media = offer.media().map_err(|error| resource::malformed(&error))?;
+    if let Some(kind) = media {
         let detail = format!(
             "the offer has m={kind}: messages alone are published here; send pictures and sound \
              by RTSP or MoQ, and offer m=application by itself"
@@ -48,16 +49,7 @@ pub(super) async fn offer(
     let stream = app.hub.admit(name.clone());
     let stream =
         stream.map_err(|error| Problem::try_later("Too many streams", error.to_string()))?;
-    let beside = Beside::stream(&app, &stream, Side::Publisher);
-    let answered = whep::join(&app, stream, &[], ends, offer, beside)?;
-    let location = format!("/{name}/whip/{}", answered.entry.id);
-    Ok(answered.response(location))
-}
-
-/// What the offer has that is not data channels, if there is anything.
-pub(super) fn media_in(offer: &str) -> Result<Option<String>, Problem> {
-    let offer = SessionDescription::parse(offer).map_err(|error| whep::malformed(&error))?;
-    let mut sections = offer.media.into_iter().filter(|media| !media.is_rejected());
-    let media = sections.find(|media| media.kind != "application");
-    Ok(media.map(|media| media.kind))
+    let answered = app.sessions.publish_messages(stream, offer)?;
+    let location = format!("/{name}/whip/{}", answered.record.id);
+    Ok(resource::created(answered, location))
 }

@@ -1,5 +1,8 @@
+//! Counters that several threads count each for itself.
+
 use std::fmt::Write;
 
+use super::head;
 use crate::runtime::Counter;
 
 /// How a counter is reached among all that one thing counts.
@@ -56,12 +59,4 @@ impl<C> Family<C> {
             }
         }
     }
-}
-
-/// What stands above the rows of a metric.
-pub(crate) fn head(text: &mut String, name: &str, kind: &str, help: &str) {
-    let _ = writeln!(
-        text,
-        "# HELP glassline_{name} {help}\n# TYPE glassline_{name} {kind}"
-    );
 }

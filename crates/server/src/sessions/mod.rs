@@ -1,12 +1,28 @@
-//! WebRTC sessions.
+//! WebRTC sessions: what an offer makes, who owns it, and how it ends.
+//!
+//! ```text
+//!  HTTP ─► Negotiator ─ Peer ─► Registry: waits ─ first STUN ─► a shard owns it whole
+//!               └ trickle, restart, leave ─► SessionRecord: where it is ─► Command ─┘
+//! ```
 
+mod admission;
+mod change;
 mod counters;
+mod data_channels;
+mod negotiator;
+mod offer;
 mod peer;
+mod record;
 mod registry;
 mod shard;
 
+pub use admission::{Bounds, Full, Permit};
+pub(crate) use change::{ChangeError, Expected};
 pub use counters::Counters;
+pub(crate) use data_channels::{DataChannelSetup, DataPolicy};
+pub(crate) use negotiator::{Answered, JoinError, Negotiator, Settings};
+pub(crate) use offer::{ConnectionAddresses, Offer, OfferError};
 pub use peer::Peer;
-pub(crate) use peer::{DataPublisher, Participant, Role, Viewer};
-pub use registry::{Bounds, Entry, Full, Home, IceTag, Permit, Registry};
+pub use record::{IceGeneration, SessionLocation, SessionRecord, SessionState};
+pub use registry::Registry;
 pub use shard::{Command, Forwarded, Handle, Shards, Shared, StartError};

@@ -11,7 +11,6 @@ use axum::routing::get;
 use axum::{Extension, Json, Router};
 use glassline_hub::{State as StreamState, Stream};
 use serde::Serialize;
-use tokio::sync::oneshot;
 
 pub(crate) mod quic;
 pub(crate) mod rtsp;
@@ -19,11 +18,11 @@ pub(crate) mod webrtc;
 
 use super::auth::Reader;
 use super::problem::Problem;
-use super::{App, whep};
-use crate::latency::FrameStamps;
+use super::resource;
+use crate::app::App;
 use crate::latency::{self, Report, StreamLatency, ViewerLatency};
 use crate::quic::Sender;
-use crate::sessions::{Command, Entry, Home};
+use crate::sessions::ChangeError;
 
 pub(super) fn router() -> Router<App> {
     Router::new()
@@ -214,13 +213,14 @@ struct ServerView {
 }
 
 async fn server(State(app): State<App>) -> Json<ServerView> {
-    let (sessions, half_open) = app.shared.registry.counts();
+    let shared = app.sessions.shared();
+    let (sessions, half_open) = shared.registry.counts();
     Json(ServerView {
         version: env!("CARGO_PKG_VERSION"),
         uptime_s: app.clock.uptime().as_secs_f64(),
         sessions,
         half_open,
-        shards: app.shared.shards().len(),
+        shards: shared.shards().len(),
         rss_bytes: glassline_net::rss_bytes(),
         open_fds: glassline_net::open_fds(),
         cpu_s: glassline_net::process_cpu().as_secs_f64(),
@@ -243,7 +243,7 @@ pub(super) async fn report(
     Path((name, session)): Path<(String, String)>,
     body: Bytes,
 ) -> Result<Json<ViewerLatency>, Problem> {
-    let entry = whep::find(&app, &name, &session)?;
+    let record = resource::find(&app.sessions, &name, &session)?;
     let report: Report = serde_json::from_slice(&body).map_err(|error| {
         let line = error.line();
         Problem::bad_request(format!("not a report: {error}")).with("line", line)
@@ -251,45 +251,22 @@ pub(super) async fn report(
     report
         .check()
         .map_err(|error| Problem::bad_request(error.to_string()))?;
-    let stamps = ask(&app, &entry, report.timestamps())?
-        .await
-        .map_err(|_| Problem::no_session())?;
+    let stamps = app.sessions.stamps(&record, report.timestamps());
+    let stamps = stamps.map_err(|error| match error {
+        ChangeError::Busy => Problem::try_later(
+            "Server busy",
+            "the viewer's shard has too many requests waiting",
+        ),
+        other => other.into(),
+    })?;
+    let stamps = stamps.await.map_err(|_| Problem::no_session())?;
     let joined = latency::join(&report, &stamps, app.codes.get(&name).as_ref(), &app.clock);
     let figures = app
         .board
-        .report(&entry.stream, &entry.id, joined, Instant::now());
+        .report(&record.stream, &record.id, joined, Instant::now());
     // It may have left while its shard was asked; then nobody else will clear this.
-    if app.shared.registry.by_id(&entry.id).is_none() {
-        app.board.forget(&entry.stream, &entry.id);
+    if app.sessions.by_id(&record.id).is_none() {
+        app.board.forget(&record.stream, &record.id);
     }
     Ok(Json(figures))
-}
-
-/// Asks the viewer's shard when frames passed its stages; no reply comes from a
-/// shard that does not know the viewer any more.
-fn ask(
-    app: &App,
-    entry: &Entry,
-    timestamps: Vec<u32>,
-) -> Result<oneshot::Receiver<Vec<Option<FrameStamps>>>, Problem> {
-    let (reply, stamps) = oneshot::channel();
-    let ask = Command::Stamps {
-        session: entry.id.clone(),
-        timestamps,
-        reply,
-    };
-    let home = entry.home();
-    let shard = match &*home {
-        Home::Shard(index) => app.shared.shard(*index),
-        Home::Waiting(_) | Home::Gone => None,
-    };
-    let sent = shard.ok_or_else(Problem::no_session)?.send(ask);
-    drop(home);
-    sent.map_err(|_| {
-        Problem::try_later(
-            "Server busy",
-            "the viewer's shard has too many requests waiting",
-        )
-    })?;
-    Ok(stamps)
 }

@@ -9,9 +9,9 @@ use glassline_media::{Burst, Kind, MediaTime};
 use proptest::prelude::*;
 
 use super::control::{Control, Order};
+use super::file::MediaFile;
 use super::play::Play;
 use super::reading::{Audience, Next, Reading};
-use super::file::MediaFile;
 
 static VIDEO: &[u8] = include_bytes!("../../../../../assets/demo.h264");
 static AUDIO: &[u8] = include_bytes!("../../../../../assets/demo.ogg");

@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 
 use bytes::Bytes;
-use glassline_sctp::Association;
-use glassline_sctp::channel::{Kind, Role};
+use glassline_sctp::channel::{Init, Kind, Role};
+use glassline_sctp::{Association, Reliability};
 
 use super::*;
 use crate::messages::{Inbox, Publication};
@@ -368,7 +368,7 @@ fn a_slow_viewer_loses_its_reliable_channel_and_nobody_else_notices() {
         sent.push(("log".to_owned(), message.clone()));
         scene.publish(log, message);
         scene.run(Duration::from_millis(10));
-        let waiting = scene.viewers[0].messages.standing().queued_bytes;
+        let waiting = scene.viewers[0].messages.queues.standing().queued_bytes;
         assert!(waiting <= BOUNDS.queue_bytes, "{waiting} bytes wait");
     }
     assert!(scene.viewers[1].got() == sent, "all of it");
@@ -404,7 +404,7 @@ fn a_slow_viewers_unreliable_channel_skips_what_is_old() {
     for _ in 0..300 {
         scene.publish(telemetry, Message::binary(vec![0; 10_000]));
         scene.run(Duration::from_millis(10));
-        let waiting = scene.viewers[0].messages.standing().queued_bytes;
+        let waiting = scene.viewers[0].messages.queues.standing().queued_bytes;
         assert!(waiting <= BOUNDS.queue_bytes, "{waiting} bytes wait");
     }
     let dropped =
@@ -475,7 +475,7 @@ fn channels_are_bounded_on_both_sides() {
     }
     scene.run(MOMENT);
     assert_eq!(
-        scene.viewers[0].messages.standing().channels,
+        scene.viewers[0].messages.queues.standing().channels,
         BOUNDS.channels
     );
     // More labels than a viewer is given channels for: two names of the publisher's go on.
@@ -489,9 +489,9 @@ fn channels_are_bounded_on_both_sides() {
         }
         scene.run(MOMENT);
     }
-    assert_eq!(scene.publisher.messages.standing().channels, 4);
+    assert_eq!(scene.publisher.messages.queues.standing().channels, 4);
     assert_eq!(scene.viewers[0].got().len(), 4);
-    assert_eq!(scene.viewers[0].messages.standing().channels, 8);
+    assert_eq!(scene.viewers[0].messages.queues.standing().channels, 8);
 }
 
 #[test]

@@ -13,19 +13,19 @@
 //! chosen the new address and then hands the viewer over whole.
 
 mod command;
+mod shared;
 mod worker;
 
-use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, OnceLock};
+use std::net::SocketAddr;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use glassline_net::{Options, UdpSocket};
 
 pub use command::{Command, Forwarded};
+pub use shared::{Handle, Shared};
 
-use super::{Counters, Registry};
-use crate::latency::Board;
-use crate::messages::Exchanges;
+use super::Counters;
 use crate::runtime::{CommandSender, Waker};
 
 /// Receive buffer to ask for: a second of a few hundred viewers' feedback.
@@ -36,63 +36,6 @@ const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
 /// interface empties in some 20 ms; what does not fit waits in the outbox, and then
 /// viewers skip.
 const SEND_BUFFER_BYTES: usize = 2 << 20;
-
-/// What all shards share.
-#[derive(Debug)]
-pub struct Shared {
-    /// Who waits to be adopted.
-    pub registry: Arc<Registry>,
-    /// Where stage accounts are published.
-    pub board: Arc<Board>,
-    /// Addresses that viewers are told instead of ours, behind a NAT.
-    pub advertise: Vec<IpAddr>,
-    /// What passes beside media.
-    pub(crate) exchanges: Exchanges,
-    handles: OnceLock<Vec<Handle>>,
-}
-
-impl Shared {
-    /// Before the shards are there.
-    pub fn new(registry: Arc<Registry>, board: Arc<Board>, advertise: Vec<IpAddr>) -> Self {
-        Self {
-            registry,
-            board,
-            advertise,
-            exchanges: Exchanges::default(),
-            handles: OnceLock::new(),
-        }
-    }
-
-    /// The shard with number `index`.
-    pub fn shard(&self, index: usize) -> Option<&Handle> {
-        self.handles.get()?.get(index)
-    }
-
-    /// Every shard.
-    pub fn shards(&self) -> &[Handle] {
-        self.handles.get().map_or(&[], Vec::as_slice)
-    }
-}
-
-/// The way to reach a running shard from other threads.
-#[derive(Clone, Debug)]
-pub struct Handle {
-    inbox: CommandSender<Command>,
-    counters: Arc<Counters>,
-}
-
-impl Handle {
-    /// Hands `command` over; gives it back if the shard is gone or has as many
-    /// waiting as it may.
-    pub fn send(&self, command: Command) -> Result<(), Command> {
-        self.inbox.send(command, &self.counters.inbox_full)
-    }
-
-    /// What the shard counted.
-    pub fn counters(&self) -> &Counters {
-        &self.counters
-    }
-}
 
 /// The running shards; stop them with [`Command::Stop`] and then join.
 #[derive(Debug)]

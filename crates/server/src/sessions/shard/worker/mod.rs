@@ -1,19 +1,20 @@
 //! The shard's loop.
 
+mod commands;
+mod datagrams;
 mod ownership;
+mod peers;
 mod relay;
 
-use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use glassline_media::{Burst, Track};
-use glassline_net::{PathErrorKind, ReceiveBatch, UdpSocket};
-use glassline_webrtc::{Received, stun_username};
+use glassline_net::{ReceiveBatch, UdpSocket};
 use mio::event::Event;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
@@ -21,11 +22,11 @@ use mio::{Events, Interest, Poll, Token};
 use super::Shared;
 use super::command::Command;
 use crate::egress::webrtc::Outbox;
-use crate::runtime::SessionId;
-use crate::runtime::{Key, Slots, StreamSubscription, Timers, Waker};
+use crate::runtime::{Key, StreamSubscription, Timers, Waker};
 use crate::sessions::peer::{Leaving, Peer, Served, ShardContext};
-use crate::sessions::{Counters, Home};
-use relay::Relay;
+use crate::sessions::{Counters, SessionLocation};
+use peers::PeerTable;
+use relay::BrokerSubscription;
 
 pub(super) const WAKE: Token = Token(0);
 const SOCKET: Token = Token(1);
@@ -35,9 +36,6 @@ const IDLE: Duration = Duration::from_secs(1);
 
 /// A full interface queue is tried again after this: it drains at line rate.
 const RETRY: Duration = Duration::from_millis(1);
-
-/// Datagrams taken before media gets its turn again.
-const BATCHES_PER_TURN: usize = 8;
 
 /// One shard's state; lives on its thread.
 pub(super) struct Worker {
@@ -50,32 +48,26 @@ pub(super) struct Worker {
     commands: Receiver<Command>,
     counters: Arc<Counters>,
     shared: Arc<Shared>,
-    peers: Slots<Box<Peer>>,
-    by_address: HashMap<SocketAddr, Key>,
-    by_session: HashMap<SessionId, Key>,
-    feeds: Vec<StreamSubscription>,
+    peers: PeerTable,
+    streams: Vec<StreamSubscription>,
     /// Of streams with data channels here.
-    relays: Vec<Relay>,
+    brokers: Vec<BrokerSubscription>,
     /// Sessions with data channels that something came from in this batch.
     talking: Vec<Key>,
     timers: Timers,
-    /// Empty between turns, kept for their room.
+    scratch: Scratch,
+    stopping: bool,
+}
+
+/// Empty between turns, kept for their room.
+#[derive(Debug, Default)]
+struct Scratch {
     due: Vec<(Instant, Key)>,
     bursts: Vec<Arc<Burst>>,
     offered: Vec<Key>,
     leaving: Vec<Leaving>,
+    /// One datagram of control.
     control: Vec<u8>,
-    stopping: bool,
-}
-
-/// Where a datagram came from and went to.
-#[derive(Clone, Copy, Debug)]
-struct Path {
-    source: SocketAddr,
-    /// As the session knows it: one of its candidates.
-    destination: SocketAddr,
-    /// For replies from a wildcard socket.
-    local: Option<IpAddr>,
 }
 
 impl Worker {
@@ -104,18 +96,12 @@ impl Worker {
             commands,
             counters,
             shared,
-            peers: Slots::default(),
-            by_address: HashMap::new(),
-            by_session: HashMap::new(),
-            feeds: Vec::new(),
-            relays: Vec::new(),
+            peers: PeerTable::default(),
+            streams: Vec::new(),
+            brokers: Vec::new(),
             talking: Vec::new(),
             timers: Timers::default(),
-            due: Vec::new(),
-            bursts: Vec::new(),
-            offered: Vec::new(),
-            leaving: Vec::new(),
-            control: Vec::new(),
+            scratch: Scratch::default(),
             stopping: false,
         })
     }
@@ -132,7 +118,7 @@ impl Worker {
                 IDLE
             };
             let held = self
-                .feeds
+                .streams
                 .iter()
                 .filter_map(StreamSubscription::deadline)
                 .min();
@@ -152,7 +138,7 @@ impl Worker {
             }
             self.publish();
             self.relay();
-            self.obey();
+            self.process_commands();
             self.receive(&mut batch);
             self.expire();
             self.unblock();
@@ -161,12 +147,12 @@ impl Worker {
 
     /// Reads every stream once and offers what is new to its viewers.
     fn publish(&mut self) {
-        let mut bursts = std::mem::take(&mut self.bursts);
-        let mut offered = std::mem::take(&mut self.offered);
+        let mut bursts = std::mem::take(&mut self.scratch.bursts);
+        let mut offered = std::mem::take(&mut self.scratch.offered);
         let mut place = 0;
-        while place < self.feeds.len() {
+        while place < self.streams.len() {
             let picked = Instant::now();
-            let feed = &mut self.feeds[place];
+            let feed = &mut self.streams[place];
             feed.read(&mut bursts, picked);
             let changed = feed.take_changed();
             place += 1;
@@ -181,8 +167,8 @@ impl Worker {
             self.offer(&bursts, &offered, picked);
             bursts.clear();
         }
-        self.bursts = bursts;
-        self.offered = offered;
+        self.scratch.bursts = bursts;
+        self.scratch.offered = offered;
     }
 
     /// Says goodbye to viewers who are sent pictures that turn out to have B-frames:
@@ -224,8 +210,8 @@ impl Worker {
                 key: *key,
                 outbox: &mut self.outbox,
                 counters: &self.counters,
-                leaving: &mut self.leaving,
-                control: &mut self.control,
+                leaving: &mut self.scratch.leaving,
+                control: &mut self.scratch.control,
                 board: &self.shared.board,
             };
             peer.flush(now, &mut context);
@@ -245,205 +231,12 @@ impl Worker {
     fn dispatch(&mut self) -> Instant {
         self.outbox.flush();
         let sent = Instant::now();
-        for leaving in self.leaving.drain(..) {
+        for leaving in self.scratch.leaving.drain(..) {
             if let Some(peer) = self.peers.get_mut(leaving.key) {
                 peer.left(leaving.frame, sent);
             }
         }
         sent
-    }
-
-    fn obey(&mut self) {
-        while let Ok(command) = self.commands.try_recv() {
-            let now = Instant::now();
-            match command {
-                Command::Adopt(peer) => {
-                    let key = self.adopt(peer);
-                    if let Some(peer) = self.peers.get_mut(key) {
-                        peer.resume(now, &self.counters);
-                    }
-                    self.serve(key, now);
-                }
-                Command::Forward {
-                    session,
-                    from,
-                    datagram,
-                } => self.take_forwarded(&session, from, *datagram),
-                Command::Leave { ref session, .. }
-                | Command::Trickle(ref session, _)
-                | Command::Restart { ref session, .. }
-                | Command::Stamps { ref session, .. } => {
-                    match self.by_session.get(session).copied() {
-                        Some(key) => self.change(key, command, now),
-                        None => self.pass_on(&session.clone(), command),
-                    }
-                }
-                Command::Stop => {
-                    for key in self.peers.keys() {
-                        if let Some(peer) = self.peers.get_mut(key) {
-                            peer.session.close(now);
-                        }
-                        self.serve(key, now);
-                    }
-                    self.stopping = true;
-                }
-            }
-        }
-        self.dispatch();
-    }
-
-    /// Does to one of our viewers what was asked, and serves it at once.
-    fn change(&mut self, key: Key, command: Command, now: Instant) {
-        let Some(peer) = self.peers.get_mut(key) else {
-            return;
-        };
-        match command {
-            Command::Leave { done, .. } => {
-                peer.session.close(now);
-                self.serve(key, now);
-                // Whoever asked may not wait any more.
-                let _ = done.send(());
-                return;
-            }
-            Command::Trickle(_, candidates) => {
-                for candidate in &candidates {
-                    peer.session.add_remote_candidate(candidate, now);
-                }
-            }
-            Command::Restart { ours, theirs, .. } => peer.session.restart_ice(ours, theirs, now),
-            Command::Stamps {
-                timestamps, reply, ..
-            } => {
-                let stamps = timestamps.into_iter().map(|it| peer.frame(it)).collect();
-                // Whoever asked may have gone; then nobody wants to know.
-                let _ = reply.send(stamps);
-                return;
-            }
-            _ => return,
-        }
-        self.serve(key, now);
-    }
-
-    /// A request that was on its way to us while its viewer moved on.
-    fn pass_on(&self, session: &SessionId, command: Command) {
-        let Some(entry) = self.shared.registry.by_id(session) else {
-            return;
-        };
-        if let Home::Shard(index) = *entry.home()
-            && index != self.index
-            && let Some(shard) = self.shared.shard(index)
-        {
-            // A full inbox counts it.
-            let _ = shard.send(command);
-        }
-    }
-
-    fn receive(&mut self, batch: &mut ReceiveBatch) {
-        for _ in 0..BATCHES_PER_TURN {
-            match self.outbox.socket().receive_batch(batch) {
-                Ok(0) => return,
-                Ok(_) => {}
-                Err(error) => {
-                    // An answer to an earlier datagram shows up here, too; what waits
-                    // behind it is not told of again.
-                    tracing::debug!(%error, shard = self.index, "receive");
-                    self.take_path_errors();
-                    continue;
-                }
-            }
-            let now = Instant::now();
-            self.counters.received.add(batch.len() as u64);
-            for datagram in batch.iter_mut() {
-                let path = Path {
-                    source: datagram.source,
-                    destination: self.destination(datagram.destination),
-                    local: datagram.destination,
-                };
-                self.take(datagram.bytes, path, now);
-            }
-            self.end_batch(now);
-            self.dispatch();
-            if batch.len() < batch.capacity() {
-                return;
-            }
-        }
-        // More may wait; an edge-triggered poll would not tell again.
-        self.waker.wake();
-    }
-
-    /// Counts what the network answered. Nothing else comes of it: anybody could
-    /// forge it, and a viewer that is gone is silent soon enough.
-    fn take_path_errors(&self) {
-        while let Some(error) = self.outbox.socket().take_path_error() {
-            let counter = match error.kind {
-                PathErrorKind::Refused => &self.counters.send.peer_refused,
-                PathErrorKind::Unreachable => &self.counters.send.unreachable,
-                PathErrorKind::TooLarge => &self.counters.send.too_large,
-                _ => &self.counters.send.unsendable,
-            };
-            counter.add(1);
-            tracing::trace!(destination = %error.destination, kind = ?error.kind, "answered");
-        }
-    }
-
-    /// Our address as viewers know it.
-    fn destination(&self, local: Option<IpAddr>) -> SocketAddr {
-        let actual = local.unwrap_or(self.local.ip());
-        let advertised = self
-            .shared
-            .advertise
-            .iter()
-            .find(|ip| ip.is_ipv4() == actual.is_ipv4());
-        SocketAddr::new(advertised.copied().unwrap_or(actual), self.local.port())
-    }
-
-    fn take(&mut self, bytes: &mut [u8], path: Path, now: Instant) {
-        let ufrag = stun_username(bytes).map(|(ours, _)| ours);
-        if let Some(key) = self.by_address.get(&path.source).copied()
-            && let Some(peer) = self.peers.get_mut(key)
-            // The address may have a new owner: a page that was reloaded.
-            && ufrag.is_none_or(|ufrag| ufrag == peer.session.local_credentials().ufrag)
-        {
-            self.give(key, bytes, path, now);
-            return;
-        }
-        match ufrag.and_then(|ufrag| self.shared.registry.by_ufrag(ufrag)) {
-            Some(entry) => self.knock(&entry, bytes, path, now),
-            None => self.counters.stray.add(1),
-        }
-    }
-
-    /// A datagram for viewer `key` of this shard.
-    fn give(&mut self, key: Key, bytes: &mut [u8], path: Path, now: Instant) {
-        let Some(peer) = self.peers.get_mut(key) else {
-            return;
-        };
-        match peer
-            .session
-            .handle_datagram(now, path.source, path.destination, bytes)
-        {
-            Ok(received) => {
-                if let Received::Rtp {
-                    receiver,
-                    sequence,
-                    packet,
-                    ..
-                } = received
-                {
-                    peer.on_packet((receiver, sequence), &packet, now, &self.counters);
-                }
-                if peer.exchange().is_some() && self.talking.last() != Some(&key) {
-                    self.talking.push(key);
-                }
-                peer.unmute(path.source);
-                if let Some(forgotten) = peer.note_address(path.source, path.local) {
-                    self.unlink(forgotten, key);
-                }
-                self.link(path.source, key);
-            }
-            Err(_) => self.counters.refused.add(1),
-        }
-        self.serve(key, now);
     }
 
     /// Lets a viewer do what it has to do now.
@@ -455,8 +248,8 @@ impl Worker {
             key,
             outbox: &mut self.outbox,
             counters: &self.counters,
-            leaving: &mut self.leaving,
-            control: &mut self.control,
+            leaving: &mut self.scratch.leaving,
+            control: &mut self.scratch.control,
             board: &self.shared.board,
         };
         let served = peer.serve(now, &mut context);
@@ -467,8 +260,8 @@ impl Worker {
             let (session, stream) = (peer.id().clone(), Arc::clone(peer.stream()));
             // Who sees it gone from the registry may rely on all of it being gone.
             drop(peer);
-            if let Some(entry) = self.shared.registry.remove(&session) {
-                *entry.home() = Home::Gone;
+            if let Some(record) = self.shared.registry.remove(&session) {
+                record.state().location = SessionLocation::Gone;
             }
             // A report that comes between finds it gone and forgets what it wrote.
             self.shared.board.forget(stream.name(), &session);
@@ -480,7 +273,7 @@ impl Worker {
         let now = Instant::now();
         // Once each: one that is due again at once has its turn after the others
         // and after the socket.
-        let mut due = std::mem::take(&mut self.due);
+        let mut due = std::mem::take(&mut self.scratch.due);
         self.timers.take_due(now, &mut due);
         for (at, key) in due.drain(..) {
             let Some(peer) = self.peers.get_mut(key) else {
@@ -499,7 +292,7 @@ impl Worker {
             }
         }
         self.dispatch();
-        self.due = due;
+        self.scratch.due = due;
     }
 
     /// Goes on where the full socket stopped us, and asks to be told when it can.

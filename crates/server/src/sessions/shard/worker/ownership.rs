@@ -4,82 +4,67 @@
 //! a shard, which adopts it. Requests from elsewhere go to the owner, which hands the
 //! viewer over once ICE has chosen an address whose datagrams land on another shard.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{Path, Worker};
+use super::Worker;
+use super::datagrams::Path;
 use crate::runtime::Key;
 use crate::runtime::SessionId;
 use crate::runtime::StreamSubscription;
 use crate::sessions::peer::{Peer, Served};
 use crate::sessions::shard::command::{Command, Forwarded};
-use crate::sessions::{Entry, Home};
+use crate::sessions::{SessionLocation, SessionRecord};
 
 impl Worker {
-    /// Lets `address` lead to `key`. Whom it led to until now is not closed, because
-    /// sources can be forged, but says no more to it: a handshake given up half way
-    /// goes on repeating itself for seconds, into that of the newcomer.
-    pub(super) fn link(&mut self, address: SocketAddr, key: Key) {
-        if self.by_address.get(&address) == Some(&key) {
-            return;
-        }
-        if let Some(former) = self.by_address.insert(address, key)
-            && let Some(former) = self.peers.get_mut(former)
-        {
-            former.mute(address);
-        }
-    }
-
-    /// Lets `address` lead to `key` no more.
-    pub(super) fn unlink(&mut self, address: SocketAddr, key: Key) {
-        if self.by_address.get(&address) == Some(&key) {
-            self.by_address.remove(&address);
-        }
-    }
-
     /// A STUN request from an unknown address for a known session.
-    pub(super) fn knock(&mut self, entry: &Arc<Entry>, bytes: &mut [u8], path: Path, now: Instant) {
-        let mut home = entry.home();
-        match std::mem::replace(&mut *home, Home::Gone) {
-            Home::Waiting(mut peer) => {
+    pub(super) fn on_unknown_stun(
+        &mut self,
+        record: &Arc<SessionRecord>,
+        bytes: &mut [u8],
+        path: Path,
+        now: Instant,
+    ) {
+        let mut state = record.state();
+        match std::mem::replace(&mut state.location, SessionLocation::Gone) {
+            SessionLocation::Waiting(mut peer) => {
                 let accepted =
                     peer.session
                         .handle_datagram(now, path.source, path.destination, bytes);
                 if accepted.is_err() {
                     // Not authentic: the true viewer may still come.
                     self.counters.refused.add(1);
-                    *home = Home::Waiting(peer);
+                    state.location = SessionLocation::Waiting(peer);
                     return;
                 }
-                *home = Home::Shard(self.index);
-                drop(home);
+                state.location = SessionLocation::Shard(self.index);
+                drop(state);
                 peer.note_address(path.source, path.local);
                 let key = self.adopt(peer);
-                self.link(path.source, key);
+                self.peers.link(path.source, key);
                 self.serve(key, now);
             }
-            Home::Shard(index) => {
-                *home = Home::Shard(index);
-                drop(home);
-                self.knock_owned(entry, index, bytes, path, now);
+            SessionLocation::Shard(index) => {
+                state.location = SessionLocation::Shard(index);
+                drop(state);
+                self.on_stun_for_owned(record, index, bytes, path, now);
             }
-            Home::Gone => self.counters.stray.add(1),
+            SessionLocation::Gone => self.counters.stray.add(1),
         }
     }
 
     /// A STUN request for a viewer that a shard owns, from an address that is new to us.
-    fn knock_owned(
+    fn on_stun_for_owned(
         &mut self,
-        entry: &Entry,
+        record: &SessionRecord,
         owner: usize,
         bytes: &mut [u8],
         path: Path,
         now: Instant,
     ) {
         if owner == self.index {
-            if let Some(key) = self.by_session.get(&entry.id).copied() {
-                self.give(key, bytes, path, now);
+            if let Some(key) = self.peers.by_session(&record.id) {
+                self.dispatch_datagram(key, bytes, path, now);
             }
             return;
         }
@@ -90,7 +75,7 @@ impl Worker {
             local: path.local,
         });
         let forward = Command::Forward {
-            session: entry.id.clone(),
+            session: record.id.clone(),
             from: self.index,
             datagram,
         };
@@ -109,7 +94,7 @@ impl Worker {
         mut datagram: Forwarded,
     ) {
         let now = Instant::now();
-        let Some(key) = self.by_session.get(session).copied() else {
+        let Some(key) = self.peers.by_session(session) else {
             return;
         };
         let Some(peer) = self.peers.get_mut(key) else {
@@ -133,7 +118,7 @@ impl Worker {
         // first seen from one and then choose the other.
         let moved = peer.session.peer() == Some(path.source);
         if let Some(forgotten) = forgotten {
-            self.unlink(forgotten, key);
+            self.peers.unlink(forgotten, key);
         }
         if self.serve(key, now) == Served::Alive && moved {
             self.hand_over(key, from, now);
@@ -142,13 +127,13 @@ impl Worker {
 
     fn hand_over(&mut self, key: Key, to: usize, now: Instant) {
         let peer = self.peers.get_mut(key);
-        let entry = peer.and_then(|peer| self.shared.registry.by_id(peer.id()));
-        let (Some(entry), Some(shard)) = (entry, self.shared.shard(to).cloned()) else {
+        let record = peer.and_then(|peer| self.shared.registry.by_id(peer.id()));
+        let (Some(record), Some(shard)) = (record, self.shared.shard(to).cloned()) else {
             return;
         };
-        let mut home = entry.home();
+        let mut state = record.state();
         // Deleted: the command to let it go waits in our inbox, not in the other's.
-        if !matches!(*home, Home::Shard(owner) if owner == self.index) {
+        if !matches!(state.location, SessionLocation::Shard(owner) if owner == self.index) {
             return;
         }
         // What is sealed here goes before what will be sealed there.
@@ -158,12 +143,12 @@ impl Worker {
         };
         match shard.send(Command::Adopt(peer)) {
             Ok(()) => {
-                *home = Home::Shard(to);
+                state.location = SessionLocation::Shard(to);
                 self.counters.moves.add(1);
             }
             // Its inbox is full: the viewer stays, and its next request tries again.
             Err(Command::Adopt(peer)) => {
-                drop(home);
+                drop(state);
                 let key = self.adopt(peer);
                 self.serve(key, now);
             }
@@ -174,42 +159,28 @@ impl Worker {
     /// Owns `viewer` from now on.
     pub(super) fn adopt(&mut self, peer: Box<Peer>) -> Key {
         let stream = Arc::clone(peer.stream());
-        let session = peer.id().clone();
-        let (used, addresses) = (peer.session.peer(), peer.addresses().to_vec());
         let key = self.peers.insert(peer);
-        if let Some(peer) = self.peers.get_mut(key) {
-            peer.armed = None;
-        }
-        for address in addresses {
-            // One that it has left may be another's by now.
-            if used == Some(address) {
-                self.link(address, key);
-            } else {
-                self.by_address.entry(address).or_insert(key);
-            }
-        }
-        self.by_session.insert(session, key);
         self.join_relay(key);
         if self.peers.get_mut(key).is_some_and(|it| !it.is_sent_to()) {
             // It speaks or publishes: nothing is read for it.
             return key;
         }
         let place = self
-            .feeds
+            .streams
             .iter()
             .position(|feed| Arc::ptr_eq(feed.stream(), &stream));
         let place = place.unwrap_or_else(|| {
             let stages = self.shared.board.stages(stream.name(), self.index);
-            self.feeds.push(StreamSubscription::new(
+            self.streams.push(StreamSubscription::new(
                 &stream,
                 Arc::clone(&self.waker) as _,
                 stages,
             ));
-            self.feeds.len() - 1
+            self.streams.len() - 1
         });
-        self.feeds[place].viewers.push(key);
+        self.streams[place].viewers.push(key);
         if let Some(peer) = self.peers.get_mut(key) {
-            peer.set_stages(Arc::clone(&self.feeds[place].stages));
+            peer.set_stages(Arc::clone(&self.streams[place].stages));
         }
         key
     }
@@ -217,19 +188,15 @@ impl Worker {
     /// Takes a viewer out of all tables.
     pub(super) fn release(&mut self, key: Key) -> Option<Box<Peer>> {
         let peer = self.peers.remove(key)?;
-        for address in peer.addresses() {
-            self.unlink(*address, key);
-        }
-        self.by_session.remove(peer.id());
         self.leave_relay(key, &peer);
         if let Some(place) = self
-            .feeds
+            .streams
             .iter()
             .position(|feed| Arc::ptr_eq(feed.stream(), peer.stream()))
         {
-            self.feeds[place].viewers.retain(|other| *other != key);
-            if self.feeds[place].viewers.is_empty() {
-                self.feeds.swap_remove(place);
+            self.streams[place].viewers.retain(|other| *other != key);
+            if self.streams[place].viewers.is_empty() {
+                self.streams.swap_remove(place);
                 // Another took its place and may be passed over in this turn.
                 self.waker.wake();
             }

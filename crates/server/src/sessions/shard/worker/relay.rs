@@ -10,7 +10,7 @@ use crate::sessions::Peer;
 
 /// One side of one stream's exchange, and who is on it here.
 #[derive(Debug)]
-pub(super) struct Relay {
+pub(super) struct BrokerSubscription {
     exchange: Arc<Exchange>,
     side: Side,
     inbox: Arc<Inbox>,
@@ -20,19 +20,19 @@ pub(super) struct Relay {
 impl Worker {
     /// Takes what was posted since the last turn, once for all who get it here.
     pub(super) fn relay(&mut self) {
-        if self.relays.is_empty() {
+        if self.brokers.is_empty() {
             return;
         }
         let mut posted: Vec<Arc<Posted>> = Vec::new();
         let mut place = 0;
-        while let Some(relay) = self.relays.get(place) {
+        while let Some(broker) = self.brokers.get(place) {
             place += 1;
-            relay.inbox.take(&mut posted);
+            broker.inbox.take(&mut posted);
             if posted.is_empty() {
                 continue;
             }
             // A copy: whoever is served in between may leave.
-            for key in relay.sessions.clone() {
+            for key in broker.sessions.clone() {
                 let now = Instant::now();
                 if let Some(peer) = self.peers.get_mut(key) {
                     peer.deliver(&posted, now, &self.counters);
@@ -52,34 +52,21 @@ impl Worker {
         self.dispatch();
     }
 
-    /// Acknowledges what came together, once for each session with data channels.
-    pub(super) fn end_batch(&mut self, now: Instant) {
-        let mut talking = std::mem::take(&mut self.talking);
-        talking.sort_unstable();
-        talking.dedup();
-        for key in talking.drain(..) {
-            if let Some(peer) = self.peers.get_mut(key) {
-                peer.end_batch(now);
-                self.serve(key, now);
-            }
-        }
-        self.talking = talking;
-    }
-
     /// Lets messages reach a session that this shard owns now, if it has data channels.
     pub(super) fn join_relay(&mut self, key: Key) {
         let peer = self.peers.get_mut(key);
         let Some((exchange, side)) = peer.and_then(|peer| peer.exchange()) else {
             return;
         };
-        let same =
-            |relay: &&mut Relay| Arc::ptr_eq(&relay.exchange, exchange) && relay.side == side;
-        if let Some(relay) = self.relays.iter_mut().find(same) {
-            relay.sessions.push(key);
+        let same = |broker: &&mut BrokerSubscription| {
+            Arc::ptr_eq(&broker.exchange, exchange) && broker.side == side
+        };
+        if let Some(broker) = self.brokers.iter_mut().find(same) {
+            broker.sessions.push(key);
             return;
         }
         let wake = Arc::clone(&self.waker);
-        self.relays.push(Relay {
+        self.brokers.push(BrokerSubscription {
             exchange: Arc::clone(exchange),
             side,
             inbox: exchange.subscribe(side, wake),
@@ -92,11 +79,11 @@ impl Worker {
         if peer.exchange().is_none() {
             return;
         }
-        for relay in &mut self.relays {
-            relay.sessions.retain(|other| *other != key);
+        for broker in &mut self.brokers {
+            broker.sessions.retain(|other| *other != key);
         }
         // One that moves to another's place is read in the next turn.
-        self.relays.retain(|relay| !relay.sessions.is_empty());
+        self.brokers.retain(|broker| !broker.sessions.is_empty());
         self.waker.wake();
     }
 }

@@ -11,11 +11,14 @@
 //! A run is datagrams of one size to one viewer, the last maybe shorter: one
 //! message with `UDP_SEGMENT`. The runs of several viewers share a system call.
 
-use std::collections::VecDeque;
+mod backlog;
+
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use glassline_net::{SEGMENTED_BYTES_MAX, SEGMENTS_MAX, SendError, Sent, Transmit, UdpSocket};
+
+use backlog::Backlog;
 
 use super::counters::SendCounters;
 
@@ -32,10 +35,6 @@ const RIPE_RUNS: usize = 16;
 
 /// A sealed packet is no longer than this: one Ethernet frame.
 const PACKET_BYTES_MAX: usize = 1500;
-
-/// Bytes of sealed packets that wait for a full socket: they carry sequence
-/// numbers already, so dropping them would look like loss on the way.
-const BACKLOG_BYTES_MAX: usize = 16 << 20;
 
 /// What takes datagrams: the kernel's socket. On loopback it never says that it
 /// is full, whatever its send buffer, so tests have one that does.
@@ -58,8 +57,7 @@ pub(crate) struct Outbox<S: Sink = UdpSocket> {
     /// Bytes of the scratch that are sealed and not handed over.
     filled: usize,
     runs: Vec<Run>,
-    backlog: VecDeque<Waiting>,
-    backlog_bytes: usize,
+    backlog: Backlog,
     /// The interface's queue was full, which makes no event when it ends.
     congested: bool,
     counters: Arc<SendCounters>,
@@ -78,14 +76,6 @@ impl Run {
     fn datagrams(&self) -> u64 {
         (self.end - self.start).div_ceil(self.segment.max(1)) as u64
     }
-}
-
-/// Datagrams that the socket had no room for.
-#[derive(Debug)]
-struct Waiting {
-    bytes: Vec<u8>,
-    segment: usize,
-    route: Route,
 }
 
 /// To whom, and from which of our addresses.
@@ -113,8 +103,7 @@ impl<S: Sink> Outbox<S> {
             scratch: vec![0; SCRATCH_BYTES].into(),
             filled: 0,
             runs: Vec::with_capacity(4 * RIPE_RUNS),
-            backlog: VecDeque::new(),
-            backlog_bytes: 0,
+            backlog: Backlog::default(),
             congested: false,
             counters,
         }
@@ -222,7 +211,6 @@ impl<S: Sink> Outbox<S> {
         self.congested = false;
         let mut repeated = false;
         while let Some(mut waiting) = self.backlog.pop_front() {
-            self.backlog_bytes -= waiting.bytes.len();
             let transmit = Transmit::new(&waiting.bytes, waiting.route.destination)
                 .segmented(waiting.segment)
                 .from(waiting.route.source);
@@ -236,7 +224,6 @@ impl<S: Sink> Outbox<S> {
             match self.remedy(&error, waiting.route) {
                 Remedy::Repeat if !repeated => repeated = true,
                 Remedy::Wait => {
-                    self.backlog_bytes += waiting.bytes.len();
                     self.backlog.push_front(waiting);
                     return;
                 }
@@ -247,7 +234,6 @@ impl<S: Sink> Outbox<S> {
                     continue;
                 }
             }
-            self.backlog_bytes += waiting.bytes.len();
             self.backlog.push_front(waiting);
         }
     }
@@ -290,16 +276,9 @@ impl<S: Sink> Outbox<S> {
     /// Copies a run to the backlog, or drops and counts it if that is full.
     fn keep(&mut self, run: Run) {
         let bytes = &self.scratch[run.start..run.end];
-        if self.backlog_bytes + bytes.len() > BACKLOG_BYTES_MAX {
+        if !self.backlog.push(bytes, run.segment, run.route) {
             self.counters.dropped_backlog.add(run.datagrams());
-            return;
         }
-        self.backlog_bytes += bytes.len();
-        self.backlog.push_back(Waiting {
-            bytes: bytes.to_vec(),
-            segment: run.segment,
-            route: run.route,
-        });
     }
 
     fn make_room(&mut self, bytes: usize) {
@@ -374,239 +353,4 @@ impl<S: Sink> Drop for Batch<'_, S> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::cell::{Cell, RefCell};
-
-    use glassline_net::{Options, ReceiveBatch};
-    use glassline_sim::Rng;
-
-    fn loopback() -> UdpSocket {
-        UdpSocket::bind(SocketAddr::from(([127, 0, 0, 1], 0)), &Options::default())
-            .expect("a free port")
-    }
-
-    #[test]
-    fn packets_arrive_one_by_one_and_runs_share_a_system_call() {
-        let receiver = loopback();
-        let counters = Arc::new(SendCounters::default());
-        let mut outbox = Outbox::new(loopback(), Arc::clone(&counters));
-        let route = Route {
-            destination: receiver.local_addr(),
-            source: None,
-        };
-        let sizes = [1000, 1000, 1000, 400, 120, 1200, 1200];
-        let mut batch = outbox.batch(route);
-        for (number, size) in sizes.into_iter().enumerate() {
-            batch.push(|out| {
-                out[..size].fill(u8::try_from(number).unwrap_or(0));
-                size
-            });
-        }
-        batch.push(|_| 0);
-        drop(batch);
-        let runs: Vec<u64> = outbox.runs.iter().map(Run::datagrams).collect();
-        assert_eq!(runs, [4, 1, 2], "1000,1000,1000,400 · 120 · 1200,1200");
-        assert_eq!((counters.packets.get(), counters.sends.get()), (7, 0));
-        outbox.flush();
-        assert_eq!(counters.sends.get(), 1);
-        let mut received = ReceiveBatch::default();
-        assert_eq!(receiver.receive_batch(&mut received).expect("readable"), 7);
-        for (number, size) in sizes.into_iter().enumerate() {
-            let datagram = received.datagram(number);
-            assert_eq!(datagram.bytes.len(), size);
-            assert!(
-                datagram
-                    .bytes
-                    .iter()
-                    .all(|byte| usize::from(*byte) == number)
-            );
-        }
-    }
-
-    /// A socket with room for so many datagrams until it is told of more.
-    #[derive(Default)]
-    struct Narrow {
-        room: Cell<usize>,
-        taken: RefCell<Vec<Vec<u8>>>,
-    }
-
-    impl Sink for Narrow {
-        fn send_batch(&self, transmits: &[Transmit<'_>]) -> Sent {
-            let mut bytes = 0;
-            for (index, transmit) in transmits.iter().enumerate() {
-                let segment = transmit.segment_size.max(1);
-                let mut offset = 0;
-                for datagram in transmit.contents.chunks(segment) {
-                    if self.room.get() == 0 {
-                        return Sent {
-                            transmits: index,
-                            offset,
-                            bytes,
-                            stopped: Some(SendError::WouldBlock),
-                        };
-                    }
-                    self.room.set(self.room.get() - 1);
-                    self.taken.borrow_mut().push(datagram.to_vec());
-                    offset += datagram.len();
-                    bytes += datagram.len();
-                }
-            }
-            Sent {
-                transmits: transmits.len(),
-                offset: 0,
-                bytes,
-                stopped: None,
-            }
-        }
-    }
-
-    fn anywhere() -> Route {
-        Route {
-            destination: SocketAddr::from(([127, 0, 0, 1], 9)),
-            source: None,
-        }
-    }
-
-    #[test]
-    fn a_full_socket_delays_packets_but_keeps_their_order_and_number() {
-        for seed in 0..200 {
-            let mut rng = Rng::new(seed);
-            let counters = Arc::new(SendCounters::default());
-            let mut outbox = Outbox::new(Narrow::default(), Arc::clone(&counters));
-            let mut sent = Vec::new();
-            for _ in 0..20 {
-                let room = usize::try_from(rng.below(40)).expect("few");
-                outbox.socket.room.set(room);
-                outbox.resume();
-                let mut batch = outbox.batch(anywhere());
-                for _ in 0..rng.below(60) {
-                    // Runs of equal sizes, as fragments of a picture are.
-                    let size =
-                        [1200, 1200, 1200, 700, 100][usize::try_from(rng.below(5)).expect("5")];
-                    let mut packet = vec![0; size];
-                    rng.fill(&mut packet);
-                    batch.push(|out| {
-                        out[..size].copy_from_slice(&packet);
-                        size
-                    });
-                    sent.push(packet);
-                }
-                drop(batch);
-                if rng.chance(0.5) {
-                    outbox.send(b"control", anywhere());
-                    sent.push(b"control".to_vec());
-                }
-                if rng.chance(0.8) {
-                    outbox.flush();
-                }
-            }
-            outbox.socket.room.set(0);
-            outbox.flush();
-            assert!(outbox.is_blocked(), "seed {seed}: nothing was tested");
-            while outbox.is_blocked() {
-                outbox.socket.room.set(7);
-                outbox.resume();
-            }
-            assert!(*outbox.socket.taken.borrow() == sent, "seed {seed}");
-            assert_eq!(outbox.backlog_bytes, 0, "seed {seed}");
-            assert_eq!(counters.dropped_backlog.get(), 0, "seed {seed}");
-        }
-    }
-
-    #[test]
-    fn a_socket_that_stays_full_costs_bounded_memory_and_is_counted() {
-        let counters = Arc::new(SendCounters::default());
-        let mut outbox = Outbox::new(Narrow::default(), Arc::clone(&counters));
-        let packets = BACKLOG_BYTES_MAX / 1000 + 5_000;
-        for _ in 0..packets {
-            outbox.send(&[0; 1000], anywhere());
-        }
-        outbox.flush();
-        let dropped = usize::try_from(counters.dropped_backlog.get()).expect("few");
-        assert!(outbox.backlog_bytes <= BACKLOG_BYTES_MAX);
-        assert_eq!(outbox.backlog_bytes / 1000 + dropped, packets);
-        outbox.socket.room.set(usize::MAX);
-        outbox.resume();
-        assert!(!outbox.is_blocked());
-        assert_eq!(outbox.socket.taken.borrow().len(), packets - dropped);
-    }
-
-    /// A socket that refuses its first so many calls, each for the next reason.
-    struct Broken {
-        reasons: RefCell<Vec<SendError>>,
-        taken: RefCell<Vec<u8>>,
-    }
-
-    impl Sink for Broken {
-        fn send_batch(&self, transmits: &[Transmit<'_>]) -> Sent {
-            let stopped = self.reasons.borrow_mut().pop();
-            let transmits = if stopped.is_some() { &[] } else { transmits };
-            let first_bytes = transmits.iter().map(|transmit| transmit.contents[0]);
-            self.taken.borrow_mut().extend(first_bytes);
-            Sent {
-                transmits: transmits.len(),
-                offset: 0,
-                bytes: transmits
-                    .iter()
-                    .map(|transmit| transmit.contents.len())
-                    .sum(),
-                stopped,
-            }
-        }
-    }
-
-    fn after(reasons: Vec<SendError>) -> (Outbox<Broken>, Arc<SendCounters>) {
-        let counters = Arc::new(SendCounters::default());
-        let socket = Broken {
-            reasons: RefCell::new(reasons),
-            taken: RefCell::default(),
-        };
-        let mut outbox = Outbox::new(socket, Arc::clone(&counters));
-        for number in 1..=3 {
-            outbox.send(&[number; 50], anywhere());
-        }
-        outbox.flush();
-        (outbox, counters)
-    }
-
-    #[test]
-    fn each_refusal_has_its_remedy_and_is_counted() {
-        // An ICMP answer to an earlier datagram costs nothing but a second call.
-        let (outbox, counters) = after(vec![SendError::Refused]);
-        assert_eq!(*outbox.socket.taken.borrow(), [1, 2, 3]);
-        assert_eq!(
-            (counters.peer_refused.get(), counters.abandoned.get()),
-            (1, 0)
-        );
-        // One that persists costs its own datagram, not the others.
-        let (outbox, counters) = after(vec![SendError::Refused, SendError::Refused]);
-        assert_eq!(*outbox.socket.taken.borrow(), [2, 3]);
-        assert_eq!(
-            (counters.peer_refused.get(), counters.abandoned.get()),
-            (2, 1)
-        );
-        let (outbox, counters) = after(vec![SendError::TooLarge]);
-        assert_eq!(*outbox.socket.taken.borrow(), [2, 3]);
-        assert_eq!((counters.too_large.get(), counters.abandoned.get()), (1, 1));
-        let (outbox, counters) = after(vec![SendError::Unreachable]);
-        assert_eq!(*outbox.socket.taken.borrow(), [2, 3]);
-        assert_eq!(
-            (counters.unreachable.get(), counters.abandoned.get()),
-            (1, 1)
-        );
-    }
-
-    #[test]
-    fn a_full_interface_is_tried_again_without_an_event() {
-        let (mut outbox, counters) = after(vec![SendError::NoBuffers]);
-        assert!(outbox.is_blocked() && outbox.is_congested());
-        assert!(outbox.socket.taken.borrow().is_empty());
-        outbox.resume();
-        assert!(!outbox.is_blocked() && !outbox.is_congested());
-        assert_eq!(*outbox.socket.taken.borrow(), [1, 2, 3], "all, in order");
-        assert_eq!(counters.interface_full.get(), 1);
-        let (outbox, _) = after(vec![SendError::WouldBlock]);
-        assert!(outbox.is_blocked() && !outbox.is_congested());
-    }
-}
+mod tests;

@@ -1,0 +1,67 @@
+//! Users and tokens as a configuration names them.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
+use serde::{Deserialize, Serialize};
+
+use super::{Account, Secret};
+
+/// Users are looked up by name, so their number costs memory only: half a kB each.
+const USERS_MAX: usize = 10_000;
+
+/// Who may read and publish.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Auth {
+    /// What publishers must present; null lets nobody but this machine publish.
+    pub publish_token: Option<Secret>,
+    /// What viewers must present; null lets everybody watch, if there are no users.
+    pub read_token: Option<Secret>,
+    /// Users by name and password, and their rights; `glassline user add` prints
+    /// entries. With the first one nothing is open to those without a right.
+    #[serde(deserialize_with = "list")]
+    pub users: Vec<Account>,
+    /// A file with more of them: a list like `users`, for this process's eyes only.
+    pub users_file: Option<PathBuf>,
+}
+
+/// Reads a list of users, checked entry by entry so that an error points at its line.
+pub(crate) fn list<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Account>, D::Error> {
+    from.deserialize_seq(Entries)
+}
+
+struct Entries;
+
+impl<'de> Visitor<'de> for Entries {
+    type Value = Vec<Account>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of users, as `glassline user add NAME` prints them")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
+        let mut users = Vec::new();
+        let mut names = std::collections::BTreeSet::new();
+        while let Some(user) = entries.next_element::<Account>()? {
+            if !names.insert(user.name.clone()) {
+                return Err(A::Error::custom(format_args!(
+                    "user '{}' is there twice: keep one of the two",
+                    user.name
+                )));
+            }
+            if users.len() == USERS_MAX {
+                let reason = format_args!("more than {USERS_MAX} users");
+                return Err(A::Error::custom(reason));
+            }
+            users.push(user);
+        }
+        Ok(users)
+    }
+
+    fn visit_unit<E: serde::de::Error>(self) -> Result<Self::Value, E> {
+        Ok(Vec::new())
+    }
+}

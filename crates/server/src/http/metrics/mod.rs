@@ -1,0 +1,53 @@
+//! `GET /metrics`: Prometheus text format 0.0.4.
+//!
+//! What is counted is asked of the parts that count; [`crate::metrics`] writes it. The tables
+//! here name the counters of those parts that it does not know.
+
+mod quic;
+mod rtsp;
+mod shards;
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Response};
+
+use crate::app::App;
+use crate::metrics;
+
+pub(super) async fn prometheus(State(app): State<App>) -> Response {
+    let mut text = String::with_capacity(8 << 10);
+    let rtsp_viewers = rtsp::viewers(&app).await;
+    let streams = app.hub.streams();
+    metrics::streams(&streams, &app.board, Instant::now(), &mut text);
+    viewers(&app, rtsp_viewers, &mut text);
+    metrics::rooms(app.rooms.counts(), &mut text);
+    shards::metrics(&app, &mut text);
+    rtsp::metrics(&app, &mut text);
+    quic::metrics(&app, &mut text);
+    metrics::paths(&app.board.selected(), &mut text);
+    if let Some(library) = &app.library {
+        metrics::files(library.counts(), &mut text);
+    }
+    metrics::sessions(app.sessions.shared().registry.counts(), &mut text);
+    metrics::process(&mut text);
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
+}
+
+/// Viewers of each stream by protocol, and of files that no stream of the hub's stands for.
+fn viewers(app: &App, mut by_rtsp: BTreeMap<String, rtsp::Viewers>, text: &mut String) {
+    let mut rows = Vec::new();
+    for stream in app.hub.streams() {
+        let name = stream.name().to_string();
+        let rtsp = by_rtsp.remove(&name).unwrap_or_default();
+        // Counted one after the other: somebody may have left in between.
+        let whep = stream.viewers().saturating_sub(rtsp.shared);
+        rows.push((name.clone(), "whep", whep));
+        rows.push((name, "rtsp", rtsp.shared + rtsp.private));
+    }
+    let files = by_rtsp.into_iter();
+    rows.extend(files.map(|(name, rtsp)| (name, "rtsp", rtsp.shared + rtsp.private)));
+    metrics::viewers(&rows, text);
+}

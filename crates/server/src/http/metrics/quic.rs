@@ -1,0 +1,105 @@
+//! What QUIC counts, and what its publishers tell.
+
+use std::fmt::Write;
+use std::time::Instant;
+
+use crate::app::App;
+use crate::metrics::head;
+use crate::quic::{Reason, SessionView};
+
+/// A figure of a publisher, as its metric has it.
+type Read = fn(&SessionView) -> Option<f64>;
+
+/// Counts of all, and figures of each stream's publisher.
+#[expect(clippy::cast_precision_loss, reason = "Prometheus has doubles")]
+pub(super) fn metrics(app: &App, text: &mut String) {
+    let Some(quic) = &app.quic else { return };
+    let plain = [
+        (
+            "quic_sessions",
+            "gauge",
+            "Sessions and handshakes over QUIC.",
+            quic.taken() as u64,
+        ),
+        (
+            "quic_accepted_total",
+            "counter",
+            "Sessions opened over QUIC.",
+            quic.counters().accepted(),
+        ),
+        (
+            "quic_late_groups_total",
+            "counter",
+            "Groups of publishers that were passed over because newer ones were there.",
+            quic.counters().late_groups().get(),
+        ),
+        (
+            "quic_left_out_total",
+            "counter",
+            "Frames that could not be put together for readers.",
+            quic.counters().left_out().get(),
+        ),
+    ];
+    for (name, kind, help, value) in plain {
+        head(text, name, kind, help);
+        let _ = writeln!(text, "glassline_{name} {value}");
+    }
+    let name = "quic_refused_total";
+    head(
+        text,
+        name,
+        "counter",
+        "Sessions refused or closed, by reason.",
+    );
+    for reason in Reason::ALL {
+        let (label, count) = (reason.as_str(), quic.counters().refused(reason));
+        let _ = writeln!(text, "glassline_{name}{{reason=\"{label}\"}} {count}");
+    }
+    let figures: [(&str, &str, Read); 7] = [
+        (
+            "quic_app_rtt_seconds",
+            "From a frame's way into the publisher's send queue until it heard of its arrival.",
+            |it| Some(it.sender.app_rtt_ms? / 1e3),
+        ),
+        (
+            "quic_transport_rtt_seconds",
+            "Smoothed round trip of the publisher's packets.",
+            |it| Some(it.sender.transport_rtt_ms? / 1e3),
+        ),
+        (
+            "quic_goodput_bits_per_second",
+            "Useful bits that came in over the last second.",
+            |it| it.goodput_bps.map(|bps| bps as f64),
+        ),
+        (
+            "quic_rtx_overhead_ratio",
+            "Bytes that the publisher sent again over bytes acknowledged.",
+            |it| it.sender.rtx_overhead_ratio,
+        ),
+        (
+            "quic_bitrate_bits_per_second",
+            "What the publisher's encoder was last told to make.",
+            |it| it.sender.bitrate_bps.map(|bps| bps as f64),
+        ),
+        (
+            "quic_deliverable_bits_per_second",
+            "What the publisher believes its path to carry.",
+            |it| it.sender.deliverable_bps.map(|bps| bps as f64),
+        ),
+        (
+            "quic_backlog_bytes",
+            "Bytes that wait at the publisher.",
+            |it| it.sender.backlog_bytes.map(|bytes| bytes as f64),
+        ),
+    ];
+    let sessions = quic.sessions(Instant::now());
+    for (name, help, read) in figures {
+        head(text, name, "gauge", help);
+        for session in &sessions {
+            let Some(value) = read(session) else { continue };
+            for stream in &session.publishes {
+                let _ = writeln!(text, "glassline_{name}{{stream=\"{stream}\"}} {value}");
+            }
+        }
+    }
+}

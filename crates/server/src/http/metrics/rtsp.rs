@@ -1,0 +1,139 @@
+//! What RTSP counts.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use crate::app::App;
+use crate::http::api;
+use crate::metrics::{Family, head};
+use crate::rtsp::Counters;
+
+/// Clients that are sent media.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Viewers {
+    /// The same as everybody who watches.
+    pub(super) shared: usize,
+    /// A file of their own.
+    pub(super) private: usize,
+}
+
+/// Clients that are sent media, by stream or file.
+pub(super) async fn viewers(app: &App) -> BTreeMap<String, Viewers> {
+    let mut viewers = BTreeMap::<_, Viewers>::new();
+    for client in api::rtsp::all(app).await {
+        if client.state == "playing" {
+            let viewers = viewers.entry(client.stream).or_default();
+            if client.private {
+                viewers.private += 1;
+            } else {
+                viewers.shared += 1;
+            }
+        }
+    }
+    viewers
+}
+
+/// Counts of the threads.
+const FAMILIES: &[Family<Counters>] = &[
+    Family::plain("rtsp_accepted_total", "RTSP connections accepted.", |c| {
+        &c.accepted
+    }),
+    Family::plain(
+        "rtsp_turned_away_total",
+        "RTSP connections beyond the limit.",
+        |c| &c.turned_away,
+    ),
+    Family::plain(
+        "rtsp_packets_total",
+        "Media and report packets handed to the kernel for RTSP clients.",
+        |c| &c.sent.packets,
+    ),
+    Family::plain(
+        "rtsp_bytes_total",
+        "Bytes handed to the kernel for RTSP clients, responses included.",
+        |c| &c.sent.bytes,
+    ),
+    Family::plain("rtsp_sends_total", "System calls that sent them.", |c| {
+        &c.sent.sends
+    }),
+    Family::plain(
+        "rtsp_skips_total",
+        "Times that a client who lagged skipped to a keyframe.",
+        |c| &c.sent.skips,
+    ),
+    Family::plain(
+        "rtsp_keyframe_requests_total",
+        "Keyframes asked of RTSP publishers.",
+        |c| &c.recorded.keyframe_requests,
+    ),
+    Family::plain(
+        "rtsp_late_packets_total",
+        "Packets of RTSP publishers that came again, or too late to be put in order.",
+        |c| &c.recorded.late,
+    ),
+    Family::plain(
+        "rtsp_srtp_refused_total",
+        "Packets of RTSP publishers with SRTP that their keys did not open.",
+        |c| &c.srtp_refused,
+    ),
+    Family::by_reason(
+        "rtsp_frames_skipped_total",
+        "Frames and packets of sound that an RTSP client did not get.",
+        &[("lagging", |c| &c.sent.skipped_lagging)],
+    ),
+    Family::by_reason(
+        "rtsp_clients_closed_total",
+        "RTSP clients closed because they took too little, or broke TLS.",
+        &[
+            ("stalled", |c| &c.closed_stalled),
+            ("hopeless", |c| &c.closed_hopeless),
+            ("tls", |c| &c.closed_tls),
+        ],
+    ),
+    Family::by_reason(
+        "rtsp_srtcp_total",
+        "Reports of RTSP clients with SRTP, by whether their keys opened them.",
+        &[
+            ("opened", |c| &c.srtcp_opened),
+            ("refused", |c| &c.srtcp_refused),
+        ],
+    ),
+    Family::by_reason(
+        "rtsp_send_errors_total",
+        "Times that the kernel did not take datagrams for RTSP clients.",
+        &[
+            ("socket_full", |c| &c.sent.socket_full),
+            ("peer_refused", |c| &c.sent.peer_refused),
+            ("other", |c| &c.sent.unsendable),
+        ],
+    ),
+];
+
+/// Counts of the threads.
+pub(super) fn metrics(app: &App, text: &mut String) {
+    let Some(rtsp) = &app.rtsp else { return };
+    let threads = rtsp.threads().iter().enumerate();
+    let mut counting: Vec<(String, &Counters)> = threads
+        .map(|(index, thread)| (index.to_string(), thread.counters()))
+        .collect();
+    counting.extend(rtsp.multicast().map(|it| ("multicast".to_owned(), it)));
+    let name = "rtsp_connections";
+    head(text, name, "gauge", "RTSP connections.");
+    for (who, counters) in &counting {
+        let open = counters.open.get();
+        let _ = writeln!(text, "glassline_{name}{{thread=\"{who}\"}} {open}");
+    }
+    for family in FAMILIES {
+        family.write("thread", &counting, text);
+    }
+    let name = "rtsp_requests_total";
+    head(text, name, "counter", "RTSP requests answered.");
+    for (index, thread) in rtsp.threads().iter().enumerate() {
+        for (method, status, count) in thread.counters().requests.iter() {
+            let _ = writeln!(
+                text,
+                "glassline_{name}{{method=\"{method}\",status=\"{status}\",thread=\"{index}\"}} {count}"
+            );
+        }
+    }
+}

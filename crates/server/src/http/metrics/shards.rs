@@ -1,0 +1,148 @@
+//! What the shards of WebRTC sessions count.
+
+use crate::app::App;
+use crate::metrics::Family;
+use crate::sessions::Counters;
+
+/// Counts of the shards.
+const FAMILIES: &[Family<Counters>] = &[
+    Family::plain(
+        "egress_packets_total",
+        "Media packets handed to the kernel.",
+        |c| &c.send.packets,
+    ),
+    Family::plain("egress_bytes_total", "Their bytes, sealed.", |c| {
+        &c.send.bytes
+    }),
+    Family::plain("egress_sends_total", "System calls that sent them.", |c| {
+        &c.send.sends
+    }),
+    Family::plain("retransmissions_total", "Packets sent again.", |c| {
+        &c.send.retransmissions
+    }),
+    Family::plain(
+        "unrepairable_total",
+        "Packets asked for again too late.",
+        |c| &c.send.unrepairable,
+    ),
+    Family::plain(
+        "keyframe_requests_total",
+        "Keyframes asked for by viewers.",
+        |c| &c.keyframe_requests,
+    ),
+    Family::plain(
+        "received_datagrams_total",
+        "Datagrams received from viewers.",
+        |c| &c.received,
+    ),
+    Family::plain(
+        "voice_packets_total",
+        "Packets that participants of rooms said.",
+        |c| &c.voice.packets,
+    ),
+    Family::plain(
+        "voice_recovered_total",
+        "Packets lost on their way here that a later one brought along (RED).",
+        |c| &c.voice.recovered,
+    ),
+    Family::plain(
+        "voice_refused_total",
+        "Packets of participants not passed on: too long, no RED, or more than a voice has.",
+        |c| &c.voice.refused,
+    ),
+    Family::plain("joins_total", "Viewers whose media began.", |c| &c.joined),
+    Family::plain(
+        "viewer_moves_total",
+        "Viewers handed over to another shard, because their address changed.",
+        |c| &c.moves,
+    ),
+    Family::plain(
+        "handshakes_failed_total",
+        "Sessions that ended before their media began.",
+        |c| &c.handshakes_failed,
+    ),
+    Family::plain(
+        "send_abandoned_datagrams_total",
+        "Datagrams given up because the kernel will never take them.",
+        |c| &c.send.abandoned,
+    ),
+    Family::plain(
+        "commands_refused_total",
+        "Requests that found a shard's inbox full.",
+        |c| &c.inbox_full,
+    ),
+    Family::by_reason(
+        "queue_dropped_frames_total",
+        "Frames dropped on the way to a viewer.",
+        &[
+            ("viewer_slow", |c| &c.send.dropped_slow),
+            ("socket_full", |c| &c.send.dropped_backlog),
+        ],
+    ),
+    Family::by_reason(
+        "send_errors_total",
+        "Times that the kernel did not take what was to be sent.",
+        &[
+            ("socket_full", |c| &c.send.socket_full),
+            ("interface_full", |c| &c.send.interface_full),
+            ("peer_refused", |c| &c.send.peer_refused),
+            ("too_large", |c| &c.send.too_large),
+            ("unreachable", |c| &c.send.unreachable),
+            ("other", |c| &c.send.unsendable),
+        ],
+    ),
+    Family::by_reason(
+        "dropped_datagrams_total",
+        "Datagrams received and not used.",
+        &[("stray", |c| &c.stray), ("refused", |c| &c.refused)],
+    ),
+    Family::plain(
+        "data_messages_sent_total",
+        "Messages handed to data channels.",
+        |c| &c.data.messages_sent,
+    ),
+    Family::plain("data_bytes_sent_total", "Their bytes.", |c| {
+        &c.data.message_bytes_sent
+    }),
+    Family::plain(
+        "data_messages_received_total",
+        "Messages that came by data channels.",
+        |c| &c.data.messages_received,
+    ),
+    Family::plain("data_bytes_received_total", "Their bytes.", |c| {
+        &c.data.message_bytes_received
+    }),
+    Family::by_reason(
+        "data_messages_dropped_total",
+        "Messages that went no further.",
+        &[
+            ("peer_slow", |c| &c.data.messages_dropped_slow),
+            ("expired", |c| &c.data.messages_dropped_expired),
+            ("too_large", |c| &c.data.messages_dropped_too_large),
+            ("no_channel", |c| &c.data.messages_dropped_no_channel),
+            ("not_allowed", |c| &c.data.messages_dropped_not_allowed),
+            ("too_fast", |c| &c.data.messages_dropped_too_fast),
+        ],
+    ),
+    Family::plain(
+        "data_channels_closed_slow_total",
+        "Reliable data channels closed because their peer took too little.",
+        |c| &c.data.channels_closed_slow,
+    ),
+    Family::plain(
+        "data_channel_faults_total",
+        "Things that peers did on data channels that have no place.",
+        |c| &c.data.channel_faults,
+    ),
+];
+
+/// Counts of the shards.
+pub(super) fn metrics(app: &App, text: &mut String) {
+    let shards = app.sessions.shared().shards().iter().enumerate();
+    let counting: Vec<(String, &Counters)> = shards
+        .map(|(index, shard)| (index.to_string(), shard.counters()))
+        .collect();
+    for family in FAMILIES {
+        family.write("shard", &counting, text);
+    }
+}

@@ -1,0 +1,278 @@
+//! What WHEP, WHIP and calls have in common: SDP bodies, and the URL of a session, which
+//! takes `PATCH` (ICE candidates, ICE restart) and `DELETE` (RFC 9725 §4).
+
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use glassline_hub::{State, StreamName};
+use glassline_webrtc::AcceptError;
+use glassline_webrtc::sdp::{Fragment, IceCredentials, NegotiationError};
+
+use super::problem::Problem;
+use crate::sessions::{
+    Answered, ChangeError, ConnectionAddresses, Expected, Full, Negotiator, OfferError,
+    SessionRecord,
+};
+
+pub(super) const SDP: &str = "application/sdp";
+const FRAGMENT: &str = "application/trickle-ice-sdpfrag";
+
+/// The entity tag of an ICE generation: our user name fragment, in quotes.
+fn entity_tag(ufrag: &str) -> String {
+    format!("\"{ufrag}\"")
+}
+
+/// The session of a URL that names the stream, too.
+pub(super) fn find(
+    sessions: &Negotiator,
+    stream: &str,
+    session: &str,
+) -> Result<Arc<SessionRecord>, Problem> {
+    let record = sessions.find(stream, session);
+    record.ok_or_else(Problem::no_session)
+}
+
+/// `201`: the answer, and where the session is from now on.
+pub(super) fn created(answered: Answered, location: String) -> Response {
+    let headers = [
+        (header::CONTENT_TYPE, SDP.to_owned()),
+        (header::LOCATION, location),
+        (header::ETAG, entity_tag(&answered.ufrag)),
+        (
+            header::HeaderName::from_static("accept-patch"),
+            FRAGMENT.to_owned(),
+        ),
+        (header::CACHE_CONTROL, "no-store".to_owned()),
+    ];
+    (StatusCode::CREATED, headers, answered.answer).into_response()
+}
+
+/// Takes candidates, or restarts ICE.
+pub(super) fn change(
+    sessions: &Negotiator,
+    record: &SessionRecord,
+    connection: ConnectionAddresses,
+    headers: &HeaderMap,
+    body: &Bytes,
+) -> Result<Response, Problem> {
+    expect_type(headers, FRAGMENT)?;
+    let fragment = Fragment::parse(text(body)?).map_err(|error| malformed(&error))?;
+    let restarts = fragment
+        .credentials()
+        .filter(|theirs| theirs.ufrag != record.state().ice.theirs);
+    match restarts {
+        Some(theirs) => restart(sessions, record, connection, headers, &fragment, theirs),
+        None => {
+            let candidates = fragment
+                .candidates()
+                .map(|(_, candidate)| candidate.clone())
+                .collect();
+            // Clients without `If-Match` are taken as they are.
+            sessions.trickle(record, candidates)?;
+            Ok(StatusCode::NO_CONTENT.into_response())
+        }
+    }
+}
+
+/// New credentials of the peer: ICE begins anew.
+fn restart(
+    sessions: &Negotiator,
+    record: &SessionRecord,
+    connection: ConnectionAddresses,
+    headers: &HeaderMap,
+    fragment: &Fragment,
+    theirs: IceCredentials,
+) -> Result<Response, Problem> {
+    let expected = headers
+        .get(header::IF_MATCH)
+        .and_then(|value| value.to_str().ok());
+    let Some(tag) = expected else {
+        let detail = "an ICE restart needs If-Match: * or the session's ETag";
+        return Err(Problem::new(
+            StatusCode::PRECONDITION_REQUIRED,
+            "If-Match missing",
+            detail,
+        ));
+    };
+    let expected = if tag == "*" {
+        Expected::Any
+    } else {
+        let inside = tag.strip_prefix('"').and_then(|it| it.strip_suffix('"'));
+        Expected::Generation(inside)
+    };
+    let reached = connection.local.ip();
+    let restarted = sessions.restart(record, expected, fragment, theirs, reached);
+    let restarted = restarted.map_err(|error| match error {
+        ChangeError::Stale { current } => {
+            let detail = format!(
+                "the session's ETag is {}, not {tag}: its ICE was restarted meanwhile",
+                entity_tag(&current)
+            );
+            Problem::new(StatusCode::PRECONDITION_FAILED, "ETag is stale", detail)
+        }
+        other => other.into(),
+    })?;
+    let headers = [
+        (header::CONTENT_TYPE, FRAGMENT.to_owned()),
+        (header::ETAG, entity_tag(&restarted.ufrag)),
+    ];
+    Ok((StatusCode::OK, headers, restarted.fragment).into_response())
+}
+
+/// Ends a session; its peer is gone when this answers.
+pub(super) async fn end(
+    sessions: &Negotiator,
+    record: &SessionRecord,
+) -> Result<Response, Problem> {
+    sessions.leave(record).await?;
+    Ok(StatusCode::OK.into_response())
+}
+
+/// `OPTIONS`: what may be sent here, also for CORS preflights.
+pub(super) async fn options() -> Response {
+    let headers = [
+        (header::ALLOW, "OPTIONS, POST, PATCH, DELETE"),
+        (header::HeaderName::from_static("accept-post"), SDP),
+        (header::HeaderName::from_static("accept-patch"), FRAGMENT),
+        (
+            header::ACCESS_CONTROL_ALLOW_METHODS,
+            "OPTIONS, POST, PATCH, DELETE",
+        ),
+        (
+            header::ACCESS_CONTROL_ALLOW_HEADERS,
+            "Authorization, Content-Type, If-Match",
+        ),
+        (header::ACCESS_CONTROL_MAX_AGE, "86400"),
+    ];
+    (StatusCode::NO_CONTENT, headers).into_response()
+}
+
+/// Any other method (draft §4.1: 405).
+pub(super) async fn wrong_method() -> Response {
+    let detail = "POST an SDP offer to /{stream}/whep or /{stream}/whip; PATCH or DELETE the session that it made";
+    let headers = [(
+        header::ALLOW,
+        HeaderValue::from_static("OPTIONS, POST, PATCH, DELETE"),
+    )];
+    (
+        headers,
+        Problem::new(StatusCode::METHOD_NOT_ALLOWED, "Wrong method", detail),
+    )
+        .into_response()
+}
+
+pub(super) fn expect_type(headers: &HeaderMap, expected: &'static str) -> Result<(), Problem> {
+    let given = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    let essence = given.split(';').next().unwrap_or_default().trim();
+    if essence.eq_ignore_ascii_case(expected) {
+        return Ok(());
+    }
+    let detail = format!("the body must be {expected}, Content-Type says '{given}'");
+    Err(Problem::new(
+        StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        "Wrong content type",
+        detail,
+    ))
+}
+
+pub(super) fn text(body: &Bytes) -> Result<&str, Problem> {
+    std::str::from_utf8(body).map_err(|error| {
+        Problem::bad_request(format!(
+            "the body is not UTF-8 text from byte {} on",
+            error.valid_up_to()
+        ))
+    })
+}
+
+impl From<ChangeError> for Problem {
+    fn from(error: ChangeError) -> Self {
+        match error {
+            ChangeError::Busy => Self::try_later(
+                "Server busy",
+                "the viewer's shard has too many requests waiting; try again",
+            ),
+            ChangeError::Ended | ChangeError::Stale { .. } => Self::no_session(),
+        }
+    }
+}
+
+impl From<OfferError> for Problem {
+    fn from(error: OfferError) -> Self {
+        match error {
+            OfferError::NoStream(name) => Self::no_stream(&name),
+            OfferError::BrokenFile(name) => Self::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "File cannot be played",
+                format!(
+                    "'{name}' is broken, or of a kind that is not known; the server's log says why"
+                ),
+            ),
+            OfferError::NotLive { stream, state } => not_live(&stream, &state),
+            OfferError::Full(why) => full(why),
+            OfferError::Refused(why) => refused(why),
+        }
+    }
+}
+
+fn not_live(stream: &StreamName, state: &State) -> Problem {
+    let detail = match state {
+        State::Connecting => format!("stream '{stream}' is still connecting to its source"),
+        other => format!(
+            "stream '{stream}' is {}: {}",
+            other.as_str(),
+            other.detail().unwrap_or("no source yet")
+        ),
+    };
+    Problem::try_later("Stream not live", detail).with("state", state.as_str())
+}
+
+fn full(full: Full) -> Problem {
+    match full {
+        Full::Address { .. } => Problem::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            "Too many handshakes",
+            full.to_string(),
+        )
+        .header(header::RETRY_AFTER, "1"),
+        _ => Problem::try_later("Server full", full.to_string()),
+    }
+}
+
+pub(super) fn malformed(error: &glassline_webrtc::sdp::Error) -> Problem {
+    let line = error.line;
+    Problem::bad_request(error.to_string()).with("line", line)
+}
+
+fn refused(error: AcceptError) -> Problem {
+    match error {
+        AcceptError::Negotiation(NegotiationError::NoCodec {
+            kind,
+            wanted,
+            offered,
+        }) => {
+            let offers = if offered.is_empty() {
+                "nothing".to_owned()
+            } else {
+                offered.join(", ")
+            };
+            let detail = format!("this stream's {kind} is {wanted}; the offer has {offers}");
+            Problem::new(StatusCode::NOT_ACCEPTABLE, "No common codec", detail)
+                .with("wanted", wanted)
+                .with("offered", offered)
+        }
+        AcceptError::Negotiation(
+            why @ (NegotiationError::NothingPlayable { .. } | NegotiationError::Reordered { .. }),
+        ) => Problem::new(
+            StatusCode::NOT_ACCEPTABLE,
+            "Not for browsers",
+            why.to_string(),
+        ),
+        AcceptError::Malformed(error) => malformed(&error),
+        other => Problem::bad_request(other.to_string()),
+    }
+}

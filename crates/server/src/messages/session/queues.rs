@@ -1,0 +1,373 @@
+//! What waits to be sent on the channels of one session.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use glassline_sctp as sctp;
+use sctp::channel::{ChannelId, Channels, Init, SendError};
+use sctp::{Reliability, SendError as AssociationError};
+
+use super::super::{Bounds, DataCounters, DataStats, Posted, Tally, What};
+use crate::runtime::{Counter, SessionId};
+
+/// Unsent bytes of a channel in the association: enough for some batches of datagrams.
+/// The rest stays in the queue, where it can still be dropped.
+const HANDED_OVER_BYTES: usize = 64 << 10;
+
+/// The channels of one session, each with its queue, bounded together.
+#[derive(Debug)]
+pub(super) struct ChannelQueues {
+    pub(super) session: SessionId,
+    pub(super) bounds: Bounds,
+    all: Vec<ChannelQueue>,
+    queued_bytes: usize,
+    /// Labels of channels that the viewer closed: it does not want them opened again.
+    declined: Vec<String>,
+    pub(super) tally: Tally,
+}
+
+/// A channel, and what waits to be sent on it.
+#[derive(Debug)]
+pub(super) struct ChannelQueue {
+    pub(super) channel: ChannelId,
+    pub(super) init: Arc<Init>,
+    /// We opened it.
+    pub(super) is_ours: bool,
+    /// We are closing it, for want of room.
+    pub(super) is_closing: bool,
+    pub(super) queue: VecDeque<Arc<Posted>>,
+}
+
+impl ChannelQueues {
+    /// No channel is open.
+    pub(super) fn new(session: SessionId, bounds: Bounds) -> Self {
+        Self {
+            session,
+            bounds,
+            all: Vec::new(),
+            queued_bytes: 0,
+            declined: Vec::new(),
+            tally: Tally::default(),
+        }
+    }
+
+    /// How the channels stand.
+    pub(super) fn standing(&self) -> DataStats {
+        DataStats {
+            channels: self.all.len(),
+            queued_bytes: self.queued_bytes,
+            tally: self.tally,
+        }
+    }
+
+    /// The queue of `channel`.
+    pub(super) fn of(&self, channel: ChannelId) -> Option<&ChannelQueue> {
+        self.all.iter().find(|it| it.channel == channel)
+    }
+
+    /// Forgets `channel`, which is closed, and what waited for it.
+    pub(super) fn remove(&mut self, channel: ChannelId) -> Option<ChannelQueue> {
+        let place = self.all.iter().position(|it| it.channel == channel)?;
+        let queue = self.all.remove(place);
+        self.queued_bytes -= queue.queued_bytes();
+        Some(queue)
+    }
+
+    /// Forgets all channels.
+    pub(super) fn clear(&mut self) {
+        self.all.clear();
+        self.queued_bytes = 0;
+    }
+
+    /// Opens no channel with this label from now on, until the peer does.
+    pub(super) fn decline(&mut self, label: &str) {
+        if self.declined.len() < self.bounds.channels {
+            self.declined.push(label.to_owned());
+        }
+    }
+
+    /// Takes in a channel that the peer opened, if it may have one more.
+    pub(super) fn on_opened(&mut self, channel: ChannelId, channels: &mut Channels, now: Instant) {
+        let Some(info) = channels.info(channel) else {
+            return;
+        };
+        let init = Arc::new(info.init.clone());
+        let theirs = self.all.iter().filter(|it| !it.is_ours).count();
+        if theirs >= self.bounds.channels {
+            channels.close(channel, now);
+            return;
+        }
+        self.declined.retain(|label| *label != init.label);
+        // It says how it wants this label: what waits goes there, and ours goes.
+        let mut queue = VecDeque::new();
+        let alike =
+            |it: &&mut ChannelQueue| it.is_ours && !it.is_closing && it.init.label == init.label;
+        for ours in self.all.iter_mut().filter(alike) {
+            queue.append(&mut ours.queue);
+            ours.is_closing = true;
+            channels.close(ours.channel, now);
+        }
+        self.all.push(ChannelQueue {
+            channel,
+            init,
+            is_ours: false,
+            is_closing: false,
+            queue,
+        });
+    }
+
+    /// Closes our channel like `init`, after what waits for it.
+    pub(super) fn close_like(
+        &mut self,
+        init: &Init,
+        channels: &mut Channels,
+        now: Instant,
+        counters: &DataCounters,
+    ) {
+        let closed = |it: &&mut ChannelQueue| it.is_ours && !it.is_closing && *it.init == *init;
+        if let Some(closing) = self.all.iter_mut().find(closed) {
+            closing.is_closing = true;
+            // What waits still goes, as it does where a channel is closed.
+            let queue = std::mem::take(&mut closing.queue);
+            let channel = closing.channel;
+            for posted in &queue {
+                self.queued_bytes -= posted.what.bytes();
+                if self.send(channel, posted, channels, now, counters).is_err() {
+                    self.drop_one(&counters.messages_dropped_slow);
+                }
+            }
+            channels.close(channel, now);
+        }
+    }
+
+    /// The channel that messages of a channel like `init` go out on.
+    pub(super) fn place_for(
+        &mut self,
+        init: &Arc<Init>,
+        channels: &mut Channels,
+        now: Instant,
+        may_open: bool,
+    ) -> Result<usize, Unsendable> {
+        let fits = |it: &ChannelQueue| match it.is_ours {
+            true => *it.init == **init,
+            false => it.init.label == init.label,
+        };
+        let places = self.all.iter().enumerate().filter(|(_, it)| fits(it));
+        // One that stays before one that goes, the peer's before ours.
+        let best = places.min_by_key(|(_, it)| (it.is_closing, it.is_ours));
+        match best {
+            Some((_, queue)) if queue.is_closing => return Err(Unsendable::Closing),
+            Some((place, _)) => return Ok(place),
+            None => {}
+        }
+        let ours = self.all.iter().filter(|it| it.is_ours).count();
+        if !may_open || ours >= self.bounds.channels || self.declined.contains(&init.label) {
+            return Err(Unsendable::NoChannel);
+        }
+        let wanted = Init {
+            negotiated: None,
+            ..Init::clone(init)
+        };
+        let opened = channels.open(wanted, now);
+        let channel = opened.map_err(|_| Unsendable::NoChannel)?;
+        self.all.push(ChannelQueue {
+            channel,
+            init: Arc::clone(init),
+            is_ours: true,
+            is_closing: false,
+            queue: VecDeque::new(),
+        });
+        Ok(self.all.len() - 1)
+    }
+
+    /// Appends to a channel's queue, and keeps the bound on all of them.
+    pub(super) fn push(
+        &mut self,
+        place: usize,
+        posted: &Arc<Posted>,
+        channels: &mut Channels,
+        now: Instant,
+        counters: &DataCounters,
+    ) {
+        let bytes = posted.what.bytes();
+        let bound = self.bounds.queue_bytes;
+        while self.queued_bytes + bytes > bound && !self.all[place].queue.is_empty() {
+            if self.all[place].is_reliable() {
+                return self.give_up(place, channels, now, counters);
+            }
+            self.drop_oldest(place, &counters.messages_dropped_slow);
+        }
+        if self.queued_bytes + bytes > bound && self.queued_bytes > 0 {
+            // Other channels have taken the room.
+            if self.all[place].is_reliable() {
+                return self.give_up(place, channels, now, counters);
+            }
+            return self.drop_one(&counters.messages_dropped_slow);
+        }
+        self.queued_bytes += bytes;
+        self.all[place].queue.push_back(Arc::clone(posted));
+    }
+
+    /// Hands the association what it has room for, channels in turn; whether that was
+    /// anything.
+    pub(super) fn pump(
+        &mut self,
+        channels: &mut Channels,
+        now: Instant,
+        counters: &DataCounters,
+    ) -> bool {
+        let mut moved = false;
+        for place in 0..self.all.len() {
+            self.expire(place, channels, now, counters);
+            let channel = self.all[place].channel;
+            while channels.buffered_amount(channel) < HANDED_OVER_BYTES
+                && let Some(posted) = self.all[place].queue.front().cloned()
+            {
+                match self.send(channel, &posted, channels, now, counters) {
+                    Ok(()) => moved = true,
+                    Err(SendError::TooLarge { .. }) => {
+                        self.drop_one(&counters.messages_dropped_too_large);
+                    }
+                    // There will be room, or the channel's end is about to be heard of.
+                    Err(_) => break,
+                }
+                self.all[place].queue.pop_front();
+                self.queued_bytes -= posted.what.bytes();
+            }
+        }
+        moved
+    }
+
+    /// What has waited too long goes; if that breaks a promise, the channel does.
+    fn expire(
+        &mut self,
+        place: usize,
+        channels: &mut Channels,
+        now: Instant,
+        counters: &DataCounters,
+    ) {
+        let age = self.all[place].age_max(&self.bounds);
+        let late = |posted: &Arc<Posted>| now.saturating_duration_since(posted.at) > age;
+        while self.all[place].queue.front().is_some_and(late) {
+            if self.all[place].is_reliable() {
+                return self.give_up(place, channels, now, counters);
+            }
+            self.drop_oldest(place, &counters.messages_dropped_expired);
+        }
+    }
+
+    /// When something in a queue will have waited too long.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        let due = |queue: &ChannelQueue| {
+            let oldest = queue.queue.front()?;
+            oldest.at.checked_add(queue.age_max(&self.bounds))
+        };
+        // A little later: at that very moment nothing is too old yet.
+        let due = self.all.iter().filter_map(due).min();
+        due.map(|at| at + Duration::from_millis(1))
+    }
+
+    /// Something was missed on the way here: what was promised is broken.
+    pub(super) fn break_promises(
+        &mut self,
+        channels: &mut Channels,
+        now: Instant,
+        counters: &DataCounters,
+    ) {
+        for place in 0..self.all.len() {
+            let queue = &self.all[place];
+            if queue.is_reliable() && !queue.is_closing {
+                self.give_up(place, channels, now, counters);
+            }
+        }
+    }
+
+    /// Closes a reliable channel whose peer takes too little.
+    fn give_up(
+        &mut self,
+        place: usize,
+        channels: &mut Channels,
+        now: Instant,
+        counters: &DataCounters,
+    ) {
+        let queue = &mut self.all[place];
+        let bytes = queue.queued_bytes();
+        let dropped = std::mem::take(&mut queue.queue).len() as u64;
+        queue.is_closing = true;
+        channels.close(queue.channel, now);
+        self.queued_bytes -= bytes;
+        self.tally.dropped += dropped;
+        counters.messages_dropped_slow.add(dropped);
+        counters.channels_closed_slow.add(1);
+        tracing::info!(
+            session = %self.session,
+            label = queue.init.label,
+            dropped,
+            "data channel closed: its peer takes less than is sent, and it was to miss nothing"
+        );
+    }
+
+    fn send(
+        &mut self,
+        channel: ChannelId,
+        posted: &Posted,
+        channels: &mut Channels,
+        now: Instant,
+        counters: &DataCounters,
+    ) -> Result<(), SendError> {
+        let What::Message { message, .. } = &posted.what else {
+            return Ok(());
+        };
+        let sent = channels.send(channel, message.clone(), now);
+        if let Err(SendError::Association(AssociationError::BufferFull { .. })) = sent {
+            return sent;
+        }
+        if sent.is_ok() {
+            self.tally.messages_sent += 1;
+            self.tally.bytes_sent += message.data.len() as u64;
+            counters.messages_sent.add(1);
+            counters.message_bytes_sent.add(message.data.len() as u64);
+        }
+        sent
+    }
+
+    fn drop_oldest(&mut self, place: usize, counter: &Counter) {
+        if let Some(oldest) = self.all[place].queue.pop_front() {
+            self.queued_bytes -= oldest.what.bytes();
+            self.drop_one(counter);
+        }
+    }
+
+    pub(super) fn drop_one(&mut self, counter: &Counter) {
+        self.tally.dropped += 1;
+        counter.add(1);
+    }
+}
+
+/// Why a message is not queued.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Unsendable {
+    /// The channel for it is being closed; then another may be opened.
+    Closing,
+    /// There is none, and there shall be none.
+    NoChannel,
+}
+
+impl ChannelQueue {
+    fn is_reliable(&self) -> bool {
+        self.init.reliability == Reliability::Reliable
+    }
+
+    fn queued_bytes(&self) -> usize {
+        self.queue.iter().map(|posted| posted.what.bytes()).sum()
+    }
+
+    /// How long a message may wait.
+    fn age_max(&self, bounds: &Bounds) -> Duration {
+        match self.init.reliability {
+            Reliability::Timed { lifetime } => lifetime.min(bounds.queue_age),
+            _ => bounds.queue_age,
+        }
+    }
+}

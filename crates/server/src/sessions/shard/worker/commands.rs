@@ -1,0 +1,94 @@
+//! What other threads asked of the shard.
+
+use std::time::Instant;
+
+use super::Worker;
+use crate::runtime::{Key, SessionId};
+use crate::sessions::SessionLocation;
+use crate::sessions::shard::command::Command;
+
+impl Worker {
+    /// Does what was asked since the last turn.
+    pub(super) fn process_commands(&mut self) {
+        while let Ok(command) = self.commands.try_recv() {
+            let now = Instant::now();
+            match command {
+                Command::Adopt(peer) => {
+                    let key = self.adopt(peer);
+                    if let Some(peer) = self.peers.get_mut(key) {
+                        peer.resume(now, &self.counters);
+                    }
+                    self.serve(key, now);
+                }
+                Command::Forward {
+                    session,
+                    from,
+                    datagram,
+                } => self.take_forwarded(&session, from, *datagram),
+                Command::Leave { ref session, .. }
+                | Command::Trickle(ref session, _)
+                | Command::Restart { ref session, .. }
+                | Command::Stamps { ref session, .. } => match self.peers.by_session(session) {
+                    Some(key) => self.change(key, command, now),
+                    None => self.pass_on(&session.clone(), command),
+                },
+                Command::Stop => {
+                    for key in self.peers.keys() {
+                        if let Some(peer) = self.peers.get_mut(key) {
+                            peer.session.close(now);
+                        }
+                        self.serve(key, now);
+                    }
+                    self.stopping = true;
+                }
+            }
+        }
+        self.dispatch();
+    }
+
+    /// Does to one of our viewers what was asked, and serves it at once.
+    fn change(&mut self, key: Key, command: Command, now: Instant) {
+        let Some(peer) = self.peers.get_mut(key) else {
+            return;
+        };
+        match command {
+            Command::Leave { done, .. } => {
+                peer.session.close(now);
+                self.serve(key, now);
+                // Whoever asked may not wait any more.
+                let _ = done.send(());
+                return;
+            }
+            Command::Trickle(_, candidates) => {
+                for candidate in &candidates {
+                    peer.session.add_remote_candidate(candidate, now);
+                }
+            }
+            Command::Restart { ours, theirs, .. } => peer.session.restart_ice(ours, theirs, now),
+            Command::Stamps {
+                timestamps, reply, ..
+            } => {
+                let stamps = timestamps.into_iter().map(|it| peer.frame(it)).collect();
+                // Whoever asked may have gone; then nobody wants to know.
+                let _ = reply.send(stamps);
+                return;
+            }
+            _ => return,
+        }
+        self.serve(key, now);
+    }
+
+    /// A request that was on its way to us while its viewer moved on.
+    fn pass_on(&self, session: &SessionId, command: Command) {
+        let Some(record) = self.shared.registry.by_id(session) else {
+            return;
+        };
+        if let SessionLocation::Shard(index) = record.state().location
+            && index != self.index
+            && let Some(shard) = self.shared.shard(index)
+        {
+            // A full inbox counts it.
+            let _ = shard.send(command);
+        }
+    }
+}
