@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use glassline_media::Codec;
+
 /// How the payloads of one picture go together, in one format.
 pub(super) trait Picture: fmt::Debug + Send {
     /// After a gap: this payload surely begins its picture.
@@ -82,4 +84,24 @@ pub(super) enum Fault {
     Unsupported,
     /// It grew beyond the bound.
     Oversized,
+}
+
+/// A track whose packets cannot be put together. Its sender's choice, which its
+/// session description tells before anything is set up.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unreceivable {
+    /// Nobody can receive this format here.
+    #[error("{0} cannot be received over RTP")]
+    NoFormat(Codec),
+    /// The format is known, but not in this mode.
+    #[error("{codec} with {parameter} is not supported: {advice}")]
+    Mode {
+        /// The format.
+        codec: Codec,
+        /// What of the format parameters is in the way.
+        parameter: String,
+        /// What the sender should do instead.
+        advice: &'static str,
+    },
 }

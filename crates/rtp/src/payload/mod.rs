@@ -35,7 +35,8 @@ pub use crate::h264::Counters;
 use picture_id::PictureId;
 use xiph::Identifier;
 
-pub use depacketiser::{Depacketiser, Unit, Unreceivable};
+pub use assembly::Unreceivable;
+pub use depacketiser::{Depacketiser, Unit};
 
 /// Cuts the access units of one track into payloads.
 ///

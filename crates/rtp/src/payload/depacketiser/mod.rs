@@ -21,7 +21,7 @@ use super::{
 };
 use crate::h264::{self, Counters};
 
-use super::assembly::{Fault, Picture, Sound, Whole};
+use super::assembly::{Fault, Picture, Sound, Unreceivable, Whole};
 use pictures::Pictures;
 use sounds::Sounds;
 
@@ -56,26 +56,6 @@ enum Way {
     H264(Box<h264::Depacketiser>),
     Pictures(Box<Pictures>),
     Sounds(Box<Sounds>),
-}
-
-/// A track whose packets cannot be put together. Its sender's choice, which its
-/// session description tells before anything is set up.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Unreceivable {
-    /// Nobody can receive this format here.
-    #[error("{0} cannot be received over RTP")]
-    NoFormat(Codec),
-    /// The format is known, but not in this mode.
-    #[error("{codec} with {parameter} is not supported: {advice}")]
-    Mode {
-        /// The format.
-        codec: Codec,
-        /// What of the format parameters is in the way.
-        parameter: String,
-        /// What the sender should do instead.
-        advice: &'static str,
-    },
 }
 
 /// A picture of 8 MiB is 2 Gbit/s at 30 frames/s: no camera's, but an attacker's.

@@ -9,6 +9,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use smallvec::SmallVec;
 
+use super::counters::Sent;
 use super::cursor::{Budget, Cursor, Verdict};
 use super::ring::Ring;
 use super::transport::{TrackTransport, TrackTransports};
@@ -47,17 +48,6 @@ pub(crate) enum Pumped {
     Hopeless,
     /// The connection is broken.
     Broken(io::Error),
-}
-
-/// What went out in one [`ConnectionWriter::pump`].
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Sent {
-    pub(crate) bytes: u64,
-    pub(crate) packets: u64,
-    pub(crate) calls: u64,
-    /// Entries that a client who lagged did not get.
-    pub(crate) skipped: u64,
-    pub(crate) skips: u64,
 }
 
 /// A client's part in a stream while it plays.

@@ -1,6 +1,5 @@
 //! What a thread counts of the streams that it sends, read by metrics while it runs.
 
-use super::connection_writer::Sent;
 use crate::runtime::Counter;
 
 /// One thread's counts of what it sent since the server started.
@@ -22,6 +21,17 @@ pub struct SendCounters {
     pub socket_full: Counter,
     /// Datagrams given up because the kernel will never take them.
     pub unsendable: Counter,
+}
+
+/// What went out in one [`ConnectionWriter::pump`](super::connection_writer::ConnectionWriter::pump).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sent {
+    pub(crate) bytes: u64,
+    pub(crate) packets: u64,
+    pub(crate) calls: u64,
+    /// Entries that a client who lagged did not get.
+    pub(crate) skipped: u64,
+    pub(crate) skips: u64,
 }
 
 impl SendCounters {

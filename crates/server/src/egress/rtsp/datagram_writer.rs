@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use glassline_net::{SendError, Transmit};
 
-use super::connection_writer::Sent;
 use super::counters::SendCounters;
+use super::counters::Sent;
 use super::cursor::{Budget, Cursor, Verdict};
 use super::framing::Datagrams;
 use super::ring::Ring;

@@ -25,8 +25,9 @@ mod stream_reader;
 mod transport;
 mod udp;
 
-pub(crate) use connection_writer::{ConnectionWriter, Playing, Pumped, Sent};
+pub(crate) use connection_writer::{ConnectionWriter, Playing, Pumped};
 pub use counters::SendCounters;
+pub(crate) use counters::Sent;
 pub(crate) use cursor::{Budget, Cursor, TRACKS_MAX};
 pub(crate) use datagram_writer::{DatagramWriter, Recipient};
 pub use groups::Plan;

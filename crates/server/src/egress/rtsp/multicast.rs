@@ -17,7 +17,7 @@ use std::{io, mem};
 use glassline_net::{Multicast, ReceiveBatch};
 use mio::{Events, Poll, Token};
 
-use super::connection_writer::Sent;
+use super::counters::Sent;
 use super::cursor::{Budget, Cursor, TrackSet};
 use super::datagram_writer::{DatagramWriter, Recipient};
 use super::groups::{Groups, Plan, Played};
