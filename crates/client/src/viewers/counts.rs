@@ -122,13 +122,13 @@ impl Counts {
                 sequence,
                 repaired,
                 packet,
-            } => (*receiver, *sequence, *repaired, &packet.header),
+            } => (receiver.0, *sequence, *repaired, &packet.header),
             Received::Counted {
                 receiver,
                 sequence,
                 repaired,
                 header,
-            } => (*receiver, *sequence, *repaired, header),
+            } => (receiver.0, *sequence, *repaired, header),
             _ => return,
         };
         let Some(receiver) = self.receivers.get_mut(index) else {
@@ -316,6 +316,7 @@ fn depacketiser(codec: Option<Codec>) -> Option<Depacketiser> {
 mod tests {
     use super::*;
     use glassline_rtp::{Extensions, Packet};
+    use glassline_webrtc::ReceiverIndex;
 
     const MS: Duration = Duration::from_millis(1);
 
@@ -346,7 +347,7 @@ mod tests {
                 payload: &payload,
             };
             let received = Received::Rtp {
-                receiver: 0,
+                receiver: ReceiverIndex(0),
                 sequence: u64::from(sequence),
                 repaired: false,
                 packet,
@@ -389,7 +390,7 @@ mod tests {
         ) {
             let header = header(ssrc, sequence);
             let received = Received::Rtp {
-                receiver,
+                receiver: ReceiverIndex(receiver),
                 sequence,
                 repaired: false,
                 packet: Packet {
@@ -460,7 +461,7 @@ mod tests {
         let mut bench = Bench::new();
         for (sequence, marker) in [(1, false), (2, true), (4, true)] {
             let received = Received::Counted {
-                receiver: 0,
+                receiver: ReceiverIndex(0),
                 sequence,
                 repaired: sequence == 2,
                 header: Header {

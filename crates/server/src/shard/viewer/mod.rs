@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use glassline_hub::{Stream, ViewerToken};
 use glassline_media::{Burst, Kind, Stage, StageTable, Track};
 use glassline_rtp::Packet;
-use glassline_webrtc::{Event, Session};
+use glassline_webrtc::{Event, ReceiverIndex, SenderIndex, Session};
 use smallvec::SmallVec;
 
 use super::counters::Counters;
@@ -123,7 +123,7 @@ impl Viewer {
             .map(|(place, sender)| {
                 Outlet::new(
                     sender.track,
-                    place,
+                    SenderIndex(place),
                     sender.codec.kind(),
                     sender.clock_rate,
                     sender.timestamp_start,
@@ -208,7 +208,7 @@ impl Viewer {
     /// Takes what it says.
     pub(super) fn take(
         &mut self,
-        (receiver, sequence): (usize, u64),
+        (receiver, sequence): (ReceiverIndex, u64),
         packet: &Packet<'_>,
         now: Instant,
         counters: &Counters,
@@ -216,7 +216,7 @@ impl Viewer {
         let Some(voice) = &mut self.voice else {
             return;
         };
-        let receiver = self.session.receivers().get(receiver);
+        let receiver = self.session.receivers().get(receiver.0);
         let is_red = receiver.is_some_and(|it| it.is_redundant(packet.header.payload_type));
         match voice.take(sequence, packet, is_red, now) {
             Some(recovered) => {
@@ -396,7 +396,7 @@ impl Viewer {
         for outlet in &mut self.outlets {
             // Where it was agreed on, it was wanted more than without.
             if self.session.set_redundant(outlet.sender, true) {
-                let payload_type = self.session.senders()[outlet.sender].payload_type;
+                let payload_type = self.session.senders()[outlet.sender.0].payload_type;
                 outlet.redundancy = Some(Box::new(Redundancy::new(payload_type)));
             }
             if outlet.kind() == Kind::Video
@@ -565,7 +565,7 @@ impl Viewer {
                 .anchor(outlet.sender, timestamp, burst.stamps.reference);
         }
         // Sound may ride behind a picture whose last packet is as long as the others.
-        let pads = is_video && self.rides && self.session.senders()[outlet.sender].may_pad();
+        let pads = is_video && self.rides && self.session.senders()[outlet.sender.0].may_pad();
         let (session, sender) = (&mut self.session, outlet.sender);
         let mut sealed = 0;
         let mut first_sequence = 0;
@@ -627,7 +627,7 @@ impl Viewer {
     }
 
     /// Sends again what the viewer missed, sealed anew from the shared ring.
-    fn repair(&mut self, sender: usize, lost: &[u64], now: Instant, lent: &mut Lent<'_>) {
+    fn repair(&mut self, sender: SenderIndex, lost: &[u64], now: Instant, lent: &mut Lent<'_>) {
         let Some(destination) = self.destination() else {
             return;
         };

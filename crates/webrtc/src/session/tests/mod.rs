@@ -263,7 +263,7 @@ impl Pair {
                 repaired,
                 packet,
             }) => heard.push(Heard {
-                receiver,
+                receiver: receiver.0,
                 sequence,
                 timestamp: packet.header.timestamp,
                 marker: packet.header.marker,
@@ -285,7 +285,7 @@ impl Pair {
         let (now, mut out) = (self.now(), vec![0; 1500]);
         let sealed = self
             .client
-            .seal(0, timestamp, false, payload, now, &mut out)
+            .seal(SenderIndex(0), timestamp, false, payload, now, &mut out)
             .expect("connected");
         out.truncate(sealed.len);
         self.path.send(End::B, now, out);
@@ -297,7 +297,14 @@ impl Pair {
         let (now, mut out) = (self.now(), vec![0; 1500]);
         let sealed = self
             .server
-            .seal(sender, timestamp, marker, payload, now, &mut out)
+            .seal(
+                SenderIndex(sender),
+                timestamp,
+                marker,
+                payload,
+                now,
+                &mut out,
+            )
             .expect("connected");
         out.truncate(sealed.len);
         if self.server.peer() == Some(self.addresses[1]) {
@@ -355,7 +362,7 @@ impl Pair {
             if let Event::Nack { sender, lost, .. } = &event
                 && self.answer_nacks
             {
-                self.retransmit(*sender, lost);
+                self.retransmit(sender.0, lost);
             }
             self.server_events.push((at, event));
         }
@@ -381,7 +388,13 @@ impl Pair {
             let (timestamp, marker, payload) = &self.sent[&(sender, *sequence)];
             let mut out = vec![0; 1500];
             let bytes = self.server.seal_retransmission(
-                sender, *sequence, *timestamp, *marker, payload, now, &mut out,
+                SenderIndex(sender),
+                *sequence,
+                *timestamp,
+                *marker,
+                payload,
+                now,
+                &mut out,
             );
             out.truncate(bytes.expect("sent before"));
             self.path.send(End::A, now, out);
