@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use glassline_net::{Sent, Transmit};
 use glassline_webrtc::demux::is_rtcp;
-use glassline_webrtc::{Certificate, DatagramKind, Session, classify};
+use glassline_webrtc::{Certificate, DatagramKind, SenderIndex, Session, classify};
 
 use crate::counters::SendCounters;
 use crate::outbox::{Outbox, Route, Sink};
@@ -101,9 +101,14 @@ impl Lab {
             for (place, payload) in self.payloads.iter().enumerate() {
                 let marker = place + 1 == PACKETS;
                 let out = &mut self.scratch[place * 1500..];
-                let sealed = ends
-                    .server
-                    .seal(0, self.timestamp, marker, payload, self.now, out);
+                let sealed = ends.server.seal(
+                    SenderIndex(0),
+                    self.timestamp,
+                    marker,
+                    payload,
+                    self.now,
+                    out,
+                );
                 bytes += sealed.expect("connected").len;
             }
         }
@@ -118,7 +123,9 @@ impl Lab {
             for (place, payload) in self.payloads.iter().enumerate() {
                 let marker = place + 1 == PACKETS;
                 batch.push(|out| {
-                    let sealed = ends.server.seal(0, timestamp, marker, payload, now, out);
+                    let sealed =
+                        ends.server
+                            .seal(SenderIndex(0), timestamp, marker, payload, now, out);
                     sealed.map_or(0, |sealed| sealed.len)
                 });
             }
@@ -139,7 +146,7 @@ impl Lab {
             let next = ends.server.senders()[0].next_sequence();
             let last = next.expect("connected") - 1;
             let sealed = ends.server.seal_retransmission(
-                0,
+                SenderIndex(0),
                 last,
                 self.timestamp,
                 true,
@@ -226,9 +233,9 @@ impl Ends {
         for picture in [timestamp.wrapping_sub(1500), timestamp] {
             for (place, payload) in payloads.iter().enumerate() {
                 let marker = place + 1 == payloads.len();
-                let sealed = self
-                    .server
-                    .seal(0, picture, marker, payload, from, &mut out);
+                let sealed =
+                    self.server
+                        .seal(SenderIndex(0), picture, marker, payload, from, &mut out);
                 let len = sealed.expect("connected").len;
                 let _ = self
                     .client

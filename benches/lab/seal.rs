@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use glassline_lab::viewers::floor::{HEADER_BYTES, Sealer, TAG_BYTES};
 use glassline_net::{Options, Transmit, UdpSocket, gso_supported, thread_cpu};
 use glassline_webrtc::srtp::Profile;
-use glassline_webrtc::{Certificate, Event, Session};
+use glassline_webrtc::{Certificate, Event, SenderIndex, Session};
 use serde_json::json;
 
 use crate::machine;
@@ -144,7 +144,8 @@ impl Lab {
                     let marker = place + 1 == PACKETS;
                     let out = &mut self.scratch[used..];
                     let session = &mut self.sessions[index];
-                    let sealed = session.seal(0, self.timestamp, marker, payload, now, out);
+                    let sealed =
+                        session.seal(SenderIndex(0), self.timestamp, marker, payload, now, out);
                     let len = sealed.expect("connected").len;
                     segment = segment.max(len);
                     used += len;

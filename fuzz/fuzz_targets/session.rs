@@ -20,7 +20,7 @@ use glassline_media::{Codec, Track, VideoParameters, WallClock};
 use glassline_sctp::channel::{ChannelId, Event as ChannelEvent, Init, Message};
 use glassline_webrtc::{
     AcceptConfig, Certificate, DataConfig, DialConfig, Event, IceCredentials, Kinds, OpusOptions,
-    ReceiveMode, Received, Secrets, Session,
+    ReceiveMode, Received, Secrets, SenderIndex, Session,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -238,7 +238,7 @@ impl Network {
         let mut out = [0; 200];
         self.sent += 1;
         let sealed = self.ends[0].seal(
-            usize::from(argument & 1),
+            SenderIndex(usize::from(argument & 1)),
             self.sent,
             argument & 2 != 0,
             &self.sent.to_be_bytes(),

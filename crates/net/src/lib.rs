@@ -22,6 +22,7 @@
 mod affinity;
 mod bind;
 mod descriptors;
+mod options;
 mod process;
 mod receive;
 mod send;
@@ -35,10 +36,11 @@ mod tcp;
 pub use affinity::run_where;
 pub use bind::{BindError, port_is_free};
 pub use descriptors::raise_descriptor_limit;
+pub use options::{Multicast, Options};
 pub use process::{open_fds, process_cpu, rss_bytes, thread_cpu};
 pub use receive::{DATAGRAM_BYTES_MAX, Datagram, ReceiveBatch};
 pub use send::{
     PathError, PathErrorKind, SEGMENTED_BYTES_MAX, SEGMENTS_MAX, SendError, Sent, Transmit,
 };
-pub use socket::{Multicast, Options, UdpSocket, gso_supported};
+pub use socket::{UdpSocket, gso_supported};
 pub use tcp::{listen, set_unsent_limit, tcp_port_is_free};

@@ -1,6 +1,10 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 
+/// Messages handed over in one `sendmmsg`: beyond about 16 the gain is gone,
+/// and the arrays live on the stack.
+pub(crate) const MESSAGES_MAX: usize = 32;
+
 /// Most segments that one kernel message may have (`UDP_MAX_SEGMENTS` before
 /// Linux 6.10; later kernels take 128).
 pub const SEGMENTS_MAX: usize = 64;

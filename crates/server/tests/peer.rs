@@ -12,7 +12,7 @@ use glassline_sim::Rng;
 use glassline_webrtc::sdp::{Candidate, SessionDescription};
 use glassline_webrtc::{
     Certificate, DataConfig, DatagramKind, DialConfig, Event, IceCredentials, Kinds, OpusOptions,
-    ReceiveMode, Received, Secrets, Session, classify,
+    ReceiveMode, Received, Secrets, SenderIndex, Session, classify,
 };
 
 use crate::check;
@@ -306,7 +306,7 @@ impl<'a> Peer<'a> {
                 packet,
             }) => {
                 let heard = Heard {
-                    kind: self.session.receivers()[receiver].kind,
+                    kind: self.session.receivers()[receiver.0].kind,
                     sequence,
                     timestamp: packet.header.timestamp,
                     marker: packet.header.marker,
@@ -327,7 +327,7 @@ impl<'a> Peer<'a> {
         let now = Instant::now();
         let sealed = self
             .session
-            .seal(0, timestamp, false, payload, now, &mut out);
+            .seal(SenderIndex(0), timestamp, false, payload, now, &mut out);
         if let Some(sealed) = sealed {
             let to = self.session.peer().expect("connected");
             let sent = self.socket.send_to(&out[..sealed.len], to);

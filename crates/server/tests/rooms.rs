@@ -9,7 +9,7 @@ use glassline_sctp::Reliability;
 use glassline_sctp::channel::{ChannelId, Message};
 use glassline_server::auth::{Account, Name, Pattern};
 use glassline_server::config::Secret;
-use glassline_webrtc::{DataConfig, Kinds, OpusOptions, Redundancy, SKIP_MAX};
+use glassline_webrtc::{DataConfig, Kinds, OpusOptions, Redundancy, SKIP_MAX, SenderIndex};
 use serde_json::Value;
 
 use crate::data::{got, open, send, until};
@@ -137,9 +137,9 @@ fn losses_on_the_way_in_are_losses_on_the_way_out() {
             _ => 0,
         };
         for _ in 0..lost / 500 {
-            assert!(talker.session.skip(0, 500));
+            assert!(talker.session.skip(SenderIndex(0), 500));
         }
-        assert!(talker.session.skip(0, lost % 500));
+        assert!(talker.session.skip(SenderIndex(0), lost % 500));
         assert!(talker.say(packet * STEP, &[7]));
         leg.run_for(Duration::from_millis(5));
     }
@@ -170,11 +170,14 @@ fn copies_mend_each_way_by_itself() {
     let mut talker = talker.expect("answered");
     assert!(talker.run_until(SOON, Peer::is_connected));
     assert!(
-        talker.session.set_redundant(0, true),
+        talker.session.set_redundant(SenderIndex(0), true),
         "the server takes RED"
     );
     let mut plain_talker = joined(&running, "team");
-    assert!(!plain_talker.session.set_redundant(0, true), "not offered");
+    assert!(
+        !plain_talker.session.set_redundant(SenderIndex(0), true),
+        "not offered"
+    );
 
     let listener = joined(&running, "team");
     let plain = hearing(&listener, &you(&talker));
@@ -194,7 +197,7 @@ fn copies_mend_each_way_by_itself() {
         let time = packet * STEP;
         if packet % 4 == 3 {
             // Lost on the way in.
-            assert!(talker.session.skip(0, 1));
+            assert!(talker.session.skip(SenderIndex(0), 1));
         } else {
             let before = packet.checked_sub(1).map(name).unwrap_or_default();
             let before = [Repeat {

@@ -32,6 +32,7 @@ pub use dtls::{Certificate, Cipher, CipherChoice};
 pub use sdp::{IceCredentials, OpusOptions, OpusParameters, Redundancy};
 pub use session::{
     AcceptConfig, AcceptError, CloseReason, Counts, DataConfig, DataCounts, DialConfig, Dropped,
-    Event, Kinds, Path, PathEnd, PathReport, ReceiveMode, Received, Receiver, Rtx, SKIP_MAX,
-    Sealed, Secrets, Sender, SenderTime, Session, SetAnswerError, TRACKS_MAX, TrackSecrets,
+    Event, Kinds, Path, PathEnd, PathReport, ReceiveMode, Received, Receiver, ReceiverIndex, Rtx,
+    SKIP_MAX, Sealed, Secrets, Sender, SenderIndex, SenderTime, Session, SetAnswerError,
+    TRACKS_MAX, TrackSecrets,
 };

@@ -190,7 +190,7 @@ impl Network {
             let (ssrc, payload_type) = (packet.header.ssrc, packet.header.payload_type);
             // The first stays: a leg brings one voice.
             self.shared.voice.get_or_init(|| ssrc);
-            let is_redundant = line.session.receivers()[receiver].is_redundant(payload_type);
+            let is_redundant = line.session.receivers()[receiver.0].is_redundant(payload_type);
             if is_redundant {
                 self.copies(ssrc, &packet_in, arrived);
             }

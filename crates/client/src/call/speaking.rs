@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use glassline_voice::{Speaker, Spoken, speaker};
+use glassline_webrtc::SenderIndex;
 
 use super::device::CaptureTime;
 use super::listening::{self, Listening};
@@ -104,7 +105,10 @@ impl Audio {
                     ..configured(&self.config, &sends, format)
                 };
                 let redundant = config.red.is_some();
-                self.shared.line().session.set_redundant(0, redundant);
+                self.shared
+                    .line()
+                    .session
+                    .set_redundant(SenderIndex(0), redundant);
                 let speaker = Speaker::new(config);
                 let speaker = speaker.map_err(|error| CallError::Engine(error.to_string()))?;
                 let mut speaking = Speaking {
@@ -227,7 +231,7 @@ impl Speaking {
         #[expect(clippy::cast_possible_truncation, reason = "RTP time wraps at 32 bits")]
         let timestamp = outgoing.timestamp as u32;
         let sealed = line.session.seal(
-            0,
+            SenderIndex(0),
             timestamp,
             outgoing.marker,
             &outgoing.payload,

@@ -13,7 +13,8 @@ use glassline_media::{BurstBuilder, Codec, Kind, Track, VideoParameters, WallClo
 use glassline_net::{Options, ReceiveBatch, UdpSocket};
 use glassline_rtp::h264;
 use glassline_webrtc::{
-    AcceptConfig, Certificate, Event, Kinds, OpusOptions, Secrets, Session, stun_username,
+    AcceptConfig, Certificate, Event, Kinds, OpusOptions, Secrets, SenderIndex, Session,
+    stun_username,
 };
 
 use crate::test_http::{Seen, read_request, response};
@@ -237,7 +238,9 @@ impl Run {
             while let Some(event) = viewer.session.poll_event() {
                 match event {
                     Event::Nack {
-                        sender: 0, lost, ..
+                        sender: SenderIndex(0),
+                        lost,
+                        ..
                     } => {
                         let repairs = viewer.repair(&self.udp, &lost, now);
                         self.shared.repairs.fetch_add(repairs, Ordering::Relaxed);
@@ -311,14 +314,16 @@ impl Viewer {
         let mut out = [0; 1500];
         let senders = self.session.senders();
         let sender = senders.iter().position(|sender| sender.track == track);
-        let Some(sender) = sender else { return };
+        let Some(sender) = sender.map(SenderIndex) else {
+            return;
+        };
         let sealed = self
             .session
             .seal(sender, timestamp, marker, payload, now, &mut out);
         let (Some(sealed), Some(to)) = (sealed, self.session.peer()) else {
             return;
         };
-        if sender == 0 {
+        if sender == SenderIndex(0) {
             let packet = (sealed.sequence, timestamp, marker, payload.to_vec());
             self.sent.push(packet);
         }
@@ -334,9 +339,15 @@ impl Viewer {
             if !lost.contains(sequence) {
                 continue;
             }
-            let resealed = self
-                .session
-                .seal_retransmission(0, *sequence, *timestamp, *marker, payload, now, &mut out);
+            let resealed = self.session.seal_retransmission(
+                SenderIndex(0),
+                *sequence,
+                *timestamp,
+                *marker,
+                payload,
+                now,
+                &mut out,
+            );
             if let (Some(bytes), Some(to)) = (resealed, self.session.peer()) {
                 udp.send(&out[..bytes], to).expect("loopback takes it");
                 repairs += 1;

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use glassline_media::{Kind, WallClock};
 use glassline_net::{Datagram, ReceiveBatch, UdpSocket};
-use glassline_webrtc::{Event, Received, Session};
+use glassline_webrtc::{Event, Received, ReceiverIndex, Session};
 use url::Url;
 
 use super::capture::{self, Clock};
@@ -142,8 +142,14 @@ impl Line {
     }
 
     /// A frame's last packet came.
-    fn note_delay(&self, receiver: usize, timestamp: u32, arrived: Instant, counts: &mut Counts) {
-        let Some(receiver) = self.session.receivers().get(receiver) else {
+    fn note_delay(
+        &self,
+        receiver: ReceiverIndex,
+        timestamp: u32,
+        arrived: Instant,
+        counts: &mut Counts,
+    ) {
+        let Some(receiver) = self.session.receivers().get(receiver.0) else {
             return;
         };
         if let (Kind::Video, Some(report)) = (receiver.kind, receiver.sender_time()) {
@@ -216,13 +222,14 @@ impl Line {
     /// As a player does whose decoder lost its reference.
     fn ask_for_keyframe(&mut self, now: Instant, counts: &mut Counts) {
         if let Some(receiver) = counts.take_keyframe_wanted() {
-            self.session.request_keyframe(receiver, now);
+            self.session.request_keyframe(ReceiverIndex(receiver), now);
         }
         for index in 0..self.session.receivers().len() {
             // Where nothing is taken apart, packets given up are all there is to know.
             let is_video = self.session.receivers()[index].kind == Kind::Video;
-            if is_video && self.session.take_given_up(index) > 0 {
-                self.session.request_keyframe(index, now);
+            let receiver = ReceiverIndex(index);
+            if is_video && self.session.take_given_up(receiver) > 0 {
+                self.session.request_keyframe(receiver, now);
             }
         }
     }

@@ -37,8 +37,8 @@ impl<D: Decoder> Buffer<D> {
             return self.be_silent(gap, wanted, now);
         }
         // It was not late but lost: what was played meanwhile stood for it.
-        let stood = self.stalled.min(gap);
-        self.stalled -= stood;
+        let stood = self.gaps.stalled.min(gap);
+        self.gaps.stalled -= stood;
         self.next += stood as i64;
         if gap == first.frames && self.recover(gap, stood) || stood == gap {
             return;
@@ -102,14 +102,14 @@ impl<D: Decoder> Buffer<D> {
         let most = self
             .format()
             .frames(self.config.stall_max.as_secs_f64() * 1e3);
-        if self.stalled + wanted > most {
+        if self.gaps.stalled + wanted > most {
             self.next += wanted as i64;
         }
-        self.stalled += wanted;
+        self.gaps.stalled += wanted;
     }
 
     pub(super) fn is_starving(&self) -> bool {
-        self.stalled > 0 && self.queue.end().is_none_or(|end| end <= self.next)
+        self.gaps.stalled > 0 && self.queue.end().is_none_or(|end| end <= self.next)
     }
 
     /// Goes on for `frames` with the codec's concealment, or ours.
@@ -154,25 +154,26 @@ impl<D: Decoder> Buffer<D> {
     /// Remembers that the next `frames` of media are being concealed.
     fn remember_concealed(&mut self, frames: usize) {
         let end = self.next + frames as i64;
-        match self.concealed.back_mut() {
+        match self.gaps.concealed.back_mut() {
             Some(last) if last.end == self.next => last.end = end,
-            _ => self.concealed.push_back(self.next..end),
+            _ => self.gaps.concealed.push_back(self.next..end),
         }
-        if self.concealed.len() > 32 {
-            self.concealed.pop_front();
+        if self.gaps.concealed.len() > 32 {
+            self.gaps.concealed.pop_front();
         }
     }
 
     /// A packet came for what was concealed: it was late, not lost.
     pub(super) fn was_concealed(&mut self, from: i64, to: i64) {
         let mut late = 0;
-        for span in &self.concealed {
+        for span in &self.gaps.concealed {
             late += (span.end.min(to) - span.start.max(from)).max(0);
         }
         if late > 0 {
             self.target.was_late(late as f64 * self.frame_ms());
             // Once is enough.
-            self.concealed
+            self.gaps
+                .concealed
                 .retain(|span| span.end <= from || span.start >= to);
         }
     }

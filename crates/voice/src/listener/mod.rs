@@ -10,12 +10,21 @@
 //! not played yet waits here, less than 2.5 ms of it. Each packet that is played leaves
 //! its [`Heard`].
 
+mod config;
+mod report;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+pub use config::{Config, Refused};
+pub use report::{Report, StreamReport};
+use stream::{Stream, Template};
+
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use glassline_media::Ssrc;
 use glassline_rtp::red;
-use thiserror::Error;
 
 use crate::codec::{Decoder, Format};
 use crate::jitter::{self, Packet};
@@ -25,84 +34,6 @@ use crate::mix::{Share, loudest, remix};
 use crate::opus::{self, Concealment, RATE};
 use crate::resample::Resampler;
 use crate::stamps::{Again, CameAgain, Heard, Received, SignalDelay};
-
-/// How to listen.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Config {
-    /// What the device takes.
-    pub device: Format,
-    /// How long after the device calls the first sample that it is given is heard.
-    pub device_delay: Duration,
-    /// Channels that are decoded and mixed, 1 or 2; the device's may differ.
-    pub channels: usize,
-    /// Of each stream.
-    pub jitter: jitter::Config,
-    /// What losses become.
-    pub concealment: Concealment,
-    /// So many of the loudest streams are heard.
-    pub mixed_max: usize,
-    /// So many streams are kept. The next takes the place of one that has said nothing
-    /// for five seconds, or is refused for now: nobody knows how loud it is.
-    pub streams_max: usize,
-}
-
-impl Config {
-    /// The usual for `device`.
-    pub fn new(device: Format) -> Self {
-        Self {
-            device,
-            device_delay: Duration::ZERO,
-            channels: 1,
-            jitter: jitter::Config::default(),
-            concealment: Concealment::default(),
-            mixed_max: 3,
-            streams_max: 16,
-        }
-    }
-}
-
-/// Why a packet was not taken. None of these needs an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum Refused {
-    /// By its stream's jitter buffer, which counts it.
-    #[error(transparent)]
-    Packet(#[from] jitter::Refused),
-    /// As many streams as there may be are heard already.
-    #[error("too many streams are heard already")]
-    Streams,
-    /// It is not what RFC 2198 calls RED.
-    #[error(transparent)]
-    Red(#[from] red::NoRed),
-}
-
-/// How a stream stands.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct StreamReport {
-    /// Whose.
-    pub ssrc: Ssrc,
-    /// Its jitter buffer.
-    pub jitter: jitter::Report,
-    /// How loud it is, −dBov, falling slowly.
-    pub level_dbov: u8,
-    /// Whether it is among those that are heard.
-    pub is_mixed: bool,
-}
-
-/// How it stands.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Report {
-    /// Each stream, in the order in which they began.
-    pub streams: Vec<StreamReport>,
-    /// How loud the mix is, −dBov, falling slowly.
-    pub level_dbov: u8,
-    /// What was pulled and not played.
-    pub waiting: Duration,
-    /// Packets of streams that there was no room for: somebody is not heard.
-    pub refused: u64,
-    /// Records that nobody polled in time.
-    pub heard_dropped: u64,
-}
 
 /// A pull: 2.5 ms.
 const PULL: usize = RATE as usize / 400;
@@ -120,7 +51,6 @@ const QUIET_DBOV: u8 = 50;
 
 /// Records, arrivals and samples of the mix that nobody took; older ones are forgotten.
 const HEARD_MAX: usize = 1_024;
-const RECEIVED_MAX: usize = 512;
 const RENDERED_MAX: usize = RATE as usize / 2;
 
 /// Makes the decoder of a stream into a format at 48 kHz.
@@ -151,19 +81,6 @@ pub struct Listener<D = opus::Decoder> {
     mix: Vec<f32>,
     resampled: Vec<f32>,
     remixed: Vec<f32>,
-}
-
-#[derive(Debug)]
-struct Stream<D> {
-    ssrc: Ssrc,
-    buffer: jitter::Buffer<D>,
-    /// By when it was inserted.
-    received: VecDeque<Received>,
-    /// When it was loud, or began.
-    spoke: Instant,
-    meter: Meter,
-    share: Share,
-    is_mixed: bool,
 }
 
 impl Listener {
@@ -482,65 +399,8 @@ impl<D: Decoder> Listener<D> {
     }
 }
 
-/// What all packets of a pull have in common.
-#[derive(Clone, Copy)]
-struct Template {
-    pulled: Instant,
-    decode: Duration,
-    mix: Duration,
-    resample: Duration,
-    signal: SignalDelay,
-}
-
-impl<D: Decoder> Stream<D> {
-    fn take(
-        &mut self,
-        packet: Packet,
-        earlier: &[(u32, bytes::Bytes)],
-        received: Received,
-    ) -> Result<(), Refused> {
-        if self.received.len() == RECEIVED_MAX {
-            self.received.pop_front();
-        }
-        self.received.push_back(received);
-        self.buffer
-            .insert_with(packet, earlier, received.inserted)?;
-        Ok(())
-    }
-
-    /// The arrival of what was inserted then.
-    fn received(&self, inserted: Instant) -> Received {
-        let mut received = self.received.iter().rev();
-        let found = received.find(|it| it.inserted == inserted);
-        found.copied().unwrap_or(Received::at(inserted))
-    }
-
-    fn heard(&self, played: &jitter::Played, of: Template) -> Heard {
-        let received = self.received(played.arrival);
-        Heard {
-            ssrc: self.ssrc,
-            timestamp: u64::try_from(played.timestamp).unwrap_or_default(),
-            sequence: played.sequence,
-            arrived: received.arrived,
-            opened: received.opened,
-            inserted: received.inserted,
-            pulled: of.pulled,
-            decode: of.decode,
-            mix: of.mix,
-            resample: of.resample,
-            called: of.pulled,
-            played: of.pulled,
-            operation: played.operation,
-            signal: of.signal,
-        }
-    }
-}
-
 fn decoder<D>(config: Config, make: MakeDecoder<D>) -> Result<D, opus::Error> {
     let channels = config.channels;
     let format = Format::new(RATE, channels).ok_or(opus::Error::Channels(channels))?;
     make(format, config.concealment)
 }
-
-#[cfg(test)]
-mod tests;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use glassline_media::Ssrc;
 use glassline_rtp::rtcp;
 
-use super::{Dropped, Event, NACK_LOST_MAX, Session};
+use super::{Dropped, Event, NACK_LOST_MAX, ReceiverIndex, SenderIndex, Session};
 
 /// Receiver reports go out this often.
 pub(super) const REPORT_INTERVAL: Duration = Duration::from_secs(1);
@@ -66,7 +66,7 @@ impl Session {
         let Some((index, _)) = self.sender_of(nack.media) else {
             return;
         };
-        let sender = &mut self.senders[index];
+        let sender = &mut self.senders[index.0];
         let track = sender.track;
         let mut lost = Vec::new();
         sender.widen(nack.lost(), &mut lost, NACK_LOST_MAX);
@@ -118,22 +118,21 @@ impl Session {
         });
     }
 
-    fn sender_of(&self, ssrc: Ssrc) -> Option<(usize, &super::Sender)> {
-        self.senders
-            .iter()
-            .enumerate()
-            .find(|(_, sender)| sender.ssrc == ssrc)
+    fn sender_of(&self, ssrc: Ssrc) -> Option<(SenderIndex, &super::Sender)> {
+        let mut senders = self.senders.iter().enumerate();
+        let (place, sender) = senders.find(|(_, sender)| sender.ssrc == ssrc)?;
+        Some((SenderIndex(place), sender))
     }
 
     /// Asks the peer for a keyframe (PLI, else FIR). False if it agreed to
     /// neither, nothing has come yet, or the last request is under 300 ms old.
-    pub fn request_keyframe(&mut self, receiver: usize, now: Instant) -> bool {
+    pub fn request_keyframe(&mut self, receiver: ReceiverIndex, now: Instant) -> bool {
         self.timeout = None;
         let from = self.rtcp_ssrc;
         let mut packet = self.empty_report();
         let wanted = self
             .receivers
-            .get_mut(receiver)
+            .get_mut(receiver.0)
             .is_some_and(|receiver| receiver.write_keyframe_request(from, now, &mut packet));
         if wanted {
             self.send_rtcp(packet);

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use glassline_rtp as rtp;
 
+use super::index::{ReceiverIndex, SenderIndex};
 use crate::dtls::record;
 use crate::ice::Ignored;
 use crate::srtp::{OpenError, Profile};
@@ -21,16 +22,16 @@ pub enum Event {
     KeyframeRequest {
         /// Track of the stream.
         track: usize,
-        /// Index into [`Session::senders`](super::Session::senders).
-        sender: usize,
+        /// The sender that it is about.
+        sender: SenderIndex,
     },
     /// The peer misses packets (RFC 4585 §6.2.1): answer with
     /// [`Session::seal_retransmission`](super::Session::seal_retransmission).
     Nack {
         /// Track of the stream.
         track: usize,
-        /// Index into [`Session::senders`](super::Session::senders).
-        sender: usize,
+        /// The sender that it is about.
+        sender: SenderIndex,
         /// Extended sequence numbers as [`Sealed::sequence`] gave them, at most
         /// [`NACK_LOST_MAX`].
         lost: Vec<u64>,
@@ -39,8 +40,8 @@ pub enum Event {
     ReceiverReport {
         /// Track of the stream.
         track: usize,
-        /// Index into [`Session::senders`](super::Session::senders).
-        sender: usize,
+        /// The sender that it is about.
+        sender: SenderIndex,
         /// Share of packets lost since the last report, in 256ths.
         fraction_lost: u8,
         /// Packets lost since the start; duplicates make it negative.
@@ -169,8 +170,8 @@ pub enum Received<'a> {
     Consumed,
     /// Media, decrypted in place, retransmissions already unwrapped.
     Rtp {
-        /// Index into [`Session::receivers`](super::Session::receivers).
-        receiver: usize,
+        /// The receiver that it came on.
+        receiver: ReceiverIndex,
         /// Extended sequence number of the original packet.
         sequence: u64,
         /// It came as a retransmission.
@@ -180,8 +181,8 @@ pub enum Received<'a> {
     },
     /// Media in [`ReceiveMode::CountOnly`](super::ReceiveMode::CountOnly).
     Counted {
-        /// Index into [`Session::receivers`](super::Session::receivers).
-        receiver: usize,
+        /// The receiver that it came on.
+        receiver: ReceiverIndex,
         /// Extended sequence number, unauthenticated.
         sequence: u64,
         /// It came as a retransmission.

@@ -50,7 +50,7 @@ impl Session {
         let connected = self.state == State::Connected;
         match change {
             Some(Change::Path(peer)) if connected => {
-                self.events.push(Event::AddressChanged { peer })
+                self.events.push(Event::AddressChanged { peer });
             }
             Some(Change::Path(_)) => {
                 if let Some(dtls) = &mut self.dtls

@@ -5,7 +5,7 @@ use glassline_rtp::nack::Arrival;
 use glassline_rtp::twcc;
 
 use super::receiver::Part;
-use super::{Dropped, ReceiveMode, Received, Session};
+use super::{Dropped, ReceiveMode, Received, ReceiverIndex, Session};
 
 impl Session {
     pub(super) fn handle_rtp<'a>(
@@ -24,7 +24,7 @@ impl Session {
             let (sequence, arrival) =
                 self.receivers[receiver].on_media(codec, &header, payload_bytes, now);
             return Ok(Received::Counted {
-                receiver,
+                receiver: ReceiverIndex(receiver),
                 sequence,
                 repaired: is_repaired(arrival),
                 header,
@@ -39,7 +39,7 @@ impl Session {
                 let (sequence, arrival) =
                     self.receivers[receiver].on_media(codec, &header, packet.payload.len(), now);
                 Ok(Received::Rtp {
-                    receiver,
+                    receiver: ReceiverIndex(receiver),
                     sequence,
                     repaired: is_repaired(arrival),
                     packet,
@@ -72,14 +72,14 @@ impl Session {
         };
         if self.mode == ReceiveMode::CountOnly {
             return Ok(Received::Counted {
-                receiver,
+                receiver: ReceiverIndex(receiver),
                 sequence,
                 repaired: true,
                 header,
             });
         }
         Ok(Received::Rtp {
-            receiver,
+            receiver: ReceiverIndex(receiver),
             sequence,
             repaired: true,
             packet: rtp::Packet {

@@ -15,6 +15,7 @@ mod data;
 mod error;
 mod establish;
 mod event;
+mod index;
 mod lifecycle;
 mod media;
 mod outgoing;
@@ -36,6 +37,7 @@ pub use config::{
 pub use data::DataCounts;
 pub use error::{AcceptError, SetAnswerError};
 pub use event::{CloseReason, Dropped, Event, NACK_LOST_MAX, Received, Sealed};
+pub use index::{ReceiverIndex, SenderIndex};
 pub use outgoing::SKIP_MAX;
 pub use path::{Path, PathEnd};
 pub use receiver::{Receiver, SenderTime};
@@ -326,8 +328,8 @@ impl Session {
 
     /// Packets of a receiver given up since the last call: time to ask for a
     /// keyframe.
-    pub fn take_given_up(&mut self, receiver: usize) -> u64 {
-        let receiver = self.receivers.get_mut(receiver);
+    pub fn take_given_up(&mut self, receiver: ReceiverIndex) -> u64 {
+        let receiver = self.receivers.get_mut(receiver.0);
         receiver.map_or(0, Receiver::take_given_up)
     }
 

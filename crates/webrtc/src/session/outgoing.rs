@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::sender::{self, Outgoing};
-use super::{Sealed, Sender, Session, State};
+use super::{Sealed, Sender, SenderIndex, Session, State};
 
 /// Sequence numbers that [`Session::skip`] leaves out at most: far fewer than the 2¹⁵ from
 /// which on a peer would take them for a step back (RFC 3711 §3.3.1).
@@ -19,7 +19,7 @@ impl Session {
     #[inline]
     pub fn seal(
         &mut self,
-        sender: usize,
+        sender: SenderIndex,
         timestamp: u32,
         marker: bool,
         payload: &[u8],
@@ -38,7 +38,7 @@ impl Session {
     )]
     pub fn seal_padded(
         &mut self,
-        sender: usize,
+        sender: SenderIndex,
         timestamp: u32,
         marker: bool,
         payload: &[u8],
@@ -49,7 +49,7 @@ impl Session {
         if self.state != State::Connected {
             return None;
         }
-        let sender = self.senders.get_mut(sender)?;
+        let sender = self.senders.get_mut(sender.0)?;
         if padding > 0 && !sender.may_pad() {
             return None;
         }
@@ -78,8 +78,9 @@ impl Session {
     /// Leaves out the next `count` sequence numbers of a sender: packets that were lost
     /// before they came here, so that the peer sees a loss for what it is, and not for
     /// silence. False if nothing can be sealed, or for more than [`SKIP_MAX`].
-    pub fn skip(&mut self, sender: usize, count: u16) -> bool {
-        let (Some(sender), Some(keys)) = (self.senders.get_mut(sender), self.keys.as_mut()) else {
+    pub fn skip(&mut self, sender: SenderIndex, count: u16) -> bool {
+        let (Some(sender), Some(keys)) = (self.senders.get_mut(sender.0), self.keys.as_mut())
+        else {
             return false;
         };
         count <= SKIP_MAX && sender.skip(&mut keys.outbound, count).is_some()
@@ -100,7 +101,7 @@ impl Session {
     )]
     pub fn seal_retransmission(
         &mut self,
-        sender: usize,
+        sender: SenderIndex,
         original_sequence: u64,
         timestamp: u32,
         marker: bool,
@@ -111,7 +112,7 @@ impl Session {
         if self.state != State::Connected {
             return None;
         }
-        let sender = self.senders.get_mut(sender)?;
+        let sender = self.senders.get_mut(sender.0)?;
         let keys = self.keys.as_mut()?;
         let packet = Outgoing {
             timestamp,
@@ -159,15 +160,15 @@ impl Session {
     /// Sends a sender's packets under the payload type of its redundancy (RFC 2198), whose
     /// payloads the caller then makes, or under its own. False, and nothing changes, if
     /// the peer takes no redundancy.
-    pub fn set_redundant(&mut self, sender: usize, redundant: bool) -> bool {
-        let sender = self.senders.get_mut(sender);
+    pub fn set_redundant(&mut self, sender: SenderIndex, redundant: bool) -> bool {
+        let sender = self.senders.get_mut(sender.0);
         sender.is_some_and(|sender| sender.set_redundant(redundant))
     }
 
     /// States that RTP timestamp `timestamp` of a sender is the instant `at`;
     /// sender reports extrapolate from it. Without, from the first packet sealed.
-    pub fn anchor(&mut self, sender: usize, timestamp: u32, at: Instant) {
-        if let Some(sender) = self.senders.get_mut(sender) {
+    pub fn anchor(&mut self, sender: SenderIndex, timestamp: u32, at: Instant) {
+        if let Some(sender) = self.senders.get_mut(sender.0) {
             sender.set_anchor(timestamp, at);
         }
     }

@@ -20,15 +20,18 @@ impl Default for ResealRing {
 }
 
 impl ResealRing {
+    #[inline]
     pub(super) fn remember(&mut self, index: u64, tag: Tag) {
         self.tags[Self::slot(index)] = (index, tag);
     }
 
+    #[inline]
     pub(super) fn find(&self, index: u64) -> Option<Tag> {
         let (held, tag) = self.tags[Self::slot(index)];
         (held == index).then_some(tag)
     }
 
+    #[inline]
     #[expect(
         clippy::cast_possible_truncation,
         reason = "the remainder is below 512"

@@ -94,13 +94,13 @@ impl Counts {
                 sequence,
                 repaired,
                 packet,
-            } => (*receiver, *sequence, *repaired, &packet.header),
+            } => (receiver.0, *sequence, *repaired, &packet.header),
             Received::Counted {
                 receiver,
                 sequence,
                 repaired,
                 header,
-            } => (*receiver, *sequence, *repaired, header),
+            } => (receiver.0, *sequence, *repaired, header),
             _ => return,
         };
         let Some(receiver) = self.receivers.get_mut(index) else {

@@ -1,5 +1,6 @@
 use glassline_media::Ssrc;
 use glassline_rtp::{Extensions, Packet};
+use glassline_webrtc::ReceiverIndex;
 
 use super::*;
 
@@ -32,7 +33,7 @@ fn pictures_of_other_codecs_are_counted_with_their_keyframes() {
             payload: &payload,
         };
         let received = Received::Rtp {
-            receiver: 0,
+            receiver: ReceiverIndex(0),
             sequence: u64::from(sequence),
             repaired: false,
             packet,
@@ -75,7 +76,7 @@ impl Bench {
     ) {
         let header = header(ssrc, sequence);
         let received = Received::Rtp {
-            receiver,
+            receiver: ReceiverIndex(receiver),
             sequence,
             repaired: false,
             packet: Packet {
@@ -146,7 +147,7 @@ fn counting_takes_a_marker_for_a_frame() {
     let mut bench = Bench::new();
     for (sequence, marker) in [(1, false), (2, true), (4, true)] {
         let received = Received::Counted {
-            receiver: 0,
+            receiver: ReceiverIndex(0),
             sequence,
             repaired: sequence == 2,
             header: Header {

@@ -4,7 +4,7 @@ use glassline_media::{Codec, WallClock};
 use glassline_rtp::{Header, Packet, rtcp};
 use glassline_rtsp::client::Frame;
 use glassline_rtsp::sdp::Description;
-use glassline_webrtc::Received;
+use glassline_webrtc::{Received, ReceiverIndex};
 
 use super::Track;
 use crate::viewers::counts::Counts;
@@ -117,13 +117,13 @@ impl Media {
         self.begun = true;
         let received = match packet {
             Some(packet) => Received::Rtp {
-                receiver: index,
+                receiver: ReceiverIndex(index),
                 sequence,
                 repaired: false,
                 packet,
             },
             None => Received::Counted {
-                receiver: index,
+                receiver: ReceiverIndex(index),
                 sequence,
                 repaired: false,
                 header,

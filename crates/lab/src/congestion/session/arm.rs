@@ -56,7 +56,7 @@ impl Arm {
         self
     }
 
-    pub(super) fn steering(&self) -> Steering {
+    pub(in crate::congestion) fn steering(&self) -> Steering {
         let controller = Arc::clone(&self.controller);
         Steering::with(move |mtu| controller(mtu))
     }

@@ -82,7 +82,7 @@ pub struct Spread {
 impl Spread {
     /// Of `micros` in microseconds, in milliseconds.
     #[expect(clippy::cast_precision_loss, reason = "sums stay far below 2^52")]
-    pub(super) fn of_micros(mut micros: Vec<u32>) -> Self {
+    pub(in crate::congestion) fn of_micros(mut micros: Vec<u32>) -> Self {
         if micros.is_empty() {
             return Self::default();
         }

@@ -18,16 +18,7 @@ mod measured;
 mod scenario;
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
-
-use glassline_congestion::adaptation::Rule;
-use glassline_congestion::{Algorithm, Controller};
-use glassline_media::Bitrate;
-use glassline_quic::Steering;
-use glassline_sim::Conditions;
-use glassline_sim::Scenario as Drawn;
-use serde::{Deserialize, Serialize};
 
 use super::relay;
 pub use super::relay::RelayError;

@@ -87,7 +87,7 @@ pub struct Competitor {
 
 impl Competitor {
     /// How long it sends in a session of `duration`.
-    pub(super) fn time_within(&self, duration: Duration) -> Duration {
+    pub(in crate::congestion) fn time_within(&self, duration: Duration) -> Duration {
         self.end.min(duration).saturating_sub(self.start)
     }
 }

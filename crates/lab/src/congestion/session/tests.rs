@@ -1,5 +1,9 @@
 use glassline_sim::Loss;
 
+use glassline_congestion::Algorithm;
+use glassline_media::Bitrate;
+use glassline_sim::Conditions;
+
 use super::*;
 
 const MBPS: u64 = 1_000_000;

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use glassline_hub::Stream;
 use glassline_media::{Burst, Kind, Stage, StageTable, Track};
-use glassline_webrtc::Session;
+use glassline_webrtc::{SenderIndex, Session};
 use smallvec::SmallVec;
 
 use super::counters::SendCounters;
@@ -32,7 +32,7 @@ const SEALING_BYTES: u64 = 40;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Nack<'a> {
     /// Place among the session's senders.
-    pub(crate) sender: usize,
+    pub(crate) sender: SenderIndex,
     /// Extended sequence numbers.
     pub(crate) lost: &'a [u64],
 }
@@ -65,7 +65,7 @@ impl StreamSender {
             .map(|(place, sender)| {
                 TrackSender::new(
                     sender.track,
-                    place,
+                    SenderIndex(place),
                     sender.codec.kind(),
                     sender.clock_rate,
                     sender.timestamp_start,
@@ -107,7 +107,7 @@ impl StreamSender {
         for track in &mut self.tracks {
             // Where it was agreed on, it was wanted more than without.
             if session.set_redundant(track.sender, true) {
-                let payload_type = session.senders()[track.sender].payload_type;
+                let payload_type = session.senders()[track.sender.0].payload_type;
                 track.redundancy = Some(Box::new(Redundancy::new(payload_type)));
             }
             if track.kind() == Kind::Video
@@ -263,7 +263,7 @@ impl StreamSender {
             session.anchor(outlet.sender, timestamp, burst.stamps.reference);
         }
         // Sound may ride behind a picture whose last packet is as long as the others.
-        let pads = is_video && self.rides && session.senders()[outlet.sender].may_pad();
+        let pads = is_video && self.rides && session.senders()[outlet.sender.0].may_pad();
         let sender = outlet.sender;
         let mut sealed = 0;
         let mut first_sequence = 0;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_media::{Burst, Kind, MediaTime};
+use glassline_webrtc::SenderIndex;
 
 use super::redundancy::Redundancy;
 
@@ -56,7 +57,7 @@ pub(crate) struct TrackSender {
     /// Place among the stream's tracks.
     pub(crate) track: usize,
     /// Place among the session's senders.
-    pub(crate) sender: usize,
+    pub(crate) sender: SenderIndex,
     kind: Kind,
     clock_rate: u32,
     /// RTP timestamp of media time zero.
@@ -112,7 +113,7 @@ pub(crate) enum Taken {
 impl TrackSender {
     pub(crate) fn new(
         track: usize,
-        sender: usize,
+        sender: SenderIndex,
         kind: Kind,
         clock_rate: u32,
         timestamp_base: u32,
@@ -325,7 +326,7 @@ mod tests {
     }
 
     fn video() -> TrackSender {
-        TrackSender::new(0, 0, Kind::Video, 90_000, 1_000_000)
+        TrackSender::new(0, SenderIndex(0), Kind::Video, 90_000, 1_000_000)
     }
 
     #[test]

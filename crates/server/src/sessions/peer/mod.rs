@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 use glassline_hub::Stream;
 use glassline_media::{Burst, StageTable, Track};
 use glassline_rtp::Packet;
-use glassline_webrtc::{Event, Session};
+use glassline_webrtc::{Event, ReceiverIndex, Session};
 
 use super::{Counters, Permit};
 use crate::egress::webrtc::{Nack, Route};
@@ -132,7 +132,7 @@ impl Peer {
     /// Takes a packet of receiver number `receiver` with this extended sequence number.
     pub(super) fn on_packet(
         &mut self,
-        place: (usize, u64),
+        place: (ReceiverIndex, u64),
         packet: &Packet<'_>,
         now: Instant,
         counters: &Counters,

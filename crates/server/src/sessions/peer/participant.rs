@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use glassline_rtp::Packet;
-use glassline_webrtc::Session;
+use glassline_webrtc::{ReceiverIndex, Session};
 
 use crate::ingest::{Voice, VoiceCounters};
 
@@ -26,12 +26,12 @@ impl Participant {
     pub(super) fn on_packet(
         &mut self,
         session: &Session,
-        (receiver, sequence): (usize, u64),
+        (receiver, sequence): (ReceiverIndex, u64),
         packet: &Packet<'_>,
         now: Instant,
         counters: &VoiceCounters,
     ) {
-        let receiver = session.receivers().get(receiver);
+        let receiver = session.receivers().get(receiver.0);
         let is_red = receiver.is_some_and(|it| it.is_redundant(packet.header.payload_type));
         match self.voice.take(sequence, packet, is_red, now) {
             Some(recovered) => {

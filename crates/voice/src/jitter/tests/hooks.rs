@@ -1,5 +1,7 @@
 //! What a codec may know better than the buffer.
 
+use bytes::Bytes;
+
 use super::*;
 
 /// A stub of a codec with everything: a payload is a level, 0 falls silent. A packet

@@ -1,5 +1,7 @@
 //! Hours of it: nothing grows, nothing is forgotten.
 
+use bytes::Bytes;
+
 use super::*;
 
 const HOUR: Duration = Duration::from_secs(3_600);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use glassline_sim::{Clock, Delays, Family, Rng};
 
 use super::*;

@@ -61,7 +61,7 @@ fn numbers_that_are_left_out_are_losses_to_the_peer() {
     let mut pair = Pair::connected(call(VOICE));
     for frame in 0..100u32 {
         if frame == 50 {
-            assert!(pair.server.skip(0, 3));
+            assert!(pair.server.skip(SenderIndex(0), 3));
         }
         pair.send(0, frame * 480, false, &[1, frame as u8]);
         pair.run_for(ms(10));
@@ -71,16 +71,16 @@ fn numbers_that_are_left_out_are_losses_to_the_peer() {
     assert_eq!(sequences.len(), 100, "none of them is repeated or lost");
     assert_eq!(sequences[99] - sequences[0], 102);
     assert_eq!(sequences[50] - sequences[49], 4);
-    assert!(!pair.server.skip(0, SKIP_MAX + 1));
-    assert!(!pair.server.skip(7, 1), "no such sender");
+    assert!(!pair.server.skip(SenderIndex(0), SKIP_MAX + 1));
+    assert!(!pair.server.skip(SenderIndex(7), 1), "no such sender");
 }
 
 #[test]
 fn packets_with_copies_come_under_their_own_payload_type() {
     let mut pair = Pair::connected(call(VOICE));
-    assert!(pair.client.set_redundant(0, true));
+    assert!(pair.client.set_redundant(SenderIndex(0), true));
     pair.answer_back(0, b"copies");
-    assert!(pair.client.set_redundant(0, false));
+    assert!(pair.client.set_redundant(SenderIndex(0), false));
     pair.answer_back(480, b"plain");
     pair.run_for(ms(100));
     let heard: Vec<&[u8]> = pair.server.heard.iter().map(|it| &it.payload[..]).collect();
@@ -92,7 +92,10 @@ fn packets_with_copies_come_under_their_own_payload_type() {
     assert_eq!(receiver.totals().received, 2, "one stream");
 
     let mut plain = Pair::connected(call(sdp::OpusOptions::default()));
-    assert!(!plain.client.set_redundant(0, true), "not agreed on");
+    assert!(
+        !plain.client.set_redundant(SenderIndex(0), true),
+        "not agreed on"
+    );
 }
 
 #[test]

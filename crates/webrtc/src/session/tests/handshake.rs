@@ -114,7 +114,11 @@ fn a_client_with_another_certificate_is_refused() {
     assert_eq!(reason, CloseReason::WrongFingerprint);
     assert_eq!(connected(&pair.server.events), None);
     let (now, mut out) = (pair.now(), [0; 200]);
-    assert_eq!(pair.server.seal(0, 0, true, b"x", now, &mut out), None);
+    assert_eq!(
+        pair.server
+            .seal(SenderIndex(0), 0, true, b"x", now, &mut out),
+        None
+    );
 }
 
 /// Servers on other stacks like to open the DTLS connection themselves.

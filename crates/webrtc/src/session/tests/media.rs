@@ -100,12 +100,19 @@ fn a_re_sealed_packet_must_be_the_same() {
     let (now, mut first, mut again) = (pair.now(), [0; 200], [0; 200]);
     let server = &mut pair.server;
     let sealed = server
-        .seal(0, 9, true, b"picture", now, &mut first)
+        .seal(SenderIndex(0), 9, true, b"picture", now, &mut first)
         .expect("connected");
     let mut reseal = |timestamp, marker, payload: &[u8]| {
         let sequence = sealed.sequence;
-        let bytes =
-            server.seal_retransmission(0, sequence, timestamp, marker, payload, now, &mut again)?;
+        let bytes = server.seal_retransmission(
+            SenderIndex(0),
+            sequence,
+            timestamp,
+            marker,
+            payload,
+            now,
+            &mut again,
+        )?;
         Some(again[..bytes].to_vec())
     };
     assert_eq!(
@@ -115,8 +122,15 @@ fn a_re_sealed_packet_must_be_the_same() {
     assert_eq!(reseal(9, true, b"Picture"), None);
     assert_eq!(reseal(8, true, b"picture"), None);
     assert_eq!(reseal(9, false, b"picture"), None);
-    let unsent =
-        server.seal_retransmission(0, sealed.sequence + 1, 9, true, b"picture", now, &mut again);
+    let unsent = server.seal_retransmission(
+        SenderIndex(0),
+        sealed.sequence + 1,
+        9,
+        true,
+        b"picture",
+        now,
+        &mut again,
+    );
     assert_eq!(unsent, None);
 }
 
@@ -125,9 +139,9 @@ fn padding_lengthens_a_datagram_and_not_its_payload() {
     let mut pair = Pair::connected(Setup::default());
     let mut datagram = |padding| {
         let (now, mut out) = (pair.now(), vec![0; 200]);
-        let sealed = pair
-            .server
-            .seal_padded(0, 9, true, b"picture", padding, now, &mut out)?;
+        let sealed =
+            pair.server
+                .seal_padded(SenderIndex(0), 9, true, b"picture", padding, now, &mut out)?;
         out.truncate(sealed.len);
         Some(out)
     };
@@ -169,8 +183,8 @@ fn counting_without_opening_sees_the_same_losses() {
 fn sender_reports_join_both_tracks_to_one_clock() {
     let mut pair = Pair::connected(Setup::default());
     let captured = pair.now() - ms(40);
-    pair.server.anchor(0, 90_000, captured);
-    pair.server.anchor(1, 4_000_000_000, captured);
+    pair.server.anchor(SenderIndex(0), 90_000, captured);
+    pair.server.anchor(SenderIndex(1), 4_000_000_000, captured);
     pair.send(0, 90_000, true, b"picture");
     pair.send(1, 4_000_000_000, false, b"sound");
     pair.run_for(ms(30));
@@ -210,7 +224,7 @@ fn receiver_reports_tell_loss_and_round_trip() {
         .iter()
         .filter_map(|(_, event)| match event {
             Event::ReceiverReport {
-                sender: 0,
+                sender: SenderIndex(0),
                 fraction_lost,
                 cumulative_lost,
                 rtt,
@@ -265,9 +279,16 @@ fn keyframes_are_asked_for_and_not_too_often() {
     let now = pair.now();
     pair.send(0, 1, true, b"picture");
     pair.run_for(ms(50));
-    assert!(pair.client.request_keyframe(0, now));
-    assert!(!pair.client.request_keyframe(0, now + ms(100)));
-    assert!(!pair.client.request_keyframe(1, now), "sound has none");
+    assert!(pair.client.request_keyframe(ReceiverIndex(0), now));
+    assert!(
+        !pair
+            .client
+            .request_keyframe(ReceiverIndex(0), now + ms(100))
+    );
+    assert!(
+        !pair.client.request_keyframe(ReceiverIndex(1), now),
+        "sound has none"
+    );
     pair.run_for(ms(50));
     let requests = pair
         .server
@@ -277,7 +298,7 @@ fn keyframes_are_asked_for_and_not_too_often() {
             *event
                 == Event::KeyframeRequest {
                     track: 0,
-                    sender: 0,
+                    sender: SenderIndex(0),
                 }
         })
         .count();
@@ -290,7 +311,7 @@ fn replayed_media_is_dropped() {
     let (now, mut out) = (pair.now(), vec![0; 200]);
     let sealed = pair
         .server
-        .seal(0, 1, true, b"picture", now, &mut out)
+        .seal(SenderIndex(0), 1, true, b"picture", now, &mut out)
         .expect("connected");
     out.truncate(sealed.len);
     pair.deliver(End::B, out.clone());
@@ -310,9 +331,9 @@ fn packets_of_a_burst_have_one_overhead() {
     for sender in 0..2 {
         let lens: Vec<_> = (0..40)
             .map(|_| {
-                let sealed = pair
-                    .server
-                    .seal(sender, 0, false, &[0; 1000], now, &mut out);
+                let sealed =
+                    pair.server
+                        .seal(SenderIndex(sender), 0, false, &[0; 1000], now, &mut out);
                 sealed.expect("connected").len
             })
             .collect();
@@ -321,10 +342,14 @@ fn packets_of_a_burst_have_one_overhead() {
     }
     assert_eq!(
         pair.server
-            .seal(0, 0, false, &[0; 1000], now, &mut out[..1030]),
+            .seal(SenderIndex(0), 0, false, &[0; 1000], now, &mut out[..1030]),
         None
     );
-    assert_eq!(pair.server.seal(9, 0, false, &[0; 10], now, &mut out), None);
+    assert_eq!(
+        pair.server
+            .seal(SenderIndex(9), 0, false, &[0; 10], now, &mut out),
+        None
+    );
 }
 
 #[test]

@@ -373,7 +373,7 @@ impl Pair {
         let (now, mut out) = (self.now(), vec![0; 1500]);
         let sealed = self
             .client
-            .seal(0, timestamp, false, payload, now, &mut out)
+            .seal(SenderIndex(0), timestamp, false, payload, now, &mut out)
             .expect("connected");
         out.truncate(sealed.len);
         self.client.enqueue(out);
@@ -385,7 +385,14 @@ impl Pair {
         let (now, mut out) = (self.now(), vec![0; 1500]);
         let sealed = self
             .server
-            .seal(sender, timestamp, marker, payload, now, &mut out)
+            .seal(
+                SenderIndex(sender),
+                timestamp,
+                marker,
+                payload,
+                now,
+                &mut out,
+            )
             .expect("connected");
         out.truncate(sealed.len);
         self.server.enqueue(out);

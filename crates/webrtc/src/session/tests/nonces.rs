@@ -175,9 +175,9 @@ impl Watched {
             Op::Cramped { sender, lacking } => {
                 let mut out = vec![0; (20 + 40 + 16usize).saturating_sub(lacking)];
                 let payload = [7; 40];
-                let sealed = self
-                    .server
-                    .seal(sender, 1, false, &payload, self.now, &mut out);
+                let sealed =
+                    self.server
+                        .seal(SenderIndex(sender), 1, false, &payload, self.now, &mut out);
                 sealed.is_none_or(|sealed| self.ledger.note(&out[..sealed.len], &payload))
             }
             Op::Again { back, change } => self.again(back, change, 1500),
@@ -191,7 +191,7 @@ impl Watched {
             Op::Skip { sender, count } => {
                 let next = |it: &Session| it.senders()[sender].next_sequence();
                 let before = next(&self.server);
-                let skips = self.server.skip(sender, count);
+                let skips = self.server.skip(SenderIndex(sender), count);
                 let by = next(&self.server).zip(before).map(|(now, then)| now - then);
                 by == Some(if skips { u64::from(count) } else { 0 }) && skips == (count <= SKIP_MAX)
             }
@@ -211,7 +211,14 @@ impl Watched {
         let mut out = [0; 1500];
         let sealed = self
             .server
-            .seal(sender, timestamp, marker, &payload, self.now, &mut out)
+            .seal(
+                SenderIndex(sender),
+                timestamp,
+                marker,
+                &payload,
+                self.now,
+                &mut out,
+            )
             .expect("connected, and room enough");
         let fresh = self.ledger.note(&out[..sealed.len], &payload);
         self.sent.push(Sent {
@@ -245,7 +252,13 @@ impl Watched {
         }
         let mut out = vec![0; room];
         let bytes = self.server.seal_retransmission(
-            *sender, *sequence, timestamp, marker, &payload, self.now, &mut out,
+            SenderIndex(*sender),
+            *sequence,
+            timestamp,
+            marker,
+            &payload,
+            self.now,
+            &mut out,
         );
         // A refusal must not leave a sealed packet behind either.
         let Some(bytes) = bytes else {

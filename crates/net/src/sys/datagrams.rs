@@ -1,146 +1,16 @@
-//! The system calls themselves, for Linux.
-
-#![expect(
-    unsafe_code,
-    reason = "sendmmsg, recvmmsg and control messages have no safe interface in std"
-)]
+//! Datagrams out and in, many a call, with what the kernel says beside them.
 
 use std::io;
 use std::mem::{self, MaybeUninit};
-use std::net::{
-    IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, TcpListener, TcpStream, UdpSocket,
-};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::ptr;
 use std::time::Duration;
 
+use super::name::{Name, socklen};
+use super::result::{check, usize_of};
 use crate::receive::{ReceiveBatch, Slot};
-use crate::send::{Message, PathError, PathErrorKind};
-use crate::socket::MESSAGES_MAX;
-use crate::{Multicast, Options};
-
-/// Opens a non-blocking socket, sets its options and binds it.
-pub(crate) fn bind(address: SocketAddr, options: &Options) -> io::Result<UdpSocket> {
-    let family = match address {
-        SocketAddr::V4(_) => libc::AF_INET,
-        SocketAddr::V6(_) => libc::AF_INET6,
-    };
-    let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: takes three integers.
-    let fd = check(unsafe { libc::socket(family, kind, 0) })?;
-    // SAFETY: `fd` was just opened and nobody else owns it.
-    let socket = UdpSocket::from(unsafe { OwnedFd::from_raw_fd(fd) });
-    if options.reuse_port {
-        set(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)?;
-    }
-    if options.receive_timestamps {
-        set(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
-    }
-    if options.coalescing {
-        set(fd, libc::SOL_UDP, libc::UDP_GRO, 1)?;
-    }
-    if address.is_ipv6() {
-        set(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 0)?;
-    }
-    if options.path_errors {
-        // An IPv6 socket may serve IPv4 too, whose errors have an option of their own.
-        if address.is_ipv6() {
-            set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1)?;
-        }
-        set(fd, libc::IPPROTO_IP, libc::IP_RECVERR, 1)?;
-    }
-    if address.ip().is_unspecified() {
-        match family {
-            libc::AF_INET => set(fd, libc::IPPROTO_IP, libc::IP_PKTINFO, 1)?,
-            _ => set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)?,
-        }
-    }
-    for (bytes, force, name) in [
-        (
-            options.receive_buffer,
-            libc::SO_RCVBUFFORCE,
-            libc::SO_RCVBUF,
-        ),
-        (options.send_buffer, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF),
-    ] {
-        if let Some(bytes) = bytes {
-            let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX / 2);
-            // Past the system's limit only with CAP_NET_ADMIN; else up to it.
-            set(fd, libc::SOL_SOCKET, force, bytes)
-                .or_else(|_| set(fd, libc::SOL_SOCKET, name, bytes))?;
-        }
-    }
-    if let Some(multicast) = &options.multicast {
-        set_multicast(fd, multicast)?;
-    }
-    let (name, len) = Name::new(address, false);
-    // SAFETY: `name` lives across the call and `len` is the size of the variant
-    // it holds.
-    check(unsafe { libc::bind(fd, (&raw const name).cast(), len) })?;
-    Ok(socket)
-}
-
-fn set_multicast(fd: RawFd, multicast: &Multicast) -> io::Result<()> {
-    let ttl = multicast.ttl.into();
-    set(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_TTL, ttl)?;
-    let is_looped = multicast.is_looped.into();
-    set(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP, is_looped)?;
-    let Some(interface) = multicast.interface else {
-        return Ok(());
-    };
-    let address = libc::in_addr {
-        s_addr: u32::from_ne_bytes(interface.octets()),
-    };
-    let len = socklen::<libc::in_addr>();
-    let (level, name) = (libc::IPPROTO_IP, libc::IP_MULTICAST_IF);
-    // SAFETY: the kernel reads `len` bytes of `address`.
-    check(unsafe { libc::setsockopt(fd, level, name, (&raw const address).cast(), len) }).map(drop)
-}
-
-/// Opens a non-blocking listener.
-pub(crate) fn listen(address: SocketAddr, share: bool, backlog: i32) -> io::Result<TcpListener> {
-    let family = match address {
-        SocketAddr::V4(_) => libc::AF_INET,
-        SocketAddr::V6(_) => libc::AF_INET6,
-    };
-    let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: takes three integers.
-    let fd = check(unsafe { libc::socket(family, kind, 0) })?;
-    // SAFETY: `fd` was just opened and nobody else owns it.
-    let listener = TcpListener::from(unsafe { OwnedFd::from_raw_fd(fd) });
-    set(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
-    if share {
-        set(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)?;
-    }
-    if address.is_ipv6() {
-        set(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 0)?;
-    }
-    let (name, len) = Name::new(address, false);
-    // SAFETY: `name` lives across the call and `len` is the size of the variant
-    // it holds.
-    check(unsafe { libc::bind(fd, (&raw const name).cast(), len) })?;
-    // SAFETY: takes two integers.
-    check(unsafe { libc::listen(fd, backlog) })?;
-    Ok(listener)
-}
-
-pub(crate) fn set_unsent_limit(stream: &TcpStream, bytes: u32) -> io::Result<()> {
-    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
-    set(
-        stream.as_raw_fd(),
-        libc::IPPROTO_TCP,
-        libc::TCP_NOTSENT_LOWAT,
-        bytes,
-    )
-}
-
-pub(crate) fn receive_buffer(socket: &UdpSocket) -> io::Result<usize> {
-    get(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF)
-}
-
-pub(crate) fn send_buffer(socket: &UdpSocket) -> io::Result<usize> {
-    get(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF)
-}
+use crate::send::{MESSAGES_MAX, Message, PathError, PathErrorKind};
 
 /// `sendmmsg`, or `sendmsg` for a single message: the number of messages accepted,
 /// at least one if there is one, or the first one's error. Takes at most
@@ -308,26 +178,6 @@ pub(crate) fn take_error(socket: &UdpSocket) -> io::Result<Option<PathError>> {
     }))
 }
 
-/// Whether an error may be the answer to a datagram sent earlier.
-pub(crate) fn may_be_of_another(error: &io::Error) -> bool {
-    matches!(
-        error.raw_os_error(),
-        Some(
-            libc::ECONNREFUSED
-                | libc::EHOSTUNREACH
-                | libc::ENETUNREACH
-                | libc::EHOSTDOWN
-                | libc::ENONET
-                | libc::EACCES
-                | libc::EPERM
-                | libc::EMSGSIZE
-                | libc::EPROTO
-                | libc::ENOPROTOOPT
-                | libc::EOPNOTSUPP
-        )
-    )
-}
-
 /// What the kernel wrote behind `header`.
 ///
 /// # Safety
@@ -403,6 +253,12 @@ unsafe fn read_slot(header: &libc::mmsghdr) -> Slot {
         }
     }
     slot
+}
+
+fn empty_header() -> libc::msghdr {
+    // SAFETY: all-zero is a valid header without name, parts and control; some
+    // C libraries have padding fields, so it cannot be written as a literal.
+    unsafe { mem::zeroed() }
 }
 
 /// Room for the control messages of one datagram: segment size, the larger of the
@@ -495,126 +351,4 @@ const fn control_len<T>() -> usize {
 const fn control_space<T>() -> usize {
     // SAFETY: pure arithmetic on the length.
     (unsafe { libc::CMSG_SPACE(size_of::<T>() as libc::c_uint) }) as usize
-}
-
-/// An address as the kernel takes it.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub(crate) union Name {
-    v4: libc::sockaddr_in,
-    v6: libc::sockaddr_in6,
-}
-
-impl Name {
-    /// The address and its length; IPv4 is mapped into IPv6 for an IPv6 socket.
-    pub(crate) fn new(address: SocketAddr, ipv6_socket: bool) -> (Self, libc::socklen_t) {
-        let (ip, scope) = match address {
-            SocketAddr::V4(address) if !ipv6_socket => {
-                let v4 = libc::sockaddr_in {
-                    sin_family: libc::AF_INET as libc::sa_family_t,
-                    sin_port: address.port().to_be(),
-                    sin_addr: libc::in_addr {
-                        s_addr: u32::from(*address.ip()).to_be(),
-                    },
-                    sin_zero: [0; 8],
-                };
-                return (Self { v4 }, socklen::<libc::sockaddr_in>());
-            }
-            SocketAddr::V4(address) => (address.ip().to_ipv6_mapped(), 0),
-            SocketAddr::V6(address) => (*address.ip(), address.scope_id()),
-        };
-        let v6 = libc::sockaddr_in6 {
-            sin6_family: libc::AF_INET6 as libc::sa_family_t,
-            sin6_port: address.port().to_be(),
-            sin6_flowinfo: 0,
-            sin6_addr: libc::in6_addr {
-                s6_addr: ip.octets(),
-            },
-            sin6_scope_id: scope,
-        };
-        (Self { v6 }, socklen::<libc::sockaddr_in6>())
-    }
-}
-
-const fn socklen<T>() -> libc::socklen_t {
-    size_of::<T>() as libc::socklen_t
-}
-
-fn empty_header() -> libc::msghdr {
-    // SAFETY: all-zero is a valid header without name, parts and control; some
-    // C libraries have padding fields, so it cannot be written as a literal.
-    unsafe { mem::zeroed() }
-}
-
-fn set(fd: RawFd, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
-    let len = socklen::<libc::c_int>();
-    // SAFETY: the kernel reads `len` bytes of `value`.
-    check(unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast(), len) }).map(drop)
-}
-
-fn get(fd: RawFd, level: libc::c_int, name: libc::c_int) -> io::Result<usize> {
-    let mut value: libc::c_int = 0;
-    let mut len = socklen::<libc::c_int>();
-    // SAFETY: the kernel writes at most `len` bytes into `value`.
-    check(unsafe { libc::getsockopt(fd, level, name, (&raw mut value).cast(), &raw mut len) })?;
-    Ok(usize_of(value))
-}
-
-fn check(result: libc::c_int) -> io::Result<libc::c_int> {
-    if result < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(result)
-}
-
-fn usize_of(value: libc::c_int) -> usize {
-    usize::try_from(value).unwrap_or(0)
-}
-
-pub(crate) fn is_no_buffers(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(libc::ENOBUFS)
-}
-
-pub(crate) fn is_too_large(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(libc::EMSGSIZE)
-}
-
-/// The kernel refused this message maybe for its segments only.
-pub(crate) fn is_offload_refused(error: &io::Error) -> bool {
-    is_offload_absent(error)
-        || matches!(
-            error.raw_os_error(),
-            Some(libc::EINVAL | libc::EMSGSIZE | libc::EOPNOTSUPP)
-        )
-}
-
-/// The interface of this route cannot do segments at all.
-pub(crate) fn is_offload_absent(error: &io::Error) -> bool {
-    error.raw_os_error() == Some(libc::EIO)
-}
-
-pub(crate) fn page_bytes() -> u64 {
-    // SAFETY: takes an integer.
-    u64::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(4096)
-}
-
-pub(crate) fn process_cpu() -> Duration {
-    clock(libc::CLOCK_PROCESS_CPUTIME_ID)
-}
-
-pub(crate) fn thread_cpu() -> Duration {
-    clock(libc::CLOCK_THREAD_CPUTIME_ID)
-}
-
-fn clock(id: libc::clockid_t) -> Duration {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: the kernel writes one `timespec`.
-    if unsafe { libc::clock_gettime(id, &raw mut time) } != 0 {
-        return Duration::ZERO;
-    }
-    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-    Duration::new(seconds, u32::try_from(time.tv_nsec).unwrap_or(0))
 }

@@ -1,0 +1,21 @@
+//! The system calls themselves, for Linux.
+
+#![expect(
+    unsafe_code,
+    reason = "sendmmsg, recvmmsg and control messages have no safe interface in std"
+)]
+
+mod datagrams;
+mod errors;
+mod name;
+mod process;
+mod result;
+mod socket;
+
+pub(crate) use datagrams::{receive, send, take_error};
+pub(crate) use errors::{
+    is_no_buffers, is_offload_absent, is_offload_refused, is_too_large, may_be_of_another,
+};
+pub(crate) use name::Name;
+pub(crate) use process::{page_bytes, process_cpu, thread_cpu};
+pub(crate) use socket::{bind, listen, receive_buffer, send_buffer, set_unsent_limit};

@@ -1,0 +1,146 @@
+//! Sockets: opened, bound and set.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+use super::name::{Name, socklen};
+use super::result::{check, usize_of};
+use crate::options::{Multicast, Options};
+
+/// Opens a non-blocking socket, sets its options and binds it.
+pub(crate) fn bind(address: SocketAddr, options: &Options) -> io::Result<UdpSocket> {
+    let family = match address {
+        SocketAddr::V4(_) => libc::AF_INET,
+        SocketAddr::V6(_) => libc::AF_INET6,
+    };
+    let kind = libc::SOCK_DGRAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: takes three integers.
+    let fd = check(unsafe { libc::socket(family, kind, 0) })?;
+    // SAFETY: `fd` was just opened and nobody else owns it.
+    let socket = UdpSocket::from(unsafe { OwnedFd::from_raw_fd(fd) });
+    if options.reuse_port {
+        set(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)?;
+    }
+    if options.receive_timestamps {
+        set(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
+    }
+    if options.coalescing {
+        set(fd, libc::SOL_UDP, libc::UDP_GRO, 1)?;
+    }
+    if address.is_ipv6() {
+        set(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 0)?;
+    }
+    if options.path_errors {
+        // An IPv6 socket may serve IPv4 too, whose errors have an option of their own.
+        if address.is_ipv6() {
+            set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1)?;
+        }
+        set(fd, libc::IPPROTO_IP, libc::IP_RECVERR, 1)?;
+    }
+    if address.ip().is_unspecified() {
+        match family {
+            libc::AF_INET => set(fd, libc::IPPROTO_IP, libc::IP_PKTINFO, 1)?,
+            _ => set(fd, libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO, 1)?,
+        }
+    }
+    for (bytes, force, name) in [
+        (
+            options.receive_buffer,
+            libc::SO_RCVBUFFORCE,
+            libc::SO_RCVBUF,
+        ),
+        (options.send_buffer, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF),
+    ] {
+        if let Some(bytes) = bytes {
+            let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX / 2);
+            // Past the system's limit only with CAP_NET_ADMIN; else up to it.
+            set(fd, libc::SOL_SOCKET, force, bytes)
+                .or_else(|_| set(fd, libc::SOL_SOCKET, name, bytes))?;
+        }
+    }
+    if let Some(multicast) = &options.multicast {
+        set_multicast(fd, multicast)?;
+    }
+    let (name, len) = Name::new(address, false);
+    // SAFETY: `name` lives across the call and `len` is the size of the variant
+    // it holds.
+    check(unsafe { libc::bind(fd, (&raw const name).cast(), len) })?;
+    Ok(socket)
+}
+
+fn set_multicast(fd: RawFd, multicast: &Multicast) -> io::Result<()> {
+    let ttl = multicast.ttl.into();
+    set(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_TTL, ttl)?;
+    let is_looped = multicast.is_looped.into();
+    set(fd, libc::IPPROTO_IP, libc::IP_MULTICAST_LOOP, is_looped)?;
+    let Some(interface) = multicast.interface else {
+        return Ok(());
+    };
+    let address = libc::in_addr {
+        s_addr: u32::from_ne_bytes(interface.octets()),
+    };
+    let len = socklen::<libc::in_addr>();
+    let (level, name) = (libc::IPPROTO_IP, libc::IP_MULTICAST_IF);
+    // SAFETY: the kernel reads `len` bytes of `address`.
+    check(unsafe { libc::setsockopt(fd, level, name, (&raw const address).cast(), len) }).map(drop)
+}
+
+/// Opens a non-blocking listener.
+pub(crate) fn listen(address: SocketAddr, share: bool, backlog: i32) -> io::Result<TcpListener> {
+    let family = match address {
+        SocketAddr::V4(_) => libc::AF_INET,
+        SocketAddr::V6(_) => libc::AF_INET6,
+    };
+    let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: takes three integers.
+    let fd = check(unsafe { libc::socket(family, kind, 0) })?;
+    // SAFETY: `fd` was just opened and nobody else owns it.
+    let listener = TcpListener::from(unsafe { OwnedFd::from_raw_fd(fd) });
+    set(fd, libc::SOL_SOCKET, libc::SO_REUSEADDR, 1)?;
+    if share {
+        set(fd, libc::SOL_SOCKET, libc::SO_REUSEPORT, 1)?;
+    }
+    if address.is_ipv6() {
+        set(fd, libc::IPPROTO_IPV6, libc::IPV6_V6ONLY, 0)?;
+    }
+    let (name, len) = Name::new(address, false);
+    // SAFETY: `name` lives across the call and `len` is the size of the variant
+    // it holds.
+    check(unsafe { libc::bind(fd, (&raw const name).cast(), len) })?;
+    // SAFETY: takes two integers.
+    check(unsafe { libc::listen(fd, backlog) })?;
+    Ok(listener)
+}
+
+pub(crate) fn set_unsent_limit(stream: &TcpStream, bytes: u32) -> io::Result<()> {
+    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    set(
+        stream.as_raw_fd(),
+        libc::IPPROTO_TCP,
+        libc::TCP_NOTSENT_LOWAT,
+        bytes,
+    )
+}
+
+pub(crate) fn receive_buffer(socket: &UdpSocket) -> io::Result<usize> {
+    get(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF)
+}
+
+pub(crate) fn send_buffer(socket: &UdpSocket) -> io::Result<usize> {
+    get(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_SNDBUF)
+}
+
+fn set(fd: RawFd, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
+    let len = socklen::<libc::c_int>();
+    // SAFETY: the kernel reads `len` bytes of `value`.
+    check(unsafe { libc::setsockopt(fd, level, name, (&raw const value).cast(), len) }).map(drop)
+}
+
+fn get(fd: RawFd, level: libc::c_int, name: libc::c_int) -> io::Result<usize> {
+    let mut value: libc::c_int = 0;
+    let mut len = socklen::<libc::c_int>();
+    // SAFETY: the kernel writes at most `len` bytes into `value`.
+    check(unsafe { libc::getsockopt(fd, level, name, (&raw mut value).cast(), &raw mut len) })?;
+    Ok(usize_of(value))
+}

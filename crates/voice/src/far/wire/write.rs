@@ -1,0 +1,199 @@
+//! Messages to the far end.
+
+use glassline_media::Ssrc;
+use thiserror::Error;
+
+use super::form::{
+    ALONE, ASKS, CAME_AGAIN, CAPTURE_CALLED, HEARD, HELLO, Last, MADE_BYTES, PLAYOUT_CALLED,
+    RECORDS, RECORDS_MAX, SPOKEN, STAMP_NS_MAX, VERSION, check, ns,
+};
+use crate::stamps::{Again, Heard, Operation, Record, SignalDelay, Spoken};
+
+/// The first message of an end. `is_alone`: it has heard no hello itself, and wants one.
+pub fn hello(asks: bool, is_alone: bool) -> Vec<u8> {
+    let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+    let flags = flag(asks, ASKS) | flag(is_alone, ALONE);
+    vec![VERSION, HELLO, flags]
+}
+
+/// A message of records that is being made.
+#[derive(Debug)]
+pub struct Writer {
+    bytes: Vec<u8>,
+    last: Last,
+    records: usize,
+}
+
+/// Why a record is not in the message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Unwritten {
+    /// It belongs into the next.
+    #[error("the message is full")]
+    Full,
+    /// No far end would take it: a clock jumped, or a machine slept.
+    #[error("the record has values that cannot be told")]
+    OutOfRange,
+}
+
+impl Writer {
+    /// Begins a message: so many records were not told so far, and times are about `base`.
+    pub fn new(dropped: u64, base: u64) -> Self {
+        let mut writer = Self {
+            bytes: vec![VERSION, RECORDS],
+            last: Last {
+                at: base.min(STAMP_NS_MAX - 1),
+                ..Last::default()
+            },
+            records: 0,
+        };
+        writer.number(dropped);
+        writer.number(writer.last.at);
+        writer
+    }
+
+    /// Appends a record.
+    ///
+    /// # Errors
+    /// The message stays as it was.
+    pub fn push(&mut self, record: &Record<u64>) -> Result<(), Unwritten> {
+        if self.records == RECORDS_MAX {
+            return Err(Unwritten::Full);
+        }
+        check(record).map_err(|_| Unwritten::OutOfRange)?;
+        let (length, last) = (self.bytes.len(), self.last);
+        self.record(record);
+        if self.bytes.len() > MADE_BYTES {
+            self.bytes.truncate(length);
+            self.last = last;
+            return Err(Unwritten::Full);
+        }
+        self.records += 1;
+        Ok(())
+    }
+
+    /// Nothing is in it.
+    pub const fn is_empty(&self) -> bool {
+        self.records == 0
+    }
+
+    /// The message.
+    pub fn finish(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    fn record(&mut self, record: &Record<u64>) {
+        match record {
+            Record::Spoken(ssrc, it) => self.spoken(*ssrc, it),
+            Record::Heard(it) => self.heard(it),
+            Record::CameAgain(it) => {
+                self.bytes.push(CAME_AGAIN);
+                self.ssrc(it.ssrc);
+                self.number(it.timestamp.into());
+                self.time(it.at);
+                self.bytes.push(match it.why {
+                    Again::Duplicate => 0,
+                    Again::Retransmission => 1,
+                    Again::Redundant => 2,
+                    Again::Late => 3,
+                });
+            }
+            Record::CaptureCalled(at) => {
+                self.bytes.push(CAPTURE_CALLED);
+                self.time(*at);
+            }
+            Record::PlayoutCalled(at) => {
+                self.bytes.push(PLAYOUT_CALLED);
+                self.time(*at);
+            }
+        }
+    }
+
+    fn spoken(&mut self, ssrc: Ssrc, it: &Spoken<u64>) {
+        let steps = [it.enqueued, it.paced, it.handed_over, it.dequeued, it.sent];
+        let mut flags = u8::from(it.encoded_something) << 5;
+        for (place, step) in steps.iter().enumerate() {
+            flags |= u8::from(step.is_some()) << place;
+        }
+        self.bytes.extend([SPOKEN, flags]);
+        self.ssrc(ssrc);
+        self.change(it.timestamp, |last| &mut last.spoken);
+        self.change(ns(it.duration), |last| &mut last.duration);
+        self.signal(it.signal, |last| &mut last.spoken_signal);
+        let first = [
+            it.captured,
+            it.delivered,
+            it.framed,
+            it.preprocessed,
+            it.encode_began,
+            it.encoded,
+        ];
+        for at in first.into_iter().chain(steps.into_iter().flatten()) {
+            self.time(at);
+        }
+    }
+
+    fn heard(&mut self, it: &Heard<u64>) {
+        let operation = match it.operation {
+            Operation::Normal => 0,
+            Operation::Late => 1,
+            Operation::Repeated => 2,
+        };
+        let flags = operation << 1 | u8::from(it.sequence.is_some());
+        self.bytes.extend([HEARD, flags]);
+        self.ssrc(it.ssrc);
+        self.change(it.timestamp, |last| &mut last.heard);
+        if let Some(sequence) = it.sequence {
+            self.change(sequence.into(), |last| &mut last.sequence);
+        }
+        self.signal(it.signal, |last| &mut last.heard_signal);
+        for at in [
+            it.arrived,
+            it.opened,
+            it.inserted,
+            it.pulled,
+            it.called,
+            it.played,
+        ] {
+            self.time(at);
+        }
+        for took in [it.decode, it.mix, it.resample] {
+            self.number(ns(took));
+        }
+    }
+
+    fn signal(&mut self, signal: SignalDelay, of: fn(&mut Last) -> &mut [u64; 3]) {
+        let parts = [signal.resample, signal.preprocess, signal.encode];
+        for (place, part) in parts.map(ns).into_iter().enumerate() {
+            let last = std::mem::replace(&mut of(&mut self.last)[place], part);
+            self.signed(part.wrapping_sub(last));
+        }
+    }
+
+    fn ssrc(&mut self, ssrc: Ssrc) {
+        let last = std::mem::replace(&mut self.last.ssrc, ssrc.0);
+        self.number((ssrc.0 ^ last).into());
+    }
+
+    fn time(&mut self, at: u64) {
+        self.change(at, |last| &mut last.at);
+    }
+
+    fn change(&mut self, value: u64, of: fn(&mut Last) -> &mut u64) {
+        let last = std::mem::replace(of(&mut self.last), value);
+        self.signed(value.wrapping_sub(last));
+    }
+
+    /// Zigzag: small numbers of either sign are short.
+    fn signed(&mut self, difference: u64) {
+        let signed = difference.cast_signed();
+        self.number((signed << 1 ^ signed >> 63).cast_unsigned());
+    }
+
+    fn number(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.bytes.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.bytes.push(value as u8);
+    }
+}

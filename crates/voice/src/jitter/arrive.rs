@@ -1,0 +1,166 @@
+//! Packets on their way into the buffer.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use super::Buffer;
+use super::order::{Order, Place};
+use super::packet::{Packet, Refused};
+use super::queue::Entry;
+use crate::codec::{Decoder, FRAMES_MS_MAX};
+
+/// Timestamps further apart than this are another stream's.
+const REACH: Duration = Duration::from_secs(10);
+
+impl<D: Decoder> Buffer<D> {
+    /// Takes a packet that came at `now`.
+    ///
+    /// # Errors
+    /// Says why it will not be played; the stream goes on.
+    pub fn insert(&mut self, packet: Packet, now: Instant) -> Result<(), Refused> {
+        self.take(packet, &[], now)
+    }
+
+    /// Takes a packet and what it repeats of earlier ones: (ticks before its
+    /// timestamp, payload). For RED, see [`red::blocks`](glassline_rtp::red::blocks).
+    ///
+    /// # Errors
+    /// As [`Self::insert`], for the packet itself.
+    pub fn insert_with(
+        &mut self,
+        packet: Packet,
+        earlier: &[(u32, Bytes)],
+        now: Instant,
+    ) -> Result<(), Refused> {
+        self.take(packet, earlier, now)
+    }
+
+    fn take(
+        &mut self,
+        packet: Packet,
+        earlier: &[(u32, Bytes)],
+        now: Instant,
+    ) -> Result<(), Refused> {
+        let reach = self.clock_rate() as i64 * REACH.as_secs() as i64;
+        let mut place = self.order.place(packet.sequence, packet.timestamp, reach);
+        if place == Place::Restart {
+            self.counts.restarts += 1;
+            self.restart();
+            place = self.order.place(packet.sequence, packet.timestamp, reach);
+        }
+        let (sequence, ticks) = match place {
+            Place::At(sequence, ticks) => (sequence, ticks),
+            Place::Seen => {
+                self.counts.duplicates += 1;
+                return Err(Refused::Duplicate);
+            }
+            Place::Stray | Place::Restart => {
+                self.counts.strays += 1;
+                return Err(Refused::Stray);
+            }
+        };
+        if packet.payload.is_empty() {
+            // Nothing but padding (RFC 3550 §5.1): Chromium probes the path with such, and
+            // they take numbers of the stream.
+            self.order.mark_empty(sequence);
+            self.counts.empty += 1;
+            return Ok(());
+        }
+        self.counts.packets += 1;
+        let Some(frames) = self.frames_of(&packet.payload) else {
+            self.counts.undecodable += 1;
+            return Err(Refused::Undecodable);
+        };
+        let at = self.media(ticks);
+        self.epoch.get_or_insert(now);
+        let came = self.since(now);
+        let delay = came - at as f64 * self.frame_ms();
+        self.target.arrived(came, delay);
+        self.skew.arrived(came, delay);
+        for (offset, payload) in earlier {
+            self.take_copy(Order::before(ticks, *offset), payload, now);
+        }
+        let entry = Entry {
+            payload: packet.payload,
+            sequence: Some(sequence),
+            ticks,
+            arrival: now,
+            frames,
+        };
+        self.admit(at, entry)
+    }
+
+    fn admit(&mut self, at: i64, entry: Entry) -> Result<(), Refused> {
+        let end = at + entry.frames as i64;
+        if !self.is_begun {
+            // The earliest of those that came before the first pull begins.
+            self.next = match self.queue.first() {
+                Some((first, _)) => first.min(at),
+                None => at,
+            };
+        } else if end <= self.next && !self.is_starving() {
+            self.was_concealed(at, end);
+            self.counts.late += 1;
+            return Err(Refused::Late);
+        }
+        if !self.queue.insert(at, entry) {
+            self.counts.duplicates += 1;
+            return Err(Refused::Duplicate);
+        }
+        while self.queue.is_over() {
+            self.leave_out();
+            self.counts.overflowed += 1;
+        }
+        Ok(())
+    }
+
+    /// A redundant copy: taken if it is of use.
+    fn take_copy(&mut self, ticks: i64, payload: &Bytes, now: Instant) {
+        let at = self.media(ticks);
+        let Some(frames) = self.frames_of(payload) else {
+            return;
+        };
+        if !self.is_begun || at < self.next {
+            return;
+        }
+        let entry = Entry {
+            payload: payload.clone(),
+            sequence: None,
+            ticks,
+            arrival: now,
+            frames,
+        };
+        if self.queue.insert(at, entry) {
+            // The original is lost, or later still: so long its sound takes.
+            let came = self.since(now);
+            self.target
+                .arrived(came, came - at as f64 * self.frame_ms());
+        }
+    }
+
+    pub(super) fn frames_of(&self, payload: &[u8]) -> Option<usize> {
+        let longest = self.format().frames(FRAMES_MS_MAX);
+        let frames = self.decoder.frames(payload)?;
+        (1..=longest).contains(&frames).then_some(frames)
+    }
+
+    pub(super) fn clock_rate(&self) -> u32 {
+        self.config
+            .clock_rate
+            .unwrap_or(self.format().rate())
+            .max(1)
+    }
+
+    /// A wide timestamp in frames.
+    pub(super) fn media(&self, ticks: i64) -> i64 {
+        let (rate, clock) = (self.format().rate(), self.clock_rate());
+        match rate == clock {
+            true => ticks,
+            false => {
+                let frames = i128::from(ticks) * i128::from(rate) / i128::from(clock);
+                i64::try_from(frames).unwrap_or(0)
+            }
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Audio on its way out of the buffer: decoded, joined to what was concealed, and told.
+
+use std::time::{Duration, Instant};
+
+use super::packet::{Leaving, PLAYED_MAX, Played};
+use super::{Buffer, Last};
+use crate::codec::Decoder;
+use crate::pitch;
+use crate::stamps::Operation;
+
+/// The sound is background below this part of the speaker's level, or below this.
+const SILENCE_SHARE: f32 = 0.1;
+const SILENCE_LEVEL: f32 = 0.000_5;
+
+impl<D: Decoder> Buffer<D> {
+    /// Decodes the first packet in hand, which is due.
+    pub(super) fn decode(&mut self) {
+        let Some((at, entry)) = self.queue.take_first() else {
+            return;
+        };
+        self.settle(at, entry.sequence);
+        self.decoded.clear();
+        let result = self.decoder.decode(&entry.payload, &mut self.decoded);
+        let channels = self.format().channels();
+        self.decoded.resize(entry.frames * channels, 0.0);
+        if result.is_err() {
+            self.counts.undecodable += 1;
+            self.conceal(entry.frames);
+            self.next = self.next.max(at + entry.frames as i64);
+            return;
+        }
+        self.ceiling.bound_decoded(&mut self.decoded);
+        self.hear();
+        let gone = usize::try_from(self.next - at).unwrap_or(0);
+        let gone = gone.min(entry.frames);
+        if gone > 0 {
+            self.was_concealed(at, self.next);
+        }
+        let leaving = (gone < entry.frames).then_some(Leaving {
+            sequence: entry.sequence.map(|it| it as u16),
+            timestamp: entry.ticks,
+            arrival: entry.arrival,
+            operation: match (entry.sequence, gone > 0 || self.gaps.was_late) {
+                (None, _) => Operation::Repeated,
+                (_, true) => Operation::Late,
+                (_, false) => Operation::Normal,
+            },
+        });
+        let decoded = std::mem::take(&mut self.decoded);
+        self.join(&decoded[gone * channels..], leaving);
+        self.decoded = decoded;
+        self.next = at + entry.frames as i64;
+        self.last = Some(Last {
+            sequence: entry.sequence,
+            begins_silence: self.decoder.begins_silence(&entry.payload),
+        });
+        if entry.sequence.is_none() {
+            self.counts.repeated += 1;
+        }
+    }
+
+    /// Plays what waits, and tells which packets begin in it.
+    pub(super) fn play(&mut self, now: Instant, out: &mut [f32]) {
+        let format = self.format();
+        let (leaving, played) = (&mut self.departures.leaving, &mut self.departures.played);
+        self.tape.play(out, |frames| {
+            let Some(packet) = leaving.pop_front() else {
+                return;
+            };
+            if played.len() == PLAYED_MAX {
+                played.pop_front();
+            }
+            let offset = Duration::from_secs_f64(format.ms(frames) / 1e3);
+            played.push_back(Played {
+                sequence: packet.sequence,
+                timestamp: packet.timestamp,
+                arrival: packet.arrival,
+                wait: now.saturating_duration_since(packet.arrival) + offset,
+                offset,
+                operation: packet.operation,
+            });
+        });
+    }
+
+    /// A packet comes after a stall: what was it?
+    pub(super) fn settle(&mut self, at: i64, sequence: Option<u64>) {
+        let stalled = std::mem::take(&mut self.gaps.stalled);
+        self.gaps.was_late = false;
+        let last = self.last.and_then(|last| last.sequence);
+        let missing = match (last, sequence) {
+            (Some(last), Some(sequence)) => self.order.between(last, sequence),
+            _ => 0,
+        };
+        self.counts.lost += missing;
+        if missing > 0 && !self.decoder.is_stateless() {
+            self.ceiling.lose();
+        }
+        if stalled > 0 && missing == 0 && at <= self.next {
+            self.target.was_late(self.format().ms(stalled));
+            self.gaps.was_late = true;
+        }
+    }
+
+    /// Appends decoded sound to the tape, without a seam if the last was ours, and
+    /// follows where the packet that it is of begins.
+    pub(super) fn join(&mut self, decoded: &[f32], leaving: Option<Leaving>) {
+        match self.expansion.take() {
+            Some(expansion) if !decoded.is_empty() => {
+                let (joined, longer) = expansion.join(decoded, self.is_background(decoded));
+                self.follow(leaving, longer);
+                self.counts.frames_concealed += longer as u64;
+                if std::mem::take(&mut self.gaps.was_late) {
+                    self.target.was_late(self.format().ms(longer));
+                }
+                self.tape.append(&joined);
+            }
+            kept => {
+                self.expansion = kept;
+                self.follow(leaving, 0);
+                self.tape.append(decoded);
+            }
+        }
+    }
+
+    pub(super) fn follow(&mut self, leaving: Option<Leaving>, frames: usize) {
+        if let Some(leaving) = leaving {
+            self.tape.mark(frames);
+            self.departures.leaving.push_back(leaving);
+        }
+    }
+
+    pub(super) fn is_quiet(&self) -> bool {
+        self.is_background(self.tape.span(0, self.tape.waiting() as isize))
+    }
+
+    pub(super) fn is_background(&self, samples: &[f32]) -> bool {
+        pitch::level(samples) < (self.level * SILENCE_SHARE).max(SILENCE_LEVEL)
+    }
+
+    /// Follows the speaker's level: up at once, down in seconds.
+    pub(super) fn hear(&mut self) {
+        let frames = self.decoded.len() / self.format().channels();
+        let fades = (-self.format().ms(frames) / 3_000.0).exp() as f32;
+        let level = pitch::level(&self.decoded);
+        if level.is_finite() {
+            self.level = level.min(1.0).max(self.level * fades);
+        }
+    }
+}

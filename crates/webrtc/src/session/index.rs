@@ -1,0 +1,22 @@
+//! Which of a session's senders or receivers is meant.
+
+/// One of a session's senders: its place in [`Session::senders`](super::Session::senders).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SenderIndex(pub usize);
+
+/// One of a session's receivers: its place in
+/// [`Session::receivers`](super::Session::receivers).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReceiverIndex(pub usize);
+
+impl From<usize> for SenderIndex {
+    fn from(place: usize) -> Self {
+        Self(place)
+    }
+}
+
+impl From<usize> for ReceiverIndex {
+    fn from(place: usize) -> Self {
+        Self(place)
+    }
+}
