@@ -253,7 +253,7 @@ impl Messages {
                 match self.queues.place_for(channel, channels, now, may_open) {
                     Ok(place) => self.queues.push(place, posted, channels, now, counters),
                     Err(Unsendable::Closing) => {
-                        self.queues.drop_one(&counters.messages_dropped_slow)
+                        self.queues.drop_one(&counters.messages_dropped_slow);
                     }
                     Err(Unsendable::NoChannel) => {
                         self.queues.drop_one(&counters.messages_dropped_no_channel);
