@@ -10,7 +10,6 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{loopback, parts};
-use crate::rtsp::{Identity, IdentityError};
 
 /// Streams at `rtsp://HOST:PORT/NAME`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -86,22 +85,6 @@ impl From<Srtp> for SrtpPolicy {
             Srtp::Off => Self::Off,
             Srtp::Optional => Self::Optional,
             Srtp::Required => Self::Required,
-        }
-    }
-}
-
-impl RtspTls {
-    /// What clients are shown; `None` if nothing is said of it.
-    ///
-    /// # Errors
-    /// [`IdentityError`] names the file and what to do.
-    pub fn identity(&self) -> Result<Option<Identity>, IdentityError> {
-        let missing = |key| IdentityError::Missing { key };
-        match (&self.certificate, &self.key) {
-            (None, None) if self.address.is_none() => Ok(None),
-            (Some(certificate), Some(key)) => Identity::load(certificate, key).map(Some),
-            (None, _) => Err(missing("certificate")),
-            (_, None) => Err(missing("key")),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::{Peer, Role, ShardContext};
 use crate::latency::DataView;
 use crate::messages::{Exchange, Posted, Side};
-use crate::sessions::Counters;
+use crate::sessions::counters::Counters;
 
 /// While the socket is full, what waits for it is not asked for again before.
 const RETRY: Duration = Duration::from_millis(1);

@@ -25,7 +25,7 @@ use glassline_net::{Options, UdpSocket};
 pub use command::{Command, Forwarded};
 pub use shared::{Handle, Shared};
 
-use super::Counters;
+use super::counters::Counters;
 use crate::runtime::{CommandSender, Waker};
 
 /// Receive buffer to ask for: a second of a few hundred viewers' feedback.

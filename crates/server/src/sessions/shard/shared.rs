@@ -7,7 +7,8 @@ use super::command::Command;
 use crate::latency::Board;
 use crate::messages::Exchanges;
 use crate::runtime::CommandSender;
-use crate::sessions::{Counters, Registry};
+use crate::sessions::counters::Counters;
+use crate::sessions::registry::Registry;
 
 /// What all shards share.
 #[derive(Debug)]

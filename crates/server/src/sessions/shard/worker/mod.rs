@@ -23,8 +23,9 @@ use super::Shared;
 use super::command::Command;
 use crate::egress::webrtc::Outbox;
 use crate::runtime::{Key, StreamSubscription, Timers, Waker};
+use crate::sessions::counters::Counters;
 use crate::sessions::peer::{Leaving, Peer, Served, ShardContext};
-use crate::sessions::{Counters, SessionLocation};
+use crate::sessions::record::SessionLocation;
 use peers::PeerTable;
 use relay::BrokerSubscription;
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 
 use crate::runtime::{Key, SessionId, Slots};
-use crate::sessions::Peer;
+use crate::sessions::peer::Peer;
 
 /// The peers of one shard.
 #[derive(Debug, Default)]

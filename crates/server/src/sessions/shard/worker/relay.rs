@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::Worker;
 use crate::messages::{Exchange, Inbox, Posted, Side};
 use crate::runtime::Key;
-use crate::sessions::Peer;
+use crate::sessions::peer::Peer;
 
 /// One side of one stream's exchange, and who is on it here.
 #[derive(Debug)]
