@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::command::Command;
 use crate::latency::Board;
-use crate::messages::Exchanges;
+use crate::messages::MessageBrokers;
 use crate::runtime::CommandSender;
 use crate::sessions::counters::Counters;
 use crate::sessions::registry::Registry;
@@ -20,7 +20,7 @@ pub struct Shared {
     /// Addresses that viewers are told instead of ours, behind a NAT.
     pub advertise: Vec<IpAddr>,
     /// What passes beside media.
-    pub(crate) exchanges: Exchanges,
+    pub(crate) brokers: MessageBrokers,
     pub(super) handles: OnceLock<Vec<Handle>>,
 }
 
@@ -31,7 +31,7 @@ impl Shared {
             registry,
             board,
             advertise,
-            exchanges: Exchanges::default(),
+            brokers: MessageBrokers::default(),
             handles: OnceLock::new(),
         }
     }

@@ -16,6 +16,7 @@ pub(super) struct PeerTable {
 
 impl PeerTable {
     /// The peer that `key` names, if it is still there.
+    #[inline]
     pub(super) fn get_mut(&mut self, key: Key) -> Option<&mut Box<Peer>> {
         self.slots.get_mut(key)
     }
