@@ -29,5 +29,6 @@ pub mod rtsp;
 pub mod runtime;
 mod server;
 pub mod sessions;
+mod spelling;
 
 pub use server::{Server, StartError};

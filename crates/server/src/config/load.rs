@@ -6,12 +6,10 @@ use std::path::Path;
 use serde::de::DeserializeOwned;
 
 use crate::config::Config;
+use crate::spelling::nearest;
 
 /// A configuration file is a few kB; more is a mistake (a video, a log).
 const FILE_BYTES_MAX: u64 = 1 << 20;
-
-/// Least likeness, 0–1, at which another word is suggested.
-const LIKENESS_MIN: f64 = 0.6;
 
 impl Config {
     /// Reads the YAML file at `path`; files named in it are relative to its folder.
@@ -162,19 +160,4 @@ fn unknown_key(key: &str, known: &[&str]) -> String {
         Some(meant) => format!("unknown key '{key}': did you mean '{meant}'?"),
         None => format!("unknown key '{key}': here stand {}", known.join(", ")),
     }
-}
-
-/// The one of `known` that `word` was probably meant to be.
-pub(crate) fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    known
-        // Counts letters wrong, missing, too many or swapped: what typing does.
-        .map(|candidate| {
-            (
-                strsim::normalized_damerau_levenshtein(word, candidate),
-                candidate,
-            )
-        })
-        .filter(|(likeness, _)| *likeness >= LIKENESS_MIN)
-        .max_by(|(a, _), (b, _)| a.total_cmp(b))
-        .map(|(_, candidate)| candidate)
 }

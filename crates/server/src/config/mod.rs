@@ -36,7 +36,6 @@ pub use crate::auth::{Secret, SecretError};
 pub use data::{Data, DataAccess, DataAccessError};
 pub use identity::{Identity, IdentityError};
 pub use load::Error;
-pub(crate) use load::nearest;
 pub use parts::{Origin, OriginError};
 pub use quic::{Quic, QuicIdentityError};
 pub use rtsp::{Groups, Multicast, Rtsp, RtspTls, Srtp};

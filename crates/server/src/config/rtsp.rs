@@ -90,22 +90,6 @@ impl From<Srtp> for SrtpPolicy {
     }
 }
 
-impl RtspTls {
-    /// What clients are shown; `None` if nothing is said of it.
-    ///
-    /// # Errors
-    /// [`IdentityError`] names the file and what to do.
-    pub fn identity(&self) -> Result<Option<Identity>, IdentityError> {
-        let missing = |key| IdentityError::Missing { key };
-        match (&self.certificate, &self.key) {
-            (None, None) if self.address.is_none() => Ok(None),
-            (Some(certificate), Some(key)) => Identity::load(certificate, key).map(Some),
-            (None, _) => Err(missing("certificate")),
-            (_, None) => Err(missing("key")),
-        }
-    }
-}
-
 /// Where streams go that clients ask for by multicast.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -1,11 +1,17 @@
 //! What one viewer's frames went through in the last seconds.
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use glassline_media::Stage;
 
-use super::{Accounted, FrameLine, STAGE_WINDOW, StageRow, ViewerLatency, WINDOW_S, Whole};
+use super::view::{Accounted, FrameLine, StageRow, ViewerLatency, Whole};
+
+/// Span of the stage tables.
+pub(super) const STAGE_WINDOW: Duration = Duration::from_secs(10);
+
+/// Span of every figure here, in seconds.
+pub const WINDOW_S: u64 = STAGE_WINDOW.as_secs();
 
 /// Frames kept for one viewer: the window at 240 frames a second.
 const FRAMES_MAX: usize = 2400;
@@ -186,7 +192,6 @@ fn line(frame: &FrameSample) -> FrameLine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     fn sample(total: f64, glass: Option<f64>) -> FrameSample {
         let mut stages_ms = [0.0; Stage::ALL.len()];

@@ -3,8 +3,8 @@
 use glassline_media::Stage;
 use serde::Deserialize;
 
-use super::FrameStamps;
 use super::account::{FrameSample, Joined};
+use super::frame_stamps::FrameStamps;
 use crate::ingest::FrameCode;
 use crate::runtime::Clock;
 

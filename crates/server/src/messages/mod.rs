@@ -1,11 +1,11 @@
 //! Messages beside a stream's media, between whoever publishes them and the viewers.
 //!
 //! ```text
-//!  publisher's session ─► Exchange::post(Viewers) ───► Inbox of each shard with viewers
-//!  a viewer's session ──► Exchange::post(Publisher) ─► Inbox of the publisher's shard
+//!  publisher's session ─► MessageBroker::post(Viewers) ───► Inbox of each shard with viewers
+//!  a viewer's session ──► MessageBroker::post(Publisher) ─► Inbox of the publisher's shard
 //! ```
 //!
-//! Two participants of a room have an exchange of their own, which passes what one says in
+//! Two participants of a room have a broker of their own, which passes what one says in
 //! the session that hears the other on to the session in which the other hears it.
 //!
 //! A message is kept once, whoever gets it. A shard takes it out of its inbox at the
@@ -130,29 +130,29 @@ impl What {
     }
 }
 
-/// The exchanges of all streams that have data channels.
+/// The brokers of all streams that have data channels.
 #[derive(Debug, Default)]
-pub(crate) struct Exchanges {
-    by_stream: Mutex<HashMap<StreamName, Weak<Exchange>>>,
+pub(crate) struct MessageBrokers {
+    by_stream: Mutex<HashMap<StreamName, Weak<MessageBroker>>>,
 }
 
-impl Exchanges {
+impl MessageBrokers {
     /// That of `stream`, for as long as somebody holds it.
-    pub(crate) fn of(&self, stream: &StreamName) -> Arc<Exchange> {
+    pub(crate) fn of(&self, stream: &StreamName) -> Arc<MessageBroker> {
         let mut by_stream = lock(&self.by_stream);
-        if let Some(exchange) = by_stream.get(stream).and_then(Weak::upgrade) {
-            return exchange;
+        if let Some(broker) = by_stream.get(stream).and_then(Weak::upgrade) {
+            return broker;
         }
-        by_stream.retain(|_, exchange| exchange.strong_count() > 0);
-        let exchange = Arc::new(Exchange::default());
-        by_stream.insert(stream.clone(), Arc::downgrade(&exchange));
-        exchange
+        by_stream.retain(|_, broker| broker.strong_count() > 0);
+        let broker = Arc::new(MessageBroker::default());
+        by_stream.insert(stream.clone(), Arc::downgrade(&broker));
+        broker
     }
 }
 
 /// Where one stream's messages pass, or those of two participants.
 #[derive(Debug, Default)]
-pub(crate) struct Exchange {
+pub(crate) struct MessageBroker {
     to_publisher: Mutex<Lane>,
     to_viewers: Mutex<Lane>,
     publisher: Mutex<Option<SessionId>>,
@@ -165,7 +165,7 @@ struct Lane {
     inboxes: Vec<Weak<Inbox>>,
 }
 
-impl Exchange {
+impl MessageBroker {
     /// An inbox for what is posted `to` one side from now on; `wake` is called when there
     /// is something in it, for as long as the inbox is held.
     pub(crate) fn subscribe(&self, to: Side, wake: Arc<dyn Wake>) -> Arc<Inbox> {
@@ -299,12 +299,12 @@ mod tests {
 
     #[test]
     fn everybody_on_a_side_gets_the_same_bytes_and_is_woken() {
-        let exchange = Exchange::default();
+        let broker = MessageBroker::default();
         let rung = Arc::new(Rung::default());
         let wake = || Arc::clone(&rung) as Arc<dyn Wake>;
-        let [first, second] = [(); 2].map(|()| exchange.subscribe(Side::Viewers, wake()));
-        let publisher = exchange.subscribe(Side::Publisher, wake());
-        exchange.post(Side::Viewers, message(10), Instant::now());
+        let [first, second] = [(); 2].map(|()| broker.subscribe(Side::Viewers, wake()));
+        let publisher = broker.subscribe(Side::Publisher, wake());
+        broker.post(Side::Viewers, message(10), Instant::now());
         let taken = [&first, &second, &publisher].map(|inbox| {
             let mut out = Vec::new();
             inbox.take(&mut out);
@@ -314,9 +314,9 @@ mod tests {
         assert!(Arc::ptr_eq(&taken[0][0], &taken[1][0]));
         assert_eq!(rung.0.load(Ordering::Relaxed), 2);
         drop(publisher);
-        assert!(!exchange.post(Side::Publisher, message(10), Instant::now()));
+        assert!(!broker.post(Side::Publisher, message(10), Instant::now()));
         drop(second);
-        exchange.post(Side::Viewers, message(10), Instant::now());
+        broker.post(Side::Viewers, message(10), Instant::now());
         assert_eq!(
             rung.0.load(Ordering::Relaxed),
             3,
@@ -326,27 +326,27 @@ mod tests {
 
     #[test]
     fn of_two_participants_each_gets_what_the_other_says() {
-        let exchange = Exchange::default();
+        let broker = MessageBroker::default();
         let wake = || Arc::new(Rung::default()) as Arc<dyn Wake>;
-        let [first, second] = [Side::First, Side::Second].map(|it| exchange.subscribe(it, wake()));
+        let [first, second] = [Side::First, Side::Second].map(|it| broker.subscribe(it, wake()));
         let taken = |inbox: &Inbox| {
             let mut out = Vec::new();
             inbox.take(&mut out);
             out.len()
         };
-        assert!(exchange.post(Side::First.other(), message(10), Instant::now()));
+        assert!(broker.post(Side::First.other(), message(10), Instant::now()));
         assert_eq!([taken(&first), taken(&second)], [0, 1]);
-        assert!(exchange.post(Side::Second.other(), message(10), Instant::now()));
+        assert!(broker.post(Side::Second.other(), message(10), Instant::now()));
         assert_eq!([taken(&first), taken(&second)], [1, 0]);
     }
 
     #[test]
     fn a_shard_that_stands_still_costs_bounded_memory_and_can_tell() {
-        let exchange = Exchange::default();
-        let inbox = exchange.subscribe(Side::Viewers, Arc::new(Rung::default()));
+        let broker = MessageBroker::default();
+        let inbox = broker.subscribe(Side::Viewers, Arc::new(Rung::default()));
         for bytes in [1 << 20, 0] {
             for _ in 0..2 * INBOX_MESSAGES_MAX {
-                exchange.post(Side::Viewers, message(bytes), Instant::now());
+                broker.post(Side::Viewers, message(bytes), Instant::now());
                 assert!(lock(&inbox.queue).bytes <= INBOX_BYTES_MAX);
             }
             let mut out = Vec::new();
@@ -360,34 +360,34 @@ mod tests {
 
     #[test]
     fn the_latest_publisher_is_the_one_and_the_former_is_told() {
-        let exchange = Exchange::default();
-        let inbox = exchange.subscribe(Side::Publisher, Arc::new(Rung::default()));
+        let broker = MessageBroker::default();
+        let inbox = broker.subscribe(Side::Publisher, Arc::new(Rung::default()));
         let [first, second] = ["a", "b"].map(SessionId::new);
         let now = Instant::now();
-        exchange.take_over(&first, now);
-        exchange.take_over(&first, now);
+        broker.take_over(&first, now);
+        broker.take_over(&first, now);
         let mut out = Vec::new();
         inbox.take(&mut out);
         assert!(out.is_empty());
-        exchange.take_over(&second, now);
-        assert!(!exchange.is_publisher(&first) && exchange.is_publisher(&second));
+        broker.take_over(&second, now);
+        assert!(!broker.is_publisher(&first) && broker.is_publisher(&second));
         inbox.take(&mut out);
         assert!(matches!(out[0].what, What::TakenOver));
-        exchange.leave(&first);
-        assert!(exchange.is_publisher(&second), "not the former's to end");
-        exchange.leave(&second);
-        assert!(!exchange.is_publisher(&second));
+        broker.leave(&first);
+        assert!(broker.is_publisher(&second), "not the former's to end");
+        broker.leave(&second);
+        assert!(!broker.is_publisher(&second));
     }
 
     #[test]
     fn a_stream_has_one_exchange_while_somebody_holds_it() {
-        let exchanges = Exchanges::default();
+        let brokers = MessageBrokers::default();
         let name = |text: &str| StreamName::parse(text).expect("a good name");
-        let first = exchanges.of(&name("cam"));
-        assert!(Arc::ptr_eq(&first, &exchanges.of(&name("cam"))));
-        assert!(!Arc::ptr_eq(&first, &exchanges.of(&name("hall"))));
-        drop(exchanges.of(&name("yard")));
-        drop(exchanges.of(&name("roof")));
-        assert_eq!(lock(&exchanges.by_stream).len(), 2, "cam, and the latest");
+        let first = brokers.of(&name("cam"));
+        assert!(Arc::ptr_eq(&first, &brokers.of(&name("cam"))));
+        assert!(!Arc::ptr_eq(&first, &brokers.of(&name("hall"))));
+        drop(brokers.of(&name("yard")));
+        drop(brokers.of(&name("roof")));
+        assert_eq!(lock(&brokers.by_stream).len(), 2, "cam, and the latest");
     }
 }

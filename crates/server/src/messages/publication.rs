@@ -3,35 +3,35 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::Exchange;
+use super::MessageBroker;
 use crate::runtime::SessionId;
 
-/// One session's claim to be the publisher of an exchange, given up when dropped.
+/// One session's claim to be the publisher of a broker, given up when dropped.
 #[derive(Debug)]
 pub(crate) struct Publication {
-    exchange: Arc<Exchange>,
+    broker: Arc<MessageBroker>,
     session: SessionId,
 }
 
 impl Publication {
     /// A claim of `session`, not yet made.
-    pub(crate) const fn new(exchange: Arc<Exchange>, session: SessionId) -> Self {
-        Self { exchange, session }
+    pub(crate) const fn new(broker: Arc<MessageBroker>, session: SessionId) -> Self {
+        Self { broker, session }
     }
 
     /// The session publishes from now on, and nobody else does.
     pub(crate) fn begin(&self, now: Instant) {
-        self.exchange.take_over(&self.session, now);
+        self.broker.take_over(&self.session, now);
     }
 
     /// The session is the one that publishes.
     pub(crate) fn is_current(&self) -> bool {
-        self.exchange.is_publisher(&self.session)
+        self.broker.is_publisher(&self.session)
     }
 }
 
 impl Drop for Publication {
     fn drop(&mut self) {
-        self.exchange.leave(&self.session);
+        self.broker.leave(&self.session);
     }
 }

@@ -17,7 +17,7 @@ pub(crate) struct DataPolicy {
 /// Whom a session's data channels lead to, and how.
 #[derive(Debug)]
 pub(crate) struct DataChannelSetup {
-    /// Of the exchange.
+    /// Of the broker.
     pub(super) name: StreamName,
     pub(super) side: Side,
     /// What it says is passed on.

@@ -221,7 +221,7 @@ impl Negotiator {
         Some(DataChannelSetup::beside(stream, side, policy))
     }
 
-    /// Answers an offer to be sent `tracks` and, if there is somebody to exchange messages
+    /// Answers an offer to be sent `tracks` and, if there is somebody to broker messages
     /// with, to do that.
     fn answer(
         &self,
@@ -236,21 +236,14 @@ impl Negotiator {
         let data = data.filter(|_| accepted.session.channels().is_some());
         let id = draw_session_id();
         let (now, lag) = (accepted.now, self.settings.lag);
-        let exchange = data.as_ref().map(|it| self.shared.exchanges.of(&it.name));
+        let broker = data.as_ref().map(|it| self.shared.brokers.of(&it.name));
         let publication = data
             .as_ref()
             .filter(|it| it.side == Side::Publisher)
-            .zip(exchange.as_ref())
-            .map(|(_, exchange)| Publication::new(Arc::clone(exchange), id.clone()));
-        let messages = data.zip(exchange).map(|(data, exchange)| {
-            Messages::new(
-                id.clone(),
-                data.side,
-                data.speaks,
-                exchange,
-                data.bounds,
-                now,
-            )
+            .zip(broker.as_ref())
+            .map(|(_, broker)| Publication::new(Arc::clone(broker), id.clone()));
+        let messages = data.zip(broker).map(|(data, broker)| {
+            Messages::new(id.clone(), data.side, data.speaks, broker, data.bounds, now)
         });
         let role = |session: &Session, stream: &Stream| match publication {
             Some(publication) => Role::DataPublisher(DataPublisher::new(publication)),

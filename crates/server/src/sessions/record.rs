@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use glassline_hub::StreamName;
 
-use super::Peer;
+use super::peer::Peer;
 use crate::runtime::SessionId;
 
 /// What the registry knows of one session.

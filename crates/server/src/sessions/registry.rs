@@ -9,8 +9,8 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use super::Peer;
 use super::admission::{Bounds, Full, HalfOpen, Permit};
+use super::peer::Peer;
 use super::record::{IceGeneration, SessionLocation, SessionRecord};
 use crate::runtime::SessionId;
 

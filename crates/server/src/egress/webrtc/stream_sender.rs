@@ -130,12 +130,14 @@ impl StreamSender {
 
     /// Reads what [`offer`](Self::offer) and [`flush`](Self::flush) will, so that it is in
     /// the cache when they do; see [`Session::touch`].
+    #[inline]
     pub(crate) fn prefetch(&self) -> u64 {
         self.tracks.iter().map(TrackSender::prefetch).sum::<u64>()
     }
 
     /// Takes a burst of `stream` that was just published, held by the shard since `picked`.
     /// Returns how many bursts were dropped because the viewer is too slow.
+    #[inline]
     pub(crate) fn offer(&mut self, burst: &Arc<Burst>, picked: Instant, stream: &Stream) -> usize {
         let Some(outlet) = self
             .tracks
@@ -166,6 +168,7 @@ impl StreamSender {
     }
 
     /// Nothing waits to be sent.
+    #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.tracks.iter().all(|it| it.front().is_none())
     }
@@ -365,6 +368,7 @@ impl StreamSender {
     }
 
     /// When the next packet of a picture may leave, if one waits.
+    #[inline]
     pub(crate) fn deadline(&self, session: &mut Session, now: Instant) -> Option<Instant> {
         let mut pictures = self
             .tracks

@@ -5,7 +5,7 @@ use std::time::Duration;
 use glassline_hub::{NameError, StreamName};
 use url::Url;
 
-use crate::config::nearest;
+use crate::spelling::nearest;
 
 /// One stream to publish and where it comes from.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  Inbox ─► deliver ─► ChannelQueue ─► pump ─► Channels ─► datagrams
-//!  Exchange ◄────────── handle_events ◄──────────────────── Channels
+//!  MessageBroker ◄────────── handle_events ◄──────────────────── Channels
 //! ```
 //!
 //! Messages are shared; a session's queue holds references. Towards a viewer the channel
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use glassline_sctp as sctp;
 use sctp::channel::{ChannelId, Channels, ClosedBy, Event, Limits, Message};
 
-use super::{Bounds, DataCounters, DataStats, Exchange, Posted, Side, What};
+use super::{Bounds, DataCounters, DataStats, MessageBroker, Posted, Side, What};
 use crate::runtime::{SessionId, TokenBucket};
 use queues::{ChannelQueues, Unsendable};
 
@@ -42,7 +42,7 @@ pub(crate) struct Messages {
     side: Side,
     /// What it says is passed on.
     speaks: bool,
-    exchange: Arc<Exchange>,
+    broker: Arc<MessageBroker>,
     /// The association stands.
     is_up: bool,
     /// The number that is due, once one has come.
@@ -60,14 +60,14 @@ impl Messages {
         session: SessionId,
         side: Side,
         speaks: bool,
-        exchange: Arc<Exchange>,
+        broker: Arc<MessageBroker>,
         bounds: Bounds,
         now: Instant,
     ) -> Self {
         Self {
             side,
             speaks,
-            exchange,
+            broker,
             is_up: false,
             expected: None,
             queues: ChannelQueues::new(session, bounds),
@@ -111,13 +111,13 @@ impl Messages {
         self.side
     }
 
-    pub(crate) fn exchange(&self) -> &Arc<Exchange> {
-        &self.exchange
+    pub(crate) fn broker(&self) -> &Arc<MessageBroker> {
+        &self.broker
     }
 
     /// It is the one that publishes.
     fn is_publishing(&self) -> bool {
-        self.exchange.is_publisher(&self.queues.session)
+        self.broker.is_publisher(&self.queues.session)
     }
 
     /// How it stands, to be shown now.
@@ -200,7 +200,7 @@ impl Messages {
         }
         let channel = Arc::clone(&queue.init);
         let what = What::Message { channel, message };
-        let is_heard = self.exchange.post(self.side.other(), what, now);
+        let is_heard = self.broker.post(self.side.other(), what, now);
         if self.side != Side::Publisher && !is_heard {
             self.queues.drop_one(&counters.messages_dropped_no_channel);
         }
@@ -215,7 +215,7 @@ impl Messages {
         }
         match self.side {
             Side::Publisher => {
-                self.exchange
+                self.broker
                     .post(Side::Viewers, What::Closed(queue.init), now);
             }
             Side::Viewers => self.queues.decline(&queue.init.label),
@@ -253,7 +253,7 @@ impl Messages {
                 match self.queues.place_for(channel, channels, now, may_open) {
                     Ok(place) => self.queues.push(place, posted, channels, now, counters),
                     Err(Unsendable::Closing) => {
-                        self.queues.drop_one(&counters.messages_dropped_slow)
+                        self.queues.drop_one(&counters.messages_dropped_slow);
                     }
                     Err(Unsendable::NoChannel) => {
                         self.queues.drop_one(&counters.messages_dropped_no_channel);

@@ -1,4 +1,4 @@
-//! Two sides of an exchange in virtual time: each session of the server against a peer's
+//! Two sides of a broker in virtual time: each session of the server against a peer's
 //! channels, with packets carried by hand.
 
 use std::collections::HashMap;
@@ -40,7 +40,7 @@ struct End {
 
 struct Scene {
     now: Instant,
-    exchange: Arc<Exchange>,
+    broker: Arc<MessageBroker>,
     counters: DataCounters,
     publisher: End,
     viewers: Vec<End>,
@@ -55,7 +55,13 @@ fn channels(config: glassline_webrtc::DataConfig, role: Role, seed: u8, now: Ins
 }
 
 impl End {
-    fn new(name: &str, side: Side, speaks: bool, exchange: &Arc<Exchange>, now: Instant) -> Self {
+    fn new(
+        name: &str,
+        side: Side,
+        speaks: bool,
+        broker: &Arc<MessageBroker>,
+        now: Instant,
+    ) -> Self {
         let id = SessionId::new(name);
         let seed = name.as_bytes()[0];
         let mut peer = channels(
@@ -67,17 +73,17 @@ impl End {
         peer.connect(now);
         let config = Messages::config(speaks, &BOUNDS);
         let publication = (side == Side::Publisher).then(|| {
-            let publication = Publication::new(Arc::clone(exchange), id.clone());
+            let publication = Publication::new(Arc::clone(broker), id.clone());
             publication.begin(now);
             publication
         });
-        let messages = Messages::new(id, side, speaks, Arc::clone(exchange), BOUNDS, now);
+        let messages = Messages::new(id, side, speaks, Arc::clone(broker), BOUNDS, now);
         Self {
             messages,
             _publication: publication,
             channels: channels(config, Role::DtlsServer, seed + 100, now),
             peer,
-            inbox: exchange.subscribe(side, Arc::new(Silent)),
+            inbox: broker.subscribe(side, Arc::new(Silent)),
             heard: Vec::new(),
             labels: HashMap::new(),
             is_deaf: false,
@@ -158,15 +164,15 @@ impl End {
 impl Scene {
     fn new(viewers: &[(&str, bool)]) -> Self {
         let now = Instant::now();
-        let exchange = Arc::new(Exchange::default());
+        let broker = Arc::new(MessageBroker::default());
         let viewers = viewers.iter();
         let mut scene = Self {
             now,
-            publisher: End::new("publisher", Side::Publisher, true, &exchange, now),
+            publisher: End::new("publisher", Side::Publisher, true, &broker, now),
             viewers: viewers
-                .map(|(name, speaks)| End::new(name, Side::Viewers, *speaks, &exchange, now))
+                .map(|(name, speaks)| End::new(name, Side::Viewers, *speaks, &broker, now))
                 .collect(),
-            exchange,
+            broker,
             counters: DataCounters::default(),
         };
         scene.run(Duration::from_millis(500));
@@ -246,7 +252,7 @@ fn messages_are_shared_and_not_copied_for_each_viewer() {
         channel: Arc::default(),
         message: Message::binary(data.clone()),
     };
-    scene.exchange.post(Side::Viewers, what, scene.now);
+    scene.broker.post(Side::Viewers, what, scene.now);
     let mut posted = Vec::new();
     inboxes.for_each(|inbox| inbox.take(&mut posted));
     for posted in &posted {
@@ -295,7 +301,7 @@ fn who_joins_later_gets_what_comes_from_then_on() {
     scene.run(MOMENT);
     scene.publish(telemetry, Message::text("one"));
     scene.run(MOMENT);
-    let late = End::new("late", Side::Viewers, false, &scene.exchange, scene.now);
+    let late = End::new("late", Side::Viewers, false, &scene.broker, scene.now);
     scene.viewers.push(late);
     scene.run(MOMENT);
     scene.publish(telemetry, Message::text("two"));
@@ -503,7 +509,7 @@ fn a_session_that_missed_something_on_its_way_closes_what_promised_to_miss_nothi
     scene.publish(log, Message::text("one"));
     scene.run(MOMENT);
     // Between two shards, it was on neither.
-    let elsewhere = scene.exchange.subscribe(Side::Viewers, Arc::new(Silent));
+    let elsewhere = scene.broker.subscribe(Side::Viewers, Arc::new(Silent));
     let inbox = std::mem::replace(&mut scene.viewers[0].inbox, elsewhere);
     scene.publish(log, Message::text("two"));
     scene.publisher.turn(scene.now, &scene.counters);
@@ -526,7 +532,7 @@ fn a_publisher_that_comes_back_is_heard_on_the_same_channels() {
     scene.run(MOMENT);
     scene.publish(log, Message::text("one"));
     scene.run(MOMENT);
-    let again = End::new("again", Side::Publisher, true, &scene.exchange, scene.now);
+    let again = End::new("again", Side::Publisher, true, &scene.broker, scene.now);
     let mut former = std::mem::replace(&mut scene.publisher, again);
     scene.run(MOMENT);
     let now = scene.now;

@@ -5,17 +5,17 @@ use std::time::{Duration, Instant};
 
 use super::{Peer, Role, ShardContext};
 use crate::latency::DataView;
-use crate::messages::{Exchange, Posted, Side};
-use crate::sessions::Counters;
+use crate::messages::{MessageBroker, Posted, Side};
+use crate::sessions::counters::Counters;
 
 /// While the socket is full, what waits for it is not asked for again before.
 const RETRY: Duration = Duration::from_millis(1);
 
 impl Peer {
     /// Where its messages pass, and which side it is on.
-    pub(in crate::sessions) fn exchange(&self) -> Option<(&Arc<Exchange>, Side)> {
+    pub(in crate::sessions) fn broker(&self) -> Option<(&Arc<MessageBroker>, Side)> {
         let messages = self.messages.as_ref()?;
-        Some((messages.exchange(), messages.side()))
+        Some((messages.broker(), messages.side()))
     }
 
     /// The datagrams that came together were all handed to the session.

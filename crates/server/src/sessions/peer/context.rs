@@ -3,7 +3,7 @@
 use crate::egress::webrtc::Outbox;
 use crate::latency::{Board, FrameStamps};
 use crate::runtime::Key;
-use crate::sessions::Counters;
+use crate::sessions::counters::Counters;
 
 /// What a shard lends to a peer while it is served.
 pub(in crate::sessions) struct ShardContext<'a> {

@@ -26,7 +26,8 @@ use glassline_media::{Burst, StageTable, Track};
 use glassline_rtp::Packet;
 use glassline_webrtc::{Event, ReceiverIndex, Session};
 
-use super::{Counters, Permit};
+use super::admission::Permit;
+use super::counters::Counters;
 use crate::egress::webrtc::{Nack, Route};
 use crate::latency::{Board, FrameStamps, PathView, SelectedPath};
 use crate::messages::Messages;

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use crate::latency::FrameStamps;
 use crate::runtime::SessionId;
-use crate::sessions::Peer;
+use crate::sessions::peer::Peer;
 
 /// A request to the shard that owns a peer.
 #[derive(Debug)]

@@ -1,16 +1,16 @@
-//! A thread that owns its viewers whole: session state, timers, socket.
+//! A thread that owns its peers whole: session state, timers, socket.
 //!
 //! ```text
-//!            UDP in ──► by source address ──► Viewer.session ─┐
-//!            STUN   ──► by ufrag ─► registry ─► adopt         ├─► UDP out
-//!  hub wake ──► StreamSubscription.read once ──► each Viewer's Outlets ─────┘
-//!  HTTP ──► Command (leave, trickle, restart, frame stamps)
+//!  UDP in ──► by source address ──► Peer.session ──────────────┐
+//!  STUN ──► by ufrag ──► registry ──► adopt                    ├─► Outbox ──► UDP out
+//!  hub wake ──► StreamSubscription.read once ──► each viewer ──┘
+//!  Negotiator ──► Command (leave, trickle, restart, frame stamps)
 //! ```
 //!
-//! All shards share one port (`SO_REUSEPORT`), so a viewer's datagrams keep
+//! All shards share one port (`SO_REUSEPORT`), so a peer's datagrams keep
 //! arriving at the shard where its first ones landed: that shard adopts it. When
-//! the viewer's address changes, the owner goes on to serve it until ICE has
-//! chosen the new address and then hands the viewer over whole.
+//! the peer's address changes, the owner goes on to serve it until ICE has
+//! chosen the new address and then hands the peer over whole.
 
 mod command;
 mod shared;
@@ -25,7 +25,7 @@ use glassline_net::{Options, UdpSocket};
 pub use command::{Command, Forwarded};
 pub use shared::{Handle, Shared};
 
-use super::Counters;
+use super::counters::Counters;
 use crate::runtime::{CommandSender, Waker};
 
 /// Receive buffer to ask for: a second of a few hundred viewers' feedback.

@@ -5,9 +5,10 @@ use std::sync::{Arc, OnceLock};
 
 use super::command::Command;
 use crate::latency::Board;
-use crate::messages::Exchanges;
+use crate::messages::MessageBrokers;
 use crate::runtime::CommandSender;
-use crate::sessions::{Counters, Registry};
+use crate::sessions::counters::Counters;
+use crate::sessions::registry::Registry;
 
 /// What all shards share.
 #[derive(Debug)]
@@ -19,7 +20,7 @@ pub struct Shared {
     /// Addresses that viewers are told instead of ours, behind a NAT.
     pub advertise: Vec<IpAddr>,
     /// What passes beside media.
-    pub(crate) exchanges: Exchanges,
+    pub(crate) brokers: MessageBrokers,
     pub(super) handles: OnceLock<Vec<Handle>>,
 }
 
@@ -30,7 +31,7 @@ impl Shared {
             registry,
             board,
             advertise,
-            exchanges: Exchanges::default(),
+            brokers: MessageBrokers::default(),
             handles: OnceLock::new(),
         }
     }

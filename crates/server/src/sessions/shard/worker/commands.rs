@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use super::Worker;
 use crate::runtime::{Key, SessionId};
-use crate::sessions::SessionLocation;
+use crate::sessions::record::SessionLocation;
 use crate::sessions::shard::command::Command;
 
 impl Worker {

@@ -124,7 +124,7 @@ impl Worker {
                 {
                     peer.on_packet((receiver, sequence), &packet, now, &self.counters);
                 }
-                if peer.exchange().is_some() && self.talking.last() != Some(&key) {
+                if peer.broker().is_some() && self.talking.last() != Some(&key) {
                     self.talking.push(key);
                 }
                 peer.unmute(path.source);

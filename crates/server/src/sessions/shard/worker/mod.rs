@@ -23,8 +23,9 @@ use super::Shared;
 use super::command::Command;
 use crate::egress::webrtc::Outbox;
 use crate::runtime::{Key, StreamSubscription, Timers, Waker};
+use crate::sessions::counters::Counters;
 use crate::sessions::peer::{Leaving, Peer, Served, ShardContext};
-use crate::sessions::{Counters, SessionLocation};
+use crate::sessions::record::SessionLocation;
 use peers::PeerTable;
 use relay::BrokerSubscription;
 
@@ -50,8 +51,8 @@ pub(super) struct Worker {
     shared: Arc<Shared>,
     peers: PeerTable,
     streams: Vec<StreamSubscription>,
-    /// Of streams with data channels here.
-    brokers: Vec<BrokerSubscription>,
+    /// To messages of streams with data channels here.
+    subscriptions: Vec<BrokerSubscription>,
     /// Sessions with data channels that something came from in this batch.
     talking: Vec<Key>,
     timers: Timers,
@@ -98,7 +99,7 @@ impl Worker {
             shared,
             peers: PeerTable::default(),
             streams: Vec::new(),
-            brokers: Vec::new(),
+            subscriptions: Vec::new(),
             talking: Vec::new(),
             timers: Timers::default(),
             scratch: Scratch::default(),

@@ -13,8 +13,8 @@ use crate::runtime::Key;
 use crate::runtime::SessionId;
 use crate::runtime::StreamSubscription;
 use crate::sessions::peer::{Peer, Served};
+use crate::sessions::record::{SessionLocation, SessionRecord};
 use crate::sessions::shard::command::{Command, Forwarded};
-use crate::sessions::{SessionLocation, SessionRecord};
 
 impl Worker {
     /// A STUN request from an unknown address for a known session.

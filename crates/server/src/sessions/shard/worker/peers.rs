@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 
 use crate::runtime::{Key, SessionId, Slots};
-use crate::sessions::Peer;
+use crate::sessions::peer::Peer;
 
 /// The peers of one shard.
 #[derive(Debug, Default)]
@@ -16,6 +16,7 @@ pub(super) struct PeerTable {
 
 impl PeerTable {
     /// The peer that `key` names, if it is still there.
+    #[inline]
     pub(super) fn get_mut(&mut self, key: Key) -> Option<&mut Box<Peer>> {
         self.slots.get_mut(key)
     }
