@@ -1,5 +1,6 @@
 //! BBR over a bottleneck in virtual time.
 
+use super::cycle::{CYCLE, DRAINING_PHASE};
 use super::*;
 use crate::bottleneck::{
     Bottleneck, PACKET, PLAIN, Path, Policer, Sender, Source, goodput, queue_ms,
