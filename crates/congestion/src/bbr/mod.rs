@@ -15,6 +15,8 @@
 //! ```
 
 mod aggregation;
+mod config;
+mod cycle;
 mod long_term;
 mod model;
 #[cfg(test)]
@@ -25,6 +27,8 @@ use std::time::{Duration, Instant};
 use glassline_media::Bitrate;
 
 use self::aggregation::Aggregation;
+pub use self::config::Config;
+use self::cycle::Cycle;
 use self::long_term::LongTerm;
 use self::model::{LeastRtt, Pipe, RoundMax, Rounds};
 use crate::flow::bitrate;
@@ -36,11 +40,6 @@ const HIGH_GAIN: f64 = 2.885;
 const DRAIN_GAIN: f64 = 1.0 / HIGH_GAIN;
 /// Room for late and stretched acknowledgements (§4.2.3.2; `bbr_cwnd_gain`).
 const WINDOW_GAIN: f64 = 2.0;
-/// One round asks for more, one gives back the queue that asked for, six cruise
-/// (§4.3.4).
-const CYCLE: [f64; 8] = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0];
-/// Where the cycle does not begin: draining a queue that nobody made (§4.3.4.2).
-const DRAINING_PHASE: usize = 1;
 /// Paces so much below the bandwidth, so that queues shrink rather than grow
 /// (`bbr_pacing_margin_percent`).
 const MARGIN: f64 = 0.99;
@@ -52,54 +51,6 @@ const INITIAL_SEGMENTS: f64 = 10.0;
 const LEAST_SEGMENTS: f64 = 4.0;
 /// Bursts that may be on their way within the end systems (§4.2.3.2).
 const QUANTA: f64 = 3.0;
-
-/// Which BBR.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Config {
-    /// Model a policer: if two stretches lose a fifth and more and deliver the same,
-    /// send at that rate for 48 rounds (`bbr_lt_bw_sampling`).
-    pub long_term: bool,
-    /// Allow for acknowledgements that come in clumps, as radio links send them, by a
-    /// larger window (`bbr_update_ack_aggregation`; mvfst had it in 2019).
-    pub aggregation: bool,
-    /// Take for the bandwidth the faster of sending and being acknowledged, and pace at
-    /// it, as mvfst did in November 2019 (`BbrBandwidthSampler.cpp`, at ec7569b9). The
-    /// rounds that ask for more then always seem to get it, until the window stops
-    /// them: the queue is about as long as the path.
-    pub overrates: bool,
-    /// Chooses where each cycle of gains begins, so that flows do not probe together.
-    pub seed: u64,
-}
-
-impl Default for Config {
-    /// The draft's, with allowance for aggregation.
-    fn default() -> Self {
-        Self {
-            long_term: false,
-            aggregation: true,
-            overrates: false,
-            seed: 0,
-        }
-    }
-}
-
-impl Config {
-    /// As the study of live uploads ran it.
-    pub fn study() -> Self {
-        Self {
-            overrates: true,
-            ..Self::default()
-        }
-    }
-
-    /// With the model of policers.
-    pub fn long_term() -> Self {
-        Self {
-            long_term: true,
-            ..Self::default()
-        }
-    }
-}
 
 /// BBR. Windows in bytes, rates in bytes a second.
 #[derive(Clone, Debug)]
@@ -154,14 +105,6 @@ enum Mode {
     },
 }
 
-/// Where `ProbeBw` stands in its gains.
-#[derive(Clone, Copy, Debug)]
-struct Cycle {
-    phase: usize,
-    began: Option<Instant>,
-    random: u64,
-}
-
 /// From a loss until what left after it is acknowledged.
 #[derive(Clone, Copy, Debug)]
 struct Recovery {
@@ -185,11 +128,7 @@ impl Bbr {
             bandwidth: RoundMax::default(),
             least_rtt: None,
             pipe: Pipe::default(),
-            cycle: Cycle {
-                phase: 0,
-                began: None,
-                random: config.seed,
-            },
+            cycle: Cycle::new(config.seed),
             aggregation: Aggregation::default(),
             long_term: LongTerm::default(),
             recovery: None,
@@ -217,7 +156,7 @@ impl Bbr {
             Mode::Startup => HIGH_GAIN,
             Mode::Drain => DRAIN_GAIN,
             Mode::ProbeBw if self.long_term.rate().is_some() => 1.0,
-            Mode::ProbeBw => CYCLE[self.cycle.phase],
+            Mode::ProbeBw => self.cycle.gain(),
             Mode::ProbeRtt { .. } => 1.0,
         }
     }
@@ -306,8 +245,7 @@ impl Bbr {
             full_length
         };
         if over {
-            self.cycle.phase = (self.cycle.phase + 1) % CYCLE.len();
-            self.cycle.began = Some(ack.now);
+            self.cycle.advance(ack.now);
         }
     }
 
@@ -567,23 +505,4 @@ impl Controller for Bbr {
     fn clone_box(&self) -> Box<dyn Controller> {
         Box::new(self.clone())
     }
-}
-
-impl Cycle {
-    fn begin(&mut self, now: Instant) {
-        self.random = mix(self.random);
-        let choices = CYCLE.len() - 1;
-        #[expect(clippy::cast_possible_truncation, reason = "below 7")]
-        let drawn = (self.random % choices as u64) as usize;
-        self.phase = (DRAINING_PHASE + 1 + drawn) % CYCLE.len();
-        self.began = Some(now);
-    }
-}
-
-/// The next of a sequence of numbers that look random (SplitMix64).
-const fn mix(state: u64) -> u64 {
-    let state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let state = (state ^ (state >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    state ^ (state >> 31)
 }

@@ -2,6 +2,7 @@
 
 use glassline_sim::Case;
 
+use super::cycle::{CYCLE, DRAINING_PHASE};
 use super::*;
 use crate::bottleneck::{
     Bottleneck, PACKET, PLAIN, Path, Policer, Sender, Source, goodput, queue_ms,

@@ -26,6 +26,7 @@ mod bucket;
 mod competition;
 mod course;
 mod delivery;
+mod history;
 mod policer;
 mod queue;
 mod tally;

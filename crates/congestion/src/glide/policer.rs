@@ -15,13 +15,13 @@
 //! then on. BBR v1's long-term model (Linux `lt_bw`) does not ask, and needs 20 % of
 //! loss to be sure; BBRv3 (§5.5.10) takes 2 % for a reason whatever the cause.
 
-use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::Acked;
 
 use super::background::Background;
 use super::bucket::Bucket;
+use super::history::History;
 use super::tally::{Rows, Tally};
 
 /// Loss that is nobody's business (BBRv3 `LossThresh`).
@@ -79,13 +79,6 @@ const PROBE_TIME_MAX: Duration = Duration::from_secs(5);
 /// One that was used by so much of its gain and lost nothing in that time shows that
 /// the rate is higher, however large the burst.
 const PROBE_USED: f64 = (PROBE_GAIN - 1.0) / 2.0;
-/// Seconds of the rate that a bucket holds at most: what was delivered before the rate
-/// fell looks like a burst, too.
-const BURST_MAX: f64 = 0.5;
-/// What was delivered, remembered to find the burst by.
-const HISTORY_STEP: Duration = Duration::from_millis(40);
-const HISTORY_LEN: usize = 128;
-
 /// The model and what is known of random loss.
 #[derive(Clone, Debug)]
 pub(super) struct Policer {
@@ -95,8 +88,7 @@ pub(super) struct Policer {
     background: Background,
     quiet_until: Option<Instant>,
     rest: Duration,
-    history: VecDeque<Delivered>,
-    delivered: f64,
+    history: History,
     /// A queue so short that it was full before it was as long as we want it.
     short: Option<Short>,
     /// A probe showed the policer, too.
@@ -105,13 +97,6 @@ pub(super) struct Policer {
     before: Option<Before>,
     /// Since then.
     held: Tally,
-}
-
-/// How much had been delivered at a time.
-#[derive(Clone, Copy, Debug)]
-struct Delivered {
-    at: Instant,
-    bytes: f64,
 }
 
 /// A queue shorter than our target.
@@ -178,8 +163,7 @@ impl Policer {
             background: Background::default(),
             quiet_until: None,
             rest: REST_MIN,
-            history: VecDeque::new(),
-            delivered: 0.0,
+            history: History::default(),
             short: None,
             confirmed: false,
             before: None,
@@ -207,17 +191,7 @@ impl Policer {
             }
             self.rows.on_arrived(packet.sent);
         }
-        self.delivered += bytes;
-        let last = self.history.back();
-        if last.is_none_or(|last| of.now.saturating_duration_since(last.at) >= HISTORY_STEP) {
-            self.history.push_back(Delivered {
-                at: of.now,
-                bytes: self.delivered,
-            });
-            if self.history.len() > HISTORY_LEN {
-                self.history.pop_front();
-            }
-        }
+        self.history.record(of.now, bytes);
         // While free, loss is found as late as arrivals are; on trial what left before
         // does not count.
         self.tally.delivered += if matches!(self.phase, Phase::Free) {
@@ -332,7 +306,7 @@ impl Policer {
             if let Some(queue) = before.tally.full_queue(of.variation) {
                 return self.shorten(queue, of.now);
             }
-            let bucket = Bucket::new(before.rate, self.burst(before.rate), of.now);
+            let bucket = Bucket::new(before.rate, self.history.burst(before.rate), of.now);
             self.rest = REST_FIRST;
             self.confirmed = before.is_plain(of.variation);
             self.before = Some(*before);
@@ -470,21 +444,6 @@ impl Policer {
         } else if tally.elapsed(of.now) > PROBE_TIME_MAX {
             self.rest(bucket, of);
         }
-    }
-
-    /// The most that arrived above `rate` lately: the bucket held at least that.
-    fn burst(&self, rate: f64) -> f64 {
-        let mut least = f64::INFINITY;
-        let mut burst = 0.0_f64;
-        let Some(first) = self.history.front() else {
-            return 0.0;
-        };
-        for it in &self.history {
-            let above = it.bytes - rate * it.at.saturating_duration_since(first.at).as_secs_f64();
-            least = least.min(above);
-            burst = burst.max(above - least);
-        }
-        burst.min(BURST_MAX * rate)
     }
 
     /// No faster than this, in bytes a second.

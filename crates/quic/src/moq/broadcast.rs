@@ -10,10 +10,10 @@ use glassline_media::{Bitrate, Kind, MediaTime, Track};
 use moq_net::{Timescale, Timestamp, broadcast, frame as wire, group, kio, origin, track};
 
 use super::catalog::{self, Offered};
+use super::ended::Ended;
 use super::frame::{self, Frame};
 use super::offer::Offer;
 use super::pulse;
-use super::session::Ended;
 use super::transport::Link;
 use super::{codec, frame::BYTES_MAX};
 
@@ -113,6 +113,17 @@ struct Published {
     skipped: u64,
     given_up: u64,
     written: u64,
+}
+
+impl Offer {
+    /// Offers a broadcast of `lanes` under `name`; it is announced with the first
+    /// keyframe.
+    ///
+    /// # Errors
+    /// [`Ended`] if the name is none, or the offer is over.
+    pub fn publish(&self, name: &str, lanes: Vec<Lane>) -> Result<Broadcast, Ended> {
+        Broadcast::new(self, name, lanes, None)
+    }
 }
 
 impl Broadcast {

@@ -25,12 +25,17 @@ mod address;
 mod broadcast;
 mod catalog;
 mod codec;
+mod ended;
+mod error;
 mod frame;
 mod offer;
 mod pulse;
+mod refusal;
 mod server;
 mod session;
+mod stream;
 mod transport;
+mod version;
 mod watch;
 mod web;
 
@@ -41,25 +46,12 @@ pub use address::{Address, AddressError, PORT};
 pub use broadcast::{Broadcast, Lane, WriteError};
 pub use catalog::{Catalog, CatalogError, LeftOut, Rendition};
 pub use codec::{Framing, is_carried};
+pub use ended::Ended;
 pub use frame::{BYTES_MAX as FRAME_BYTES_MAX, Frame, FrameError, parse as parse_frame};
 pub use offer::Offer;
 pub use pulse::{Report, RoundTrips};
-pub use server::{AskError, Asked, Grant, Knock, Refusal, Server};
-pub use session::{
-    Aim, Announced, Announcement, ConnectError, Ended, Figures, Options, Session, connect,
-};
+pub use refusal::Refusal;
+pub use server::{AskError, Asked, Grant, Knock, Server};
+pub use session::{Aim, Announced, Announcement, ConnectError, Figures, Options, Session, connect};
 pub use watch::{Reader, Received, Watch, WatchError};
 pub use web::HandshakeError;
-
-/// The versions of moq-lite that are spoken, dearest first. Before 05 neither the path
-/// of a request nor the time of a frame was on the wire, and tokens were nowhere.
-fn versions() -> moq_net::Versions {
-    let names = ["moq-lite-06", "moq-lite-05"];
-    let known: Vec<moq_net::Version> = names.iter().filter_map(|name| name.parse().ok()).collect();
-    moq_net::Versions::from(known)
-}
-
-/// The same as words of TLS and of WebTransport.
-fn words() -> Vec<&'static str> {
-    versions().iter().map(moq_net::Version::alpn).collect()
-}

@@ -6,9 +6,6 @@ use std::time::Duration;
 use moq_net::{cache, origin};
 use tokio::task::AbortHandle;
 
-use super::broadcast::{Broadcast, Lane};
-use super::session::Ended;
-
 /// Bytes that the frames of an offer may take, over all its broadcasts; the oldest
 /// groups go first, the newest of a track never.
 const CACHE_BYTES: u64 = 64 << 20;
@@ -52,15 +49,6 @@ impl Offer {
             origin,
             _driver: Arc::new(Driver(driver.abort_handle())),
         }
-    }
-
-    /// Offers a broadcast of `lanes` under `name`; it is announced with the first
-    /// keyframe.
-    ///
-    /// # Errors
-    /// [`Ended`] if the name is none, or the offer is over.
-    pub fn publish(&self, name: &str, lanes: Vec<Lane>) -> Result<Broadcast, Ended> {
-        Broadcast::new(self, name, lanes, None)
     }
 }
 

@@ -10,12 +10,14 @@ use tokio::task::AbortHandle;
 
 use super::address::{Address, AddressError};
 use super::broadcast::{Broadcast, Lane};
+use super::ended::Ended;
 use super::offer::Offer;
 use super::pulse::{self, Report, RoundTrips};
+use super::refusal::Refusal;
 use super::transport::{self, Link};
+use super::version::{versions, words};
 use super::watch::{Watch, WatchError};
 use super::web::{HandshakeError, Web};
-use super::{versions, words};
 use crate::endpoint::{DialError, Dialler, SEND_WINDOW};
 use crate::{Observation, Observed, Steering, Trust};
 
@@ -252,7 +254,7 @@ impl Session {
     }
 
     /// Ends the session at once, and says why.
-    pub fn abort(&self, reason: super::Refusal) {
+    pub fn abort(&self, reason: Refusal) {
         self.link.close(reason.code(), &reason.to_string());
     }
 
@@ -427,40 +429,6 @@ pub enum Announcement {
     Began(String),
     /// There is none any more.
     Ended(String),
-}
-
-/// Why a session, or something in it, is over.
-#[derive(Clone, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Ended {
-    /// The other end does not grant it: token, user or right.
-    #[error("the other end refuses: not authorised")]
-    Unauthorised,
-    /// The other end said why.
-    #[error("the other end closed the session: {0}")]
-    Closed(String),
-    /// The network, or the other end is gone.
-    #[error("the connection ended: {0}")]
-    Network(String),
-    /// The protocol was broken, by either.
-    #[error("MoQ: {0}")]
-    Protocol(String),
-    /// The session was opened to read.
-    #[error("the session was opened to read only")]
-    ReadOnly,
-}
-
-impl Ended {
-    pub(super) fn of(error: moq_net::Error) -> Self {
-        use moq_net::{Error, SessionError};
-        match error {
-            Error::Unauthorized | Error::Session(SessionError::Unauthorized) => Self::Unauthorised,
-            Error::Session(SessionError::App(code)) => Self::Closed(super::Refusal::named(code)),
-            Error::Session(error) => Self::Closed(error.to_string()),
-            Error::Transport(text) => Self::Network(text),
-            other => Self::Protocol(other.to_string()),
-        }
-    }
 }
 
 /// Why there is no session.

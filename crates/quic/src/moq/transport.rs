@@ -6,7 +6,7 @@
 
 use std::future::Future;
 use std::net::SocketAddr;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
@@ -14,10 +14,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use glassline_media::Bitrate;
-use web_transport_proto::{error_from_http3, error_to_http3};
 use web_transport_trait::{Stats, poll};
 
+use super::error::Error;
 use super::pulse::Pulse;
+use super::stream::{RecvStream, SendStream};
 use super::web::Web;
 use crate::{Observation, Observed};
 
@@ -105,19 +106,11 @@ impl Session {
     }
 
     fn send(&self, stream: noq::SendStream) -> SendStream {
-        SendStream {
-            stream,
-            is_web: self.link.web.is_some(),
-            stopped: None,
-            is_over: false,
-        }
+        SendStream::new(stream, self.link.web.is_some())
     }
 
     fn recv(&self, stream: noq::RecvStream) -> RecvStream {
-        RecvStream {
-            stream,
-            is_web: self.link.web.is_some(),
-        }
+        RecvStream::new(stream, self.link.web.is_some())
     }
 }
 
@@ -390,202 +383,5 @@ impl Stats for Figures {
 
     fn estimated_send_rate(&self) -> Option<u64> {
         self.seen.deliverable_rate.map(Bitrate::bps)
-    }
-}
-
-/// A stream that we write.
-pub(super) struct SendStream {
-    stream: noq::SendStream,
-    is_web: bool,
-    stopped: Option<Pin<Box<noq::Stopped>>>,
-    /// Finished or reset.
-    is_over: bool,
-}
-
-impl SendStream {
-    fn code(&self, code: u32) -> noq::VarInt {
-        wire_code(code, self.is_web)
-    }
-}
-
-impl Drop for SendStream {
-    fn drop(&mut self) {
-        // noq would finish it, and half a group would pass for a whole one.
-        if !self.is_over {
-            let _ = self.stream.reset(self.code(0));
-        }
-    }
-}
-
-impl poll::SendStream for SendStream {
-    type Error = Error;
-
-    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize, Error>> {
-        let written = ready!(Pin::new(&mut self.stream).poll_write(cx, bytes));
-        Poll::Ready(written.map_err(|error| match error {
-            noq::WriteError::Stopped(code) => Error::stream(code, self.is_web),
-            noq::WriteError::ConnectionLost(error) => Error::of(error, self.is_web),
-            _ => Error::Gone,
-        }))
-    }
-
-    fn set_priority(&mut self, order: u8) {
-        let _ = self.stream.set_priority(order.into());
-    }
-
-    fn finish(&mut self) -> Result<(), Error> {
-        self.is_over = true;
-        self.stream.finish().map_err(|_| Error::Gone)
-    }
-
-    fn reset(&mut self, code: u32) {
-        self.is_over = true;
-        let _ = self.stream.reset(self.code(code));
-    }
-
-    fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        let stream = &self.stream;
-        let stopped = self
-            .stopped
-            .get_or_insert_with(|| Box::pin(stream.stopped()));
-        let how = ready!(stopped.as_mut().poll(cx));
-        self.stopped = None;
-        Poll::Ready(match how {
-            Ok(None) => Ok(()),
-            Ok(Some(code)) => Err(Error::stream(code, self.is_web)),
-            Err(noq::StoppedError::ConnectionLost(error)) => Err(Error::of(error, self.is_web)),
-            Err(_) => Err(Error::Gone),
-        })
-    }
-}
-
-/// A stream that the peer writes.
-pub(super) struct RecvStream {
-    stream: noq::RecvStream,
-    is_web: bool,
-}
-
-impl RecvStream {
-    fn error(&self, error: noq::ReadError) -> Error {
-        match error {
-            noq::ReadError::Reset(code) => Error::stream(code, self.is_web),
-            noq::ReadError::ConnectionLost(error) => Error::of(error, self.is_web),
-            _ => Error::Gone,
-        }
-    }
-}
-
-impl poll::RecvStream for RecvStream {
-    type Error = Error;
-
-    fn poll_read(
-        &mut self,
-        cx: &mut Context<'_>,
-        to: &mut [u8],
-    ) -> Poll<Result<Option<usize>, Error>> {
-        if to.is_empty() {
-            return Poll::Ready(Ok(Some(0)));
-        }
-        let read = ready!(self.stream.poll_read(cx, to));
-        Poll::Ready(match read {
-            Ok(0) => Ok(None),
-            Ok(bytes) => Ok(Some(bytes)),
-            Err(error) => Err(self.error(error)),
-        })
-    }
-
-    fn poll_read_chunk(
-        &mut self,
-        cx: &mut Context<'_>,
-        max: usize,
-    ) -> Poll<Result<Option<Bytes>, Error>> {
-        if max == 0 {
-            return Poll::Ready(Ok(Some(Bytes::new())));
-        }
-        let read = ready!(pin!(self.stream.read_chunk(max)).poll(cx));
-        Poll::Ready(read.map_err(|error| self.error(error)))
-    }
-
-    fn stop(&mut self, code: u32) {
-        let _ = self.stream.stop(wire_code(code, self.is_web));
-    }
-
-    fn poll_closed(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
-        let how = ready!(pin!(self.stream.received_reset()).poll(cx));
-        Poll::Ready(match how {
-            Ok(None) => Ok(()),
-            Ok(Some(code)) => Err(Error::stream(code, self.is_web)),
-            Err(noq::ResetError::ConnectionLost(error)) => Err(Error::of(error, self.is_web)),
-            Err(_) => Err(Error::Gone),
-        })
-    }
-}
-
-/// WebTransport's codes lie within those of HTTP/3 (draft-ietf-webtrans-http3 §4.4).
-fn wire_code(code: u32, is_web: bool) -> noq::VarInt {
-    if is_web {
-        noq::VarInt::from_u64(error_to_http3(code)).unwrap_or_default()
-    } else {
-        code.into()
-    }
-}
-
-fn code_of(wire: noq::VarInt, is_web: bool) -> Option<u32> {
-    if is_web {
-        error_from_http3(wire.into_inner())
-    } else {
-        u32::try_from(wire.into_inner()).ok()
-    }
-}
-
-/// Why a connection or one of its streams does no more.
-#[derive(Clone, Debug, thiserror::Error)]
-pub(super) enum Error {
-    /// The network, or QUIC itself.
-    #[error(transparent)]
-    Connection(#[from] noq::ConnectionError),
-    /// The peer closed it.
-    #[error("closed by the other end: {reason} (code {code})")]
-    Closed { code: u32, reason: String },
-    /// The peer gave the stream up.
-    #[error("the other end gave the stream up (code {0:?})")]
-    Stream(Option<u32>),
-    /// The peer takes no datagrams.
-    #[error("the other end takes no datagrams")]
-    NoDatagrams,
-    /// Used after its end.
-    #[error("the stream has ended")]
-    Gone,
-}
-
-impl Error {
-    fn of(error: noq::ConnectionError, is_web: bool) -> Self {
-        if let noq::ConnectionError::ApplicationClosed(close) = &error
-            && let Some(code) = code_of(close.error_code, is_web)
-        {
-            let reason = String::from_utf8_lossy(&close.reason).into_owned();
-            return Self::Closed { code, reason };
-        }
-        Self::Connection(error)
-    }
-
-    fn stream(code: noq::VarInt, is_web: bool) -> Self {
-        Self::Stream(code_of(code, is_web))
-    }
-}
-
-impl web_transport_trait::Error for Error {
-    fn session_error(&self) -> Option<(u32, String)> {
-        match self {
-            Self::Closed { code, reason } => Some((*code, reason.clone())),
-            _ => None,
-        }
-    }
-
-    fn stream_error(&self) -> Option<u32> {
-        match self {
-            Self::Stream(code) => *code,
-            _ => None,
-        }
     }
 }

@@ -8,9 +8,9 @@ use glassline_media::{Kind, MediaTime};
 use moq_net::{broadcast, group, track};
 
 use super::catalog::{self, Catalog, CatalogError, Document, Rendition};
+use super::ended::Ended;
 use super::frame::{self, BYTES_MAX, FrameError};
 use super::pulse;
-use super::session::Ended;
 use super::transport::Link;
 
 /// A catalog is on its way at once, or never.

@@ -16,7 +16,7 @@ use tokio::task::AbortHandle;
 use web_transport_proto as proto;
 use web_transport_proto::{ConnectRequest, ConnectResponse, Frame, StreamUni, VarInt};
 
-use super::transport::Error;
+use super::error::Error;
 
 /// How long a browser may take from the handshake to its CONNECT.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -2,10 +2,10 @@
 
 use glassline_media::fields::{u16_at, u32_at};
 
-use super::List;
+use super::list::List;
 use super::tlv::{Tlv, Tlvs, write_tlv};
 use crate::ParseError;
-use crate::packet::Body;
+use crate::packet::builder::Body;
 use crate::sequence::Tsn;
 
 /// One cause.

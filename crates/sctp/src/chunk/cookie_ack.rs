@@ -1,5 +1,5 @@
 use super::kind;
-use crate::packet::{NoRoom, PacketBuilder};
+use crate::packet::builder::{NoRoom, PacketBuilder};
 
 /// The cookie was taken: the association stands (RFC 9260 §3.3.12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

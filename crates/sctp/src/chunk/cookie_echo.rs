@@ -1,5 +1,6 @@
-use super::{Frame, kind};
-use crate::packet::{NoRoom, PacketBuilder};
+use super::frame::Frame;
+use super::kind;
+use crate::packet::builder::{NoRoom, PacketBuilder};
 
 /// Brings the state cookie back (RFC 9260 §3.3.11); first in its packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

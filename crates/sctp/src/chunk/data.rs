@@ -1,8 +1,9 @@
 use std::ops::BitOr;
 
-use super::{CHUNK_HEADER_BYTES, Frame, kind};
+use super::frame::{CHUNK_HEADER_BYTES, Frame};
+use super::kind;
 use crate::ParseError;
-use crate::packet::{NoRoom, PacketBuilder};
+use crate::packet::builder::{NoRoom, PacketBuilder};
 use crate::sequence::{Ssn, Tsn};
 
 /// Bytes of a DATA chunk before its payload, chunk header included.

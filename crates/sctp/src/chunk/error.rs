@@ -1,5 +1,7 @@
-use super::{Cause, Causes, Frame, kind};
-use crate::packet::{NoRoom, PacketBuilder};
+use super::cause::{Cause, Causes};
+use super::frame::Frame;
+use super::kind;
+use crate::packet::builder::{NoRoom, PacketBuilder};
 
 /// Tells the other end what was wrong, and goes on (RFC 9260 §3.3.10).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,9 +1,10 @@
 use glassline_media::fields::u16_at;
 
-use super::list::Entry;
-use super::{Frame, List, kind};
+use super::frame::Frame;
+use super::kind;
+use super::list::{Entry, List};
 use crate::ParseError;
-use crate::packet::{NoRoom, PacketBuilder};
+use crate::packet::builder::{NoRoom, PacketBuilder};
 use crate::sequence::{Ssn, Tsn};
 
 /// The sender has given messages up (RFC 3758 §3.2).

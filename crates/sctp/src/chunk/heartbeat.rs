@@ -1,8 +1,9 @@
+use super::frame::Frame;
+use super::kind;
 use super::parameter::HEARTBEAT_INFO;
 use super::tlv::{Tlv, Tlvs, write_tlv};
-use super::{Frame, kind};
 use crate::ParseError;
-use crate::packet::{NoRoom, PacketBuilder};
+use crate::packet::builder::{NoRoom, PacketBuilder};
 
 /// Asks whether the other end is there (RFC 9260 §3.3.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

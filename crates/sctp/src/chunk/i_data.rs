@@ -1,6 +1,8 @@
-use super::{CHUNK_HEADER_BYTES, DataFlags, Frame, kind};
+use super::data::DataFlags;
+use super::frame::{CHUNK_HEADER_BYTES, Frame};
+use super::kind;
 use crate::ParseError;
-use crate::packet::{NoRoom, PacketBuilder};
+use crate::packet::builder::{NoRoom, PacketBuilder};
 use crate::sequence::{Mid, Tsn};
 
 /// Bytes of an I-DATA chunk before its payload, chunk header included.

@@ -1,6 +1,8 @@
-use super::{Frame, Parameter, Parameters, kind};
+use super::frame::Frame;
+use super::kind;
+use super::parameter::{Parameter, Parameters};
 use crate::ParseError;
-use crate::packet::{Body, NoRoom, PacketBuilder};
+use crate::packet::builder::{Body, NoRoom, PacketBuilder};
 use crate::sequence::Tsn;
 
 /// The first chunk of an association (RFC 9260 §3.3.2), alone in its packet.

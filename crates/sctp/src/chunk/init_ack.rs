@@ -1,6 +1,9 @@
-use super::{Frame, Init, Parameter, kind};
+use super::frame::Frame;
+use super::init::Init;
+use super::kind;
+use super::parameter::Parameter;
 use crate::ParseError;
-use crate::packet::{NoRoom, PacketBuilder};
+use crate::packet::builder::{NoRoom, PacketBuilder};
 
 /// The answer to an INIT (RFC 9260 §3.3.3): an INIT of its sender's own, with the
 /// state cookie among the parameters.

@@ -2,7 +2,7 @@ use std::marker::PhantomData;
 
 use glassline_media::fields::{u16_at, u32_at};
 
-use crate::packet::Body;
+use crate::packet::builder::Body;
 use crate::sequence::Tsn;
 
 /// A list of fixed-size entries, read where it lies in the packet.

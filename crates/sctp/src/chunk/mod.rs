@@ -16,11 +16,13 @@ mod cookie_echo;
 mod data;
 mod error;
 mod forward_tsn;
+pub(crate) mod frame;
 mod heartbeat;
 mod i_data;
 mod i_forward_tsn;
 mod init;
 mod init_ack;
+pub mod kind;
 mod list;
 mod pad;
 pub mod parameter;
@@ -28,6 +30,7 @@ mod re_config;
 mod sack;
 mod shutdown;
 mod tlv;
+mod unknown;
 
 pub use abort::Abort;
 pub use cause::{Cause, Causes};
@@ -36,6 +39,7 @@ pub use cookie_echo::CookieEcho;
 pub use data::{DATA_HEADER_BYTES, Data, DataFlags};
 pub use error::Error;
 pub use forward_tsn::{ForwardTsn, SkippedStream};
+pub use frame::CHUNK_HEADER_BYTES;
 pub use heartbeat::{Heartbeat, HeartbeatAck};
 pub use i_data::{I_DATA_HEADER_BYTES, IData};
 pub use i_forward_tsn::{IForwardTsn, SkippedMessage};
@@ -47,56 +51,12 @@ pub use parameter::{Parameter, Parameters};
 pub use re_config::ReConfig;
 pub use sack::{GapBlock, Sack};
 pub use shutdown::{Shutdown, ShutdownAck, ShutdownComplete};
+pub use unknown::{Unknown, Unrecognized};
 
-use glassline_media::fields::{Truncated, need, u16_at, u32_at};
+use frame::Frame;
 
 use crate::ParseError;
-use crate::packet::{NoRoom, PacketBuilder};
-use crate::sequence::Tsn;
-
-/// Bytes of the header that all chunks have: type, flags, length (RFC 9260 §3.2).
-pub const CHUNK_HEADER_BYTES: usize = 4;
-
-/// Chunk types (RFC 9260 §3.2 and the IANA registry), for the parameter that lists
-/// the extensions an end supports.
-pub mod kind {
-    /// RFC 9260 §3.3.1.
-    pub const DATA: u8 = 0;
-    /// RFC 9260 §3.3.2.
-    pub const INIT: u8 = 1;
-    /// RFC 9260 §3.3.3.
-    pub const INIT_ACK: u8 = 2;
-    /// RFC 9260 §3.3.4.
-    pub const SACK: u8 = 3;
-    /// RFC 9260 §3.3.5.
-    pub const HEARTBEAT: u8 = 4;
-    /// RFC 9260 §3.3.6.
-    pub const HEARTBEAT_ACK: u8 = 5;
-    /// RFC 9260 §3.3.7.
-    pub const ABORT: u8 = 6;
-    /// RFC 9260 §3.3.8.
-    pub const SHUTDOWN: u8 = 7;
-    /// RFC 9260 §3.3.9.
-    pub const SHUTDOWN_ACK: u8 = 8;
-    /// RFC 9260 §3.3.10.
-    pub const ERROR: u8 = 9;
-    /// RFC 9260 §3.3.11.
-    pub const COOKIE_ECHO: u8 = 10;
-    /// RFC 9260 §3.3.12.
-    pub const COOKIE_ACK: u8 = 11;
-    /// RFC 9260 §3.3.13.
-    pub const SHUTDOWN_COMPLETE: u8 = 14;
-    /// RFC 8260 §2.1.
-    pub const I_DATA: u8 = 0x40;
-    /// RFC 6525 §3.1.
-    pub const RE_CONFIG: u8 = 0x82;
-    /// RFC 4820 §3.
-    pub const PAD: u8 = 0x84;
-    /// RFC 3758 §3.2.
-    pub const FORWARD_TSN: u8 = 0xc0;
-    /// RFC 8260 §2.3.1.
-    pub const I_FORWARD_TSN: u8 = 0xc2;
-}
+use crate::packet::builder::{NoRoom, PacketBuilder};
 
 /// One chunk of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,54 +132,6 @@ impl Chunk<'_> {
     }
 }
 
-/// A chunk of a type that is not known here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unknown<'a> {
-    /// Its type.
-    pub kind: u8,
-    /// Its flags.
-    pub flags: u8,
-    /// What follows the four bytes of its header.
-    pub body: &'a [u8],
-    /// The chunk with its header and without padding: what an ERROR chunk with
-    /// "unrecognized chunk type" carries back.
-    pub whole: &'a [u8],
-}
-
-impl Unknown<'_> {
-    /// What the two highest bits of its type ask of an end that does not know it.
-    pub fn action(&self) -> Unrecognized {
-        Unrecognized::of(self.kind)
-    }
-
-    /// Appends the chunk to a packet.
-    ///
-    /// # Errors
-    /// [`NoRoom`]; the packet is then as it was.
-    pub fn write(&self, packet: &mut PacketBuilder<'_>) -> Result<(), NoRoom> {
-        packet.chunk(self.kind, self.flags, |body| body.put(self.body))
-    }
-}
-
-/// What to do about a chunk or parameter type that is not known
-/// (RFC 9260 §3.2, §3.2.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Unrecognized {
-    /// Read no further in this packet, or in this chunk.
-    pub stop: bool,
-    /// Tell the peer, with the whole thing as it came.
-    pub report: bool,
-}
-
-impl Unrecognized {
-    fn of(high_byte: u8) -> Self {
-        Self {
-            stop: high_byte & 0x80 == 0,
-            report: high_byte & 0x40 != 0,
-        }
-    }
-}
-
 /// Iterator over the chunks of a packet.
 ///
 /// It ends with the packet, after a chunk that is malformed (an error), and after
@@ -247,7 +159,7 @@ impl<'a> Iterator for Chunks<'a> {
         }
         let parsed = Frame::parse(self.bytes, self.offset).and_then(|(frame, next)| {
             self.offset = next;
-            frame.chunk()
+            read(frame)
         });
         let ends = match &parsed {
             Ok(Chunk::Unknown(unknown)) => unknown.action().stop,
@@ -261,90 +173,34 @@ impl<'a> Iterator for Chunks<'a> {
     }
 }
 
-/// One chunk cut out of its packet, content unread.
-#[derive(Clone, Copy, Debug)]
-struct Frame<'a> {
-    kind: u8,
-    flags: u8,
-    /// What follows the header, padding excluded.
-    body: &'a [u8],
-    /// The header too.
-    whole: &'a [u8],
-    /// Offset of `body` in the packet, for errors.
-    offset: usize,
-}
-
-impl<'a> Frame<'a> {
-    /// The chunk at `offset` and where the next begins.
-    fn parse(bytes: &'a [u8], offset: usize) -> Result<(Self, usize), ParseError> {
-        need("chunk header", bytes.len(), offset, CHUNK_HEADER_BYTES)?;
-        let length = u16_at(bytes, offset + 2);
-        let len = usize::from(length);
-        if len < CHUNK_HEADER_BYTES {
-            return Err(ParseError::Length {
-                what: "chunk",
-                offset,
-                length,
-            });
-        }
-        need("chunk", bytes.len(), offset, len)?;
-        let whole = &bytes[offset..offset + len];
-        let frame = Self {
-            kind: whole[0],
-            flags: whole[1],
-            body: &whole[CHUNK_HEADER_BYTES..],
-            whole,
-            offset: offset + CHUNK_HEADER_BYTES,
-        };
-        Ok((frame, offset + len.next_multiple_of(4)))
-    }
-
-    fn chunk(self) -> Result<Chunk<'a>, ParseError> {
-        Ok(match self.kind {
-            kind::DATA => Chunk::Data(Data::parse(self)?),
-            kind::I_DATA => Chunk::IData(IData::parse(self)?),
-            kind::SACK => Chunk::Sack(Sack::parse(self)?),
-            kind::INIT => Chunk::Init(Init::parse(self)?),
-            kind::INIT_ACK => Chunk::InitAck(InitAck::parse(self)?),
-            kind::HEARTBEAT => Chunk::Heartbeat(Heartbeat::parse(self)?),
-            kind::HEARTBEAT_ACK => Chunk::HeartbeatAck(HeartbeatAck::parse(self)?),
-            kind::ABORT => Chunk::Abort(Abort::parse(self)),
-            kind::SHUTDOWN => Chunk::Shutdown(Shutdown::parse(self)?),
-            kind::SHUTDOWN_ACK => Chunk::ShutdownAck(ShutdownAck),
-            kind::SHUTDOWN_COMPLETE => Chunk::ShutdownComplete(ShutdownComplete::parse(self)),
-            kind::ERROR => Chunk::Error(Error::parse(self)),
-            kind::COOKIE_ECHO => Chunk::CookieEcho(CookieEcho::parse(self)),
-            kind::COOKIE_ACK => Chunk::CookieAck(CookieAck),
-            kind::FORWARD_TSN => Chunk::ForwardTsn(ForwardTsn::parse(self)?),
-            kind::I_FORWARD_TSN => Chunk::IForwardTsn(IForwardTsn::parse(self)?),
-            kind::RE_CONFIG => Chunk::ReConfig(ReConfig::parse(self)),
-            kind::PAD => Chunk::Pad(Pad::parse(self)),
-            _ => Chunk::Unknown(Unknown {
-                kind: self.kind,
-                flags: self.flags,
-                body: self.body,
-                whole: self.whole,
-            }),
-        })
-    }
-
-    /// Checks that the body has `needed` bytes from `at` on.
-    fn need(&self, what: &'static str, at: usize, needed: usize) -> Result<(), Truncated> {
-        let end = self.offset + self.body.len();
-        need(what, end, self.offset + at, needed)
-    }
-
-    fn u16(&self, at: usize) -> u16 {
-        u16_at(self.body, at)
-    }
-
-    fn u32(&self, at: usize) -> u32 {
-        u32_at(self.body, at)
-    }
-
-    fn tsn(&self, at: usize) -> Tsn {
-        Tsn(self.u32(at))
-    }
+/// Reads the content of a chunk.
+fn read(frame: Frame<'_>) -> Result<Chunk<'_>, ParseError> {
+    Ok(match frame.kind {
+        kind::DATA => Chunk::Data(Data::parse(frame)?),
+        kind::I_DATA => Chunk::IData(IData::parse(frame)?),
+        kind::SACK => Chunk::Sack(Sack::parse(frame)?),
+        kind::INIT => Chunk::Init(Init::parse(frame)?),
+        kind::INIT_ACK => Chunk::InitAck(InitAck::parse(frame)?),
+        kind::HEARTBEAT => Chunk::Heartbeat(Heartbeat::parse(frame)?),
+        kind::HEARTBEAT_ACK => Chunk::HeartbeatAck(HeartbeatAck::parse(frame)?),
+        kind::ABORT => Chunk::Abort(Abort::parse(frame)),
+        kind::SHUTDOWN => Chunk::Shutdown(Shutdown::parse(frame)?),
+        kind::SHUTDOWN_ACK => Chunk::ShutdownAck(ShutdownAck),
+        kind::SHUTDOWN_COMPLETE => Chunk::ShutdownComplete(ShutdownComplete::parse(frame)),
+        kind::ERROR => Chunk::Error(Error::parse(frame)),
+        kind::COOKIE_ECHO => Chunk::CookieEcho(CookieEcho::parse(frame)),
+        kind::COOKIE_ACK => Chunk::CookieAck(CookieAck),
+        kind::FORWARD_TSN => Chunk::ForwardTsn(ForwardTsn::parse(frame)?),
+        kind::I_FORWARD_TSN => Chunk::IForwardTsn(IForwardTsn::parse(frame)?),
+        kind::RE_CONFIG => Chunk::ReConfig(ReConfig::parse(frame)),
+        kind::PAD => Chunk::Pad(Pad::parse(frame)),
+        _ => Chunk::Unknown(Unknown {
+            kind: frame.kind,
+            flags: frame.flags,
+            body: frame.body,
+            whole: frame.whole,
+        }),
+    })
 }
 
 #[cfg(test)]

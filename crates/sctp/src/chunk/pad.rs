@@ -1,5 +1,6 @@
-use super::{CHUNK_HEADER_BYTES, Frame, kind};
-use crate::packet::{CHUNK_BYTES_MAX, NoRoom, PacketBuilder};
+use super::frame::{CHUNK_HEADER_BYTES, Frame};
+use super::kind;
+use crate::packet::builder::{CHUNK_BYTES_MAX, NoRoom, PacketBuilder};
 
 /// Fills a packet up, so that it probes the path MTU (RFC 4820 §3, RFC 8899 §6.2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,10 +3,12 @@
 
 use glassline_media::fields::{u16_at, u32_at};
 
+use super::kind;
+use super::list::List;
 use super::tlv::{Tlv, Tlvs, write_tlv};
-use super::{List, Unrecognized, kind};
+use super::unknown::Unrecognized;
 use crate::ParseError;
-use crate::packet::Body;
+use crate::packet::builder::Body;
 use crate::sequence::Tsn;
 
 /// The error-detection method of RFC 9653 §4 that means "DTLS below".

@@ -1,5 +1,7 @@
-use super::{Frame, Parameter, Parameters, kind};
-use crate::packet::{NoRoom, PacketBuilder};
+use super::frame::Frame;
+use super::kind;
+use super::parameter::{Parameter, Parameters};
+use crate::packet::builder::{NoRoom, PacketBuilder};
 
 /// Asks for, or answers, a change of the streams (RFC 6525 §3.1): one or two
 /// parameters of those in §4.

@@ -1,9 +1,10 @@
 use glassline_media::fields::u16_at;
 
-use super::list::Entry;
-use super::{Frame, List, kind};
+use super::frame::Frame;
+use super::kind;
+use super::list::{Entry, List};
 use crate::ParseError;
-use crate::packet::{NoRoom, PacketBuilder};
+use crate::packet::builder::{NoRoom, PacketBuilder};
 use crate::sequence::Tsn;
 
 /// What has arrived (RFC 9260 §3.3.4).

@@ -1,7 +1,8 @@
 use super::abort::REFLECTED_TAG;
-use super::{Frame, kind};
+use super::frame::Frame;
+use super::kind;
 use crate::ParseError;
-use crate::packet::{NoRoom, PacketBuilder};
+use crate::packet::builder::{NoRoom, PacketBuilder};
 use crate::sequence::Tsn;
 
 /// The sender has nothing more to send and all of it is acknowledged

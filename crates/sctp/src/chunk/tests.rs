@@ -6,7 +6,7 @@ use super::parameter::{
 };
 use super::*;
 use crate::packet::{Checksum, HEADER_BYTES, Header};
-use crate::sequence::{Mid, Ssn};
+use crate::sequence::{Mid, Ssn, Tsn};
 
 const HEADER: Header = Header {
     source_port: 5000,

@@ -1,8 +1,8 @@
 use glassline_media::fields::{Truncated, need, u16_at};
 
-use super::CHUNK_HEADER_BYTES;
+use super::frame::CHUNK_HEADER_BYTES;
 use crate::ParseError;
-use crate::packet::Body;
+use crate::packet::builder::Body;
 
 /// Bytes of type and length before a parameter or an error cause.
 pub(super) const TLV_HEADER_BYTES: usize = CHUNK_HEADER_BYTES;

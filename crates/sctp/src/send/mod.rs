@@ -10,6 +10,7 @@
 mod outstanding;
 mod partial;
 mod recovery;
+mod report;
 mod streams;
 mod writing;
 
@@ -23,7 +24,7 @@ use glassline_congestion::{Flow, Pacer};
 use crate::chunk::{List, Sack};
 use crate::packet::HEADER_BYTES;
 use crate::sequence::{Tsn, widen, widen_first};
-use crate::{Config, Reliability, Report, SendOptions};
+use crate::{Config, Reliability, SendOptions};
 
 use outstanding::{Fate, Outstanding};
 use partial::Forward;
@@ -52,24 +53,43 @@ pub(crate) struct Sender {
     /// The peer knows FORWARD-TSN, so that messages can be given up.
     partial_reliability: bool,
     next_packet: u64,
-    /// The peer's window, as its latest SACK said.
-    peer_window: u64,
-    /// The largest window that it ever announced.
-    peer_capacity: u64,
+    peer: PeerWindow,
     /// The last TSN that the latest SACK could tell of: many holes do not fit one.
     reach: u64,
     /// To be sent again, lowest TSN first.
     lost: BTreeSet<u64>,
-    /// A tail-loss probe is due: one packet leaves whatever the windows say.
-    probe: bool,
-    /// The probe's TSN: a duplicate of it is no sign of impatience.
-    probed: Option<u64>,
+    probe: TailProbe,
     counts: Counts,
     news: Vec<RangeInclusive<u64>>,
     acked: Vec<u64>,
     found: Vec<u64>,
 }
 
+/// The window that the peer announces, in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+struct PeerWindow {
+    /// As its latest SACK said.
+    a_rwnd: u64,
+    /// The largest that it ever announced.
+    largest: u64,
+}
+
+impl PeerWindow {
+    fn announce(&mut self, a_rwnd: u32) {
+        self.a_rwnd = a_rwnd.into();
+        self.largest = self.largest.max(self.a_rwnd);
+    }
+}
+
+/// A tail-loss probe: one packet that leaves whatever the windows say.
+#[derive(Clone, Copy, Debug, Default)]
+struct TailProbe {
+    is_due: bool,
+    /// What was sent again: a duplicate of it is no sign of impatience.
+    tsn: Option<u64>,
+}
+
+/// What the sending half did so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     data_sent: u64,
@@ -107,12 +127,10 @@ impl Sender {
             interleaving: false,
             partial_reliability: false,
             next_packet: 0,
-            peer_window: 0,
-            peer_capacity: 0,
+            peer: PeerWindow::default(),
             reach: u64::MAX,
             lost: BTreeSet::new(),
-            probe: false,
-            probed: None,
+            probe: TailProbe::default(),
             counts: Counts::default(),
             news: Vec::new(),
             acked: Vec::new(),
@@ -127,8 +145,8 @@ impl Sender {
         interleaving: bool,
         partial_reliability: bool,
     ) {
-        self.peer_window = peer_window.into();
-        self.peer_capacity = self.peer_window;
+        self.peer = PeerWindow::default();
+        self.peer.announce(peer_window);
         self.interleaving = interleaving;
         self.partial_reliability = partial_reliability;
         self.streams.set_interleaving(interleaving);
@@ -234,8 +252,7 @@ impl Sender {
             // Overtaken by a later one: its window is old, too.
             return Ok(());
         }
-        self.peer_window = sack.a_rwnd.into();
-        self.peer_capacity = self.peer_capacity.max(self.peer_window);
+        self.peer.announce(sack.a_rwnd);
         let highest_before = self.recovery.highest();
         let late = self.counts.spurious;
         self.acked.clear();
@@ -275,7 +292,7 @@ impl Sender {
     pub(crate) fn on_cumulative(&mut self, tsn: Tsn, now: Instant) -> Result<(), Unsent> {
         let sack = Sack {
             cumulative_tsn: tsn,
-            a_rwnd: u32::try_from(self.peer_window).unwrap_or(u32::MAX),
+            a_rwnd: u32::try_from(self.peer.a_rwnd).unwrap_or(u32::MAX),
             gaps: List::EMPTY,
             duplicates: List::EMPTY,
         };
@@ -340,7 +357,7 @@ impl Sender {
         if self.counts.spurious != known {
             return;
         }
-        let probed = self.probed.map(crate::sequence::narrow);
+        let probed = self.probe.tsn.map(crate::sequence::narrow);
         let duplicates = sack.duplicates;
         if self.counts.retransmitted > 0 && duplicates.take(32).any(|tsn| Some(tsn.0) != probed) {
             self.recovery.on_needless(now, self.flow.round_trips());
@@ -365,11 +382,11 @@ impl Sender {
             let alone = self.flow.in_flight() <= self.mtu as u64;
             let trips = self.flow.round_trips();
             self.recovery.on_progress(now, trips, waiting, alone);
-            self.probe = false;
+            self.probe.is_due = false;
         }
         if self.outstanding.is_empty() {
             self.recovery.on_idle();
-            self.probed = None;
+            self.probe.tsn = None;
         }
     }
 
@@ -402,7 +419,7 @@ impl Sender {
             self.lose(tsn, now);
         }
         let packets = self.acked.iter().copied();
-        if self.peer_window == 0 {
+        if self.peer.a_rwnd == 0 {
             // A probe of a window that is shut, not of the path.
             self.flow.on_discarded(packets);
         } else {
@@ -441,8 +458,8 @@ impl Sender {
             Some(Due::Probe) => {
                 let trips = self.flow.round_trips();
                 self.recovery.on_probe(now, trips);
-                if self.peer_window > 0 {
-                    self.probe = true;
+                if self.peer.a_rwnd > 0 {
+                    self.probe.is_due = true;
                 }
             }
             Some(Due::Timeout) => self.time_out(now),
@@ -460,7 +477,7 @@ impl Sender {
         let trips = self.flow.round_trips();
         self.recovery
             .time_out(now, &self.outstanding, trips, &mut found);
-        if self.peer_window > 0 {
+        if self.peer.a_rwnd > 0 {
             self.counts.timeouts += 1;
         }
         let silent = self.flow.controller().timeouts_until_persistent();
@@ -469,33 +486,9 @@ impl Sender {
         self.found = found;
     }
 
-    pub(crate) fn fill_report(&self, report: &mut Report) {
-        let trips = self.flow.round_trips();
-        report.rtt = trips.smoothed();
-        report.rtt_min = trips.least();
-        report.rtt_latest = trips.latest();
-        report.rto = self.rto();
-        report.cwnd = self.flow.controller().window();
-        report.in_flight = self.flow.in_flight();
-        report.pacing_rate = self.flow.pacing_rate();
-        report.peer_window = self.peer_room();
-        report.buffered = self.streams.buffered_total() as u64;
-        report.unacknowledged = self.outstanding.bytes() as u64;
-        report.mtu = self.mtu;
-        report.data_sent = self.counts.data_sent;
-        report.retransmitted = self.counts.retransmitted;
-        report.lost = self.counts.lost;
-        report.spurious = self.counts.spurious;
-        report.timeouts = self.counts.timeouts;
-        report.probes = self.counts.probes;
-        report.abandoned = self.counts.abandoned;
-        report.sacks_received = self.counts.sacks;
-        report.interleaving = self.interleaving;
-    }
-
     /// Payload that the peer may be sent yet.
     fn peer_room(&self) -> u64 {
         let outstanding = self.outstanding.bytes() as u64;
-        self.peer_window.saturating_sub(outstanding)
+        self.peer.a_rwnd.saturating_sub(outstanding)
     }
 }

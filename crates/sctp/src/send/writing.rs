@@ -42,7 +42,7 @@ impl Sender {
 
     /// There may be something to write, if windows and pacing let it.
     pub(crate) fn has_data(&self) -> bool {
-        self.probe || !self.lost.is_empty() || !self.streams.is_empty()
+        self.probe.is_due || !self.lost.is_empty() || !self.streams.is_empty()
     }
 
     /// Windows and pacing let a packet leave now. Asked for each packet, so what they
@@ -67,7 +67,7 @@ impl Sender {
 
     /// A packet would carry data, as far as can be told.
     pub(crate) fn would_write(&mut self, now: Instant) -> bool {
-        self.probe || self.has_data() && self.may_leave(now)
+        self.probe.is_due || self.has_data() && self.may_leave(now)
     }
 
     /// When a packet may leave that pacing alone holds back now.
@@ -92,7 +92,7 @@ impl Sender {
             self.flow.on_app_limited();
             return false;
         }
-        let probe = std::mem::take(&mut self.probe);
+        let probe = std::mem::take(&mut self.probe.is_due);
         if !probe && !self.may_leave(now) {
             return false;
         }
@@ -106,7 +106,7 @@ impl Sender {
             if !written {
                 written = self.write_probe(now, packet);
             } else if self.outstanding.next_tsn() == begun {
-                self.probed = None;
+                self.probe.tsn = None;
             }
         }
         if !written && self.streams.is_empty() && self.lost.is_empty() {
@@ -205,7 +205,7 @@ impl Sender {
         }
         // Nobody said that it was lost: one of the two in flight is enough.
         self.flow.on_discarded(before);
-        self.probed = Some(tsn);
+        self.probe.tsn = Some(tsn);
         true
     }
 
@@ -217,7 +217,7 @@ impl Sender {
         while packet.room() > header && !self.outstanding.is_full() {
             let room = Room {
                 packet: (packet.room() - header).min(chunk_max),
-                peer: self.peer_capacity,
+                peer: self.peer.largest,
             };
             let peer_room = self.peer_room();
             let shut = peer_room < room.packet as u64;

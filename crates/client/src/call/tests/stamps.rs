@@ -143,9 +143,14 @@ fn a_packet_that_the_network_made_two_of_is_a_row_of_the_first() {
     {
         let mut line = near.call.shared.line();
         let mut out = [0; 256];
-        let sealed = line
-            .session
-            .seal(glassline_webrtc::SenderIndex(0), TIMESTAMP, false, &[0; 20], Instant::now(), &mut out);
+        let sealed = line.session.seal(
+            glassline_webrtc::SenderIndex(0),
+            TIMESTAMP,
+            false,
+            &[0; 20],
+            Instant::now(),
+            &mut out,
+        );
         let datagram = &out[..sealed.expect("connected").len];
         let peer = line.session.peer().expect("connected");
         for _ in 0..2 {

@@ -1,0 +1,126 @@
+//! The catalog of a broadcast: JSON on a track of its own (`hang`'s format).
+//!
+//! A group begins with a whole document; each further frame of it changes that by a
+//! merge patch (RFC 7396). Whatever is in it was written by somebody else: sizes,
+//! counts and names are bounded before anything is made of them.
+
+mod document;
+mod entry;
+mod error;
+mod offer;
+mod rendition;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use glassline_media::Kind;
+use serde_json::{Map, Value, json};
+
+pub(super) use document::Document;
+use entry::Entry;
+pub(super) use error::BYTES_MAX;
+pub use error::CatalogError;
+use error::RENDITIONS_MAX;
+use offer::{EPOCH_UNIX_MS, OURS};
+pub(super) use offer::{Offered, write};
+pub use rendition::{LeftOut, Rendition};
+
+/// The name of its track.
+pub(super) const TRACK: &str = "catalog.json";
+
+/// What a broadcast offers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Catalog {
+    /// Picture first, the largest of it first; then sound.
+    pub renditions: Vec<Rendition>,
+    /// Those that nobody here can carry, and why.
+    pub left_out: Vec<(String, LeftOut)>,
+    /// Since 1970, at the media time zero, by the publisher's clock.
+    pub clock: Option<Duration>,
+    /// The publisher reads answers to its frames.
+    pub(super) answers: bool,
+}
+
+impl Catalog {
+    /// Reads a document.
+    ///
+    /// # Errors
+    /// [`CatalogError`] names the first thing that is wrong.
+    pub(super) fn read(document: &Value) -> Result<Self, CatalogError> {
+        let root = document
+            .as_object()
+            .ok_or_else(|| CatalogError::Malformed("not an object".to_owned()))?;
+        let (video, audio) = (renditions(root, "video")?, renditions(root, "audio")?);
+        let count = video.map_or(0, Map::len) + audio.map_or(0, Map::len);
+        if count > RENDITIONS_MAX {
+            return Err(CatalogError::Many { count });
+        }
+        let mut catalog = Self {
+            clock: root.get("clock").and_then(clock),
+            answers: root.get(OURS).and_then(|it| it.get("answers")) == Some(&json!(1)),
+            ..Self::default()
+        };
+        for (kind, map) in [(Kind::Video, video), (Kind::Audio, audio)] {
+            for (name, fields) in map.into_iter().flatten() {
+                match Entry::new(name, fields)?.read(kind)? {
+                    Ok(rendition) => catalog.renditions.push(rendition),
+                    Err(why) => catalog.left_out.push((name.clone(), why)),
+                }
+            }
+        }
+        let size =
+            |it: &Rendition| u64::from(it.track.video.width) * u64::from(it.track.video.height);
+        catalog.renditions.sort_by_key(|it| {
+            let is_sound = it.track.kind() != Kind::Video;
+            (is_sound, std::cmp::Reverse((size(it), it.bitrate)))
+        });
+        Ok(catalog)
+    }
+
+    /// The one of this kind that the hub takes.
+    pub fn best(&self, kind: Kind) -> Option<&Rendition> {
+        self.renditions.iter().find(|it| it.track.kind() == kind)
+    }
+
+    /// One picture and one sound, if there is either.
+    ///
+    /// # Errors
+    /// [`CatalogError::Nothing`] if there is neither.
+    pub fn choose(&self) -> Result<Vec<Rendition>, CatalogError> {
+        let kinds = [Kind::Video, Kind::Audio].into_iter();
+        let chosen: Vec<_> = kinds.filter_map(|kind| self.best(kind).cloned()).collect();
+        if chosen.is_empty() {
+            let left_out = self.left_out.clone();
+            return Err(CatalogError::Nothing { left_out });
+        }
+        Ok(chosen)
+    }
+}
+
+fn renditions<'a>(
+    root: &'a Map<String, Value>,
+    section: &str,
+) -> Result<Option<&'a Map<String, Value>>, CatalogError> {
+    let Some(section_value) = root.get(section) else {
+        return Ok(None);
+    };
+    match section_value.get("renditions") {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Object(map)) => Ok(Some(map)),
+        Some(_) => Err(CatalogError::Malformed(format!(
+            "`{section}.renditions` is no object"
+        ))),
+    }
+}
+
+fn clock(value: &Value) -> Option<Duration> {
+    let wall = value.get("wall")?.as_u64()?;
+    let scale = match value.get("timescale") {
+        Some(scale) => scale.as_u64()?,
+        None => 1_000_000,
+    };
+    let nanos = u128::from(wall) * 1_000_000_000 / u128::from(scale.max(1));
+    let nanos = u64::try_from(nanos).ok()?;
+    Duration::from_millis(EPOCH_UNIX_MS).checked_add(Duration::from_nanos(nanos))
+}

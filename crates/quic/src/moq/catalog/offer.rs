@@ -1,0 +1,65 @@
+use std::time::Duration;
+
+use bytes::Bytes;
+use glassline_media::{Bitrate, Kind, Track};
+use serde_json::{Map, Value, json};
+
+use crate::moq::codec;
+
+/// 2020-01-01 in milliseconds since 1970: where the clock of catalogs begins.
+pub(super) const EPOCH_UNIX_MS: u64 = 1_577_836_800_000;
+
+/// Where our own words are; others pass over them.
+pub(super) const OURS: &str = "glassline";
+
+/// One rendition as it is offered.
+#[derive(Clone, Debug)]
+pub(in crate::moq) struct Offered<'a> {
+    pub(in crate::moq) name: &'a str,
+    pub(in crate::moq) track: &'a Track,
+    pub(in crate::moq) codec: &'a str,
+    pub(in crate::moq) bitrate: Option<Bitrate>,
+}
+
+/// The document that offers `renditions`, whose times count from `clock` since 1970.
+pub(in crate::moq) fn write(
+    renditions: &[Offered<'_>],
+    clock: Option<Duration>,
+    answers: bool,
+) -> Bytes {
+    let (mut video, mut audio) = (Map::new(), Map::new());
+    for it in renditions {
+        let mut fields = Map::new();
+        fields.insert("codec".to_owned(), json!(it.codec));
+        fields.insert("container".to_owned(), json!({"kind": "legacy"}));
+        if let Some(bitrate) = it.bitrate {
+            fields.insert("bitrate".to_owned(), json!(bitrate.bps()));
+        }
+        let section = if it.track.kind() == Kind::Video {
+            let (width, height) = (it.track.video.width, it.track.video.height);
+            if width > 0 && height > 0 {
+                fields.insert("codedWidth".to_owned(), json!(width));
+                fields.insert("codedHeight".to_owned(), json!(height));
+            }
+            &mut video
+        } else {
+            fields.insert("sampleRate".to_owned(), json!(it.track.clock_rate));
+            fields.insert("numberOfChannels".to_owned(), json!(it.track.channels));
+            if let Some(config) = codec::audio_config(it.track) {
+                fields.insert("description".to_owned(), json!(codec::hex(&config)));
+            }
+            &mut audio
+        };
+        section.insert(it.name.to_owned(), Value::Object(fields));
+    }
+    let mut root = json!({"video": {"renditions": video}, "audio": {"renditions": audio}});
+    if let Some(clock) = clock {
+        let wall = clock.saturating_sub(Duration::from_millis(EPOCH_UNIX_MS));
+        let micros = u64::try_from(wall.as_micros()).unwrap_or(u64::MAX);
+        root["clock"] = json!({"wall": micros, "timescale": 1_000_000});
+    }
+    if answers {
+        root[OURS] = json!({"answers": 1});
+    }
+    Bytes::from(root.to_string())
+}

@@ -1,0 +1,72 @@
+//! Errors of a connection and its streams, and the codes that carry them.
+
+use web_transport_proto::{error_from_http3, error_to_http3};
+
+/// WebTransport's codes lie within those of HTTP/3 (draft-ietf-webtrans-http3 §4.4).
+pub(super) fn wire_code(code: u32, is_web: bool) -> noq::VarInt {
+    if is_web {
+        noq::VarInt::from_u64(error_to_http3(code)).unwrap_or_default()
+    } else {
+        code.into()
+    }
+}
+
+fn code_of(wire: noq::VarInt, is_web: bool) -> Option<u32> {
+    if is_web {
+        error_from_http3(wire.into_inner())
+    } else {
+        u32::try_from(wire.into_inner()).ok()
+    }
+}
+
+/// Why a connection or one of its streams does no more.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(super) enum Error {
+    /// The network, or QUIC itself.
+    #[error(transparent)]
+    Connection(#[from] noq::ConnectionError),
+    /// The peer closed it.
+    #[error("closed by the other end: {reason} (code {code})")]
+    Closed { code: u32, reason: String },
+    /// The peer gave the stream up.
+    #[error("the other end gave the stream up (code {0:?})")]
+    Stream(Option<u32>),
+    /// The peer takes no datagrams.
+    #[error("the other end takes no datagrams")]
+    NoDatagrams,
+    /// Used after its end.
+    #[error("the stream has ended")]
+    Gone,
+}
+
+impl Error {
+    pub(super) fn of(error: noq::ConnectionError, is_web: bool) -> Self {
+        if let noq::ConnectionError::ApplicationClosed(close) = &error
+            && let Some(code) = code_of(close.error_code, is_web)
+        {
+            let reason = String::from_utf8_lossy(&close.reason).into_owned();
+            return Self::Closed { code, reason };
+        }
+        Self::Connection(error)
+    }
+
+    pub(super) fn stream(code: noq::VarInt, is_web: bool) -> Self {
+        Self::Stream(code_of(code, is_web))
+    }
+}
+
+impl web_transport_trait::Error for Error {
+    fn session_error(&self) -> Option<(u32, String)> {
+        match self {
+            Self::Closed { code, reason } => Some((*code, reason.clone())),
+            _ => None,
+        }
+    }
+
+    fn stream_error(&self) -> Option<u32> {
+        match self {
+            Self::Stream(code) => *code,
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! How a channel begins: by a DCEP message on its stream, or agreed on elsewhere
+//! (RFC 8832 §6).
+
+use std::time::Instant;
+
+use bytes::Bytes;
+
+use super::registry::{Channel, Phase};
+use super::{
+    ChannelId, Channels, ClosedBy, Dcep, Event, Init, Open, OpenError, Refusal, Role, ppid,
+};
+use crate::SendOptions;
+
+/// The largest stream that a channel can have: 65535 is ruled out (RFC 8832 §6).
+const STREAM_MAX: u16 = 65534;
+
+impl Channels {
+    /// Opens a channel, at once or as soon as the association stands.
+    ///
+    /// # Errors
+    /// Why it cannot be.
+    pub fn open(&mut self, init: Init, now: Instant) -> Result<ChannelId, OpenError> {
+        if self.ended {
+            return Err(OpenError::Closed);
+        }
+        for (what, text) in [("label", &init.label), ("protocol", &init.protocol)] {
+            let bytes = text.len();
+            if bytes > usize::from(u16::MAX) {
+                return Err(OpenError::TooLong { what, bytes });
+            }
+        }
+        let limit = self.limits.channels_max;
+        if self.registry.len() >= limit {
+            return Err(OpenError::TooMany { limit });
+        }
+        if let Some(stream) = init.negotiated {
+            let last = self.last_stream();
+            if stream > last {
+                return Err(OpenError::OutOfRange { stream, last });
+            }
+            if self.registry.has_stream(stream) {
+                return Err(OpenError::InUse { stream });
+            }
+        }
+        let negotiated = init.negotiated;
+        let channel = self.registry.add(Channel::new(init, false));
+        if let Some(stream) = negotiated {
+            // Reserved at once, so that nothing else takes it before.
+            self.registry.bind(channel, stream);
+        }
+        if self.streams.is_some() {
+            self.begin(channel, now);
+        }
+        Ok(channel)
+    }
+
+    pub(super) fn on_control(&mut self, stream: u16, data: &[u8], now: Instant) {
+        match Dcep::parse(data) {
+            Ok(Dcep::Open(open)) => match self.accept(stream, &open, now) {
+                Ok(channel) => self.events.push_back(Event::Opened {
+                    channel,
+                    by_peer: true,
+                }),
+                Err(why) => self.refuse(stream, why, now),
+            },
+            Ok(Dcep::Ack) => {
+                let channel = self.registry.on_stream(stream);
+                let Some(channel) = channel.and_then(|id| self.registry.get(id)) else {
+                    return self.refuse(stream, Refusal::NoChannel, now);
+                };
+                if channel.phase == Phase::Opening {
+                    channel.phase = Phase::Open;
+                }
+            }
+            Err(_malformed) => self.refuse(stream, Refusal::Malformed, now),
+        }
+    }
+
+    /// A channel as the peer wants it, and the answer on its way.
+    fn accept(&mut self, stream: u16, open: &Open<'_>, now: Instant) -> Result<ChannelId, Refusal> {
+        if let Some(id) = self.registry.on_stream(stream) {
+            let reset = |channel: &mut Channel| channel.incoming_reset;
+            if !self.registry.get(id).is_some_and(reset) {
+                return Err(Refusal::InUse);
+            }
+            // The peer has seen both resets, or it would not begin anew; only its
+            // answer to ours was lost. What is sent waits until it comes once more.
+            self.remove(id);
+        } else if self.registry.has_stream(stream) {
+            return Err(Refusal::InUse);
+        }
+        if self.is_own(stream) {
+            return Err(Refusal::Parity);
+        }
+        let names = self.registry.peer_names() + open.label.len() + open.protocol.len();
+        if self.registry.len() >= self.limits.channels_max || names > self.limits.names_max {
+            return Err(Refusal::TooMany);
+        }
+        let init = Init {
+            label: open.label.to_owned(),
+            protocol: open.protocol.to_owned(),
+            ordered: open.ordered,
+            reliability: open.reliability,
+            negotiated: None,
+            priority: open.priority,
+        };
+        let mut channel = Channel::new(init, true);
+        channel.phase = Phase::Open;
+        channel.owes_ack = true;
+        let id = self.registry.add(channel);
+        self.registry.bind(id, stream);
+        self.association.set_priority(stream, open.priority);
+        self.pay_one(id, now);
+        Ok(id)
+    }
+
+    /// Gives a channel its stream, now that the association stands.
+    pub(super) fn begin(&mut self, id: ChannelId, now: Instant) {
+        let last = self.last_stream();
+        let parity = u16::from(self.role == Role::DtlsServer);
+        let Some(channel) = self.registry.get(id) else {
+            return;
+        };
+        let in_band = channel.info.init.negotiated.is_none();
+        let stream = match channel.info.init.negotiated {
+            Some(stream) => Some(stream).filter(|&stream| stream <= last),
+            None => self.registry.free_stream(parity, last),
+        };
+        let Some(stream) = stream else {
+            if let Some(channel) = self.registry.get(id) {
+                channel.closed_by = Some(ClosedBy::NoStream);
+            }
+            return self.remove(id);
+        };
+        self.registry.bind(id, stream);
+        let Some(channel) = self.registry.get(id) else {
+            return;
+        };
+        channel.phase = if in_band { Phase::Opening } else { Phase::Open };
+        channel.owes_open = in_band;
+        let (low, priority) = (channel.low, channel.info.init.priority);
+        self.association.set_priority(stream, priority);
+        self.association.set_buffered_low(stream, low);
+        if in_band {
+            // Opened is said when the OPEN has found room.
+            self.pay_one(id, now);
+        } else {
+            self.events.push_back(Event::Opened {
+                channel: id,
+                by_peer: false,
+            });
+        }
+    }
+
+    /// Sends what is owed to the peer on all channels.
+    pub(super) fn pay(&mut self, now: Instant) {
+        self.owing = false;
+        for channel in self.registry.ids() {
+            self.pay_one(channel, now);
+        }
+    }
+
+    /// Sends the OPEN, the ACK or the reset that a channel owes; remembers that there
+    /// was no room for it.
+    fn pay_one(&mut self, id: ChannelId, now: Instant) {
+        let Some(channel) = self.registry.get(id) else {
+            return;
+        };
+        let Some(stream) = channel.info.stream else {
+            return;
+        };
+        let init = &channel.info.init;
+        let dcep = if channel.owes_open {
+            Dcep::Open(Open {
+                ordered: init.ordered,
+                reliability: init.reliability,
+                priority: init.priority,
+                label: &init.label,
+                protocol: &init.protocol,
+            })
+        } else if channel.owes_ack {
+            Dcep::Ack
+        } else {
+            if channel.owes_reset {
+                self.reset(id, now);
+            }
+            return;
+        };
+        let bytes = Bytes::from(dcep.to_bytes());
+        let options = SendOptions::default();
+        let sent = self
+            .association
+            .send(stream, ppid::CONTROL, bytes, options, now);
+        let Some(channel) = self.registry.get(id) else {
+            return;
+        };
+        match sent {
+            Ok(()) => {
+                if std::mem::take(&mut channel.owes_open) {
+                    self.events.push_back(Event::Opened {
+                        channel: id,
+                        by_peer: false,
+                    });
+                }
+                channel.owes_ack = false;
+                if channel.owes_reset {
+                    self.reset(id, now);
+                }
+            }
+            Err(crate::SendError::BufferFull { .. } | crate::SendError::Resetting { .. }) => {
+                self.owing = true;
+            }
+            // The end of the association is about to be heard of.
+            Err(_) => {}
+        }
+    }
+
+    fn is_own(&self, stream: u16) -> bool {
+        (stream % 2 == 1) == (self.role == Role::DtlsServer)
+    }
+
+    fn last_stream(&self) -> u16 {
+        let streams = self.streams.map_or(STREAM_MAX, |streams| {
+            // No stream at all cannot be: the handshake rules it out.
+            streams.saturating_sub(1)
+        });
+        streams.min(STREAM_MAX)
+    }
+}
