@@ -2,7 +2,7 @@
 
 use crate::{Failure, install, process};
 
-/// Builds the binary in the profile `demo`, which compiles in half the time of `release`,
+/// Builds the binary in the profile `demo`, which compiles quickly,
 /// and becomes `glassline demo` with `arguments`.
 ///
 /// On Unix the recipe is replaced by the server, so that Ctrl-C and SIGTERM
