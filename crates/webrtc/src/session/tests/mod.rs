@@ -132,7 +132,7 @@ impl Peer {
         }
         while let Some(event) = self.session.poll_event() {
             if let Event::Nack { sender, lost, .. } = &event {
-                self.retransmit(*sender, lost, now);
+                self.retransmit(sender.0, lost, now);
             }
             self.events.push((now - self.start, event));
         }
@@ -145,7 +145,13 @@ impl Peer {
             };
             let mut out = vec![0; 1500];
             let bytes = self.session.seal_retransmission(
-                sender, *sequence, *timestamp, *marker, payload, now, &mut out,
+                SenderIndex(sender),
+                *sequence,
+                *timestamp,
+                *marker,
+                payload,
+                now,
+                &mut out,
             );
             out.truncate(bytes.expect("sent before"));
             self.enqueue(out);
@@ -171,7 +177,7 @@ impl Node for Peer {
                 repaired,
                 packet,
             }) => self.heard.push(Heard {
-                receiver,
+                receiver: receiver.0,
                 sequence,
                 timestamp: packet.header.timestamp,
                 marker: packet.header.marker,
