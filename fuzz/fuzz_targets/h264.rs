@@ -1,10 +1,10 @@
-//! H.264 payloads: any sequence of packets into the depacketiser, whose units
+//! H.264 payloads: any sequence of packets into the depacketizer, whose units
 //! stay whole and bounded; then the input as NAL units through packets and back.
 
 #![no_main]
 
-use glassline_media::{BurstBuilder, MediaTime, Stamps};
-use glassline_rtp::h264::{Depacketiser, packetise, payload_begins_keyframe};
+use glassline_media::{MediaTime, Stamps, UnitBuilder};
+use glassline_rtp::h264::{Depacketizer, packetize, payload_begins_keyframe};
 use libfuzzer_sys::fuzz_target;
 
 const UNIT_BYTES_MAX: usize = 4096;
@@ -17,7 +17,7 @@ fuzz_target!(|bytes: &[u8]| {
 /// Each packet: a byte of control (marker, new timestamp, numbers skipped), a
 /// byte of length, the payload.
 fn any_packets(mut bytes: &[u8]) {
-    let mut depacketiser = Depacketiser::new(UNIT_BYTES_MAX);
+    let mut depacketizer = Depacketizer::new(UNIT_BYTES_MAX);
     let (mut sequence, mut timestamp) = (0, 0u32);
     while let [control, len, rest @ ..] = bytes {
         let (payload, rest) = rest.split_at(rest.len().min(usize::from(*len)));
@@ -25,8 +25,8 @@ fn any_packets(mut bytes: &[u8]) {
         timestamp = timestamp.wrapping_add(u32::from(control >> 1 & 1));
         sequence += u64::from(control >> 2 & 3);
         payload_begins_keyframe(payload);
-        depacketiser.push(sequence, timestamp, control & 1 == 1, payload);
-        while let Some(unit) = depacketiser.poll() {
+        depacketizer.push(sequence, timestamp, control & 1 == 1, payload);
+        while let Some(unit) = depacketizer.poll() {
             assert!(unit.data.len() <= UNIT_BYTES_MAX);
             assert!(unit.nals().count() > 0);
             let framed: usize = unit.nals().map(|unit| unit.len() + 4).sum();
@@ -46,17 +46,17 @@ fn there_and_back(bytes: &[u8]) {
         let kind = body.first().map_or(1, |first| first % 8 + 1);
         [&[0x60 | kind], body].concat()
     }));
-    let mut builder = BurstBuilder::default();
-    packetise(units.iter().map(Vec::as_slice), payload_max, &mut builder);
+    let mut builder = UnitBuilder::default();
+    packetize(units.iter().map(Vec::as_slice), payload_max, &mut builder);
     let stamps = Stamps::arrived(std::time::Instant::now());
     let burst = builder
         .build(0, MediaTime::ZERO, false, stamps)
         .expect("at least the parameter set");
-    let mut depacketiser = Depacketiser::default();
+    let mut depacketizer = Depacketizer::default();
     for (index, payload) in burst.payloads().enumerate() {
         assert!(payload.len() <= payload_max);
-        depacketiser.push(index as u64, 0, burst.marker(index), payload);
+        depacketizer.push(index as u64, 0, burst.marker(index), payload);
     }
-    let unit = depacketiser.poll().expect("nothing was lost");
+    let unit = depacketizer.poll().expect("nothing was lost");
     assert!(unit.nals().eq(units.iter().map(Vec::as_slice)));
 }

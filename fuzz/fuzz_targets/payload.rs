@@ -1,4 +1,4 @@
-//! Payload formats of every codec: any sequence of packets into the depacketiser,
+//! Payload formats of every codec: any sequence of packets into the depacketizer,
 //! whose units stay bounded; then the input as a unit through packets and back, which
 //! makes the same packets again.
 
@@ -6,8 +6,8 @@
 
 use std::time::Instant;
 
-use glassline_media::{BurstBuilder, Codec, MediaTime, PAYLOAD_BYTES_MAX, Stamps, Track};
-use glassline_rtp::payload::{Depacketiser, Packetiser};
+use glassline_media::{Codec, MediaTime, PAYLOAD_BYTES_MAX, Stamps, Track, UnitBuilder};
+use glassline_rtp::payload::{Depacketizer, Packetizer};
 use libfuzzer_sys::fuzz_target;
 
 const UNIT_BYTES_MAX: usize = 4096;
@@ -33,7 +33,7 @@ fuzz_target!(|bytes: &[u8]| {
 /// Each packet: a byte of control (marker, new timestamp, numbers skipped), a
 /// byte of length, the payload.
 fn any_packets(track: &Track, mut bytes: &[u8]) {
-    let Ok(mut depacketiser) = Depacketiser::bounded(track, UNIT_BYTES_MAX) else {
+    let Ok(mut depacketizer) = Depacketizer::bounded(track, UNIT_BYTES_MAX) else {
         return;
     };
     let (mut sequence, mut timestamp) = (0, 0u32);
@@ -42,8 +42,8 @@ fn any_packets(track: &Track, mut bytes: &[u8]) {
         bytes = rest;
         timestamp = timestamp.wrapping_add(u32::from(control >> 1 & 1));
         sequence += u64::from(control >> 2 & 3);
-        depacketiser.push(sequence, timestamp, control & 1 == 1, payload);
-        while let Some(unit) = depacketiser.poll() {
+        depacketizer.push(sequence, timestamp, control & 1 == 1, payload);
+        while let Some(unit) = depacketizer.poll() {
             assert!(!unit.data.is_empty() && unit.data.len() <= UNIT_BYTES_MAX);
         }
     }
@@ -53,15 +53,15 @@ fn there_and_back(track: &Track, unit: &[u8]) {
     let Some((packets, frame)) = packets(track, unit) else {
         return;
     };
-    let Ok(mut depacketiser) = Depacketiser::new(track) else {
+    let Ok(mut depacketizer) = Depacketizer::new(track) else {
         return;
     };
     for (index, payload) in packets.iter().enumerate() {
         assert!(payload.len() <= PAYLOAD_BYTES_MAX);
         let marker = track.codec.marks_frames() && index + 1 == packets.len();
-        depacketiser.push(index as u64, 0, marker, payload);
+        depacketizer.push(index as u64, 0, marker, payload);
     }
-    let units = std::iter::from_fn(|| depacketiser.poll());
+    let units = std::iter::from_fn(|| depacketizer.poll());
     let back: Vec<u8> = units.flat_map(|unit| unit.data).collect();
     // A unit that does not begin as its codec has it cannot be told from a part.
     if !back.is_empty() {
@@ -72,8 +72,8 @@ fn there_and_back(track: &Track, unit: &[u8]) {
 
 /// Payloads, and the coded frame that is read by reference.
 fn packets(track: &Track, unit: &[u8]) -> Option<(Vec<Vec<u8>>, Vec<u8>)> {
-    let mut builder = BurstBuilder::default();
-    Packetiser::new(track).packetise(unit, &mut builder).ok()?;
+    let mut builder = UnitBuilder::default();
+    Packetizer::new(track).packetize(unit, &mut builder).ok()?;
     let stamps = Stamps::arrived(Instant::now());
     let burst = builder.build(0, MediaTime::ZERO, false, stamps)?;
     let payloads = burst.payloads().map(<[u8]>::to_vec).collect();

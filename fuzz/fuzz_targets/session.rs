@@ -160,7 +160,7 @@ impl Network {
             11 => self.seal(argument),
             12 if argument & 2 != 0 => self.send_message(argument),
             12 => {
-                self.ends[1].request_keyframe(end, self.now);
+                self.ends[1].request_keyframe(end.into(), self.now);
             }
             13 => self.restart(argument),
             14 if argument == 0xff => self.ends[usize::from(input.byte() & 1)].close(self.now),
@@ -202,7 +202,7 @@ impl Network {
         {
             assert!(intact, "damaged media was taken");
             assert_eq!(packet.payload, packet.header.timestamp.to_be_bytes());
-            assert!(self.heard.insert((receiver, sequence)), "heard twice");
+            assert!(self.heard.insert((receiver.0, sequence)), "heard twice");
         }
         self.ends[end].end_batch(self.now);
         self.drain();

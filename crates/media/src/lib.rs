@@ -35,5 +35,4 @@ pub use unit::{
     CodedFrame, Forwarded, LayerIndex, MediaUnit, PAYLOAD_BYTES_MAX, Payloads, TrackLayer,
     UnitBuilder,
 };
-pub use unit::{MediaUnit as Burst, UnitBuilder as BurstBuilder};
 pub use units::{Bitrate, Ssrc};

@@ -14,7 +14,7 @@ pub enum Stage {
     /// From the frame's capture until all of it arrived, where the publisher says when
     /// that was by a clock that ours agrees with.
     Uplink,
-    /// From the frame's capture, or its due time in a file, until it is packetised.
+    /// From the frame's capture, or its due time in a file, until it is packetized.
     Ingest,
     /// From publication until a shard holds the burst.
     Hub,

@@ -1,8 +1,8 @@
 //! RTP and RTCP bytes, payload formats, loss repair and receive statistics.
 //!
 //! ```text
-//! access unit ─► payload::Packetiser ─► payloads ─► write_header ─► (seal) ─► wire
-//! wire ─► (open) ─► Packet::parse ─► SequenceExtender ─┬► order::InOrder ─► payload::Depacketiser ─► access unit
+//! access unit ─► payload::Packetizer ─► payloads ─► write_header ─► (seal) ─► wire
+//! wire ─► (open) ─► Packet::parse ─► SequenceExtender ─┬► order::InOrder ─► payload::Depacketizer ─► access unit
 //!                                                      ├► receive::ReceiveStatistics ─► report blocks
 //!                                                      ├► nack::NackGenerator ─► lost numbers to ask for
 //!                                                      └► twcc::Recorder ─► transport feedback

@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 
 use crate::app::App;
 use crate::auth::Users;
-use crate::config::{Config, DataAccess, RtspTls};
+use crate::config::{Config, DataAccess};
 use crate::http;
 use crate::ingest::library::{self, Library};
 use crate::ingest::{self, FrameCodes, SourceSpec};
@@ -255,22 +255,6 @@ fn open_rtsp_listeners(config: &Config, cores: usize) -> Result<Vec<Listener>, S
         listeners.push(open("rtsps", setting, address, identity)?);
     }
     Ok(listeners)
-}
-
-impl RtspTls {
-    /// What clients are shown; `None` if nothing is said of it.
-    ///
-    /// # Errors
-    /// [`IdentityError`](rtsp::IdentityError) names the file and what to do.
-    pub fn identity(&self) -> Result<Option<rtsp::Identity>, rtsp::IdentityError> {
-        let missing = |key| rtsp::IdentityError::Missing { key };
-        match (&self.certificate, &self.key) {
-            (None, None) if self.address.is_none() => Ok(None),
-            (Some(certificate), Some(key)) => rtsp::Identity::load(certificate, key).map(Some),
-            (None, _) => Err(missing("certificate")),
-            (_, None) => Err(missing("key")),
-        }
-    }
 }
 
 fn start_rtsp(

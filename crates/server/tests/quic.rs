@@ -147,7 +147,7 @@ fn what_a_publisher_sends_is_watched_over_webrtc() {
     let seen = |peer: &Peer<'_>| peer.of(Kind::Video).count() > 200;
     assert!(peer.run_until(SOON, seen), "pictures: {:?}", peer.events);
     let mut pictures =
-        glassline_rtp::payload::Depacketiser::new(&Track::new(Codec::H264)).expect("a format");
+        glassline_rtp::payload::Depacketizer::new(&Track::new(Codec::H264)).expect("a format");
     let mut whole = 0;
     for heard in peer.in_order(Kind::Video) {
         let (sequence, timestamp) = (heard.sequence, heard.timestamp);

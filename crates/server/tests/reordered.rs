@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::Instant;
 
 use glassline_demux::live::Splitter;
-use glassline_media::{BurstBuilder, MediaTime, Stamps, annexb};
+use glassline_media::{MediaTime, Stamps, UnitBuilder, annexb};
 use glassline_rtp::h264;
 use glassline_webrtc::Event;
 
@@ -32,8 +32,8 @@ fn publish(running: &Running, name: &str, file: &[u8]) -> Hand {
     let units = std::iter::from_fn(|| splitter.next_unit());
     let mut sequence = 0u16;
     for (number, unit) in (0u32..).zip(units) {
-        let mut builder = BurstBuilder::default();
-        h264::packetise(annexb::nals(&unit.data), 1200, &mut builder);
+        let mut builder = UnitBuilder::default();
+        h264::packetize(annexb::nals(&unit.data), 1200, &mut builder);
         let stamps = Stamps::arrived(Instant::now());
         let burst = builder.build(0, MediaTime::ZERO, unit.keyframe, stamps);
         let burst = burst.expect("a picture has packets");
@@ -91,7 +91,7 @@ fn viewers_of_pictures_that_turn_out_to_have_b_frames_are_sent_away() {
     let mut known = tracks();
     known[VIDEO].video.reordered = true;
     publisher.describe(&known).expect("the same codecs");
-    let mut builder = BurstBuilder::default();
+    let mut builder = UnitBuilder::default();
     builder.push(&[0x41, 0x9a]);
     let burst = builder.build(
         VIDEO,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use glassline_hub::{Publisher, Stream};
 use glassline_media::{
-    Burst, BurstBuilder, Codec, MediaTime, PAYLOAD_BYTES_MAX, Stamps, Track, VideoParameters,
+    Codec, MediaTime, MediaUnit, PAYLOAD_BYTES_MAX, Stamps, Track, UnitBuilder, VideoParameters,
 };
 use glassline_rtp::h264;
 use glassline_sim::Rng;
@@ -40,7 +40,7 @@ impl Default for Film {
 /// A thread that publishes 30 pictures and 50 packets of sound a second.
 pub(crate) struct Source {
     stop: Arc<AtomicBool>,
-    published: Arc<Mutex<Vec<Arc<Burst>>>>,
+    published: Arc<Mutex<Vec<Arc<MediaUnit>>>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -75,7 +75,7 @@ impl Source {
     }
 
     /// Everything published so far.
-    pub(crate) fn published(&self) -> Vec<Arc<Burst>> {
+    pub(crate) fn published(&self) -> Vec<Arc<MediaUnit>> {
         self.published.lock().expect("no panic").clone()
     }
 
@@ -89,7 +89,7 @@ impl Source {
     }
 
     /// Waits until `done` is true of everything published.
-    pub(crate) fn await_published(&self, mut done: impl FnMut(&[Arc<Burst>]) -> bool) {
+    pub(crate) fn await_published(&self, mut done: impl FnMut(&[Arc<MediaUnit>]) -> bool) {
         while !done(&self.published.lock().expect("no panic")) {
             let runs = self.thread.as_ref().is_some_and(|it| !it.is_finished());
             assert!(runs, "the source ended");
@@ -113,7 +113,7 @@ fn run(
     mut publisher: Publisher,
     film: Film,
     stop: &AtomicBool,
-    published: &Mutex<Vec<Arc<Burst>>>,
+    published: &Mutex<Vec<Arc<MediaUnit>>>,
 ) {
     let start = Instant::now();
     let mut rng = Rng::new(1);
@@ -138,26 +138,26 @@ fn run(
 }
 
 /// Noise behind a NAL header: every packet differs from every other.
-fn picture(number: u32, film: Film, due: Instant, rng: &mut Rng) -> Burst {
+fn picture(number: u32, film: Film, due: Instant, rng: &mut Rng) -> MediaUnit {
     let keyframe = number.is_multiple_of(film.gop);
     let bytes = film.picture_bytes * if keyframe { 4 } else { 1 };
     let mut slice = vec![0; bytes];
     rng.fill(&mut slice);
     slice[0] = if keyframe { 0x65 } else { 0x41 };
-    let mut builder = BurstBuilder::with_capacity(bytes);
+    let mut builder = UnitBuilder::with_capacity(bytes);
     let sets: &[&[u8]] = if keyframe { &[SPS, PPS] } else { &[] };
     let nals = sets.iter().copied().chain([slice.as_slice()]);
-    h264::packetise(nals, PAYLOAD_BYTES_MAX, &mut builder);
+    h264::packetize(nals, PAYLOAD_BYTES_MAX, &mut builder);
     let time = MediaTime::from_ticks(i64::from(number) * 3000, 90_000);
     builder
         .build(VIDEO, time, keyframe, Stamps::arrived(due))
         .expect("a picture has packets")
 }
 
-fn sound(at: Duration, due: Instant, rng: &mut Rng) -> Burst {
+fn sound(at: Duration, due: Instant, rng: &mut Rng) -> MediaUnit {
     let mut packet = [0; 160];
     rng.fill(&mut packet);
-    let mut builder = BurstBuilder::default();
+    let mut builder = UnitBuilder::default();
     builder.push(&packet);
     builder
         .build(AUDIO, MediaTime::ZERO + at, true, Stamps::arrived(due))

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use glassline_media::Kind;
-use glassline_rtp::h264::{self, AccessUnit, Depacketiser};
+use glassline_rtp::h264::{self, AccessUnit, Depacketizer};
 
 use crate::peer::{Heard, Peer, SOON};
 use crate::running::Running;
@@ -11,16 +11,16 @@ use crate::source::{Film, Source, VIDEO};
 
 /// Whole pictures among `heard`, which is in order.
 pub(crate) fn pictures(heard: &[&Heard]) -> Vec<AccessUnit> {
-    let mut depacketiser = Depacketiser::default();
+    let mut depacketizer = Depacketizer::default();
     let mut pictures = Vec::new();
     for packet in heard {
-        depacketiser.push(
+        depacketizer.push(
             packet.sequence,
             packet.timestamp,
             packet.marker,
             &packet.payload,
         );
-        pictures.extend(std::iter::from_fn(|| depacketiser.poll()));
+        pictures.extend(std::iter::from_fn(|| depacketizer.poll()));
     }
     pictures
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-use glassline_media::{BurstBuilder, Codec, Kind, Track, VideoParameters, WallClock};
+use glassline_media::{Codec, Kind, Track, UnitBuilder, VideoParameters, WallClock};
 use glassline_net::{Options, ReceiveBatch, UdpSocket};
 use glassline_rtp::h264;
 use glassline_webrtc::{
@@ -274,9 +274,9 @@ impl Run {
         slice[..2].copy_from_slice(&[kind, 0x88]);
         let sets = [SPS, PPS];
         let sets = if size == 4000 { &sets[..] } else { &[] };
-        let mut picture = BurstBuilder::with_capacity(5000);
-        h264::packetise(sets.iter().copied().chain([&slice[..]]), 1100, &mut picture);
-        let mut sound = BurstBuilder::with_capacity(100);
+        let mut picture = UnitBuilder::with_capacity(5000);
+        h264::packetize(sets.iter().copied().chain([&slice[..]]), 1100, &mut picture);
+        let mut sound = UnitBuilder::with_capacity(100);
         sound.push(&[0xfc; 100]);
         let now = Instant::now();
         let lose_every = self.shared.lose_every.load(Ordering::Relaxed);

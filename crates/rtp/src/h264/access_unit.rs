@@ -70,7 +70,7 @@ impl AccessUnit {
     pub(super) fn end_nal(&mut self) {
         let start = self.ends.last().map_or(0, |&end| end as usize) + LONG_START_CODE.len();
         self.keyframe |= self.data.get(start..).is_some_and(is_idr);
-        // The depacketiser bounds a unit far below 4 GiB.
+        // The depacketizer bounds a unit far below 4 GiB.
         self.ends.push(self.data.len() as u32);
     }
 

@@ -6,12 +6,12 @@
 //! they are counted and what they damage is dropped.
 
 mod access_unit;
-mod depacketiser;
-mod packetiser;
+mod depacketizer;
+mod packetizer;
 
 pub use access_unit::AccessUnit;
-pub use depacketiser::{Counters, Depacketiser};
-pub use packetiser::packetise;
+pub use depacketizer::{Counters, Depacketizer};
+pub use packetizer::packetize;
 
 /// Types of NAL units (H.264 table 7-1) and of RTP payloads (RFC 6184 table 1).
 pub mod nal {

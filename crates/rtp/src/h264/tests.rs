@@ -1,6 +1,6 @@
 use std::time::Instant;
 
-use glassline_media::{Burst, MediaTime, PAYLOAD_BYTES_MAX, Stamps, UnitBuilder};
+use glassline_media::{MediaTime, MediaUnit, PAYLOAD_BYTES_MAX, Stamps, UnitBuilder};
 use proptest::prelude::*;
 
 use super::*;
@@ -27,9 +27,9 @@ fn packets(units: &[&[u8]], payload_max: usize) -> Vec<Vec<u8>> {
     })
 }
 
-fn burst(units: &[&[u8]], payload_max: usize) -> Option<Burst> {
+fn burst(units: &[&[u8]], payload_max: usize) -> Option<MediaUnit> {
     let mut builder = UnitBuilder::default();
-    packetise(units.iter().copied(), payload_max, &mut builder);
+    packetize(units.iter().copied(), payload_max, &mut builder);
     let stamps = Stamps::arrived(Instant::now());
     builder.build(0, MediaTime::ZERO, false, stamps)
 }
@@ -37,19 +37,19 @@ fn burst(units: &[&[u8]], payload_max: usize) -> Option<Burst> {
 /// Feeds access units of packets with consecutive numbers from 100, but for
 /// those in `lost`; timestamps rise by 3000 a unit, the last packet is marked.
 fn receive(units: &[Vec<Vec<u8>>], lost: &[u64]) -> (Vec<AccessUnit>, Counters) {
-    let mut depacketiser = Depacketiser::default();
+    let mut depacketizer = Depacketizer::default();
     let mut out = Vec::new();
     let mut sequence = 100;
     for (unit, timestamp) in units.iter().zip((0..).step_by(3000)) {
         for (index, packet) in unit.iter().enumerate() {
             if !lost.contains(&sequence) {
-                depacketiser.push(sequence, timestamp, index + 1 == unit.len(), packet);
-                out.extend(std::iter::from_fn(|| depacketiser.poll()));
+                depacketizer.push(sequence, timestamp, index + 1 == unit.len(), packet);
+                out.extend(std::iter::from_fn(|| depacketizer.poll()));
             }
             sequence += 1;
         }
     }
-    (out, depacketiser.counters())
+    (out, depacketizer.counters())
 }
 
 #[test]
@@ -202,60 +202,60 @@ fn joining_in_the_middle_of_a_unit_waits_for_the_next() {
 
 #[test]
 fn a_unit_without_marker_ends_with_its_timestamp() {
-    let mut depacketiser = Depacketiser::default();
-    depacketiser.push(1, 0, false, &idr(20));
-    assert_eq!(depacketiser.poll(), None);
-    depacketiser.push(2, 3000, true, &slice(0x41, 20));
-    assert_eq!(depacketiser.poll().expect("the first").timestamp, 0);
-    assert_eq!(depacketiser.poll().expect("the second").timestamp, 3000);
+    let mut depacketizer = Depacketizer::default();
+    depacketizer.push(1, 0, false, &idr(20));
+    assert_eq!(depacketizer.poll(), None);
+    depacketizer.push(2, 3000, true, &slice(0x41, 20));
+    assert_eq!(depacketizer.poll().expect("the first").timestamp, 0);
+    assert_eq!(depacketizer.poll().expect("the second").timestamp, 3000);
 }
 
 #[test]
 fn padding_only_and_late_packets_change_nothing() {
-    let mut depacketiser = Depacketiser::default();
+    let mut depacketizer = Depacketizer::default();
     let fragments = packets(&[&idr(2000)], 1150);
-    depacketiser.push(1, 0, false, &fragments[0]);
-    depacketiser.push(2, 9999, false, &[]);
-    depacketiser.push(1, 0, false, &fragments[0]);
-    depacketiser.push(3, 0, true, &fragments[1]);
-    assert!(!depacketiser.poll().expect("whole").after_loss);
-    assert_eq!(depacketiser.counters().late, 1);
+    depacketizer.push(1, 0, false, &fragments[0]);
+    depacketizer.push(2, 9999, false, &[]);
+    depacketizer.push(1, 0, false, &fragments[0]);
+    depacketizer.push(3, 0, true, &fragments[1]);
+    assert!(!depacketizer.poll().expect("whole").after_loss);
+    assert_eq!(depacketizer.counters().late, 1);
 }
 
 #[test]
 fn a_loss_seen_by_padding_still_damages_the_unit_behind_it() {
-    let mut depacketiser = Depacketiser::default();
+    let mut depacketizer = Depacketizer::default();
     let fragments = packets(&[&idr(3000)], 1150);
-    depacketiser.push(1, 0, true, &idr(20));
+    depacketizer.push(1, 0, true, &idr(20));
     // 2, the first fragment, is lost; 3 is padding.
-    depacketiser.push(3, 0, false, &[]);
-    depacketiser.push(4, 3000, false, &fragments[1]);
-    depacketiser.push(5, 3000, true, &fragments[2]);
-    assert!(depacketiser.poll().is_some());
-    assert_eq!(depacketiser.poll(), None);
-    assert_eq!(depacketiser.counters().damaged, 1);
+    depacketizer.push(3, 0, false, &[]);
+    depacketizer.push(4, 3000, false, &fragments[1]);
+    depacketizer.push(5, 3000, true, &fragments[2]);
+    assert!(depacketizer.poll().is_some());
+    assert_eq!(depacketizer.poll(), None);
+    assert_eq!(depacketizer.counters().damaged, 1);
 }
 
 #[test]
 fn kinds_of_interleaved_mode_are_counted_and_drop_their_unit() {
     for kind in [25, 26, 27, 29] {
-        let mut depacketiser = Depacketiser::default();
-        depacketiser.push(1, 0, false, &idr(20));
-        depacketiser.push(2, 0, true, &[kind, 0, 0, 0, 1, 0x65]);
-        depacketiser.push(3, 1, true, &idr(20));
-        assert!(depacketiser.poll().expect("the next").after_loss);
-        let counters = depacketiser.counters();
+        let mut depacketizer = Depacketizer::default();
+        depacketizer.push(1, 0, false, &idr(20));
+        depacketizer.push(2, 0, true, &[kind, 0, 0, 0, 1, 0x65]);
+        depacketizer.push(3, 1, true, &idr(20));
+        assert!(depacketizer.poll().expect("the next").after_loss);
+        let counters = depacketizer.counters();
         assert_eq!((counters.unsupported, counters.malformed), (1, 1));
     }
 }
 
 #[test]
 fn reserved_kinds_are_ignored() {
-    let mut depacketiser = Depacketiser::default();
-    depacketiser.push(1, 0, false, &idr(20));
-    depacketiser.push(2, 0, true, &[31, 1]);
-    assert_eq!(depacketiser.poll().expect("whole").nals().count(), 1);
-    assert_eq!(depacketiser.counters().unsupported, 1);
+    let mut depacketizer = Depacketizer::default();
+    depacketizer.push(1, 0, false, &idr(20));
+    depacketizer.push(2, 0, true, &[31, 1]);
+    assert_eq!(depacketizer.poll().expect("whole").nals().count(), 1);
+    assert_eq!(depacketizer.counters().unsupported, 1);
 }
 
 #[test]
@@ -270,53 +270,53 @@ fn malformed_payloads_drop_their_unit() {
         &[&[0x7c, 0x85, 0x88], &[0x7c, 0x85, 0x88]],
     ];
     for packets in malformed {
-        let mut depacketiser = Depacketiser::default();
-        depacketiser.push(0, 0, false, SPS_UNIT);
+        let mut depacketizer = Depacketizer::default();
+        depacketizer.push(0, 0, false, SPS_UNIT);
         for (packet, sequence) in packets.iter().zip(1..) {
-            depacketiser.push(sequence, 0, false, packet);
+            depacketizer.push(sequence, 0, false, packet);
         }
-        depacketiser.push(10, 0, true, &[]);
-        depacketiser.push(11, 1, true, &idr(20));
-        assert_eq!(depacketiser.counters().malformed, 1, "{packets:x?}");
-        assert_eq!(depacketiser.counters().delivered, 0, "IDR lost its SPS");
+        depacketizer.push(10, 0, true, &[]);
+        depacketizer.push(11, 1, true, &idr(20));
+        assert_eq!(depacketizer.counters().malformed, 1, "{packets:x?}");
+        assert_eq!(depacketizer.counters().delivered, 0, "IDR lost its SPS");
     }
 }
 
 #[test]
 fn a_fragmented_unit_cut_short_by_its_sender_is_malformed() {
-    let mut depacketiser = Depacketiser::default();
-    depacketiser.push(1, 0, true, &[0x7c, 0x85, 0x88]);
-    assert_eq!(depacketiser.poll(), None);
-    assert_eq!(depacketiser.counters().malformed, 1);
+    let mut depacketizer = Depacketizer::default();
+    depacketizer.push(1, 0, true, &[0x7c, 0x85, 0x88]);
+    assert_eq!(depacketizer.poll(), None);
+    assert_eq!(depacketizer.counters().malformed, 1);
 }
 
 #[test]
 fn a_unit_beyond_the_bound_is_dropped_and_its_memory_freed() {
-    let mut depacketiser = Depacketiser::new(10_000);
+    let mut depacketizer = Depacketizer::new(10_000);
     let fragments = packets(&[&idr(30_000)], 1150);
     for (fragment, sequence) in fragments.iter().zip(0..) {
-        depacketiser.push(
+        depacketizer.push(
             sequence,
             0,
             sequence + 1 == fragments.len() as u64,
             fragment,
         );
     }
-    depacketiser.push(fragments.len() as u64, 1, true, &idr(50));
-    assert_eq!(depacketiser.poll().expect("the next").timestamp, 1);
-    assert_eq!(depacketiser.counters().oversized, 1);
+    depacketizer.push(fragments.len() as u64, 1, true, &idr(50));
+    assert_eq!(depacketizer.poll().expect("the next").timestamp, 1);
+    assert_eq!(depacketizer.counters().oversized, 1);
 }
 
 #[test]
 fn units_nobody_polls_for_are_bounded() {
-    let mut depacketiser = Depacketiser::default();
+    let mut depacketizer = Depacketizer::default();
     for sequence in 0..20u32 {
-        depacketiser.push(u64::from(sequence), sequence, true, &idr(10));
+        depacketizer.push(u64::from(sequence), sequence, true, &idr(10));
     }
-    let first = depacketiser.poll().expect("the oldest kept");
+    let first = depacketizer.poll().expect("the oldest kept");
     assert_eq!(first.timestamp, 12);
     assert!(first.after_loss);
-    assert_eq!(depacketiser.counters().overrun, 12);
+    assert_eq!(depacketizer.counters().overrun, 12);
 }
 
 fn unit() -> impl Strategy<Value = Vec<u8>> {
@@ -341,17 +341,17 @@ proptest! {
         let units: Vec<&[u8]> = units.iter().map(Vec::as_slice).collect();
         let packets = packets(&units, payload_max);
         prop_assert!(packets.iter().all(|packet| packet.len() <= payload_max));
-        let mut depacketiser = Depacketiser::default();
+        let mut depacketizer = Depacketizer::default();
         for (packet, sequence) in packets.iter().zip(0u64..) {
             let marker = sequence + 1 == packets.len() as u64;
             // The first packet may begin with a PPS, which after nothing at all is no beginning.
             if sequence == 0 {
-                depacketiser.push(0, u32::MAX, true, &idr(10));
-                depacketiser.poll();
+                depacketizer.push(0, u32::MAX, true, &idr(10));
+                depacketizer.poll();
             }
-            depacketiser.push(sequence + 1, 0, marker, packet);
+            depacketizer.push(sequence + 1, 0, marker, packet);
         }
-        let whole = depacketiser.poll().expect("a whole unit");
+        let whole = depacketizer.poll().expect("a whole unit");
         prop_assert_eq!(whole.nals().collect::<Vec<_>>(), units);
     }
 
@@ -391,13 +391,13 @@ proptest! {
         packets in prop::collection::vec(
             (0u64..3, 0u32..2, any::<bool>(), prop::collection::vec(any::<u8>(), 0..20)), 0..50),
     ) {
-        let mut depacketiser = Depacketiser::new(100);
+        let mut depacketizer = Depacketizer::new(100);
         let mut sequence = 0;
         for (step, timestamp, marker, payload) in packets {
             sequence += step;
             payload_begins_keyframe(&payload);
-            depacketiser.push(sequence, timestamp, marker, &payload);
-            if let Some(unit) = depacketiser.poll() {
+            depacketizer.push(sequence, timestamp, marker, &payload);
+            if let Some(unit) = depacketizer.poll() {
                 prop_assert!(unit.data.len() <= 100 && unit.nals().count() > 0);
             }
         }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use crate::payload::Depacketiser;
+use crate::payload::Depacketizer;
 
-/// Puts the packets of one source in order for a depacketiser: holds those that came
+/// Puts the packets of one source in order for a depacketizer: holds those that came
 /// early until the gap before them is filled or given up.
 ///
 /// A stream in order is handed through at once and never copied. No packet is held for
@@ -30,7 +30,7 @@ pub struct Config {
     pub bytes_max: usize,
 }
 
-/// One packet's part that a depacketiser needs.
+/// One packet's part that a depacketizer needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part<'a> {
     /// Wide: of [`SequenceExtender`](crate::SequenceExtender).
@@ -46,9 +46,9 @@ pub struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// Gives it to the depacketiser of its track.
-    pub fn hand_to(self, depacketiser: &mut Depacketiser) {
-        depacketiser.push(self.sequence, self.timestamp, self.marker, self.payload);
+    /// Gives it to the depacketizer of its track.
+    pub fn hand_to(self, depacketizer: &mut Depacketizer) {
+        depacketizer.push(self.sequence, self.timestamp, self.marker, self.payload);
     }
 }
 

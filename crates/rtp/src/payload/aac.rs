@@ -16,7 +16,7 @@ const UNIT_SAMPLES: u32 = 1024;
 
 /// Puts a unit into one payload, or into equal fragments, each of which has the
 /// size of the whole (§3.2.3).
-pub(super) fn packetise(
+pub(super) fn packetize(
     unit: &[u8],
     payload_max: usize,
     out: &mut UnitBuilder,

@@ -21,7 +21,7 @@ const HEADER_BYTES: usize = 2;
 const FRAME_SAMPLES: u32 = 1536;
 
 /// Puts a frame into one payload or into equal fragments.
-pub(super) fn packetise(
+pub(super) fn packetize(
     frame: &[u8],
     payload_max: usize,
     out: &mut UnitBuilder,

@@ -45,7 +45,7 @@ fn frame_bytes(codec: Codec, entry: u8) -> Option<usize> {
 
 /// Puts a frame, which begins with its entry of the table of contents as files have
 /// it, into one payload.
-pub(super) fn packetise(
+pub(super) fn packetize(
     codec: Codec,
     frame: &[u8],
     out: &mut UnitBuilder,

@@ -40,7 +40,7 @@ const fn obu_type(header: u8) -> u8 {
 
 /// Cuts a temporal unit into payloads of at most `payload_max` bytes, as good as
 /// equal but for the last.
-pub(super) fn packetise(
+pub(super) fn packetize(
     unit: &[u8],
     payload_max: usize,
     out: &mut UnitBuilder,

@@ -10,7 +10,7 @@ const BLOCK_BYTES: usize = 80;
 
 /// Cuts a frame between its DIF blocks into payloads of at most `payload_max`
 /// bytes, equal but for a shorter last.
-pub(super) fn packetise(
+pub(super) fn packetize(
     frame: &[u8],
     payload_max: usize,
     out: &mut UnitBuilder,

@@ -64,10 +64,10 @@ const FU_TYPE: u8 = 0x3f;
 const SIZE_BYTES: usize = 2;
 
 /// Cuts the NAL units of one access unit into payloads of at most `payload_max`
-/// bytes, as [`h264::packetise`](crate::h264::packetise) does: neighbours that fit
+/// bytes, as [`h264::packetize`](crate::h264::packetize) does: neighbours that fit
 /// one payload share it, what does not fit is cut into equal fragments, delimiters,
 /// end marks and filler are dropped, as are units without a whole header.
-pub fn packetise<'a>(
+pub fn packetize<'a>(
     nals: impl Iterator<Item = &'a [u8]>,
     payload_max: usize,
     out: &mut UnitBuilder,

@@ -1,11 +1,11 @@
 //! Access units into RTP payloads and back, one format a codec.
 //!
 //! ```text
-//! demux::Frame.data ─► Packetiser::packetise ─► UnitBuilder (payloads) ─► hub
-//! packets in order ─► Depacketiser ─► Unit.data, the same bytes
+//! demux::Frame.data ─► Packetizer::packetize ─► UnitBuilder (payloads) ─► hub
+//! packets in order ─► Depacketizer ─► Unit.data, the same bytes
 //! ```
 //!
-//! What goes in is what [`Packetiser::packetise`] says for each codec, the same
+//! What goes in is what [`Packetizer::packetize`] says for each codec, the same
 //! whatever container or network it came from. What comes out fits
 //! [`PAYLOAD_BYTES_MAX`] and holds nothing of a receiver.
 
@@ -18,7 +18,7 @@ mod ac3;
 mod amr;
 mod assembly;
 mod av1;
-mod depacketiser;
+mod depacketizer;
 mod dv;
 pub mod h265;
 mod jpeg;
@@ -36,13 +36,13 @@ use picture_id::PictureId;
 use xiph::Identifier;
 
 pub use assembly::Unreceivable;
-pub use depacketiser::{Depacketiser, Unit};
+pub use depacketizer::{Depacketizer, Unit};
 
 /// Cuts the access units of one track into payloads.
 ///
 /// Keeps what a format counts from unit to unit, such as VP8's picture number.
 #[derive(Clone, Debug)]
-pub struct Packetiser {
+pub struct Packetizer {
     codec: Codec,
     /// VP8 and VP9.
     picture_id: PictureId,
@@ -81,7 +81,7 @@ pub enum Unsendable {
     },
 }
 
-impl Packetiser {
+impl Packetizer {
     /// For units of `track`.
     pub fn new(track: &Track) -> Self {
         Self {
@@ -115,24 +115,24 @@ impl Packetiser {
     ///
     /// # Errors
     /// [`Unsendable`]; `out` may hold a part of the unit then, and is to be dropped.
-    pub fn packetise(&mut self, unit: &[u8], out: &mut UnitBuilder) -> Result<(), Unsendable> {
+    pub fn packetize(&mut self, unit: &[u8], out: &mut UnitBuilder) -> Result<(), Unsendable> {
         let max = PAYLOAD_BYTES_MAX;
         match self.codec {
-            Codec::H264 => h264::packetise(annexb::nals(unit), max, out),
-            Codec::H265 => h265::packetise(annexb::nals(unit), max, out),
-            Codec::Vp8 => vp8::packetise(unit, &mut self.picture_id, max, out),
-            Codec::Vp9 => vp9::packetise(unit, &mut self.picture_id, max, out),
-            Codec::Av1 => av1::packetise(unit, max, out)?,
-            Codec::Mpeg4Visual => mpeg4_visual::packetise(unit, max, out),
-            Codec::MpegVideo => mpeg_video::packetise(unit, max, out)?,
-            Codec::Jpeg => jpeg::packetise(unit, max, out)?,
-            Codec::Dv => dv::packetise(unit, max, out)?,
-            Codec::Theora | Codec::Vorbis => xiph::packetise(unit, self.identifier, max, out),
-            Codec::MpegTs => mpeg_ts::packetise(unit, max, out)?,
-            Codec::Aac => aac::packetise(unit, max, out)?,
-            Codec::Ac3 => ac3::packetise(unit, max, out)?,
-            Codec::Amr | Codec::AmrWb => amr::packetise(self.codec, unit, out)?,
-            Codec::MpegAudio => mpeg_audio::packetise(unit, max, out)?,
+            Codec::H264 => h264::packetize(annexb::nals(unit), max, out),
+            Codec::H265 => h265::packetize(annexb::nals(unit), max, out),
+            Codec::Vp8 => vp8::packetize(unit, &mut self.picture_id, max, out),
+            Codec::Vp9 => vp9::packetize(unit, &mut self.picture_id, max, out),
+            Codec::Av1 => av1::packetize(unit, max, out)?,
+            Codec::Mpeg4Visual => mpeg4_visual::packetize(unit, max, out),
+            Codec::MpegVideo => mpeg_video::packetize(unit, max, out)?,
+            Codec::Jpeg => jpeg::packetize(unit, max, out)?,
+            Codec::Dv => dv::packetize(unit, max, out)?,
+            Codec::Theora | Codec::Vorbis => xiph::packetize(unit, self.identifier, max, out),
+            Codec::MpegTs => mpeg_ts::packetize(unit, max, out)?,
+            Codec::Aac => aac::packetize(unit, max, out)?,
+            Codec::Ac3 => ac3::packetize(unit, max, out)?,
+            Codec::Amr | Codec::AmrWb => amr::packetize(self.codec, unit, out)?,
+            Codec::MpegAudio => mpeg_audio::packetize(unit, max, out)?,
             // Those that are a payload as they are; a codec to come must be put here.
             _ => whole(unit, out)?,
         }

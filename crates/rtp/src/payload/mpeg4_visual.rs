@@ -13,7 +13,7 @@ const HEADERS: std::ops::RangeInclusive<u8> = 0xb0..=0xb5;
 const OBJECTS: std::ops::RangeInclusive<u8> = 0x00..=0x2f;
 
 /// Cuts a picture with its headers into payloads, equal but for a shorter last.
-pub(super) fn packetise(picture: &[u8], payload_max: usize, out: &mut UnitBuilder) {
+pub(super) fn packetize(picture: &[u8], payload_max: usize, out: &mut UnitBuilder) {
     for piece in equal_pieces(picture, payload_max) {
         out.push(piece);
     }

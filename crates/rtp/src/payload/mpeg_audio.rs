@@ -10,7 +10,7 @@ use super::{Unsendable, equal_pieces};
 const HEADER_BYTES: usize = 4;
 
 /// Puts a frame into one payload or into equal fragments.
-pub(super) fn packetise(
+pub(super) fn packetize(
     frame: &[u8],
     payload_max: usize,
     out: &mut UnitBuilder,

@@ -10,7 +10,7 @@ const PACKET_BYTES: usize = 188;
 const SYNC: u8 = 0x47;
 
 /// Puts as many whole packets into a payload as `payload_max` bytes take.
-pub(super) fn packetise(
+pub(super) fn packetize(
     packets: &[u8],
     payload_max: usize,
     out: &mut UnitBuilder,

@@ -27,7 +27,7 @@ const INTRA: u8 = 1;
 
 /// Cuts a picture with the headers before it into payloads of at most
 /// `payload_max` bytes.
-pub(super) fn packetise(
+pub(super) fn packetize(
     picture: &[u8],
     payload_max: usize,
     out: &mut UnitBuilder,

@@ -24,7 +24,7 @@ const DESCRIPTOR_BYTES: usize = 4;
 
 /// Cuts a frame into payloads of at most `payload_max` bytes, equal but for a
 /// shorter last.
-pub(super) fn packetise(
+pub(super) fn packetize(
     frame: &[u8],
     id: &mut PictureId,
     payload_max: usize,

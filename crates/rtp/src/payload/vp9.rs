@@ -28,7 +28,7 @@ const STRUCTURE_BYTES: usize = 5;
 
 /// Cuts a frame (a superframe is one) into payloads of at most `payload_max` bytes,
 /// equal but for a shorter last.
-pub(super) fn packetise(
+pub(super) fn packetize(
     frame: &[u8],
     id: &mut PictureId,
     payload_max: usize,

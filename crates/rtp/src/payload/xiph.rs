@@ -39,7 +39,7 @@ impl Identifier {
 }
 
 /// Puts a packet into one payload, or into equal fragments.
-pub(super) fn packetise(
+pub(super) fn packetize(
     packet: &[u8],
     Identifier(identifier): Identifier,
     payload_max: usize,

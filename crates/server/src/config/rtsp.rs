@@ -9,8 +9,7 @@ use schemars::JsonSchema;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::{Identity, IdentityError};
-use super::{loopback, parts};
+use super::{Identity, IdentityError, loopback, parts};
 
 /// Streams at `rtsp://HOST:PORT/NAME`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -219,6 +218,22 @@ impl Default for Rtsp {
             // Half a MiB each, most of it what a client has not taken yet.
             media_clients: 1_000,
             tls: RtspTls::default(),
+        }
+    }
+}
+
+impl RtspTls {
+    /// What clients are shown; `None` if nothing is said of it.
+    ///
+    /// # Errors
+    /// [`IdentityError`] names the file and what to do.
+    pub fn identity(&self) -> Result<Option<Identity>, IdentityError> {
+        let missing = |key| IdentityError::Missing { key };
+        match (&self.certificate, &self.key) {
+            (None, None) if self.address.is_none() => Ok(None),
+            (Some(certificate), Some(key)) => Identity::load(certificate, key).map(Some),
+            (None, _) => Err(missing("certificate")),
+            (_, None) => Err(missing("key")),
         }
     }
 }

@@ -10,8 +10,8 @@ use glassline_hub::{PublishError, Publisher, State, Stream};
 use tokio::sync::watch;
 
 use super::backoff::Backoff;
-use super::burst::{Cutter, Place};
 use super::pace::Pace;
+use super::unit_packetizer::{Place, UnitPacketizer};
 use super::{FileSource, FrameCode, FrameCodes};
 
 /// From opening a source to its first frame.
@@ -98,7 +98,8 @@ fn play(
     codes: &FrameCodes,
     stopped: &watch::Receiver<bool>,
 ) -> Result<(), Failure> {
-    let mut cutters: Vec<Cutter> = source.tracks().iter().map(Cutter::new).collect();
+    let mut packetizers: Vec<UnitPacketizer> =
+        source.tracks().iter().map(UnitPacketizer::new).collect();
     for warning in source.warnings() {
         tracing::warn!(stream = %stream.name(), "{warning}");
     }
@@ -130,7 +131,7 @@ fn play(
             tracing::warn!(stream = %stream.name(), "the machine stood still; going on from here");
             announce(&pace);
         }
-        push(&mut publisher, &mut cutters, &frame, &pace)?;
+        push(&mut publisher, &mut packetizers, &frame, &pace)?;
     }
     tracing::info!(stream = %stream.name(), "the source came to its end");
     publisher.finish(State::Ended {
@@ -141,7 +142,7 @@ fn play(
 
 fn push(
     publisher: &mut Publisher,
-    cutters: &mut [Cutter],
+    packetizers: &mut [UnitPacketizer],
     frame: &Frame,
     pace: &Pace,
 ) -> Result<(), PublishError> {
@@ -151,7 +152,7 @@ fn push(
         origin: pace.due(frame.decode_time),
     };
     let mut bursts = Vec::new();
-    cutters[frame.track].cut(&frame.data, frame.keyframe, place, &mut bursts);
+    packetizers[frame.track].cut(&frame.data, frame.keyframe, place, &mut bursts);
     for burst in bursts {
         publisher.push(burst, Instant::now())?;
     }

@@ -6,13 +6,12 @@
 //! ```
 //!
 //! Each source runs on its own and is tried again with growing pauses when it
-//! fails; its stream shows why it is down. What comes in is packetised once,
+//! fails; its stream shows why it is down. What comes in is packetized once,
 //! here, into bursts whose accounted delay begins at their origin: a frame's
 //! due time in a file, the arrival of its first packet from a network.
 
 mod assembler;
 mod backoff;
-mod burst;
 mod camera;
 mod file;
 mod frame_codes;
@@ -22,6 +21,7 @@ mod pace;
 pub(crate) mod rtsp;
 mod spec;
 mod tracks;
+mod unit_packetizer;
 mod units;
 mod voice;
 
@@ -35,9 +35,9 @@ use tokio::task::JoinHandle;
 use file::Clip;
 
 pub(crate) use assembler::{Assembler, Packet};
-pub(crate) use burst::{Cutter, Place};
 pub(crate) use pace::{Pace, Rate};
 pub(crate) use tracks::{Unusable, track_of, with_sets};
+pub(crate) use unit_packetizer::{Place, UnitPacketizer};
 pub(crate) use units::{Unit, Units};
 
 pub use frame_codes::{FrameCode, FrameCodes};

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use glassline_hub::{CreateError, Hub, PublishError, Publisher, State, StreamName};
-use glassline_media::{Burst, Kind, MediaTime, Stage};
+use glassline_media::{Kind, MediaTime, MediaUnit, Stage};
 use glassline_quic::moq::{CatalogError, Reader, Received, Rendition, Session, Watch, WatchError};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -149,7 +149,7 @@ struct Inlet<'a> {
     /// Since 1970, at media time zero, by the publisher's clock.
     clock: Option<Duration>,
     publisher: Option<Publisher>,
-    bursts: Vec<Burst>,
+    bursts: Vec<MediaUnit>,
     began: Instant,
     heard: Instant,
     /// Tracks that have not ended.

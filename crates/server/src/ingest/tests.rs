@@ -2,7 +2,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use glassline_hub::{Limits, State, Wake};
-use glassline_media::{Burst, MediaTime};
+use glassline_media::{MediaTime, MediaUnit};
 
 use super::*;
 
@@ -103,7 +103,7 @@ async fn files_are_published_in_real_time_and_loop_without_a_jump() {
         .expect("starts");
     let stream = running.stream("hall");
     let mut subscription = stream.subscribe(Arc::new(Silent));
-    let mut bursts: Vec<Arc<Burst>> = Vec::new();
+    let mut bursts: Vec<Arc<MediaUnit>> = Vec::new();
     until("one and a half rounds", || {
         subscription.poll(&mut bursts);
         bursts.iter().filter(|burst| burst.track == 0).count() >= 45

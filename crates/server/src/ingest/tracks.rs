@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use glassline_media::{Codec, Track, VideoParameters};
 use glassline_rtp::payload::h265;
-use glassline_rtp::payload::{Depacketiser, Unreceivable, parameter};
+use glassline_rtp::payload::{Depacketizer, Unreceivable, parameter};
 use glassline_rtsp::sdp::Format;
 
 /// The track of a format that a source offers, with its parameters as they are.
@@ -37,7 +37,7 @@ pub(crate) fn track_of(format: &Format) -> Result<Track, Unusable> {
         track.video = h264_parameters(&format.parameters);
         track.format_parameters.clear();
     }
-    Depacketiser::new(&track)?;
+    Depacketizer::new(&track)?;
     Ok(track)
 }
 

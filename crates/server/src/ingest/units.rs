@@ -1,18 +1,18 @@
 //! Whole access units of a source into bursts.
 //!
 //! ```text
-//! Unit ─► ParameterSets ─► Cutter ─► Burst
+//! Unit ─► ParameterSets ─► UnitPacketizer ─► MediaUnit
 //!     └─► Reordering
 //! ```
 
 use std::time::Instant;
 
 use glassline_demux::reordering::Reordering;
-use glassline_media::{Burst, Kind, MediaTime, Track};
+use glassline_media::{Kind, MediaTime, MediaUnit, Track};
 
 use super::assembler::{ParameterSets, reordering};
-use super::burst::{Cutter, Place};
 use super::tracks;
+use super::unit_packetizer::{Place, UnitPacketizer};
 
 /// One access unit as it came in.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub(crate) struct Units {
 struct Lane {
     sets: Option<ParameterSets>,
     reordering: Option<Reordering>,
-    cutter: Cutter,
+    packetizer: UnitPacketizer,
     picture: bool,
 }
 
@@ -53,7 +53,7 @@ impl Units {
         let lane = |track: &Track| Lane {
             sets: ParameterSets::of(track),
             reordering: reordering(track),
-            cutter: Cutter::new(track),
+            packetizer: UnitPacketizer::new(track),
             picture: track.kind() == Kind::Video,
         };
         Self {
@@ -70,13 +70,13 @@ impl Units {
 
     /// A stream can be published from this burst on: a keyframe of the picture, or
     /// anything if there is only sound.
-    pub(crate) fn starts(&self, burst: &Burst) -> bool {
+    pub(crate) fn starts(&self, burst: &MediaUnit) -> bool {
         let picture = self.lanes.iter().position(|lane| lane.picture);
         picture.is_none_or(|picture| burst.track == picture && burst.keyframe)
     }
 
     /// Appends the bursts of a unit to `out`. A track that is not there is ignored.
-    pub(crate) fn push(&mut self, unit: Unit, out: &mut Vec<Burst>) {
+    pub(crate) fn push(&mut self, unit: Unit, out: &mut Vec<MediaUnit>) {
         let Some(lane) = self.lanes.get_mut(unit.track) else {
             return;
         };
@@ -96,7 +96,7 @@ impl Units {
             Some(sets) => sets.complete(unit.keyframe, unit.data),
             None => (unit.keyframe || !lane.picture, unit.data),
         };
-        lane.cutter.cut(&data, keyframe, place, out);
+        lane.packetizer.cut(&data, keyframe, place, out);
         if let Some(sets) = &mut lane.sets {
             sets.describe(track);
         }

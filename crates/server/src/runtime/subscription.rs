@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use glassline_hub::{Stream, Subscription, Wake};
-use glassline_media::{Burst, Kind, MediaTime, Stage, StageTable, Track};
+use glassline_media::{Kind, MediaTime, MediaUnit, Stage, StageTable, Track};
 
 use super::slots::Key;
 
@@ -31,10 +31,10 @@ pub(crate) struct StreamSubscription {
     /// It says something else since then.
     is_changed: bool,
     /// Sound that waits for the picture that is due, and how long.
-    held: Vec<Arc<Burst>>,
+    held: Vec<Arc<MediaUnit>>,
     held_until: Option<Instant>,
     /// Empty between calls, kept for its room.
-    arrived: Vec<Arc<Burst>>,
+    arrived: Vec<Arc<MediaUnit>>,
 }
 
 /// When pictures come.
@@ -45,7 +45,7 @@ struct Pictures {
 }
 
 impl Pictures {
-    fn note(&mut self, burst: &Burst) {
+    fn note(&mut self, burst: &MediaUnit) {
         let (time, at) = (burst.time, burst.stamps.published);
         if let Some((before, _)) = self.last.filter(|(before, _)| *before != time) {
             let interval = u64::try_from(time.nanos() - before.nanos()).unwrap_or(0);
@@ -111,7 +111,7 @@ impl StreamSubscription {
     ///
     /// A packet of sound that comes just before a picture is held back for it:
     /// sent by itself it costs a viewer more than four packets of the picture.
-    pub(crate) fn read(&mut self, out: &mut Vec<Arc<Burst>>, now: Instant) {
+    pub(crate) fn read(&mut self, out: &mut Vec<Arc<MediaUnit>>, now: Instant) {
         self.subscription.poll(&mut self.arrived);
         if self.arrived.is_empty() {
             if self.held_until.is_some_and(|until| until <= now) {
@@ -126,7 +126,7 @@ impl StreamSubscription {
             self.is_changed = true;
         }
         let tracks = Arc::clone(&self.tracks);
-        let is_sound = |burst: &Burst| {
+        let is_sound = |burst: &MediaUnit| {
             tracks
                 .get(burst.track)
                 .is_some_and(|track| track.kind() == Kind::Audio)
@@ -155,7 +155,7 @@ impl StreamSubscription {
         }
     }
 
-    fn release(&mut self, out: &mut Vec<Arc<Burst>>) {
+    fn release(&mut self, out: &mut Vec<Arc<MediaUnit>>) {
         out.append(&mut self.held);
         self.held_until = None;
     }
@@ -167,7 +167,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use glassline_hub::{Hub, StreamName};
-    use glassline_media::{BurstBuilder, Codec, Stamps, VideoParameters};
+    use glassline_media::{Codec, Stamps, UnitBuilder, VideoParameters};
 
     #[derive(Default)]
     struct Bell(AtomicUsize);
@@ -192,7 +192,7 @@ mod tests {
         let stages = Arc::new(Mutex::new(StageTable::new(Duration::from_secs(10))));
         let mut feed = StreamSubscription::new(&stream, Arc::new(Bell::default()), stages);
         let mut publish = |track: usize, at: u64| {
-            let mut builder = BurstBuilder::default();
+            let mut builder = UnitBuilder::default();
             builder.push(b"media");
             let time = MediaTime::from_nanos(i64::try_from(at).expect("small") * 1_000_000);
             let burst = builder.build(track, time, true, Stamps::arrived(ms(at)));
@@ -249,7 +249,7 @@ mod tests {
             drop(feed());
         }
         let _feed = feed();
-        let mut builder = BurstBuilder::default();
+        let mut builder = UnitBuilder::default();
         builder.push(b"sound");
         let burst = builder.build(0, MediaTime::ZERO, true, Stamps::arrived(now));
         let burst = burst.expect("has a packet");

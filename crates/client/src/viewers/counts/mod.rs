@@ -164,7 +164,7 @@ impl Counts {
         }
     }
 
-    /// Counts the frames that the depacketiser has finished.
+    /// Counts the frames that the depacketizer has finished.
     fn collect(&mut self, index: usize, now: Instant) {
         while let Some(unit) = self.receivers[index].poll() {
             self.frames.whole += 1;

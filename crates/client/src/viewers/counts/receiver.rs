@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use glassline_media::{Codec, Kind, Ssrc, Track};
 use glassline_rtp::Header;
 use glassline_rtp::order::{self, InOrder, Part};
-use glassline_rtp::payload::{Depacketiser, Unit};
+use glassline_rtp::payload::{Depacketizer, Unit};
 
 use crate::viewers::Flow;
 use crate::viewers::tally::Tally;
@@ -29,7 +29,7 @@ pub(super) struct Receiver {
     tally: Tally,
     order: InOrder,
     /// For pictures that can be put together; others are counted by their markers.
-    depacketiser: Option<Depacketiser>,
+    depacketizer: Option<Depacketizer>,
 }
 
 impl Receiver {
@@ -45,7 +45,7 @@ impl Receiver {
             damaged_before: 0,
             tally: Tally::new(clock_rate),
             order: InOrder::new(ORDER),
-            depacketiser: depacketiser(codec),
+            depacketizer: depacketizer(codec),
         }
     }
 
@@ -61,19 +61,19 @@ impl Receiver {
 
     /// Takes a packet apart in its turn; `false` where packets are only counted.
     pub(super) fn push(&mut self, part: Part<'_>) -> bool {
-        let Some(depacketiser) = &mut self.depacketiser else {
+        let Some(depacketizer) = &mut self.depacketizer else {
             return false;
         };
-        self.order.push(part, |part| part.hand_to(depacketiser));
+        self.order.push(part, |part| part.hand_to(depacketizer));
         true
     }
 
     /// Gives up the gaps that will not be filled; `false` where packets are only counted.
     pub(super) fn expire(&mut self, now: Instant) -> bool {
-        let Some(depacketiser) = &mut self.depacketiser else {
+        let Some(depacketizer) = &mut self.depacketizer else {
             return false;
         };
-        self.order.expire(now, |part| part.hand_to(depacketiser));
+        self.order.expire(now, |part| part.hand_to(depacketizer));
         true
     }
 
@@ -84,7 +84,7 @@ impl Receiver {
 
     /// The next whole frame.
     pub(super) fn poll(&mut self) -> Option<Unit> {
-        self.depacketiser.as_mut()?.poll()
+        self.depacketizer.as_mut()?.poll()
     }
 
     pub(super) fn flow(&self) -> Flow {
@@ -93,7 +93,7 @@ impl Receiver {
 
     /// Frames that came incomplete or unreadable.
     pub(super) fn damaged(&self) -> u64 {
-        let counters = self.depacketiser.as_ref().map(Depacketiser::counters);
+        let counters = self.depacketizer.as_ref().map(Depacketizer::counters);
         let counters = counters.unwrap_or_default();
         self.damaged_before + counters.damaged + counters.malformed + counters.oversized
     }
@@ -104,14 +104,14 @@ impl Receiver {
             self.damaged_before = self.damaged();
             self.tally = Tally::new(self.clock_rate);
             self.order = InOrder::new(ORDER);
-            self.depacketiser = depacketiser(self.codec);
+            self.depacketizer = depacketizer(self.codec);
         }
     }
 }
 
 /// For pictures whose format marks where they end: a transport stream, of which
 /// every packet stands for itself, has no frames to be counted.
-fn depacketiser(codec: Option<Codec>) -> Option<Depacketiser> {
+fn depacketizer(codec: Option<Codec>) -> Option<Depacketizer> {
     let codec = codec.filter(|codec| codec.kind() == Kind::Video && codec.marks_frames())?;
-    Depacketiser::new(&Track::new(codec)).ok()
+    Depacketizer::new(&Track::new(codec)).ok()
 }

@@ -52,7 +52,7 @@ static MARKERS: [Marked; 11] = [
     (b"Decoding delay", Marker::Delay(Stage::Mixer, 1), 1),
     (b"Resampling delay", Marker::Delay(Stage::Resample, 1), 1),
     (b"Audio encoding delay", Marker::Encoded, 1),
-    (b"Send packet", Marker::Packetised, 0),
+    (b"Send packet", Marker::Packetized, 0),
     (
         b"Audio packet waiting time ms",
         Marker::Delay(Stage::JitterBuffer, 1_000),
@@ -67,7 +67,7 @@ enum Marker {
     Sent,
     Received,
     Encoded,
-    Packetised,
+    Packetized,
     /// A delay of a stage, in so many µs.
     Delay(Stage, i64),
 }
@@ -163,7 +163,7 @@ impl Markers {
                     self.delay(Stage::Encode).record_us(a);
                 }
             }
-            Marker::Packetised => log.is_packet_due = false,
+            Marker::Packetized => log.is_packet_due = false,
             Marker::Delay(stage, us) => self.delay(stage).record_us(a.saturating_mul(us)),
         }
         Some(())

@@ -2,8 +2,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use glassline_demux as demux;
-use glassline_media::{BurstBuilder, MediaTime, PAYLOAD_BYTES_MAX, Stamps};
-use glassline_rtp::payload::Packetiser;
+use glassline_media::{MediaTime, PAYLOAD_BYTES_MAX, Stamps, UnitBuilder};
+use glassline_rtp::payload::Packetizer;
 
 use super::{Error, HEADER_BYTES, TAG_BYTES};
 
@@ -70,16 +70,16 @@ impl Traffic {
             ..demux::Options::default()
         };
         let mut source = demux::open(files, &options)?;
-        let mut packetisers: Vec<_> = source.tracks().iter().map(Packetiser::new).collect();
+        let mut packetizers: Vec<_> = source.tracks().iter().map(Packetizer::new).collect();
         let mut units = Vec::new();
         let mut end = Duration::ZERO;
         while let Some(frame) = source.next_frame()? {
             let at = frame.time.saturating_since(MediaTime::ZERO);
             end = end.max(at + frame.duration);
-            let mut builder = BurstBuilder::default();
+            let mut builder = UnitBuilder::default();
             // What has no room in packets is left out, as the server does.
-            if let Some(packetiser) = packetisers.get_mut(frame.track)
-                && packetiser.packetise(&frame.data, &mut builder).is_err()
+            if let Some(packetizer) = packetizers.get_mut(frame.track)
+                && packetizer.packetize(&frame.data, &mut builder).is_err()
             {
                 continue;
             }

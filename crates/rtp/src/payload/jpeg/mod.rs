@@ -34,7 +34,7 @@ const DYNAMIC: u8 = 128;
 ///
 /// # Errors
 /// [`Unsendable::Unsuited`] names what of the picture the format has no room for.
-pub(super) fn packetise(
+pub(super) fn packetize(
     picture: &[u8],
     payload_max: usize,
     out: &mut UnitBuilder,

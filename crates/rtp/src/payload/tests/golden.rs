@@ -21,20 +21,20 @@ fn records(mut bytes: &[u8]) -> Vec<&[u8]> {
 }
 
 fn received(codec: Codec, packets: &[u8]) -> Vec<Unit> {
-    let mut depacketiser = Depacketiser::new(&track(codec)).expect("known");
+    let mut depacketizer = Depacketizer::new(&track(codec)).expect("known");
     let mut units = Vec::new();
     for packet in records(packets) {
         let packet = Packet::parse(packet).expect("RTP");
         let header = packet.header;
-        depacketiser.push(
+        depacketizer.push(
             u64::from(header.sequence),
             header.timestamp,
             header.marker,
             packet.payload,
         );
-        units.extend(std::iter::from_fn(|| depacketiser.poll()));
+        units.extend(std::iter::from_fn(|| depacketizer.poll()));
     }
-    let counters = depacketiser.counters();
+    let counters = depacketizer.counters();
     assert_eq!(counters.malformed + counters.damaged + counters.lost, 0);
     units
 }
@@ -66,12 +66,12 @@ fn vp9_of_ffmpeg() {
 #[test]
 fn vp9_keyframes_of_ours_tell_their_size() {
     let sent = records(include_bytes!("../../../testdata/vp9.units"));
-    let mut packetiser = Packetiser::new(&Track::new(Codec::Vp9));
-    let keyframe = payloads(&mut packetiser, sent[0]);
+    let mut packetizer = Packetizer::new(&Track::new(Codec::Vp9));
+    let keyframe = payloads(&mut packetizer, sent[0]);
     let descriptor = [0x8a, 0x80, 0, 0x10, 0, 96, 0, 64];
     assert_eq!(keyframe[0][..8], descriptor, "I, B, V; picture 0; 96 x 64");
     assert_eq!(keyframe[1][..3], [0x84, 0x80, 0], "E");
-    let other = payloads(&mut packetiser, sent[1]);
+    let other = payloads(&mut packetizer, sent[1]);
     assert_eq!(other[0][..3], [0xcc, 0x80, 1], "I, P, B, E; picture 1");
 }
 
@@ -88,7 +88,7 @@ fn h265_of_ffmpeg() {
 fn h265_payloads_of_ours_have_the_headers_of_rfc_7798() {
     let units = received(Codec::H265, include_bytes!("../../../testdata/h265.rtp"));
     let mut out = UnitBuilder::default();
-    h265::packetise(annexb::nals(&units[0].data), 400, &mut out);
+    h265::packetize(annexb::nals(&units[0].data), 400, &mut out);
     let stamps = Stamps::arrived(Instant::now());
     let burst = out.build(0, MediaTime::ZERO, true, stamps).expect("some");
     let heads = burst.payloads().map(|payload| payload[..3].to_vec());
@@ -113,12 +113,12 @@ fn jpeg_of_ffmpeg() {
     let units = received(Codec::Jpeg, include_bytes!("../../../testdata/jpeg.rtp"));
     let sent = records(include_bytes!("../../../testdata/jpeg.units"));
     assert_eq!(units.len(), sent.len());
-    let mut packetiser = Packetiser::new(&Track::new(Codec::Jpeg));
+    let mut packetizer = Packetizer::new(&Track::new(Codec::Jpeg));
     for (unit, sent) in units.iter().zip(sent) {
         // Headers are written anew; what they mean is the same.
         let (ours, theirs) = (
-            payloads(&mut packetiser, &unit.data),
-            payloads(&mut packetiser, sent),
+            payloads(&mut packetizer, &unit.data),
+            payloads(&mut packetizer, sent),
         );
         assert_eq!(ours, theirs);
         assert_eq!(ours[0][4..8], [1, 255, 12, 8], "4:2:0, 96 x 64");
@@ -128,14 +128,14 @@ fn jpeg_of_ffmpeg() {
 #[test]
 fn ac3_fragments_are_told_apart_by_their_share() {
     // RFC 4184 §4.1.1: 5/8 of the frame or more in the first, or less.
-    let mut packetiser = Packetiser::new(&Track::new(Codec::Ac3));
+    let mut packetizer = Packetizer::new(&Track::new(Codec::Ac3));
     let heads = |packets: Vec<Vec<u8>>| -> Vec<[u8; 2]> {
         packets.iter().map(|it| [it[0], it[1]]).collect()
     };
     let frame = |len| unit(Codec::Ac3, 1, len, true);
-    assert_eq!(heads(payloads(&mut packetiser, &frame(1000))), [[0, 1]]);
+    assert_eq!(heads(payloads(&mut packetizer, &frame(1000))), [[0, 1]]);
     assert_eq!(
-        heads(payloads(&mut packetiser, &frame(1200))),
+        heads(payloads(&mut packetizer, &frame(1200))),
         [[2, 2], [3, 2]]
     );
 }
@@ -143,21 +143,21 @@ fn ac3_fragments_are_told_apart_by_their_share() {
 #[test]
 fn amr_payloads_are_those_of_rfc_4867() {
     // §4.3.1 and §4.3.2: no request, one frame of 12.2 kbit/s with good quality.
-    let mut packetiser = Packetiser::new(&Track::new(Codec::Amr));
+    let mut packetizer = Packetizer::new(&Track::new(Codec::Amr));
     let frame = [&[0x3c][..], &[5; 31]].concat();
     let payload = [&[0xf0][..], &frame].concat();
-    assert_eq!(payloads(&mut packetiser, &frame), [payload]);
-    let refused = packetiser.packetise(&frame[..20], &mut UnitBuilder::default());
+    assert_eq!(payloads(&mut packetizer, &frame), [payload]);
+    let refused = packetizer.packetize(&frame[..20], &mut UnitBuilder::default());
     assert!(matches!(refused, Err(Unsendable::Malformed { .. })));
 }
 
 #[test]
 fn theora_payloads_begin_with_the_identifier_of_their_headers() {
     // RFC 5215 §2.2: identifier, no fragment, one packet, its length.
-    let mut packetiser = Packetiser::new(&track(Codec::Theora));
-    let payload = payloads(&mut packetiser, &[0x40, 7]);
+    let mut packetizer = Packetizer::new(&track(Codec::Theora));
+    let payload = payloads(&mut packetizer, &[0x40, 7]);
     assert_eq!(payload, [[0xab, 0xcd, 0xef, 0x01, 0, 2, 0x40, 7]]);
-    let fragments = payloads(&mut packetiser, &[0x40; 3000]);
+    let fragments = payloads(&mut packetizer, &[0x40; 3000]);
     let kinds: Vec<u8> = fragments.iter().map(|it| it[3]).collect();
     assert_eq!(kinds, [0x40, 0x80, 0xc0]);
 }
@@ -167,8 +167,8 @@ fn mpeg_video_headers_repeat_those_of_the_picture() {
     // RFC 2250 §3.4: temporal reference 5, a P picture, forward code 7 as in MPEG-2.
     let picture = [0, 0, 1, 0, 0x01, 0x57, 0xff, 0xfb, 0x80];
     let slices = [&[0, 0, 1, 1][..], &[7; 2000], &[0, 0, 1, 2], &[8; 20]].concat();
-    let mut packetiser = Packetiser::new(&Track::new(Codec::MpegVideo));
-    let packets = payloads(&mut packetiser, &[&picture[..], &slices].concat());
+    let mut packetizer = Packetizer::new(&Track::new(Codec::MpegVideo));
+    let packets = payloads(&mut packetizer, &[&picture[..], &slices].concat());
     let heads: Vec<[u8; 4]> = packets
         .iter()
         .map(|it| [it[0], it[1], it[2], it[3]])
@@ -180,10 +180,10 @@ fn mpeg_video_headers_repeat_those_of_the_picture() {
 
 #[test]
 fn av1_packets_have_the_aggregation_header_of_the_specification() {
-    let mut packetiser = Packetiser::new(&Track::new(Codec::Av1));
+    let mut packetizer = Packetizer::new(&Track::new(Codec::Av1));
     let delimiter = [0x12, 0];
     let keyframe = [&delimiter[..], &unit(Codec::Av1, 0, 1500, true)].concat();
-    let packets = payloads(&mut packetiser, &keyframe);
+    let packets = payloads(&mut packetizer, &keyframe);
     // N and Y with two elements, the first of them the sequence header of 5 bytes
     // without its size; then the rest of the frame.
     assert_eq!(packets[0][..4], [0x68, 5, 0x08, 0]);

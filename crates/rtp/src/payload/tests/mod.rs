@@ -134,17 +134,17 @@ fn unit(codec: Codec, seed: usize, len: usize, keyframe: bool) -> Vec<u8> {
     }
 }
 
-fn packetised(packetiser: &mut Packetiser, unit: &[u8]) -> Option<MediaUnit> {
+fn packetized(packetizer: &mut Packetizer, unit: &[u8]) -> Option<MediaUnit> {
     let mut builder = UnitBuilder::default();
-    packetiser
-        .packetise(unit, &mut builder)
+    packetizer
+        .packetize(unit, &mut builder)
         .expect("a sound unit");
     let stamps = Stamps::arrived(Instant::now());
     builder.build(0, MediaTime::ZERO, false, stamps)
 }
 
-fn payloads(packetiser: &mut Packetiser, unit: &[u8]) -> Vec<Vec<u8>> {
-    packetised(packetiser, unit).map_or(Vec::new(), |unit| {
+fn payloads(packetizer: &mut Packetizer, unit: &[u8]) -> Vec<Vec<u8>> {
+    packetized(packetizer, unit).map_or(Vec::new(), |unit| {
         unit.payloads().map(<[u8]>::to_vec).collect()
     })
 }
@@ -155,22 +155,22 @@ const STEP: u32 = 3000;
 /// Sends units, numbered from 100, but for the packets `lost`; what arrives.
 fn receive(codec: Codec, units: &[Vec<u8>], lost: &[u64]) -> (Vec<Unit>, Counters) {
     let track = track(codec);
-    let mut packetiser = Packetiser::new(&track);
-    let mut depacketiser = Depacketiser::new(&track).expect("both ways");
+    let mut packetizer = Packetizer::new(&track);
+    let mut depacketizer = Depacketizer::new(&track).expect("both ways");
     let mut out = Vec::new();
     let mut sequence = 100;
     for (unit, timestamp) in units.iter().zip((0..).step_by(STEP as usize)) {
-        let packets = payloads(&mut packetiser, unit);
+        let packets = payloads(&mut packetizer, unit);
         for (index, packet) in packets.iter().enumerate() {
             if !lost.contains(&sequence) {
                 let marker = codec.marks_frames() && index + 1 == packets.len();
-                depacketiser.push(sequence, timestamp, marker, packet);
-                out.extend(std::iter::from_fn(|| depacketiser.poll()));
+                depacketizer.push(sequence, timestamp, marker, packet);
+                out.extend(std::iter::from_fn(|| depacketizer.poll()));
             }
             sequence += 1;
         }
     }
-    (out, depacketiser.counters())
+    (out, depacketizer.counters())
 }
 
 fn group(codec: Codec, sizes: &[usize]) -> Vec<Vec<u8>> {
@@ -183,14 +183,14 @@ fn group(codec: Codec, sizes: &[usize]) -> Vec<Vec<u8>> {
 #[test]
 fn the_coded_frame_is_read_by_reference_as_it_went_in() {
     for codec in Codec::all() {
-        let mut packetiser = Packetiser::new(&track(codec));
+        let mut packetizer = Packetizer::new(&track(codec));
         for (seed, len) in [3000, 20, 900, 1146, 1151, 5000, 7, 20_000]
             .into_iter()
             .enumerate()
         {
             let sent = unit(codec, seed, len, seed % 3 == 0);
-            let made = packetised(&mut packetiser, &sent).expect("packets");
-            let frame = made.coded_frame().expect("it was packetised here");
+            let made = packetized(&mut packetizer, &sent).expect("packets");
+            let frame = made.coded_frame().expect("it was packetized here");
             assert!(frame.to_vec() == sent, "{codec}, {len} bytes");
             assert_eq!(frame.byte_count(), sent.len(), "{codec}");
         }
@@ -255,9 +255,9 @@ fn keyframes_are_known_from_others() {
 #[test]
 fn payloads_fit_and_are_equal_but_for_the_last() {
     for codec in both_ways() {
-        let mut packetiser = Packetiser::new(&track(codec));
+        let mut packetizer = Packetizer::new(&track(codec));
         let unit = unit(codec, 1, 6000, true);
-        let packets = payloads(&mut packetiser, &unit);
+        let packets = payloads(&mut packetizer, &unit);
         assert!(
             packets
                 .iter()
@@ -284,11 +284,11 @@ fn payloads_fit_and_are_equal_but_for_the_last() {
 #[test]
 fn what_cannot_be_cut_must_fit() {
     for codec in [Codec::Opus, Codec::Pcma, Codec::L16, Codec::T140] {
-        let mut packetiser = Packetiser::new(&track(codec));
+        let mut packetizer = Packetizer::new(&track(codec));
         let mut out = UnitBuilder::default();
-        assert_eq!(packetiser.packetise(&[1; 1150], &mut out), Ok(()));
+        assert_eq!(packetizer.packetize(&[1; 1150], &mut out), Ok(()));
         assert_eq!(out.packet_count(), 1);
-        let refused = packetiser.packetise(&[1; 1151], &mut out);
+        let refused = packetizer.packetize(&[1; 1151], &mut out);
         let long = matches!(
             refused,
             Err(Unsendable::TooLong {
@@ -304,7 +304,7 @@ fn what_cannot_be_cut_must_fit() {
 fn modes_that_are_not_read_are_refused_by_name() {
     let refused = |codec, parameters: &str| {
         let track = Track::new(codec).with_format_parameters(parameters);
-        Depacketiser::new(&track).expect_err("not read").to_string()
+        Depacketizer::new(&track).expect_err("not read").to_string()
     };
     for (codec, parameters, named) in [
         (Codec::Amr, "", "octet-align=0"),
@@ -329,9 +329,9 @@ fn modes_that_are_not_read_are_refused_by_name() {
 #[test]
 fn several_units_of_sound_in_one_packet_get_their_times() {
     let units = |codec, payload: &[u8]| {
-        let mut depacketiser = Depacketiser::new(&track(codec)).expect("known");
-        depacketiser.push(1, u32::MAX - 99, true, payload);
-        std::iter::from_fn(move || depacketiser.poll())
+        let mut depacketizer = Depacketizer::new(&track(codec)).expect("known");
+        depacketizer.push(1, u32::MAX - 99, true, payload);
+        std::iter::from_fn(move || depacketizer.poll())
             .map(|unit| (unit.timestamp.wrapping_add(100), unit.data))
             .collect::<Vec<_>>()
     };
@@ -361,35 +361,35 @@ fn several_units_of_sound_in_one_packet_get_their_times() {
 
 #[test]
 fn interleaved_aac_is_refused_packet_by_packet() {
-    let mut depacketiser = Depacketiser::new(&track(Codec::Aac)).expect("known");
-    depacketiser.push(1, 0, true, &[0, 32, 0, 1 << 3 | 1, 0, 1 << 3, 1, 2]);
-    assert_eq!(depacketiser.poll(), None);
-    assert_eq!(depacketiser.counters().unsupported, 1);
-    depacketiser.push(2, 1024, true, &[0, 16, 0, 1 << 3, 9]);
-    assert!(depacketiser.poll().expect("in order").after_loss);
+    let mut depacketizer = Depacketizer::new(&track(Codec::Aac)).expect("known");
+    depacketizer.push(1, 0, true, &[0, 32, 0, 1 << 3 | 1, 0, 1 << 3, 1, 2]);
+    assert_eq!(depacketizer.poll(), None);
+    assert_eq!(depacketizer.counters().unsupported, 1);
+    depacketizer.push(2, 1024, true, &[0, 16, 0, 1 << 3, 9]);
+    assert!(depacketizer.poll().expect("in order").after_loss);
 }
 
 #[test]
 fn a_unit_beyond_the_bound_is_dropped() {
     for codec in both_ways().filter(|codec| codec.kind() == glassline_media::Kind::Video) {
         let track = track(codec);
-        let mut depacketiser = Depacketiser::bounded(&track, 4000).expect("known");
-        let mut packetiser = Packetiser::new(&track);
+        let mut depacketizer = Depacketizer::bounded(&track, 4000).expect("known");
+        let mut packetizer = Packetizer::new(&track);
         let mut sequence = 0;
         for (len, timestamp) in [(20_000, 0), (200, 1)] {
-            let packets = payloads(&mut packetiser, &unit(codec, 0, len, true));
+            let packets = payloads(&mut packetizer, &unit(codec, 0, len, true));
             for (index, packet) in packets.iter().enumerate() {
-                depacketiser.push(sequence, timestamp, index + 1 == packets.len(), packet);
+                depacketizer.push(sequence, timestamp, index + 1 == packets.len(), packet);
                 sequence += 1;
             }
         }
         if codec != Codec::MpegTs {
             assert_eq!(
-                depacketiser.poll().expect("the next").timestamp,
+                depacketizer.poll().expect("the next").timestamp,
                 1,
                 "{codec}"
             );
-            assert_eq!(depacketiser.counters().oversized, 1, "{codec}");
+            assert_eq!(depacketizer.counters().oversized, 1, "{codec}");
         }
     }
 }
@@ -454,20 +454,20 @@ proptest! {
         }
         let packets = |unit: &[u8]| {
             let mut builder = UnitBuilder::default();
-            Packetiser::new(&track(codec)).packetise(unit, &mut builder).ok()?;
+            Packetizer::new(&track(codec)).packetize(unit, &mut builder).ok()?;
             let burst = builder.build(0, MediaTime::ZERO, false, Stamps::arrived(Instant::now()))?;
             let payloads = burst.payloads().map(<[u8]>::to_vec).collect::<Vec<_>>();
             Some((payloads, burst.coded_frame()?.to_vec()))
         };
         let sent = packets(&unit);
-        let mut depacketiser = Depacketiser::new(&track(codec)).expect("known");
+        let mut depacketizer = Depacketizer::new(&track(codec)).expect("known");
         let payloads = sent.as_ref().map_or(&[][..], |(payloads, _)| payloads);
         let count = payloads.len();
         for (payload, number) in payloads.iter().zip(0..) {
             let marker = codec.marks_frames() && number as usize + 1 == count;
-            depacketiser.push(number, 0, marker, payload);
+            depacketizer.push(number, 0, marker, payload);
         }
-        let units = std::iter::from_fn(|| depacketiser.poll());
+        let units = std::iter::from_fn(|| depacketizer.poll());
         let back: Vec<u8> = units.flat_map(|unit| unit.data).collect();
         // What does not begin as its codec has it cannot be told from a part.
         if !back.is_empty() {
@@ -482,18 +482,18 @@ proptest! {
         packets in prop::collection::vec(
             (0u64..3, 0u32..2, any::<bool>(), prop::collection::vec(any::<u8>(), 0..40)), 0..40),
     ) {
-        let mut depacketiser = Depacketiser::bounded(&track(codec), 1000).expect("known");
-        let mut packetiser = Packetiser::new(&track(codec));
+        let mut depacketizer = Depacketizer::bounded(&track(codec), 1000).expect("known");
+        let mut packetizer = Packetizer::new(&track(codec));
         let (mut sequence, mut timestamp) = (0, 0u32);
         for (step, tick, marker, payload) in packets {
             sequence += step;
             timestamp = timestamp.wrapping_add(tick);
-            depacketiser.push(sequence, timestamp, marker, &payload);
-            while let Some(unit) = depacketiser.poll() {
+            depacketizer.push(sequence, timestamp, marker, &payload);
+            while let Some(unit) = depacketizer.poll() {
                 prop_assert!(unit.data.len() <= 1000 && !unit.data.is_empty());
             }
             // Files hold anything, too.
-            let _ = packetiser.packetise(&payload, &mut UnitBuilder::default());
+            let _ = packetizer.packetize(&payload, &mut UnitBuilder::default());
         }
     }
 }

@@ -8,7 +8,7 @@
 //! No packet is padded: what a client stores is what the source sent.
 
 use bytes::Bytes;
-use glassline_media::{Burst, Track};
+use glassline_media::{MediaUnit, Track};
 use glassline_rtp::{HEADER_BYTES, Header, write_header};
 use glassline_rtsp::{interleaved, sdp};
 use smallvec::SmallVec;
@@ -36,7 +36,7 @@ impl Label {
     }
 
     /// The header of packet `place` of `burst`.
-    fn header(&self, burst: &Burst, place: usize, timestamp: u32) -> Header {
+    fn header(&self, burst: &MediaUnit, place: usize, timestamp: u32) -> Header {
         Header {
             marker: self.marks_frames && burst.marker(place),
             payload_type: self.payload_type,
@@ -49,7 +49,7 @@ impl Label {
     /// The packets of `burst`: header and payload.
     pub(crate) fn packets<'a>(
         &'a self,
-        burst: &'a Burst,
+        burst: &'a MediaUnit,
     ) -> impl Iterator<Item = (Header, &'a [u8])> {
         let timestamp = self.numbers.timestamp(burst.time, self.clock_rate);
         let payloads = burst.payloads().enumerate();
@@ -57,7 +57,7 @@ impl Label {
     }
 
     /// The burst within an RTSP connection, on `channel`.
-    pub(crate) fn interleave(&self, burst: &Burst, channel: u8) -> Bytes {
+    pub(crate) fn interleave(&self, burst: &MediaUnit, channel: u8) -> Bytes {
         let overhead = interleaved::HEADER_BYTES + HEADER_BYTES;
         let size = burst.payload_bytes() + burst.packet_count() * overhead;
         let mut out = Vec::with_capacity(size);
@@ -71,7 +71,7 @@ impl Label {
     }
 
     /// The burst as datagrams.
-    pub(crate) fn datagrams(&self, burst: &Burst) -> Datagrams {
+    pub(crate) fn datagrams(&self, burst: &MediaUnit) -> Datagrams {
         let size = burst.payload_bytes() + burst.packet_count() * HEADER_BYTES;
         let mut datagrams = Datagrams::builder(size);
         for (header, payload) in self.packets(burst) {
@@ -193,13 +193,13 @@ mod tests {
     use super::*;
     use std::time::Instant;
 
-    use glassline_media::{BurstBuilder, Codec, MediaTime, Stamps, VideoParameters};
+    use glassline_media::{Codec, MediaTime, Stamps, UnitBuilder, VideoParameters};
     use glassline_rtp::Packet;
 
     use super::super::numbers::NumberKeys;
 
-    fn burst(sizes: &[usize]) -> Burst {
-        let mut builder = BurstBuilder::default();
+    fn burst(sizes: &[usize]) -> MediaUnit {
+        let mut builder = UnitBuilder::default();
         for (place, size) in sizes.iter().enumerate() {
             builder.push(&vec![u8::try_from(place).expect("few"); *size]);
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use glassline_media::Burst;
+use glassline_media::MediaUnit;
 use smallvec::SmallVec;
 
 use super::framing::{Datagrams, Label};
@@ -25,7 +25,7 @@ pub(crate) struct Entry {
 
 #[derive(Debug)]
 enum Content {
-    Media(Arc<Burst>),
+    Media(Arc<MediaUnit>),
     Report { track: usize, packet: Bytes },
 }
 
@@ -38,7 +38,7 @@ impl Entry {
     }
 
     /// The media, if it is some.
-    pub(crate) fn burst(&self) -> Option<&Arc<Burst>> {
+    pub(crate) fn burst(&self) -> Option<&Arc<MediaUnit>> {
         match &self.content {
             Content::Media(burst) => Some(burst),
             Content::Report { .. } => None,
@@ -191,7 +191,7 @@ impl Ring {
         (from..).zip(self.entries.iter().skip(skip))
     }
 
-    pub(crate) fn push_media(&mut self, burst: Arc<Burst>, label: Label) {
+    pub(crate) fn push_media(&mut self, burst: Arc<MediaUnit>, label: Label) {
         let at = burst.stamps.published;
         if burst.track == self.anchor && burst.keyframe && burst.first {
             self.keyframe = Some(self.end());

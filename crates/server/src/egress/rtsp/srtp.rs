@@ -13,7 +13,7 @@
 //! range (RFC 3711 §3.3.1) and have no gaps, however long it pauses or lags, so that it
 //! never loses count of their turns.
 
-use glassline_media::{Burst, NtpTime, Ssrc};
+use glassline_media::{MediaUnit, NtpTime, Ssrc};
 use glassline_rtp::{HEADER_BYTES, Header, Packet, write_header};
 use glassline_rtsp::interleaved;
 use glassline_rtsp::mikey::{Cipher, Keys};
@@ -192,7 +192,7 @@ impl TrackSrtp {
     pub(crate) fn interleave(
         &mut self,
         label: &Label,
-        burst: &Burst,
+        burst: &MediaUnit,
         channel: u8,
         out: &mut Vec<u8>,
     ) {
@@ -209,7 +209,7 @@ impl TrackSrtp {
     }
 
     /// TrackSrtps a burst into datagrams.
-    pub(crate) fn datagrams(&mut self, label: &Label, burst: &Burst) -> Datagrams {
+    pub(crate) fn datagrams(&mut self, label: &Label, burst: &MediaUnit) -> Datagrams {
         let overhead = HEADER_BYTES + self.outbound.overhead();
         let whole = burst.payload_bytes() + burst.packet_count() * overhead;
         let mut datagrams = Datagrams::builder(whole);

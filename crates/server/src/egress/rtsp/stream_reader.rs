@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use glassline_hub::{State, Stream, Wake};
-use glassline_media::{Burst, MediaTime, Stage, Track, WallClock};
+use glassline_media::{MediaTime, MediaUnit, Stage, Track, WallClock};
 use glassline_rtp::rtcp::{Bye, SenderReport, SourceDescription};
 use glassline_rtsp::server::Start;
 
@@ -44,13 +44,13 @@ pub(crate) struct StreamReader {
     cname: String,
     report_at: Instant,
     /// Empty between calls, kept for its room.
-    arrived: Vec<Arc<Burst>>,
+    arrived: Vec<Arc<MediaUnit>>,
 }
 
 /// What a track has sent, for its reports.
 #[derive(Clone, Debug, Default)]
 struct Sums {
-    latest: Option<Arc<Burst>>,
+    latest: Option<Arc<MediaUnit>>,
     octets: u64,
     /// The next burst; earlier ones were read with the past.
     next: u64,
@@ -149,7 +149,7 @@ impl StreamReader {
         any
     }
 
-    fn push(&mut self, burst: Arc<Burst>) {
+    fn push(&mut self, burst: Arc<MediaUnit>) {
         let (Some(label), Some(sums)) =
             (self.labels.get(burst.track), self.sums.get_mut(burst.track))
         else {

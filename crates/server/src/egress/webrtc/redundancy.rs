@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use glassline_media::{Burst, PAYLOAD_BYTES_MAX};
+use glassline_media::{MediaUnit, PAYLOAD_BYTES_MAX};
 use glassline_rtp::red::{self, Repeat};
 
 /// One viewer's packets, with copies.
@@ -25,7 +25,7 @@ pub(crate) struct Redundancy {
 #[derive(Debug)]
 struct Last {
     timestamp: u32,
-    burst: Arc<Burst>,
+    burst: Arc<MediaUnit>,
     packet: usize,
 }
 
@@ -44,7 +44,7 @@ impl Redundancy {
     /// for a datagram is left out.
     pub(crate) fn wrap(
         &mut self,
-        burst: &Arc<Burst>,
+        burst: &Arc<MediaUnit>,
         packet: usize,
         timestamp: u32,
     ) -> Option<&[u8]> {
@@ -86,12 +86,12 @@ const HEADERS_BYTES: usize = 5;
 mod tests {
     use std::time::Instant;
 
-    use glassline_media::{BurstBuilder, MediaTime, Stamps};
+    use glassline_media::{MediaTime, Stamps, UnitBuilder};
 
     use super::*;
 
-    fn burst(payload: &[u8]) -> Arc<Burst> {
-        let mut builder = BurstBuilder::default();
+    fn burst(payload: &[u8]) -> Arc<MediaUnit> {
+        let mut builder = UnitBuilder::default();
         builder.push(payload);
         let stamps = Stamps::arrived(Instant::now());
         Arc::new(

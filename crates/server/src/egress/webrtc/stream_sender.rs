@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use glassline_hub::Stream;
-use glassline_media::{Burst, Kind, Stage, StageTable, Track};
+use glassline_media::{Kind, MediaUnit, Stage, StageTable, Track};
 use glassline_webrtc::{SenderIndex, Session};
 use smallvec::SmallVec;
 
@@ -138,7 +138,12 @@ impl StreamSender {
     /// Takes a burst of `stream` that was just published, held by the shard since `picked`.
     /// Returns how many bursts were dropped because the viewer is too slow.
     #[inline]
-    pub(crate) fn offer(&mut self, burst: &Arc<Burst>, picked: Instant, stream: &Stream) -> usize {
+    pub(crate) fn offer(
+        &mut self,
+        burst: &Arc<MediaUnit>,
+        picked: Instant,
+        stream: &Stream,
+    ) -> usize {
         let Some(outlet) = self
             .tracks
             .iter_mut()
@@ -157,7 +162,7 @@ impl StreamSender {
     }
 
     /// What `stream` published and was not offered here since each track's last burst.
-    pub(crate) fn missed(&self, stream: &Stream) -> Vec<Arc<Burst>> {
+    pub(crate) fn missed(&self, stream: &Stream) -> Vec<Arc<MediaUnit>> {
         let places = self
             .tracks
             .iter()

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use glassline_media::{Burst, Kind, MediaTime};
+use glassline_media::{Kind, MediaTime, MediaUnit};
 use glassline_webrtc::SenderIndex;
 
 use super::redundancy::Redundancy;
@@ -81,7 +81,7 @@ pub(crate) struct TrackSender {
 /// A burst that waits, wholly or in part.
 #[derive(Clone, Debug)]
 pub(crate) struct Queued {
-    pub(crate) burst: Arc<Burst>,
+    pub(crate) burst: Arc<MediaUnit>,
     /// When the shard held it.
     pub(crate) picked: Instant,
     /// Packets that left already.
@@ -145,7 +145,7 @@ impl TrackSender {
 
     /// Starts at the keyframe that leads `past`, if the past is not too long.
     /// True if the viewer has a picture now.
-    pub(crate) fn catch_up(&mut self, past: Vec<Arc<Burst>>, now: Instant) -> bool {
+    pub(crate) fn catch_up(&mut self, past: Vec<Arc<MediaUnit>>, now: Instant) -> bool {
         let bytes: usize = past.iter().map(|burst| burst.payload_bytes()).sum();
         let Some(newest) = past
             .last()
@@ -165,7 +165,7 @@ impl TrackSender {
     }
 
     /// Offers a burst that was just published.
-    pub(crate) fn offer(&mut self, burst: &Arc<Burst>, now: Instant) -> Taken {
+    pub(crate) fn offer(&mut self, burst: &Arc<MediaUnit>, now: Instant) -> Taken {
         if self.next.is_some_and(|next| burst.index < next) {
             return Taken::Passed;
         }
@@ -253,7 +253,7 @@ impl TrackSender {
     }
 
     /// The viewer's RTP timestamp for `burst`; the same for every transmission.
-    pub(crate) fn timestamp(&self, burst: &Burst) -> u32 {
+    pub(crate) fn timestamp(&self, burst: &MediaUnit) -> u32 {
         if let Some(forwarded) = burst.forwarded() {
             return forwarded.timestamp;
         }
@@ -308,12 +308,12 @@ impl TrackSender {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use glassline_media::{BurstBuilder, Stamps};
+    use glassline_media::{Stamps, UnitBuilder};
 
     const FRAME: Duration = Duration::from_nanos(33_333_333);
 
-    fn burst(index: u64, keyframe: bool) -> Arc<Burst> {
-        let mut builder = BurstBuilder::default();
+    fn burst(index: u64, keyframe: bool) -> Arc<MediaUnit> {
+        let mut builder = UnitBuilder::default();
         builder.push(b"one");
         builder.push(b"two");
         let time = MediaTime::from_ticks(i64::try_from(index).expect("small") * 3000, 90_000);

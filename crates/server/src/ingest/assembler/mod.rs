@@ -1,7 +1,7 @@
 //! RTP packets of a source, pulled or pushed, into bursts.
 //!
 //! ```text
-//! Packet ─► Depacketiser ─► Unit ─► ParameterSets ─► Cutter ─► Burst
+//! Packet ─► Depacketizer ─► Unit ─► ParameterSets ─► UnitPacketizer ─► MediaUnit
 //!   └ arrival, timestamp ─► SourceClock (one timeline for the tracks) ─┘
 //! ```
 
@@ -12,12 +12,12 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use glassline_demux::reordering::Reordering;
-use glassline_media::{Burst, Codec, Kind, Track, annexb};
+use glassline_media::{Codec, Kind, MediaUnit, Track, annexb};
 use glassline_rtp::TimestampExtender;
-use glassline_rtp::payload::{Depacketiser, Unit, Unreceivable};
+use glassline_rtp::payload::{Depacketizer, Unit, Unreceivable};
 
-use super::burst::{Cutter, Place};
 use super::tracks;
+use super::unit_packetizer::{Place, UnitPacketizer};
 pub(super) use parameter_sets::ParameterSets;
 use source_clock::SourceClock;
 
@@ -60,12 +60,12 @@ pub(crate) struct Assembler {
 #[derive(Debug)]
 struct Lane {
     timestamps: TimestampExtender,
-    depacketiser: Depacketiser,
+    depacketizer: Depacketizer,
     /// Wide timestamp and arrival of each unit's first packet.
     arrivals: VecDeque<(i64, Instant)>,
     sets: Option<ParameterSets>,
     reordering: Option<Reordering>,
-    cutter: Cutter,
+    packetizer: UnitPacketizer,
     picture: bool,
 }
 
@@ -96,7 +96,7 @@ impl Assembler {
 
     /// A stream can be published from this burst on: a keyframe of the first
     /// picture track, or anything if there is only sound.
-    pub(crate) fn starts(&self, burst: &Burst) -> bool {
+    pub(crate) fn starts(&self, burst: &MediaUnit) -> bool {
         let mut tracks = self.tracks.iter();
         match tracks.position(|track| track.kind() == Kind::Video) {
             Some(picture) => burst.track == picture && burst.keyframe,
@@ -106,12 +106,12 @@ impl Assembler {
 
     /// Takes a packet; what became whole by it is appended to `out`. A track that
     /// is not there is ignored.
-    pub(crate) fn push(&mut self, packet: &Packet<'_>, out: &mut Vec<Burst>) {
+    pub(crate) fn push(&mut self, packet: &Packet<'_>, out: &mut Vec<MediaUnit>) {
         let Some(lane) = self.lanes.get_mut(packet.track) else {
             return;
         };
         let ticks = lane.push(packet);
-        while let Some(unit) = lane.depacketiser.poll() {
+        while let Some(unit) = lane.depacketizer.poll() {
             let (ticks, received) = lane.arrival(&unit, ticks, packet.received);
             self.damaged |= lane.picture && unit.after_loss && !unit.keyframe;
             let video = &mut self.tracks[packet.track].video;
@@ -160,11 +160,11 @@ impl Lane {
     fn new(track: &Track) -> Result<Self, Unreceivable> {
         Ok(Self {
             timestamps: TimestampExtender::new(),
-            depacketiser: Depacketiser::new(track)?,
+            depacketizer: Depacketizer::new(track)?,
             arrivals: VecDeque::new(),
             sets: ParameterSets::of(track),
             reordering: reordering(track),
-            cutter: Cutter::new(track),
+            packetizer: UnitPacketizer::new(track),
             picture: track.kind() == Kind::Video,
         })
     }
@@ -180,7 +180,7 @@ impl Lane {
             self.arrivals.push_back((ticks, packet.received));
         }
         let (sequence, payload) = (packet.sequence, packet.payload);
-        self.depacketiser
+        self.depacketizer
             .push(sequence, packet.timestamp, packet.marker, payload);
         ticks
     }
@@ -200,12 +200,12 @@ impl Lane {
         }
     }
 
-    fn cut(&mut self, unit: Unit, place: Place, out: &mut Vec<Burst>) {
+    fn cut(&mut self, unit: Unit, place: Place, out: &mut Vec<MediaUnit>) {
         let (keyframe, data) = match &mut self.sets {
             Some(sets) => sets.complete(unit.keyframe, unit.data),
             None => (unit.keyframe || !self.picture, unit.data),
         };
-        self.cutter.cut(&data, keyframe, place, out);
+        self.packetizer.cut(&data, keyframe, place, out);
     }
 }
 

@@ -1,5 +1,5 @@
 use super::*;
-use glassline_media::{BurstBuilder, Codec, VideoParameters};
+use glassline_media::{Codec, UnitBuilder, VideoParameters};
 use glassline_rtp::h264;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ struct Camera {
     assembler: Assembler,
     sequence: u64,
     start: Instant,
-    out: Vec<Burst>,
+    out: Vec<MediaUnit>,
 }
 
 impl Camera {
@@ -28,9 +28,9 @@ impl Camera {
     /// Sends `nals` as one picture, a packet each millisecond from `ms` on;
     /// `lost` packets do not arrive.
     fn picture(&mut self, nals: &[&[u8]], ms: u32, marker: bool, lost: &[usize]) -> Vec<Vec<u8>> {
-        let mut builder = BurstBuilder::default();
+        let mut builder = UnitBuilder::default();
         // Cameras fill an Ethernet frame.
-        h264::packetise(nals.iter().copied(), 1400, &mut builder);
+        h264::packetize(nals.iter().copied(), 1400, &mut builder);
         let stamps = glassline_media::Stamps::arrived(self.start);
         let burst = builder
             .build(0, glassline_media::MediaTime::ZERO, false, stamps)
@@ -57,7 +57,7 @@ impl Camera {
         self.start + Duration::from_millis(u64::from(ms))
     }
 
-    fn take(&mut self) -> Vec<Burst> {
+    fn take(&mut self) -> Vec<MediaUnit> {
         std::mem::take(&mut self.out)
     }
 }
@@ -68,12 +68,12 @@ fn picture(header: u8, bytes: usize) -> Vec<u8> {
     [header, 0x88].into_iter().chain(body).collect()
 }
 
-fn nals(burst: &Burst) -> Vec<Vec<u8>> {
-    let mut depacketiser = h264::Depacketiser::default();
+fn nals(burst: &MediaUnit) -> Vec<Vec<u8>> {
+    let mut depacketizer = h264::Depacketizer::default();
     for (place, payload) in burst.payloads().enumerate() {
-        depacketiser.push(place as u64, 0, burst.marker(place), payload);
+        depacketizer.push(place as u64, 0, burst.marker(place), payload);
     }
-    let unit = depacketiser.poll().expect("a whole unit");
+    let unit = depacketizer.poll().expect("a whole unit");
     unit.nals().map(<[u8]>::to_vec).collect()
 }
 
@@ -202,7 +202,7 @@ fn push(
     start: Instant,
     numbers: (u64, u32),
     payload: &[u8],
-) -> Vec<Burst> {
+) -> Vec<MediaUnit> {
     let (sequence, ms) = numbers;
     let mut out = Vec::new();
     let packet = Packet {
@@ -244,7 +244,7 @@ fn keyframes_of_h265_get_their_parameter_sets_and_the_description_learns_them() 
 #[test]
 fn sound_alone_is_live_at_once_and_a_stream_of_pictures_is_not() {
     let burst = |track| {
-        let mut builder = BurstBuilder::default();
+        let mut builder = UnitBuilder::default();
         builder.push(&[1]);
         let stamps = glassline_media::Stamps::arrived(Instant::now());
         let time = glassline_media::MediaTime::ZERO;

@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::StreamExt as _;
 use glassline_hub::{PublishError, Publisher, Stream};
-use glassline_media::{Burst, Kind, Track, VideoParameters};
+use glassline_media::{Kind, MediaUnit, Track, VideoParameters};
 use glassline_rtp::SequenceExtender;
 use glassline_rtp::payload::Unreceivable;
 use glassline_rtsp::sdp::{Description, Format, Media};
@@ -196,7 +196,7 @@ struct Receiver<'a> {
     /// Of each track. retina gives packets in order, and drops those that come late.
     sequences: Vec<SequenceExtender>,
     assembler: Assembler,
-    bursts: Vec<Burst>,
+    bursts: Vec<MediaUnit>,
     publisher: Option<Publisher>,
     /// When the first track was last heard. It rules: a microphone may be
     /// switched off, and a camera whose picture stands still is down though its

@@ -52,7 +52,7 @@ pub struct Started {
     /// Where `from` lies on the stream's timeline, for the timestamps of `RTP-Info`.
     pub time: MediaTime,
     /// For each track the number of the first packet (see
-    /// [`Burst::first_packet`](glassline_media::Burst::first_packet)) that belongs to it.
+    /// [`MediaUnit::first_packet`](glassline_media::MediaUnit::first_packet)) that belongs to it.
     pub first_packets: Vec<u64>,
 }
 

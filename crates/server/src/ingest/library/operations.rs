@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_hub::{Stream, StreamName, Wake};
-use glassline_media::{Burst, Kind, MediaTime};
+use glassline_media::{Kind, MediaTime, MediaUnit};
 use proptest::prelude::*;
 
 use super::control::{Control, Order};
@@ -90,7 +90,7 @@ impl Scene {
 
 /// Per track: numbers rise by one, packets without gaps, sound never goes back, and
 /// nothing is sent before it is due unless that was asked for.
-fn is_one_stream(bursts: &[Arc<Burst>], stream: &Stream) -> Result<(), TestCaseError> {
+fn is_one_stream(bursts: &[Arc<MediaUnit>], stream: &Stream) -> Result<(), TestCaseError> {
     for (track, of_track) in stream.tracks().iter().enumerate() {
         let of = bursts.iter().filter(|burst| burst.track == track);
         let (mut index, mut packet, mut time) = (0, 0, MediaTime::from_nanos(i64::MIN));
@@ -132,7 +132,7 @@ proptest! {
                 }
                 Step::Play(play) => {
                     let numbers: Vec<u64> = scene.stream.tracks().iter().enumerate().map(|(track, _)| {
-                        let of = bursts.iter().rfind(|burst: &&Arc<Burst>| burst.track == track);
+                        let of = bursts.iter().rfind(|burst: &&Arc<MediaUnit>| burst.track == track);
                         of.map_or(0, |burst| burst.first_packet + burst.packet_count() as u64)
                     }).collect();
                     scene.control.order(Order::Play(play));

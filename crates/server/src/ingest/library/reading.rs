@@ -14,7 +14,7 @@ use super::play::Play;
 use super::reel::Effective;
 use super::run::Run;
 use super::timeline::ReadingTimeline;
-use crate::ingest::{Cutter, Place};
+use crate::ingest::{Place, UnitPacketizer};
 
 /// Frames read before somebody else has a turn.
 const TURN: usize = 8;
@@ -50,7 +50,7 @@ pub(super) struct Reading {
     /// The order that is carried out.
     generation: u64,
     run: Option<Run>,
-    cutters: Vec<Cutter>,
+    packetizers: Vec<UnitPacketizer>,
     publisher: Option<Publisher>,
     line: ReadingTimeline,
     quiet_since: Option<Instant>,
@@ -65,7 +65,7 @@ impl Reading {
     ) -> Self {
         let tracks = file.tracks().to_vec();
         Self {
-            cutters: tracks.iter().map(Cutter::new).collect(),
+            packetizers: tracks.iter().map(UnitPacketizer::new).collect(),
             line: ReadingTimeline::new(tracks.len()),
             // So that who is to describe the stream knows its tracks.
             publisher: stream.publish(tracks, Instant::now()).ok(),
@@ -212,7 +212,7 @@ impl Reading {
             origin: line.instant(pace.media_time(shot.due), now),
         };
         let mut bursts = Vec::new();
-        self.cutters[frame.track].cut(&frame.data, frame.keyframe, place, &mut bursts);
+        self.packetizers[frame.track].cut(&frame.data, frame.keyframe, place, &mut bursts);
         let published = self.control.publish(self.generation, |told| {
             let first_packets = line.next_packets.clone();
             for burst in bursts {

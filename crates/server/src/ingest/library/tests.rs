@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use glassline_hub::{Hub, State, Stream, Subscription, Wake};
-use glassline_media::{Burst, MediaTime};
+use glassline_media::{MediaTime, MediaUnit};
 
 use super::*;
 
@@ -67,7 +67,7 @@ impl Wake for Bell {
 /// Reads a stream like a client.
 struct Client {
     subscription: Subscription,
-    bursts: Vec<Arc<Burst>>,
+    bursts: Vec<Arc<MediaUnit>>,
 }
 
 impl Client {
@@ -79,7 +79,7 @@ impl Client {
     }
 
     /// Waits until `done` holds of what came.
-    fn until(&mut self, what: &str, done: impl Fn(&[Arc<Burst>]) -> bool) {
+    fn until(&mut self, what: &str, done: impl Fn(&[Arc<MediaUnit>]) -> bool) {
         let end = Instant::now() + SOON;
         while !done(&self.bursts) {
             assert!(Instant::now() < end, "{what}: {} came", self.bursts.len());

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use glassline_hub::{CreateError, Hub, PublishError, Publisher, State, StreamName};
-use glassline_media::{Burst, Kind, Ssrc};
+use glassline_media::{Kind, MediaUnit, Ssrc};
 use glassline_rtp::Packet as Rtp;
 use glassline_rtp::order::Part;
 use glassline_rtp::rtcp;
@@ -62,7 +62,7 @@ pub(crate) struct Recording {
     pipelines: Vec<TrackPipeline>,
     feedback: Feedback,
     assembler: Assembler,
-    bursts: Vec<Burst>,
+    bursts: Vec<MediaUnit>,
     publisher: Option<Publisher>,
     began: Instant,
     heard: Instant,
@@ -339,7 +339,7 @@ impl Recording {
     }
 }
 
-fn push(assembler: &mut Assembler, track: usize, part: Part<'_>, out: &mut Vec<Burst>) {
+fn push(assembler: &mut Assembler, track: usize, part: Part<'_>, out: &mut Vec<MediaUnit>) {
     let packet = Packet {
         track,
         sequence: part.sequence,

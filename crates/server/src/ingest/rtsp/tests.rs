@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use glassline_hub::Stream;
-use glassline_media::{BurstBuilder, MediaTime, NtpTime, Ssrc, Stamps};
+use glassline_media::{MediaTime, NtpTime, Ssrc, Stamps, UnitBuilder};
 use glassline_rtp::{HEADER_BYTES, Header, h264};
 use glassline_sim::Rng;
 
@@ -55,12 +55,12 @@ impl Encoder {
             let body = (0..6000).map(|place| 1 + (place % 250) as u8);
             [header, 0x88].into_iter().chain(body).collect::<Vec<_>>()
         };
-        let mut builder = BurstBuilder::default();
+        let mut builder = UnitBuilder::default();
         if number == 0 {
             let nals = [SPS, PPS, &slice(0x65)];
-            h264::packetise(nals.into_iter(), 1200, &mut builder);
+            h264::packetize(nals.into_iter(), 1200, &mut builder);
         } else {
-            h264::packetise([&slice(0x41)[..]].into_iter(), 1200, &mut builder);
+            h264::packetize([&slice(0x41)[..]].into_iter(), 1200, &mut builder);
         }
         let stamps = Stamps::arrived(self.start);
         let burst = builder.build(0, MediaTime::ZERO, number == 0, stamps);

@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use glassline_hub::Stream;
-use glassline_media::{Burst, StageTable, Track};
+use glassline_media::{MediaUnit, StageTable, Track};
 use glassline_rtp::Packet;
 use glassline_webrtc::{Event, ReceiverIndex, Session};
 
@@ -315,7 +315,7 @@ impl Peer {
     }
 
     /// Takes a burst that was just published, held by the shard since `picked`.
-    pub(super) fn offer(&mut self, burst: &Arc<Burst>, picked: Instant, counters: &Counters) {
+    pub(super) fn offer(&mut self, burst: &Arc<MediaUnit>, picked: Instant, counters: &Counters) {
         let Role::Viewer(viewer) = &mut self.role else {
             return;
         };

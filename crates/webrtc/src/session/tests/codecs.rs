@@ -1,7 +1,7 @@
 //! Each codec of browsers, from a unit to a unit, over a lossy path.
 
-use glassline_media::{BurstBuilder, MediaTime, Stamps};
-use glassline_rtp::payload::{Depacketiser, Packetiser};
+use glassline_media::{MediaTime, Stamps, UnitBuilder};
+use glassline_rtp::payload::{Depacketizer, Packetizer};
 use glassline_sim::Loss;
 
 use super::*;
@@ -41,11 +41,11 @@ fn every_codec_of_browsers_arrives_whole_over_a_lossy_path() {
             ..Setup::default()
         });
         let unit = keyframe(codec);
-        let mut packetiser = Packetiser::new(&track);
+        let mut packetizer = Packetizer::new(&track);
         for number in 0..30 {
-            let mut builder = BurstBuilder::default();
-            packetiser
-                .packetise(&unit, &mut builder)
+            let mut builder = UnitBuilder::default();
+            packetizer
+                .packetize(&unit, &mut builder)
                 .expect("a sound unit");
             let stamps = Stamps::arrived(pair.now());
             let burst = builder
@@ -60,11 +60,11 @@ fn every_codec_of_browsers_arrives_whole_over_a_lossy_path() {
         pair.run_for(ms(500));
         let mut heard: Vec<_> = pair.client.heard.iter().collect();
         heard.sort_by_key(|it| it.sequence);
-        let mut depacketiser = Depacketiser::new(&track).expect("known");
+        let mut depacketizer = Depacketizer::new(&track).expect("known");
         let mut whole = 0;
         for it in heard {
-            depacketiser.push(it.sequence, it.timestamp, it.marker, &it.payload);
-            while let Some(came) = depacketiser.poll() {
+            depacketizer.push(it.sequence, it.timestamp, it.marker, &it.payload);
+            while let Some(came) = depacketizer.poll() {
                 assert!(came.data == unit && came.keyframe, "{codec}");
                 whole += 1;
             }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
-use glassline_media::{Burst, Track};
+use glassline_media::{MediaUnit, Track};
 use glassline_net::{ReceiveBatch, UdpSocket};
 use mio::event::Event;
 use mio::unix::SourceFd;
@@ -64,7 +64,7 @@ pub(super) struct Worker {
 #[derive(Debug, Default)]
 struct Scratch {
     due: Vec<(Instant, Key)>,
-    bursts: Vec<Arc<Burst>>,
+    bursts: Vec<Arc<MediaUnit>>,
     offered: Vec<Key>,
     leaving: Vec<Leaving>,
     /// One datagram of control.
@@ -193,7 +193,7 @@ impl Worker {
     /// A keyframe leaves in chunks. Those that have begun with it come first when
     /// their next chunk is due, so that with many viewers one after the other has it
     /// whole, instead of all together at the very end.
-    fn offer(&mut self, bursts: &[Arc<Burst>], keys: &[Key], picked: Instant) {
+    fn offer(&mut self, bursts: &[Arc<MediaUnit>], keys: &[Key], picked: Instant) {
         let mut now = picked;
         for (index, key) in keys.iter().enumerate() {
             if let Some(next) = keys.get(index + 1)

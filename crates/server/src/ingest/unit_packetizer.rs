@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use glassline_media::{Burst, BurstBuilder, Codec, MediaTime, PAYLOAD_BYTES_MAX, Stamps, Track};
-use glassline_rtp::payload::{Packetiser, Unsendable};
+use glassline_media::{Codec, MediaTime, MediaUnit, PAYLOAD_BYTES_MAX, Stamps, Track, UnitBuilder};
+use glassline_rtp::payload::{Packetizer, Unsendable};
 
 /// Where an access unit belongs.
 #[derive(Clone, Copy, Debug)]
@@ -18,19 +18,19 @@ pub(crate) struct Place {
 
 /// Makes bursts of one track's access units.
 #[derive(Debug)]
-pub(crate) struct Cutter {
+pub(crate) struct UnitPacketizer {
     codec: Codec,
-    packetiser: Packetiser,
+    packetizer: Packetizer,
     samples: Option<Samples>,
     /// Units that could not be sent were told of.
     warned: bool,
 }
 
-impl Cutter {
+impl UnitPacketizer {
     pub(crate) fn new(track: &Track) -> Self {
         Self {
             codec: track.codec,
-            packetiser: Packetiser::new(track),
+            packetizer: Packetizer::new(track),
             samples: Samples::of(track),
             warned: false,
         }
@@ -38,7 +38,13 @@ impl Cutter {
 
     /// The bursts of one access unit, appended to `out`: usually one, none if there
     /// is nothing to send or it cannot be sent, which is logged once.
-    pub(crate) fn cut(&mut self, unit: &[u8], keyframe: bool, place: Place, out: &mut Vec<Burst>) {
+    pub(crate) fn cut(
+        &mut self,
+        unit: &[u8],
+        keyframe: bool,
+        place: Place,
+        out: &mut Vec<MediaUnit>,
+    ) {
         if let Some(samples) = self.samples.filter(|it| unit.len() > it.piece_bytes()) {
             for (piece, number) in unit.chunks(samples.piece_bytes()).zip(0..) {
                 let time = place.time + samples.piece_time(number);
@@ -47,8 +53,8 @@ impl Cutter {
             return;
         }
         // Fragmentation headers and parameter sets come on top.
-        let mut builder = BurstBuilder::with_capacity(unit.len() + unit.len() / 256 + 128);
-        match self.packetiser.packetise(unit, &mut builder) {
+        let mut builder = UnitBuilder::with_capacity(unit.len() + unit.len() / 256 + 128);
+        match self.packetizer.packetize(unit, &mut builder) {
             Ok(()) => out.extend(builder.build(
                 place.track,
                 place.time,
@@ -113,16 +119,16 @@ mod tests {
         }
     }
 
-    fn cut(track: &Track, unit: &[u8]) -> Vec<Burst> {
+    fn cut(track: &Track, unit: &[u8]) -> Vec<MediaUnit> {
         let mut out = Vec::new();
-        Cutter::new(track).cut(unit, true, place(), &mut out);
+        UnitPacketizer::new(track).cut(unit, true, place(), &mut out);
         out
     }
 
     #[test]
     fn long_g711_packets_are_cut_and_timed() {
         let bursts = cut(&Track::audio(Codec::Pcmu, 1), &[0x7f; 2000]);
-        let sizes: Vec<_> = bursts.iter().map(Burst::payload_bytes).collect();
+        let sizes: Vec<_> = bursts.iter().map(MediaUnit::payload_bytes).collect();
         assert_eq!(sizes, [1150, 850]);
         assert_eq!(bursts[1].time, MediaTime::from_ticks(1150, 8000));
     }
@@ -131,7 +137,7 @@ mod tests {
     fn linear_samples_are_cut_between_samples_of_all_channels() {
         let track = Track::audio(Codec::L16, 3).with_clock_rate(48_000);
         let bursts = cut(&track, &[1; 2400]);
-        let sizes: Vec<_> = bursts.iter().map(Burst::payload_bytes).collect();
+        let sizes: Vec<_> = bursts.iter().map(MediaUnit::payload_bytes).collect();
         assert_eq!(sizes, [1146, 1146, 108]);
         assert_eq!(bursts[2].time, MediaTime::from_ticks(2 * 191, 48_000));
     }

@@ -9,7 +9,7 @@ use super::{AccessUnit, Aggregated, F_NRI_BITS, FU_END, FU_START, nal, nal_type}
 /// most `unit_bytes_max`, and those ready but not polled, of which
 /// the oldest go beyond eight.
 #[derive(Clone, Debug)]
-pub struct Depacketiser {
+pub struct Depacketizer {
     unit_bytes_max: usize,
     next_sequence: Option<u64>,
     /// Packets are missing in front of the next: it need not begin its unit.
@@ -44,13 +44,13 @@ pub struct Counters {
     pub overrun: u64,
 }
 
-impl Default for Depacketiser {
+impl Default for Depacketizer {
     fn default() -> Self {
         Self::new(UNIT_BYTES_MAX)
     }
 }
 
-impl Depacketiser {
+impl Depacketizer {
     /// Nothing received; a unit may have `unit_bytes_max` bytes (8 MiB by default).
     pub fn new(unit_bytes_max: usize) -> Self {
         Self {

@@ -12,7 +12,7 @@ use super::{F_NRI_BITS, FU_END, FU_HEADER_BYTES, FU_START, nal, nal_type};
 /// shorter, so that segmentation offload takes them in one call. Delimiters, end
 /// marks and filler are dropped: the marker bit and the timestamp say the same.
 /// Empty units are skipped. Ends its last packet; may append none.
-pub fn packetise<'a>(
+pub fn packetize<'a>(
     nals: impl Iterator<Item = &'a [u8]>,
     payload_max: usize,
     out: &mut UnitBuilder,

@@ -36,7 +36,7 @@ pub struct Unit {
     pub keyframe: bool,
     /// Something between the unit delivered before and this one was lost.
     pub after_loss: bool,
-    /// What [`Packetiser::packetise`](super::Packetiser::packetise) takes.
+    /// What [`Packetizer::packetize`](super::Packetizer::packetize) takes.
     pub data: Vec<u8>,
 }
 
@@ -47,13 +47,13 @@ pub struct Unit {
 /// way, of at most `unit_bytes_max` bytes, and those ready but not polled, of
 /// which the oldest go.
 #[derive(Debug)]
-pub struct Depacketiser {
+pub struct Depacketizer {
     way: Way,
 }
 
 #[derive(Debug)]
 enum Way {
-    H264(Box<h264::Depacketiser>),
+    H264(Box<h264::Depacketizer>),
     Pictures(Box<Pictures>),
     Sounds(Box<Sounds>),
 }
@@ -61,7 +61,7 @@ enum Way {
 /// A picture of 8 MiB is 2 Gbit/s at 30 frames/s: no camera's, but an attacker's.
 const UNIT_BYTES_MAX: usize = 8 << 20;
 
-impl Depacketiser {
+impl Depacketizer {
     /// For packets of `track`, whose format parameters say how they are made; a
     /// unit may have 8 MiB.
     ///
@@ -82,7 +82,7 @@ impl Depacketiser {
         let sounds =
             |format: Box<dyn Sound>| Way::Sounds(Box::new(Sounds::new(format, unit_bytes_max)));
         let way = match track.codec {
-            Codec::H264 => Way::H264(Box::new(h264::Depacketiser::new(unit_bytes_max))),
+            Codec::H264 => Way::H264(Box::new(h264::Depacketizer::new(unit_bytes_max))),
             Codec::H265 => pictures(Box::new(h265::Assembly::new(track)?)),
             Codec::Vp8 => pictures(Box::new(vp8::Assembly)),
             Codec::Vp9 => pictures(Box::<vp9::Assembly>::default()),
