@@ -1,16 +1,9 @@
 use std::fmt;
-use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use glassline_media::Bitrate;
 
 use crate::RoundTrips;
-use crate::bbr::{self, Bbr};
-use crate::copa::{self, Copa};
-use crate::cubic::Cubic;
-use crate::glide::{self, Glide};
-use crate::loss_tolerant::LossTolerantBbr;
-use crate::reno::Rfc9260Reno;
 
 /// Decides how much may be in flight and how fast it leaves.
 ///
@@ -206,107 +199,3 @@ pub struct Loss {
     /// Bytes lost in all, these counted.
     pub lost_total: u64,
 }
-
-/// The controllers by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Algorithm {
-    /// CUBIC (RFC 9438) with HyStart++ (RFC 9406).
-    Cubic,
-    /// BBR's first version (draft-cardwell-iccrg-bbr-congestion-control-00).
-    Bbr,
-    /// The same as the study of live uploads ran it: mvfst's of November 2019, which
-    /// overrates the bandwidth.
-    BbrStudy,
-    /// The same with Linux's long-term model of policers.
-    BbrLongTerm,
-    /// BBR that ignores losses below 2 % of a round, and makes room like CUBIC where
-    /// losses meet a standing queue: what SCTP's data channels use by default.
-    BbrLossTolerant,
-    /// Copa as the study of live uploads ran it, delta 0.04.
-    Copa,
-    /// Copa with the paper's competitive mode (Arun and Balakrishnan, NSDI 2018).
-    CopaCompetitive,
-    /// Ours: Copa's target, a policer model, a random-loss floor, competition.
-    Glide,
-    /// SCTP's congestion control by its standard, Reno's counted in bytes (RFC 9260
-    /// §7.2).
-    Rfc9260Reno,
-}
-
-impl Algorithm {
-    /// Every one.
-    pub const ALL: [Self; 9] = [
-        Self::Cubic,
-        Self::Bbr,
-        Self::BbrStudy,
-        Self::BbrLongTerm,
-        Self::BbrLossTolerant,
-        Self::Copa,
-        Self::CopaCompetitive,
-        Self::Glide,
-        Self::Rfc9260Reno,
-    ];
-
-    /// Its name on the command line.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Cubic => "cubic",
-            Self::Bbr => "bbr",
-            Self::BbrStudy => "bbr-study",
-            Self::BbrLongTerm => "bbr-lt",
-            Self::BbrLossTolerant => "bbr-loss-tolerant",
-            Self::Copa => "copa",
-            Self::CopaCompetitive => "copa-competitive",
-            Self::Glide => "glide",
-            Self::Rfc9260Reno => "rfc9260-reno",
-        }
-    }
-
-    /// A controller at its start, for datagrams of `mtu` bytes.
-    pub fn start(self, mtu: u64) -> Box<dyn Controller> {
-        match self {
-            Self::Cubic => Box::new(Cubic::new(mtu)),
-            Self::Bbr => Box::new(Bbr::new(bbr::Config::default(), mtu)),
-            Self::BbrStudy => Box::new(Bbr::new(bbr::Config::study(), mtu)),
-            Self::BbrLongTerm => Box::new(Bbr::new(bbr::Config::long_term(), mtu)),
-            Self::BbrLossTolerant => Box::new(LossTolerantBbr::new(mtu)),
-            Self::Copa => Box::new(Copa::new(copa::Config::default(), mtu)),
-            Self::CopaCompetitive => Box::new(Copa::new(copa::Config::competitive(), mtu)),
-            Self::Glide => Box::new(Glide::new(glide::Config::default(), mtu)),
-            Self::Rfc9260Reno => Box::new(Rfc9260Reno::new(mtu)),
-        }
-    }
-}
-
-impl fmt::Display for Algorithm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl FromStr for Algorithm {
-    type Err = UnknownAlgorithm;
-
-    fn from_str(name: &str) -> Result<Self, UnknownAlgorithm> {
-        let found = Self::ALL.into_iter().find(|known| known.as_str() == name);
-        found.ok_or_else(|| UnknownAlgorithm(name.to_owned()))
-    }
-}
-
-/// No controller is called that. The user's fault.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownAlgorithm(String);
-
-impl fmt::Display for UnknownAlgorithm {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let known = Algorithm::ALL.map(Algorithm::as_str).join(", ");
-        write!(
-            f,
-            "no congestion control is called '{}': there are {known}",
-            self.0
-        )
-    }
-}
-
-impl std::error::Error for UnknownAlgorithm {}

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 use glassline_media::Bitrate;
 
 use crate::filter::{Largest, Windowed};
+use crate::totals::Totals;
 use crate::trend::Trend;
 
 use crate::{Ack, Acked, Apart, Controller, Loss, RateSample, RoundTrips};
@@ -49,19 +50,6 @@ pub struct Flow {
     marked_at: Option<Instant>,
     /// Kept for its room.
     acked: Vec<Acked>,
-}
-
-/// What became of a flow's packets, in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
-    /// Sent.
-    pub sent: u64,
-    /// Acknowledged.
-    pub delivered: u64,
-    /// Declared lost, those counted that came after all.
-    pub lost: u64,
-    /// Declared lost and yet arrived.
-    pub spurious: u64,
 }
 
 /// A packet on its way.

@@ -26,6 +26,7 @@
 )]
 
 pub mod adaptation;
+mod algorithm;
 pub mod bbr;
 mod controller;
 pub mod copa;
@@ -38,6 +39,7 @@ mod loss_tolerant;
 mod pacer;
 mod reno;
 mod rtt;
+mod totals;
 mod trend;
 
 #[cfg(test)]
@@ -52,15 +54,15 @@ mod marks;
 mod operations;
 
 pub use adaptation::Adaptation;
+pub use algorithm::{Algorithm, UnknownAlgorithm};
 pub use bbr::Bbr;
-pub use controller::{
-    Ack, Acked, Algorithm, Apart, Controller, Loss, RateSample, UnknownAlgorithm, Verdict,
-};
+pub use controller::{Ack, Acked, Apart, Controller, Loss, RateSample, Verdict};
 pub use copa::Copa;
 pub use cubic::Cubic;
-pub use flow::{Flow, Totals};
+pub use flow::Flow;
 pub use glide::Glide;
 pub use loss_tolerant::LossTolerantBbr;
 pub use pacer::Pacer;
 pub use reno::Rfc9260Reno;
 pub use rtt::RoundTrips;
+pub use totals::Totals;

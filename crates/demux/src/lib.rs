@@ -37,6 +37,7 @@ mod format;
 mod frame_rate;
 mod legacy;
 pub mod live;
+mod open;
 mod parameters;
 mod reader;
 mod sniff;

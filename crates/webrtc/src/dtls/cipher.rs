@@ -2,11 +2,8 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::time::{Duration, Instant};
 
 use dimpl::crypto::Dtls12CipherSuite as Suite;
-
-use super::record::{ContentType, Sealer};
 
 /// A cipher of DTLS 1.2 records, each with ephemeral ECDH and ECDSA certificates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -49,24 +46,6 @@ impl Cipher {
         }
     }
 
-    /// Finds which of AES-128-GCM and ChaCha20-Poly1305 seals faster here, by
-    /// sealing 160 records with each: well under a millisecond with AES
-    /// instructions. Ask once per process.
-    ///
-    /// Measured rather than asked of the processor, because what counts is what
-    /// the library does with it: AES without carry-less multiplication, a
-    /// virtual machine that hides either, or a library that was told not to use
-    /// them all show here. `clock` comes from the shell, as everywhere.
-    pub fn fastest(mut clock: impl FnMut() -> Instant) -> Self {
-        let aes = seal_time(Self::Aes128Gcm, &mut clock);
-        let chacha = seal_time(Self::ChaCha20Poly1305, &mut clock);
-        if aes <= chacha {
-            Self::Aes128Gcm
-        } else {
-            Self::ChaCha20Poly1305
-        }
-    }
-
     pub(super) const fn suite(self) -> Suite {
         match self {
             Self::Aes128Gcm => Suite::ECDHE_ECDSA_AES128_GCM_SHA256,
@@ -82,24 +61,6 @@ impl Cipher {
             Self::ChaCha20Poly1305 => 2,
         }
     }
-}
-
-/// The best of eight rounds: a round that was interrupted says nothing.
-fn seal_time(cipher: Cipher, clock: &mut impl FnMut() -> Instant) -> Duration {
-    let key = [7; 32];
-    let mut sealer = Sealer::new(cipher, &key[..cipher.key_bytes()], &[0; 12])
-        .expect("the key is as long as the cipher wants");
-    let mut record = [0; 1200];
-    let rounds = (0..8).map(|_| {
-        let start = clock();
-        for _ in 0..20 {
-            sealer
-                .seal(ContentType::ApplicationData, &mut record, 1150)
-                .expect("a new key seals 160 records");
-        }
-        clock().saturating_duration_since(start)
-    });
-    rounds.min().unwrap_or_default()
 }
 
 impl fmt::Display for Cipher {
@@ -144,6 +105,8 @@ impl Default for CipherChoice {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
 
     #[test]

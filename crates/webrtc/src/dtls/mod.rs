@@ -16,6 +16,7 @@
 
 mod certificate;
 mod cipher;
+mod fastest;
 pub mod record;
 mod replay;
 mod tap;

@@ -1,0 +1,99 @@
+//! Opening a file by its format: the one place that knows every reader.
+
+use crate::audio::ac3::Ac3;
+use crate::audio::adts::Adts;
+use crate::audio::frames::{Frames, Syntax as _};
+use crate::audio::mpeg_audio::MpegAudio;
+use crate::audio::tags;
+use crate::container::transport::Transport;
+use crate::container::wav::Wav;
+use crate::container::{matroska, mp4, ogg};
+use crate::elementary::grammar::Grammar as _;
+use crate::elementary::h264::H264;
+use crate::elementary::h265::H265;
+use crate::elementary::video::Video;
+use crate::error::{Fault, Reason, Warnings};
+use crate::format::Format;
+use crate::legacy::amr::{self, Amr};
+use crate::legacy::dv::Dv;
+use crate::legacy::mpeg4_visual::Mpeg4Visual;
+use crate::legacy::program::Program;
+use crate::reader::Reader;
+use crate::window::Window;
+use crate::{Data, FrameRate, Options, sniff};
+
+impl Format {
+    /// What [`sniff`] calls such a file, and what users know it as.
+    fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Self::H264 => (sniff::H264, H264::EXPECTED),
+            Self::H265 => (sniff::H265, H265::EXPECTED),
+            Self::Ogg => (sniff::OGG, "an Ogg file"),
+            Self::MpegPs => (sniff::PROGRAM_STREAM, "an MPEG program stream"),
+            Self::MpegVideo => (sniff::MPEG_VIDEO, "MPEG-1 or MPEG-2 video"),
+            Self::MpegTs => (sniff::TRANSPORT_STREAM, "an MPEG transport stream"),
+            Self::Aac => (sniff::AAC, Adts.expected()),
+            Self::Ac3 => (sniff::AC3, Ac3.expected()),
+            Self::Amr => (sniff::AMR, amr::EXPECTED),
+            Self::MpegAudio => (sniff::MPEG_AUDIO, MpegAudio.expected()),
+            Self::Wav => (sniff::WAV, "a WAV file"),
+            Self::Dv => (sniff::DV, "raw DV video"),
+            Self::Mpeg4Visual => (sniff::MPEG4_VISUAL, "bare MPEG-4 visual video"),
+            Self::Matroska => (sniff::MATROSKA, "a Matroska or WebM file"),
+            Self::Mp4 => (sniff::MP4, "an MP4 or QuickTime file"),
+        }
+    }
+
+    /// Reads a file through once, unless its first bytes show another format.
+    pub(crate) fn open(
+        self,
+        mut data: Box<dyn Data>,
+        options: &Options,
+        warnings: &mut Warnings,
+    ) -> Result<Box<dyn Reader>, Fault> {
+        let rate = match (self, options.fps) {
+            (Self::H264 | Self::H265, Some(fps)) => Some(
+                FrameRate::from_decimal(fps).ok_or_else(|| Fault::whole(Reason::FrameRate(fps)))?,
+            ),
+            _ => None,
+        };
+        let (is, expected) = self.names();
+        if !self.is_bare_audio() {
+            sniff::check(&mut data, is, expected)?;
+        }
+        Ok(match self {
+            Self::H264 => Box::new(Video::open::<H264>(data, rate, warnings)?),
+            Self::H265 => Box::new(Video::open::<H265>(data, rate, warnings)?),
+            Self::Ogg => Box::new(ogg::open(data, warnings)?),
+            Self::MpegPs => Box::new(Program::open(data, warnings)?),
+            Self::MpegVideo => Box::new(Program::open_bare(data, warnings)?),
+            Self::MpegTs => Box::new(Transport::open(data, warnings)?),
+            Self::Wav => Box::new(Wav::open(data, warnings)?),
+            Self::Dv => Box::new(Dv::open(data, warnings)?),
+            Self::Mpeg4Visual => Box::new(Mpeg4Visual::open(data, warnings)?),
+            Self::Matroska => Box::new(matroska::open(data, warnings)?),
+            Self::Mp4 => Box::new(mp4::open(data, warnings)?),
+            Self::Aac | Self::Ac3 | Self::Amr | Self::MpegAudio => {
+                Box::new(self.open_audio(data, warnings)?)
+            }
+        })
+    }
+
+    /// Reads a bare audio file through once: its format begins behind its tags.
+    fn open_audio(self, data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Frames, Fault> {
+        let mut window = Window::new(data)?;
+        let range = tags::sound_within(&mut window)?;
+        let head = window.peek(range.start, sniff::SNIFF_BYTES)?;
+        let (is, expected) = self.names();
+        sniff::check_bytes(head, range.start, is, expected)?;
+        match self {
+            Self::Ac3 => Frames::open(&Ac3, window, range, warnings),
+            Self::Amr => {
+                let syntax = Amr::of(head).map_err(|reason| Fault::at(range.start, reason))?;
+                Frames::open(&syntax, window, range, warnings)
+            }
+            Self::MpegAudio => Frames::open(&MpegAudio, window, range, warnings),
+            _ => Frames::open(&Adts, window, range, warnings),
+        }
+    }
+}
