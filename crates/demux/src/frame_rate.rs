@@ -1,6 +1,6 @@
 use std::fmt;
 
-use crate::reader::Length;
+use crate::length::Length;
 
 /// Pictures per second as an exact ratio, so that an hour of 29.97 does not drift.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -36,6 +36,7 @@ mod error;
 mod format;
 mod frame_rate;
 mod legacy;
+mod length;
 pub mod live;
 mod open;
 mod parameters;

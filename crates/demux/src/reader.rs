@@ -3,10 +3,11 @@
 use std::ops::Range;
 
 use bytes::Bytes;
-use glassline_media::{MediaTime, Track};
+use glassline_media::Track;
 
 use crate::FrameRate;
 use crate::error::Fault;
+use crate::length::Length;
 
 /// One file's tracks, read in the order of decoding.
 ///
@@ -51,30 +52,6 @@ pub(crate) trait Reader: Send {
 
     /// Another reader of the file, at its start, that shares what opening it found.
     fn fork(&self) -> Box<dyn Reader>;
-}
-
-/// How long a pass lasts, exactly: loops add it up for months, and a nanosecond
-/// rounded away in each would be heard as a jump some day.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Length {
-    ticks: i64,
-    rate: u32,
-}
-
-impl Length {
-    /// `ticks` of a clock of `rate` Hz.
-    pub(crate) const fn from_ticks(ticks: i64, rate: u32) -> Self {
-        Self { ticks, rate }
-    }
-
-    pub(crate) const fn from_nanos(nanos: i64) -> Self {
-        Self::from_ticks(nanos, 1_000_000_000)
-    }
-
-    /// Nanoseconds of so many passes, rounded once.
-    pub(crate) fn nanos_of(self, passes: i64) -> i64 {
-        MediaTime::from_ticks(self.ticks.saturating_mul(passes), self.rate).nanos()
-    }
 }
 
 /// One access unit as it lies on the track.

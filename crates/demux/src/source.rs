@@ -4,7 +4,8 @@ use std::time::Duration;
 use glassline_media::{Kind, MediaTime, Track};
 
 use crate::error::{Fault, Reason, Warnings};
-use crate::reader::{Length, Reader, Unit};
+use crate::length::Length;
+use crate::reader::{Reader, Unit};
 use crate::{Error, Frame, FrameRate, Input, Options, Warning};
 
 /// The frames of one or more files in the order of decoding, over and over.

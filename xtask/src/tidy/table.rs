@@ -169,9 +169,7 @@ pub(super) const WALLS: &[Wall] = &[("server", "ingest", "egress")];
 
 /// Files that know each other in a circle, and why they may.
 #[rustfmt::skip]
-pub(super) const CIRCLES: &[Circle] = &[
-    ("crates/demux/src", &["error.rs", "frame_rate.rs", "reader.rs"], "a warning names the frame rate that it is about, which is told from a reader's times, and a reader fails with errors"),
-];
+pub(super) const CIRCLES: &[Circle] = &[];
 
 /// Files above 500 lines. None joins them; who splits one strikes it.
 pub(super) const LONG_FILES: &[&str] = &[

@@ -9,7 +9,8 @@ use glassline_media::{Codec, MediaTime, PAYLOAD_BYTES_MAX, Track};
 use crate::Data;
 use crate::audio::pcm::Sample;
 use crate::error::{Fault, Reason, WarningReason, Warnings};
-use crate::reader::{Length, Reader, Unit};
+use crate::length::Length;
+use crate::reader::{Reader, Unit};
 use crate::window::{Window, read_unit};
 
 /// Units in a second: 20 ms each, or less.

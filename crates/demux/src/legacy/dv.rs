@@ -5,7 +5,8 @@
 use glassline_media::{Codec, Track, VideoParameters};
 
 use crate::error::{Fault, Reason, WarningReason, Warnings};
-use crate::reader::{Length, Reader, Unit};
+use crate::length::Length;
+use crate::reader::{Reader, Unit};
 use crate::window::{Window, read_unit};
 use crate::{Data, FrameRate, parameters};
 

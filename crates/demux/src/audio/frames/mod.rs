@@ -14,7 +14,8 @@ use glassline_media::{MediaTime, Track};
 
 use crate::Data;
 use crate::error::{Fault, Warnings};
-use crate::reader::{Length, Reader, Unit};
+use crate::length::Length;
+use crate::reader::{Reader, Unit};
 use crate::window::{Window, read_unit};
 
 use indexer::{Entry, Indexer};

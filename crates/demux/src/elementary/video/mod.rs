@@ -16,7 +16,8 @@ use glassline_media::Track;
 use crate::elementary::annexb;
 use crate::elementary::grammar::Grammar;
 use crate::error::{Fault, Reason, Warnings};
-use crate::reader::{Length, Reader, Unit};
+use crate::length::Length;
+use crate::reader::{Reader, Unit};
 use crate::{Data, FrameRate};
 
 use index::{Entry, Index, Indexer, Placed};

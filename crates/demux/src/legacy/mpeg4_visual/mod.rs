@@ -11,7 +11,8 @@ use bytes::Bytes;
 use glassline_media::Track;
 
 use crate::error::{Fault, Warnings};
-use crate::reader::{Length, Reader, Unit};
+use crate::length::Length;
+use crate::reader::{Reader, Unit};
 use crate::window::read_unit;
 use crate::{Data, FrameRate};
 
