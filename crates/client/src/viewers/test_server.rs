@@ -280,7 +280,7 @@ impl Run {
         sound.push(&[0xfc; 100]);
         let now = Instant::now();
         let lose_every = self.shared.lose_every.load(Ordering::Relaxed);
-        for (track, builder) in [picture, sound].into_iter().enumerate() {
+        for (track, mut builder) in [picture, sound].into_iter().enumerate() {
             let stamps = glassline_media::Stamps::arrived(now);
             let burst = builder
                 .build(track, glassline_media::MediaTime::ZERO, false, stamps)

@@ -87,11 +87,13 @@ impl UnitBuilder {
             .map(|(start, end)| (end - start) as usize)
     }
 
-    /// The finished unit, `None` if it has no packet.
+    /// The finished unit, `None` if it has no packet. The builder is empty afterwards and
+    /// keeps its room: what the unit keeps is allocated at its exact size, so that what the
+    /// hub lets go fits what comes next.
     ///
     /// `index` and `first_packet` are zero until the hub numbers it.
     pub fn build(
-        mut self,
+        &mut self,
         track: usize,
         time: MediaTime,
         keyframe: bool,
@@ -99,11 +101,12 @@ impl UnitBuilder {
     ) -> Option<MediaUnit> {
         self.end_packet();
         if self.ends.is_empty() {
+            self.clear();
             return None;
         }
         let spans = self.spans();
         self.data.extend_from_slice(&self.apart);
-        Some(MediaUnit {
+        let unit = MediaUnit {
             track,
             layer: LayerIndex::BASE,
             index: 0,
@@ -113,11 +116,20 @@ impl UnitBuilder {
             first: true,
             last: true,
             stamps,
-            // What the hub keeps has no room to spare.
-            data: Bytes::from(self.data.into_boxed_slice()),
-            ends: self.ends.into_boxed_slice(),
+            data: Bytes::copy_from_slice(&self.data),
+            ends: self.ends.as_slice().into(),
             content: Content::Frame(spans),
-        })
+        };
+        self.clear();
+        Some(unit)
+    }
+
+    /// Forgets what was appended.
+    pub fn clear(&mut self) {
+        self.data.clear();
+        self.ends.clear();
+        self.apart.clear();
+        self.parts.clear();
     }
 
     /// A packet that goes on as it came; `None` if `payload` is empty, as probes are.

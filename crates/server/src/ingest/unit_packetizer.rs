@@ -21,6 +21,8 @@ pub(crate) struct Place {
 pub(crate) struct UnitPacketizer {
     codec: Codec,
     packetizer: Packetizer,
+    /// Kept for its room.
+    builder: UnitBuilder,
     samples: Option<Samples>,
     /// Units that could not be sent were told of.
     warned: bool,
@@ -31,6 +33,7 @@ impl UnitPacketizer {
         Self {
             codec: track.codec,
             packetizer: Packetizer::new(track),
+            builder: UnitBuilder::default(),
             samples: Samples::of(track),
             warned: false,
         }
@@ -52,10 +55,9 @@ impl UnitPacketizer {
             }
             return;
         }
-        // Fragmentation headers and parameter sets come on top.
-        let mut builder = UnitBuilder::with_capacity(unit.len() + unit.len() / 256 + 128);
-        match self.packetizer.packetize(unit, &mut builder) {
-            Ok(()) => out.extend(builder.build(
+        self.builder.clear();
+        match self.packetizer.packetize(unit, &mut self.builder) {
+            Ok(()) => out.extend(self.builder.build(
                 place.track,
                 place.time,
                 keyframe,

@@ -290,7 +290,9 @@ async fn a_seek_goes_on_on_the_same_timeline() {
     let started = begun(&private);
     // The thread that reads may have begun before this one looks.
     let is_new = |it: &Arc<MediaUnit>| it.first_packet >= started.first_packets[0];
-    client.until("the new", |all| all.iter().filter(|it| is_new(it)).count() >= 3);
+    client.until("the new", |all| {
+        all.iter().filter(|it| is_new(it)).count() >= 3
+    });
     let before = client.bursts.iter().position(is_new).expect("it came");
     let (last, first) = (&client.bursts[before - 1], &client.bursts[before]);
     assert!(first.keyframe && first.index == last.index + 1);
