@@ -3,6 +3,9 @@ use bytes::Bytes;
 use super::{Content, Forwarded, LayerIndex, MediaUnit, Span};
 use crate::{MediaTime, Stamps};
 
+/// The most that a builder keeps between units, in bytes.
+const ROOM_BYTES_MAX: usize = 16 << 10;
+
 /// Puts a frame and its packets into one buffer.
 ///
 /// A payload format says of each byte where it belongs: [`wire_only`](Self::wire_only) bytes are in
@@ -124,9 +127,18 @@ impl UnitBuilder {
         Some(unit)
     }
 
-    /// Forgets what was appended.
+    /// Sees to room for `bytes` more of payload.
+    pub fn reserve(&mut self, bytes: usize) {
+        self.data.reserve(bytes);
+    }
+
+    /// Forgets what was appended. Room beyond 16 KiB is given back: keyframes are few, and
+    /// there may be a thousand builders.
     pub fn clear(&mut self) {
         self.data.clear();
+        if self.data.capacity() > ROOM_BYTES_MAX {
+            self.data = Vec::new();
+        }
         self.ends.clear();
         self.apart.clear();
         self.parts.clear();

@@ -56,6 +56,8 @@ impl UnitPacketizer {
             return;
         }
         self.builder.clear();
+        // Prefixes come on top.
+        self.builder.reserve(unit.len() + unit.len() / 256 + 128);
         match self.packetizer.packetize(unit, &mut self.builder) {
             Ok(()) => out.extend(self.builder.build(
                 place.track,
