@@ -10,12 +10,12 @@ use crate::process::Running;
 use crate::server::Server;
 
 pub(crate) const TESTS: &[Test] = &[Test {
-    name: "aiortc::plays_picture_and_sound_and_leaves",
+    name: "aiortc::plays_video_and_audio_and_leaves",
     needs: &[Peer::Aiortc],
-    run: plays_picture_and_sound_and_leaves,
+    run: plays_video_and_audio_and_leaves,
 }];
 
-fn plays_picture_and_sound_and_leaves() -> Result<(), Failed> {
+fn plays_video_and_audio_and_leaves() -> Result<(), Failed> {
     let server = Server::serve(&["demo"])?;
     server.wait_for_state("demo", "live")?;
     let report = watch(&server.url("/demo/whep"), 8)?;
@@ -24,7 +24,7 @@ fn plays_picture_and_sound_and_leaves() -> Result<(), Failed> {
         Some(value) if value >= least => Ok(()),
         _ => Err(Failed::from(format!("{name} below {least}: {report}"))),
     };
-    // Loose: 30 frames/s and 50 packets of sound a second, of which a slow machine
+    // Loose: 30 frames/s and 50 packets of audio a second, of which a slow machine
     // may decode half.
     at_least("frames", 90.0)?;
     at_least("audio_frames", 150.0)?;

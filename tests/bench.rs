@@ -14,9 +14,9 @@ use crate::server::{Server, glassline, write_file};
 
 pub(crate) const TESTS: &[Test] = &[
     Test {
-        name: "bench::a_ramp_becomes_figures_rows_and_a_picture",
+        name: "bench::a_ramp_becomes_figures_rows_and_a_chart",
         needs: &[],
-        run: a_ramp_becomes_figures_rows_and_a_picture,
+        run: a_ramp_becomes_figures_rows_and_a_chart,
     },
     Test {
         name: "bench::a_condition_that_is_met_ends_with_three",
@@ -43,7 +43,7 @@ pub(crate) const TESTS: &[Test] = &[
 /// A ramp of ten seconds, its joins and its end, in a debug build.
 const RUN_TIMEOUT: Duration = Duration::from_secs(90);
 
-fn a_ramp_becomes_figures_rows_and_a_picture() -> Result<(), Failed> {
+fn a_ramp_becomes_figures_rows_and_a_chart() -> Result<(), Failed> {
     let server = live_demo()?;
     let [json, csv, svg] = files("ramp")?;
     let pid = server.id().to_string();
@@ -120,12 +120,12 @@ fn a_ramp_becomes_figures_rows_and_a_picture() -> Result<(), Failed> {
         || rows.clone(),
     )?;
     check(rows.lines().count() >= 2, || format!("no rows: {rows}"))?;
-    let picture = read(&svg)?;
+    let chart = read(&svg)?;
     check(
-        picture.starts_with("<svg ") && picture.ends_with("</svg>\n"),
-        || picture.clone(),
+        chart.starts_with("<svg ") && chart.ends_with("</svg>\n"),
+        || chart.clone(),
     )?;
-    check(picture.contains("a test"), || picture.clone())
+    check(chart.contains("a test"), || chart.clone())
 }
 
 fn a_condition_that_is_met_ends_with_three() -> Result<(), Failed> {

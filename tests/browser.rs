@@ -17,9 +17,9 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) const TESTS: &[Test] = &[
     Test {
-        name: "browser::plays_the_demo_with_sound_and_tells_where_the_time_goes",
+        name: "browser::plays_the_demo_with_audio_and_tells_where_the_time_goes",
         needs: NEEDS,
-        run: plays_the_demo_with_sound_and_tells_where_the_time_goes,
+        run: plays_the_demo_with_audio_and_tells_where_the_time_goes,
     },
     Test {
         name: "browser::index_leads_to_the_player",
@@ -38,13 +38,13 @@ pub(crate) const TESTS: &[Test] = &[
     },
 ];
 
-fn plays_the_demo_with_sound_and_tells_where_the_time_goes() -> Result<(), Failed> {
+fn plays_the_demo_with_audio_and_tells_where_the_time_goes() -> Result<(), Failed> {
     let server = Server::demo()?;
     let browser = Browser::start()?;
     browser.open(&server.printed_url()?)?;
     browser.wait_until(PATIENCE, "return glassline.state === 'live'")?;
     let at_live = decoded(&browser)?;
-    // The page starts muted, as browsers demand; muted sound is not decoded at all.
+    // The page starts muted, as browsers demand; muted audio is not decoded at all.
     browser.run("document.getElementById('sound').click()")?;
 
     browser.wait_until(
@@ -68,7 +68,7 @@ fn plays_the_demo_with_sound_and_tells_where_the_time_goes() -> Result<(), Faile
         &page,
     )?;
     ensure(page["fps"].as_f64() >= Some(20.0), "frame rate", &page)?;
-    ensure(page["audioEnergy"].as_f64() > Some(0.0), "sound", &page)?;
+    ensure(page["audioEnergy"].as_f64() > Some(0.0), "audio", &page)?;
     ensure(page["sessions"] == 1, "one session", &page)?;
     every_stage_is_there(&page["stages"])?;
     stages_add_up_to_the_measured_delay(&page)?;

@@ -254,7 +254,7 @@ fn two_processes_account_for_the_same_frames_alike() -> Result<(), Failed> {
     )?;
     let svg = std::fs::read_to_string(svg_path)?;
     let drawn = svg.matches("Mean way of a frame").count();
-    ensure(drawn == 2, "both in the picture", &drawn.into())
+    ensure(drawn == 2, "both in the chart", &drawn.into())
 }
 
 /// Frames that both ends have noted took as long for the one as for the other, and their
@@ -322,7 +322,7 @@ fn a_stream_of_a_server_is_heard() -> Result<(), Failed> {
     let mut calling = Running::start("call", glassline(&flags))?;
     let status = calling.wait(PATIENCE)?;
     let printed = calling.printed();
-    if !status.success() || !printed.contains("takes no sound") {
+    if !status.success() || !printed.contains("takes no audio") {
         return Err(printed.into());
     }
     let samples = heard(&path)?;

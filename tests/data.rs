@@ -14,9 +14,9 @@ use crate::webdriver::Browser;
 
 pub(crate) const TESTS: &[Test] = &[
     Test {
-        name: "data::two_processes_tell_the_same_run_as_json_rows_and_a_picture",
+        name: "data::two_processes_tell_the_same_run_as_json_rows_and_a_chart",
         needs: &[],
-        run: two_processes_tell_the_same_run_as_json_rows_and_a_picture,
+        run: two_processes_tell_the_same_run_as_json_rows_and_a_chart,
     },
     Test {
         name: "data::chromium_runs_the_test_in_the_page",
@@ -88,7 +88,7 @@ fn ensure(holds: bool, what: &str, value: &Value) -> Result<(), Failed> {
     }
 }
 
-fn two_processes_tell_the_same_run_as_json_rows_and_a_picture() -> Result<(), Failed> {
+fn two_processes_tell_the_same_run_as_json_rows_and_a_chart() -> Result<(), Failed> {
     let serving = Serving::start()?;
     let (csv, svg) = (write_file("data.csv", b"")?, write_file("data.svg", b"")?);
     let flags = ["--direction", "both", "--csv", &csv, "--svg", &svg];
@@ -108,8 +108,8 @@ fn two_processes_tell_the_same_run_as_json_rows_and_a_picture() -> Result<(), Fa
         "a row for each",
         &report,
     )?;
-    let picture = std::fs::read_to_string(&svg)?;
-    ensure(picture.starts_with("<svg"), "a picture", &report)
+    let chart = std::fs::read_to_string(&svg)?;
+    ensure(chart.starts_with("<svg"), "a chart", &report)
 }
 
 fn chromium_runs_the_test_in_the_page() -> Result<(), Failed> {

@@ -11,14 +11,14 @@ use crate::server::Server;
 use crate::webdriver::Browser;
 
 pub(crate) const TESTS: &[Test] = &[Test {
-    name: "files::a_file_of_ones_own_plays_with_sound_and_loops_without_a_break",
+    name: "files::a_file_of_ones_own_plays_with_audio_and_loops_without_a_break",
     needs: &[Peer::Chromium, Peer::Ffmpeg],
-    run: a_file_of_ones_own_plays_with_sound_and_loops_without_a_break,
+    run: a_file_of_ones_own_plays_with_audio_and_loops_without_a_break,
 }];
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-fn a_file_of_ones_own_plays_with_sound_and_loops_without_a_break() -> Result<(), Failed> {
+fn a_file_of_ones_own_plays_with_audio_and_loops_without_a_break() -> Result<(), Failed> {
     let video = encode(
         "own.h264",
         &[
@@ -42,7 +42,7 @@ fn a_file_of_ones_own_plays_with_sound_and_loops_without_a_break() -> Result<(),
             "h264",
         ],
     )?;
-    let sound = encode(
+    let audio = encode(
         "own.ogg",
         &[
             "-f",
@@ -61,7 +61,7 @@ fn a_file_of_ones_own_plays_with_sound_and_loops_without_a_break() -> Result<(),
             "ogg",
         ],
     )?;
-    let server = Server::serve(&[&format!("own={video},{sound}?fps=25")])?;
+    let server = Server::serve(&[&format!("own={video},{audio}?fps=25")])?;
     server.wait_for_state("own", "live")?;
     let browser = Browser::start()?;
     browser.open(&server.url("/own"))?;

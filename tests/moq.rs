@@ -43,7 +43,7 @@ fn what_is_published_over_quic_plays_in_a_browser() -> Result<(), Failed> {
         "it keeps decoding",
         &page,
     )?;
-    ensure(page["audioEnergy"].as_f64() > Some(0.0), "sound", &page)?;
+    ensure(page["audioEnergy"].as_f64() > Some(0.0), "audio", &page)?;
     publisher.stop()
 }
 

@@ -37,7 +37,7 @@ fn its_file_server_plays_to_our_viewers() -> Result<(), Failed> {
     for _ in 0..VIEWERS {
         pool.join(Join::new(endpoint.clone()));
     }
-    let before = eventually(PATIENCE, || all_have_a_picture(&pool))?;
+    let before = eventually(PATIENCE, || all_have_a_frame(&pool))?;
     thread::sleep(WATCH);
     for (before, after) in before.iter().zip(&pool.snapshot()) {
         received_everything(before, after)?;
@@ -45,7 +45,7 @@ fn its_file_server_plays_to_our_viewers() -> Result<(), Failed> {
     Ok(())
 }
 
-fn all_have_a_picture(pool: &Pool) -> Result<Vec<Viewer>, String> {
+fn all_have_a_frame(pool: &Pool) -> Result<Vec<Viewer>, String> {
     let viewers = pool.snapshot();
     if let Some(reason) = viewers.iter().find_map(|viewer| viewer.failure.as_ref()) {
         return Err(format!("a viewer failed: {reason}"));
@@ -53,18 +53,18 @@ fn all_have_a_picture(pool: &Pool) -> Result<Vec<Viewer>, String> {
     let ready = |viewer: &&Viewer| viewer.state == State::Playing && viewer.keyframes > 0;
     match viewers.iter().filter(ready).count() {
         VIEWERS => Ok(viewers),
-        count => Err(format!("{count} of {VIEWERS} have a picture")),
+        count => Err(format!("{count} of {VIEWERS} have a frame")),
     }
 }
 
 fn received_everything(before: &Viewer, after: &Viewer) -> Result<(), Failed> {
     // Half of real time: a slow machine may be late.
     let frames_min = 15 * WATCH.as_secs();
-    let sound_min = 25 * WATCH.as_secs();
+    let audio_min = 25 * WATCH.as_secs();
     let frames = after.frames - before.frames;
-    let sound = after.audio.received - before.audio.received;
-    if frames < frames_min || sound < sound_min {
-        return Err(format!("{frames} frames and {sound} packets of sound: {after:?}").into());
+    let audio = after.audio.received - before.audio.received;
+    if frames < frames_min || audio < audio_min {
+        return Err(format!("{frames} frames and {audio} packets of audio: {after:?}").into());
     }
     if after.damaged > before.damaged || after.total().lost() > before.total().lost() {
         return Err(format!("lost or damaged on loopback: {after:?}").into());

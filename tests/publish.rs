@@ -12,14 +12,14 @@ use crate::server::{Server, glassline, run_to_end};
 
 pub(crate) const TESTS: &[Test] = &[
     Test {
-        name: "publish::raw_pictures_of_a_pipe_reach_viewers",
+        name: "publish::raw_frames_of_a_pipe_reach_viewers",
         needs: &[Peer::Ffmpeg],
-        run: raw_pictures_of_a_pipe_reach_viewers,
+        run: raw_frames_of_a_pipe_reach_viewers,
     },
     Test {
-        name: "publish::coded_pictures_of_a_pipe_reach_viewers",
+        name: "publish::coded_frames_of_a_pipe_reach_viewers",
         needs: &[Peer::Ffmpeg],
-        run: coded_pictures_of_a_pipe_reach_viewers,
+        run: coded_frames_of_a_pipe_reach_viewers,
     },
     Test {
         name: "publish::ctrl_c_ends_a_stream_with_its_figures",
@@ -35,15 +35,15 @@ pub(crate) const TESTS: &[Test] = &[
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn raw_pictures_of_a_pipe_reach_viewers() -> Result<(), Failed> {
+fn raw_frames_of_a_pipe_reach_viewers() -> Result<(), Failed> {
     through_a_pipe("-pix_fmt yuv420p -f yuv4mpegpipe")
 }
 
-fn coded_pictures_of_a_pipe_reach_viewers() -> Result<(), Failed> {
+fn coded_frames_of_a_pipe_reach_viewers() -> Result<(), Failed> {
     through_a_pipe("-c:v libx264 -preset ultrafast -bf 0 -g 25 -pix_fmt yuv420p -f h264")
 }
 
-/// Fifteen seconds of pictures, of which a viewer decodes some, and an end.
+/// Fifteen seconds of frames, of which a viewer decodes some, and an end.
 fn through_a_pipe(coding: &str) -> Result<(), Failed> {
     let server = Server::serve(&[])?;
     let url = server.moq_url("cam")?;

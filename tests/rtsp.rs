@@ -15,19 +15,19 @@ use crate::webdriver::Browser;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// From the camera's return to its picture, without a reload.
+/// From the camera's return to its frame, without a reload.
 const RETURN_MAX: Duration = Duration::from_secs(5);
 
 pub(crate) const TESTS: &[Test] = &[
     Test {
-        name: "rtsp::picture_returns_by_itself_after_the_camera_restarts",
+        name: "rtsp::video_returns_by_itself_after_the_camera_restarts",
         needs: &[Peer::Chromium, Peer::RtspServer],
-        run: picture_returns_by_itself_after_the_camera_restarts,
+        run: video_returns_by_itself_after_the_camera_restarts,
     },
     Test {
-        name: "rtsp::picture_and_sound_of_a_camera_reach_aiortc",
+        name: "rtsp::video_and_audio_of_a_camera_reach_aiortc",
         needs: &[Peer::Aiortc, Peer::RtspServer],
-        run: picture_and_sound_of_a_camera_reach_aiortc,
+        run: video_and_audio_of_a_camera_reach_aiortc,
     },
     Test {
         name: "rtsp::a_camera_that_is_not_there_shows_in_the_api_and_is_retried",
@@ -41,7 +41,7 @@ pub(crate) const TESTS: &[Test] = &[
     },
 ];
 
-fn picture_returns_by_itself_after_the_camera_restarts() -> Result<(), Failed> {
+fn video_returns_by_itself_after_the_camera_restarts() -> Result<(), Failed> {
     let mut camera = Camera::start(0, &[])?;
     let server = Server::serve(&[&format!("cam={}", camera.url)])?;
     server.wait_for_state("cam", "live")?;
@@ -64,7 +64,7 @@ fn picture_returns_by_itself_after_the_camera_restarts() -> Result<(), Failed> {
     let moving = format!("return glassline.framesRendered > {before}");
     browser.wait_until(PATIENCE, &moving)?;
     let took = back.elapsed();
-    println!("picture back {took:?} after the camera");
+    println!("video back {took:?} after the camera");
     browser.screenshot("camera")?;
     let sessions = browser.run("return glassline.sessions")?;
     if sessions != 1 {
@@ -72,22 +72,22 @@ fn picture_returns_by_itself_after_the_camera_restarts() -> Result<(), Failed> {
     }
     drop(camera);
     if took > RETURN_MAX {
-        return Err(format!("{took:?} until the picture was back\n{}", server.printed()).into());
+        return Err(format!("{took:?} until the video was back\n{}", server.printed()).into());
     }
     Ok(())
 }
 
-fn picture_and_sound_of_a_camera_reach_aiortc() -> Result<(), Failed> {
+fn video_and_audio_of_a_camera_reach_aiortc() -> Result<(), Failed> {
     let camera = Camera::start(0, &["--audio", "opus", "--size", "640x360"])?;
     let server = Server::serve(&[&format!("cam={}", camera.url)])?;
     let entry = server.wait_for_state("cam", "live")?;
     if entry["tracks"].as_array().map(Vec::len) != Some(2) {
-        return Err(format!("picture and sound expected: {entry}").into());
+        return Err(format!("video and audio expected: {entry}").into());
     }
     let report = crate::aiortc::watch(&server.url("/cam/whep"), 6)?;
     let frames = report["frames"].as_u64().unwrap_or(0);
-    let sound = report["audio_energy"].as_f64().unwrap_or(0.0);
-    if frames < 60 || sound < 0.01 || report["width"] != 640 {
+    let audio = report["audio_energy"].as_f64().unwrap_or(0.0);
+    if frames < 60 || audio < 0.01 || report["width"] != 640 {
         return Err(format!("{report}").into());
     }
     Ok(())

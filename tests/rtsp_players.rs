@@ -69,8 +69,8 @@ pub(crate) const TESTS: &[Test] = &[
 /// Loose: a debug build, two cores.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-const PICTURE: &[&str] = &["-f", "lavfi", "-i", "testsrc2=size=320x240:rate=25"];
-const SOUND: &[&str] = &["-f", "lavfi", "-i", "sine=frequency=440:sample_rate=48000"];
+const FRAME: &[&str] = &["-f", "lavfi", "-i", "testsrc2=size=320x240:rate=25"];
+const AUDIO: &[&str] = &["-f", "lavfi", "-i", "sine=frequency=440:sample_rate=48000"];
 const SECONDS: u32 = 4;
 
 /// Players at once: most of the time they wait.
@@ -88,70 +88,70 @@ struct Kind {
 }
 
 const KINDS: &[Kind] = &[
-    kind("t.264", &[PICTURE], "-c:v libx264 -g 25 -bf 0", &["h264"]),
-    kind("b.264", &[PICTURE], "-c:v libx264 -g 25 -bf 2", &["h264"]),
+    kind("t.264", &[FRAME], "-c:v libx264 -g 25 -bf 0", &["h264"]),
+    kind("b.264", &[FRAME], "-c:v libx264 -g 25 -bf 2", &["h264"]),
     kind(
         "t.265",
-        &[PICTURE],
+        &[FRAME],
         "-c:v libx265 -x265-params log-level=none:keyint=25",
         &["hevc"],
     ),
-    kind("t.aac", &[SOUND], "-c:a aac", &["aac"]),
-    kind("t.ac3", &[SOUND], "-c:a ac3", &["ac3"]),
+    kind("t.aac", &[AUDIO], "-c:a aac", &["aac"]),
+    kind("t.ac3", &[AUDIO], "-c:a ac3", &["ac3"]),
     kind(
         "t.dv",
-        &[PICTURE],
+        &[FRAME],
         "-vf scale=720:576 -c:v dvvideo -pix_fmt yuv420p",
         &["dvvideo"],
     ),
     Kind {
         // Its parser and decoder come with FFmpeg's plug-in only.
         gstreamer: "rtpmp4vdepay",
-        ..kind("t.m4e", &[PICTURE], "-c:v mpeg4 -g 25 -f m4v", &["mpeg4"])
+        ..kind("t.m4e", &[FRAME], "-c:v mpeg4 -g 25 -f m4v", &["mpeg4"])
     },
     kind(
         "t.mkv",
-        &[PICTURE, SOUND],
+        &[FRAME, AUDIO],
         "-c:v libx264 -g 25 -c:a aac",
         &["h264", "aac"],
     ),
-    kind("t.mp3", &[SOUND], "-c:a libmp3lame", &["mp3"]),
+    kind("t.mp3", &[AUDIO], "-c:a libmp3lame", &["mp3"]),
     kind(
         "t.mp4",
-        &[PICTURE, SOUND],
+        &[FRAME, AUDIO],
         "-c:v libx264 -g 25 -c:a aac",
         &["h264", "aac"],
     ),
     kind(
         "t.mpg",
-        &[PICTURE, SOUND],
+        &[FRAME, AUDIO],
         "-c:v mpeg1video -c:a mp2 -f mpeg",
         &["mpeg1video", "mp2"],
     ),
     kind(
         "t.vob",
-        &[PICTURE, SOUND],
+        &[FRAME, AUDIO],
         "-c:v mpeg2video -c:a ac3 -f vob",
         &["mpeg2video", "ac3"],
     ),
-    kind("t.ogg", &[SOUND], "-c:a libvorbis", &["vorbis"]),
+    kind("t.ogg", &[AUDIO], "-c:a libvorbis", &["vorbis"]),
     kind(
         "t.ogv",
-        &[PICTURE, SOUND],
+        &[FRAME, AUDIO],
         "-c:v libtheora -c:a libvorbis",
         &["theora", "vorbis"],
     ),
-    kind("t.opus", &[SOUND], "-c:a libopus", &["opus"]),
+    kind("t.opus", &[AUDIO], "-c:a libopus", &["opus"]),
     kind(
         "t.ts",
-        &[PICTURE, SOUND],
+        &[FRAME, AUDIO],
         "-c:v libx264 -g 25 -bf 0 -c:a aac",
         &["h264", "aac"],
     ),
-    kind("t.wav", &[SOUND], "-c:a pcm_s16le", &["pcm_s16be"]),
+    kind("t.wav", &[AUDIO], "-c:a pcm_s16le", &["pcm_s16be"]),
     kind(
         "t.webm",
-        &[PICTURE, SOUND],
+        &[FRAME, AUDIO],
         "-c:v libvpx -g 25 -c:a libvorbis",
         &["vp8", "vorbis"],
     ),
@@ -496,7 +496,7 @@ fn ffmpeg_publishes_and_chromium_watches() -> Result<(), Failed> {
         let name = format!("camera-{transport}");
         let mut command = Command::new("ffmpeg");
         command.args(["-hide_banner", "-loglevel", "warning", "-re"]);
-        command.args(PICTURE).args(["-re"]).args(SOUND);
+        command.args(FRAME).args(["-re"]).args(AUDIO);
         command.args([
             "-c:v",
             "libx264",
@@ -537,14 +537,14 @@ fn chromium_watches_files_of_the_folder() -> Result<(), Failed> {
     let folder = media_folder()?;
     let server = serve_folder(&folder)?;
     let mut failures = Vec::new();
-    // H.264, and VP8 beside sound that no browser takes.
+    // H.264, and VP8 beside audio that no browser takes.
     for file in ["t.264", "t.webm"] {
         failures.extend(seen(&server, file).err());
     }
     report(&failures, &server)
 }
 
-/// A browser shows moving pictures of stream `name`.
+/// A browser shows moving video of stream `name`.
 fn watched(server: &Server, name: &str) -> Result<(), String> {
     server.wait_for_state(name, "live")?;
     seen(server, name)

@@ -31,7 +31,7 @@ const KEYFRAME_IS_FORGOTTEN: Duration = Duration::from_secs(3);
 fn gstreamer_makes_a_keyframe_for_who_comes_late() -> Result<(), Failed> {
     let server = Server::configured("limits: {ring_s: 2}\n", &["demo"])?;
     let udp = ["protocols=udp"];
-    let publisher = test_picture(&server.rtsp_url("studio"), 100_000, &udp)?;
+    let publisher = test_pattern(&server.rtsp_url("studio"), 100_000, &udp)?;
     let failed = |reason: String| -> Failed {
         format!("{reason}\n{}\n{}", publisher.printed(), server.printed()).into()
     };
@@ -55,7 +55,7 @@ fn gstreamer_publishes_what_it_has_sealed() -> Result<(), Failed> {
         // The tests' certificate is nobody's.
         let protocols = format!("protocols={way}");
         let settings = [&protocols, "profiles=savp", "tls-validation-flags=0"];
-        let publisher = test_picture(&url, 25, &settings)?;
+        let publisher = test_pattern(&url, 25, &settings)?;
         let failed = |reason: String| -> Failed {
             format!("{reason}\n{}\n{}", publisher.printed(), server.printed()).into()
         };
@@ -72,8 +72,8 @@ fn gstreamer_publishes_what_it_has_sealed() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Publishes a test picture, 25 a second and a keyframe every `group` pictures.
-fn test_picture(url: &str, group: u32, settings: &[&str]) -> Result<Running, String> {
+/// Publishes a test pattern, 25 a second and a keyframe every `group` frames.
+fn test_pattern(url: &str, group: u32, settings: &[&str]) -> Result<Running, String> {
     let mut command = Command::new("gst-launch-1.0");
     command.args(["-q", "videotestsrc", "is-live=true", "!"]);
     command.args(["video/x-raw,width=320,height=240,framerate=25/1", "!"]);

@@ -50,7 +50,7 @@ fn twenty_by_tcp_and_twenty_by_udp_receive_everything() -> Result<(), Failed> {
         received_everything(before, after, watched)?;
     }
     if delays.count == 0 {
-        return Err("no sender report has told when pictures were captured".into());
+        return Err("no sender report has told when frames were captured".into());
     }
     // The server forgets viewers that have said goodbye, and serves new ones.
     drop(pool);
@@ -68,22 +68,22 @@ fn twenty_by_tcp_and_twenty_by_udp_receive_everything() -> Result<(), Failed> {
 
 fn received_everything(before: &Viewer, after: &Viewer, watched: f64) -> Result<(), Failed> {
     let frames = (after.frames - before.frames) as f64 / watched / FRAMES_PER_SECOND;
-    let sound = after
+    let audio = after
         .audio
         .media_time
         .saturating_sub(before.audio.media_time);
-    let sound = sound.as_secs_f64() / watched;
+    let audio = audio.as_secs_f64() / watched;
     // The snapshot cuts through a frame whose packets are on their way.
     let on_their_way = 3;
     let whole = after.total().lost() <= on_their_way
         && after.damaged == 0
         && after.state == State::Playing
         && (0.9..1.1).contains(&frames)
-        && (0.9..1.1).contains(&sound);
+        && (0.9..1.1).contains(&audio);
     if whole {
         return Ok(());
     }
-    let of_time = format!("{frames:.3} of the frames, {sound:.3} of the sound");
+    let of_time = format!("{frames:.3} of the frames, {audio:.3} of the audio");
     Err(format!("{}: {of_time} in {watched:.1} s: {after:?}", after.id).into())
 }
 

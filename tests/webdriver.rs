@@ -19,7 +19,7 @@ pub(crate) struct Browser {
     _driver: Running,
 }
 
-/// What a machine without screen, GPU and user needs to play video with sound.
+/// What a machine without screen, GPU and user needs to play video with audio.
 const CHROMIUM_FLAGS: [&str; 9] = [
     "--headless=new",
     // Build servers run as root in containers, where the sandbox cannot start.

@@ -13,7 +13,7 @@ use crate::pair::{CLIENT, SERVER, pair};
 
 /// Enough that what is done once per burst is spread as on a busy shard.
 pub(crate) const SESSIONS: usize = 64;
-/// A picture of 3 Mbit/s at 30 frames a second.
+/// A frame of 3 Mbit/s at 30 frames a second.
 pub(crate) const PACKETS: usize = 12;
 const PAYLOAD_BYTES: usize = 1100;
 
@@ -83,7 +83,7 @@ impl Lab {
         Ok(lab)
     }
 
-    /// Lets viewers watch two pictures and then live on until each has sent one
+    /// Lets viewers watch two frames and then live on until each has sent one
     /// datagram of every kind, which wait to be counted.
     pub(crate) fn refill(&mut self) {
         self.timestamp = self.timestamp.wrapping_add(3000);
@@ -94,7 +94,7 @@ impl Lab {
         self.now = latest;
     }
 
-    /// Seals one picture for every session.
+    /// Seals one frame for every session.
     pub(crate) fn seal(&mut self) -> u64 {
         let mut bytes = 0;
         for ends in &mut self.ends {
@@ -115,7 +115,7 @@ impl Lab {
         bytes as u64
     }
 
-    /// Seals one picture for every session into the outbox, and sends it.
+    /// Seals one frame for every session into the outbox, and sends it.
     pub(crate) fn send(&mut self) -> u64 {
         let (timestamp, now) = (self.timestamp, self.now);
         for ends in &mut self.ends {
@@ -221,7 +221,7 @@ impl Ends {
         }
     }
 
-    /// Two pictures, then time passes until one datagram of each kind waits;
+    /// Two frames, then time passes until one datagram of each kind waits;
     /// returns the time then.
     fn refill(&mut self, from: Instant, payloads: &[Vec<u8>], timestamp: u32) -> Instant {
         for kind in KINDS {
@@ -230,12 +230,12 @@ impl Ends {
             }
         }
         let mut out = vec![0; 1500];
-        for picture in [timestamp.wrapping_sub(1500), timestamp] {
+        for frame in [timestamp.wrapping_sub(1500), timestamp] {
             for (place, payload) in payloads.iter().enumerate() {
                 let marker = place + 1 == payloads.len();
                 let sealed =
                     self.server
-                        .seal(SenderIndex(0), picture, marker, payload, from, &mut out);
+                        .seal(SenderIndex(0), frame, marker, payload, from, &mut out);
                 let len = sealed.expect("connected").len;
                 let _ = self
                     .client

@@ -40,7 +40,7 @@ struct Left {
 
 pub(crate) fn run() -> Result<(), String> {
     let machine = machine::describe();
-    let media = media::sound();
+    let media = media::audio();
     let server = Server::limited(&media, LIMITS)?;
     let url = server.url(&format!("/{}/whep", media.name));
     let mut process = server.process()?;

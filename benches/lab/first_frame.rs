@@ -1,5 +1,5 @@
-//! From opening the page to the first picture, and how far behind the source the
-//! picture then is, in a real browser.
+//! From opening the page to the first frame, and how far behind the source the
+//! frame then is, in a real browser.
 
 use std::thread;
 use std::time::Duration;

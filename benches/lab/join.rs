@@ -32,7 +32,7 @@ pub(crate) fn run() -> Result<(), String> {
         "idle %",
     ]);
     let mut results = Vec::new();
-    for media in [media::sound(), media::demo()] {
+    for media in [media::audio(), media::demo()] {
         let result = measure(&media)?;
         let number = |name: &str, digits| figure(result[name].as_f64(), digits);
         let time = |name: &str, quantile: &str| figure(result[name][quantile].as_f64(), 1);

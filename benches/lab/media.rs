@@ -22,11 +22,11 @@ pub(crate) fn demo() -> Media {
     }
 }
 
-/// The demo's sound alone: joining it brings next to no media.
-pub(crate) fn sound() -> Media {
+/// The demo's audio alone: joining it brings next to no media.
+pub(crate) fn audio() -> Media {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("assets/demo.ogg");
     Media {
-        name: "sound",
+        name: "audio",
         about: "Opus only",
         source: file.display().to_string(),
     }

@@ -17,11 +17,11 @@ use crate::report::{self, Table, quantile};
 
 /// Enough viewers that no key stays in the nearest cache.
 const VIEWERS: usize = 64;
-/// A picture of 3 Mbit/s at 30 frames a second.
+/// A frame of 3 Mbit/s at 30 frames a second.
 const PACKETS: usize = 11;
 const PAYLOAD_BYTES: usize = 1150;
-/// Pictures for each viewer in one measurement.
-const PICTURES: usize = 30;
+/// Frames for each viewer in one measurement.
+const FRAMES: usize = 30;
 /// Measurements of each case, in turn; the median counts.
 const ROUNDS: usize = 15;
 
@@ -74,7 +74,7 @@ pub(crate) fn run() -> Result<(), String> {
     table.print();
     let profile = lab.profile.name();
     println!(
-        "{profile}, {VIEWERS} sessions, pictures of {PACKETS} packets with {PAYLOAD_BYTES} B of \
+        "{profile}, {VIEWERS} sessions, frames of {PACKETS} packets with {PAYLOAD_BYTES} B of \
          payload; thread CPU time, median of {ROUNDS}; the sink is a loopback socket that nobody \
          reads; segmentation offload: {}",
         gso_supported(&lab.segmented)
@@ -135,7 +135,7 @@ impl Lab {
     /// Nanoseconds per packet with our sessions.
     fn sessions(&mut self, sending: Sending) -> f64 {
         let before = thread_cpu();
-        for _ in 0..PICTURES {
+        for _ in 0..FRAMES {
             self.timestamp = self.timestamp.wrapping_add(3000);
             for index in 0..VIEWERS {
                 let now = Instant::now();
@@ -159,7 +159,7 @@ impl Lab {
     /// Nanoseconds per packet without anything around cipher and kernel.
     fn floor(&mut self, sending: Sending) -> f64 {
         let before = thread_cpu();
-        for _ in 0..PICTURES {
+        for _ in 0..FRAMES {
             for index in 0..VIEWERS {
                 let (mut used, mut segment) = (0, 0);
                 for payload in &self.payloads {
@@ -187,7 +187,7 @@ impl Lab {
 }
 
 fn per_packet(cpu: Duration) -> f64 {
-    cpu.as_secs_f64() * 1e9 / (PICTURES * VIEWERS * PACKETS) as f64
+    cpu.as_secs_f64() * 1e9 / (FRAMES * VIEWERS * PACKETS) as f64
 }
 
 fn certificate() -> Result<Arc<Certificate>, String> {

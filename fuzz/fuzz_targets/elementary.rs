@@ -55,7 +55,7 @@ fuzz_target!(|bytes: &[u8]| {
 });
 
 fn play(source: &mut Source) -> usize {
-    let is_sound = source.tracks()[0].kind() == Kind::Audio;
+    let is_audio = source.tracks()[0].kind() == Kind::Audio;
     let mut last = None::<Frame>;
     for count in 0..300 {
         let Some(frame) = source.next_frame().expect("memory can be read") else {
@@ -65,7 +65,7 @@ fn play(source: &mut Source) -> usize {
         assert!(frame.time >= MediaTime::ZERO && frame.decode_time <= frame.time);
         if let Some(last) = last {
             assert!(last.decode_time <= frame.decode_time);
-            assert!(!is_sound || last.time < frame.time);
+            assert!(!is_audio || last.time < frame.time);
         }
         last = Some(frame);
     }

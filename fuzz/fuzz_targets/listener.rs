@@ -1,5 +1,5 @@
 //! The listening half: packets of any stream with any numbers and payloads, plain or as
-//! RED, periods of any length, devices that change or go away. What is played is sound,
+//! RED, periods of any length, devices that change or go away. What is played is valid audio,
 //! what is kept is bounded.
 
 #![no_main]

@@ -1,5 +1,5 @@
 //! What comes through a pipe: any bytes, in any pieces, either fail with a reason or
-//! become pictures: of y4m whole planes, of H.264 and H.265 units that begin with a
+//! become frames: of y4m whole planes, of H.264 and H.265 units that begin with a
 //! keyframe, the same ones whatever the pieces.
 
 #![no_main]
@@ -21,7 +21,7 @@ fuzz_target!(|input: &[u8]| {
         assert!(units.first().is_none_or(|unit| unit.keyframe));
         assert!(units.iter().all(|unit| !unit.data.is_empty()));
     }
-    assert_eq!(pictures(bytes, bytes.len().max(1)), pictures(bytes, step));
+    assert_eq!(frames(bytes, bytes.len().max(1)), frames(bytes, step));
 });
 
 fn units(bytes: &[u8], step: usize) -> Result<Vec<Unit>, live::Error> {
@@ -34,7 +34,7 @@ fn units(bytes: &[u8], step: usize) -> Result<Vec<Unit>, live::Error> {
 }
 
 /// How many, or why none.
-fn pictures(bytes: &[u8], step: usize) -> Result<usize, y4m::Error> {
+fn frames(bytes: &[u8], step: usize) -> Result<usize, y4m::Error> {
     let mut parser = Parser::new();
     let mut count = 0;
     for mut piece in bytes.chunks(step) {
@@ -42,12 +42,12 @@ fn pictures(bytes: &[u8], step: usize) -> Result<usize, y4m::Error> {
             let taken = parser.push(piece)?;
             assert!(taken > 0);
             piece = &piece[taken..];
-            if let Some(picture) = parser.picture() {
-                let header = parser.header().expect("pictures come behind it");
+            if let Some(frame) = parser.frame() {
+                let header = parser.header().expect("frames come behind it");
                 let rows = header.height as usize;
-                assert_eq!(picture.y.len(), rows * picture.stride);
-                assert_eq!(picture.u.len(), rows / 2 * picture.chroma_stride);
-                assert_eq!(picture.u.len(), picture.v.len());
+                assert_eq!(frame.y.len(), rows * frame.stride);
+                assert_eq!(frame.u.len(), rows / 2 * frame.chroma_stride);
+                assert_eq!(frame.u.len(), frame.v.len());
                 count += 1;
             }
         }

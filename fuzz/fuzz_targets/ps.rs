@@ -1,5 +1,5 @@
 //! Program streams and bare MPEG video: any bytes either fail with a reason or
-//! play, and pictures are sent in an order of times that never fall.
+//! play, and frames are sent in an order of times that never fall.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
 //! The jitter buffer: any packets at any times, any pulls between them. What comes out
-//! is sound, what is kept is bounded.
+//! is valid, what is kept is bounded.
 
 #![no_main]
 

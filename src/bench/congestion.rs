@@ -64,7 +64,7 @@ pub(crate) struct Options {
     #[arg(long)]
     relay: bool,
     /// Instead: one session of a kind of network under each arm, over time, as
-    /// policed or policed:3. With --json its samples, with --svg a picture.
+    /// policed or policed:3. With --json its samples, with --svg a chart.
     #[arg(long, value_name = "KIND[:N]", conflicts_with = "relay")]
     session: Option<String>,
     /// Decides which sessions are drawn.

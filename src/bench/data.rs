@@ -84,7 +84,7 @@ pub(crate) struct Options {
     impair: Option<Impairment>,
     /// Run each combination, as message-size=16K,64K,window=256K,4M,rtt=0,20ms; also
     /// high-water, low-water, udp-buffer, channels, loss, rate. The first is the
-    /// picture's axis.
+    /// chart's axis.
     #[arg(long, value_name = "NAME=A,B,…", conflicts_with = "staircase")]
     sweep: Option<Sweep>,
     /// From the defaults of usual stacks to everything, one step at a time: windows,
@@ -111,7 +111,7 @@ pub(crate) struct Options {
     /// Take any certificate of an https:// server, or of a turns: one.
     #[arg(long)]
     insecure: bool,
-    /// What pictures call this run [default: the URL].
+    /// What charts call this run [default: the URL].
     #[arg(long, value_name = "NAME")]
     label: Option<String>,
     /// Write the report as JSON; `-` for stdout. With `serve`, a line for each test.

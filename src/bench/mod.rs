@@ -54,7 +54,7 @@ pub(crate) enum Benchmark {
     ///
     /// TRACE is a file of one-way delays in ms, a line a packet, `lost` for a lost one;
     /// or a family of delays and a seed, as ar98:7 (ar98, ar90, mixed, iid, clean,
-    /// spikes). In virtual time: our buffer with real sound, a model of NetEq's control
+    /// spikes). In virtual time: our buffer with real audio, a model of NetEq's control
     /// logic, one fixed delay, and an oracle that knows what will come. The same trace
     /// gives the same figures.
     #[command(after_help = JITTER)]

@@ -101,10 +101,10 @@ pub(crate) struct Options {
         hide_default_value = true
     )]
     floor: Option<String>,
-    /// What pictures call this run [default: host and path].
+    /// What charts call this run [default: host and path].
     #[arg(long, value_name = "NAME")]
     label: Option<String>,
-    /// Draw another run's JSON report into the picture. Repeatable.
+    /// Draw another run's JSON report into the chart. Repeatable.
     #[arg(long, value_name = "OTHER.json", requires = "svg")]
     overlay: Vec<PathBuf>,
     /// Write the report as JSON; `-` for stdout.
@@ -240,7 +240,7 @@ impl Options {
     /// The other runs, read before the load: what is no report is found early.
     fn overlays(&self) -> Result<Vec<Report>, Failure> {
         if self.overlay.len() >= svg::RUNS_MAX {
-            let text = format!("a picture has room for {} runs", svg::RUNS_MAX);
+            let text = format!("a chart has room for {} runs", svg::RUNS_MAX);
             return Err(Failure::Usage(text));
         }
         let read = |path: &PathBuf| {

@@ -17,11 +17,11 @@ pub(super) struct Open {
 
 /// Those that the flags name.
 pub(super) fn open(options: &Options) -> Result<Open, Failure> {
-    let microphone: Box<dyn Microphone> = match &options.sound.wav_in {
+    let microphone: Box<dyn Microphone> = match &options.audio.wav_in {
         Some(wav) => Box::new(usage(VirtualMicrophone::wav(wav, options.timing()))?),
         None => microphone(options)?,
     };
-    let loudspeaker: Box<dyn Loudspeaker> = match &options.sound.wav_out {
+    let loudspeaker: Box<dyn Loudspeaker> = match &options.audio.wav_out {
         Some(wav) => {
             let (format, timing) = (options.format(), options.timing());
             Box::new(usage(VirtualLoudspeaker::wav(wav, format, timing))?)
@@ -43,14 +43,14 @@ fn usage<T>(opened: Result<T, DeviceError>) -> Result<T, Failure> {
 #[cfg(feature = "devices")]
 fn microphone(options: &Options) -> Result<Box<dyn Microphone>, Failure> {
     use glassline_client::call::SystemMicrophone;
-    let microphone = SystemMicrophone::open(options.sound.microphone.as_deref());
+    let microphone = SystemMicrophone::open(options.audio.microphone.as_deref());
     Ok(Box::new(microphone.map_err(Failure::runtime)?))
 }
 
 #[cfg(feature = "devices")]
 fn loudspeaker(options: &Options) -> Result<Box<dyn Loudspeaker>, Failure> {
     use glassline_client::call::SystemLoudspeaker;
-    let loudspeaker = SystemLoudspeaker::open(options.sound.loudspeaker.as_deref());
+    let loudspeaker = SystemLoudspeaker::open(options.audio.loudspeaker.as_deref());
     Ok(Box::new(loudspeaker.map_err(Failure::runtime)?))
 }
 
@@ -61,7 +61,7 @@ const WITHOUT: &str = "this program was built without sound devices: use --wav-i
 
 #[cfg(not(feature = "devices"))]
 fn microphone(options: &Options) -> Result<Box<dyn Microphone>, Failure> {
-    if options.sound.microphone.is_some() {
+    if options.audio.microphone.is_some() {
         return Err(Failure::usage(WITHOUT));
     }
     let silent = VirtualMicrophone::silent(options.format(), options.timing());
@@ -70,7 +70,7 @@ fn microphone(options: &Options) -> Result<Box<dyn Microphone>, Failure> {
 
 #[cfg(not(feature = "devices"))]
 fn loudspeaker(options: &Options) -> Result<Box<dyn Loudspeaker>, Failure> {
-    if options.sound.loudspeaker.is_some() {
+    if options.audio.loudspeaker.is_some() {
         return Err(Failure::usage(WITHOUT));
     }
     let silent = VirtualLoudspeaker::silent(options.format(), options.timing());

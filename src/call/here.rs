@@ -35,13 +35,13 @@ pub(super) fn run(options: &Options, quiet: bool) -> Result<ExitCode, Failure> {
     )?;
     let stop = interrupt::listen()?;
     let terminal = Terminal::new(quiet);
-    let sound = Sound::open(options)?;
-    let Sound {
+    let audio = Audio::open(options)?;
+    let Audio {
         devices,
         marks,
         began,
         heard,
-    } = sound;
+    } = audio;
     let config = options.config();
     let pair = Pair::start(&config, options.impair.as_ref(), devices);
     let mut pair = pair.map_err(Failure::runtime)?;
@@ -114,7 +114,7 @@ fn follow(pair: &mut Pair, time: Duration, stop: &AtomicBool, terminal: &Termina
 }
 
 /// What the first end says, and the second one plays.
-struct Sound {
+struct Audio {
     devices: [Devices; 2],
     /// What is in it, if it is ours.
     marks: Option<Marks>,
@@ -122,11 +122,11 @@ struct Sound {
     heard: Arc<Mutex<Vec<f32>>>,
 }
 
-impl Sound {
+impl Audio {
     fn open(options: &Options) -> Result<Self, Failure> {
         let (format, timing) = (options.format(), options.timing());
-        let marks = options.sound.wav_in.is_none().then(Marks::default);
-        let microphone = match (&options.sound.wav_in, marks) {
+        let marks = options.audio.wav_in.is_none().then(Marks::default);
+        let microphone = match (&options.audio.wav_in, marks) {
             (Some(wav), _) => VirtualMicrophone::wav(wav, timing),
             (None, marks) => {
                 let marks = marks.unwrap_or_default();
@@ -135,7 +135,7 @@ impl Sound {
             }
         };
         let microphone = microphone.map_err(Failure::usage)?;
-        let loudspeaker = match &options.sound.wav_out {
+        let loudspeaker = match &options.audio.wav_out {
             Some(wav) => VirtualLoudspeaker::wav(wav, format, timing),
             None => VirtualLoudspeaker::silent(format, timing),
         };

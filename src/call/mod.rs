@@ -99,7 +99,7 @@ impl<'a> Session<'a> {
         })?;
         if !dialled.line.speaks() {
             self.terminal
-                .say("the other end takes no sound: you hear it, it does not hear you");
+                .say("the other end takes no audio: you hear it, it does not hear you");
         }
         self.call(dialled.line, ask.url.as_str())?.code()
     }
@@ -111,7 +111,7 @@ impl<'a> Session<'a> {
         self.terminal.say(&format!("joining {}", ask.url));
         let mut talk = self.enter(ask).map_err(not_entered)?;
         let options = self.options;
-        let in_person = options.sound.wav_in.is_none() && options.sound.wav_out.is_none();
+        let in_person = options.audio.wav_in.is_none() && options.audio.wav_out.is_none();
         loop {
             match self.follow(talk, ask.url.as_str())? {
                 Left::Lost { why, muted } if in_person && is_of_network(why.as_ref()) => {

@@ -36,7 +36,7 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(super) once: bool,
     #[command(flatten)]
-    pub(super) sound: SoundOptions,
+    pub(super) audio: AudioOptions,
     #[command(flatten)]
     voice: VoiceOptions,
     /// Hang up after so long.
@@ -65,7 +65,7 @@ pub(crate) struct Options {
 
 // What is spoken into and played on. (A doc comment here would replace the command's.)
 #[derive(Debug, Args)]
-pub(super) struct SoundOptions {
+pub(super) struct AudioOptions {
     /// List microphones and loudspeakers, and do nothing else.
     #[arg(long)]
     devices: bool,
@@ -107,7 +107,7 @@ struct VoiceOptions {
     /// Begin muted; on a terminal, m mutes and unmutes, q hangs up.
     #[arg(long)]
     mute: bool,
-    /// How much sound a packet holds.
+    /// How much audio a packet holds.
     #[arg(long, default_value = "10ms", value_name = "10ms|20ms", value_parser = packet)]
     packet: opus::Frame,
     /// Encode for few bits and many losses instead of for the least delay: 4 ms more.
@@ -213,7 +213,7 @@ fn packet(text: &str) -> Result<opus::Frame, String> {
 
 impl Options {
     pub(super) const fn lists_devices(&self) -> bool {
-        self.sound.devices
+        self.audio.devices
     }
 
     pub(super) fn target(&self) -> Result<Target, Failure> {
@@ -254,16 +254,16 @@ impl Options {
 
     pub(super) fn timing(&self) -> Timing {
         Timing {
-            period: self.sound.period,
-            drift_ppm: self.sound.drift,
-            jitter: self.sound.device_jitter,
+            period: self.audio.period,
+            drift_ppm: self.audio.drift,
+            jitter: self.audio.device_jitter,
             ..Timing::default()
         }
     }
 
     /// Of a loudspeaker that is a file.
     pub(super) fn format(&self) -> Format {
-        Format::new(self.sound.rate, 1).expect("the flag was checked")
+        Format::new(self.audio.rate, 1).expect("the flag was checked")
     }
 
     pub(super) fn config(&self) -> Config {

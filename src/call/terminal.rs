@@ -209,7 +209,7 @@ fn summary(figures: &Figures, since: Duration) -> String {
     }
     if figures.overflowed > 0 {
         add(format_args!(
-            "; {} packets, periods of sound or records dropped, since this machine was too \
+            "; {} packets, periods of audio or records dropped, since this machine was too \
              busy (most of a call's work is saved by --no-aec, --no-ns, --no-agc)",
             figures.overflowed
         ));

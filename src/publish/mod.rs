@@ -26,14 +26,14 @@ use terminal::Terminal;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
     /// FILE[,FILE…], rtsp://…, `-` for standard input (y4m, or H.264 or H.265 in Annex-B
-    /// form), test[?size=1280x720&fps=30] for the test picture, demo for the built-in clip.
+    /// form), test[?size=1280x720&fps=30] for the test pattern, demo for the built-in clip.
     #[arg(value_name = "INPUT")]
     input: Input,
     /// moq://HOST[:4443]/NAME, or https:// for the same through WebTransport. With
     /// ?token=… where the server wants one, #sha256=… to pin its certificate.
     #[arg(value_name = "URL")]
     url: String,
-    /// Pictures per second, where the input does not say; of standard input instead of
+    /// Frames per second, where the input does not say; of standard input instead of
     /// what it says.
     #[arg(long, value_name = "N", value_parser = frame_rate)]
     fps: Option<f64>,
@@ -43,10 +43,10 @@ pub(crate) struct Options {
     /// Play a file once, then end.
     #[arg(long)]
     once: bool,
-    /// Standard input is a camera: show pictures when they come, whatever their rate.
+    /// Standard input is a camera: show frames when they come, whatever their rate.
     #[arg(long)]
     live: bool,
-    /// Sound for pictures that have none.
+    /// Audio for video that have none.
     #[arg(long, value_name = "FILE")]
     audio: Option<PathBuf>,
     /// Another rendition of the input, FILE or FILE@RATE, with keyframes at the same
@@ -57,7 +57,7 @@ pub(crate) struct Options {
     /// copa-competitive, glide, rfc9260-reno.
     #[arg(long, value_name = "NAME", default_value = "glide")]
     congestion: Algorithm,
-    /// The least and the most that the pictures may take.
+    /// The least and the most that the frames may take.
     #[arg(long, value_name = "MIN..MAX", default_value = "500k..3M")]
     bitrate: BitrateRange,
     /// What decides the bitrate: what the path delivers (coupled), or only what waits
@@ -155,8 +155,8 @@ fn failure(error: source::Error) -> Failure {
     match error {
         source::Error::RungsWithoutFile
         | source::Error::Rung { .. }
-        | source::Error::SecondSound
-        | source::Error::NoSound { .. }
+        | source::Error::SecondAudio
+        | source::Error::NoAudio { .. }
         | source::Error::Codec { .. } => Failure::usage(error),
         other => Failure::runtime(other),
     }
@@ -247,7 +247,7 @@ mod tests {
     #[test]
     fn all_has_a_default_but_input_and_url() {
         let options = parse(&["test", "moq://host/cam"]).expect("enough");
-        let session = options.session().expect("sound");
+        let session = options.session().expect("valid");
         assert_eq!(session.algorithm.as_str(), "glide");
         assert_eq!(session.rule, Rule::Coupled);
         assert_eq!(session.start().bps(), 1_000_000);

@@ -24,7 +24,7 @@ const RECIPES: [Recipe; 5] = [
     },
     Recipe {
         name: "first_frame",
-        about: "Chromium: navigation to first picture, and delay from source to screen",
+        about: "Chromium: navigation to first frame, and delay from source to screen",
     },
     Recipe {
         name: INSTRUCTIONS,

@@ -49,7 +49,7 @@ const DEVICES: [&str; 2] = ["--features", "glassline/devices"];
 /// heard on the null sinks of a PulseAudio of its own.
 fn sound_devices(summary: &mut Summary, with_peers: bool) {
     summary.step("sound devices", |_| {
-        if let Err(reason) = install::sound() {
+        if let Err(reason) = install::audio() {
             return match process::on_build_server() {
                 true => Outcome::Failed(reason),
                 false => Outcome::Skipped(reason),

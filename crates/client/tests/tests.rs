@@ -149,11 +149,11 @@ fn publish(input: Input, once: bool, url: &str) -> Publishing {
     Publishing { stop, task }
 }
 
-/// Reads the broadcast and its pictures.
+/// Reads the broadcast and its frames.
 async fn watch(server: &Session) -> (Watch, Reader) {
     let mut watch = soon(server.watch("cam")).await.expect("it is there");
     let catalog = soon(watch.catalog()).await.expect("good").expect("one");
-    let chosen = catalog.choose().expect("pictures");
+    let chosen = catalog.choose().expect("frames");
     let reader = soon(watch.read(&chosen[0], PATIENCE)).await.expect("there");
     (watch, reader)
 }
@@ -199,7 +199,7 @@ async fn a_file_arrives_whole_and_the_stream_ends_with_it() {
 }
 
 #[tokio::test]
-async fn the_test_picture_follows_the_path_and_a_wish_for_a_keyframe() {
+async fn the_test_pattern_follows_the_path_and_a_wish_for_a_keyframe() {
     let mut site = site(anywhere(), &identity(), None).await;
     let pattern = Input::Pattern {
         width: 128,
@@ -209,13 +209,13 @@ async fn the_test_picture_follows_the_path_and_a_wish_for_a_keyframe() {
     let publishing = publish(pattern, false, &site.url);
     let server = soon(site.sessions.recv()).await.expect("a session");
     let (_watch, mut reader) = watch(&server).await;
-    let first = soon(reader.next()).await.expect("good").expect("a picture");
+    let first = soon(reader.next()).await.expect("good").expect("a frame");
     assert!(first.keyframe);
     // Two seconds lie between keyframes; one that is asked for comes before.
     let mut last = first.time;
     let mut asked = false;
     let gap = loop {
-        let frame = soon(reader.next()).await.expect("good").expect("a picture");
+        let frame = soon(reader.next()).await.expect("good").expect("a frame");
         if frame.keyframe {
             break frame.time.saturating_since(first.time);
         }
@@ -238,7 +238,7 @@ async fn the_test_picture_follows_the_path_and_a_wish_for_a_keyframe() {
 }
 
 #[tokio::test]
-async fn the_built_in_clip_has_sound() {
+async fn the_built_in_clip_has_audio() {
     let mut site = site(anywhere(), &identity(), None).await;
     let publishing = publish(Input::Clip, false, &site.url);
     let server = soon(site.sessions.recv()).await.expect("a session");
@@ -248,9 +248,9 @@ async fn the_built_in_clip_has_sound() {
     let kinds: Vec<Kind> = chosen.iter().map(|it| it.track.kind()).collect();
     assert_eq!(kinds, [Kind::Video, Kind::Audio]);
     assert_eq!(chosen[1].track.codec, Codec::Opus);
-    let mut sound = soon(watch.read(&chosen[1], PATIENCE)).await.expect("there");
-    let one = soon(sound.next()).await.expect("good").expect("sound");
-    let two = soon(sound.next()).await.expect("good").expect("more");
+    let mut audio = soon(watch.read(&chosen[1], PATIENCE)).await.expect("there");
+    let one = soon(audio.next()).await.expect("good").expect("audio");
+    let two = soon(audio.next()).await.expect("good").expect("more");
     let apart = two.time.saturating_since(one.time);
     assert_eq!(apart.as_millis(), 20);
     publishing.stop().await.0.expect("no error");
@@ -273,7 +273,7 @@ async fn a_server_that_comes_back_gets_the_stream_again() {
     let publishing = publish(Input::Clip, false, &first.url);
     let server = soon(first.sessions.recv()).await.expect("a session");
     let (broadcast, mut reader) = watch(&server).await;
-    soon(reader.next()).await.expect("good").expect("a picture");
+    soon(reader.next()).await.expect("good").expect("a frame");
     server.abort(Refusal::Shutdown);
     let authority = first.url.strip_prefix("moq://").expect("ours");
     let at: SocketAddr = authority
@@ -287,8 +287,8 @@ async fn a_server_that_comes_back_gets_the_stream_again() {
     let mut second = site(at, &identity, None).await;
     let server = soon(second.sessions.recv()).await.expect("it comes back");
     let (_watch, mut reader) = watch(&server).await;
-    let picture = soon(reader.next()).await.expect("good").expect("a picture");
-    assert!(picture.keyframe);
+    let video_frame = soon(reader.next()).await.expect("good").expect("a frame");
+    assert!(video_frame.keyframe);
     let (outcome, notes) = publishing.stop().await;
     let (_, figures) = outcome.expect("no error");
     assert!(figures.reconnects >= 1);

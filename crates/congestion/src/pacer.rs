@@ -8,7 +8,7 @@ const BURST: Duration = Duration::from_millis(2);
 /// ... and so many datagrams, however slow the rate: acknowledgements come for every
 /// other one.
 const BURST_DATAGRAMS: f64 = 2.0;
-/// What had to leave without asking (sound, repairs) is made up for at most so long.
+/// What had to leave without asking (audio, repairs) is made up for at most so long.
 const DEBT: Duration = Duration::from_millis(50);
 
 /// Spreads packets over time: a token bucket filled at the flow's pacing rate.

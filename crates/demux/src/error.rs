@@ -91,12 +91,12 @@ pub enum Reason {
     /// A parameter set that does not follow the syntax.
     #[error("the {set} parameter set is damaged: {detail}")]
     ParameterSet {
-        /// `sequence` or `picture`.
+        /// `sequence` or `frame`.
         set: &'static str,
         /// What the parser says.
         detail: String,
     },
-    /// No picture that a decoder could start with.
+    /// No frame that a decoder could start with.
     #[error("no keyframe: {0}")]
     NoKeyframe(&'static str),
     /// Something is larger than any real stream has it.
@@ -112,14 +112,14 @@ pub enum Reason {
         expected: &'static str,
     },
     /// The given frame rate makes no sense.
-    #[error("{0} pictures per second were asked for; give a number above 0, up to 1000")]
+    #[error("{0} frames per second were asked for; give a number above 0, up to 1000")]
     FrameRate(f64),
     /// The file ends inside an Ogg page.
     #[error("the file is truncated: it ends inside the Ogg page that begins here")]
     TruncatedPage,
-    /// The file ends before the first packet of sound or pictures.
-    #[error("the file ends before the first packet of sound or pictures")]
-    NoSound,
+    /// The file ends before the first packet of audio or video.
+    #[error("the file ends before the first packet of audio or video")]
+    NoAudio,
     /// An Ogg page whose checksum does not fit its bytes.
     #[error("this Ogg page is damaged: its checksum is {found:08x}, but should be {computed:08x}")]
     PageChecksum {
@@ -142,7 +142,7 @@ pub enum Reason {
     /// An identification or comment header that RFC 7845 does not allow.
     #[error("the Opus header is damaged: {0}")]
     OpusHeader(&'static str),
-    /// Sound with more than two channels.
+    /// Audio with more than two channels.
     #[error("{0} channels, but WebRTC viewers take one or two; mix down (ffmpeg: -ac 2)")]
     Channels(u8),
     /// A packet that RFC 6716 does not allow.
@@ -218,39 +218,39 @@ pub enum WarningReason {
     #[error("the file is truncated: it ends inside the frame that begins here, which is left out")]
     TruncatedFrame,
     /// Fewer samples than the file says it has.
-    #[error("the file is truncated: the last {0} bytes of its sound are missing")]
+    #[error("the file is truncated: the last {0} bytes of its audio are missing")]
     TruncatedSamples(u64),
     /// Bytes that belong to no frame, page or NAL unit.
     #[error("{0} bytes that belong to nothing are skipped")]
     Skipped(u64),
-    /// Pictures before the first keyframe.
-    #[error("{0} pictures before the first keyframe are skipped")]
+    /// Frames before the first keyframe.
+    #[error("{0} frames before the first keyframe are skipped")]
     BeforeKeyframe(u64),
-    /// The times that pictures say go back, or far ahead.
-    #[error("the times of the pictures jump here; they are played on without a gap")]
+    /// The times that frames say go back, or far ahead.
+    #[error("the times of the frames jump here; they are played on without a gap")]
     TimeJump,
-    /// A picture that would have to be shown before one that was already.
-    #[error("a picture has no time of its own between its neighbours, and is left out")]
-    PictureOutOfTime,
+    /// A frame that would have to be shown before one that was already.
+    #[error("a frame has no time of its own between its neighbours, and is left out")]
+    FrameOutOfTime,
     /// A slice that names a parameter set the file has not given.
-    #[error("a picture needs a parameter set that the file has not given; it will not decode")]
+    #[error("a frame needs a parameter set that the file has not given; it will not decode")]
     MissingParameterSet,
     /// The bitstream's timing wins over the given frame rate.
-    #[error("the bitstream says {0} pictures per second; the given rate is not used")]
+    #[error("the bitstream says {0} frames per second; the given rate is not used")]
     FrameRateIgnored(crate::FrameRate),
     /// The bitstream's timing is not plausible.
-    #[error("the bitstream says {numerator}/{denominator} pictures per second; {used} is used")]
+    #[error("the bitstream says {numerator}/{denominator} frames per second; {used} is used")]
     FrameRateImplausible {
-        /// Pictures…
+        /// Frames…
         numerator: u64,
         /// … in so many seconds.
         denominator: u64,
         /// What is used instead.
         used: crate::FrameRate,
     },
-    /// A picture format that browsers do not decode.
-    #[error("the pictures are not 8-bit 4:2:0; most browsers cannot show them")]
-    PictureFormat,
+    /// A frame format that browsers do not decode.
+    #[error("the frames are not 8-bit 4:2:0; most browsers cannot show them")]
+    FrameFormat,
     /// A second logical stream in an Ogg file.
     #[error("the file also holds {0}, which is not played")]
     OtherStream(&'static str),
@@ -264,10 +264,10 @@ pub enum WarningReason {
     /// The file ends earlier than it says.
     #[error("the file is truncated; what lies behind its end is left out")]
     Truncated,
-    /// Pages are missing, so that sound is.
+    /// Pages are missing, so that audio is.
     #[error("Ogg pages are missing before this one; there will be silence")]
     MissingPages,
-    /// Pictures are sent in another order than they are shown.
+    /// Frames are sent in another order than they are shown.
     #[error(
         "uses B-frames, which players of RTSP put in order and browsers (WebRTC) cannot; \
          for those encode without them (ffmpeg: -bf 0)"
@@ -276,8 +276,8 @@ pub enum WarningReason {
     /// Clock references that do not follow from those before.
     #[error("the file's clock jumps here, as if two recordings were joined; it is made to run on")]
     ClockJump,
-    /// Pictures without any that a decoder could start with.
-    #[error("no keyframe was found; viewers may see broken pictures at first")]
+    /// Frames without any that a decoder could start with.
+    #[error("no keyframe was found; viewers may see broken frames at first")]
     NoEntryPoint,
     /// OpusHead asks for a gain, which WebRTC has no field for.
     #[error("the file asks for a gain of {0}/256 dB, which viewers will not apply")]

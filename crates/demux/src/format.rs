@@ -91,8 +91,8 @@ impl Format {
         known.map(|(_, format)| *format)
     }
 
-    /// Whether files of this format usually have pictures.
-    pub const fn has_pictures(self) -> bool {
+    /// Whether files of this format usually have video.
+    pub const fn has_video(self) -> bool {
         matches!(
             self,
             Self::H264

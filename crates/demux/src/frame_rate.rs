@@ -2,14 +2,14 @@ use std::fmt;
 
 use crate::length::Length;
 
-/// Pictures per second as an exact ratio, so that an hour of 29.97 does not drift.
+/// Frames per second as an exact ratio, so that an hour of 29.97 does not drift.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameRate {
     numerator: u32,
     denominator: u32,
 }
 
-/// More pictures per second than any file has.
+/// More frames per second than any file has.
 const FPS_MAX: u32 = 1000;
 
 impl FrameRate {
@@ -19,7 +19,7 @@ impl FrameRate {
         denominator: 1,
     };
 
-    /// `numerator` pictures in `denominator` seconds; `None` unless the rate is
+    /// `numerator` frames in `denominator` seconds; `None` unless the rate is
     /// above 0.1 and at most 1000.
     pub fn new(numerator: u64, denominator: u64) -> Option<Self> {
         let divisor = gcd(numerator, denominator);
@@ -53,7 +53,7 @@ impl FrameRate {
         }
     }
 
-    /// Pictures per second.
+    /// Frames per second.
     pub fn fps(self) -> f64 {
         f64::from(self.numerator) / f64::from(self.denominator)
     }
@@ -69,7 +69,7 @@ impl FrameRate {
 
     /// Nanoseconds from the start to half-picture `index`, rounded.
     ///
-    /// Halves, because a field of interlaced video lasts half a picture.
+    /// Halves, because a field of interlaced video lasts half a frame.
     pub(crate) fn nanos(self, halves: u64) -> i64 {
         let numerator = u128::from(self.numerator) * 2;
         let scaled = u128::from(halves) * u128::from(self.denominator) * 1_000_000_000;
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn an_hour_of_television_does_not_drift() {
         let rate = FrameRate::new(30_000, 1001).expect("a rate");
-        // 107,892 pictures are 3,599.9964 s.
+        // 107,892 frames are 3,599.9964 s.
         assert_eq!(rate.nanos(2 * 107_892), 3_599_996_400_000);
         assert_eq!(rate.nanos(2), 33_366_667);
         assert_eq!(rate.nanos(1), 16_683_333);

@@ -1,7 +1,7 @@
 //! Files into timed access units.
 //!
 //! ```text
-//! .h264 .265 .m4e .dv        start codes, DIF blocks ► pictures ─┐
+//! .h264 .265 .m4e .dv        start codes, DIF blocks ► frames ─┐
 //! .ogg .mkv .webm .mp4 .mpg  pages, blocks, packets ─► tracks ───┤
 //! .ts                        packets, as they are ───────────────┼─► Reader
 //! .aac .ac3 .amr .mp3 .wav   headers ► frames, samples ──────────┘     │
@@ -10,14 +10,14 @@
 //! ```
 //!
 //! [`open`] reads each file through once: it checks every page, header or start code,
-//! and remembers where units lie: 8 bytes for a frame of sound, 16 to 24 for a picture,
+//! and remembers where units lie: 8 bytes for a frame of audio, 16 to 24 for a frame,
 //! nothing where all have one size (WAV, DV).
 //! [`Source::next_frame`] then reads one unit at a time, so that a file of any
 //! size needs little memory. Nothing here knows when a frame is due: frames carry
 //! [`MediaTime`]s, and a shell with a clock sends them.
 //!
 //! What comes through a pipe cannot be read through first: [`live`] cuts H.264 and
-//! H.265 into units as they come, [`y4m`] uncompressed pictures.
+//! H.265 into units as they come, [`y4m`] uncompressed frames.
 //!
 //! Sources: ITU-T H.264 (clauses 7.3, 7.4.1.2, 8.2.1, annexes B and E), ITU-T H.265
 //! (7.3, 7.4.2.4.4, 8.3.1, annex E), ISO/IEC 13818-1 and 11172-1 (transport and
@@ -69,7 +69,7 @@ pub use source::Source;
 
 use data::SharedFile;
 
-/// One access unit: a picture, or a packet of sound.
+/// One access unit: a frame, or a packet of audio.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// Index into [`Source::tracks`].
@@ -77,18 +77,18 @@ pub struct Frame {
     /// When it is presented. Zero at the start of the source, never negative.
     pub time: MediaTime,
     /// When it must be decoded, and so is sent: within a track it never falls, also
-    /// from one loop to the next. Differs from `time` where pictures are presented
+    /// from one loop to the next. Differs from `time` where frames are presented
     /// in another order, and is then below zero for the first of them.
     pub decode_time: MediaTime,
     /// How long it is presented, above zero.
     pub duration: Duration,
     /// A decoder can start here: an IDR picture together with its parameter
-    /// sets. Always true for sound.
+    /// sets. Always true for audio.
     pub keyframe: bool,
     /// H.264 and H.265: Annex-B bytes, to be read with [`annexb::nals`]. VP8, VP9:
     /// a frame. AV1: a temporal unit, each OBU with its size. MPEG-4 visual and
-    /// MPEG-1/2 video: a picture with the headers before it. DV: a frame of DIF
-    /// blocks. JPEG: a picture. MPEG transport stream: whole packets of 188 bytes.
+    /// MPEG-1/2 video: a frame with the headers before it. DV: a frame of DIF
+    /// blocks. JPEG: a frame. MPEG transport stream: whole packets of 188 bytes.
     /// Opus, Vorbis, Theora: a packet. AAC: an access unit without ADTS header.
     /// AC-3, MPEG audio: a frame with its header. AMR: a frame with its table of
     /// contents byte, as files store it. PCM: as many samples as fit a packet,
@@ -99,7 +99,7 @@ pub struct Frame {
 /// How to read files.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Options {
-    /// Pictures per second of a video whose bitstream does not say; else 30.
+    /// Frames per second of a video whose bitstream does not say; else 30.
     /// Above 0, up to 1000.
     pub fps: Option<f64>,
     /// End after one pass instead of starting over.
@@ -139,7 +139,7 @@ impl Input {
 }
 
 /// Opens files that become the tracks of one stream, in the order given; at most
-/// one of pictures and one of sound.
+/// one of frames and one of audio.
 ///
 /// Reads each through once. Errors name the file, the byte and the reason.
 pub fn open(paths: &[PathBuf], options: &Options) -> Result<Source, Error> {

@@ -82,7 +82,7 @@ impl Format {
     /// Reads a bare audio file through once: its format begins behind its tags.
     fn open_audio(self, data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Frames, Fault> {
         let mut window = Window::new(data)?;
-        let range = tags::sound_within(&mut window)?;
+        let range = tags::audio_within(&mut window)?;
         let head = window.peek(range.start, sniff::SNIFF_BYTES)?;
         let (is, expected) = self.names();
         sniff::check_bytes(head, range.start, is, expected)?;

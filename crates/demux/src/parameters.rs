@@ -24,7 +24,7 @@ pub(crate) fn aac(config: &[u8]) -> String {
 /// AMR and AMR-WB with whole octets, as files have them (RFC 4867 §8.1).
 pub(crate) const AMR: &str = "octet-align=1";
 
-/// DV with its sound inside (RFC 6469 §3.1).
+/// DV with its audio inside (RFC 6469 §3.1).
 ///
 /// `encode`: a name of its list, such as `SD-VCR/525-60`.
 pub(crate) fn dv(encode: &str) -> String {
@@ -33,7 +33,7 @@ pub(crate) fn dv(encode: &str) -> String {
 
 /// MPEG-4 visual (RFC 6416 §7.1).
 ///
-/// `headers`: from the visual object sequence up to the first picture, if they
+/// `headers`: from the visual object sequence up to the first frame, if they
 /// are known. Without a profile of its own the stream is Simple, level 1.
 pub(crate) fn mpeg4_visual(headers: &[u8]) -> String {
     let profile = match headers {
@@ -100,7 +100,7 @@ pub(crate) fn vorbis(identification: &[u8], setup: &[u8]) -> Option<String> {
 }
 
 /// Theora (draft-barbato-avt-rtp-theora-01 §6), likewise, with the size of the
-/// picture in pixels. `sampling`: as in `YCbCr-4:2:0`.
+/// frame in pixels. `sampling`: as in `YCbCr-4:2:0`.
 pub(crate) fn theora(
     identification: &[u8],
     setup: &[u8],
@@ -116,7 +116,7 @@ pub(crate) fn theora(
 }
 
 /// The headers of one Xiph codec as SDP carries them (RFC 5215 §3.2.1). The
-/// comments, which may hold pictures, are replaced by empty ones.
+/// comments, which may hold frames, are replaced by empty ones.
 ///
 /// The identifier, which every packet repeats, is a checksum of the headers: a
 /// receiver that knows it needs no other copy.

@@ -18,7 +18,7 @@ pub(crate) trait Reader: Send {
     /// What it holds: at least one track, at most one of each kind.
     fn tracks(&self) -> &[Track];
 
-    /// Length of one pass: of its pictures, if it has some.
+    /// Length of one pass: of its frames, if it has some.
     fn length_ns(&self) -> i64;
 
     /// The same, exactly, if it is no whole number of nanoseconds.
@@ -26,7 +26,7 @@ pub(crate) trait Reader: Send {
         Length::from_nanos(self.length_ns())
     }
 
-    /// Pictures per second, if they keep a steady rate.
+    /// Frames per second, if they keep a steady rate.
     fn frame_rate(&self) -> Option<FrameRate> {
         None
     }
@@ -40,7 +40,7 @@ pub(crate) trait Reader: Send {
     fn seek(&mut self, to_ns: i64) -> Result<(), Fault>;
 
     /// When the last keyframe at or before `at_ns` is presented; `None` without
-    /// pictures.
+    /// frames.
     fn keyframe_at_or_before(&self, _at_ns: i64) -> Option<i64> {
         None
     }
@@ -59,7 +59,7 @@ pub(crate) trait Reader: Send {
 pub(crate) struct Unit {
     /// Index into [`Reader::tracks`].
     pub(crate) track: usize,
-    /// When it is presented; of sound, when it begins to be heard, which is below
+    /// When it is presented; of audio, when it begins to be heard, which is below
     /// zero if a part of it is skipped.
     pub(crate) start_ns: i64,
     /// When its presentation ends.

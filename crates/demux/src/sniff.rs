@@ -24,9 +24,9 @@ pub(crate) const MPEG_VIDEO: &str = "MPEG-2 video";
 pub(crate) const TRANSPORT_STREAM: &str = "an MPEG transport stream";
 
 /// What [`looks_like`] says of AAC with ADTS headers.
-pub(crate) const AAC: &str = "AAC sound (ADTS)";
+pub(crate) const AAC: &str = "AAC audio (ADTS)";
 /// What [`looks_like`] says of AC-3.
-pub(crate) const AC3: &str = "AC-3 sound";
+pub(crate) const AC3: &str = "AC-3 audio";
 /// What [`looks_like`] says of AMR.
 pub(crate) const AMR: &str = "AMR speech";
 /// What [`looks_like`] says of MPEG audio.
@@ -112,16 +112,16 @@ fn looks_like(start: &[u8]) -> Option<&'static str> {
         _ if at(0, b"YUV4MPEG2") => "uncompressed video (Y4M)",
         _ if is_transport_stream(start) => TRANSPORT_STREAM,
         _ if at(0, &[0, 0, 1, 0xba]) => PROGRAM_STREAM,
-        // A group of MPEG-4 has the same code, but a picture follows at once.
+        // A group of MPEG-4 has the same code, but a frame follows at once.
         _ if at(0, &[0, 0, 1, 0xb3]) && at(7, &[0, 0, 1, 0xb6]) => MPEG4_VISUAL,
         _ if at(0, &[0, 0, 1, 0xb3]) => MPEG_VIDEO,
         _ if dv::begins(start) => DV,
-        _ => return elementary(start).or_else(|| sound(start)),
+        _ => return elementary(start).or_else(|| audio(start)),
     })
 }
 
 /// Packets of 188 bytes that each begin with 0x47 (ISO/IEC 13818-1), also with a
-/// time of arrival before or a code behind. Three could be any sound's by chance.
+/// time of arrival before or a code behind. Three could be any audio's by chance.
 fn is_transport_stream(start: &[u8]) -> bool {
     let places = [(0, 188), (4, 192), (0, 204)];
     places.iter().any(|(first, stride)| {
@@ -151,9 +151,9 @@ fn elementary(start: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Frames of sound that nothing but their headers tell of: two in a row, or one
+/// Frames of audio that nothing but their headers tell of: two in a row, or one
 /// that fills what is seen.
-fn sound(start: &[u8]) -> Option<&'static str> {
+fn audio(start: &[u8]) -> Option<&'static str> {
     let twice = |length: fn(&[u8]) -> Option<u16>| {
         let behind = length(start).and_then(|bytes| start.get(usize::from(bytes)..));
         behind.is_some_and(|next| next.len() < ac3::HEADER_BYTES || length(next).is_some())

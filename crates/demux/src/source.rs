@@ -10,8 +10,8 @@ use crate::{Error, Frame, FrameRate, Input, Options, Warning};
 
 /// The frames of one or more files in the order of decoding, over and over.
 ///
-/// The length of the pictures rules the loop: longer sound is cut, shorter sound
-/// is followed by silence, and all begin each loop together. Sound alone loops on
+/// The length of the frames rules the loop: longer audio is cut, shorter audio
+/// is followed by silence, and all begin each loop together. Audio alone loops on
 /// its own length. Times go on over loops without a jump. With
 /// [`Options::once`] each track is played once, to its end.
 pub struct Source {
@@ -79,7 +79,7 @@ impl Source {
         duration(self.length.nanos_of(1))
     }
 
-    /// Pictures per second; `None` without video, or if they keep no steady rate.
+    /// Frames per second; `None` without video, or if they keep no steady rate.
     pub fn frame_rate(&self) -> Option<FrameRate> {
         self.lanes.iter().find_map(|lane| lane.reader.frame_rate())
     }
@@ -89,8 +89,8 @@ impl Source {
         &self.warnings
     }
 
-    /// Goes on at the last place at or before `time` where the pictures can start,
-    /// and at the sound that belongs there. Times are those of the first loop
+    /// Goes on at the last place at or before `time` where the frames can start,
+    /// and at the audio that belongs there. Times are those of the first loop
     /// again. Beyond the end is the end, before the start the start.
     ///
     /// # Errors
@@ -102,8 +102,8 @@ impl Source {
         self.lanes.iter_mut().try_for_each(|lane| lane.seek(start))
     }
 
-    /// When the last picture at or before `time` is presented at which a decoder
-    /// can start; `None` without pictures, or if there is none.
+    /// When the last frame at or before `time` is presented at which a decoder
+    /// can start; `None` without video, or if there is none.
     pub fn keyframe_at_or_before(&self, time: MediaTime) -> Option<MediaTime> {
         let found = |lane: &Lane| lane.reader.keyframe_at_or_before(time.nanos());
         self.lanes.iter().find_map(found).map(MediaTime::from_nanos)
@@ -131,25 +131,25 @@ impl Source {
     }
 
     fn ruling_length(&self) -> Length {
-        let longest = |pictures: bool| {
+        let longest = |video: bool| {
             let readers = self.lanes.iter().map(|lane| &lane.reader);
             readers
-                .filter(|reader| has_pictures(reader.as_ref()) == pictures)
+                .filter(|reader| has_video(reader.as_ref()) == video)
                 .map(|reader| reader.length())
                 .max_by_key(|length| length.nanos_of(1))
         };
-        let (video, sound) = (longest(true), longest(false));
-        let ruling = match (video, sound) {
-            (Some(video), Some(sound)) if self.once && sound.nanos_of(1) > video.nanos_of(1) => {
-                Some(sound)
+        let (video, audio) = (longest(true), longest(false));
+        let ruling = match (video, audio) {
+            (Some(video), Some(audio)) if self.once && audio.nanos_of(1) > video.nanos_of(1) => {
+                Some(audio)
             }
-            _ => video.or(sound),
+            _ => video.or(audio),
         };
         ruling.unwrap_or(Length::from_nanos(0))
     }
 }
 
-fn has_pictures(reader: &dyn Reader) -> bool {
+fn has_video(reader: &dyn Reader) -> bool {
     let mut kinds = reader.tracks().iter().map(Track::kind);
     kinds.any(|kind| kind == Kind::Video)
 }
@@ -233,21 +233,21 @@ impl Lane {
         Ok(())
     }
 
-    /// Puts a unit on the timeline, unless what came before still lasts: the sound
+    /// Puts a unit on the timeline, unless what came before still lasts: the audio
     /// of a first packet may begin before the loop does (pre-skip). When the last
-    /// loop's sound stops as much earlier, both fit without a gap. Pictures may be
+    /// loop's audio stops as much earlier, both fit without a gap. Frames may be
     /// presented before those that lie ahead of them, but not in the pass before.
     fn accept(&mut self, unit: Unit) {
-        let is_sound = self.reader.tracks()[unit.track].kind() == Kind::Audio;
+        let is_audio = self.reader.tracks()[unit.track].kind() == Kind::Audio;
         let way = &mut self.ways[unit.track];
         let shifted = |ns: i64| self.base_ns.saturating_add(ns);
         let start = shifted(unit.start_ns);
-        let floor = if is_sound { way.busy_ns } else { way.floor_ns };
+        let floor = if is_audio { way.busy_ns } else { way.floor_ns };
         if start.saturating_add(ROUNDING_NS) < floor {
             return;
         }
         way.busy_ns = way.busy_ns.max(shifted(unit.busy_ns));
-        // Pictures that are shown out of turn are decoded early, at the start of a
+        // Frames that are shown out of turn are decoded early, at the start of a
         // pass before its time zero; where the passes join that must not fall.
         let decode_ns = way.decode_ns.max(Some(shifted(unit.decode_ns)));
         way.decode_ns = decode_ns;

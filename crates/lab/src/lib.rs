@@ -9,7 +9,7 @@
 //! jitter::Contender ─► jitter buffers on the same delays ─► jitter::Report
 //! send::Experiment ─► every way to send in turn, loopback ─► send::Report
 //! call::Join ─► both ends' stamps of a call, or other engines' logs ─► call::Report
-//!           plot: what their pictures share      statistics: quantiles
+//!           plot: what their charts share      statistics: quantiles
 //! ```
 //!
 //! Every tool has a folder, and knows no other's. Does not signal, receive or count: that

@@ -5,11 +5,11 @@ use crate::Bitrate;
 /// What a track is for: the eye, the ear, or to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// A sequence of pictures, or a multiplex that contains one.
+    /// A sequence of frames, or a multiplex that contains one.
     Video,
-    /// Sound.
+    /// Audio.
     Audio,
-    /// Text to be shown with the pictures.
+    /// Text to be shown with the frames.
     Text,
 }
 
@@ -48,7 +48,7 @@ pub enum Codec {
     Mpeg4Visual,
     /// MPEG-1 or MPEG-2 video; RTP payload RFC 2250 §3.
     MpegVideo,
-    /// JPEG pictures one after the other; RTP payload RFC 2435.
+    /// JPEG frames one after the other; RTP payload RFC 2435.
     Jpeg,
     /// Digital video of IEC 61834; RTP payload RFC 6469.
     Dv,
@@ -112,7 +112,7 @@ impl Codec {
         CODECS.iter().map(|(codec, ..)| *codec)
     }
 
-    /// Picture, sound or text.
+    /// Frame, audio or text.
     pub const fn kind(self) -> Kind {
         match self {
             Self::H264
@@ -187,7 +187,7 @@ impl fmt::Display for Codec {
     }
 }
 
-/// What a decoder must know of a video track before its first picture.
+/// What a decoder must know of a video track before its first frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VideoParameters {
     /// Sequence parameter set, a NAL unit without start code; empty if only in-band.
@@ -198,7 +198,7 @@ pub struct VideoParameters {
     pub width: u32,
     /// Height in pixels after cropping, 0 if unknown.
     pub height: u32,
-    /// Pictures are presented in another order than they are decoded and sent in,
+    /// Frames are presented in another order than they are decoded and sent in,
     /// which browsers do not put right.
     pub reordered: bool,
 }
@@ -218,7 +218,7 @@ pub struct Track {
     pub codec: Codec,
     /// RTP timestamp ticks per second.
     pub clock_rate: u32,
-    /// Channels of sound, 1 for others.
+    /// Channels of audio, 1 for others.
     pub channels: u8,
     /// For video; default for others.
     pub video: VideoParameters,
@@ -264,7 +264,7 @@ impl Track {
         }
     }
 
-    /// A track of sound with `channels` channels.
+    /// A track of audio with `channels` channels.
     pub fn audio(codec: Codec, channels: u8) -> Self {
         Self {
             channels,
@@ -298,7 +298,7 @@ impl Track {
         self.layers.len().max(1)
     }
 
-    /// Picture, sound or text.
+    /// Frame, audio or text.
     pub fn kind(&self) -> Kind {
         self.codec.kind()
     }

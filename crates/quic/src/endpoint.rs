@@ -23,7 +23,7 @@ pub(crate) const RECEIVE_STRANGER: u32 = 256 << 10;
 /// 100 Mbit/s.
 pub(crate) const RECEIVE_KNOWN: u32 = 8 << 20;
 
-/// On one stream: the largest picture that is expected, with some behind it.
+/// On one stream: the largest frame that is expected, with some behind it.
 const RECEIVE_STREAM: u32 = 4 << 20;
 
 /// Groups, and the headers of groups, under way at once in either direction.

@@ -11,7 +11,7 @@ pub const HEADER_BYTES: usize = 12;
 /// CSRCs are skipped on parsing and never written: nothing here mixes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Video: the last packet of an access unit. Sound: the first of a talkspurt.
+    /// Video: the last packet of an access unit. Audio: the first of a talkspurt.
     pub marker: bool,
     /// Payload type, 0–127.
     pub payload_type: u8,

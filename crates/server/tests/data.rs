@@ -83,8 +83,8 @@ fn messages_cross_between_the_publisher_and_viewers_of_all_shards() {
         viewer.await_media();
         open(viewer, "telemetry", Reliability::Reliable);
     }
-    let picture = Message::binary((0..200_000).map(|at| at as u8).collect::<Vec<_>>());
-    let wanted = [Message::text("speed 3 m/s"), picture, Message::text("")];
+    let frame = Message::binary((0..200_000).map(|at| at as u8).collect::<Vec<_>>());
+    let wanted = [Message::text("speed 3 m/s"), frame, Message::text("")];
     for message in wanted.clone() {
         send(&mut publisher, telemetry, message).expect("open");
     }

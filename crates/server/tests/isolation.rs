@@ -35,7 +35,7 @@ enum Conduct {
 /// What one good viewer got in one of the two watches.
 #[derive(Clone, Copy, Debug, Default)]
 struct Account {
-    pictures: usize,
+    frames: usize,
     missing: u64,
     gap_p99: Duration,
     /// Media time that came in, in parts of the time watched.
@@ -49,8 +49,8 @@ fn good_viewers_do_not_notice_bad_ones() {
         println!("alone {alone:?}, in bad company {in_company:?}");
         assert_eq!(alone.missing, 0, "without any bad viewer");
         assert_eq!(in_company.missing, 0, "with bad viewers");
-        // Half a picture more is noise; a viewer that holds others up shows as
-        // hundreds of milliseconds, or as pictures that do not come at all.
+        // Half a frame more is noise; a viewer that holds others up shows as
+        // hundreds of milliseconds, or as frames that do not come at all.
         let gap_max = 2 * alone.gap_p99 + Duration::from_millis(50);
         let delivered_min = alone.delivered - 0.02;
         let same = in_company.gap_p99 <= gap_max && in_company.delivered >= delivered_min;
@@ -107,12 +107,12 @@ fn watch() -> [Account; 2] {
         let of_all = accounts.iter().map(|account| account[watch]);
         of_all.fold(
             Account {
-                pictures: usize::MAX,
+                frames: usize::MAX,
                 delivered: 1.0,
                 ..Account::default()
             },
             |worst, it| Account {
-                pictures: worst.pictures.min(it.pictures),
+                frames: worst.frames.min(it.frames),
                 missing: worst.missing + it.missing,
                 gap_p99: worst.gap_p99.max(it.gap_p99),
                 delivered: worst.delivered.min(it.delivered),
@@ -139,7 +139,7 @@ fn account(peer: &Peer<'_>, from: Instant) -> Account {
     let mut gaps: Vec<Duration> = ends.windows(2).map(|pair| pair[1] - pair[0]).collect();
     gaps.sort_unstable();
     Account {
-        pictures: ends.len(),
+        frames: ends.len(),
         missing: span - heard.len() as u64,
         gap_p99: gaps.get(gaps.len() * 99 / 100).copied().unwrap_or(WATCH),
         delivered: f64::from(ticks) / 90e3 / WATCH.as_secs_f64(),

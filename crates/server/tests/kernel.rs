@@ -154,7 +154,7 @@ fn narrow_path() {
     let abandoned = running.total("send_abandoned_datagrams_total");
     assert_eq!(abandoned, 0, "{refused:?}");
     assert_eq!(running.total("queue_dropped_frames_total"), 0);
-    // The others' pictures still are a message each.
+    // The others' frames still are a message each.
     let free = SocketAddr::from(([127, 0, 0, 1], 0));
     let any = glassline_net::UdpSocket::bind(free, &glassline_net::Options::default());
     if glassline_net::gso_supported(&any.expect("a free port")) {
@@ -203,11 +203,11 @@ fn slow_interface() {
     let running = Running::with(1, |config| config.webrtc.lag_ms = None);
     let film = Film {
         gop: 15,
-        picture_bytes: 200_000,
+        frame_bytes: 200_000,
     };
     let source = Source::start(&running.stream(), film);
     let mut peers: Vec<_> = (0..3).map(|_| Peer::answered(&running)).collect();
-    // All at once: a handshake behind the others' pictures takes seconds.
+    // All at once: a handshake behind the others' frames takes seconds.
     let end = Instant::now() + Duration::from_secs(20);
     while peers.iter().any(|peer| peer.heard.is_empty()) {
         assert!(Instant::now() < end, "no media");
@@ -229,11 +229,11 @@ fn slow_interface() {
         [last]
     };
     peer::live(&mut peers, Duration::from_secs(3));
-    let sound = source.payloads(AUDIO);
-    let heard = peers[0].of(Kind::Audio).last().expect("sound");
-    let place = sound.iter().position(|payload| *payload == heard.payload);
-    let behind = sound.len() - place.expect("published");
-    assert!(behind < 50, "{behind} packets of sound behind");
+    let audio = source.payloads(AUDIO);
+    let heard = peers[0].of(Kind::Audio).last().expect("audio");
+    let place = audio.iter().position(|payload| *payload == heard.payload);
+    let behind = audio.len() - place.expect("published");
+    assert!(behind < 50, "{behind} packets of audio behind");
 
     // HTTP, too, goes over this interface: only now is there room for it.
     assert!(reason(&running, "socket_full") > 0, "it never was full");

@@ -21,7 +21,7 @@ fn lose(peer: &mut Peer<'_>) {
     peer.drain();
 }
 
-/// Every picture packet from the first to the last that came is there, once, and
+/// Every frame packet from the first to the last that came is there, once, and
 /// is what the source published; tells (lost at first, missing at the end).
 pub(crate) fn account(peer: &Peer<'_>, source: &Source) -> (usize, usize) {
     let heard = peer.in_order(Kind::Video);

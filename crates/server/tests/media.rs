@@ -48,7 +48,7 @@ fn a_file_plays_while_somebody_watches_it() {
     assert!(running.hub().streams().is_empty(), "only asked for");
     let mut peer = Peer::of_stream(&running, "clip.h264").expect("an answer");
     let begun = |peer: &Peer<'_>| peer.of(Kind::Video).count() > 50;
-    assert!(peer.run_until(SOON, begun), "pictures of the file");
+    assert!(peer.run_until(SOON, begun), "frames of the file");
     let stream = running.hub().stream("clip.h264").expect("listed");
     // Longer than what holds it until the viewer is connected.
     peer.run_for(std::time::Duration::from_secs(4));

@@ -15,7 +15,7 @@ const GROUP: Ipv4Addr = Ipv4Addr::new(239, 255, 77, 8);
 /// For what happens at once on an idle machine.
 const SOON: Duration = Duration::from_secs(20);
 
-/// Longer than between two pictures or reports, on a busy machine.
+/// Longer than between two frames or reports, on a busy machine.
 const SILENCE: Duration = Duration::from_millis(2500);
 
 /// Receivers of the first group's RTP and RTCP on loopback, on an even port and the
@@ -53,7 +53,7 @@ fn server(port: u16) -> Running {
     })
 }
 
-/// Sets up the picture by multicast and plays it; what SETUP answered.
+/// Sets up the frame by multicast and plays it; what SETUP answered.
 fn play(hand: &mut Hand, running: &Running) -> String {
     let url = format!("rtsp://{}/{STREAM}", running.rtsp());
     let transport = "Transport: RTP/AVP/UDP;multicast\r\n";

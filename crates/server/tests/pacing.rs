@@ -25,20 +25,20 @@ fn paths(running: &Running) -> Vec<Value> {
     paths.expect("a list")
 }
 
-fn pictures(peer: &Peer<'_>) -> usize {
+fn frames(peer: &Peer<'_>) -> usize {
     peer.of(Kind::Video).filter(|it| it.marker).count()
 }
 
 #[test]
-fn a_paced_viewer_gets_every_picture_and_its_path_is_shown() {
+fn a_paced_viewer_gets_every_frame_and_its_path_is_shown() {
     for algorithm in Algorithm::ALL {
         let running = paced(algorithm);
         let _source = Source::start(&running.stream(), Film::default());
         let mut peer = Peer::joined(&running);
-        let enough = |peer: &Peer<'_>| pictures(peer) > 60 && !paths(peer.running).is_empty();
+        let enough = |peer: &Peer<'_>| frames(peer) > 60 && !paths(peer.running).is_empty();
         assert!(
             peer.run_until(SOON, enough),
-            "{algorithm}: no path or picture"
+            "{algorithm}: no path or frame"
         );
         assert!(peer.of(Kind::Audio).count() > 50, "{algorithm}");
         let shown = &paths(&running)[0];
@@ -111,17 +111,17 @@ fn viewers_are_not_paced_unless_it_is_asked_for() {
     let running = Running::start(1);
     let _source = Source::start(&running.stream(), Film::default());
     let mut peer = Peer::joined(&running);
-    assert!(peer.run_until(SOON, |peer| pictures(peer) > 60));
+    assert!(peer.run_until(SOON, |peer| frames(peer) > 60));
     assert_eq!(paths(&running), Vec::<Value>::new());
 }
 
 #[test]
-fn a_paced_viewer_that_falls_silent_is_sent_little_but_sound() {
+fn a_paced_viewer_that_falls_silent_is_sent_little_but_audio() {
     let running = paced(Algorithm::Bbr);
     let _source = Source::start(&running.stream(), Film::default());
     let mut peer = Peer::joined(&running);
-    assert!(peer.run_until(SOON, |peer| pictures(peer) > 60));
-    // Pictures are 300 packets a second, sound is 50. It neither reads nor answers until everything on its way is given up.
+    assert!(peer.run_until(SOON, |peer| frames(peer) > 60));
+    // Frames are 300 packets a second, audio is 50. It neither reads nor answers until everything on its way is given up.
     let sent = || running.total("egress_packets_total");
     let end = Instant::now() + SOON;
     let mut before = sent();

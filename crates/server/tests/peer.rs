@@ -228,7 +228,7 @@ impl<'a> Peer<'a> {
         })
     }
 
-    /// Runs until picture and sound came.
+    /// Runs until video and audio came.
     pub(crate) fn await_media(&mut self) {
         let both = |peer: &Self| {
             [Kind::Video, Kind::Audio].map(|kind| peer.heard.iter().any(|it| it.kind == kind))
@@ -321,7 +321,7 @@ impl<'a> Peer<'a> {
         }
     }
 
-    /// Says `payload` as its sound at `timestamp`; false before the keys are there.
+    /// Says `payload` as its audio at `timestamp`; false before the keys are there.
     pub(crate) fn say(&mut self, timestamp: u32, payload: &[u8]) -> bool {
         let mut out = [0; 2048];
         let now = Instant::now();

@@ -58,8 +58,8 @@ fn number(marks: &[u8]) -> u32 {
     digits.fold(0, |number, digit| number << 7 | digit)
 }
 
-/// Picture `number` at 30 a second; every tenth is a keyframe.
-fn picture(number: u32) -> Frame {
+/// Frame `number` at 30 a second; every tenth is a keyframe.
+fn frame(number: u32) -> Frame {
     let keyframe = number.is_multiple_of(10);
     let mut data = Vec::new();
     let mut nal = |bytes: &[u8]| {
@@ -78,7 +78,7 @@ fn picture(number: u32) -> Frame {
     }
 }
 
-/// A client that publishes pictures at their pace until it is dropped or sent away.
+/// A client that publishes frames at their pace until it is dropped or sent away.
 struct Camera {
     runtime: Runtime,
     ended: tokio::task::JoinHandle<Ended>,
@@ -112,7 +112,7 @@ async fn film(session: Session, name: String, lanes: Vec<Lane>) -> Ended {
             _ = ticks.tick() => {}
             ended = session.ended() => return ended,
         }
-        if let Err(error) = broadcast.write(0, &picture(number)) {
+        if let Err(error) = broadcast.write(0, &frame(number)) {
             println!("{error}");
             return session.ended().await;
         }
@@ -145,23 +145,23 @@ fn what_a_publisher_sends_is_watched_over_webrtc() {
     });
     let mut peer = Peer::answered(&running);
     let seen = |peer: &Peer<'_>| peer.of(Kind::Video).count() > 200;
-    assert!(peer.run_until(SOON, seen), "pictures: {:?}", peer.events);
-    let mut pictures =
+    assert!(peer.run_until(SOON, seen), "frames: {:?}", peer.events);
+    let mut frames =
         glassline_rtp::payload::Depacketizer::new(&Track::new(Codec::H264)).expect("a format");
     let mut whole = 0;
     for heard in peer.in_order(Kind::Video) {
         let (sequence, timestamp) = (heard.sequence, heard.timestamp);
-        pictures.push(sequence, timestamp, heard.marker, &heard.payload);
-        while let Some(unit) = pictures.poll() {
+        frames.push(sequence, timestamp, heard.marker, &heard.payload);
+        while let Some(unit) = frames.poll() {
             let tail = unit.data.len() - 5;
-            let sent = picture(number(&unit.data[tail..tail + 4]));
+            let sent = frame(number(&unit.data[tail..tail + 4]));
             let same = annexb::nals(&unit.data).eq(annexb::nals(&sent.data));
-            assert!(same, "a picture came as it was sent");
+            assert!(same, "a frame came as it was sent");
             assert_eq!(unit.keyframe, sent.keyframe);
             whole += 1;
         }
     }
-    assert!(whole > 30, "{whole} pictures");
+    assert!(whole > 30, "{whole} frames");
     // Frames are answered, and the publisher tells what it measures by that.
     eventually("its report", || {
         let sessions = running.admin("/api/v1/quic/sessions").json();
@@ -202,18 +202,21 @@ fn streams_of_the_hub_are_read_as_they_were_published() {
         assert_eq!(began, Some(Announcement::Began(STREAM.to_owned())));
         let mut watch = soon(session.watch(STREAM)).await.expect("it is there");
         let catalog = soon(watch.catalog()).await.expect("good").expect("one");
-        let chosen = catalog.choose().expect("picture and sound");
+        let chosen = catalog.choose().expect("video and audio");
         assert_eq!(
             (chosen[0].track.codec, chosen[1].track.codec),
             (Codec::H264, Codec::Opus)
         );
-        let mut pictures = soon(watch.read(&chosen[0], SOON)).await.expect("there");
-        let mut sounds = soon(watch.read(&chosen[1], SOON)).await.expect("there");
+        let mut frames = soon(watch.read(&chosen[0], SOON)).await.expect("there");
+        let mut audio_reader = soon(watch.read(&chosen[1], SOON)).await.expect("there");
         let mut got = Vec::new();
         for _ in 0..60 {
-            got.push(soon(pictures.next()).await.expect("good").expect("more"));
-            let sound = soon(sounds.next()).await.expect("good").expect("more");
-            assert!(!sound.data.is_empty());
+            got.push(soon(frames.next()).await.expect("good").expect("more"));
+            let audio = soon(audio_reader.next())
+                .await
+                .expect("good")
+                .expect("more");
+            assert!(!audio.data.is_empty());
         }
         assert!(got[0].keyframe, "it begins at one");
         assert!(got.windows(2).all(|pair| pair[0].time < pair[1].time));
@@ -227,7 +230,7 @@ fn streams_of_the_hub_are_read_as_they_were_published() {
         assert!(start.keyframe);
         for (got, burst) in got[1..].iter().zip(bursts) {
             let nanos = got.time.nanos().abs_diff(burst.time.nanos());
-            assert!(nanos < 20_000, "no picture is missing: {nanos} ns apart");
+            assert!(nanos < 20_000, "no frame is missing: {nanos} ns apart");
             assert_eq!(got.keyframe, burst.keyframe);
         }
     });

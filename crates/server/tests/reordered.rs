@@ -1,4 +1,4 @@
-//! Live pictures that browsers would show in the wrong order.
+//! Live frames that browsers would show in the wrong order.
 
 use std::io::Write;
 use std::time::Instant;
@@ -15,7 +15,7 @@ use crate::source::{VIDEO, tracks};
 
 const B_FRAMES: &[u8] = include_bytes!("../../demux/samples/b-frames.h264");
 
-/// Publishes the pictures of an H.264 file over RTSP, within the connection.
+/// Publishes the frames of an H.264 file over RTSP, within the connection.
 fn publish(running: &Running, name: &str, file: &[u8]) -> Hand {
     let mut hand = Hand::new(running.rtsp());
     let url = format!("rtsp://{}/{name}", running.rtsp());
@@ -36,7 +36,7 @@ fn publish(running: &Running, name: &str, file: &[u8]) -> Hand {
         h264::packetize(annexb::nals(&unit.data), 1200, &mut builder);
         let stamps = Stamps::arrived(Instant::now());
         let burst = builder.build(0, MediaTime::ZERO, unit.keyframe, stamps);
-        let burst = burst.expect("a picture has packets");
+        let burst = burst.expect("a frame has packets");
         for (place, payload) in burst.payloads().enumerate() {
             let marker = u8::from(burst.marker(place)) << 7;
             let length = u16::try_from(payload.len() + 12).expect("a packet");
@@ -70,7 +70,7 @@ fn b_frames_of_a_publisher_are_refused_by_whep_and_played_over_rtsp() {
         stream.map_or(0, |it| it.totals().bursts)
     };
     while bursts() < 49 {
-        assert!(Instant::now() < end, "{} pictures", bursts());
+        assert!(Instant::now() < end, "{} frames", bursts());
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     let detail = refusal(&running, "film");
@@ -82,7 +82,7 @@ fn b_frames_of_a_publisher_are_refused_by_whep_and_played_over_rtsp() {
 }
 
 #[test]
-fn viewers_of_pictures_that_turn_out_to_have_b_frames_are_sent_away() {
+fn viewers_of_frames_that_turn_out_to_have_b_frames_are_sent_away() {
     let running = Running::start(1);
     let stream = running.stream();
     let mut publisher = stream.publish(tracks(), Instant::now()).expect("free");

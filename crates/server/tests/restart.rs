@@ -40,7 +40,7 @@ fn follow(peer: &mut Peer<'_>, ours: IceCredentials, response: &Response) {
     peer.session.add_remote_candidate(&candidate, now);
 }
 
-/// The longest time without a packet of sound since `from`.
+/// The longest time without a packet of audio since `from`.
 fn longest_gap(peer: &Peer<'_>, from: Instant) -> Duration {
     let times: Vec<_> = peer
         .of(Kind::Audio)
@@ -168,8 +168,8 @@ fn viewers_stay_while_the_source_is_restarted() {
         for pair in heard.windows(2) {
             assert_eq!(pair[1].sequence, pair[0].sequence + 1, "{kind:?}: a gap");
             let step = pair[1].timestamp.wrapping_sub(pair[0].timestamp);
-            let same_picture = kind == Kind::Video && !pair[0].marker;
-            assert_eq!(step == 0, same_picture, "{kind:?}: step of {step}");
+            let same_frame = kind == Kind::Video && !pair[0].marker;
+            assert_eq!(step == 0, same_frame, "{kind:?}: step of {step}");
             assert!(step < 90_000 * 3, "{kind:?}: step of {step}");
         }
     }

@@ -62,8 +62,8 @@ fn you(peer: &Peer<'_>) -> String {
 /// A leg on which `peer` hears `id`.
 fn hear<'a>(peer: &Peer<'a>, id: &str) -> Result<Peer<'a>, Response> {
     let path = format!("{}/hear/{id}", peer.location);
-    let sound = (Vec::new(), Kinds::AUDIO);
-    Peer::asking(peer.running, &path, &[], socket(), sound, str::to_owned)
+    let audio = (Vec::new(), Kinds::AUDIO);
+    Peer::asking(peer.running, &path, &[], socket(), audio, str::to_owned)
 }
 
 fn hearing<'a>(peer: &Peer<'a>, id: &str) -> Peer<'a> {
@@ -150,7 +150,7 @@ fn losses_on_the_way_in_are_losses_on_the_way_out() {
     assert_eq!(steps.iter().filter(|it| **it == 1).count(), 28, "{steps:?}");
 }
 
-/// What a peer asks for that prefers its sound with copies.
+/// What a peer asks for that prefers its audio with copies.
 fn redundant(asked: impl Into<Asked>) -> Asked {
     Asked {
         opus: OpusOptions {
@@ -386,8 +386,8 @@ fn offers_and_names_that_do_not_fit_are_refused() {
     assert!(problem(&"x".repeat(65), 400).contains("1 to 64"));
     assert!(problem(&format!("a?name={}", "x".repeat(41)), 400).contains("40 characters"));
     let path = "/call/team";
-    let sound = (Vec::new(), Kinds::AUDIO);
-    let silent = Peer::asking(&running, path, &[], socket(), sound, str::to_owned);
+    let audio = (Vec::new(), Kinds::AUDIO);
+    let silent = Peer::asking(&running, path, &[], socket(), audio, str::to_owned);
     let detail = silent.err().expect("it says nothing").problem(400)["detail"].to_string();
     assert!(detail.contains("no m= line sends audio"), "{detail}");
     let tone = (vec![Track::audio(Codec::Pcmu, 1)], Kinds::NONE);

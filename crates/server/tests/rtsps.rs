@@ -180,7 +180,7 @@ impl Sealed {
 fn a_stream_is_played_inside_tls_without_a_gap() {
     let running = running(|_| {});
     let film = Film {
-        picture_bytes: 40_000,
+        frame_bytes: 40_000,
         ..Film::default()
     };
     let _source = Source::start(&running.stream(), film);
@@ -276,7 +276,7 @@ fn udp_in_the_clear_is_not_offered_inside_tls() {
 fn a_slow_reader_inside_tls_skips_whole_frames_and_nobody_else_notices() {
     let running = running(|config| config.rtsp.lag_ms = 300);
     let film = Film {
-        picture_bytes: 60_000,
+        frame_bytes: 60_000,
         gop: 15,
     };
     let _source = Source::start(&running.stream(), film);

@@ -21,7 +21,7 @@ fn everything_works_with(shards: usize) {
     // Longer than the test: who joins later is caught up from the one keyframe.
     let film = Film {
         gop: 3000,
-        picture_bytes: 4_000,
+        frame_bytes: 4_000,
     };
     let source = Source::start(&running.stream(), film);
     source.await_published(|bursts| bursts.len() > 60);
@@ -74,14 +74,14 @@ fn everyone_serves(running: &Running, shards: usize) -> bool {
     joins.iter().all(|(_, count)| *count > 0)
 }
 
-/// The first picture is the keyframe, though it was published long before, and
-/// every picture from there on can be taken apart.
+/// The first frame is the keyframe, though it was published long before, and
+/// every frame from there on can be taken apart.
 fn caught_up(peer: &Peer<'_>) {
-    let pictures = start::pictures(&peer.in_order(Kind::Video));
-    assert!(pictures[0].keyframe && pictures[0].has_parameter_sets());
-    assert!(pictures.len() > 60, "{} pictures only", pictures.len());
-    let after_loss = pictures.iter().filter(|it| it.after_loss).count();
-    assert_eq!(after_loss, 0, "of {} pictures", pictures.len());
+    let frames = start::frames(&peer.in_order(Kind::Video));
+    assert!(frames[0].keyframe && frames[0].has_parameter_sets());
+    assert!(frames.len() > 60, "{} frames only", frames.len());
+    let after_loss = frames.iter().filter(|it| it.after_loss).count();
+    assert_eq!(after_loss, 0, "of {} frames", frames.len());
 }
 
 #[test]

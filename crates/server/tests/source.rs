@@ -22,22 +22,22 @@ const PPS: &[u8] = &[0x68, 0xce, 0x3c, 0x80];
 /// How it films.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Film {
-    /// Pictures from keyframe to keyframe.
+    /// Frames from keyframe to keyframe.
     pub(crate) gop: u32,
-    /// Bytes of a picture; a keyframe has four times as many.
-    pub(crate) picture_bytes: usize,
+    /// Bytes of a frame; a keyframe has four times as many.
+    pub(crate) frame_bytes: usize,
 }
 
 impl Default for Film {
     fn default() -> Self {
         Self {
             gop: 30,
-            picture_bytes: 10_000,
+            frame_bytes: 10_000,
         }
     }
 }
 
-/// A thread that publishes 30 pictures and 50 packets of sound a second.
+/// A thread that publishes 30 frames and 50 packets of audio a second.
 pub(crate) struct Source {
     stop: Arc<AtomicBool>,
     published: Arc<Mutex<Vec<Arc<MediaUnit>>>>,
@@ -117,18 +117,18 @@ fn run(
 ) {
     let start = Instant::now();
     let mut rng = Rng::new(1);
-    let (mut pictures, mut sounds) = (0, 0);
+    let (mut frames, mut packets) = (0, 0);
     while !stop.load(Ordering::Relaxed) {
-        let picture_at = FRAME * pictures;
-        let sound_at = Duration::from_millis(20) * sounds;
-        let at = picture_at.min(sound_at);
+        let frame_at = FRAME * frames;
+        let audio_at = Duration::from_millis(20) * packets;
+        let at = frame_at.min(audio_at);
         std::thread::sleep((start + at).saturating_duration_since(Instant::now()));
-        let burst = if picture_at <= sound_at {
-            pictures += 1;
-            picture(pictures - 1, film, start + at, &mut rng)
+        let burst = if frame_at <= audio_at {
+            frames += 1;
+            frame(frames - 1, film, start + at, &mut rng)
         } else {
-            sounds += 1;
-            sound(at, start + at, &mut rng)
+            packets += 1;
+            audio(at, start + at, &mut rng)
         };
         // Nobody must hear what is not in the list yet.
         let mut published = published.lock().expect("no panic");
@@ -138,9 +138,9 @@ fn run(
 }
 
 /// Noise behind a NAL header: every packet differs from every other.
-fn picture(number: u32, film: Film, due: Instant, rng: &mut Rng) -> MediaUnit {
+fn frame(number: u32, film: Film, due: Instant, rng: &mut Rng) -> MediaUnit {
     let keyframe = number.is_multiple_of(film.gop);
-    let bytes = film.picture_bytes * if keyframe { 4 } else { 1 };
+    let bytes = film.frame_bytes * if keyframe { 4 } else { 1 };
     let mut slice = vec![0; bytes];
     rng.fill(&mut slice);
     slice[0] = if keyframe { 0x65 } else { 0x41 };
@@ -151,10 +151,10 @@ fn picture(number: u32, film: Film, due: Instant, rng: &mut Rng) -> MediaUnit {
     let time = MediaTime::from_ticks(i64::from(number) * 3000, 90_000);
     builder
         .build(VIDEO, time, keyframe, Stamps::arrived(due))
-        .expect("a picture has packets")
+        .expect("a frame has packets")
 }
 
-fn sound(at: Duration, due: Instant, rng: &mut Rng) -> MediaUnit {
+fn audio(at: Duration, due: Instant, rng: &mut Rng) -> MediaUnit {
     let mut packet = [0; 160];
     rng.fill(&mut packet);
     let mut builder = UnitBuilder::default();

@@ -54,7 +54,7 @@ fn report(outbound: &mut Outbound) -> Vec<u8> {
     packet
 }
 
-/// A stream's picture, described and set up.
+/// A stream's frame, described and set up.
 struct Player {
     line: Sealed,
     keys: Keys,
@@ -171,7 +171,7 @@ fn await_reports(running: &Running, opened: u64, refused: u64) {
 fn a_client_with_keys_opens_what_it_is_sent_within_its_connection() {
     let running = running(|_| {});
     let film = Film {
-        picture_bytes: 40_000,
+        frame_bytes: 40_000,
         ..Film::default()
     };
     let source = Source::start(&running.stream(), film);
@@ -293,7 +293,7 @@ fn a_client_with_keys_opens_what_it_is_sent_by_udp() {
 fn who_lags_skips_to_a_keyframe_and_loses_no_count() {
     let running = running(|config| config.rtsp.lag_ms = 300);
     let film = Film {
-        picture_bytes: 60_000,
+        frame_bytes: 60_000,
         gop: 15,
     };
     let source = Source::start(&running.stream(), film);

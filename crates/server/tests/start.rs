@@ -9,10 +9,10 @@ use crate::peer::{Heard, Peer, SOON};
 use crate::running::Running;
 use crate::source::{Film, Source, VIDEO};
 
-/// Whole pictures among `heard`, which is in order.
-pub(crate) fn pictures(heard: &[&Heard]) -> Vec<AccessUnit> {
+/// Whole frames among `heard`, which is in order.
+pub(crate) fn frames(heard: &[&Heard]) -> Vec<AccessUnit> {
     let mut depacketizer = Depacketizer::default();
-    let mut pictures = Vec::new();
+    let mut frames = Vec::new();
     for packet in heard {
         depacketizer.push(
             packet.sequence,
@@ -20,41 +20,41 @@ pub(crate) fn pictures(heard: &[&Heard]) -> Vec<AccessUnit> {
             packet.marker,
             &packet.payload,
         );
-        pictures.extend(std::iter::from_fn(|| depacketizer.poll()));
+        frames.extend(std::iter::from_fn(|| depacketizer.poll()));
     }
-    pictures
+    frames
 }
 
 /// A camera two seconds into a group of eight.
 fn in_mid_group(running: &Running) -> Source {
     let film = Film {
         gop: 240,
-        picture_bytes: 3_000,
+        frame_bytes: 3_000,
     };
     let source = Source::start(&running.stream(), film);
     source.await_published(|all| all.iter().filter(|it| it.track == VIDEO).count() > 60);
     source
 }
 
-/// A viewer that has had `pictures` pictures, and when its handshake was done.
-fn watched(running: &Running, pictures: usize) -> (Peer<'_>, Instant) {
+/// A viewer that has had `frames` frames, and when its handshake was done.
+fn watched(running: &Running, frames: usize) -> (Peer<'_>, Instant) {
     let mut peer = Peer::answered(running);
     assert!(peer.run_until(SOON, Peer::is_connected), "no handshake");
     let connected = Instant::now();
-    let enough = |peer: &Peer<'_>| peer.of(Kind::Video).filter(|it| it.marker).count() >= pictures;
-    assert!(peer.run_until(SOON, enough), "not so many pictures");
+    let enough = |peer: &Peer<'_>| peer.of(Kind::Video).filter(|it| it.marker).count() >= frames;
+    assert!(peer.run_until(SOON, enough), "not so many frames");
     (peer, connected)
 }
 
 #[test]
-fn a_viewer_in_mid_group_has_a_picture_at_once() {
+fn a_viewer_in_mid_group_has_a_frame_at_once() {
     let running = Running::start(2);
     let _source = in_mid_group(&running);
     // The next keyframe is seconds away. The best of three: machines are busy.
     let fastest = (0..3).map(|_| {
         let (peer, connected) = watched(&running, 2);
         let heard = peer.in_order(Kind::Video);
-        let first = &pictures(&heard)[0];
+        let first = &frames(&heard)[0];
         assert!(first.keyframe && first.has_parameter_sets() && !first.after_loss);
         assert_eq!(first.first_sequence, heard[0].sequence, "it comes first");
         let last = heard.iter().find(|it| it.sequence == first.last_sequence);
@@ -71,25 +71,22 @@ fn the_past_is_squeezed_and_then_the_viewer_is_live() {
     let running = Running::start(1);
     let source = in_mid_group(&running);
     let (peer, _) = watched(&running, 100);
-    let pictures = pictures(&peer.in_order(Kind::Video));
-    // 1/32 of a picture's time apart; then the present at full distance.
-    let steps: Vec<u32> = pictures
+    let frames = frames(&peer.in_order(Kind::Video));
+    // 1/32 of a frame's time apart; then the present at full distance.
+    let steps: Vec<u32> = frames
         .windows(2)
         .map(|pair| pair[1].timestamp.wrapping_sub(pair[0].timestamp))
         .collect();
     let past = steps.iter().take_while(|step| **step < 1000).count();
-    assert!(past >= 55, "{past} pictures of the past: {steps:?}");
+    assert!(past >= 55, "{past} frames of the past: {steps:?}");
     let squeezed = |step: &u32| (90..=98).contains(step);
     assert!(steps[..past].iter().all(squeezed), "{steps:?}");
     assert!(steps[past..].iter().all(|step| *step == 3000), "{steps:?}");
 
     let published = source.published();
     let newest = published.iter().filter(|it| it.track == VIDEO).count();
-    let had = pictures.len();
+    let had = frames.len();
     assert!(had + 15 > newest, "live means now: {had} of {newest}");
     let whole = |it: &AccessUnit| !it.after_loss && !h264::is_idr(it.nals().next().expect("some"));
-    assert!(
-        pictures[1..].iter().all(whole),
-        "one keyframe, nothing lost"
-    );
+    assert!(frames[1..].iter().all(whole), "one keyframe, nothing lost");
 }

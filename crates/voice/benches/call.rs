@@ -1,7 +1,7 @@
 //! What a call costs: microseconds of one core for each 10 ms, capture and playout.
 //!
 //! `cargo bench -p glassline-voice --bench call [-- 'AEC, NS, AGC, LowDelay, Ms10, 48000']`;
-//! the mean of the middle half over a minute of speech-like sound, and what that is of a
+//! the mean of the middle half over a minute of speech-like audio, and what that is of a
 //! core. With an argument only the rows that it begins.
 
 #![expect(clippy::disallowed_methods, reason = "a bench reads the clock")]

@@ -40,10 +40,10 @@ impl Format {
     }
 }
 
-/// A payload that the codec cannot make sound of. The stream goes on: it is
+/// A payload that the codec cannot make audio of. The stream goes on: it is
 /// concealed like a lost one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("the codec makes no sound of this payload")]
+#[error("the codec makes no audio of this payload")]
 pub struct Undecodable;
 
 /// A codec's receiving end, as the jitter buffer needs it.
@@ -59,7 +59,7 @@ pub trait Decoder {
     /// codec's. At most [`FRAMES_MS_MAX`] are believed.
     fn frames(&self, payload: &[u8]) -> Option<usize>;
 
-    /// Makes sound of `payload`.
+    /// Makes audio of `payload`.
     ///
     /// # Errors
     /// If it is not the codec's.
@@ -80,7 +80,7 @@ pub trait Decoder {
     }
 
     /// The background for `frames` while the sender sends nothing. False, and nothing
-    /// appended, if the codec has none: then the last sound fades.
+    /// appended, if the codec has none: then the last audio fades.
     fn comfort(&mut self, frames: usize, out: &mut Vec<f32>) -> bool {
         let _ = (frames, out);
         false
@@ -103,7 +103,7 @@ pub trait Decoder {
     fn reset(&mut self) {}
 }
 
-/// Sound that the codec makes no payload of. It is a frame too long or too short.
+/// Audio that the codec makes no payload of. It is a frame too long or too short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the codec makes no payload of {samples} samples")]
 pub struct Unencodable {
@@ -123,7 +123,7 @@ pub trait Encoder {
     /// If it is another number of samples.
     fn encode(&mut self, samples: &[f32], payload: &mut Vec<u8>) -> Result<(), Unencodable>;
 
-    /// By how much decoded sound is behind what was encoded, both ends together.
+    /// By how much decoded audio is behind what was encoded, both ends together.
     fn look_ahead(&self) -> Duration {
         Duration::ZERO
     }

@@ -10,13 +10,13 @@ use crate::tape::Tape;
 const FULL_MS: f64 = 10.0;
 const SILENT_MS: f64 = 70.0;
 
-/// Below this fit a sound has no period; it is repeated in a longer piece.
+/// Below this fit a signal has no period; it is repeated in a longer piece.
 const VOICED_FIT: f32 = 0.5;
 
 /// Places that fit so well may be faded into each other.
 const JOIN_FIT: f32 = 0.6;
 
-/// A sound that goes on by itself.
+/// A signal that goes on by itself.
 #[derive(Clone, Debug)]
 pub(crate) struct Expansion {
     format: Format,

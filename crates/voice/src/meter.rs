@@ -1,4 +1,4 @@
-/// How loud sound is, as RTP tells it (RFC 6464): dB below full scale.
+/// How loud audio is, as RTP tells it (RFC 6464): dB below full scale.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Meter {
     level: f32,

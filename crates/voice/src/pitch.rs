@@ -1,4 +1,4 @@
-//! Where a sound resembles itself: the lag of its pitch.
+//! Where a signal resembles itself: the lag of its pitch.
 
 use crate::tape::Tape;
 

@@ -1,4 +1,4 @@
-//! Sound under somebody else's control: what a model of another jitter buffer decides, with
+//! Audio under somebody else's control: what a model of another jitter buffer decides, with
 //! our decoder, stretching and concealment. So decisions are compared by ear, not codecs.
 
 use crate::codec::Decoder;
@@ -7,7 +7,7 @@ use crate::pitch::{self, LAG_MS};
 use crate::stretch::{self, Limits};
 use crate::tape::Tape;
 
-/// Below this a sound is background, and any cut will do.
+/// Below this a signal is background, and any cut will do.
 const SILENCE_LEVEL: f32 = 0.002;
 
 /// Decodes, stretches and goes on, as it is told.
@@ -38,9 +38,9 @@ impl<D: Decoder> Player<D> {
     /// Decodes a payload behind what waits; false if it is not the codec's.
     pub fn decode(&mut self, payload: &[u8]) -> bool {
         self.decoded.clear();
-        let is_sound = self.decoder.decode(payload, &mut self.decoded).is_ok();
+        let is_audio = self.decoder.decode(payload, &mut self.decoded).is_ok();
         match self.expansion.take() {
-            Some(expansion) if is_sound => {
+            Some(expansion) if is_audio => {
                 self.tape.append(&expansion.join(&self.decoded, false).0);
             }
             kept => {
@@ -48,7 +48,7 @@ impl<D: Decoder> Player<D> {
                 self.tape.append(&self.decoded);
             }
         }
-        is_sound
+        is_audio
     }
 
     /// Leaves a pitch period out, if one fits by `fit_min` (0 to 1) or nobody speaks.

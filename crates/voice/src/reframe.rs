@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_sound_becomes_silence_and_frames_have_lengths() {
+    fn what_is_no_audio_becomes_silence_and_frames_have_lengths() {
         let format = Format::new(8_000, 2).expect("voice");
         for ms in [0, 2, 61] {
             assert!(Reframer::new(format, Duration::from_millis(ms)).is_none());

@@ -260,7 +260,7 @@ impl<E: Encoder> Speaker<E> {
         self.preprocess.rendered(samples);
     }
 
-    /// How long sound takes from [`Self::rendered`] to [`Self::poll`], as far as devices
+    /// How long audio takes from [`Self::rendered`] to [`Self::poll`], as far as devices
     /// tell; the echo canceller finds the rest.
     pub fn set_stream_delay(&mut self, delay: Duration) {
         self.preprocess.set_stream_delay(delay);
@@ -412,7 +412,7 @@ impl<E: Encoder> Speaker<E> {
             let ticks = late.as_secs_f64() * f64::from(RATE);
             self.timestamp += ticks.round() as u64;
             self.report.gaps += 1;
-            // What begins in the middle of a sound begins softly.
+            // What begins in the middle of a signal begins softly.
             self.gain = 0.0;
             // Half a packet from before would be torn.
             self.packet.clear();

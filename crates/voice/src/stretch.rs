@@ -6,7 +6,7 @@
 //! longer:   played ▕ a ▏ head …        the head fades into a, then a plays again
 //! ```
 //!
-//! Both need little decoded sound: a lag and the window to be shorter, the window
+//! Both need little decoded audio: a lag and the window to be shorter, the window
 //! alone to be longer. So a buffer with one packet in hand can do either.
 
 use crate::pitch::{self, LAG_MS, Lag, WINDOW_MS};
@@ -15,11 +15,11 @@ use crate::tape::Tape;
 /// What a stretch may do.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// Frames by which the sound may become shorter or longer.
+    /// Frames by which the audio may become shorter or longer.
     pub(crate) frames_max: usize,
     /// How well the places must fit, 0 to 1; anything does in silence.
     pub(crate) fit_min: f32,
-    /// The sound at hand is background: any cut will do.
+    /// The audio at hand is background: any cut will do.
     pub(crate) is_silence: bool,
 }
 

@@ -6,7 +6,7 @@ use crate::codec::Format;
 /// compared, so that concealment finds the period.
 const HISTORY_MS: f64 = 60.0;
 
-/// A piece of sound: what was played lately, and what is decoded and waits.
+/// A piece of audio: what was played lately, and what is decoded and waits.
 ///
 /// Samples of channels alternate; a frame has one of each. Places are frames from
 /// the head: the next one to be played is 0, those played are negative.

@@ -12,7 +12,7 @@ use crate::process;
 pub(super) const SECONDS: u64 = 10;
 
 /// A constant 3 Mbit/s in constrained baseline, a keyframe every two seconds, one
-/// slice a picture: noise makes every picture fill its share.
+/// slice a frame: noise makes every frame fill its share.
 const VIDEO: &str = "-f lavfi -i testsrc2=s=1920x1080:r=30,noise=alls=18:allf=t -t 10 -an \
      -c:v libx264 -profile:v baseline -preset veryfast -tune zerolatency \
      -b:v 3M -minrate 3M -maxrate 3M -bufsize 1.5M -nal-hrd cbr -g 60 -sc_threshold 0 \
@@ -55,7 +55,7 @@ impl Media {
         Ok(muxed)
     }
 
-    /// The pictures over and over for at least `length`, for a server that plays a
+    /// The frames over and over for at least `length`, for a server that plays a
     /// file once.
     pub(super) fn repeated(&self, length: Duration) -> Result<PathBuf, String> {
         let long = self.folder.join("reference-long.264");

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! One generator for all, `glassline bench viewers`; one set of files; one server at
-//! a time. Ours is measured last, with this machine's floor, and its picture shows
+//! a time. Ours is measured last, with this machine's floor, and its chart shows
 //! all. A server that collapses, or is not there, is a row that says so.
 
 mod data;
@@ -64,7 +64,7 @@ struct Ramp {
 /// Compares; `arguments` as in the usage text.
 pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
     let options = Options::parse(arguments).map_err(Failure::usage)?;
-    // Before our own pictures make the checkout differ from the commit.
+    // Before our own charts make the checkout differ from the commit.
     let circumstances = circumstances(arguments);
     if options.data {
         let hold = Duration::from_secs(options.hold);
@@ -91,7 +91,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<(), Failure> {
         section += &layout_section(&comparison, &placement, &rows);
         measured.extend(comparison.measured().map(str::to_owned));
         if options.writes {
-            publish_picture(&lab, *layout)?;
+            publish_chart(&lab, *layout)?;
         }
     }
     let section = format!(
@@ -228,19 +228,19 @@ impl Lab {
     }
 }
 
-/// Glassline's picture has all others in it.
-fn publish_picture(lab: &Lab, layout: Layout) -> Result<(), String> {
+/// Glassline's chart has all others in it.
+fn publish_chart(lab: &Lab, layout: Layout) -> Result<(), String> {
     let drawn = lab.report(Server::Glassline, layout, "svg");
     if !drawn.is_file() {
         return Ok(());
     }
-    let path = process::root().join("docs").join(picture(layout));
+    let path = process::root().join("docs").join(chart(layout));
     fs::copy(&drawn, &path)
         .map(drop)
         .map_err(|error| format!("{}: {error}", path.display()))
 }
 
-fn picture(layout: Layout) -> &'static str {
+fn chart(layout: Layout) -> &'static str {
     match layout {
         Layout::Pinned => "fan-out.svg",
         Layout::Shared => "fan-out-shared.svg",
@@ -302,7 +302,7 @@ fn layout_section(comparison: &Comparison, place: &Placement, rows: &[Vec<String
     text += &document::markdown(rows);
     let ours = Server::Glassline.name();
     if comparison.measured().any(|name| name == ours) {
-        text += &format!("\n![{words}]({})\n", picture(place.layout));
+        text += &format!("\n![{words}]({})\n", chart(place.layout));
     }
     text
 }
@@ -403,7 +403,7 @@ fn servers(names: &str) -> Result<Vec<Server>, String> {
         let all = Server::ALL.map(Server::name).join(", ");
         asked.push(*found.ok_or_else(|| format!("no server `{name}`; there are {all}"))?);
     }
-    // In our own order: the last one's picture shows all.
+    // In our own order: the last one's chart shows all.
     Ok(Server::ALL
         .into_iter()
         .filter(|server| asked.contains(server))

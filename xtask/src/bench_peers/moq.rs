@@ -258,7 +258,7 @@ impl Bench<'_> {
             _ => {
                 let client = self.client.display();
                 let mut command = Command::new("sh");
-                // Raw pictures cannot be sought in, so the shell begins them again.
+                // Raw frames cannot be sought in, so the shell begins them again.
                 command.arg("-c").arg(format!(
                     "while cat '{video}'; do :; done | \
                      ffmpeg -hide_banner -loglevel error -re -f h264 -r 30 -i - \

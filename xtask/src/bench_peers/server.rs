@@ -59,7 +59,7 @@ pub(super) struct Serving {
 }
 
 impl Server {
-    /// In order of measuring; ours is the last, so that its picture shows all.
+    /// In order of measuring; ours is the last, so that its chart shows all.
     pub(super) const ALL: [Server; 12] = [
         Server::Pion,
         Server::PionBare,
@@ -98,12 +98,12 @@ impl Server {
             Server::Pion => "WebRTC, interceptors on (NACK, reports, TWCC), frames in real time",
             Server::PionBare => "the same without interceptors",
             Server::PionReference => {
-                "one NAL unit per 33 ms tick, no sound, interceptors on: the published file-bench"
+                "one NAL unit per 33 ms tick, no audio, interceptors on: the published file-bench"
             }
             Server::Janus => "WebRTC, streaming plugin fed by RTP, ICE-lite",
             Server::GstRtsp => "RTSP over TCP, not encrypted, one shared pipeline",
             Server::GstRtspUdp => "the same with media over UDP",
-            Server::Live555 => "RTSP over TCP, not encrypted, no sound",
+            Server::Live555 => "RTSP over TCP, not encrypted, no audio",
             Server::MediaMtx => "WebRTC, published to by ffmpeg",
             Server::MediaMtxRtsp => "RTSP over TCP, not encrypted, published to by ffmpeg",
             Server::GlasslineRtsp => "RTSP over TCP, not encrypted",
@@ -112,12 +112,12 @@ impl Server {
         }
     }
 
-    /// Whether it sends pictures and sound, so that its cost compares.
+    /// Whether it sends video and audio, so that its cost compares.
     pub(super) fn has_whole_load(self) -> bool {
         !matches!(self, Server::PionReference | Server::Live555)
     }
 
-    /// Whether it is in Glassline's picture, which has room for seven others.
+    /// Whether it is in Glassline's chart, which has room for seven others.
     pub(super) fn is_drawn(self) -> bool {
         !matches!(
             self,

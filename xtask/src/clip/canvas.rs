@@ -1,4 +1,4 @@
-//! An RGB picture and the few shapes the clip is made of.
+//! An RGB frame and the few shapes the clip is made of.
 //!
 //! Shapes are signed distances in pixels, so edges are smooth at any place
 //! between pixels: that is what makes slow motion look slow.
@@ -28,14 +28,14 @@ impl Colour {
     }
 }
 
-/// A picture under construction.
+/// A frame under construction.
 #[derive(Clone)]
 pub(super) struct Canvas {
     rgb: Vec<[f32; 3]>,
 }
 
 impl Canvas {
-    /// A picture whose every pixel is asked for once.
+    /// A frame whose every pixel is asked for once.
     pub(super) fn from_fn(colour_at: impl Fn(f32, f32) -> Colour) -> Self {
         let mut rgb = Vec::with_capacity(WIDTH * HEIGHT);
         for y in 0..HEIGHT {

@@ -1,20 +1,20 @@
 //! Draws and encodes the built-in demo clip: `assets/demo.h264`, `assets/demo.ogg`.
 //!
 //! ```text
-//! picture ─ 2 loops ─► ffmpeg, x264 ─── the second ─► demo.h264 ─► ffmpeg ─ grey ─► code read back
-//! sound ─── 3 loops ─► ffmpeg, libopus ─ the middle ─► demo.ogg ──► played twice, seam compared
+//! frame ─ 2 loops ─► ffmpeg, x264 ─── the second ─► demo.h264 ─► ffmpeg ─ grey ─► code read back
+//! audio ─── 3 loops ─► ffmpeg, libopus ─ the middle ─► demo.ogg ──► played twice, seam compared
 //! ```
 //!
 //! `ffmpeg` with libx264 and libopus is the only tool; everything that is seen
 //! and heard is computed here. Encoders need a while to settle, so they are given
 //! more than one loop: the kept loop's quality is even, and its first packet of
-//! sound continues its last.
+//! audio continues its last.
 
+mod audio;
 mod canvas;
 mod lettering;
 mod ogg;
-mod picture;
-mod sound;
+mod pattern;
 
 use std::fs;
 use std::io::{Read, Write};
@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use canvas::{HEIGHT, WIDTH};
-use picture::{CELL_WIDTH, CELLS, CODE_TOP, Painter};
+use pattern::{CELL_WIDTH, CELLS, CODE_TOP, Painter};
 
 /// Frames per second.
 const FPS: u32 = 30;
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// Constrained baseline, a keyframe each second, one slice a picture, no
+/// Constrained baseline, a keyframe each second, one slice a frame, no
 /// look-ahead, parameter sets before every keyframe.
 fn encode_video(path: &Path) -> Result<(), String> {
     let size = format!("{WIDTH}x{HEIGHT}");
@@ -142,12 +142,12 @@ fn encode_audio(path: &Path) -> Result<(), String> {
         ])
         .arg(&long);
     feed(command, |ffmpeg| {
-        let samples = (0..3 * sound::LOOP_SAMPLES).flat_map(sound::sample);
+        let samples = (0..3 * audio::LOOP_SAMPLES).flat_map(audio::sample);
         ffmpeg.write_all(&samples.flat_map(f32::to_le_bytes).collect::<Vec<u8>>())
     })?;
     let file = fs::read(&long).map_err(|e| format!("{}: {e}", long.display()))?;
     fs::remove_file(&long).map_err(|e| format!("{}: {e}", long.display()))?;
-    let mut whole = ogg::Sound::read(&file)?;
+    let mut whole = ogg::Audio::read(&file)?;
     let end = whole.packets.len().min(2 * PACKETS);
     whole.packets = whole.packets.drain(..end).skip(PACKETS).collect();
     fs::write(path, whole.write()).map_err(|e| format!("{}: {e}", path.display()))
@@ -180,7 +180,7 @@ fn check_video(path: &Path) -> Result<(), String> {
         let centre =
             |cell: usize| i32::from(frame[rows / 2 * WIDTH + cell * CELL_WIDTH + CELL_WIDTH / 2]);
         let middle = (centre(0) + centre(1)) / 2;
-        for (cell, white) in picture::code_cells(number).into_iter().enumerate() {
+        for (cell, white) in pattern::code_cells(number).into_iter().enumerate() {
             let above = centre(cell) - middle;
             let margin = if white { above } else { -above };
             if margin < MARGIN_MIN {
@@ -194,29 +194,29 @@ fn check_video(path: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Plays the sound twice over and compares the seam with the sound that was meant.
+/// Plays the audio twice over and compares the seam with the audio that was meant.
 fn check_audio(path: &Path) -> Result<(), String> {
     const ERROR_MAX: f32 = 0.02;
     let file = fs::read(path).map_err(|e| format!("{}: {e}", path.display()))?;
-    let mut sound = ogg::Sound::read(&file)?;
-    if sound.packets.len() != PACKETS {
-        let count = sound.packets.len();
+    let mut audio = ogg::Audio::read(&file)?;
+    if audio.packets.len() != PACKETS {
+        let count = audio.packets.len();
         return Err(format!(
             "{}: {count} packets, not {PACKETS}",
             path.display()
         ));
     }
-    sound.packets.extend_from_within(..);
+    audio.packets.extend_from_within(..);
     let mut command = ffmpeg();
     command.args(["-f", "ogg", "-i", "-", "-f", "f32le", "-"]);
-    let played = output(command, &sound.write())?;
+    let played = output(command, &audio.write())?;
     let samples: Vec<f32> = played
         .as_chunks()
         .0
         .iter()
         .map(|bytes| f32::from_le_bytes(*bytes))
         .collect();
-    let seam = sound::LOOP_SAMPLES - sound::RATE / 10..sound::LOOP_SAMPLES + sound::RATE / 10;
+    let seam = audio::LOOP_SAMPLES - audio::RATE / 10..audio::LOOP_SAMPLES + audio::RATE / 10;
     if samples.len() < 2 * seam.end {
         return Err(format!(
             "{}: only {} samples",
@@ -226,7 +226,7 @@ fn check_audio(path: &Path) -> Result<(), String> {
     }
     let mut energy = 0.0;
     for index in seam.clone() {
-        for (channel, meant) in sound::sample(index).into_iter().enumerate() {
+        for (channel, meant) in audio::sample(index).into_iter().enumerate() {
             energy += (samples[index * 2 + channel] - meant).powi(2);
         }
     }

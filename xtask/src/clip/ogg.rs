@@ -3,7 +3,7 @@
 //! shipped clip is a test of both.
 
 /// What an Opus file needs around its packets.
-pub(super) struct Sound {
+pub(super) struct Audio {
     /// The identification packet, as the encoder wrote it.
     pub(super) head: Vec<u8>,
     /// Opus packets in order.
@@ -12,12 +12,12 @@ pub(super) struct Sound {
 
 /// Samples of one packet at 48 kHz.
 pub(super) const PACKET_SAMPLES: u64 = 960;
-/// Packets of one page: a second of sound.
+/// Packets of one page: a second of audio.
 const PAGE_PACKETS: usize = 50;
 /// Says whose stream it is; an arbitrary number, constant so that files compare equal.
 const SERIAL: u32 = 0x676c_6173;
 
-impl Sound {
+impl Audio {
     /// Takes a file apart that holds one Opus stream.
     pub(super) fn read(file: &[u8]) -> Result<Self, String> {
         let mut packets = Vec::new();
@@ -75,7 +75,7 @@ fn page(out: &mut Vec<u8>, sequence: u32, flags: u8, granule: u64, packets: &[&[
         lacing.extend(std::iter::repeat_n(255, packet.len() / 255));
         lacing.push((packet.len() % 255) as u8);
     }
-    assert!(lacing.len() <= 255, "a second of sound fits one page");
+    assert!(lacing.len() <= 255, "a second of audio fits one page");
     out.extend(b"OggS\0");
     out.push(flags);
     out.extend(granule.to_le_bytes());

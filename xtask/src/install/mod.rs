@@ -69,7 +69,7 @@ const PEERS: [Peer; 6] = [
             "gstreamer1.0-plugins-ugly",
             "gstreamer1.0-rtsp",
             "gstreamer1.0-tools",
-            // The clock in the test picture.
+            // The clock in the test pattern.
             "gstreamer1.0-x",
             "python3-gi",
         ],
@@ -113,7 +113,7 @@ pub(crate) fn fuzz_tools() -> Result<(), String> {
 ///
 /// # Errors
 /// They are missing and could not be installed; the text is the command to run.
-pub(crate) fn sound() -> Result<(), String> {
+pub(crate) fn audio() -> Result<(), String> {
     let mut packages = Vec::new();
     if !Path::new("/usr/include/alsa/asoundlib.h").exists() {
         packages.push("libasound2-dev");

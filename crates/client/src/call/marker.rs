@@ -1,4 +1,4 @@
-//! Marks in sound: chirps that are put in at one end and looked for at the other.
+//! Marks in audio: chirps that are put in at one end and looked for at the other.
 //!
 //! A chirp from 300 to 3,400 Hz of a quarter of a second looks enough like speech to
 //! pass noise suppression and codecs, and its correlation with itself has one narrow

@@ -140,7 +140,7 @@ const DATA_BUFFER_BYTES: usize = 128 << 10;
 
 /// What a call speaks into and plays on.
 pub struct Devices {
-    /// Where sound comes from.
+    /// Where audio comes from.
     pub microphone: Box<dyn Microphone>,
     /// And where it goes.
     pub loudspeaker: Box<dyn Loudspeaker>,
@@ -229,7 +229,7 @@ pub struct Figures {
     /// Datagrams of no use: see [`glassline_webrtc::Dropped`].
     pub dropped: u64,
     /// Packets, periods and records that found their queue full, and periods that waited
-    /// longer than 100 ms for the thread that speaks: late sound is worse than none.
+    /// longer than 100 ms for the thread that speaks: late audio is worse than none.
     pub overflowed: u64,
     /// How it stands with the far end's stamps; `None` where it has no channel for them,
     /// as a browser has none.

@@ -59,10 +59,10 @@ impl Pace {
     }
 }
 
-/// Gives times to pictures that come through a pipe without any.
+/// Gives times to frames that come through a pipe without any.
 ///
 /// They are `interval` apart. What comes early waits, so that a file is played at its
-/// speed; what comes late moves the grid a little with each picture, so that a camera
+/// speed; what comes late moves the grid a little with each frame, so that a camera
 /// that is slower than it says is followed without a jump, and one that paused at once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grid {
@@ -70,7 +70,7 @@ pub(crate) struct Grid {
     next: Option<Instant>,
 }
 
-/// By so much of its lateness a picture moves the grid.
+/// By so much of its lateness a video moves the grid.
 const FOLLOW: u32 = 32;
 
 /// A pause.
@@ -84,7 +84,7 @@ impl Grid {
         }
     }
 
-    /// When the picture that came at `arrived` is shown; not before that, but for a
+    /// When the frame that came at `arrived` is shown; not before that, but for a
     /// little. Lasts `part` of an interval, 1 for most.
     pub(crate) fn place(&mut self, arrived: Instant, part: f64) -> Instant {
         let due = self.next.unwrap_or(arrived);

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use glassline_media::{Bitrate, Codec};
 use url::Url;
 
-/// Where the pictures come from.
+/// Where the frames come from.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Input {
@@ -15,20 +15,20 @@ pub enum Input {
     Files {
         /// At least one.
         paths: Vec<PathBuf>,
-        /// Pictures per second, where the bitstream does not say.
+        /// Frames per second, where the bitstream does not say.
         fps: Option<f64>,
     },
     /// A camera, or any RTSP server.
     Camera(Camera),
     /// The clip in the binary.
     Clip,
-    /// The test picture, encoded here.
+    /// The test pattern, encoded here.
     Pattern {
         /// Pixels.
         width: u32,
         /// Likewise.
         height: u32,
-        /// Pictures per second.
+        /// Frames per second.
         fps: u32,
     },
     /// Standard input, or what is read like it: a named pipe, a file of y4m. Played
@@ -84,15 +84,15 @@ impl FromStr for Camera {
 /// All that a source is told.
 #[derive(Clone, Debug)]
 pub struct Spec {
-    /// Where the pictures come from.
+    /// Where the frames come from.
     pub input: Input,
-    /// Pictures per second of what does not say; of a pipe instead of what it says.
+    /// Frames per second of what does not say; of a pipe instead of what it says.
     pub fps: Option<f64>,
     /// Ends after one pass.
     pub once: bool,
-    /// Pictures of a pipe are shown when they come, whatever their rate.
+    /// Frames of a pipe are shown when they come, whatever their rate.
     pub live: bool,
-    /// Sound beside pictures that have none.
+    /// Audio beside video that have none.
     pub audio: Option<PathBuf>,
     /// Renditions beside the input.
     pub rungs: Vec<Rung>,
@@ -102,7 +102,7 @@ pub struct Spec {
     pub carries: fn(Codec) -> bool,
 }
 
-/// Of the test picture.
+/// Of the test pattern.
 const PATTERN_SIZE: (u32, u32) = (1280, 720);
 const PATTERN_FPS: u32 = 30;
 

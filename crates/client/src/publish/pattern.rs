@@ -1,11 +1,11 @@
-//! The test picture: made here, in any size, so that the encoder has something that
+//! The test pattern: made here, in any size, so that the encoder has something that
 //! moves, and a viewer something to read.
 //!
-//! A gradient drifts, a bar crosses the picture once in four seconds, a field of noise
+//! A gradient drifts, a bar crosses the frame once in four seconds, a field of noise
 //! costs bits, and along the bottom edge stands the frame code of the built-in clip
 //! (`assets/README.md`): white, black, 16 bits of the frame's number, two of parity.
 
-use crate::publish::encoder::Picture;
+use crate::publish::encoder::Frame;
 
 const CELLS: usize = 20;
 
@@ -14,7 +14,7 @@ const BLACK: u8 = 16;
 const WHITE: u8 = 235;
 const GREY: u8 = 128;
 
-/// Draws one picture after another.
+/// Draws one frame after another.
 #[derive(Clone, Debug)]
 pub struct Pattern {
     width: usize,
@@ -26,7 +26,7 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// Pictures of `width` × `height`, both even, `fps` a second.
+    /// Frames of `width` × `height`, both even, `fps` a second.
     pub fn new(width: u32, height: u32, fps: u32) -> Self {
         let (width, height) = (width as usize & !1, height as usize & !1);
         Self {
@@ -39,13 +39,13 @@ impl Pattern {
         }
     }
 
-    /// Picture `number`; the code has its lowest 16 bits.
-    pub fn draw(&mut self, number: u32) -> Picture<'_> {
+    /// Frame `number`; the code has its lowest 16 bits.
+    pub fn draw(&mut self, number: u32) -> Frame<'_> {
         self.draw_gradient(number as usize);
         self.draw_bar(number);
         self.draw_noise(number);
         self.draw_code(number);
-        Picture {
+        Frame {
             y: &self.y,
             u: &self.u,
             v: &self.v,
@@ -90,7 +90,7 @@ impl Pattern {
         }
     }
 
-    /// A sixteenth of the picture, in the middle.
+    /// A sixteenth of the frame, in the middle.
     fn draw_noise(&mut self, number: u32) {
         let (wide, high) = (self.width / 4, self.height / 4);
         let (left, top) = (self.width * 3 / 8, self.height * 3 / 8);
@@ -139,8 +139,8 @@ mod tests {
     use super::*;
 
     /// What a reader of the code sees.
-    fn read(picture: Picture<'_>, width: usize) -> u32 {
-        let last = &picture.y[picture.y.len() - picture.stride..];
+    fn read(frame: Frame<'_>, width: usize) -> u32 {
+        let last = &frame.y[frame.y.len() - frame.stride..];
         let white = |cell: usize| last[cell * width / CELLS + width / CELLS / 2] > GREY;
         assert!(white(0) && !white(1));
         let bits = (0..16).map(|index| white(2 + index));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn every_picture_says_which_it_is() {
+    fn every_frame_says_which_it_is() {
         for (width, height) in [(320, 180), (1280, 720), (64, 64), (20, 16)] {
             let mut pattern = Pattern::new(width, height, 30);
             for number in [0, 1, 299, 65_535, 65_537] {

@@ -72,9 +72,9 @@ pub struct Figures {
     pub queue_delay: Duration,
     /// What was not sent.
     pub dropped: Dropped,
-    /// Raw pictures that the encoder had no time for.
+    /// Raw frames that the encoder had no time for.
     pub raw_dropped: u64,
-    /// Pictures that the encoder left out to keep the bitrate.
+    /// Frames that the encoder left out to keep the bitrate.
     pub skipped: u64,
     /// Changes of rendition.
     pub switches: u64,

@@ -222,12 +222,12 @@ pub struct Viewer {
     pub join_time: Option<Duration>,
     /// From the start of the POST until the first whole keyframe
     /// ([`Mode::Verify`] only).
-    pub picture_time: Option<Duration>,
+    pub frame_time: Option<Duration>,
     /// Name of the SRTP profile.
     pub protection: Option<&'static str>,
-    /// Packets of pictures.
+    /// Packets of frames.
     pub video: Flow,
-    /// Packets of sound.
+    /// Packets of audio.
     pub audio: Flow,
     /// Frames received: whole ones in [`Mode::Verify`], marker bits in
     /// [`Mode::Count`].
@@ -237,7 +237,7 @@ pub struct Viewer {
     /// Frames dropped because a packet is missing or malformed
     /// ([`Mode::Verify`] only).
     pub damaged: u64,
-    /// Times between frames; between packets of sound if there are no pictures.
+    /// Times between frames; between packets of audio if there is no video.
     pub gaps: Histogram,
     /// Datagrams that the session dropped, by reason.
     pub dropped: Vec<(&'static str, u64)>,
@@ -264,9 +264,9 @@ pub struct Progress {
     pub connect_time: Option<Duration>,
     /// From the start of the request until the first media packet.
     pub join_time: Option<Duration>,
-    /// Packets of pictures.
+    /// Packets of frames.
     pub video: Flow,
-    /// Packets of sound.
+    /// Packets of audio.
     pub audio: Flow,
     /// Frames received, as in [`Viewer::frames`].
     pub frames: u64,
@@ -277,7 +277,7 @@ pub struct Progress {
 }
 
 impl Viewer {
-    /// Pictures and sound together.
+    /// Video and audio together.
     pub fn total(&self) -> Flow {
         self.video.and(self.audio)
     }

@@ -119,7 +119,7 @@ impl Recent {
     }
 }
 
-/// Times between the frames (of sound: packets) that a viewer got whole.
+/// Times between the frames (of audio: packets) that a viewer got whole.
 #[derive(Debug, Default)]
 pub(super) struct Rhythm {
     last: Option<Instant>,

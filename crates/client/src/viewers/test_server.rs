@@ -262,7 +262,7 @@ impl Run {
         }
     }
 
-    /// One picture of several packets and one packet of sound to everybody.
+    /// One frame of several packets and one packet of audio to everybody.
     fn send_frame(&mut self, frame: u32) {
         let size = if frame.is_multiple_of(FRAMES_PER_KEYFRAME) {
             4000
@@ -274,13 +274,17 @@ impl Run {
         slice[..2].copy_from_slice(&[kind, 0x88]);
         let sets = [SPS, PPS];
         let sets = if size == 4000 { &sets[..] } else { &[] };
-        let mut picture = UnitBuilder::with_capacity(5000);
-        h264::packetize(sets.iter().copied().chain([&slice[..]]), 1100, &mut picture);
-        let mut sound = UnitBuilder::with_capacity(100);
-        sound.push(&[0xfc; 100]);
+        let mut video_frame = UnitBuilder::with_capacity(5000);
+        h264::packetize(
+            sets.iter().copied().chain([&slice[..]]),
+            1100,
+            &mut video_frame,
+        );
+        let mut audio = UnitBuilder::with_capacity(100);
+        audio.push(&[0xfc; 100]);
         let now = Instant::now();
         let lose_every = self.shared.lose_every.load(Ordering::Relaxed);
-        for (track, mut builder) in [picture, sound].into_iter().enumerate() {
+        for (track, mut builder) in [video_frame, audio].into_iter().enumerate() {
             let stamps = glassline_media::Stamps::arrived(now);
             let burst = builder
                 .build(track, glassline_media::MediaTime::ZERO, false, stamps)

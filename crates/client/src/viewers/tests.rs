@@ -10,7 +10,7 @@ fn good(url: &str) -> Join {
 }
 
 #[test]
-fn a_viewer_joins_sees_whole_pictures_and_leaves() {
+fn a_viewer_joins_sees_whole_frames_and_leaves() {
     let server = Server::start();
     let options = Options {
         token: Some("secret".to_owned()),
@@ -25,7 +25,7 @@ fn a_viewer_joins_sees_whole_pictures_and_leaves() {
     assert_eq!((viewer.id, viewer.state), (id, State::Playing));
     assert_eq!(viewer.failure, None);
     assert!(viewer.connect_time <= viewer.join_time, "{viewer:?}");
-    assert!(viewer.join_time <= viewer.picture_time, "{viewer:?}");
+    assert!(viewer.join_time <= viewer.frame_time, "{viewer:?}");
     assert!(viewer.protection.is_some_and(|name| name.contains("GCM")));
     assert!(viewer.video.received >= 90 && viewer.audio.received >= 25);
     assert_eq!(
@@ -58,7 +58,7 @@ fn many_viewers_count_and_all_leave_with_the_pool() {
     });
     for viewer in &viewers {
         assert_eq!(viewer.total().lost(), 0, "{viewer:?}");
-        assert_eq!((viewer.keyframes, viewer.picture_time), (0, None));
+        assert_eq!((viewer.keyframes, viewer.frame_time), (0, None));
         assert!(viewer.audio.received >= 10);
     }
     drop(pool);

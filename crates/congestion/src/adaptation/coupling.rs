@@ -8,7 +8,7 @@ use glassline_media::Bitrate;
 use crate::filter::{Least, Windowed};
 
 /// Of the deliverable rate the encoder takes so much: the rest is for headers,
-/// repairs, sound and for the queue to drain.
+/// repairs, audio and for the queue to drain.
 const SHARE: f64 = 0.9;
 /// The backlog is to be gone after so long. Shorter cuts deeper than a fade of LTE
 /// lasts; longer is what a viewer feels as delay.

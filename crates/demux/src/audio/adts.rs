@@ -25,7 +25,7 @@ pub(crate) struct Header {
     pub(crate) channel_configuration: u8,
     /// Bytes of the header, with its checksum if it has one: 7 or 9.
     pub(crate) header_bytes: u16,
-    /// Bytes of header and sound, above `header_bytes`.
+    /// Bytes of header and audio, above `header_bytes`.
     pub(crate) frame_bytes: u16,
     /// Raw data blocks, 1..=4. Each is an access unit.
     pub(crate) blocks: u8,
@@ -54,7 +54,7 @@ impl Header {
         (header.frame_bytes > header.header_bytes).then_some(header)
     }
 
-    /// Channels of sound; `None` if only a program config element says it.
+    /// Channels of audio; `None` if only a program config element says it.
     pub(crate) fn channels(&self) -> Option<u8> {
         match self.channel_configuration {
             0 => None,

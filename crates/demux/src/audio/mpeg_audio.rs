@@ -67,7 +67,7 @@ impl Header {
         })
     }
 
-    /// Whether the frame `bytes` begin with holds no sound, but a directory of the
+    /// Whether the frame `bytes` begin with holds no audio, but a directory of the
     /// file for players that seek (Xing, Info, VBRI).
     pub(crate) fn is_directory(&self, bytes: &[u8]) -> bool {
         let side_bytes = match (self.version, self.channels) {

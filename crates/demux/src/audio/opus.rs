@@ -3,7 +3,7 @@
 
 use crate::error::Reason;
 
-/// Samples a second, whatever the sound was recorded at (RFC 7845 §4).
+/// Samples a second, whatever the audio was recorded at (RFC 7845 §4).
 pub(crate) const RATE: u32 = 48_000;
 
 /// 120 ms, the longest packet (RFC 6716 §3.4, R5).

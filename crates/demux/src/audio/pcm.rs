@@ -1,4 +1,4 @@
-//! Samples of sound as files have them, into the 16 bits of RTP's L16
+//! Samples of audio as files have them, into the 16 bits of RTP's L16
 //! (RFC 3551 §4.5.11).
 
 /// How a sample is written.

@@ -1,4 +1,4 @@
-//! Titles, pictures and lyrics before, behind and between frames of sound, which
+//! Titles, frames and lyrics before, behind and between frames of audio, which
 //! players skip: ID3v1, ID3v2, APE and Lyrics3 tags.
 
 use std::ops::Range;
@@ -13,11 +13,11 @@ const ID3V1_BYTES: u64 = 128;
 const APE_HEADER_BYTES: u64 = 32;
 const LYRICS_END: &[u8] = b"LYRICS200";
 
-/// Tags that one end of a file may have: more is no file of sound.
+/// Tags that one end of a file may have: more is no file of audio.
 const TAGS_MAX: usize = 16;
 
 /// What of the file is left between the tags at its two ends.
-pub(crate) fn sound_within(window: &mut Window) -> Result<Range<u64>, Fault> {
+pub(crate) fn audio_within(window: &mut Window) -> Result<Range<u64>, Fault> {
     let mut range = 0..window.file_bytes();
     for _ in 0..TAGS_MAX {
         match bytes_of(window.peek(range.start, HEAD_BYTES)?) {
@@ -96,7 +96,7 @@ mod tests {
 
     fn within(bytes: &[u8]) -> Range<u64> {
         let mut window = Window::new(Box::new(Cursor::new(bytes.to_vec()))).expect("memory");
-        sound_within(&mut window).expect("memory")
+        audio_within(&mut window).expect("memory")
     }
 
     #[test]
@@ -111,15 +111,15 @@ mod tests {
         ape_items.extend(&ape);
         let lyrics = b"LYRICSBEGININD000210000018LYRICS200";
         let id3v1 = [b"TAG".as_slice(), &[0; 125]].concat();
-        let sound = [5; 300];
-        let parts: [&[u8]; 5] = [&id3v2, &sound, &ape_items, lyrics, &id3v1];
+        let audio = [5; 300];
+        let parts: [&[u8]; 5] = [&id3v2, &audio, &ape_items, lyrics, &id3v1];
         let start = id3v2.len() as u64;
         let mut file = parts.concat();
         // The size that Lyrics3 says leaves out the size itself and the end mark.
         let digits = file.len() - 128 - 15;
         file[digits..digits + 6].copy_from_slice(b"000020");
         assert_eq!(within(&file), start..start + 300);
-        assert_eq!(within(&sound), 0..300);
+        assert_eq!(within(&audio), 0..300);
     }
 
     #[test]

@@ -42,13 +42,13 @@ impl Headers {
         })
     }
 
-    /// Samples of the block that a packet codes; `None` if it is no sound.
+    /// Samples of the block that a packet codes; `None` if it is no audio.
     pub(crate) fn block(&self, packet: &[u8]) -> Option<u16> {
         let first = *packet.first()?;
         let mode_bits = usize::BITS - (self.modes.len() - 1).leading_zeros();
         let mode = first >> 1 & ((1u16 << mode_bits) - 1) as u8;
-        let sound = first & 1 == 0;
-        self.modes.get(usize::from(mode)).copied().filter(|_| sound)
+        let audio = first & 1 == 0;
+        self.modes.get(usize::from(mode)).copied().filter(|_| audio)
     }
 }
 

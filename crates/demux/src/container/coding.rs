@@ -37,12 +37,12 @@ pub(crate) enum Coding {
 pub(crate) struct Described {
     pub(crate) track: Track,
     pub(crate) coding: Coding,
-    /// Of sound: what its times are counted in.
+    /// Of audio: what its times are counted in.
     pub(crate) sample_rate: u32,
     pub(crate) timing: Timing,
 }
 
-/// How to know how long a unit of sound lasts, in samples.
+/// How to know how long a unit of audio lasts, in samples.
 pub(crate) enum Timing {
     /// Only the container says.
     Container,

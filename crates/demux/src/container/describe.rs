@@ -1,4 +1,4 @@
-//! Tracks from what containers keep beside the pictures and the sound: the
+//! Tracks from what containers keep beside the video and the audio: the
 //! configuration records of ISO/IEC 14496-15 and their like, which Matroska and
 //! MP4 share.
 
@@ -20,7 +20,7 @@ pub(crate) type Size = (u32, u32);
 /// Samples a second that a container may say; more is damage.
 pub(crate) const SAMPLE_RATE_MAX: u32 = 768_000;
 
-fn pictures(codec: Codec, (width, height): Size, coding: Coding) -> Described {
+fn video(codec: Codec, (width, height): Size, coding: Coding) -> Described {
     let mut track = Track::new(codec);
     (track.video.width, track.video.height) = (width, height);
     Described {
@@ -31,7 +31,7 @@ fn pictures(codec: Codec, (width, height): Size, coding: Coding) -> Described {
     }
 }
 
-fn sound(codec: Codec, channels: u8, rate: u32, timing: Timing) -> Described {
+fn audio(codec: Codec, channels: u8, rate: u32, timing: Timing) -> Described {
     let track = Track::audio(codec, channels);
     let own_rate = matches!(
         codec,
@@ -48,9 +48,9 @@ fn sound(codec: Codec, channels: u8, rate: u32, timing: Timing) -> Described {
     }
 }
 
-/// Pictures that containers keep as they are sent.
-pub(crate) fn plain_pictures(codec: Codec, size: Size) -> Described {
-    pictures(codec, size, Coding::Plain(Vec::new()))
+/// Frames that containers keep as they are sent.
+pub(crate) fn plain_frames(codec: Codec, size: Size) -> Described {
+    video(codec, size, Coding::Plain(Vec::new()))
 }
 
 /// H.264 with its AVCDecoderConfigurationRecord (ISO/IEC 14496-15 §5.3.3.1).
@@ -114,7 +114,7 @@ pub(crate) fn h265(config: &[u8], size: Size) -> Result<Described, Reason> {
         length_bytes: usize::from(head[21] & 3) + 1,
         sets: Vec::new(),
     };
-    let mut described = pictures(Codec::H265, size, Coding::Plain(Vec::new()));
+    let mut described = video(Codec::H265, size, Coding::Plain(Vec::new()));
     lists.fill(&mut nals, &mut described.track);
     described.coding = Coding::Nals(nals);
     Ok(described)
@@ -122,7 +122,7 @@ pub(crate) fn h265(config: &[u8], size: Size) -> Result<Described, Reason> {
 
 /// VP9, whose first keyframe says its profile.
 pub(crate) fn vp9(size: Size) -> Described {
-    plain_pictures(Codec::Vp9, size)
+    plain_frames(Codec::Vp9, size)
 }
 
 /// AV1 with its AV1CodecConfigurationRecord (AV1 in ISO-BMFF, §2.3).
@@ -134,7 +134,7 @@ pub(crate) fn av1(config: &[u8], size: Size) -> Result<Described, Reason> {
         return Err(Reason::Damaged("the AV1 configuration is no av1C record"));
     }
     let (profile, level, tier) = (first >> 5, first & 0x1f, second >> 7);
-    let mut described = pictures(Codec::Av1, size, Coding::Av1(headers.to_vec()));
+    let mut described = video(Codec::Av1, size, Coding::Av1(headers.to_vec()));
     described.track.format_parameters = format!("profile={profile};level-idx={level};tier={tier}");
     Ok(described)
 }
@@ -142,7 +142,7 @@ pub(crate) fn av1(config: &[u8], size: Size) -> Result<Described, Reason> {
 /// MPEG-4 visual; `headers` from the visual object sequence on.
 pub(crate) fn mpeg4_visual(headers: &[u8], size: Size) -> Described {
     let coding = Coding::Visual(headers.to_vec());
-    let mut described = pictures(Codec::Mpeg4Visual, size, coding);
+    let mut described = video(Codec::Mpeg4Visual, size, coding);
     described.track.format_parameters = parameters::mpeg4_visual(headers);
     described
 }
@@ -162,7 +162,7 @@ pub(crate) fn theora_of(
     setup: &[u8],
 ) -> Result<Described, Reason> {
     let size = (head.width, head.height);
-    let mut described = plain_pictures(Codec::Theora, size);
+    let mut described = plain_frames(Codec::Theora, size);
     described.track.format_parameters =
         parameters::theora(identification, setup, size, head.sampling)
             .ok_or(Reason::Damaged("the Theora headers are too long"))?;
@@ -181,7 +181,7 @@ pub(crate) fn vorbis_of(identification: &[u8], setup: &[u8]) -> Result<Described
     let headers = vorbis::Headers::parse(identification, setup).map_err(Reason::Damaged)?;
     let (channels, rate) = (headers.channels, headers.rate);
     let timing = Timing::Vorbis(headers, vorbis::Counter::default());
-    let mut described = sound(Codec::Vorbis, channels, rate, timing);
+    let mut described = audio(Codec::Vorbis, channels, rate, timing);
     described.track.format_parameters = parameters::vorbis(identification, setup)
         .ok_or(Reason::Damaged("the Vorbis headers are too long"))?;
     Ok(described)
@@ -190,7 +190,7 @@ pub(crate) fn vorbis_of(identification: &[u8], setup: &[u8]) -> Result<Described
 /// Opus of so many channels.
 pub(crate) fn opus(channels: u8) -> Result<Described, Reason> {
     match channels {
-        1 | 2 => Ok(sound(Codec::Opus, channels, opus::RATE, Timing::Opus)),
+        1 | 2 => Ok(audio(Codec::Opus, channels, opus::RATE, Timing::Opus)),
         channels => Err(Reason::Channels(channels)),
     }
 }
@@ -201,7 +201,7 @@ pub(crate) fn aac(config: &[u8], channels: u8) -> Result<Described, Reason> {
     let parsed = parsed.ok_or(Reason::Damaged("the AAC configuration is damaged"))?;
     let channels = parsed.channels.unwrap_or(channels.max(1));
     let timing = Timing::Fixed(parsed.samples);
-    let mut described = sound(Codec::Aac, channels, parsed.coded_rate, timing);
+    let mut described = audio(Codec::Aac, channels, parsed.coded_rate, timing);
     described.track.clock_rate = parsed.rate;
     described.track.format_parameters = parameters::aac(config);
     Ok(described)
@@ -209,12 +209,12 @@ pub(crate) fn aac(config: &[u8], channels: u8) -> Result<Described, Reason> {
 
 /// AC-3.
 pub(crate) fn ac3(rate: u32, channels: u8) -> Described {
-    sound(Codec::Ac3, channels, rate, Timing::Ac3)
+    audio(Codec::Ac3, channels, rate, Timing::Ac3)
 }
 
 /// MPEG-1 or MPEG-2 audio, any layer.
 pub(crate) fn mpeg_audio(rate: u32, channels: u8) -> Described {
-    sound(Codec::MpegAudio, channels, rate, Timing::MpegAudio)
+    audio(Codec::MpegAudio, channels, rate, Timing::MpegAudio)
 }
 
 /// AMR, or with `wideband` AMR-WB: one frame of 20 ms a unit.
@@ -223,14 +223,14 @@ pub(crate) fn amr(wideband: bool) -> Described {
         true => (Codec::AmrWb, 16_000),
         false => (Codec::Amr, 8_000),
     };
-    let mut described = sound(codec, 1, rate, Timing::Container);
+    let mut described = audio(codec, 1, rate, Timing::Container);
     described.track.format_parameters = parameters::AMR.to_owned();
     described
 }
 
 /// Samples; `codec` is L16 or one of G.711's laws.
 pub(crate) fn pcm(codec: Codec, form: Form, rate: u32, channels: u8) -> Described {
-    let mut described = sound(codec, channels, rate, Timing::Container);
+    let mut described = audio(codec, channels, rate, Timing::Container);
     described.coding = Coding::Pcm(Pcm { form, channels });
     described
 }

@@ -73,11 +73,11 @@ pub(crate) struct Primed {
 }
 
 impl Container {
-    /// Puts lanes together, pictures in front.
+    /// Puts lanes together, frames in front.
     pub(crate) fn new(fetch: Box<dyn Fetch>, lanes: Vec<Primed>) -> Result<Self, Fault> {
         let zero = time_zero(&lanes);
         let Some(zero) = zero else {
-            let reason = Reason::NothingToPlay("it has no pictures and no sound".to_owned());
+            let reason = Reason::NothingToPlay("it has no video and no audio".to_owned());
             return Err(Fault::whole(reason));
         };
         let mut lanes: Vec<Lane> = lanes.into_iter().map(|primed| primed.lane).collect();
@@ -110,18 +110,18 @@ impl Container {
         })
     }
 
-    /// The lane of pictures, if there is one.
-    fn pictures(&self) -> Option<&Lane> {
+    /// The video lane, if there is one.
+    fn video(&self) -> Option<&Lane> {
         let first = self.index.lanes.first()?;
         (first.track.kind() == Kind::Video).then_some(first)
     }
 }
 
-/// Sound that begins before the pictures by no more than this is cut there, so that
-/// pictures follow each other without a jump where loops join.
+/// Audio that begins before the frames by no more than this is cut there, so that
+/// frames follow each other without a jump where loops join.
 const AHEAD_NS_MAX: i64 = 100_000_000;
 
-/// Where the first of pictures and sound begins to be seen or heard; `None` of
+/// Where the first of video and audio begins to be seen or heard; `None` of
 /// nothing.
 fn time_zero(lanes: &[Primed]) -> Option<i64> {
     let begins = |kind| {
@@ -130,9 +130,9 @@ fn time_zero(lanes: &[Primed]) -> Option<i64> {
         starts.min()
     };
     match (begins(Kind::Video), begins(Kind::Audio)) {
-        (Some(pictures), Some(sound)) if sound < pictures - AHEAD_NS_MAX => Some(sound),
-        (Some(pictures), _) => Some(pictures),
-        (None, sound) => sound.or_else(|| begins(Kind::Text)),
+        (Some(video), Some(audio)) if audio < video - AHEAD_NS_MAX => Some(audio),
+        (Some(video), _) => Some(video),
+        (None, audio) => audio.or_else(|| begins(Kind::Text)),
     }
 }
 
@@ -181,7 +181,7 @@ impl Reader for Container {
             return Ok(());
         }
         let keyframe = self
-            .pictures()
+            .video()
             .map(|lane| lane.keyframe_at_or_before(to_ns).unwrap_or(0));
         for (lane, next) in self.index.lanes.iter().zip(&mut self.next) {
             *next = match (lane.track.kind(), keyframe) {
@@ -193,13 +193,13 @@ impl Reader for Container {
     }
 
     fn keyframe_at_or_before(&self, at_ns: i64) -> Option<i64> {
-        let lane = self.pictures()?;
+        let lane = self.video()?;
         let place = lane.keyframe_at_or_before(at_ns)?;
         Some(lane.entries[place].start_ns)
     }
 
     fn keyframe_after(&self, at_ns: i64) -> Option<i64> {
-        let lane = self.pictures()?;
+        let lane = self.video()?;
         let place = lane.keyframe_after(at_ns)?;
         Some(lane.entries[place].start_ns)
     }

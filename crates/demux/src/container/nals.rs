@@ -1,5 +1,5 @@
 //! H.264 and H.265 as containers keep them: NAL units behind lengths instead of start
-//! codes, and parameter sets apart from the pictures (ISO/IEC 14496-15).
+//! codes, and parameter sets apart from the frames (ISO/IEC 14496-15).
 
 use glassline_media::Track;
 
@@ -8,7 +8,7 @@ use crate::error::{Fault, Reason, WarningReason, Warnings};
 use crate::parameters;
 use crate::window::Window;
 
-/// More NAL units than any picture has.
+/// More NAL units than any frame has.
 const NALS_MAX: usize = 4096;
 
 /// Bytes of parameter sets of one kind; real ones have fewer than a thousand.
@@ -23,7 +23,7 @@ pub(crate) struct Nals {
     pub(crate) sets: Vec<u8>,
 }
 
-/// What the NAL units of a picture say.
+/// What the NAL units of a frame say.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Found {
     pub(crate) keyframe: bool,
@@ -31,7 +31,7 @@ pub(crate) struct Found {
 }
 
 impl Nals {
-    /// Reads the headers of a picture's NAL units.
+    /// Reads the headers of a frame's NAL units.
     pub(crate) fn walk(
         &self,
         window: &mut Window,
@@ -48,7 +48,7 @@ impl Nals {
             let size = head.get(..self.length_bytes).map(number);
             let next = size.map(|size| at + (self.length_bytes + size) as u64);
             let Some(next) = next.filter(|&next| next <= end) else {
-                let reason = "a NAL unit is longer than the picture that it is in";
+                let reason = "a NAL unit is longer than the frame that it is in";
                 return Err(Fault::at(at, Reason::Damaged(reason)));
             };
             if size > Some(0) {
@@ -59,7 +59,7 @@ impl Nals {
         }
         let has = |kind: u32| kinds >> kind & 1 == 1;
         Ok(match self.h265 {
-            // Pictures that need no other, and the three sets (H.265 table 7-1).
+            // Frames that need no other, and the three sets (H.265 table 7-1).
             true => Found {
                 keyframe: (16..=21).any(has),
                 has_sets: (32..=34).all(has),
@@ -95,7 +95,7 @@ impl Nals {
         .filter(|unit| !unit.is_empty())
     }
 
-    /// Start codes instead of lengths; parameter sets in front if the picture is
+    /// Start codes instead of lengths; parameter sets in front if the frame is
     /// `bare`, behind a delimiter, which must stay first (H.264 clause 7.4.1.2.3).
     pub(crate) fn annexb(&self, bytes: Vec<u8>, bare: bool) -> Vec<u8> {
         let sets = if bare { self.sets.as_slice() } else { &[] };
@@ -158,7 +158,7 @@ fn number(bytes: &[u8]) -> usize {
     value as usize
 }
 
-/// The parameter sets of H.264 or H.265, by kind: video, sequence, picture.
+/// The parameter sets of H.264 or H.265, by kind: video, sequence, frame.
 #[derive(Default)]
 pub(crate) struct ParameterLists([Vec<Vec<u8>>; 3]);
 
@@ -184,9 +184,9 @@ impl ParameterLists {
         at: u64,
         warnings: &mut Warnings,
     ) -> Result<(), Reason> {
-        let [_, sequences, pictures] = &self.0;
+        let [_, sequences, frames] = &self.0;
         let mut sets = ParameterSets::default();
-        for set in sequences.iter().chain(pictures) {
+        for set in sequences.iter().chain(frames) {
             sets.put(set)?;
         }
         let Some((sequence, _)) = (0..=255).find_map(|id| sets.of_picture(id)) else {
@@ -196,29 +196,29 @@ impl ParameterLists {
             (track.video.width, track.video.height) = (width, height);
         }
         if !is_common_format(sequence) {
-            warnings.add(Some(at), WarningReason::PictureFormat);
+            warnings.add(Some(at), WarningReason::FrameFormat);
         }
         Ok(())
     }
 
-    /// Hands the sets to the pictures that lack them, and to SDP.
+    /// Hands the sets to the frames that lack them, and to SDP.
     pub(crate) fn fill(&self, nals: &mut Nals, track: &mut Track) {
-        let [video, sequence, picture] = &self.0;
-        let whole = !sequence.is_empty() && !picture.is_empty();
+        let [video, sequence, frame] = &self.0;
+        let whole = !sequence.is_empty() && !frame.is_empty();
         if !whole || (nals.h265 && video.is_empty()) {
             return;
         }
         nals.sets.clear();
-        for set in video.iter().chain(sequence).chain(picture) {
+        for set in video.iter().chain(sequence).chain(frame) {
             push_nal(&mut nals.sets, set);
         }
         track.video.sps.clone_from(&sequence[0]);
-        track.video.pps.clone_from(&picture[0]);
+        track.video.pps.clone_from(&frame[0]);
         if nals.h265 {
             track.format_parameters = parameters::h265(
                 video.iter().map(Vec::as_slice),
                 sequence.iter().map(Vec::as_slice),
-                picture.iter().map(Vec::as_slice),
+                frame.iter().map(Vec::as_slice),
             );
         }
     }

@@ -1,4 +1,4 @@
-//! Samples of sound in the forms that containers know, as RTP wants them.
+//! Samples of audio in the forms that containers know, as RTP wants them.
 
 use glassline_media::PAYLOAD_BYTES_MAX;
 

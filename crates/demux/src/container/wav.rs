@@ -1,7 +1,7 @@
 //! WAV files: RIFF, and RF64 for those above 4 GB (Microsoft RIFF 1.0 and
 //! `WAVEFORMATEXTENSIBLE`; EBU Tech 3306).
 //!
-//! Nothing needs to be remembered of where samples lie. Sound that RTP has a coding
+//! Nothing needs to be remembered of where samples lie. Audio that RTP has a coding
 //! of its own for, G.711 at 8 kHz, stays as it is; all else becomes L16.
 
 use glassline_media::{Codec, MediaTime, PAYLOAD_BYTES_MAX, Track};
@@ -25,7 +25,7 @@ const SIZE_UNKNOWN: u32 = u32::MAX;
 const RATES: std::ops::RangeInclusive<u32> = 1_000..=768_000;
 const CHANNELS_MAX: u16 = 16;
 
-/// The sound of a WAV file in packets, as often as asked.
+/// The audio of a WAV file in packets, as often as asked.
 pub(crate) struct Wav {
     data: Box<dyn Data>,
     layout: Layout,

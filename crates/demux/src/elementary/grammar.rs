@@ -75,7 +75,7 @@ pub(crate) struct Role {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     /// Slice of a primary picture.
-    Picture(PictureFacts),
+    Picture(VideoFacts),
     /// A slice whose parameter sets are missing.
     OrphanSlice,
     /// A slice whose header is damaged or cut.
@@ -88,7 +88,7 @@ pub(crate) enum Content {
 
 /// What a slice tells of its picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PictureFacts {
+pub(crate) struct VideoFacts {
     /// A decoder can start here.
     pub(crate) keyframe: bool,
     /// Number of its picture parameter set.

@@ -17,7 +17,7 @@ const BLOCK_BYTES: usize = 80;
 const SEQUENCE_BYTES: u64 = 150 * BLOCK_BYTES as u64;
 
 /// Bytes at the start of a frame that say what it is: header, subcode and video
-/// auxiliary blocks, then the first of sound and of pictures.
+/// auxiliary blocks, then the first of audio and of pictures.
 const HEAD_BYTES: usize = 8 * BLOCK_BYTES;
 
 /// The frames of a DV file, in order, as often as asked.

@@ -9,7 +9,7 @@ use glassline_media::annexb::START_CODE;
 use super::unit::{Error, HEAD_BYTES, Notes, UNIT_BYTES_MAX, Unit};
 use crate::FrameRate;
 use crate::elementary::annexb::PARAMETER_SET_BYTES_MAX;
-use crate::elementary::grammar::{Content, Grammar, Leading, PictureFacts, Role, Set};
+use crate::elementary::grammar::{Content, Grammar, Leading, Role, Set, VideoFacts};
 
 /// Collects the units of one coding.
 pub(super) struct Assembly<G> {
@@ -35,7 +35,7 @@ impl<G: Grammar> Default for Assembly<G> {
 struct Pending {
     bytes: Vec<u8>,
     has_slice: bool,
-    picture: Option<PictureFacts>,
+    frame: Option<VideoFacts>,
     sets: Vec<Set>,
     /// It can be started with: the parameter sets it needs, and where they go.
     start: Option<Vec<u8>>,
@@ -92,10 +92,10 @@ impl<G: Grammar> Assembly<G> {
             Content::Picture(facts) => {
                 unit.has_slice = true;
                 self.notes.reordered += u64::from(facts.reordered);
-                if unit.picture.is_some() {
+                if unit.frame.is_some() {
                     return;
                 }
-                unit.picture = Some(facts);
+                unit.frame = Some(facts);
                 if facts.keyframe {
                     unit.start = self.grammar.sets_for(facts.pps);
                     if self.opening.is_none() {
@@ -120,16 +120,16 @@ impl<G: Grammar> Assembly<G> {
         let started = self.opening.is_some();
         let mut unit = std::mem::take(&mut self.unit);
         if !unit.has_slice {
-            // What is before the first picture's slices belongs to it.
+            // What is before the first frame's slices belongs to it.
             self.unit = unit;
             return started;
         }
-        let leading = unit.picture.map_or(Leading::No, |picture| picture.leading);
+        let leading = unit.frame.map_or(Leading::No, |frame| frame.leading);
         if !started {
             self.notes.before_keyframe += 1;
             return started;
         }
-        if unit.picture.is_none() || leading == Leading::Lost {
+        if unit.frame.is_none() || leading == Leading::Lost {
             return started;
         }
         let keyframe = unit.start.is_some();
@@ -142,7 +142,7 @@ impl<G: Grammar> Assembly<G> {
         out.push_back(Unit {
             data: Bytes::from(unit.bytes),
             keyframe,
-            field: unit.picture.is_some_and(|picture| picture.field),
+            field: unit.frame.is_some_and(|frame| frame.field),
         });
         started
     }

@@ -1,8 +1,8 @@
 //! H.264 and H.265 as they come through a pipe: access units, while they come.
 //!
 //! Where [`open`](crate::open) reads a file through first, this has seen nothing but
-//! the past. A picture is known to be whole when the next one begins, so each comes
-//! out one picture late; the first bytes of the next are enough. Nothing comes out before the first keyframe with its
+//! the past. A frame is known to be whole when the next one begins, so each comes
+//! out one frame late; the first bytes of the next are enough. Nothing comes out before the first keyframe with its
 //! parameter sets; keyframes without any get those that were sent before.
 //!
 //! Source: ITU-T H.264 and H.265, annex B; how units are told apart stands in
@@ -97,7 +97,7 @@ impl Splitter {
     /// The stream has ended: what is left is whole.
     ///
     /// # Errors
-    /// If there never was a picture to start with.
+    /// If there never was a frame to start with.
     pub fn finish(&mut self) -> Result<(), Error> {
         if self.begun && !trim_zeros(&self.bytes).is_empty() {
             self.take_nal()?;
@@ -125,7 +125,7 @@ impl Splitter {
         Some(&self.opening()?.0)
     }
 
-    /// Pictures per second, if the bitstream says.
+    /// Frames per second, if the bitstream says.
     pub fn frame_rate(&self) -> Option<FrameRate> {
         self.opening()?.1
     }
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_and_a_file_agree_on_the_pictures() {
+    fn a_pipe_and_a_file_agree_on_the_frames() {
         let input = Input {
             name: "demo.h264".into(),
             format: Format::H264,
@@ -247,14 +247,14 @@ mod tests {
     #[test]
     fn the_size_of_the_pieces_does_not_matter() {
         let part = &CLIP[..60_000];
-        let (_, whole) = split(part, part.len()).expect("pictures");
+        let (_, whole) = split(part, part.len()).expect("frames");
         for step in [1, 2, 3, 1000] {
-            assert_eq!(split(part, step).expect("pictures").1, whole, "{step}");
+            assert_eq!(split(part, step).expect("frames").1, whole, "{step}");
         }
     }
 
     #[test]
-    fn a_picture_comes_out_when_the_next_begins() {
+    fn a_frame_comes_out_when_the_next_begins() {
         let ends: Vec<usize> = {
             let mut splitter = Splitter::new();
             let fed = CLIP.iter().enumerate().filter_map(|(at, byte)| {
@@ -263,7 +263,7 @@ mod tests {
             });
             fed.take(2).collect()
         };
-        let (_, units) = split(&CLIP[..60_000], 60_000).expect("pictures");
+        let (_, units) = split(&CLIP[..60_000], 60_000).expect("frames");
         let first = units[0].data.len();
         assert!(
             ends[0] < first + 300,
@@ -273,12 +273,12 @@ mod tests {
 
     #[test]
     fn who_comes_late_starts_at_a_keyframe() {
-        let (_, units) = split(CLIP, CLIP.len()).expect("pictures");
+        let (_, units) = split(CLIP, CLIP.len()).expect("frames");
         let mut late = Vec::new();
         for unit in &units[3..] {
             late.extend_from_slice(&unit.data);
         }
-        let (splitter, heard) = split(&late, 999).expect("pictures");
+        let (splitter, heard) = split(&late, 999).expect("frames");
         assert!(heard[0].keyframe);
         let skipped = splitter.notes().before_keyframe as usize;
         assert_eq!(skipped + heard.len(), units.len() - 3);
@@ -302,8 +302,8 @@ mod tests {
         let noise = vec![0x55; 2 << 20];
         assert_eq!(split(&noise, 4096).map(drop), Err(Error::NoStartCode));
         assert_eq!(split(b"", 1).map(drop), Err(Error::NoStartCode));
-        let picture = b"\0\0\x01\x65\x88\x84";
-        assert_eq!(split(picture, 9).map(drop), Err(Error::NoKeyframe));
+        let video_frame = b"\0\0\x01\x65\x88\x84";
+        assert_eq!(split(video_frame, 9).map(drop), Err(Error::NoKeyframe));
         let mut endless = b"\0\0\x01\x65".to_vec();
         endless.resize(17 << 20, 0x55);
         assert_eq!(split(&endless, 1 << 16).map(drop), Err(Error::Endless));

@@ -8,7 +8,7 @@ pub(super) const UNIT_BYTES_MAX: usize = 16 << 20;
 /// Bytes that may pass before the first start code.
 pub(super) const LEADING_BYTES_MAX: usize = 1 << 20;
 
-/// More than the fields of a slice header that tell pictures apart can take.
+/// More than the fields of a slice header that tell frames apart can take.
 pub(super) const HEAD_BYTES: usize = 128;
 
 /// An access unit of a live stream.
@@ -18,20 +18,20 @@ pub struct Unit {
     pub data: Bytes,
     /// A decoder can start here.
     pub keyframe: bool,
-    /// One field of an interlaced picture, which lasts half as long.
+    /// One field of an interlaced frame, which lasts half as long.
     pub field: bool,
 }
 
 /// What a splitter left out or found odd.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Notes {
-    /// Pictures before the first keyframe.
+    /// Frames before the first keyframe.
     pub before_keyframe: u64,
     /// Parameter sets that could not be read.
     pub damaged_sets: u64,
     /// Slices that could not be read, or whose parameter sets are missing.
     pub damaged_slices: u64,
-    /// Pictures that are shown before one that was sent earlier (B-frames).
+    /// Frames that are shown before one that was sent earlier (B-frames).
     pub reordered: u64,
 }
 
@@ -47,7 +47,7 @@ pub enum Error {
     )]
     NoStartCode,
     /// It never ends.
-    #[error("a picture of more than {} MiB; is this H.264 or H.265?", UNIT_BYTES_MAX >> 20)]
+    #[error("a frame of more than {} MiB; is this H.264 or H.265?", UNIT_BYTES_MAX >> 20)]
     Endless,
     /// No decoder could start.
     #[error("no keyframe with its parameter sets came before the end")]

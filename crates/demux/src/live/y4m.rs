@@ -1,4 +1,4 @@
-//! Uncompressed pictures as FFmpeg (`-f yuv4mpegpipe`) and GStreamer (`y4menc`) pipe
+//! Uncompressed frames as FFmpeg (`-f yuv4mpegpipe`) and GStreamer (`y4menc`) pipe
 //! them: one line that says what they are, then a line and the planes of each.
 //!
 //! ```text
@@ -8,7 +8,7 @@
 //!
 //! Taken is 8-bit 4:2:0, which is what encoders for the web want; whoever pipes
 //! converts more cheaply than we would. Nothing here allocates before the header's
-//! size was checked, and never more than one picture.
+//! size was checked, and never more than one frame.
 //!
 //! Source: yuv4mpeg(5) of the mjpegtools; `XCOLORRANGE` as FFmpeg writes it.
 
@@ -17,40 +17,40 @@ use crate::FrameRate;
 /// Level 5.2 of H.264 and the encoder behind this end here.
 const SIDE_PIXELS_MAX: u32 = 3840;
 
-/// Pixels of one picture: 3840 × 2160.
+/// Pixels of one frame: 3840 × 2160.
 const PIXELS_MAX: u32 = 3840 * 2160;
 
 /// The longest first line; real ones have fewer than 200 bytes.
 const HEADER_BYTES_MAX: usize = 1024;
 
-/// The longest line before a picture.
+/// The longest line before a frame.
 const FRAME_LINE_BYTES_MAX: usize = 256;
 
 const MAGIC: &str = "YUV4MPEG2";
 const FRAME: &str = "FRAME";
 
-/// What the pictures are.
+/// What the frames are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Pixels, even: of an odd picture the last column is left out.
+    /// Pixels, even: of an odd frame the last column is left out.
     pub width: u32,
     /// Likewise, the last row.
     pub height: u32,
-    /// Pictures per second; `None` if the sender does not know.
+    /// Frames per second; `None` if the sender does not know.
     pub rate: Option<FrameRate>,
     /// Luminance uses 0–255 and not 16–235.
     pub full_range: bool,
 }
 
-/// Takes bytes as they come and hands out pictures.
+/// Takes bytes as they come and hands out frames.
 #[derive(Debug)]
 pub struct Parser {
     layout: Option<Layout>,
     line: Vec<u8>,
-    /// Planes of the picture that is being read; as long as a whole one.
+    /// Planes of the frame that is being read; as long as a whole one.
     planes: Vec<u8>,
     filled: usize,
-    in_picture: bool,
+    in_frame: bool,
     /// Bytes passed, from the start; and those before the line that is being read.
     offset: u64,
     line_at: u64,
@@ -76,10 +76,10 @@ impl Layout {
     }
 }
 
-/// One picture's planes: rows without padding between them may be longer than the
-/// picture is wide, so use the strides.
+/// One frame's planes: rows without padding between them may be longer than the
+/// frame is wide, so use the strides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Picture<'a> {
+pub struct Frame<'a> {
     /// Luminance, `height` rows of `stride` bytes.
     pub y: &'a [u8],
     /// Blue difference, half as many rows of `chroma_stride` bytes.
@@ -106,27 +106,27 @@ impl Parser {
             line: Vec::new(),
             planes: Vec::new(),
             filled: 0,
-            in_picture: false,
+            in_frame: false,
             offset: 0,
             line_at: 0,
         }
     }
 
-    /// What the pictures are, once the first line is read.
+    /// What the frames are, once the first line is read.
     pub fn header(&self) -> Option<Header> {
         self.layout.map(|layout| layout.header)
     }
 
-    /// Takes bytes up to the end of a picture; returns how many. Fewer than given
-    /// means that [`Parser::picture`] has a picture, or that the header is known.
+    /// Takes bytes up to the end of a frame; returns how many. Fewer than given
+    /// means that [`Parser::frame`] has a frame, or that the header is known.
     ///
     /// # Errors
     /// What the stream has that cannot be taken. It has ended then.
     pub fn push(&mut self, bytes: &[u8]) -> Result<usize, Error> {
         if self.is_whole() {
-            self.in_picture = false;
+            self.in_frame = false;
         }
-        let taken = match self.in_picture {
+        let taken = match self.in_frame {
             true => self.fill(bytes),
             false => self.push_line(bytes)?,
         };
@@ -134,14 +134,14 @@ impl Parser {
         Ok(taken)
     }
 
-    /// The picture that the last bytes completed.
-    pub fn picture(&self) -> Option<Picture<'_>> {
+    /// The frame that the last bytes completed.
+    pub fn frame(&self) -> Option<Frame<'_>> {
         let layout = self.layout.filter(|_| self.is_whole())?;
         let (chroma_width, chroma_height) = layout.chroma();
         let (y, chroma) = self.planes.split_at(layout.width * layout.height);
         let (u, v) = chroma.split_at(chroma_width * chroma_height);
         let rows = layout.header.height as usize;
-        Some(Picture {
+        Some(Frame {
             y: &y[..rows * layout.width],
             u: &u[..rows / 2 * chroma_width],
             v: &v[..rows / 2 * chroma_width],
@@ -150,13 +150,13 @@ impl Parser {
         })
     }
 
-    /// Whether the stream may end here: not within a line or a picture.
-    pub fn is_between_pictures(&self) -> bool {
-        self.layout.is_some() && self.line.is_empty() && (!self.in_picture || self.is_whole())
+    /// Whether the stream may end here: not within a line or a frame.
+    pub fn is_between_frames(&self) -> bool {
+        self.layout.is_some() && self.line.is_empty() && (!self.in_frame || self.is_whole())
     }
 
     fn is_whole(&self) -> bool {
-        self.in_picture && self.filled == self.planes.len()
+        self.in_frame && self.filled == self.planes.len()
     }
 
     fn fill(&mut self, bytes: &[u8]) -> usize {
@@ -200,7 +200,7 @@ impl Parser {
             Some(layout) => {
                 self.planes.resize(layout.bytes(), 0);
                 self.filled = 0;
-                self.in_picture = true;
+                self.in_frame = true;
             }
         }
         Ok(end + 1)
@@ -269,7 +269,7 @@ fn parse_rate(text: &str) -> Option<FrameRate> {
     FrameRate::new(numerator.parse().ok()?, denominator.parse().ok()?)
 }
 
-/// Why raw pictures cannot be taken, and what to pipe instead.
+/// Why raw frames cannot be taken, and what to pipe instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -291,7 +291,7 @@ pub enum Error {
     #[error("y4m with sampling C{0}; only 8-bit 4:2:0 is taken (ffmpeg: -pix_fmt yuv420p)")]
     Sampling(String),
     /// Half-pictures.
-    #[error("interlaced y4m; only whole pictures are taken (ffmpeg: -vf yadif)")]
+    #[error("interlaced y4m; only whole frames are taken (ffmpeg: -vf yadif)")]
     Interlaced,
 }
 
@@ -300,16 +300,16 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn stream(header: &str, pictures: usize, bytes: usize) -> Vec<u8> {
+    fn stream(header: &str, frames: usize, bytes: usize) -> Vec<u8> {
         let mut out = format!("YUV4MPEG2 {header}\n").into_bytes();
-        for number in 0..pictures {
+        for number in 0..frames {
             out.extend(b"FRAME\n");
             out.extend((0..bytes).map(|at| (at * 7 + number) as u8));
         }
         out
     }
 
-    /// Every picture's first and last byte of each plane, pushed in such steps.
+    /// Every frame's first and last byte of each plane, pushed in such steps.
     fn read(bytes: &[u8], step: usize) -> Result<Vec<[u8; 6]>, Error> {
         let mut parser = Parser::new();
         let mut found = Vec::new();
@@ -318,15 +318,15 @@ mod tests {
                 let taken = parser.push(chunk)?;
                 chunk = &chunk[taken..];
                 if taken > 0
-                    && let Some(picture) = parser.picture()
+                    && let Some(frame) = parser.frame()
                 {
                     let ends = |plane: &[u8]| [plane[0], plane[plane.len() - 1]];
-                    let planes = [picture.y, picture.u, picture.v].map(ends);
+                    let planes = [frame.y, frame.u, frame.v].map(ends);
                     found.push(planes.concat().try_into().expect("six"));
                 }
             }
         }
-        assert!(parser.is_between_pictures());
+        assert!(parser.is_between_frames());
         Ok(found)
     }
 
@@ -352,9 +352,9 @@ mod tests {
     }
 
     #[test]
-    fn pictures_come_out_whatever_the_pieces() {
+    fn frames_come_out_whatever_the_pieces() {
         let bytes = stream("W32 H16 F25:1", 3, 32 * 16 * 3 / 2);
-        let whole = read(&bytes, usize::MAX).expect("pictures");
+        let whole = read(&bytes, usize::MAX).expect("frames");
         assert_eq!(whole.len(), 3);
         for step in [1, 7, 100, 769] {
             assert_eq!(read(&bytes, step).as_ref(), Ok(&whole), "{step}");
@@ -362,20 +362,20 @@ mod tests {
     }
 
     #[test]
-    fn of_odd_pictures_the_last_row_and_column_are_left_out() {
+    fn of_odd_frames_the_last_row_and_column_are_left_out() {
         let bytes = stream("W17 H19 F25:1", 2, 17 * 19 + 2 * 9 * 10);
         let mut parser = Parser::new();
         let mut rest = bytes.as_slice();
-        while parser.picture().is_none() {
-            let taken = parser.push(rest).expect("a picture");
+        while parser.frame().is_none() {
+            let taken = parser.push(rest).expect("a frame");
             rest = &rest[taken..];
         }
         let header = parser.header().expect("a header");
         assert_eq!((header.width, header.height), (16, 18));
-        let picture = parser.picture().expect("a picture");
-        assert_eq!((picture.stride, picture.chroma_stride), (17, 9));
-        assert_eq!((picture.y.len(), picture.u.len()), (17 * 18, 9 * 9));
-        assert_eq!(read(&bytes, 64).map(|pictures| pictures.len()), Ok(2));
+        let frame = parser.frame().expect("a frame");
+        assert_eq!((frame.stride, frame.chroma_stride), (17, 9));
+        assert_eq!((frame.y.len(), frame.u.len()), (17 * 18, 9 * 9));
+        assert_eq!(read(&bytes, 64).map(|frames| frames.len()), Ok(2));
     }
 
     #[test]
@@ -423,7 +423,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_end_in_pictures_or_an_error(
+        fn any_bytes_end_in_frames_or_an_error(
             bytes in prop::collection::vec(any::<u8>(), 0..300),
             header in "(W[0-9]{1,5} |H[0-9]{1,5} |F[0-9:]{1,9} |C[a-z0-9]{0,8} ){0,5}",
             step in 1usize..50,

@@ -22,9 +22,9 @@ fn good(name: &str, options: &Options) -> Source {
     container(name, &sample(name), options).expect("a good sample")
 }
 
-/// File, coding, packets; of those the ones before the first picture, or, without
-/// pictures, before time zero; bytes of the rest, milliseconds from there to the
-/// first and the last, places of keyframes among pictures.
+/// File, coding, packets; of those the ones before the first frame, or, without
+/// frames, before time zero; bytes of the rest, milliseconds from there to the
+/// first and the last, places of keyframes among frames.
 type Figures = (
     &'static str,
     Codec,
@@ -158,7 +158,7 @@ fn packets_are_those_that_ffprobe_lists() {
 }
 
 #[test]
-fn pictures_and_sound_have_exact_times() {
+fn video_and_audio_have_exact_times() {
     for name in [
         "h264-aac-text.mkv",
         "h264-aac.mp4",
@@ -201,11 +201,11 @@ fn tracks_say_what_sdp_needs() {
         let video = track(name, 0).video;
         assert_eq!((video.width, video.height, video.reordered), (96, 64, true));
         assert_eq!(video.profile_level_id(), Some([100, 0, 9]));
-        let sound = track(name, 1);
-        assert_eq!((sound.clock_rate, sound.channels), (48_000, 2));
+        let audio = track(name, 1);
+        assert_eq!((audio.clock_rate, audio.channels), (48_000, 2));
         let expected = "streamtype=5;profile-level-id=1;mode=AAC-hbr;sizelength=13;\
                         indexlength=3;indexdeltalength=3;config=119056E500";
-        assert_eq!(sound.format_parameters, expected);
+        assert_eq!(audio.format_parameters, expected);
     }
     assert_eq!(track("h264-aac-text.mkv", 2).codec, Codec::T140);
     for name in ["h265-mp3.mkv", "h265-opus.mp4"] {
@@ -267,7 +267,7 @@ fn loops_go_on_without_a_jump_or_a_fall() {
             assert!(!falls, "{name} {}", track.codec);
             if track.kind() == Kind::Video {
                 let mut shown: Vec<_> = of.iter().map(|f| f.time.ticks(90_000)).collect();
-                // The last may still miss pictures that are shown before them.
+                // The last may still miss frames that are shown before them.
                 shown.truncate(shown.len() - 5);
                 shown.sort_unstable();
                 let steady = shown.windows(2).take(shown.len() - 6);
@@ -317,10 +317,10 @@ fn a_seek_goes_on_at_the_keyframe_before() {
         let first = frames
             .iter()
             .find(|frame| frame.track == 0)
-            .expect("a picture");
+            .expect("a frame");
         assert!(first.keyframe && first.time == ms(at), "{name}");
-        let sound = frames.iter().find(|frame| frame.track == 1).expect("sound");
-        let heard = sound.time.nanos()..(sound.time + sound.duration).nanos();
+        let audio = frames.iter().find(|frame| frame.track == 1).expect("audio");
+        let heard = audio.time.nanos()..(audio.time + audio.duration).nanos();
         assert!(heard.contains(&ms(at).nanos()), "{name}: {heard:?}");
         source.seek(MediaTime::ZERO).expect("memory");
         let again = all(source);
@@ -336,17 +336,17 @@ fn links_of_a_chain_follow_each_other_with_all_their_tracks() {
     assert_eq!(source.warnings(), []);
     let frames = all(source);
     let of = |track| frames.iter().filter(move |frame| frame.track == track);
-    let pictures: Vec<_> = of(0).map(|frame| frame.time.ticks(25)).collect();
-    assert_eq!(pictures, (0..100).collect::<Vec<_>>());
+    let video_frames: Vec<_> = of(0).map(|frame| frame.time.ticks(25)).collect();
+    assert_eq!(video_frames, (0..100).collect::<Vec<_>>());
     // A decoder makes 16 ms more of the first link's last packet than are to be
     // heard; what begins before it is done is left out.
-    let sound: Vec<_> = of(1).collect();
-    assert_eq!(sound.len(), 96 + 93);
+    let audio: Vec<_> = of(1).collect();
+    assert_eq!(audio.len(), 96 + 93);
     let ms = |frame: &&Frame| frame.time.nanos() / 1_000_000;
-    let second = sound.iter().find(|frame| ms(frame) >= 2000);
+    let second = audio.iter().find(|frame| ms(frame) >= 2000);
     assert_eq!(second.map(ms), Some(2033));
     assert!(
-        sound
+        audio
             .windows(2)
             .all(|pair| ms(&pair[1]) - ms(&pair[0]) <= 38)
     );

@@ -27,11 +27,11 @@ impl Drop for Scratch {
 #[test]
 fn a_file_plays_like_memory() {
     let scratch = Scratch::new("plays");
-    let (video, sound) = (
+    let (video, audio) = (
         scratch.write("v.H264", DEMO_VIDEO),
         scratch.write("a.opus", DEMO_AUDIO),
     );
-    let mut files = open(&[video, sound], &Options::default()).expect("good files");
+    let mut files = open(&[video, audio], &Options::default()).expect("good files");
     let mut memory = from_bytes(DEMO_VIDEO, DEMO_AUDIO).expect("the shipped clip");
     for _ in 0..1700 {
         let frame = files.next_frame().expect("a readable file");

@@ -215,7 +215,7 @@ fn tags_are_skipped_in_silence() {
 }
 
 #[test]
-fn a_change_of_the_sound_is_an_error_where_it_happens() {
+fn a_change_of_the_audio_is_an_error_where_it_happens() {
     let error = failure(opened(Format::MpegAudio, &[VBR, MP2].concat(), &ONCE));
     assert_eq!(error.offset, Some(VBR.len() as u64));
     let text = error.to_string();
@@ -269,7 +269,7 @@ fn forms_that_nobody_could_be_sent_are_refused_by_name() {
 }
 
 #[test]
-fn sound_in_which_three_bytes_look_like_packets_is_sound() {
+fn audio_in_which_three_bytes_look_like_packets_is_audio() {
     // 1044 bytes each, of which the first frame's are a transport stream's first ones.
     let frame = |fill: u8| {
         let mut frame = vec![0xff, 0xfb, 0xe0, 0];
@@ -282,7 +282,7 @@ fn sound_in_which_three_bytes_look_like_packets_is_sound() {
 }
 
 #[test]
-fn mislabelled_sound_is_named_for_what_it_is() {
+fn mislabelled_audio_is_named_for_what_it_is() {
     let wav = b"RIFF\x24\0\0\0WAVEfmt ";
     for (format, bytes, found) in [
         (Format::Aac, MP2, "MPEG audio"),
@@ -306,8 +306,8 @@ fn mislabelled_sound_is_named_for_what_it_is() {
 }
 
 /// An ADTS frame of MPEG-4 AAC-LC, in stereo.
-fn adts(rate_index: u8, sound: &[u8]) -> Vec<u8> {
-    let bytes = sound.len() + 7;
+fn adts(rate_index: u8, audio: &[u8]) -> Vec<u8> {
+    let bytes = audio.len() + 7;
     let header = [
         0xff,
         0xf1,
@@ -317,7 +317,7 @@ fn adts(rate_index: u8, sound: &[u8]) -> Vec<u8> {
         (bytes << 5) as u8 | 0x1f,
         0xfc,
     ];
-    [header.as_slice(), sound].concat()
+    [header.as_slice(), audio].concat()
 }
 
 proptest! {

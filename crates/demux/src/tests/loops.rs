@@ -1,18 +1,18 @@
 use super::*;
 
-fn picture_times(frames: &[Frame]) -> Vec<i64> {
+fn frame_times(frames: &[Frame]) -> Vec<i64> {
     let of_video = frames.iter().filter(|frame| frame.track == 0);
     of_video.map(|frame| frame.time.ticks(90_000)).collect()
 }
 
 #[test]
-fn longer_sound_is_cut_and_begins_again_with_the_picture() {
+fn longer_audio_is_cut_and_begins_again_with_the_video() {
     let video = progressive(30, 10, Sequence::default());
-    let sound = ogg_opus(1, &packets(90), 10, 312, 90 * 960);
-    let mut source = both(&video, &sound, &Options::default());
+    let audio = ogg_opus(1, &packets(90), 10, 312, 90 * 960);
+    let mut source = both(&video, &audio, &Options::default());
     assert_eq!(source.duration(), Duration::from_secs(1));
     let frames = take(&mut source, 400);
-    let times = picture_times(&frames);
+    let times = frame_times(&frames);
     assert!(
         times
             .iter()
@@ -27,17 +27,17 @@ fn longer_sound_is_cut_and_begins_again_with_the_picture() {
 }
 
 #[test]
-fn shorter_sound_is_followed_by_silence() {
+fn shorter_audio_is_followed_by_silence() {
     let video = progressive(30, 10, Sequence::default());
-    let sound = ogg_opus(1, &packets(10), 10, 0, 9600);
-    let mut source = both(&video, &sound, &Options::default());
+    let audio = ogg_opus(1, &packets(10), 10, 0, 9600);
+    let mut source = both(&video, &audio, &Options::default());
     let frames = take(&mut source, 120);
-    let sounds: Vec<_> = frames.iter().filter(|f| f.track == 1).collect();
-    for (index, frame) in sounds.iter().enumerate() {
+    let audio: Vec<_> = frames.iter().filter(|f| f.track == 1).collect();
+    for (index, frame) in audio.iter().enumerate() {
         let (turn, place) = (index as i64 / 10, index as i64 % 10);
         assert_eq!(frame.time.ticks(48_000), turn * 48_000 + place * 960);
     }
-    assert_eq!(sounds.len(), 30);
+    assert_eq!(audio.len(), 30);
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn television_rates_do_not_drift() {
         ..Sequence::default()
     };
     let mut source = video(&progressive(7, 7, sequence), &Options::default()).expect("good");
-    let times = picture_times(&take(&mut source, 2000));
+    let times = frame_times(&take(&mut source, 2000));
     assert!(
         times
             .iter()
@@ -59,19 +59,19 @@ fn television_rates_do_not_drift() {
 #[test]
 fn once_plays_each_track_to_its_end() {
     let video = progressive(30, 10, Sequence::default());
-    let sound = ogg_opus(1, &packets(90), 10, 0, 90 * 960);
-    let mut source = both(&video, &sound, &ONCE);
+    let audio = ogg_opus(1, &packets(90), 10, 0, 90 * 960);
+    let mut source = both(&video, &audio, &ONCE);
     assert_eq!(source.duration(), Duration::from_millis(1800));
     assert_eq!(take(&mut source, 1000).len(), 120);
     assert_eq!(source.next_frame().expect("still memory"), None);
 }
 
 #[test]
-fn sound_that_never_fits_the_loop_is_silent() {
+fn audio_that_never_fits_the_loop_is_silent() {
     let video = progressive(1, 1, Sequence::default());
     let mut long = opus_packet(0);
     long[0] = 3 << 3;
-    let sound = ogg_opus(1, &[long], 1, 0, 2880);
-    let mut source = both(&video, &sound, &Options::default());
+    let audio = ogg_opus(1, &[long], 1, 0, 2880);
+    let mut source = both(&video, &audio, &Options::default());
     assert!(take(&mut source, 50).iter().all(|frame| frame.track == 0));
 }

@@ -1,3 +1,4 @@
+mod audio;
 mod containers;
 mod dv;
 mod files;
@@ -8,7 +9,6 @@ mod pictures;
 mod reordered;
 mod samples;
 mod shipped_clip;
-mod sounds;
 
 use std::io::Cursor;
 use std::path::PathBuf;
@@ -106,8 +106,8 @@ fn play_damaged(
                 prop_assert!(frame.decode_time <= frame.time);
                 if let Some(last) = last {
                     prop_assert!(last.decode_time <= frame.decode_time);
-                    let sound = source.tracks()[0].kind() == Kind::Audio;
-                    prop_assert!(!sound || last.time < frame.time);
+                    let audio = source.tracks()[0].kind() == Kind::Audio;
+                    prop_assert!(!audio || last.time < frame.time);
                 }
                 last = Some(frame);
             }

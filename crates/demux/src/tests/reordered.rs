@@ -1,5 +1,5 @@
 //! Real streams with B-frames. The orders are those of `ffprobe -show_frames`
-//! (FFmpeg 5.1): which pictures, in the order of sending, are shown one after the
+//! (FFmpeg 5.1): which frames, in the order of sending, are shown one after the
 //! other.
 
 use super::*;
@@ -96,10 +96,10 @@ fn h265_is_shown_as_ffprobe_shows_it() {
 }
 
 #[test]
-fn pictures_that_lead_a_keyframe_are_left_out_after_a_seek() {
+fn frames_that_lead_a_keyframe_are_left_out_after_a_seek() {
     let mut source = source(H265, Format::H265, false);
     let keyframe = MediaTime::from_nanos(600_000_000);
-    let start = source.keyframe_at_or_before(keyframe).expect("pictures");
+    let start = source.keyframe_at_or_before(keyframe).expect("frames");
     assert_eq!(start.ticks(30_000), 16 * 1001);
     source.seek(keyframe).expect("within the file");
     let frames = take(&mut source, 40);
@@ -109,7 +109,7 @@ fn pictures_that_lead_a_keyframe_are_left_out_after_a_seek() {
         .iter()
         .map(|frame| frame.time.ticks(30_000) / 1001)
         .collect();
-    // Pictures 13 to 15 are shown before 16, and need those before.
+    // Frames 13 to 15 are shown before 16, and need those before.
     assert_eq!(times[..6], [16, 20, 18, 17, 19, 24]);
     assert!(
         times.contains(&31),
@@ -121,11 +121,11 @@ fn pictures_that_lead_a_keyframe_are_left_out_after_a_seek() {
 }
 
 #[test]
-fn loops_and_forks_of_reordered_pictures_do_not_overlap() {
+fn loops_and_forks_of_reordered_frames_do_not_overlap() {
     for (bytes, format, count) in [(H264, Format::H264, 50), (H265, Format::H265, 48)] {
         let mut looped = source(bytes, format, false);
         let frames = take(&mut looped, 3 * count);
-        let rate = looped.frame_rate().expect("pictures");
+        let rate = looped.frame_rate().expect("frames");
         let times: std::collections::BTreeSet<i64> = frames
             .iter()
             .map(|frame| (frame.time.nanos() as f64 * rate.fps() / 1e9).round() as i64)

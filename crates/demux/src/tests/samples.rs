@@ -234,7 +234,7 @@ fn a_file_that_ends_too_early_is_played_to_there_with_a_warning() {
 }
 
 #[test]
-fn what_is_no_sound_is_refused_by_name_and_place() {
+fn what_is_no_audio_is_refused_by_name_and_place() {
     let fails = |file: &[u8], text: &str| {
         let error = failure(opened(Format::Wav, file, &ONCE)).to_string();
         assert!(error.contains(text), "{error}");

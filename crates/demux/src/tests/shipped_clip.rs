@@ -1,24 +1,24 @@
 use super::*;
 
 #[test]
-fn has_its_pictures_keyframes_and_packets_in_every_loop() {
+fn has_its_frames_keyframes_and_packets_in_every_loop() {
     let mut source = from_bytes(DEMO_VIDEO, DEMO_AUDIO).expect("the shipped clip");
     assert_eq!(source.warnings(), []);
     assert_eq!(source.duration(), Duration::from_secs(10));
     assert_eq!(source.frame_rate(), FrameRate::new(30, 1));
-    let [picture, sound] = source.tracks() else {
+    let [video, audio] = source.tracks() else {
         panic!("two tracks");
     };
-    assert_eq!((picture.codec, sound.codec), (Codec::H264, Codec::Opus));
-    assert_eq!((picture.video.width, picture.video.height), (1280, 720));
-    assert_eq!(picture.video.profile_level_id(), Some([0x42, 0xc0, 0x1f]));
-    assert_eq!(sound.channels, 2);
+    assert_eq!((video.codec, audio.codec), (Codec::H264, Codec::Opus));
+    assert_eq!((video.video.width, video.video.height), (1280, 720));
+    assert_eq!(video.video.profile_level_id(), Some([0x42, 0xc0, 0x1f]));
+    assert_eq!(audio.channels, 2);
 
-    // The first loop lacks the packet whose sound begins before the picture.
-    for (turn, sounds) in [(0, 499), (1, 500), (2, 500)] {
-        let frames = take(&mut source, 300 + sounds);
+    // The first loop lacks the packet whose audio begins before the frame.
+    for (turn, audio) in [(0, 499), (1, 500), (2, 500)] {
+        let frames = take(&mut source, 300 + audio);
         let of = |track| frames.iter().filter(move |frame| frame.track == track);
-        assert_eq!((of(0).count(), of(1).count()), (300, sounds), "loop {turn}");
+        assert_eq!((of(0).count(), of(1).count()), (300, audio), "loop {turn}");
         for (index, frame) in of(0).enumerate() {
             let place = turn * 300 + index as i64;
             assert_eq!(frame.time.ticks(90_000), place * 3000);
@@ -30,7 +30,7 @@ fn has_its_pictures_keyframes_and_packets_in_every_loop() {
 }
 
 #[test]
-fn its_sound_goes_on_over_loops_without_a_gap() {
+fn its_audio_goes_on_over_loops_without_a_gap() {
     let mut source = from_bytes(DEMO_VIDEO, DEMO_AUDIO).expect("the shipped clip");
     let frames = take(&mut source, 2400);
     let ticks: Vec<i64> = frames

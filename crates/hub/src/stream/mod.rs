@@ -170,8 +170,8 @@ impl Stream {
         Arc::clone(&self.lock().tracks)
     }
 
-    /// The track whose frames the latency accounts follow: the picture, or the
-    /// first sound where there is none.
+    /// The track whose frames the latency accounts follow: the frame, or the
+    /// first audio where there is none.
     pub fn accounted_track(&self) -> usize {
         accounted(&self.lock().tracks)
     }

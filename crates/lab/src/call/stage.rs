@@ -18,7 +18,7 @@ pub enum Stage {
     Reframe,
     /// Echo cancellation, noise suppression and gain: the operation.
     Preprocess,
-    /// What pre-processing delays the sound by: overlaps and filters.
+    /// What pre-processing delays the audio by: overlaps and filters.
     PreprocessSignal,
     /// Waiting for the encoder and encoding, where there was something to encode.
     Encode,
@@ -26,7 +26,7 @@ pub enum Stage {
     EncodeQueue,
     /// Encoding.
     EncodeOperation,
-    /// What the encoder delays the sound by.
+    /// What the encoder delays the audio by.
     EncodeLookAhead,
     /// From the encoder's output until the socket has the packet.
     Send,
@@ -54,7 +54,7 @@ pub enum Stage {
     Mixer,
     /// Resampling for the playing device: the operation.
     Resample,
-    /// What resampling delays the sound by.
+    /// What resampling delays the audio by.
     ResampleSignal,
     /// Between two calls of the playing device.
     PlayoutInterval,

@@ -37,7 +37,7 @@ impl TwoWay {
         CSV_HEAD.to_owned() + &lines.collect::<String>()
     }
 
-    /// One picture above the other.
+    /// One chart above the other.
     pub fn to_svg(&self) -> String {
         svg::draw_all(&self.directions)
     }

@@ -37,7 +37,7 @@ pub struct Outcome {
     /// Of those, bytes whose first sending had arrived after all, over bytes
     /// acknowledged.
     pub spurious_ratio: f64,
-    /// Bytes of pictures that were given up before they were sent.
+    /// Bytes of frames that were given up before they were sent.
     pub dropped_bytes: u64,
     /// What the others on the path got, if there were any.
     pub competitor_mbps: Option<f64>,
@@ -65,7 +65,7 @@ impl Outcome {
 pub enum Metric {
     /// Application bytes delivered in order; those sent again count once.
     Goodput,
-    /// From handing a ping to the application's queue, behind the pictures that are
+    /// From handing a ping to the application's queue, behind the frames that are
     /// there, to the answer.
     AppRtt,
     /// From sending a packet to the acknowledgement whose newest packet it is; what

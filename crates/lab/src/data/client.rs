@@ -51,7 +51,7 @@ pub struct Dial {
     pub impairment: Option<Impairment>,
     /// Relays to reach it by, and whether it must be by them.
     pub relays: Relays,
-    /// What pictures call the run.
+    /// What charts call the run.
     pub label: String,
 }
 

@@ -225,7 +225,7 @@ mod tests {
         let last = tried.last().expect("many");
         assert_eq!((last.message_size, last.window), (256 << 10, None));
         assert_eq!(last.cipher.as_deref(), Some("aes-128-gcm"));
-        let picture = crate::data::report::svg::draw_staircase(&staircase);
-        assert!(picture.contains("ChaCha20, both 4 MiB") && !picture.contains("NaN"));
+        let chart = crate::data::report::svg::draw_staircase(&staircase);
+        assert!(chart.contains("ChaCha20, both 4 MiB") && !chart.contains("NaN"));
     }
 }

@@ -300,8 +300,8 @@ mod tests {
         assert_eq!(seen[7], (64 << 10, Some(4 << 20), Some(10)));
         assert_eq!(swept.points[7].values, [65_536.0, 4_194_304.0, 20.0]);
         assert_eq!(swept.points[7].name_without(0), "window=4M rtt=20ms");
-        let picture = crate::data::report::svg::draw_sweep(&swept);
-        assert!(picture.contains("window=4M rtt=20ms") && !picture.contains("NaN"));
+        let chart = crate::data::report::svg::draw_sweep(&swept);
+        assert!(chart.contains("window=4M rtt=20ms") && !chart.contains("NaN"));
     }
 
     #[test]

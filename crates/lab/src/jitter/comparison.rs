@@ -108,7 +108,7 @@ impl Comparison<'_> {
             run(Oracle { stretch: 0.10 }, None),
             run(Oracle { stretch: 0.25 }, None),
         ]);
-        // Behind everybody, for the pictures are of the first.
+        // Behind everybody, for the charts are of the first.
         runs.extend(others);
         if self.has_curves {
             runs.extend(LATE_SHARES.map(|late_share| {

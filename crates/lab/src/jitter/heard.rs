@@ -20,7 +20,7 @@ pub struct Spoken<D> {
 /// What one contender made of it.
 #[derive(Clone, Debug, Default)]
 pub struct Heard {
-    /// As without sound.
+    /// As without audio.
     pub outcome: Outcome,
     /// All that was played, from the first packet's arrival on.
     pub samples: Vec<f32>,

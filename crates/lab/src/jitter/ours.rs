@@ -46,10 +46,10 @@ impl Contender for Ours {
     fn play(&self, stream: &Stream<'_>) -> Outcome {
         let format = Format::new(RATE, 1).expect("a voice's");
         let per_packet = stream.samples_per_packet(RATE);
-        let sound = speech(RATE, 1, self.has_pauses);
+        let audio = speech(RATE, 1, self.has_pauses);
         let payload = |packet: usize| {
-            let from = packet * per_packet % (sound.len() - per_packet);
-            L16::encode(&sound[from..from + per_packet]).into()
+            let from = packet * per_packet % (audio.len() - per_packet);
+            L16::encode(&audio[from..from + per_packet]).into()
         };
         self.run(stream, L16::new(format), payload, false, |_| ())
     }

@@ -88,16 +88,16 @@ mod tests {
 
     #[test]
     fn it_speaks_a_good_part_of_the_time_and_stays_within_scale() {
-        let sound = speech(8_000, 1, true);
-        assert_eq!(sound.len(), 240_000);
-        assert!(sound.iter().all(|it| it.abs() <= 1.0));
-        let loud = |sound: &[f32]| {
-            let blocks = sound.chunks(80);
+        let audio = speech(8_000, 1, true);
+        assert_eq!(audio.len(), 240_000);
+        assert!(audio.iter().all(|it| it.abs() <= 1.0));
+        let loud = |audio: &[f32]| {
+            let blocks = audio.chunks(80);
             let all = blocks.len() as f64;
             let level = |it: &[f32]| it.iter().fold(0.0f32, |most, it| most.max(it.abs()));
             blocks.filter(|it| level(it) > 0.01).count() as f64 / all
         };
-        let share = loud(&sound);
+        let share = loud(&audio);
         assert!((0.70..0.92).contains(&share), "{share}");
         let share = loud(&speech(8_000, 1, false));
         assert!(share > 0.93, "{share}");

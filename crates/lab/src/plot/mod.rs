@@ -1,11 +1,11 @@
-//! What the pictures of all tools share: a page, its words and colours, scales and axes.
+//! What the charts of all tools share: a page, its words and colours, scales and axes.
 //!
 //! ```text
 //! page ─┬─ text, COLOURS ─────────────► SVG as text
 //!       └─ Frame, Axis ─► Plot: marks placed by two Scales
 //! ```
 //!
-//! Pictures are written as text and look nothing up: what they show decides every byte.
+//! Charts are written as text and look nothing up: what they show decides every byte.
 
 mod axes;
 mod scale;
@@ -22,7 +22,7 @@ pub(crate) const INK: &str = "#1c2430";
 pub(crate) const SOFT: &str = "#5a6675";
 pub(crate) const GRID: &str = "#e3e7ec";
 
-/// How a picture of this size begins: its title for screen readers, white ground, frame.
+/// How a chart of this size begins: its title for screen readers, white ground, frame.
 pub(crate) fn page(width: f64, height: f64, title: &str) -> String {
     format!(
         r##"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0} {height:.0}" width="{width:.0}" height="{height:.0}" font-family="system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif" font-size="13" fill="{INK}">
@@ -42,12 +42,12 @@ pub(crate) fn text(x: f64, y: f64, words: &str, style: &str) -> String {
     )
 }
 
-/// The title of a picture, at its top.
+/// The title of a chart, at its top.
 pub(crate) fn title(words: &str) -> String {
     text(24.0, 36.0, words, r#"font-size="18" font-weight="600""#)
 }
 
-/// What a picture is about, at `y` below its title.
+/// What a chart is about, at `y` below its title.
 pub(crate) fn subtitle(y: f64, words: &str) -> String {
     text(24.0, y, words, &format!(r#"font-size="12" fill="{SOFT}""#))
 }

@@ -1,4 +1,4 @@
-//! The experiment as a picture: a bar for what each way costs, and beside it how
+//! The experiment as a chart: a bar for what each way costs, and beside it how
 //! late its frames come.
 
 use super::Report;

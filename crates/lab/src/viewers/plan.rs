@@ -47,7 +47,7 @@ pub struct Plan {
     pub trust: Trust,
     /// Measure the floor after the ramp.
     pub floor: Option<FloorSource>,
-    /// What pictures call it.
+    /// What charts call it.
     pub label: Option<String>,
 }
 

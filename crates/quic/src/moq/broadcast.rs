@@ -17,8 +17,8 @@ use super::pulse;
 use super::transport::Link;
 use super::{codec, frame::BYTES_MAX};
 
-/// Sound of so many frames is sent as one group: 100 ms of Opus.
-const SOUND_GROUP_FRAMES: usize = 5;
+/// Audio of so many frames is sent as one group: 100 ms of Opus.
+const AUDIO_GROUP_FRAMES: usize = 5;
 
 /// A group of pictures that has none of its own end gets one before the other side
 /// refuses it (8192 frames, 32 MiB).
@@ -27,8 +27,8 @@ const GROUP_BYTES_MAX: usize = 30 << 20;
 
 /// Urgency by kind, as hang's publishers have it: higher goes first.
 const CATALOG_PRIORITY: u8 = 100;
-const SOUND_PRIORITY: u8 = 80;
-const PICTURE_PRIORITY: u8 = 60;
+const AUDIO_PRIORITY: u8 = 80;
+const FRAME_PRIORITY: u8 = 60;
 
 /// A track that is to be published.
 #[derive(Clone, Debug)]
@@ -44,8 +44,8 @@ impl Lane {
     /// With the urgency of its kind, and a deadline of two seconds.
     pub fn new(track: Track) -> Self {
         let priority = match track.kind() {
-            Kind::Audio => SOUND_PRIORITY,
-            _ => PICTURE_PRIORITY,
+            Kind::Audio => AUDIO_PRIORITY,
+            _ => FRAME_PRIORITY,
         };
         Self {
             track,
@@ -77,7 +77,7 @@ impl Lane {
         Self { deadline, ..self }
     }
 
-    /// Higher goes first; 80 is sound, 60 is picture.
+    /// Higher goes first; 80 is audio, 60 is frame.
     #[must_use]
     pub fn with_priority(self, priority: u8) -> Self {
         Self { priority, ..self }
@@ -188,7 +188,7 @@ impl Broadcast {
         self.clock = since.checked_sub(into);
     }
 
-    /// Puts a frame of track number `track` into the send queue. Pictures before the
+    /// Puts a frame of track number `track` into the send queue. Frames before the
     /// first keyframe, or the one after a group was given up, are passed over.
     ///
     /// # Errors
@@ -379,11 +379,11 @@ struct Pieces<'a> {
 impl Published {
     /// Whether the frame went into the queue.
     fn write(&mut self, frame: &Pieces<'_>) -> Result<bool, WriteError> {
-        let is_sound = self.lane.track.kind() == Kind::Audio;
+        let is_audio = self.lane.track.kind() == Kind::Audio;
         let is_full = self.group_frames >= GROUP_FRAMES_MAX
             || self.group_bytes + frame.bytes > GROUP_BYTES_MAX;
-        let begins = if is_sound {
-            self.group_frames >= SOUND_GROUP_FRAMES || self.group.is_none()
+        let begins = if is_audio {
+            self.group_frames >= AUDIO_GROUP_FRAMES || self.group.is_none()
         } else {
             frame.keyframe
         };
@@ -456,7 +456,7 @@ pub enum WriteError {
         /// There are.
         tracks: usize,
     },
-    /// No picture is that large.
+    /// No frame is that large.
     #[error("a frame of {bytes} bytes; {BYTES_MAX} are taken")]
     Long {
         /// Its length.

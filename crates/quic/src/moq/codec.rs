@@ -16,7 +16,7 @@ pub enum Framing {
     Whole,
     /// A length of so many bytes is in front of each (ISO/IEC 14496-15 §5.3.3).
     Lengths(u8),
-    /// Sound within ADTS headers (ISO/IEC 14496-3 §1.A.2.2).
+    /// Audio within ADTS headers (ISO/IEC 14496-3 §1.A.2.2).
     Adts,
 }
 
@@ -45,7 +45,7 @@ pub(super) fn codec_of(name: &str) -> Option<Codec> {
 }
 
 /// The registry string of `track`, whose keyframes begin like `keyframe` (empty for
-/// sound); `None` for what has none, or before parameter sets are known.
+/// audio); `None` for what has none, or before parameter sets are known.
 pub(super) fn name_of(track: &Track, keyframe: &[u8]) -> Option<String> {
     Some(match track.codec {
         Codec::H264 => {
@@ -210,8 +210,8 @@ pub(super) fn aac(config: &[u8], rate: u32, channels: u8) -> Track {
         ))
 }
 
-/// A track of picture whose sets are known, if any.
-pub(super) fn picture(codec: Codec, sets: &[Vec<u8>], width: u32, height: u32) -> Track {
+/// A video track whose sets are known, if any.
+pub(super) fn video(codec: Codec, sets: &[Vec<u8>], width: u32, height: u32) -> Track {
     debug_assert_eq!(codec.kind(), Kind::Video);
     let mut track = Track::new(codec);
     track.video = VideoParameters {
@@ -263,7 +263,7 @@ mod tests {
         let record = avcc(&record.concat()).expect("a record");
         assert_eq!(record.framing, Framing::Lengths(4));
         assert_eq!(record.sets, [vec![0x67, 0x64, 0, 0x1f], vec![0x68, 0xee]]);
-        let track = picture(Codec::H264, &record.sets, 0, 0);
+        let track = video(Codec::H264, &record.sets, 0, 0);
         assert_eq!(name_of(&track, &[]).as_deref(), Some("avc3.64001f"));
     }
 

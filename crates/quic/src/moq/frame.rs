@@ -8,17 +8,17 @@ use glassline_media::annexb::START_CODE;
 
 use super::codec::Framing;
 
-/// The largest frame that is taken: an intra picture of 8K at the best quality.
+/// The largest frame that is taken: an intra frame of 8K at the best quality.
 pub const BYTES_MAX: usize = 8 << 20;
 
-/// One picture or packet of sound.
+/// One frame or packet of audio.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// When it is presented, on the broadcast's timeline; never before zero there.
     pub time: MediaTime,
-    /// A decoder can start here; of sound always.
+    /// A decoder can start here; of audio always.
     pub keyframe: bool,
-    /// H.264 and H.265: Annex B. Sound: a packet without headers. Others: as the codec
+    /// H.264 and H.265: Annex B. Audio: a packet without headers. Others: as the codec
     /// has it.
     pub data: Bytes,
 }
@@ -122,7 +122,7 @@ pub enum FrameError {
     /// No time in front.
     #[error("a frame ends within its time")]
     Short,
-    /// Larger than any picture.
+    /// Larger than any frame.
     #[error("a frame has {bytes} bytes, at most {BYTES_MAX} are taken")]
     Long {
         /// Length found.

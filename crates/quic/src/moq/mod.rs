@@ -12,8 +12,8 @@
 //! crates for them bring a JSON and regular expression tower, licences that are not
 //! ours, and the certificates of a browser.
 //!
-//! Groups that are later than their deadline are reset rather than queued, sound is sent
-//! before picture, and the newest group of a track before the ones it had.
+//! Groups that are later than their deadline are reset rather than queued, audio is sent
+//! before frame, and the newest group of a track before the ones it had.
 
 // A shell: sessions run on tokio and read its clock.
 #![expect(

@@ -28,7 +28,7 @@ const ECHO: u8 = 1;
 const REPORT: u8 = 2;
 const WISH: u8 = 3;
 
-/// Frames whose way is remembered: half a minute of picture and sound.
+/// Frames whose way is remembered: half a minute of video and audio.
 const HANDED_MAX: usize = 4096;
 
 /// Beyond it a frame counts as lost, not late.

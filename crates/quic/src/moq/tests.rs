@@ -67,8 +67,8 @@ async fn soon<T>(what: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, what).await.expect("in time")
 }
 
-/// A picture of H.264: parameter sets only where it is a keyframe.
-fn picture(number: i64) -> Frame {
+/// A frame of H.264: parameter sets only where it is a keyframe.
+fn frame(number: i64) -> Frame {
     let keyframe = number % 10 == 0;
     let head: &[u8] = if keyframe {
         &[
@@ -85,7 +85,7 @@ fn picture(number: i64) -> Frame {
     }
 }
 
-fn sound(number: i64) -> Frame {
+fn audio(number: i64) -> Frame {
     Frame {
         time: MediaTime::from_nanos(number * 20_000_000),
         keyframe: true,
@@ -112,8 +112,8 @@ async fn carried(scheme: &str) {
     let server = soon(site.sessions.recv()).await.expect("granted");
     let mut broadcast = client.publish("cam", lanes()).expect("a good name");
     broadcast.set_clock(MediaTime::ZERO, SystemTime::now());
-    broadcast.write(0, &picture(0)).expect("open");
-    broadcast.write(1, &sound(0)).expect("open");
+    broadcast.write(0, &frame(0)).expect("open");
+    broadcast.write(1, &audio(0)).expect("open");
 
     let mut announced = server.announced();
     let began = soon(announced.next()).await.expect("it is announced");
@@ -121,32 +121,35 @@ async fn carried(scheme: &str) {
     let mut watch = soon(server.watch("cam")).await.expect("there");
     let catalog = soon(watch.catalog()).await.expect("good").expect("one");
     assert!(catalog.clock.is_some());
-    let chosen = catalog.choose().expect("picture and sound");
+    let chosen = catalog.choose().expect("video and audio");
     assert_eq!(chosen[0].track.codec, Codec::H264);
-    let mut pictures = soon(watch.read(&chosen[0], PATIENCE)).await.expect("there");
-    let mut sounds = soon(watch.read(&chosen[1], PATIENCE)).await.expect("there");
+    let mut frames = soon(watch.read(&chosen[0], PATIENCE)).await.expect("there");
+    let mut audio_reader = soon(watch.read(&chosen[1], PATIENCE)).await.expect("there");
     for number in 1..25 {
-        broadcast.write(0, &picture(number)).expect("open");
-        broadcast.write(1, &sound(number)).expect("open");
+        broadcast.write(0, &frame(number)).expect("open");
+        broadcast.write(1, &audio(number)).expect("open");
     }
     for number in 0..25 {
-        let got = soon(pictures.next()).await.expect("good").expect("more");
-        let sent = picture(number);
+        let got = soon(frames.next()).await.expect("good").expect("more");
+        let sent = frame(number);
         assert_eq!(
             (got.time, got.keyframe, got.data),
             (sent.time, sent.keyframe, sent.data)
         );
     }
     for number in 0..25 {
-        let got = soon(sounds.next()).await.expect("good").expect("more");
+        let got = soon(audio_reader.next())
+            .await
+            .expect("good")
+            .expect("more");
         assert_eq!(
             (got.time, got.data),
-            (sound(number).time, sound(number).data)
+            (audio(number).time, audio(number).data)
         );
     }
-    assert_eq!((pictures.late(), sounds.late()), (0, 0));
+    assert_eq!((frames.late(), audio_reader.late()), (0, 0));
     broadcast.finish();
-    assert_eq!(soon(pictures.next()).await.expect("a clean end"), None);
+    assert_eq!(soon(frames.next()).await.expect("a clean end"), None);
     let figures = client.figures();
     assert!(figures.sent >= 25 * 3000, "{figures:?}");
     assert_eq!(figures.late_groups, 0);
@@ -182,8 +185,8 @@ async fn readers_get_what_is_offered_from_its_newest_keyframe_on() {
     let mut broadcast = offer.publish("cam", lanes()).expect("a good name");
     for number in 0..15 {
         for broadcast in [&mut broadcast, &mut hidden] {
-            broadcast.write(0, &picture(number)).expect("open");
-            broadcast.write(1, &sound(number)).expect("open");
+            broadcast.write(0, &frame(number)).expect("open");
+            broadcast.write(1, &audio(number)).expect("open");
         }
     }
     let client = soon(open(&site.address, Aim::Read)).await.expect("open");
@@ -193,11 +196,11 @@ async fn readers_get_what_is_offered_from_its_newest_keyframe_on() {
     let mut watch = soon(client.watch("cam")).await.expect("there");
     let catalog = soon(watch.catalog()).await.expect("good").expect("one");
     let rendition = catalog.choose().expect("both").remove(0);
-    let mut pictures = soon(watch.read(&rendition, Duration::ZERO))
+    let mut frames = soon(watch.read(&rendition, Duration::ZERO))
         .await
         .expect("there");
-    let first = soon(pictures.next()).await.expect("good").expect("one");
-    assert_eq!((first.time, first.keyframe), (picture(10).time, true));
+    let first = soon(frames.next()).await.expect("good").expect("one");
+    assert_eq!((first.time, first.keyframe), (frame(10).time, true));
     assert!(client.publish("cam", lanes()).is_err(), "opened to read");
 }
 

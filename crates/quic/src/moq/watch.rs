@@ -17,8 +17,8 @@ use super::transport::Link;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 const CATALOG_PRIORITY: u8 = 100;
-const SOUND_PRIORITY: u8 = 80;
-const PICTURE_PRIORITY: u8 = 60;
+const AUDIO_PRIORITY: u8 = 80;
+const FRAME_PRIORITY: u8 = 60;
 
 /// A broadcast of the peer.
 pub struct Watch {
@@ -101,13 +101,13 @@ impl Watch {
         deadline: Duration,
     ) -> Result<Reader, WatchError> {
         let track = self.broadcast.track(&rendition.name).map_err(Ended::of)?;
-        let is_sound = rendition.track.kind() == Kind::Audio;
+        let is_audio = rendition.track.kind() == Kind::Audio;
         let wanted = track::Subscription::default()
             .with_max_age(deadline)
-            .with_priority(if is_sound {
-                SOUND_PRIORITY
+            .with_priority(if is_audio {
+                AUDIO_PRIORITY
             } else {
-                PICTURE_PRIORITY
+                FRAME_PRIORITY
             });
         let subscribed = tokio::time::timeout(PATIENCE, track.subscribe(wanted)).await;
         let track = subscribed
@@ -117,7 +117,7 @@ impl Watch {
             .map_err(Ended::of)?;
         Ok(Reader {
             rendition: rendition.clone(),
-            is_sound,
+            is_audio,
             track: track.ordered(),
             group: None,
             next: None,
@@ -146,7 +146,7 @@ impl std::fmt::Debug for Watch {
 /// A track of a broadcast.
 pub struct Reader {
     rendition: Rendition,
-    is_sound: bool,
+    is_audio: bool,
     track: track::Ordered,
     /// Under way, and the number of its next frame.
     group: Option<(group::Consumer, usize)>,
@@ -165,7 +165,7 @@ pub struct Reader {
 pub struct Received {
     /// When it is presented, on the publisher's timeline.
     pub time: MediaTime,
-    /// The first of its group, so that a decoder can start here; of sound always.
+    /// The first of its group, so that a decoder can start here; of audio always.
     pub keyframe: bool,
     /// Something of the track before it was passed over.
     pub after_loss: bool,
@@ -234,7 +234,7 @@ impl Reader {
         self.told_late = self.late;
         Ok(Received {
             time,
-            keyframe: is_first || self.is_sound,
+            keyframe: is_first || self.is_audio,
             after_loss,
             data,
             arrived,

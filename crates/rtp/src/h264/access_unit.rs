@@ -14,7 +14,7 @@ pub struct AccessUnit {
     /// It has a slice of an IDR picture.
     pub keyframe: bool,
     /// Something between the unit delivered before and this one was lost:
-    /// pictures that it refers to may be missing until the next keyframe.
+    /// frames that it refers to may be missing until the next keyframe.
     pub after_loss: bool,
     /// Annex-B bytes: each NAL unit behind a start code of four bytes.
     pub data: Vec<u8>,

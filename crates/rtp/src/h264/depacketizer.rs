@@ -203,7 +203,7 @@ impl Depacketizer {
     }
 }
 
-/// A picture of 8 MiB is 2 Gbit/s at 30 frames/s: no camera's, but an attacker's.
+/// A frame of 8 MiB is 2 Gbit/s at 30 frames/s: no camera's, but an attacker's.
 const UNIT_BYTES_MAX: usize = 8 << 20;
 const READY_MAX: usize = 8;
 
@@ -297,7 +297,7 @@ impl Building {
 }
 
 /// After a gap: the payload surely begins its access unit, as a delimiter, a
-/// sequence parameter set, SEI or the slice of a picture's first macroblock does
+/// sequence parameter set, SEI or the slice of a frame's first macroblock does
 /// (H.264 §7.4.1.2.3). A picture parameter set does not: its SPS may be lost.
 fn begins_access_unit(payload: &[u8]) -> bool {
     let begins = |first: u8, slice: Option<&u8>| match nal_type(first) {

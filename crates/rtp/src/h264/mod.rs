@@ -15,7 +15,7 @@ pub use packetizer::packetize;
 
 /// Types of NAL units (H.264 table 7-1) and of RTP payloads (RFC 6184 table 1).
 pub mod nal {
-    /// Coded slice of a picture that is not IDR.
+    /// Coded slice of a frame that is not IDR.
     pub const SLICE: u8 = 1;
     /// Coded slice of an IDR picture.
     pub const IDR: u8 = 5;

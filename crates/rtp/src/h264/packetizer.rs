@@ -7,7 +7,7 @@ use super::{F_NRI_BITS, FU_END, FU_HEADER_BYTES, FU_START, nal, nal_type};
 /// at most `payload_max` bytes (at least 3).
 ///
 /// Neighbours that fit one payload together are aggregated (STAP-A), so that
-/// parameter sets and SEI travel with the picture; a unit that does not fit is
+/// parameter sets and SEI travel with the frame; a unit that does not fit is
 /// cut into fragments (FU-A) of equal size, only the last of which may be
 /// shorter, so that segmentation offload takes them in one call. Delimiters, end
 /// marks and filler are dropped: the marker bit and the timestamp say the same.

@@ -53,7 +53,7 @@ fn receive(units: &[Vec<Vec<u8>>], lost: &[u64]) -> (Vec<AccessUnit>, Counters) 
 }
 
 #[test]
-fn parameter_sets_travel_with_a_picture_that_fits() {
+fn parameter_sets_travel_with_a_frame_that_fits() {
     let idr = idr(100);
     let packets = packets(&[AUD_UNIT, SPS_UNIT, PPS_UNIT, SEI_UNIT, &idr], 1150);
     assert_eq!(packets.len(), 1);
@@ -66,7 +66,7 @@ fn parameter_sets_travel_with_a_picture_that_fits() {
 }
 
 #[test]
-fn parameter_sets_of_a_large_picture_go_ahead_in_one_packet() {
+fn parameter_sets_of_a_large_frame_go_ahead_in_one_packet() {
     let idr = idr(3000);
     let packets = packets(&[SPS_UNIT, PPS_UNIT, &idr], 1150);
     assert_eq!(packets.len(), 4);
@@ -168,12 +168,12 @@ fn a_lost_single_packet_unit_does_not_take_the_next_with_it() {
 
 #[test]
 fn a_lost_end_and_beginning_drop_both_units() {
-    let pictures = vec![
+    let frames = vec![
         packets(&[&slice(0x41, 3000)], 1150),
         packets(&[&slice(0x41, 3000)], 1150),
         packets(&[&slice(0x41, 50)], 1150),
     ];
-    let (units, counters) = receive(&pictures, &[102, 103]);
+    let (units, counters) = receive(&frames, &[102, 103]);
     assert_eq!(units.len(), 1);
     assert_eq!(units[0].timestamp, 6000);
     assert_eq!((counters.damaged, counters.lost), (2, 2));

@@ -4,7 +4,7 @@
 
 use glassline_media::{Codec, Track, UnitBuilder};
 
-use super::assembly::{Fault, Sound};
+use super::assembly::{AudioFormat, Fault};
 use super::{Unreceivable, Unsendable, equal_pieces, parameter};
 
 /// Bits of all AU headers, then the one header: 13 bits of size, 3 of index.
@@ -151,7 +151,7 @@ impl Assembly {
     }
 }
 
-impl Sound for Assembly {
+impl AudioFormat for Assembly {
     fn take(
         &mut self,
         payload: &[u8],

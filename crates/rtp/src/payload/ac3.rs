@@ -3,7 +3,7 @@
 
 use glassline_media::{Codec, UnitBuilder};
 
-use super::assembly::{Fault, Sound};
+use super::assembly::{AudioFormat, Fault};
 use super::{Unsendable, equal_pieces};
 
 /// Kinds of payload, in the header's first byte (§4.1.1): whole frames.
@@ -82,7 +82,7 @@ pub(super) struct Assembly {
     timestamp: u32,
 }
 
-impl Sound for Assembly {
+impl AudioFormat for Assembly {
     fn take(
         &mut self,
         payload: &[u8],

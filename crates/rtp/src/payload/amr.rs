@@ -3,7 +3,7 @@
 
 use glassline_media::{Codec, Track, UnitBuilder};
 
-use super::assembly::{Fault, Sound};
+use super::assembly::{AudioFormat, Fault};
 use super::{Unreceivable, Unsendable, parameter};
 
 /// No wish for a mode of the other direction (§4.3.1).
@@ -108,7 +108,7 @@ impl Assembly {
     }
 }
 
-impl Sound for Assembly {
+impl AudioFormat for Assembly {
     fn take(
         &mut self,
         payload: &[u8],

@@ -4,30 +4,30 @@ use std::fmt;
 
 use glassline_media::Codec;
 
-/// How the payloads of one picture go together, in one format.
-pub(super) trait Picture: fmt::Debug + Send {
-    /// After a gap: this payload surely begins its picture.
+/// How the payloads of one frame go together, in one format.
+pub(super) trait FrameFormat: fmt::Debug + Send {
+    /// After a gap: this payload surely begins its frame.
     fn begins(&self, payload: &[u8]) -> bool;
 
-    /// A picture begins; nothing of the one before counts any more.
+    /// A frame begins; nothing of the one before counts any more.
     fn reset(&mut self) {}
 
-    /// Adds a payload, never empty, to `picture`. It is the first one or follows
+    /// Adds a payload, never empty, to `frame`. It is the first one or follows
     /// the last without a gap.
-    fn take(&mut self, payload: &[u8], picture: &mut Vec<u8>) -> Result<(), Fault>;
+    fn take(&mut self, payload: &[u8], frame: &mut Vec<u8>) -> Result<(), Fault>;
 
-    /// There is no more of `picture`, which is not empty: whether a decoder can
+    /// There is no more of `frame`, which is not empty: whether a decoder can
     /// start with it. `after_gap`: packets before its first are missing.
-    fn finish(&mut self, picture: &mut Vec<u8>, after_gap: bool) -> Result<bool, Fault>;
+    fn finish(&mut self, frame: &mut Vec<u8>, after_gap: bool) -> Result<bool, Fault>;
 
-    /// Bytes of the picture that are kept beside it.
+    /// Bytes of the frame that are kept beside it.
     fn pending_bytes(&self) -> usize {
         0
     }
 }
 
 /// How one format's payloads come apart into units.
-pub(super) trait Sound: fmt::Debug + Send {
+pub(super) trait AudioFormat: fmt::Debug + Send {
     /// Takes a payload, never empty; appends what became whole by it to `units`,
     /// each with its distance from `timestamp` in ticks.
     fn take(
@@ -60,7 +60,7 @@ pub(super) trait Sound: fmt::Debug + Send {
 #[derive(Debug)]
 pub(super) struct Whole;
 
-impl Sound for Whole {
+impl AudioFormat for Whole {
     fn take(
         &mut self,
         payload: &[u8],

@@ -7,7 +7,7 @@
 use glassline_media::{Codec, UnitBuilder};
 
 use super::Unsendable;
-use super::assembly::{Fault, Picture};
+use super::assembly::{Fault, FrameFormat};
 
 /// Aggregation header (§4.4): the first element continues one of the packet before.
 const Z: u8 = 0x80;
@@ -269,7 +269,7 @@ pub(super) struct Assembly {
 
 impl Assembly {
     /// Takes an element; `more`: it goes on in the next packet.
-    fn element(&mut self, bytes: &[u8], more: bool, picture: &mut Vec<u8>) -> Result<(), Fault> {
+    fn element(&mut self, bytes: &[u8], more: bool, frame: &mut Vec<u8>) -> Result<(), Fault> {
         self.open.extend_from_slice(bytes);
         self.is_open = more;
         if more {
@@ -283,15 +283,15 @@ impl Assembly {
         if is_left_out(obu.header) {
             return Ok(());
         }
-        picture.push(obu.header | HAS_SIZE);
-        picture.extend(obu.extension);
-        write_leb128(obu.body.len(), picture);
-        picture.extend_from_slice(obu.body);
+        frame.push(obu.header | HAS_SIZE);
+        frame.extend(obu.extension);
+        write_leb128(obu.body.len(), frame);
+        frame.extend_from_slice(obu.body);
         Ok(())
     }
 }
 
-impl Picture for Assembly {
+impl FrameFormat for Assembly {
     /// Only a new sequence says so. An OBU that begins need not be its unit's
     /// first, and what follows a loss cannot be decoded before a keyframe anyway.
     fn begins(&self, payload: &[u8]) -> bool {
@@ -303,7 +303,7 @@ impl Picture for Assembly {
         self.is_open = false;
     }
 
-    fn take(&mut self, payload: &[u8], picture: &mut Vec<u8>) -> Result<(), Fault> {
+    fn take(&mut self, payload: &[u8], frame: &mut Vec<u8>) -> Result<(), Fault> {
         let (&header, mut rest) = payload.split_first().ok_or(Fault::Malformed)?;
         if rest.is_empty() || (header & Z != 0) != self.is_open {
             return Err(Fault::Malformed);
@@ -324,7 +324,7 @@ impl Picture for Assembly {
             if element.is_empty() && !self.is_open {
                 continue;
             }
-            self.element(element, more, picture)?;
+            self.element(element, more, frame)?;
         }
         if number < count {
             return Err(Fault::Malformed);
@@ -332,11 +332,11 @@ impl Picture for Assembly {
         Ok(())
     }
 
-    fn finish(&mut self, picture: &mut Vec<u8>, _: bool) -> Result<bool, Fault> {
+    fn finish(&mut self, frame: &mut Vec<u8>, _: bool) -> Result<bool, Fault> {
         if self.is_open {
             return Err(Fault::Malformed);
         }
-        Ok(is_keyframe(picture))
+        Ok(is_keyframe(frame))
     }
 
     fn pending_bytes(&self) -> usize {
@@ -353,7 +353,7 @@ fn is_keyframe(unit: &[u8]) -> bool {
         match obu_type(obu.header) {
             SEQUENCE_HEADER => sequence = true,
             // `show_existing_frame` is 0 and `frame_type` is KEY_FRAME. A reduced
-            // still picture has neither, and nothing but sequences of one picture.
+            // still frame has neither, and nothing but sequences of one frame.
             FRAME | FRAME_HEADER => {
                 return sequence && obu.body.first().is_some_and(|first| first & 0xe0 == 0);
             }

@@ -3,7 +3,7 @@
 use glassline_media::{Codec, UnitBuilder};
 
 use super::Unsendable;
-use super::assembly::{Fault, Picture};
+use super::assembly::{Fault, FrameFormat};
 
 /// Bytes of a DIF block (IEC 61834-2).
 const BLOCK_BYTES: usize = 80;
@@ -33,18 +33,18 @@ pub(super) fn packetize(
 #[derive(Debug)]
 pub(super) struct Assembly;
 
-impl Picture for Assembly {
+impl FrameFormat for Assembly {
     /// The header block of the first DIF sequence: section type 0, sequence 0, block
     /// 0 of the first channel (IEC 61834-2, the ID of a block).
     fn begins(&self, payload: &[u8]) -> bool {
         matches!(payload, [kind, sequence, 0, ..] if kind >> 5 == 0 && sequence & 0xf8 == 0)
     }
 
-    fn take(&mut self, payload: &[u8], picture: &mut Vec<u8>) -> Result<(), Fault> {
+    fn take(&mut self, payload: &[u8], video_frame: &mut Vec<u8>) -> Result<(), Fault> {
         if !payload.len().is_multiple_of(BLOCK_BYTES) {
             return Err(Fault::Malformed);
         }
-        picture.extend_from_slice(payload);
+        video_frame.extend_from_slice(payload);
         Ok(())
     }
 

@@ -6,12 +6,12 @@ use base64::engine::general_purpose::STANDARD_NO_PAD;
 use glassline_media::annexb::{self, LONG_START_CODE};
 use glassline_media::{Codec, Track, UnitBuilder};
 
-use super::assembly::{Fault, Picture};
+use super::assembly::{Fault, FrameFormat};
 use super::{Unreceivable, equal_pieces, parameter};
 
 /// Types of NAL units (H.265 table 7-1) and of RTP payloads (RFC 7798 §4.4).
 pub mod nal {
-    /// First of the intra random access point pictures, which begin a keyframe.
+    /// First of the intra random access point frames, which begin a keyframe.
     pub const IRAP_FIRST: u8 = 16;
     /// Last of them, reserved ones included.
     pub const IRAP_LAST: u8 = 23;
@@ -27,7 +27,7 @@ pub mod nal {
     pub const AUD: u8 = 35;
     /// Filler data; 36 and 37 between them end sequence and bitstream.
     pub const FILLER: u8 = 38;
-    /// Supplemental enhancement information in front of the picture.
+    /// Supplemental enhancement information in front of the frame.
     pub const PREFIX_SEI: u8 = 39;
     /// Aggregation packet.
     pub const AP: u8 = 48;
@@ -187,7 +187,7 @@ impl Assembly {
         }
     }
 
-    fn take_fragment(&mut self, payload: &[u8], picture: &mut Vec<u8>) -> Result<(), Fault> {
+    fn take_fragment(&mut self, payload: &[u8], frame: &mut Vec<u8>) -> Result<(), Fault> {
         let [first, second, header, fragment @ ..] = payload else {
             return Err(Fault::Malformed);
         };
@@ -198,16 +198,16 @@ impl Assembly {
         }
         if starts {
             self.sets_in_band |= kind == nal::SPS;
-            picture.extend_from_slice(&LONG_START_CODE);
-            picture.extend_from_slice(&[first & 0x81 | kind << 1, *second]);
+            frame.extend_from_slice(&LONG_START_CODE);
+            frame.extend_from_slice(&[first & 0x81 | kind << 1, *second]);
         }
-        picture.extend_from_slice(fragment);
+        frame.extend_from_slice(fragment);
         self.fragmented = header & FU_END == 0;
         Ok(())
     }
 }
 
-impl Picture for Assembly {
+impl FrameFormat for Assembly {
     fn begins(&self, payload: &[u8]) -> bool {
         // `first_slice_segment_in_pic_flag` is the first bit behind the header
         // (H.265 §7.3.6.1). A PPS does not begin a unit for sure: its SPS may be lost.
@@ -233,7 +233,7 @@ impl Picture for Assembly {
         self.fragmented = false;
     }
 
-    fn take(&mut self, payload: &[u8], picture: &mut Vec<u8>) -> Result<(), Fault> {
+    fn take(&mut self, payload: &[u8], frame: &mut Vec<u8>) -> Result<(), Fault> {
         let kind = nal_type(payload[0]);
         if payload.len() <= HEADER_BYTES || self.fragmented && kind != nal::FU {
             return Err(Fault::Malformed);
@@ -241,8 +241,8 @@ impl Picture for Assembly {
         match kind {
             0..nal::AP => {
                 self.sets_in_band |= kind == nal::SPS;
-                picture.extend_from_slice(&LONG_START_CODE);
-                picture.extend_from_slice(payload);
+                frame.extend_from_slice(&LONG_START_CODE);
+                frame.extend_from_slice(payload);
                 Ok(())
             }
             nal::AP => {
@@ -252,24 +252,24 @@ impl Picture for Assembly {
                         return Err(Fault::Malformed);
                     }
                     self.sets_in_band |= nal_type(unit[0]) == nal::SPS;
-                    picture.extend_from_slice(&LONG_START_CODE);
-                    picture.extend_from_slice(unit);
+                    frame.extend_from_slice(&LONG_START_CODE);
+                    frame.extend_from_slice(unit);
                 }
                 Ok(())
             }
-            nal::FU => self.take_fragment(payload, picture),
+            nal::FU => self.take_fragment(payload, frame),
             nal::PACI => Err(Fault::Unsupported),
             // Reserved, to be ignored (RFC 7798 §4.4).
             _ => Ok(()),
         }
     }
 
-    fn finish(&mut self, picture: &mut Vec<u8>, after_gap: bool) -> Result<bool, Fault> {
+    fn finish(&mut self, frame: &mut Vec<u8>, after_gap: bool) -> Result<bool, Fault> {
         if self.fragmented {
             return Err(Fault::Malformed);
         }
         let (mut keyframe, mut sets) = (false, false);
-        for unit in annexb::nals(picture) {
+        for unit in annexb::nals(frame) {
             match nal_type(unit[0]) {
                 nal::IRAP_FIRST..=nal::IRAP_LAST => keyframe = true,
                 nal::SPS => sets = true,

@@ -71,7 +71,7 @@ pub enum Unsendable {
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// A sound unit that the payload format has no room for.
+    /// An audio unit that the payload format has no room for.
     #[error("the RTP payload of {codec} has no room for {what}")]
     Unsuited {
         /// What it is.
@@ -98,8 +98,8 @@ impl Packetizer {
     /// - H.264, H.265: Annex-B bytes.
     /// - VP8: a frame; VP9: a frame or superframe.
     /// - AV1: a temporal unit, each OBU with its size.
-    /// - MPEG-4 visual, MPEG-1/2 video: a picture with the headers before it.
-    /// - JPEG: a baseline JFIF picture of 4:2:0 or 4:2:2 with the standard Huffman
+    /// - MPEG-4 visual, MPEG-1/2 video: a frame with the headers before it.
+    /// - JPEG: a baseline JFIF frame of 4:2:0 or 4:2:2 with the standard Huffman
     ///   tables, up to 2040 pixels either way.
     /// - DV: a frame of DIF blocks of 80 bytes.
     /// - Theora, Vorbis, Opus: a packet.

@@ -2,28 +2,28 @@
 
 use glassline_media::{UnitBuilder, annexb};
 
-use super::assembly::{Fault, Picture};
+use super::assembly::{Fault, FrameFormat};
 use super::equal_pieces;
 
-/// Start codes (ISO/IEC 14496-2 table 6-3): a video object plane, that is a picture.
+/// Start codes (ISO/IEC 14496-2 table 6-3): a video object plane, that is a frame.
 const VOP: u8 = 0xb6;
 /// A visual object sequence, its end, user data, a group of planes, a visual object.
 const HEADERS: std::ops::RangeInclusive<u8> = 0xb0..=0xb5;
 /// Video objects and their layers.
 const OBJECTS: std::ops::RangeInclusive<u8> = 0x00..=0x2f;
 
-/// Cuts a picture with its headers into payloads, equal but for a shorter last.
-pub(super) fn packetize(picture: &[u8], payload_max: usize, out: &mut UnitBuilder) {
-    for piece in equal_pieces(picture, payload_max) {
+/// Cuts a frame with its headers into payloads, equal but for a shorter last.
+pub(super) fn packetize(frame: &[u8], payload_max: usize, out: &mut UnitBuilder) {
+    for piece in equal_pieces(frame, payload_max) {
         out.push(piece);
     }
 }
 
-/// Payloads into a picture.
+/// Payloads into a frame.
 #[derive(Debug)]
 pub(super) struct Assembly;
 
-impl Picture for Assembly {
+impl FrameFormat for Assembly {
     /// No fragment begins with a start code, except one of a slice (a video packet),
     /// whose code is no start code of these.
     fn begins(&self, payload: &[u8]) -> bool {
@@ -33,13 +33,13 @@ impl Picture for Assembly {
         }
     }
 
-    fn take(&mut self, payload: &[u8], picture: &mut Vec<u8>) -> Result<(), Fault> {
-        picture.extend_from_slice(payload);
+    fn take(&mut self, payload: &[u8], frame: &mut Vec<u8>) -> Result<(), Fault> {
+        frame.extend_from_slice(payload);
         Ok(())
     }
 
-    fn finish(&mut self, picture: &mut Vec<u8>, _: bool) -> Result<bool, Fault> {
-        Ok(is_keyframe(picture))
+    fn finish(&mut self, frame: &mut Vec<u8>, _: bool) -> Result<bool, Fault> {
+        Ok(is_keyframe(frame))
     }
 }
 

@@ -3,7 +3,7 @@
 
 use glassline_media::{Codec, UnitBuilder};
 
-use super::assembly::{Fault, Sound};
+use super::assembly::{AudioFormat, Fault};
 use super::{Unsendable, equal_pieces};
 
 /// Two bytes that must be zero, two of the fragment's place.
@@ -110,7 +110,7 @@ pub(super) struct Assembly {
     timestamp: u32,
 }
 
-impl Sound for Assembly {
+impl AudioFormat for Assembly {
     fn take(
         &mut self,
         payload: &[u8],

@@ -3,7 +3,7 @@
 use glassline_media::{Codec, UnitBuilder};
 
 use super::Unsendable;
-use super::assembly::{Fault, Sound};
+use super::assembly::{AudioFormat, Fault};
 
 /// Bytes of a transport stream packet (ISO/IEC 13818-1 §2.4.3).
 const PACKET_BYTES: usize = 188;
@@ -44,11 +44,11 @@ fn has_program_table(packets: &[u8]) -> bool {
         .any(|packet| matches!(packet, [_, high, 0, ..] if high & 0x5f == 0x40))
 }
 
-/// Payloads as they are. Not pictures: their timestamps say when they were sent.
+/// Payloads as they are. Not frames: their timestamps say when they were sent.
 #[derive(Debug)]
 pub(super) struct Assembly;
 
-impl Sound for Assembly {
+impl AudioFormat for Assembly {
     fn take(
         &mut self,
         payload: &[u8],

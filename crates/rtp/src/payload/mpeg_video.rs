@@ -3,11 +3,11 @@
 
 use glassline_media::{Codec, UnitBuilder, annexb};
 
-use super::assembly::{Fault, Picture};
+use super::assembly::{Fault, FrameFormat};
 use super::{Unsendable, equal_pieces};
 
 /// Start codes (ISO/IEC 13818-2 table 6-1).
-const PICTURE: u8 = 0x00;
+const FRAME: u8 = 0x00;
 const SLICES: std::ops::RangeInclusive<u8> = 0x01..=0xaf;
 const SEQUENCE: u8 = 0xb3;
 const GROUP: u8 = 0xb8;
@@ -25,15 +25,15 @@ const HEADER_BYTES: usize = 4;
 /// Intra coded, in the header's picture types.
 const INTRA: u8 = 1;
 
-/// Cuts a picture with the headers before it into payloads of at most
+/// Cuts a frame with the headers before it into payloads of at most
 /// `payload_max` bytes.
 pub(super) fn packetize(
-    picture: &[u8],
+    frame: &[u8],
     payload_max: usize,
     out: &mut UnitBuilder,
 ) -> Result<(), Unsendable> {
     let room = payload_max.saturating_sub(HEADER_BYTES).max(1);
-    let start = annexb::find_start_code(picture).ok_or(Unsendable::Malformed {
+    let start = annexb::find_start_code(frame).ok_or(Unsendable::Malformed {
         codec: Codec::MpegVideo,
         reason: "no start code",
     })?;
@@ -41,7 +41,7 @@ pub(super) fn packetize(
     // What is gathered of whole parts: headers first, then slices.
     let mut packet: &[u8] = &[];
     let mut flags = 0;
-    let mut rest = &picture[start..];
+    let mut rest = &frame[start..];
     while !rest.is_empty() {
         let part = first_part(rest);
         let slice = part.get(3).is_some_and(|code| SLICES.contains(code));
@@ -58,8 +58,8 @@ pub(super) fn packetize(
         } else {
             // Parts lie one after the other, so the gathered ones are one slice of bytes.
             let before = packet.len();
-            let from = picture.len() - rest.len() - before;
-            packet = &picture[from..from + gathered];
+            let from = frame.len() - rest.len() - before;
+            packet = &frame[from..from + gathered];
             flags |= flags_of(part, slice);
         }
         rest = &rest[part.len()..];
@@ -94,7 +94,7 @@ fn first_part(bytes: &[u8]) -> &[u8] {
     &bytes[..next.map_or(bytes.len(), |at| at + code)]
 }
 
-/// The video-specific header: what it repeats of the picture's header.
+/// The video-specific header: what it repeats of the frame's header.
 #[derive(Clone, Copy, Debug, Default)]
 struct Header {
     temporal_reference: u16,
@@ -105,9 +105,9 @@ struct Header {
 
 impl Header {
     fn learn(&mut self, part: &[u8]) {
-        // temporal_reference 10, picture_coding_type 3, vbv_delay 16, then by type
+        // temporal_reference 10, frame_coding_type 3, vbv_delay 16, then by type
         // full_pel_forward_vector 1, forward_f_code 3, the same backward (§6.2.3).
-        let [0, 0, 1, PICTURE, a, b, rest @ ..] = part else {
+        let [0, 0, 1, FRAME, a, b, rest @ ..] = part else {
             return;
         };
         self.temporal_reference = u16::from(*a) << 2 | u16::from(b >> 6);
@@ -137,23 +137,23 @@ impl Header {
     }
 }
 
-/// Payloads into a picture.
+/// Payloads into a frame.
 #[derive(Debug)]
 pub(super) struct Assembly;
 
-impl Picture for Assembly {
+impl FrameFormat for Assembly {
     fn begins(&self, payload: &[u8]) -> bool {
         let body = strip(payload).unwrap_or_default();
-        matches!(body, [0, 0, 1, PICTURE | SEQUENCE | GROUP, ..])
+        matches!(body, [0, 0, 1, FRAME | SEQUENCE | GROUP, ..])
     }
 
-    fn take(&mut self, payload: &[u8], picture: &mut Vec<u8>) -> Result<(), Fault> {
-        picture.extend_from_slice(strip(payload).ok_or(Fault::Malformed)?);
+    fn take(&mut self, payload: &[u8], frame: &mut Vec<u8>) -> Result<(), Fault> {
+        frame.extend_from_slice(strip(payload).ok_or(Fault::Malformed)?);
         Ok(())
     }
 
-    fn finish(&mut self, picture: &mut Vec<u8>, _: bool) -> Result<bool, Fault> {
-        Ok(is_keyframe(picture))
+    fn finish(&mut self, frame: &mut Vec<u8>, _: bool) -> Result<bool, Fault> {
+        Ok(is_keyframe(frame))
     }
 }
 
@@ -162,14 +162,14 @@ fn strip(payload: &[u8]) -> Option<&[u8]> {
     payload.get(if extended { 2 } else { 1 } * HEADER_BYTES..)
 }
 
-/// A sequence header, and the first picture behind it is intra coded.
+/// A sequence header, and the first frame behind it is intra coded.
 fn is_keyframe(mut bytes: &[u8]) -> bool {
     let mut sequence = false;
     while let Some(at) = annexb::find_start_code(bytes) {
         bytes = &bytes[at + annexb::START_CODE.len()..];
         match bytes {
             [SEQUENCE, ..] => sequence = true,
-            [PICTURE, _, b, ..] => return sequence && b >> 3 & 7 == INTRA,
+            [FRAME, _, b, ..] => return sequence && b >> 3 & 7 == INTRA,
             _ => {}
         }
     }

@@ -1,10 +1,10 @@
-/// The 15-bit number of a picture in the descriptors of VP8 and VP9 (RFC 7741
-/// §4.2, RFC 9628 §4.2), by which a receiver sees that a whole picture is missing.
+/// The 15-bit number of a frame in the descriptors of VP8 and VP9 (RFC 7741
+/// §4.2, RFC 9628 §4.2), by which a receiver sees that a whole frame is missing.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PictureId(u16);
 
 impl PictureId {
-    /// The number of the next picture in its two bytes: the first bit says that
+    /// The number of the next frame in its two bytes: the first bit says that
     /// there are two.
     pub(super) fn next(&mut self) -> [u8; 2] {
         let id = self.0;

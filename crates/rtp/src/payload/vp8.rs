@@ -3,7 +3,7 @@
 
 use glassline_media::UnitBuilder;
 
-use super::assembly::{Fault, Picture};
+use super::assembly::{Fault, FrameFormat};
 use super::equal_pieces;
 use super::picture_id::{self, PictureId};
 
@@ -75,7 +75,7 @@ fn is_keyframe(frame: &[u8]) -> bool {
 #[derive(Debug)]
 pub(super) struct Assembly;
 
-impl Picture for Assembly {
+impl FrameFormat for Assembly {
     fn begins(&self, payload: &[u8]) -> bool {
         begins_frame(payload)
     }

@@ -3,7 +3,7 @@
 
 use glassline_media::{Bits, UnitBuilder};
 
-use super::assembly::{Fault, Picture};
+use super::assembly::{Fault, FrameFormat};
 use super::picture_id::{self, PictureId};
 
 /// First byte of the descriptor (RFC 9628 §4.2): a picture number follows.
@@ -210,7 +210,7 @@ pub(super) struct Assembly {
     ended: bool,
 }
 
-impl Picture for Assembly {
+impl FrameFormat for Assembly {
     fn begins(&self, payload: &[u8]) -> bool {
         Descriptor::parse(payload).is_some_and(|it| it.begins_picture())
     }

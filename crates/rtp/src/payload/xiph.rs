@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use glassline_media::{Track, UnitBuilder};
 
-use super::assembly::{Fault, Picture};
+use super::assembly::{Fault, FrameFormat};
 use super::{equal_pieces, parameter};
 
 /// Identifier, then fragment type, data type and number of packets, then a length.
@@ -17,7 +17,7 @@ const UNCUT: u8 = 0;
 const FIRST: u8 = 1;
 const LAST: u8 = 3;
 const FRAGMENT_SHIFT: u32 = 6;
-/// Other data than sound or pictures: headers, comments.
+/// Other data than audio or video: headers, comments.
 const DATA_TYPE: u8 = 0x30;
 
 /// What every payload of a stream begins with: which headers decode it.
@@ -73,7 +73,7 @@ pub(super) struct Assembly {
     fragmented: bool,
 }
 
-impl Picture for Assembly {
+impl FrameFormat for Assembly {
     fn begins(&self, payload: &[u8]) -> bool {
         payload
             .get(3)
@@ -84,7 +84,7 @@ impl Picture for Assembly {
         self.fragmented = false;
     }
 
-    fn take(&mut self, payload: &[u8], picture: &mut Vec<u8>) -> Result<(), Fault> {
+    fn take(&mut self, payload: &[u8], frame: &mut Vec<u8>) -> Result<(), Fault> {
         let [_, _, _, kind, high, low, bytes @ ..] = payload else {
             return Err(Fault::Malformed);
         };
@@ -96,23 +96,23 @@ impl Picture for Assembly {
         let length = usize::from(u16::from_be_bytes([*high, *low]));
         let piece = bytes.get(..length).ok_or(Fault::Malformed)?;
         let begins = matches!(fragment, UNCUT | FIRST);
-        if begins != picture.is_empty() || begins == self.fragmented {
+        if begins != frame.is_empty() || begins == self.fragmented {
             return Err(Fault::Malformed);
         }
         if fragment == UNCUT && kind & 0x0f != 1 {
-            // Several pictures of one time.
+            // Several frames of one time.
             return Err(Fault::Unsupported);
         }
         self.fragmented = !matches!(fragment, UNCUT | LAST);
-        picture.extend_from_slice(piece);
+        frame.extend_from_slice(piece);
         Ok(())
     }
 
     /// Bits of a packet (Theora specification §7.1): it is data; it is not intra.
-    fn finish(&mut self, picture: &mut Vec<u8>, _: bool) -> Result<bool, Fault> {
+    fn finish(&mut self, frame: &mut Vec<u8>, _: bool) -> Result<bool, Fault> {
         if self.fragmented {
             return Err(Fault::Malformed);
         }
-        Ok(picture.first().is_some_and(|first| first & 0xc0 == 0))
+        Ok(frame.first().is_some_and(|first| first & 0xc0 == 0))
     }
 }

@@ -3,7 +3,7 @@ use glassline_media::Ssrc;
 use super::{Frame, feedback_format, packet_type, put_u32, write_packet};
 use crate::ParseError;
 
-/// A decoder lost pictures and wants a keyframe (RFC 4585 §6.3.1).
+/// A decoder lost frames and wants a keyframe (RFC 4585 §6.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PictureLossIndication {
     /// Who asks.

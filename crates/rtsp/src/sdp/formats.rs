@@ -7,7 +7,7 @@ pub struct Format {
     pub encoding_name: String,
     /// RTP ticks a second; 0 if unknown.
     pub clock_rate: u32,
-    /// Of sound; 1 where nothing is said.
+    /// Of audio; 1 where nothing is said.
     pub channels: u8,
     /// From `a=fmtp:`, without the payload type.
     pub parameters: String,

@@ -61,7 +61,7 @@ pub struct Feedback {
 }
 
 impl Media {
-    /// Picture or sound; `None` for others, such as metadata.
+    /// Video or audio; `None` for others, such as metadata.
     pub fn kind(&self) -> Option<Kind> {
         [Kind::Video, Kind::Audio]
             .into_iter()

@@ -36,7 +36,7 @@ pub struct Section {
     pub track: Track,
     /// Its usual rate, without headers.
     pub bitrate: Option<Bitrate>,
-    /// Pictures a second.
+    /// Frames a second.
     pub frame_rate: Option<f64>,
     /// The group that it can be had from.
     pub multicast: Option<Group>,
@@ -272,13 +272,13 @@ mod tests {
             height: 1080,
             reordered: false,
         };
-        let picture = Section {
+        let video = Section {
             bitrate: Some(Bitrate::from_bps(3_000_100)),
             frame_rate: Some(30_000.0 / 1001.0),
             ..Section::new(Track::h264(video))
         };
-        let sound = Section::new(Track::new(Codec::Pcmu));
-        let text = presentation(vec![picture, sound]).to_string();
+        let audio = Section::new(Track::new(Codec::Pcmu));
+        let text = presentation(vec![video, audio]).to_string();
         let expected = "v=0\r\no=- 42 42 IN IP4 192.0.2.1\r\ns=cam\r\nc=IN IP4 0.0.0.0\r\nt=0 0\r\n\
             a=control:*\r\na=range:npt=now-\r\n\
             m=video 0 RTP/AVP 96\r\nb=AS:3001\r\na=rtpmap:96 H264/90000\r\n\

@@ -27,7 +27,7 @@ fn written(write: impl FnOnce(&mut PacketBuilder<'_>) -> Result<(), NoRoom>) -> 
 #[track_caller]
 fn assert_both_ways(bytes: &[u8], expected: Chunk<'_>) {
     let mut chunks = Chunks::new(bytes, 0);
-    let parsed = chunks.next().expect("one chunk").expect("a sound chunk");
+    let parsed = chunks.next().expect("one chunk").expect("a valid chunk");
     assert_eq!(parsed, expected);
     assert!(chunks.next().is_none());
     assert_eq!(written(|packet| parsed.write(packet)), bytes);
@@ -51,7 +51,7 @@ fn chromiums_init_says_what_it_can_do() {
         (65535, 65535)
     );
     assert_eq!(init.initial_tsn, Tsn(0x9a01_0203));
-    let parameters: Vec<_> = init.parameters.collect::<Result<_, _>>().expect("sound");
+    let parameters: Vec<_> = init.parameters.collect::<Result<_, _>>().expect("valid");
     assert_eq!(
         parameters,
         [
@@ -302,7 +302,7 @@ fn an_abort_says_why() {
         panic!("an ABORT");
     };
     assert!(abort.reflected_tag);
-    let causes: Vec<_> = abort.causes.collect::<Result<_, _>>().expect("sound");
+    let causes: Vec<_> = abort.causes.collect::<Result<_, _>>().expect("valid");
     assert_eq!(causes[0], Cause::UserInitiatedAbort(b"bye"));
     let Cause::MissingParameters(missing) = causes[1] else {
         panic!("missing parameters");

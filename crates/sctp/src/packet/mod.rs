@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn a_captured_packet_is_read_and_written_to_the_bit() {
-        let packet = Packet::parse(&CAPTURED, false).expect("a sound packet");
+        let packet = Packet::parse(&CAPTURED, false).expect("a valid packet");
         assert_eq!(packet.header, HEADER);
         let chunks: Vec<_> = packet.chunks().collect();
         assert_eq!(chunks, [Ok(Chunk::Sack(SACK))]);
@@ -180,7 +180,7 @@ mod tests {
             pad.write(&mut builder).expect("it fits by its making");
             let len = builder.finish(Checksum::Crc32c);
             assert_eq!(len, (size & !3).min(HEADER_BYTES + CHUNK_BYTES_MAX));
-            let packet = Packet::parse(&out[..len], false).expect("a sound packet");
+            let packet = Packet::parse(&out[..len], false).expect("a valid packet");
             assert_eq!(packet.chunks().next(), Some(Ok(Chunk::Pad(pad))));
         }
     }

@@ -210,7 +210,7 @@ impl Default for Rtsp {
             udp: true,
             udp_port: 0,
             multicast: None,
-            // A live picture that is later is of little use; less would punish a lost
+            // A live frame that is later is of little use; less would punish a lost
             // packet on a long way, which takes a retransmission timeout or two.
             lag_ms: 1500,
             stall_s: 10,

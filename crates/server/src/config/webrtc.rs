@@ -15,10 +15,10 @@ use super::parts;
 #[serde(default, deny_unknown_fields)]
 pub struct WebRtc {
     /// Congestion control of each viewer, by its transport-wide feedback: `none`,
-    /// which sends pictures as they come, or the name of a controller (`cubic`,
+    /// which sends frames as they come, or the name of a controller (`cubic`,
     /// `bbr`, `copa` and others), which skips to the next keyframe rather than queue.
     pub pacing: Pacing,
-    /// Milliseconds that a viewer's pictures may wait here before it skips to the next
+    /// Milliseconds that a viewer's frames may wait here before it skips to the next
     /// keyframe. Null: 200, or 500 where a controller paces, since a keyframe then takes
     /// the time that the path needs for it.
     #[serde(deserialize_with = "parts::positive_or_null")]
@@ -49,7 +49,7 @@ impl Pacing {
         Self(Some(algorithm))
     }
 
-    /// Which controller; `None` if pictures are sent as they come.
+    /// Which controller; `None` if frames are sent as they come.
     pub const fn algorithm(self) -> Option<Algorithm> {
         self.0
     }

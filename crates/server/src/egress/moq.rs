@@ -174,7 +174,7 @@ fn publish(
 fn lane(track: &Track, stream: &Stream) -> Lane {
     let lane = Lane::new(track.clone()).with_deadline(DEADLINE);
     let rate = stream.bitrate(Instant::now());
-    // The stream's whole rate is told for its picture: sound is little of it.
+    // The stream's whole rate is told for its frame: audio is little of it.
     if track.kind() == Kind::Video && rate > Bitrate::default() {
         lane.with_bitrate(rate)
     } else {

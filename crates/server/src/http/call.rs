@@ -1,9 +1,9 @@
 //! Voice calls in rooms: a page, and what it and `glassline call` ask for.
 //!
 //! ```text
-//! POST   /call/{room}?name=…                  offer that sends sound ─► 201, answer, Location: the session
+//! POST   /call/{room}?name=…                  offer that sends audio ─► 201, answer, Location: the session
 //! GET    /call/{room}/{session}?since=VERSION who else is here, as soon as that changes
-//! POST   /call/{room}/{session}/hear/{id}     offer that receives sound ─► 201, answer, Location: a leg
+//! POST   /call/{room}/{session}/hear/{id}     offer that receives audio ─► 201, answer, Location: a leg
 //! PATCH, DELETE  a session or a leg           as WHIP and WHEP have it (RFC 9725)
 //! ```
 //!

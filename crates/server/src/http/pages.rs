@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use super::problem::Problem;
 use crate::app::App;
 
-/// Only this server's own files run in the pages; pictures come as blobs and
+/// Only this server's own files run in the pages; frames come as blobs and
 /// the stream as a media object.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:; \
      base-uri 'none'; form-action 'none'; frame-ancestors *";

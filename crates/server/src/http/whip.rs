@@ -39,7 +39,7 @@ pub(super) async fn offer(
     let media = offer.media().map_err(|error| resource::malformed(&error))?;
     if let Some(kind) = media {
         let detail = format!(
-            "the offer has m={kind}: messages alone are published here; send pictures and sound \
+            "the offer has m={kind}: messages alone are published here; send video and audio \
              by RTSP or MoQ, and offer m=application by itself"
         );
         let title = "No media by WHIP";

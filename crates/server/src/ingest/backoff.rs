@@ -5,7 +5,7 @@ use rand::Rng as _;
 /// Pauses between attempts: 250 ms, doubling to 2 s, each ±20 % by chance so
 /// that cameras behind one switch are not all called at once.
 ///
-/// Not longer, because the picture of a camera that was restarted shall be back
+/// Not longer, because the frame of a camera that was restarted shall be back
 /// within 5 s, and after the pause it still has to answer and to send a keyframe.
 #[derive(Debug)]
 pub(crate) struct Backoff {

@@ -39,8 +39,8 @@ impl Clip {
             Self::Files(files) => {
                 let inputs = files.paths.iter().map(|path| demux::Input::file(path));
                 let mut inputs = inputs.collect::<Result<Vec<_>, _>>()?;
-                // Viewers and pages expect the picture in front.
-                inputs.sort_by_key(|input| !input.format.has_pictures());
+                // Viewers and pages expect the frame in front.
+                inputs.sort_by_key(|input| !input.format.has_video());
                 let options = demux::Options {
                     fps: files.fps,
                     once: files.once,
@@ -206,13 +206,13 @@ mod tests {
     use glassline_media::Codec;
 
     #[test]
-    fn the_built_in_clip_is_ten_seconds_of_picture_and_sound() {
+    fn the_built_in_clip_is_ten_seconds_of_video_and_audio() {
         let mut source = Clip::Demo.open().expect("the clip is whole");
         let codecs: Vec<_> = source.tracks().iter().map(|track| track.codec).collect();
         assert_eq!(codecs, [Codec::H264, Codec::Opus]);
         let video = &source.tracks()[0].video;
         assert_eq!((video.width, video.height), (1280, 720));
-        let mut pictures = Vec::new();
+        let mut video_frames = Vec::new();
         let mut packets = 0;
         loop {
             let frame = source.next_frame().expect("readable").expect("endless");
@@ -220,18 +220,18 @@ mod tests {
                 break;
             }
             if frame.track == 0 {
-                pictures.push(frame);
+                video_frames.push(frame);
             } else {
                 packets += 1;
             }
         }
         // Two rounds, and frame 0 of the second is exactly ten seconds on: the
         // frame code relies on it.
-        assert_eq!(pictures.len(), 2 * DEMO_FRAMES as usize);
+        assert_eq!(video_frames.len(), 2 * DEMO_FRAMES as usize);
         assert_eq!(packets, 1000);
-        let second = &pictures[DEMO_FRAMES as usize];
+        let second = &video_frames[DEMO_FRAMES as usize];
         assert_eq!(second.time.nanos(), 10_000_000_000);
         assert!(second.keyframe);
-        assert_eq!(second.data, pictures[0].data);
+        assert_eq!(second.data, video_frames[0].data);
     }
 }

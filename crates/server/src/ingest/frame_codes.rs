@@ -2,11 +2,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 
-/// What a source burns into its pictures, so that a viewer can tell when the
+/// What a source burns into its frames, so that a viewer can tell when the
 /// one on the screen was captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameCode {
-    /// Pictures per second.
+    /// Frames per second.
     pub fps: u32,
     /// Numbers run from 0 to here, excluded, then begin again.
     pub frames: u32,
@@ -19,7 +19,7 @@ pub struct FrameCode {
 pub struct FrameCodes(Arc<RwLock<HashMap<String, FrameCode>>>);
 
 impl FrameCodes {
-    /// The code in the pictures of stream `name`; `None` if it has none.
+    /// The code in the frames of stream `name`; `None` if it has none.
     pub fn get(&self, name: &str) -> Option<FrameCode> {
         self.0
             .read()

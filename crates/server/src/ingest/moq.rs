@@ -83,7 +83,7 @@ impl Intake {
         let inlet = Inlet {
             intake: self,
             units: Units::new(chosen.iter().map(describe).collect()),
-            picture: chosen.iter().any(|it| it.track.kind() == Kind::Video),
+            video: chosen.iter().any(|it| it.track.kind() == Kind::Video),
             clock: catalog.clock,
             publisher: None,
             bursts: Vec::new(),
@@ -144,8 +144,8 @@ async fn follow(mut watch: Watch, chosen: Vec<Rendition>, out: mpsc::Sender<News
 struct Inlet<'a> {
     intake: &'a Intake,
     units: Units,
-    /// It has a picture.
-    picture: bool,
+    /// It has a frame.
+    video: bool,
     /// Since 1970, at media time zero, by the publisher's clock.
     clock: Option<Duration>,
     publisher: Option<Publisher>,
@@ -198,7 +198,7 @@ impl Inlet<'_> {
                 return Err(Fault::NoKeyframe);
             }
             None => self.intake.session.want_keyframe(),
-            Some(publisher) if self.picture && publisher.keyframe_wanted() => {
+            Some(publisher) if self.video && publisher.keyframe_wanted() => {
                 self.intake.session.want_keyframe();
             }
             Some(_) => {}

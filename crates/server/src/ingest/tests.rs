@@ -97,7 +97,7 @@ async fn files_are_published_in_real_time_and_loop_without_a_jump() {
     let folder = Folder::new("loop");
     let video = folder.file("v.h264", one_second());
     let audio = folder.file("a.ogg", DEMO_AUDIO);
-    // Sound first on the command line; the picture is the first track all the same.
+    // Audio first on the command line; the frame is the first track all the same.
     let running = Running::start(&[&format!("hall={audio},{video}")])
         .await
         .expect("starts");
@@ -120,8 +120,8 @@ async fn files_are_published_in_real_time_and_loop_without_a_jump() {
         for (number, burst) in (0i64..).zip(&of_track) {
             let since = burst.time.nanos() - first.time.nanos();
             let due = first.stamps.origin + (burst.time.saturating_since(first.time));
-            // Sound has no gap where it begins anew, but the packet that would
-            // reach beyond the picture's end is left out: 20 ms at most.
+            // Audio has no gap where it begins anew, but the packet that would
+            // reach beyond the frame's end is left out: 20 ms at most.
             let error = (since - number * 1_000_000_000 / per_second).abs();
             assert!(
                 error <= if track == 0 { 2 } else { 20_000_000 },
@@ -167,7 +167,7 @@ async fn the_demo_says_when_its_frames_were_captured() {
         .await
         .expect("starts");
     let stream = running.stream("demo");
-    until("the first picture", || stream.totals().bursts > 2).await;
+    until("the first frame", || stream.totals().bursts > 2).await;
     let code = running
         .codes
         .get("demo")

@@ -56,7 +56,7 @@ pub(crate) enum Unusable {
         /// What it says.
         rate: u32,
     },
-    /// More sound than the codec is carried with.
+    /// More audio than the codec is carried with.
     #[error("{codec} of {channels} channels")]
     Channels {
         /// What it is.
@@ -121,7 +121,7 @@ pub(super) fn describe_h265(track: &mut Track, sets: [&[u8]; 3]) {
 }
 
 /// The track with parameter sets (NAL units without start codes) that came apart from
-/// its pictures, for those codecs that have them in their format parameters.
+/// its frames, for those codecs that have them in their format parameters.
 pub(crate) fn with_sets(mut track: Track, sets: &[Vec<u8>]) -> Track {
     if track.codec == Codec::H265 {
         let of = |kind| {

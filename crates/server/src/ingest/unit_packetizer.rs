@@ -76,7 +76,7 @@ impl UnitPacketizer {
     }
 }
 
-/// How uncoded sound lies in bytes: between any two samples a long packet can be
+/// How uncoded audio lies in bytes: between any two samples a long packet can be
 /// cut, with a time of its own for each piece.
 #[derive(Clone, Copy, Debug)]
 struct Samples {
@@ -155,11 +155,11 @@ mod tests {
     }
 
     #[test]
-    fn pictures_become_packets_with_a_marker_on_the_last() {
+    fn frames_become_packets_with_a_marker_on_the_last() {
         let track = Track::new(Codec::H264);
-        let mut picture = vec![0, 0, 1];
-        picture.resize(3003, 0x65);
-        let bursts = cut(&track, &picture);
+        let mut frame = vec![0, 0, 1];
+        frame.resize(3003, 0x65);
+        let bursts = cut(&track, &frame);
         let burst = &bursts[0];
         assert_eq!(burst.packet_count(), 3);
         assert!(burst.keyframe && burst.marker(2) && !burst.marker(0));

@@ -44,7 +44,7 @@ struct Lane {
     sets: Option<ParameterSets>,
     reordering: Option<Reordering>,
     packetizer: UnitPacketizer,
-    picture: bool,
+    video: bool,
 }
 
 impl Units {
@@ -54,7 +54,7 @@ impl Units {
             sets: ParameterSets::of(track),
             reordering: reordering(track),
             packetizer: UnitPacketizer::new(track),
-            picture: track.kind() == Kind::Video,
+            video: track.kind() == Kind::Video,
         };
         Self {
             lanes: tracks.iter().map(lane).collect(),
@@ -68,11 +68,11 @@ impl Units {
         &self.tracks
     }
 
-    /// A stream can be published from this burst on: a keyframe of the picture, or
-    /// anything if there is only sound.
+    /// A stream can be published from this burst on: a keyframe of the frame, or
+    /// anything if there is only audio.
     pub(crate) fn starts(&self, burst: &MediaUnit) -> bool {
-        let picture = self.lanes.iter().position(|lane| lane.picture);
-        picture.is_none_or(|picture| burst.track == picture && burst.keyframe)
+        let video = self.lanes.iter().position(|lane| lane.video);
+        video.is_none_or(|video| burst.track == video && burst.keyframe)
     }
 
     /// Appends the bursts of a unit to `out`. A track that is not there is ignored.
@@ -94,7 +94,7 @@ impl Units {
         };
         let (keyframe, data) = match &mut lane.sets {
             Some(sets) => sets.complete(unit.keyframe, unit.data),
-            None => (unit.keyframe || !lane.picture, unit.data),
+            None => (unit.keyframe || !lane.video, unit.data),
         };
         lane.packetizer.cut(&data, keyframe, place, out);
         if let Some(sets) = &mut lane.sets {
@@ -102,7 +102,7 @@ impl Units {
         }
     }
 
-    /// The tracks, if it turned out since the last call that their pictures are
+    /// The tracks, if it turned out since the last call that their frames are
     /// shown in another order than they come in, or no longer.
     pub(crate) fn take_redescribed(&mut self) -> Option<&[Track]> {
         std::mem::take(&mut self.redescribed).then_some(&self.tracks)

@@ -46,7 +46,7 @@ pub struct FrameReport {
     pub decode_ms: Option<f64>,
     /// Time in the jitter buffer.
     pub jitter_buffer_ms: Option<f64>,
-    /// The number burnt into the picture.
+    /// The number burnt into the frame.
     pub code: Option<u32>,
 }
 

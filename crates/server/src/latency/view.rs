@@ -70,7 +70,7 @@ pub struct ViewerLatency {
     pub stages: Vec<StageRow>,
     /// From a frame's origin until presented: the sum of its stages.
     pub end_to_end: Option<Whole>,
-    /// The same, measured by the code burnt into the picture.
+    /// The same, measured by the code burnt into the frame.
     pub glass_to_glass: Option<Whole>,
     /// Frames whose sum of stages and glass-to-glass agree within the error,
     /// and frames that have both.

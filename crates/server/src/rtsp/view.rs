@@ -25,7 +25,7 @@ pub struct ClientView {
     pub lag_ms: u64,
     /// Times that it skipped to a keyframe because it lagged.
     pub skips: u32,
-    /// Frames and packets of sound that it did not get.
+    /// Frames and packets of audio that it did not get.
     pub skipped_frames: u64,
     /// Bytes sent to it, or that it published.
     pub bytes: u64,

@@ -8,15 +8,15 @@ use glassline_media::{Kind, MediaTime, MediaUnit, Stage, StageTable, Track};
 
 use super::slots::Key;
 
-/// A picture that comes later than this after the one before it is not waited for.
+/// A frame that comes later than this after the one before it is not waited for.
 const INTERVAL_MAX: Duration = Duration::from_secs(10);
 
-/// Sound waits no longer than this for a picture to ride with. The shard's timers
+/// Audio waits no longer than this for a frame to ride with. The shard's timers
 /// are a millisecond coarse: five at most.
 const RIDE_WAIT_MAX: Duration = Duration::from_millis(4);
 
-/// A picture is this late at times, and then is still worth waiting for.
-const PICTURE_LATE_MAX: Duration = Duration::from_millis(1);
+/// A frame is this late at times, and then is still worth waiting for.
+const FRAME_LATE_MAX: Duration = Duration::from_millis(1);
 
 /// A stream's subscription on one polling thread, with the receivers it is read for.
 #[derive(Debug)]
@@ -25,26 +25,26 @@ pub(crate) struct StreamSubscription {
     pub(crate) viewers: Vec<Key>,
     /// Read by HTTP while the shard runs; locked briefly by both.
     pub(crate) stages: Arc<Mutex<StageTable>>,
-    pictures: Pictures,
+    frames: Frames,
     /// As the stream said at the last reading.
     tracks: Arc<[Track]>,
     /// It says something else since then.
     is_changed: bool,
-    /// Sound that waits for the picture that is due, and how long.
+    /// Audio that waits for the frame that is due, and how long.
     held: Vec<Arc<MediaUnit>>,
     held_until: Option<Instant>,
     /// Empty between calls, kept for its room.
     arrived: Vec<Arc<MediaUnit>>,
 }
 
-/// When pictures come.
+/// When frames come.
 #[derive(Clone, Copy, Debug, Default)]
-struct Pictures {
+struct Frames {
     last: Option<(MediaTime, Instant)>,
     next: Option<Instant>,
 }
 
-impl Pictures {
+impl Frames {
     fn note(&mut self, burst: &MediaUnit) {
         let (time, at) = (burst.time, burst.stamps.published);
         if let Some((before, _)) = self.last.filter(|(before, _)| *before != time) {
@@ -54,11 +54,11 @@ impl Pictures {
         self.last = Some((time, at));
     }
 
-    /// Until when sound that came at `now` should wait, if a picture is due soon.
+    /// Until when audio that came at `now` should wait, if a frame is due soon.
     fn wait_for(&self, now: Instant) -> Option<Instant> {
         let next = self.next?;
-        let soon = next <= now + RIDE_WAIT_MAX && now < next + PICTURE_LATE_MAX;
-        soon.then(|| (next + PICTURE_LATE_MAX).min(now + RIDE_WAIT_MAX))
+        let soon = next <= now + RIDE_WAIT_MAX && now < next + FRAME_LATE_MAX;
+        soon.then(|| (next + FRAME_LATE_MAX).min(now + RIDE_WAIT_MAX))
     }
 }
 
@@ -82,7 +82,7 @@ impl StreamSubscription {
             subscription: stream.subscribe(Arc::new(ThreadWake(wake))),
             viewers: Vec::new(),
             stages,
-            pictures: Pictures::default(),
+            frames: Frames::default(),
             tracks: stream.tracks(),
             is_changed: false,
             held: Vec::new(),
@@ -101,7 +101,7 @@ impl StreamSubscription {
         changed.then(|| Arc::clone(&self.tracks))
     }
 
-    /// When held sound must go, picture or not.
+    /// When held audio must go, frame or not.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.held_until
     }
@@ -109,8 +109,8 @@ impl StreamSubscription {
     /// Appends to `out` what is to be sent of what was published since the last
     /// call, and accounts for the hub stage, once per burst.
     ///
-    /// A packet of sound that comes just before a picture is held back for it:
-    /// sent by itself it costs a viewer more than four packets of the picture.
+    /// A packet of audio that comes just before a frame is held back for it:
+    /// sent by itself it costs a viewer more than four packets of the frame.
     pub(crate) fn read(&mut self, out: &mut Vec<Arc<MediaUnit>>, now: Instant) {
         self.subscription.poll(&mut self.arrived);
         if self.arrived.is_empty() {
@@ -126,7 +126,7 @@ impl StreamSubscription {
             self.is_changed = true;
         }
         let tracks = Arc::clone(&self.tracks);
-        let is_sound = |burst: &MediaUnit| {
+        let is_audio = |burst: &MediaUnit| {
             tracks
                 .get(burst.track)
                 .is_some_and(|track| track.kind() == Kind::Audio)
@@ -138,13 +138,13 @@ impl StreamSubscription {
                 let mut stages = self.stages.lock().unwrap_or_else(PoisonError::into_inner);
                 stages.record(Stage::Hub, delay, now);
             }
-            if is_sound(&burst) {
+            if is_audio(&burst) {
                 if self.held_until.is_none() {
-                    self.held_until = self.pictures.wait_for(now);
+                    self.held_until = self.frames.wait_for(now);
                 }
                 self.held.push(burst);
             } else {
-                self.pictures.note(&burst);
+                self.frames.note(&burst);
                 out.push(burst);
                 self.release(out);
             }
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn sound_waits_for_a_picture_that_is_due_and_for_no_other() {
+    fn audio_waits_for_a_frame_that_is_due_and_for_no_other() {
         let start = Instant::now();
         let ms = |ms: u64| start + Duration::from_millis(ms);
         let name = StreamName::parse("cam").expect("a good name");
@@ -209,16 +209,16 @@ mod tests {
             publish(0, frame * 40);
             assert_eq!(read(&mut feed, frame * 40), [0]);
         }
-        // The next picture is due at 120.
+        // The next frame is due at 120.
         publish(1, 100);
         assert_eq!(read(&mut feed, 100), [1], "too early to wait");
         publish(1, 117);
         assert_eq!(read(&mut feed, 117), [0; 0]);
         assert_eq!(feed.deadline(), Some(ms(121)));
         publish(0, 120);
-        assert_eq!(read(&mut feed, 120), [0, 1], "it rides behind the picture");
+        assert_eq!(read(&mut feed, 120), [0, 1], "it rides behind the frame");
         assert_eq!(feed.deadline(), None);
-        // A picture that does not come costs four milliseconds, and keeps the order.
+        // A frame that does not come costs four milliseconds, and keeps the order.
         publish(1, 157);
         assert_eq!(read(&mut feed, 157), [0; 0]);
         publish(1, 158);
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(
             read(&mut feed, 170),
             [1],
-            "the picture is overdue: no use to wait"
+            "the frame is overdue: no use to wait"
         );
     }
 

@@ -41,9 +41,9 @@ pub(crate) struct Settings {
     pub(crate) wall: WallClock,
     /// Time that a peer has from its offer to media.
     pub(crate) handshake: Duration,
-    /// What paces viewers; `None` sends pictures as they come.
+    /// What paces viewers; `None` sends frames as they come.
     pub(crate) pacing: Option<Algorithm>,
-    /// How long a viewer's pictures may wait here, if that is configured.
+    /// How long a viewer's frames may wait here, if that is configured.
     pub(crate) lag: Option<Duration>,
     /// Data channels beside streams; `None` where they are off.
     pub(crate) data: Option<DataPolicy>,
@@ -288,7 +288,7 @@ impl Negotiator {
             session.set_handshake_deadline(deadline);
         }
         if let Some(algorithm) = settings.pacing {
-            // A peer that sends no feedback is sent pictures as they come.
+            // A peer that sends no feedback is sent frames as they come.
             session.steer(algorithm, now);
         }
         Ok(Accepted {

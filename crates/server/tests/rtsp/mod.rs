@@ -197,7 +197,7 @@ impl Hand {
         self.response()
     }
 
-    /// Sets up and plays the picture.
+    /// Sets up and plays the frame.
     fn play(&mut self, running: &Running) -> String {
         let url = format!("rtsp://{}/{STREAM}", running.rtsp());
         let set_up = self.ask(
@@ -243,7 +243,7 @@ fn a_client_that_stalls_skips_and_is_closed_and_nobody_else_notices() {
         config.rtsp.stall_s = 3;
     });
     let film = Film {
-        picture_bytes: 40_000,
+        frame_bytes: 40_000,
         ..Film::default()
     };
     let _source = Source::start(&running.stream(), film);
@@ -274,7 +274,7 @@ fn a_client_that_stalls_skips_and_is_closed_and_nobody_else_notices() {
 fn a_client_that_was_slow_for_a_while_goes_on_at_a_keyframe() {
     let running = Running::with(1, |config| config.rtsp.lag_ms = 300);
     let film = Film {
-        picture_bytes: 60_000,
+        frame_bytes: 60_000,
         gop: 15,
     };
     let _source = Source::start(&running.stream(), film);
@@ -307,7 +307,7 @@ fn a_client_that_was_slow_for_a_while_goes_on_at_a_keyframe() {
 fn leaving_in_the_middle_of_a_frame_harms_nobody() {
     let running = Running::start(2);
     let film = Film {
-        picture_bytes: 40_000,
+        frame_bytes: 40_000,
         ..Film::default()
     };
     let _source = Source::start(&running.stream(), film);

@@ -85,7 +85,7 @@ fn the_stream_of_a_publisher_who_left_goes_when_nobody_watches() {
     let transport = "Transport: RTP/AVP/TCP;unicast;mode=record;interleaved=0-1\r\n";
     hand.ask("SETUP", &format!("{url}/streamid=0"), transport);
     hand.ask("RECORD", &url, "");
-    let packet = sound(0);
+    let packet = audio(0);
     let frame = [&[b'$', 0, 0, 172], &packet[..]].concat();
     hand.stream.write_all(&frame).expect("sent");
     let has_series = || {
@@ -115,8 +115,8 @@ fn the_stream_of_a_publisher_who_left_goes_when_nobody_watches() {
     assert_eq!(names.len(), 1, "the one that was configured stays");
 }
 
-/// A datagram of sound, the number of which is its time.
-fn sound(sequence: u16) -> Vec<u8> {
+/// A datagram of audio, the number of which is its time.
+fn audio(sequence: u16) -> Vec<u8> {
     let mut packet = vec![0x80, 0];
     packet.extend(sequence.to_be_bytes());
     packet.extend((u32::from(sequence) * 160).to_be_bytes());
@@ -125,7 +125,7 @@ fn sound(sequence: u16) -> Vec<u8> {
     packet
 }
 
-/// The report in a compound packet, if it is one with a report of the sound above.
+/// The report in a compound packet, if it is one with a report of the audio above.
 fn reported(compound: &[u8]) -> Option<ReportBlock> {
     let mut packets = rtcp::parse(compound).flatten();
     let report = packets.find_map(|packet| match packet {
@@ -148,7 +148,7 @@ fn publishers_are_told_how_their_packets_arrive_within_the_connection() {
     );
     hand.ask("RECORD", &url, "");
     for sequence in [0, 1, 2, 4] {
-        let packet = sound(sequence);
+        let packet = audio(sequence);
         let length = u8::try_from(packet.len()).expect("172");
         let frame = [&[b'$', 4, 0, length], &packet[..]].concat();
         hand.stream.write_all(&frame).expect("sent");
@@ -177,7 +177,7 @@ fn publishers_by_udp_may_mix_packets_up_and_are_told_of_losses() {
     hand.ask("RECORD", &url, "");
     let server = SocketAddr::new(running.rtsp().ip(), server_port);
     for sequence in [0, 2, 1, 1, 4, 3, 6, 7] {
-        media.send_to(&sound(sequence), server).expect("sent");
+        media.send_to(&audio(sequence), server).expect("sent");
     }
     let end = Instant::now() + SOON;
     let bursts = || {

@@ -133,11 +133,11 @@ pub struct Application {
     pub abr_knee: Duration,
     /// What every application round trip takes beside the network.
     pub processing: Duration,
-    /// Pictures a second.
+    /// Frames a second.
     pub frames_per_second: f64,
     /// From one keyframe to the next.
     pub keyframe_interval: Duration,
-    /// Size of a keyframe in mean pictures.
+    /// Size of a keyframe in mean frames.
     pub keyframe_weight: f64,
 }
 

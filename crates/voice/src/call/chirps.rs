@@ -1,4 +1,4 @@
-//! Chirps: sounds whose time is found to a sample.
+//! Chirps: signals whose time is found to a sample.
 
 use super::Call;
 

@@ -9,7 +9,7 @@ use crate::resample::Resampler;
 use super::mono;
 
 /// Eight seconds of chirps at `rate`.
-fn sound(rate: u32) -> Vec<f32> {
+fn audio(rate: u32) -> Vec<f32> {
     let samples = 8 * rate;
     let at = |sample: u32| f64::from(sample) / f64::from(rate);
     (0..samples).map(|sample| chirps(at(sample))).collect()
@@ -42,7 +42,7 @@ fn the_codec_delays_as_it_says() {
             let concealment = opus::Concealment::Classic;
             let mut decoder = opus::Decoder::new(mono(opus::RATE), concealment).expect("48 kHz");
             let (mut packet, mut out) = (Vec::new(), Vec::new());
-            for frame in sound(opus::RATE).chunks_exact(encoder.frame_samples()) {
+            for frame in audio(opus::RATE).chunks_exact(encoder.frame_samples()) {
                 encoder.encode(frame, &mut packet).expect("a frame");
                 decoder.decode(&packet, &mut out).expect("a packet");
             }
@@ -65,7 +65,7 @@ fn preprocessing_delays_as_it_says() {
             gain: bits & 4 != 0,
         };
         let mut preprocess = Preprocess::new(config, 1);
-        let mut out = sound(opus::RATE);
+        let mut out = audio(opus::RATE);
         for frame in out.chunks_exact_mut(FRAME) {
             preprocess.rendered(&[0.0; FRAME]);
             preprocess.process(frame);
@@ -80,7 +80,7 @@ fn preprocessing_delays_as_it_says() {
 }
 
 #[test]
-fn resampling_delays_as_it_says_and_keeps_the_sound() {
+fn resampling_delays_as_it_says_and_keeps_the_audio() {
     for (from, to) in [
         (44_100, 48_000),
         (48_000, 44_100),
@@ -95,8 +95,8 @@ fn resampling_delays_as_it_says_and_keeps_the_sound() {
         let mut resampler = Resampler::new(from, to, 1);
         let mut out = Vec::new();
         // As a device calls: any lengths.
-        let sound = sound(from);
-        let mut rest = sound.as_slice();
+        let audio = audio(from);
+        let mut rest = audio.as_slice();
         for length in [120, 441, 1, 1_024, 480, 37].into_iter().cycle() {
             let (now, later) = rest.split_at(rest.len().min(length));
             resampler.push(now, &mut out);
@@ -105,7 +105,7 @@ fn resampling_delays_as_it_says_and_keeps_the_sound() {
                 break;
             }
         }
-        let wanted = sound.len() as f64 * f64::from(to) / f64::from(from);
+        let wanted = audio.len() as f64 * f64::from(to) / f64::from(from);
         // Of the last samples in, some are waited for.
         let missing = (wanted - out.len() as f64) * f64::from(from) / f64::from(to);
         assert!(missing.abs() < 8.0, "{from} {to}: {missing}");

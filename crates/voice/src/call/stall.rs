@@ -70,7 +70,7 @@ fn a_second_later(who: Who, ms: u64, tells: bool) {
     let change = after - before;
     assert!(change.abs() < 10.0, "{name}: {before} then {after}");
     assert!(call.peak < 1.2 * LOUDEST, "{name}: {}", call.peak);
-    // Where a microphone lost samples its sound has a seam; no other has.
+    // Where a microphone lost samples its audio has a seam; no other has.
     let most = match who {
         Who::Sender | Who::Both => LOUDEST,
         Who::Receiver | Who::Wire => 2.0 * STEEPEST,

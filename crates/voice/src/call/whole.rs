@@ -68,7 +68,7 @@ fn join(call: &Call) -> Vec<(Spoken, Heard)> {
     heard.iter().filter_map(spoken).collect()
 }
 
-/// What the stages of the packet that holds the sound of `said_s` sum to, in ms.
+/// What the stages of the packet that holds the audio of `said_s` sum to, in ms.
 fn told_ms(call: &Call, joined: &[(Spoken, Heard)], said_s: f64) -> Option<f64> {
     let said = call.start + Duration::from_secs_f64(said_s);
     let after =

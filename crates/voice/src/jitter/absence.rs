@@ -30,7 +30,7 @@ struct Doubt {
 }
 
 impl Absence {
-    /// The device asks for `ms` of sound. Returns how much it lost since the last time.
+    /// The device asks for `ms` of audio. Returns how much it lost since the last time.
     pub(super) fn asked(&mut self, now: Instant, ms: f64) -> f64 {
         let begun = *self.begun.get_or_insert(now);
         let at = now.saturating_duration_since(begun).as_secs_f64() * 1e3;

@@ -132,7 +132,7 @@ impl<D: Decoder> Buffer<D> {
             frames,
         };
         if self.queue.insert(at, entry) {
-            // The original is lost, or later still: so long its sound takes.
+            // The original is lost, or later still: so long its audio takes.
             let came = self.since(now);
             self.target
                 .arrived(came, came - at as f64 * self.frame_ms());

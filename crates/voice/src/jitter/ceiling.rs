@@ -1,4 +1,4 @@
-//! Concealed sound is no louder than what it continues, and the first packets after it
+//! Concealed audio is no louder than what it continues, and the first packets after it
 //! no louder than speech was lately.
 //!
 //! A decoder guesses while packets are missing, and then goes on from its guess: Opus's
@@ -30,7 +30,7 @@ const BELIEVED_MS: f64 = 40.0;
 /// How fast a gain that went down comes back, once it may.
 const RELEASE_MS: f64 = 20.0;
 
-/// Follows how loud a decoder's sound is, and keeps what it guesses below that.
+/// Follows how loud a decoder's audio is, and keeps what it guesses below that.
 #[derive(Clone, Debug)]
 pub(super) struct Ceiling {
     format: Format,
@@ -155,13 +155,13 @@ mod tests {
     }
 
     #[test]
-    fn sound_without_losses_is_left_as_it_is() {
+    fn audio_without_losses_is_left_as_it_is() {
         let mut ceiling = Ceiling::new(FORMAT);
         for level in [0.0, 0.01, 0.9, 0.02, 1.0] {
-            let sound = tone(level, 0..2);
-            let mut bounded = sound.clone();
+            let audio = tone(level, 0..2);
+            let mut bounded = audio.clone();
             ceiling.bound_decoded(&mut bounded);
-            assert_eq!(bounded, sound);
+            assert_eq!(bounded, audio);
         }
     }
 
@@ -216,10 +216,10 @@ mod tests {
         // 20 ms: a fifth more already; 50 ms: within a decibel.
         assert!(after(20) > 0.45 && after(50) > 0.89 * 0.95, "{}", after(50));
         // All as it was decoded.
-        let sound = tone(0.95, 61..81);
-        let mut bounded = sound.clone();
+        let audio = tone(0.95, 61..81);
+        let mut bounded = audio.clone();
         ceiling.bound_decoded(&mut bounded);
-        assert_eq!(bounded[10 * PACKET..], sound[10 * PACKET..]);
+        assert_eq!(bounded[10 * PACKET..], audio[10 * PACKET..]);
         // Who speaks up from silence, too.
         let mut ceiling = Ceiling::new(FORMAT);
         ceiling.bound_decoded(&mut tone(0.0, 0..200));

@@ -29,7 +29,7 @@ impl<D: Decoder> Buffer<D> {
         let (_, first) = self.queue.first().expect("the caller saw it");
         let last = self.last.and_then(|last| last.sequence);
         let follows = last.zip(first.sequence).is_some_and(|(last, next)| {
-            // Nothing with sound is between them.
+            // Nothing with audio is between them.
             last < next && self.order.between(last, next) == 0
         });
         let is_silence = follows || self.last.is_some_and(|last| last.begins_silence);
@@ -61,7 +61,7 @@ impl<D: Decoder> Buffer<D> {
         if !self.decoder.recover(&first.payload, gap, &mut self.decoded) {
             return false;
         }
-        // So long the sound of what was lost takes.
+        // So long the audio of what was lost takes.
         let came = self.since(first.arrival);
         let delay = came - (at - gap as i64) as f64 * self.frame_ms();
         self.target.arrived(came, delay);

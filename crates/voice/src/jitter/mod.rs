@@ -10,8 +10,8 @@
 //!
 //! | in hand | what is played | the delay |
 //! |---|---|---|
-//! | nothing | the last sound goes on, fading | grows: what comes late is played whole, until [`Config::stall_max`]; then time goes on |
-//! | something later | the codec's redundancy (FEC), else its concealment, else the last sound | stays; if the packet comes meanwhile, its rest is played |
+//! | nothing | the last audio goes on, fading | grows: what comes late is played whole, until [`Config::stall_max`]; then time goes on |
+//! | something later | the codec's redundancy (FEC), else its concealment, else the last audio | stays; if the packet comes meanwhile, its rest is played |
 //! | something later, and its number is the next | comfort noise: the sender was silent | moves freely to the target |
 
 use std::collections::VecDeque;
@@ -248,7 +248,7 @@ impl<D: Decoder> Buffer<D> {
         {
             self.is_begun = true;
         }
-        // After a restart the old sound fades until the new one begins.
+        // After a restart the old audio fades until the new one begins.
         self.is_begun || self.is_fading()
     }
 

@@ -14,7 +14,7 @@ pub(super) struct Order {
     timestamps: TimestampExtender,
     /// A bit for each of the last [`SEEN`] numbers.
     seen: [u64; (SEEN / 64) as usize],
-    /// The same, of those that had no sound.
+    /// The same, of those that had no audio.
     empty: [u64; (SEEN / 64) as usize],
     /// The one before, if it did not belong here.
     stray: Option<Stray>,
@@ -66,13 +66,13 @@ impl Order {
         Place::At(wide, self.timestamps.extend(timestamp))
     }
 
-    /// The packet of this wide number has no sound.
+    /// The packet of this wide number has no audio.
     pub(super) fn mark_empty(&mut self, wide: u64) {
         let (word, bit) = slot(wide);
         self.empty[word] |= bit;
     }
 
-    /// How many packets with sound are between two that were seen, by their wide numbers.
+    /// How many packets with audio are between two that were seen, by their wide numbers.
     pub(super) fn between(&self, last: u64, next: u64) -> u64 {
         // What is older nobody knows any more.
         let highest = self.sequences.highest().unwrap_or(next);
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_sound_is_not_missing() {
+    fn what_has_no_audio_is_not_missing() {
         let mut order = Order::default();
         for sequence in 0..3_000u16 {
             let place = order.place(sequence, u32::from(sequence) * 160, REACH);

@@ -131,7 +131,7 @@ pub(super) struct Law {
     /// When the delay rises while somebody speaks.
     pub(super) rise: Rise,
     /// It is quiet for so long before the delay moves freely, in ms: gaps between the
-    /// sounds of a word are shorter.
+    /// phonemes of a word are shorter.
     pub(super) quiet_ms: f64,
     /// From where on it is too long while somebody speaks; `None`: from a part of what
     /// is waited for on, and then a little at a time.

@@ -30,7 +30,7 @@ pub enum Refused {
     #[error("the packet came too late to be played")]
     Late,
     /// The codec cannot say how long it is.
-    #[error("the codec makes no sound of this payload")]
+    #[error("the codec makes no audio of this payload")]
     Undecodable,
     /// Its numbers are far from the stream's. A second one in a row begins anew.
     #[error("the packet's numbers are not this stream's")]

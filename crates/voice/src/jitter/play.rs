@@ -8,7 +8,7 @@ use crate::codec::Decoder;
 use crate::pitch;
 use crate::stamps::Operation;
 
-/// The sound is background below this part of the speaker's level, or below this.
+/// The audio is background below this part of the speaker's level, or below this.
 const SILENCE_SHARE: f32 = 0.1;
 const SILENCE_LEVEL: f32 = 0.000_5;
 
@@ -101,7 +101,7 @@ impl<D: Decoder> Buffer<D> {
         }
     }
 
-    /// Appends decoded sound to the tape, without a seam if the last was ours, and
+    /// Appends decoded audio to the tape, without a seam if the last was ours, and
     /// follows where the packet that it is of begins.
     pub(super) fn join(&mut self, decoded: &[f32], leaving: Option<Leaving>) {
         match self.expansion.take() {

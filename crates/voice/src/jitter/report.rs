@@ -41,7 +41,7 @@ pub struct Counts {
     pub frames_inserted_in_silence: u64,
     /// Packets that belonged to the stream, duplicates not among them.
     pub packets: u64,
-    /// Without sound: a sender probes the path with padding. Not among the packets.
+    /// Without audio: a sender probes the path with padding. Not among the packets.
     pub empty: u64,
     /// Refused, because they were here before.
     pub duplicates: u64,

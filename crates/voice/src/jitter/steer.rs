@@ -139,7 +139,7 @@ impl Steering {
         }
     }
 
-    /// Nobody speaks, and it is no gap between two sounds.
+    /// Nobody speaks, and it is no gap between two phonemes.
     fn is_silence(&self) -> bool {
         self.quiet_ms > 0.0 && self.quiet_ms >= self.law.quiet_ms
     }

@@ -1,4 +1,4 @@
-//! What is done to captured sound before it is encoded: echo cancellation, noise
+//! What is done to captured audio before it is encoded: echo cancellation, noise
 //! suppression, gain control, and a meter. All of it on frames of 10 ms at 48 kHz.
 //!
 //! ```text
@@ -99,7 +99,7 @@ pub struct EchoReport {
     pub return_loss_db: Option<f64>,
     /// How much weaker cancelling made it, in dB.
     pub enhancement_db: Option<f64>,
-    /// How long it found sound to take from loudspeaker to microphone.
+    /// How long it found audio to take from loudspeaker to microphone.
     pub delay: Option<Duration>,
 }
 
@@ -145,7 +145,7 @@ impl Preprocess {
         }
     }
 
-    /// How long sound takes from [`Self::rendered`] through loudspeaker, room and
+    /// How long audio takes from [`Self::rendered`] through loudspeaker, room and
     /// microphone to [`Self::process`], at most half a second.
     pub(crate) fn set_stream_delay(&mut self, delay: Duration) {
         if let Some(echo) = self.chain.as_mut().and_then(|it| it.echo.as_mut()) {
@@ -274,7 +274,7 @@ impl Chain {
     }
 
     /// In the lowest band by its spectrum, in the others as a whole: by what is best for
-    /// the channel that needs it most, so that sound stays where it is.
+    /// the channel that needs it most, so that audio stays where it is.
     fn suppress_noise(&mut self) {
         let mut upper_gain = f32::MAX;
         for (channel, bands) in self.channels.iter_mut().zip(&mut self.bands) {

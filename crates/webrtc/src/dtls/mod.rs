@@ -6,7 +6,7 @@
 //!
 //! `dimpl` makes the handshake. What a data channel sends afterwards goes through
 //! records of our own ([`record`]) under the handshake's keys: `dimpl`'s draw
-//! random nonces under GCM, which is not sound for bulk, and cost three times as
+//! random nonces under GCM, which is not safe for bulk, and cost three times as
 //! much. `docs/decisions/data-record-protection.md` has figures and alternatives.
 //!
 //! ```text

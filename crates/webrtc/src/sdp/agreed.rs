@@ -41,7 +41,7 @@ pub struct AgreedMedia {
     pub line: usize,
     /// Its tag.
     pub mid: String,
-    /// Picture or sound.
+    /// Video or audio.
     pub kind: Kind,
     /// What may come, most likely first; never empty.
     pub codecs: Vec<AgreedCodec>,

@@ -26,7 +26,7 @@ pub(super) enum Content {
     Data,
 }
 
-/// How the answer writes an accepted `m=` line of picture or sound.
+/// How the answer writes an accepted `m=` line of video or audio.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MediaLine {
     pub(super) direction: Direction,

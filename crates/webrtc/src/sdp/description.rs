@@ -193,7 +193,7 @@ impl fmt::Display for Origin {
 }
 
 impl MediaDescription {
-    /// Picture or sound; `None` for `application` and others.
+    /// Video or audio; `None` for `application` and others.
     pub fn media_kind(&self) -> Option<Kind> {
         [Kind::Video, Kind::Audio]
             .into_iter()

@@ -16,7 +16,7 @@ pub const ABS_SEND_TIME_URI: &str = "http://www.webrtc.org/experiments/rtp-hdrex
 ///
 /// A track with NACK but no RTX gets neither the transport-wide sequence number
 /// nor the send time: its retransmissions repeat the packet byte for byte under the
-/// same SRTP index, which is sound only if nothing in it changes with each sending.
+/// same SRTP index, which is safe only if nothing in it changes with each sending.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExtensionIds {
     /// The `m=` line's tag.

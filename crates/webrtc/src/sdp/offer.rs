@@ -37,7 +37,7 @@ pub struct OfferParameters {
     pub session_id: u64,
 }
 
-/// An `m=` line of picture or sound to be offered.
+/// An `m=` line of video or audio to be offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OfferedMedia {
     /// Whatever of this kind we can receive.
@@ -46,7 +46,7 @@ pub enum OfferedMedia {
     Send {
         /// Its coding, the only one offered.
         codec: Codec,
-        /// Of sound: 2 for stereo.
+        /// Of audio: 2 for stereo.
         channels: u8,
         /// Its RTP sources.
         sender: SenderSsrc,
@@ -78,7 +78,7 @@ impl OfferedMedia {
         }
     }
 
-    /// Of the sound that is sent.
+    /// Of the audio that is sent.
     const fn channels(self) -> Option<u8> {
         match self {
             Self::Receive(_) => None,
@@ -172,9 +172,9 @@ const VIDEO: [Offered; 11] = [
 
 /// The parameters of Opus are the caller's choice.
 const AUDIO: [Offered; 3] = [
-    sound(111, Codec::Opus, ""),
-    sound(0, Codec::Pcmu, ""),
-    sound(8, Codec::Pcma, ""),
+    audio(111, Codec::Opus, ""),
+    audio(0, Codec::Pcmu, ""),
+    audio(8, Codec::Pcma, ""),
 ];
 
 /// Opus with copies, as Chromium numbers it.
@@ -195,7 +195,7 @@ const fn video(payload_type: u8, rtx: u8, codec: Codec, parameters: &'static str
     }
 }
 
-const fn sound(payload_type: u8, codec: Codec, parameters: &'static str) -> Offered {
+const fn audio(payload_type: u8, codec: Codec, parameters: &'static str) -> Offered {
     Offered {
         payload_type,
         rtx: None,
@@ -209,7 +209,7 @@ fn section(index: usize, media: OfferedMedia, parameters: &OfferParameters) -> M
     let offered: &[Offered] = match kind {
         Kind::Video => &VIDEO,
         Kind::Audio => &AUDIO,
-        // No browser takes text beside pictures.
+        // No browser takes text beside video.
         Kind::Text => &[],
     };
     let offered = offered.iter().filter(|it| media.offers(it.codec));
@@ -240,8 +240,8 @@ fn section(index: usize, media: OfferedMedia, parameters: &OfferParameters) -> M
         push_redundancy(&mut attributes, red, AUDIO[0].payload_type);
     }
     for format in offered.clone() {
-        let sound = || opus::wanted(parameters.opus, media.channels());
-        push_offered(&mut attributes, format, sound);
+        let audio = || opus::wanted(parameters.opus, media.channels());
+        push_offered(&mut attributes, format, audio);
     }
     if let OfferedMedia::Send { sender, .. } = media {
         let source = Source {

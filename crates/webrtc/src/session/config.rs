@@ -82,9 +82,9 @@ pub struct DataConfig {
 /// Kinds of media that a client asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kinds {
-    /// Pictures.
+    /// Frames.
     pub video: bool,
-    /// Sound.
+    /// Audio.
     pub audio: bool,
 }
 
@@ -94,18 +94,18 @@ impl Kinds {
         video: false,
         audio: false,
     };
-    /// Pictures and sound.
+    /// Video and audio.
     pub const ALL: Self = Self {
         video: true,
         audio: true,
     };
-    /// Sound alone.
+    /// Audio alone.
     pub const AUDIO: Self = Self {
         video: false,
         audio: true,
     };
 
-    /// Those wanted, pictures first.
+    /// Those wanted, frames first.
     pub(super) fn iter(self) -> impl Iterator<Item = Kind> {
         let wanted = [(self.video, Kind::Video), (self.audio, Kind::Audio)];
         wanted

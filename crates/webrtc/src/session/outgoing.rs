@@ -91,7 +91,7 @@ impl Session {
     ///
     /// With RTX (RFC 4588) it goes out under its own SSRC and number. Without,
     /// the very datagram of the first time is made again: the same nonce is then
-    /// sound, because it seals the same bytes, and this is checked (see
+    /// audio, because it seals the same bytes, and this is checked (see
     /// [`Outbound::reseal`]); senders without RTX carry nothing that changes
     /// between sendings. `None` if it cannot be: never sent, too long ago
     /// (without RTX: 512 packets), NACK not negotiated, other bytes.

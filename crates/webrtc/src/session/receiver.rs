@@ -13,7 +13,7 @@ use crate::sdp::{AgreedCodec, AgreedMedia};
 pub struct Receiver {
     /// The `m=` line's tag.
     pub mid: String,
-    /// Picture or sound.
+    /// Video or audio.
     pub kind: Kind,
     codecs: Vec<AgreedCodec>,
     ssrc: Option<Ssrc>,

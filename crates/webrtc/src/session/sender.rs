@@ -9,7 +9,7 @@
 //! Media and retransmissions (RFC 4588) have an SSRC each, which differ, so a
 //! retransmission is a new packet with a nonce of its own, whatever is asked for
 //! again and how often. Without RTX a packet is sent again under its first nonce,
-//! which is sound because it is the same packet: such senders carry no extension
+//! which is safe because it is the same packet: such senders carry no extension
 //! that changes between sendings, and [`Outbound::reseal`] gives bytes out only if
 //! their tag is that of the first time. The tests in `tests/nonces.rs` look at the
 //! key stream itself.

@@ -9,7 +9,7 @@ use super::{KeyError, Profile, session_of};
 
 /// SSRCs that one peer may send under, for RTP and for RTCP each.
 ///
-/// A peer in a call with screen, camera, sound and their retransmissions needs
+/// A peer in a call with screen, camera, audio and their retransmissions needs
 /// six; the bound only keeps a hostile one from growing our memory.
 pub const RTP_SOURCES_MAX: usize = 32;
 

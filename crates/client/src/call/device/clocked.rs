@@ -106,14 +106,14 @@ impl Began {
 
 /// A microphone that hears a WAV file once, a signal, or silence.
 pub struct VirtualMicrophone {
-    sound: Sound,
+    audio: Audio,
     format: Format,
     timing: Timing,
     began: Began,
 }
 
 /// What is to be heard.
-enum Sound {
+enum Audio {
     Silence,
     Wav(Source),
     Signal(Signal),
@@ -122,7 +122,7 @@ enum Sound {
 /// A signal by the seconds since the device began: -1 to 1.
 pub type Signal = Box<dyn FnMut(f64) -> f32 + Send>;
 
-impl Sound {
+impl Audio {
     /// Fills a period whose first sample is number `first` of each channel.
     fn read(&mut self, out: &mut [f32], first: u64, format: Format) -> Result<(), DeviceError> {
         match self {
@@ -148,7 +148,7 @@ impl VirtualMicrophone {
         let source = Source::open(wav)?;
         Ok(Self {
             format: source.format(),
-            sound: Sound::Wav(source),
+            audio: Audio::Wav(source),
             timing: timing.check()?,
             began: Began::default(),
         })
@@ -160,7 +160,7 @@ impl VirtualMicrophone {
     /// `timing` is beyond its ranges.
     pub fn silent(format: Format, timing: Timing) -> Result<Self, DeviceError> {
         Ok(Self {
-            sound: Sound::Silence,
+            audio: Audio::Silence,
             format,
             timing: timing.check()?,
             began: Began::default(),
@@ -173,7 +173,7 @@ impl VirtualMicrophone {
     /// `timing` is beyond its ranges.
     pub fn signal(format: Format, timing: Timing, signal: Signal) -> Result<Self, DeviceError> {
         Ok(Self {
-            sound: Sound::Signal(signal),
+            audio: Audio::Signal(signal),
             ..Self::silent(format, timing)?
         })
     }
@@ -197,7 +197,7 @@ impl Microphone for VirtualMicrophone {
             let _ = self.began.at.set(clock.start);
             loop {
                 let first = clock.calls * self.timing.period as u64;
-                self.sound.read(&mut samples, first, self.format)?;
+                self.audio.read(&mut samples, first, self.format)?;
                 clock.calls += 1;
                 let last = clock.period(clock.calls);
                 if !clock.wait(last, stop) {

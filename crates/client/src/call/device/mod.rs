@@ -22,7 +22,7 @@ pub use clocked::{Began, Signal, Tap, Timing, VirtualLoudspeaker, VirtualMicroph
 #[cfg(feature = "devices")]
 pub use system::{SystemLoudspeaker, SystemMicrophone};
 
-/// Where sound comes from.
+/// Where audio comes from.
 pub trait Microphone: Send {
     /// What it gives.
     fn format(&self) -> Format;
@@ -40,7 +40,7 @@ pub trait Microphone: Send {
     fn start(self: Box<Self>, deliver: Deliver) -> Result<Running, DeviceError>;
 }
 
-/// Where sound goes.
+/// Where audio goes.
 pub trait Loudspeaker: Send {
     /// What it takes.
     fn format(&self) -> Format;

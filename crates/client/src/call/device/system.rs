@@ -21,7 +21,7 @@ use super::{
 const PERIOD: Duration = Duration::from_millis(10);
 /// How often a device's thread looks whether it shall stop.
 const STEP: Duration = Duration::from_millis(20);
-/// A device that has not called for so long is gone, though nobody said so: some sound
+/// A device that has not called for so long is gone, though nobody said so: some audio
 /// servers leave a stream hanging when what is behind it goes. The longest period known,
 /// of some telephones, is near 200 ms.
 const SILENCE_MAX: Duration = Duration::from_millis(600);

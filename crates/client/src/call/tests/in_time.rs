@@ -1,9 +1,9 @@
-//! Sound on a busy machine. The laboratory's tests have this file, too.
+//! Audio on a busy machine. The laboratory's tests have this file, too.
 
 /// Attempts at the most.
 const ATTEMPTS: usize = 4;
 
-/// Tries again where devices were not called in time: what a busy machine does to sound
+/// Tries again where devices were not called in time: what a busy machine does to audio
 /// is no fault of the call's. `attempt` says how many periods were late.
 pub(super) fn in_time(attempt: impl Fn() -> (u64, Result<(), String>)) {
     for number in 1..=ATTEMPTS {

@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The longest delay of a mark over loopback.
 const LONGEST: Duration = Duration::from_millis(400);
 
-/// What costs little, so that a busy machine keeps up: sound is as it is, and the
+/// What costs little, so that a busy machine keeps up: audio is as it is, and the
 /// engine's own tests look at the rest.
 fn light() -> Config {
     Config {
@@ -41,14 +41,14 @@ struct End {
 
 /// What an end's devices are like.
 #[derive(Clone, Copy)]
-struct Sound {
+struct Audio {
     rate: u32,
     marks: Option<Marks>,
     microphone: Timing,
     loudspeaker: Timing,
 }
 
-const QUIET: Sound = Sound {
+const QUIET: Audio = Audio {
     rate: 48_000,
     marks: None,
     microphone: Timing {
@@ -66,26 +66,26 @@ const QUIET: Sound = Sound {
 };
 
 impl End {
-    fn start(name: &str, line: Line, config: &Config, sound: Sound) -> Self {
+    fn start(name: &str, line: Line, config: &Config, audio: Audio) -> Self {
         let file = |what: &str| {
             let file = format!("glassline-call-{}-{name}-{what}.wav", std::process::id());
             std::env::temp_dir().join(file)
         };
         let (spoken_file, heard_file) = (file("spoken"), file("heard"));
-        let format = Format::new(sound.rate, 1).expect("a voice's");
-        let microphone = match sound.marks {
-            None => VirtualMicrophone::silent(format, sound.microphone),
+        let format = Format::new(audio.rate, 1).expect("a voice's");
+        let microphone = match audio.marks {
+            None => VirtualMicrophone::silent(format, audio.microphone),
             Some(marks) => {
                 write(
                     &spoken_file,
-                    sound.rate,
-                    &marks.signal(sound.rate, PATIENCE),
+                    audio.rate,
+                    &marks.signal(audio.rate, PATIENCE),
                 );
-                VirtualMicrophone::wav(&spoken_file, sound.microphone)
+                VirtualMicrophone::wav(&spoken_file, audio.microphone)
             }
         };
         let microphone = microphone.expect("a microphone");
-        let loudspeaker = VirtualLoudspeaker::wav(&heard_file, format, sound.loudspeaker);
+        let loudspeaker = VirtualLoudspeaker::wav(&heard_file, format, audio.loudspeaker);
         let loudspeaker = loudspeaker.expect("a loudspeaker");
         let began = (microphone.began(), loudspeaker.began());
         let devices = Devices {
@@ -213,13 +213,13 @@ fn chirps_both_ways() -> (u64, Result<(), String>) {
         "near",
         near,
         &config,
-        Sound {
+        Audio {
             marks: Some(marks),
             ..QUIET
         },
     );
     // Another rate, another period, and a clock of its own.
-    let far_sound = Sound {
+    let far_audio = Audio {
         rate: 44_100,
         marks: Some(others),
         microphone: Timing {
@@ -233,7 +233,7 @@ fn chirps_both_ways() -> (u64, Result<(), String>) {
             ..QUIET.loudspeaker
         },
     };
-    let mut far = End::start("far", far, &config, far_sound);
+    let mut far = End::start("far", far, &config, far_audio);
     near.wait_until("connected", |call| call.figures().is_connected);
     std::thread::sleep(Duration::from_secs(7));
     assert!(matches!(near.end(), Ok(Ended::ByUs)));
@@ -292,7 +292,7 @@ fn who_is_muted_is_not_heard_until_they_are_not() {
         first: Duration::from_millis(500),
         every: Duration::from_millis(500),
     };
-    let speaking = Sound {
+    let speaking = Audio {
         marks: Some(marks),
         ..QUIET
     };

@@ -7,8 +7,8 @@ use crate::trust::Trust;
 const LONGEST: Duration = Duration::from_millis(600);
 
 /// Devices of which the microphone hears marks.
-fn marked() -> Sound {
-    Sound {
+fn marked() -> Audio {
+    Audio {
         marks: Some(Marks::default()),
         ..QUIET
     }

@@ -120,7 +120,7 @@ struct Upload {
     now: Instant,
     frame: u32,
     since_keyframe: u32,
-    /// Waits of pictures before they were handed over, the longest of this stretch.
+    /// Waits of frames before they were handed over, the longest of this stretch.
     worst: Duration,
     sent: u64,
 }
@@ -174,7 +174,7 @@ impl Upload {
         }
     }
 
-    /// A picture of the target's size, four times that if a keyframe, and sound.
+    /// A frame of the target's size, four times that if a keyframe, and audio.
     fn make(&mut self) {
         let asked = self.dispatch.take_keyframe_request();
         let keyframe = asked || self.since_keyframe >= 2 * FPS;
@@ -253,7 +253,7 @@ fn the_backlog_alone_also_keeps_to_the_path() {
 }
 
 #[test]
-fn after_an_outage_pictures_are_fresh() {
+fn after_an_outage_frames_are_fresh() {
     let mut conditions = link(2000);
     let outage = Duration::from_secs(20)..Duration::from_secs(50);
     conditions.outages = vec![outage];

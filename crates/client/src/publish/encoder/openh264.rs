@@ -1,7 +1,7 @@
 //! Cisco's OpenH264, compiled from source.
 //!
-//! Constrained baseline, which every browser decodes; one slice a picture. Its rate
-//! control leaves pictures out where the content does not fit: on a live path that is
+//! Constrained baseline, which every browser decodes; one slice a frame. Its rate
+//! control leaves frames out where the content does not fit: on a live path that is
 //! better than a queue. Measured with FFmpeg's `testsrc2`, 640 × 360 at 30 a second: a
 //! change between 0.3 and 2 Mbit/s is followed within a second, to within 5 %.
 
@@ -17,7 +17,7 @@ use openh264::encoder::{
 use openh264::formats::YUVSlices;
 use openh264::{OpenH264API, Timestamp};
 
-use super::{Config, Encoded, Encoder, Error, Picture};
+use super::{Config, Encoded, Encoder, Error, Frame};
 
 /// The encoder's own bound of a layer's bitrate: what comes short of it is shaped by
 /// the target alone.
@@ -30,7 +30,7 @@ pub struct OpenH264 {
     /// What was asked for last, and whether the encoder knows.
     bitrate: Bitrate,
     told: bool,
-    /// Pictures that came in.
+    /// Frames that came in.
     number: u64,
 }
 
@@ -45,13 +45,13 @@ impl OpenH264 {
             height: config.height,
             detail,
         };
-        let pictures = config.fps * config.keyframe_interval.as_secs_f64();
+        let frames = config.fps * config.keyframe_interval.as_secs_f64();
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
             reason = "1 to 10,000"
         )]
-        let period = pictures.round().clamp(1.0, 10_000.0) as u32;
+        let period = frames.round().clamp(1.0, 10_000.0) as u32;
         #[expect(clippy::cast_possible_truncation, reason = "up to 1000")]
         let fps = config.fps as f32;
         let color = VuiConfig::new()
@@ -90,21 +90,21 @@ impl OpenH264 {
 }
 
 impl Encoder for OpenH264 {
-    fn encode(&mut self, picture: Picture<'_>, at: Duration) -> Result<Option<Encoded>, Error> {
+    fn encode(&mut self, frame: Frame<'_>, at: Duration) -> Result<Option<Encoded>, Error> {
         self.tell_bitrate();
         let number = self.number;
         self.number += 1;
         let (width, height) = (self.config.width as usize, self.config.height as usize);
-        let planes = (picture.y, picture.u, picture.v);
-        let strides = (picture.stride, picture.chroma_stride, picture.chroma_stride);
+        let planes = (frame.y, frame.u, frame.v);
+        let strides = (frame.stride, frame.chroma_stride, frame.chroma_stride);
         let failed = |detail: String| Error::Encode { number, detail };
         let fits = |plane: &[u8], rows: usize, stride: usize, width: usize| {
             stride >= width && plane.len() == rows * stride
         };
         // The wrapper would panic on these.
-        if !fits(picture.y, height, picture.stride, width)
-            || !fits(picture.u, height / 2, picture.chroma_stride, width / 2)
-            || !fits(picture.v, height / 2, picture.chroma_stride, width / 2)
+        if !fits(frame.y, height, frame.stride, width)
+            || !fits(frame.u, height / 2, frame.chroma_stride, width / 2)
+            || !fits(frame.v, height / 2, frame.chroma_stride, width / 2)
         {
             return Err(failed(format!("it is not {width} x {height}")));
         }
@@ -149,7 +149,7 @@ fn bps(rate: Bitrate) -> i32 {
         .clamp(10_000, BITRATE_MAX)
 }
 
-/// The one setting that must change while pictures flow and that the wrapper keeps to
+/// The one setting that must change while frames flow and that the wrapper keeps to
 /// itself. False if the encoder does not take it.
 #[expect(
     unsafe_code,
@@ -169,7 +169,7 @@ fn set_bitrate(cisco: &mut Cisco, bps: i32) -> bool {
     let mut target = info(SPATIAL_LAYER_ALL, bps);
     // SAFETY: both options read one `SBitrateInfo` during the call and keep no pointer
     // (`CWelsH264SVCEncoder::SetOption`); the encoder is borrowed mutably, so no other
-    // call runs, and it has been initialised, as a picture was encoded before.
+    // call runs, and it has been initialised, as a frame was encoded before.
     unsafe {
         let api = cisco.raw_api();
         api.set_option(ENCODER_OPTION_MAX_BITRATE, (&raw mut bound).cast()) == 0
@@ -197,14 +197,14 @@ mod tests {
         OpenH264::new(config).expect("an encoder")
     }
 
-    /// Encodes pictures `from` to `to` and returns them with their sizes.
+    /// Encodes frames `from` to `to` and returns them with their sizes.
     fn encode(encoder: &mut OpenH264, from: u32, to: u32) -> Vec<Option<Encoded>> {
         let mut pattern = Pattern::new(320, 180, FPS);
         let shown = |number: u32| Duration::from_secs(1) * number / FPS;
         (from..to)
             .map(|number| {
-                let picture = pattern.draw(number);
-                encoder.encode(picture, shown(number)).expect("encoded")
+                let frame = pattern.draw(number);
+                encoder.encode(frame, shown(number)).expect("encoded")
             })
             .collect()
     }
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_of_another_size_is_refused() {
+    fn a_frame_of_another_size_is_refused() {
         let mut pattern = Pattern::new(64, 64, FPS);
         let refused = encoder(500).encode(pattern.draw(0), Duration::ZERO);
         let text = refused.expect_err("too small").to_string();

@@ -152,7 +152,7 @@ pub(crate) struct Settings {
     pub(crate) deadline: Duration,
     /// Media time zero.
     pub(crate) zero: Instant,
-    /// The most that the pictures take.
+    /// The most that the frames take.
     pub(crate) bitrate_max: Bitrate,
 }
 

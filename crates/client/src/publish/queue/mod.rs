@@ -1,8 +1,8 @@
 //! What waits to be sent, and what goes when it waits too long.
 //!
 //! ```text
-//! sound    ▪ ▪ ▪ ▪ ▪ ▪              first, oldest first
-//! picture  [K p p p p] [K p p …     then the oldest group
+//! audio    ▪ ▪ ▪ ▪ ▪ ▪              first, oldest first
+//! frame  [K p p p p] [K p p …     then the oldest group
 //!           └ late: reset whole, the next one begins at once
 //! ```
 //!
@@ -10,7 +10,7 @@
 //! than [`Config::delay_max`] is late, and so is all of its group: what a decoder does
 //! not get whole it cannot show. If no newer group is there the encoder is asked for
 //! one, and what comes before it is left out. The same goes, oldest group first, when
-//! there are too many bytes. Sound is dropped unit by unit. Everything dropped is
+//! there are too many bytes. Audio is dropped unit by unit. Everything dropped is
 //! counted by reason.
 //!
 //! Sans-IO: whoever has a transport asks with [`SendQueue::next`] whenever it takes
@@ -56,7 +56,7 @@ pub enum Order {
     /// Send this unit. A group begins with its first unit and ends with the next
     /// group's first.
     Send {
-        /// Number of its group in the track, rising; for sound one for each unit.
+        /// Number of its group in the track, rising; for audio one for each unit.
         group: u64,
         /// It begins its group.
         first: bool,
@@ -80,7 +80,7 @@ pub struct Dropped {
     pub late_units: u64,
     /// Units that went because too many bytes waited.
     pub full_units: u64,
-    /// Pictures left out because what they need was dropped, until the next keyframe.
+    /// Frames left out because what they need was dropped, until the next keyframe.
     pub broken_units: u64,
     /// Bytes of all these.
     pub bytes: u64,
@@ -194,7 +194,7 @@ impl SendQueue {
             }
         }
         while self.bytes > self.config.bytes_max {
-            // Pictures first: they are most of it, and sound is missed more.
+            // Frames first: they are most of it, and audio is missed more.
             let fullest = (0..self.lanes.len()).max_by_key(|&track| self.lanes[track].bytes());
             let Some(track) = fullest else { break };
             self.drop_oldest(track, Why::Full);
@@ -228,7 +228,7 @@ impl SendQueue {
         Some(made + self.config.delay_max + Duration::from_millis(1))
     }
 
-    /// What to do next: resets, then sound, then the oldest picture. `None` if nothing
+    /// What to do next: resets, then audio, then the oldest frame. `None` if nothing
     /// waits.
     pub fn next(&mut self, now: Instant) -> Option<Order> {
         self.enforce(now);
@@ -276,7 +276,7 @@ impl SendQueue {
         self.dropped
     }
 
-    /// Gives up the oldest group of a track, or its oldest unit of sound.
+    /// Gives up the oldest group of a track, or its oldest unit of audio.
     fn drop_oldest(&mut self, track: usize, why: Why) {
         let lane = &mut self.lanes[track];
         // Groups before it were sent to their end, yet may not have arrived.

@@ -60,7 +60,7 @@ impl Bench {
 }
 
 #[test]
-fn sound_goes_first_and_pictures_in_order() {
+fn audio_goes_first_and_frames_in_order() {
     let mut it = Bench::new(1000, 1 << 20);
     it.push(VIDEO, true, 5000);
     it.at(20);
@@ -157,13 +157,13 @@ fn a_stopped_network_keeps_the_newest_and_a_bound() {
         Ok((VIDEO, _, first, ms)) => Some((first, ms)),
         _ => None,
     });
-    let (first, ms) = first.expect("a picture");
+    let (first, ms) = first.expect("a frame");
     assert!(first && ms >= 2999 * 33 - 1000, "{ms}");
     assert_eq!(it.queue.dropped().resets, 0, "nothing had begun");
 }
 
 #[test]
-fn too_many_bytes_cost_the_oldest_group_of_pictures() {
+fn too_many_bytes_cost_the_oldest_group_of_frames() {
     let mut it = Bench::new(10_000, 3000);
     it.push(AUDIO, true, 100);
     it.push(VIDEO, true, 1000);

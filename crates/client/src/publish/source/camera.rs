@@ -45,7 +45,7 @@ impl Clock {
     }
 }
 
-/// Calls `camera`; returns its tracks, picture first, and delivers what it sends from
+/// Calls `camera`; returns its tracks, video first, and delivers what it sends from
 /// then on.
 pub(super) async fn play(
     camera: &Camera,
@@ -153,9 +153,9 @@ async fn step<T>(
     }
 }
 
-/// The first picture and the first sound that can be sent on.
+/// The first frame and the first audio that can be sent on.
 fn choose(session: &Session<Described>, carries: fn(Codec) -> bool) -> Vec<Chosen> {
-    let (mut picture, mut sound) = (None, None);
+    let (mut video, mut audio) = (None, None);
     for (stream, offered) in session.streams().iter().enumerate() {
         let name = offered.encoding_name();
         let codec = Codec::from_encoding_name(name).filter(|codec| {
@@ -163,8 +163,8 @@ fn choose(session: &Session<Described>, carries: fn(Codec) -> bool) -> Vec<Chose
         });
         let track = codec.and_then(|codec| track_of(codec, offered));
         let place = match track.as_ref().map(Track::kind) {
-            Some(Kind::Video) => &mut picture,
-            Some(_) => &mut sound,
+            Some(Kind::Video) => &mut video,
+            Some(_) => &mut audio,
             None => {
                 tracing::warn!("the camera's {} {name} is left out", offered.media());
                 continue;
@@ -178,7 +178,7 @@ fn choose(session: &Session<Described>, carries: fn(Codec) -> bool) -> Vec<Chose
             });
         }
     }
-    picture.into_iter().chain(sound).collect()
+    video.into_iter().chain(audio).collect()
 }
 
 /// `None` for AAC without its configuration.

@@ -14,8 +14,8 @@ static CLIP_AUDIO: &[u8] = include_bytes!("../../../../../assets/demo.ogg");
 pub(super) fn open(paths: &[PathBuf], spec: &Spec, fps: Option<f64>) -> Result<Source, Error> {
     let inputs = paths.iter().map(|path| demux::Input::file(path));
     let mut inputs = inputs.collect::<Result<Vec<_>, _>>()?;
-    // Tracks are told picture first.
-    inputs.sort_by_key(|input| !input.format.has_pictures());
+    // Tracks are told video first.
+    inputs.sort_by_key(|input| !input.format.has_video());
     let options = demux::Options {
         fps: spec.fps.or(fps),
         once: spec.once,
@@ -25,13 +25,13 @@ pub(super) fn open(paths: &[PathBuf], spec: &Spec, fps: Option<f64>) -> Result<S
     Ok(source)
 }
 
-pub(super) fn open_sound(path: &Path, once: bool) -> Result<Source, Error> {
+pub(super) fn open_audio(path: &Path, once: bool) -> Result<Source, Error> {
     let options = demux::Options { fps: None, once };
     let source = demux::open(&[path.to_owned()], &options)?;
-    let has_sound = source.tracks().iter().any(|it| it.kind() == Kind::Audio);
-    if !has_sound || source.tracks().len() > 1 {
+    let has_audio = source.tracks().iter().any(|it| it.kind() == Kind::Audio);
+    if !has_audio || source.tracks().len() > 1 {
         let name = path.display().to_string();
-        return Err(Error::NoSound { name });
+        return Err(Error::NoAudio { name });
     }
     Ok(source)
 }

@@ -2,7 +2,7 @@
 //!
 //! All renditions have keyframes at the same times. At each keyframe of the one that
 //! plays, the best that the target carries is chosen; it goes on at its keyframe of
-//! the same time. Sound comes from the first, always.
+//! the same time. Audio comes from the first, always.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::publish::input::{Rung, Spec};
 /// what containers' clocks lose.
 const SAME_TIME: Duration = Duration::from_millis(5);
 
-/// Plays the input and its renditions; returns the tracks, picture first.
+/// Plays the input and its renditions; returns the tracks, video first.
 pub(super) fn play(
     paths: &[PathBuf],
     spec: &Spec,
@@ -26,11 +26,11 @@ pub(super) fn play(
 ) -> Result<Vec<Track>, Error> {
     let first = files::open(paths, spec, fps)?;
     let (tracks, numbers) = files::choose(first.tracks(), 0, spec.carries)?;
-    let sound = first
+    let audio = first
         .tracks()
         .iter()
         .position(|it| it.kind() == Kind::Audio);
-    let sound_number = sound.and_then(|sound| numbers[sound]);
+    let audio_number = audio.and_then(|audio| numbers[audio]);
     let top = Rung {
         path: paths[0].clone(),
         rate: None,
@@ -44,9 +44,9 @@ pub(super) fn play(
     let ladder = Ladder {
         current: 0,
         steps,
-        sound: sound_number.map(|number| (first, number)),
-        next_sound: None,
-        next_picture: None,
+        audio: audio_number.map(|number| (first, number)),
+        next_audio: None,
+        next_frame: None,
     };
     feed.spawn("ladder", Part::Lead, move |feed| ladder.run(feed))?;
     Ok(tracks)
@@ -75,7 +75,7 @@ impl Step {
                 .map(|it| it.codec)
         };
         match (codec(&source), codec(first)) {
-            (None, _) => return Err(refused("there are no pictures in it".to_owned())),
+            (None, _) => return Err(refused("there is no video in it".to_owned())),
             (Some(own), Some(others)) if own != others => {
                 return Err(refused(format!("it is {own}, the input {others}")));
             }
@@ -95,8 +95,8 @@ impl Step {
         })
     }
 
-    /// The next picture; `None` at the end.
-    fn next_picture(&mut self) -> Result<Option<Frame>, demux::Error> {
+    /// The next frame; `None` at the end.
+    fn next_frame(&mut self) -> Result<Option<Frame>, demux::Error> {
         while let Some(mut frame) = self.source.next_frame()? {
             if self.source.tracks()[frame.track].kind() == Kind::Video {
                 frame.time = frame.time + self.shift;
@@ -139,10 +139,10 @@ struct Ladder {
     steps: Vec<Step>,
     current: usize,
     /// Of the input, with the number of its track.
-    sound: Option<(Source, usize)>,
-    next_sound: Option<Frame>,
+    audio: Option<(Source, usize)>,
+    next_audio: Option<Frame>,
     /// Chosen already.
-    next_picture: Option<Frame>,
+    next_frame: Option<Frame>,
 }
 
 impl Ladder {
@@ -157,47 +157,47 @@ impl Ladder {
         fits.unwrap_or(0)
     }
 
-    /// The next picture or sound, with its track's number.
+    /// The next video or audio, with its track's number.
     fn next(&mut self, feed: &Feed) -> Result<Option<(usize, Frame)>, Error> {
-        if self.next_picture.is_none() {
-            let next = self.steps[self.current].next_picture()?;
-            let Some(picture) = next else {
+        if self.next_frame.is_none() {
+            let next = self.steps[self.current].next_frame()?;
+            let Some(video_frame) = next else {
                 return Ok(None);
             };
-            self.next_picture = Some(match picture.keyframe {
-                true => self.choose(picture, feed)?,
-                false => picture,
+            self.next_frame = Some(match video_frame.keyframe {
+                true => self.choose(video_frame, feed)?,
+                false => video_frame,
             });
         }
-        if let Some((source, number)) = &mut self.sound {
-            while self.next_sound.is_none() {
+        if let Some((source, number)) = &mut self.audio {
+            while self.next_audio.is_none() {
                 let Some(frame) = source.next_frame()? else {
                     break;
                 };
-                let is_sound = source.tracks()[frame.track].kind() == Kind::Audio;
-                self.next_sound = is_sound.then_some(frame);
+                let is_audio = source.tracks()[frame.track].kind() == Kind::Audio;
+                self.next_audio = is_audio.then_some(frame);
             }
-            let due = self.next_picture.as_ref().map(|it| it.decode_time);
-            if let Some(sound) = self.next_sound.take_if(|it| Some(it.decode_time) < due) {
-                return Ok(Some((*number, sound)));
+            let due = self.next_frame.as_ref().map(|it| it.decode_time);
+            if let Some(audio) = self.next_audio.take_if(|it| Some(it.decode_time) < due) {
+                return Ok(Some((*number, audio)));
             }
         }
-        Ok(self.next_picture.take().map(|picture| (0, picture)))
+        Ok(self.next_frame.take().map(|video_frame| (0, video_frame)))
     }
 
     /// The keyframe of the rendition that the target wants, or this one.
-    fn choose(&mut self, picture: Frame, feed: &Feed) -> Result<Frame, Error> {
+    fn choose(&mut self, video_frame: Frame, feed: &Feed) -> Result<Frame, Error> {
         let wanted = self.wanted(feed.steer.target());
         if wanted == self.current {
-            return Ok(picture);
+            return Ok(video_frame);
         }
         let step = &mut self.steps[wanted];
-        if !step.enter(picture.time)? {
+        if !step.enter(video_frame.time)? {
             tracing::debug!(rendition = step.name, "no keyframe at the same time");
-            return Ok(picture);
+            return Ok(video_frame);
         }
-        let Some(entered) = step.next_picture()? else {
-            return Ok(picture);
+        let Some(entered) = step.next_frame()? else {
+            return Ok(video_frame);
         };
         self.current = wanted;
         Tally::add(&feed.tally.switches);
@@ -222,7 +222,7 @@ mod tests {
 
     static CLIP: &[u8] = include_bytes!("../../../../../assets/demo.h264");
 
-    /// The clip as two renditions: one has a unit of padding behind each picture.
+    /// The clip as two renditions: one has a unit of padding behind each frame.
     fn renditions() -> (PathBuf, PathBuf) {
         let folder = std::env::temp_dir();
         let file =
@@ -289,7 +289,7 @@ mod tests {
             let is = is_padded(&unit);
             assert!(
                 is == was || unit.keyframe,
-                "a change in picture {}",
+                "a change in frame {}",
                 units.len()
             );
             was = is;

@@ -92,9 +92,9 @@ impl Steer {
 /// What a source did and did not make.
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// Raw pictures that came while the encoder was busy with an older one.
+    /// Raw frames that came while the encoder was busy with an older one.
     pub raw_dropped: AtomicU64,
-    /// Pictures that the encoder left out to keep its bitrate.
+    /// Frames that the encoder left out to keep its bitrate.
     pub skipped: AtomicU64,
     /// Changes of rendition.
     pub switches: AtomicU64,
@@ -118,7 +118,7 @@ pub enum Event {
 /// An open source, whose first unit is due about now.
 #[derive(Debug)]
 pub struct Source {
-    /// What it has, picture first.
+    /// What it has, video first.
     pub tracks: Vec<Track>,
     /// What it delivers.
     pub events: mpsc::Receiver<Event>,
@@ -137,7 +137,7 @@ pub struct Source {
 enum Part {
     /// The end of all.
     Lead,
-    /// Nothing: sound beside pictures of another source.
+    /// Nothing: audio beside video of another source.
     Beside,
 }
 
@@ -203,7 +203,7 @@ impl Feed {
                 _ if feed.steer.is_stopped() => {}
                 (Part::Lead, how) => feed.end(how),
                 (Part::Beside, Ok(())) => {}
-                (Part::Beside, Err(error)) => tracing::warn!("sound ended: {error}"),
+                (Part::Beside, Err(error)) => tracing::warn!("audio ended: {error}"),
             }
         });
         started.map(drop).map_err(Error::Thread)
@@ -211,7 +211,7 @@ impl Feed {
 }
 
 /// Opens what `spec` says. Waits until it is known what the tracks are, which of a pipe
-/// is when its first picture came. Must be called within tokio.
+/// is when its first frame came. Must be called within tokio.
 ///
 /// # Errors
 /// [`Error`] names the input and what to do.
@@ -250,8 +250,8 @@ fn begin(
     feed: &Feed,
     camera: Option<Vec<Track>>,
 ) -> Result<(Vec<Track>, bool), Error> {
-    let sound = match &spec.audio {
-        Some(path) => Some(files::open_sound(path, spec.once)?),
+    let audio = match &spec.audio {
+        Some(path) => Some(files::open_audio(path, spec.once)?),
         None => None,
     };
     let carries = spec.carries;
@@ -273,12 +273,12 @@ fn begin(
             (vec![track], adapts)
         }
     };
-    if let Some(sound) = sound {
-        let has_sound = tracks.iter().any(|track| track.kind() == Kind::Audio);
-        if has_sound {
-            return Err(Error::SecondSound);
+    if let Some(audio) = audio {
+        let has_audio = tracks.iter().any(|track| track.kind() == Kind::Audio);
+        if has_audio {
+            return Err(Error::SecondAudio);
         }
-        tracks.extend(files::play(sound, feed, tracks.len(), carries)?);
+        tracks.extend(files::play(audio, feed, tracks.len(), carries)?);
     }
     Ok((tracks, adapts))
 }
@@ -293,7 +293,7 @@ pub enum Error {
     /// A pipe that is neither video nor y4m.
     #[error("the piped input: {0}")]
     Pipe(#[from] glassline_demux::live::Error),
-    /// Raw pictures that cannot be taken.
+    /// Raw frames that cannot be taken.
     #[error("the piped input: {0}")]
     Raw(#[from] glassline_demux::y4m::Error),
     /// It cannot be opened or read.
@@ -310,14 +310,14 @@ pub enum Error {
         lasting: bool,
     },
     /// Nothing came.
-    #[error("the piped input ended before its first picture: is the command before the | well?")]
+    #[error("the piped input ended before its first frame: is the command before the | well?")]
     NothingPiped,
     /// The encoder.
     #[error(transparent)]
     Encoder(#[from] encoder::Error),
     /// A track that is not sent.
     #[error(
-        "{codec} is not sent: convert it first, pictures to H.264 and sound to Opus \
+        "{codec} is not sent: convert it first, video to H.264 and audio to Opus \
          (ffmpeg -c:v libx264 -bf 0 -c:a libopus)"
     )]
     Codec {
@@ -335,12 +335,12 @@ pub enum Error {
         /// What does not fit.
         why: String,
     },
-    /// `--audio` beside an input with sound.
-    #[error("--audio: the input has sound already; leave one of them out")]
-    SecondSound,
-    /// `--audio` without sound.
-    #[error("--audio {name}: there is no sound in it")]
-    NoSound {
+    /// `--audio` beside an input with audio.
+    #[error("--audio: the input has audio already; leave one of them out")]
+    SecondAudio,
+    /// `--audio` without audio.
+    #[error("--audio {name}: there is no audio in it")]
+    NoAudio {
         /// The file.
         name: String,
     },

@@ -100,7 +100,7 @@ fn rate(spec: &Spec, told: Option<FrameRate>) -> FrameRate {
     given.or(told).unwrap_or(FrameRate::DEFAULT)
 }
 
-/// When pictures of a pipe are shown.
+/// When frames of a pipe are shown.
 struct Clock {
     grid: Grid,
     live: bool,
@@ -114,7 +114,7 @@ impl Clock {
         }
     }
 
-    /// For a picture that is there now and lasts `part` of an interval.
+    /// For a frame that is there now and lasts `part` of an interval.
     fn place(&mut self, part: f64) -> Instant {
         let now = Instant::now();
         if self.live {
@@ -157,17 +157,17 @@ fn capture(
         while !input.unread().is_empty() {
             let taken = parser.push(input.unread())?;
             input.pass(taken);
-            let Some(picture) = parser.picture() else {
+            let Some(frame) = parser.frame() else {
                 continue;
             };
             let due = clock.place(1.0);
-            if !feed.steer.sleep_until(due) || !shutter.show(picture, due) {
+            if !feed.steer.sleep_until(due) || !shutter.show(frame, due) {
                 return Ok(());
             }
         }
         if !input.read()? {
-            if !parser.is_between_pictures() {
-                tracing::warn!("the piped input ended within a picture, which is left out");
+            if !parser.is_between_frames() {
+                tracing::warn!("the piped input ended within a frame, which is left out");
             }
             return Ok(());
         }
@@ -226,13 +226,13 @@ fn play_units(mut input: Input, spec: &Spec, feed: &Feed) -> Result<Track, Error
 fn tell(told: &mut Notes, notes: Notes) {
     if told.reordered == 0 && notes.reordered > 0 {
         tracing::warn!(
-            "pictures come in another order than they are shown in (B-frames), and without \
+            "frames come in another order than they are shown in (B-frames), and without \
              times they cannot be put right: encode without them (ffmpeg: -bf 0)"
         );
     }
     if told.damaged_slices + told.damaged_sets == 0 && notes.damaged_slices + notes.damaged_sets > 0
     {
-        tracing::warn!("the piped input has damaged pictures or parameter sets");
+        tracing::warn!("the piped input has damaged frames or parameter sets");
     }
     *told = notes;
 }
@@ -285,13 +285,13 @@ mod tests {
         }
     }
 
-    fn y4m(pictures: u32) -> Vec<u8> {
+    fn y4m(frames: u32) -> Vec<u8> {
         let mut pattern = crate::publish::pattern::Pattern::new(128, 64, 100);
         let mut bytes = b"YUV4MPEG2 W128 H64 F100:1 Ip C420jpeg\n".to_vec();
-        for number in 0..pictures {
-            let picture = pattern.draw(number);
+        for number in 0..frames {
+            let frame = pattern.draw(number);
             bytes.extend(b"FRAME\n");
-            bytes.extend([picture.y, picture.u, picture.v].concat());
+            bytes.extend([frame.y, frame.u, frame.v].concat());
         }
         bytes
     }
@@ -314,8 +314,8 @@ mod tests {
         for step in steps {
             assert!(step >= Duration::from_millis(33), "{step:?}");
         }
-        let pictures = u32::try_from(units.len()).expect("few");
-        assert!(began.elapsed() >= Duration::from_millis(33) * (pictures - 1));
+        let frames = u32::try_from(units.len()).expect("few");
+        assert!(began.elapsed() >= Duration::from_millis(33) * (frames - 1));
     }
 
     #[test]
@@ -323,15 +323,15 @@ mod tests {
         let (feed, events) = feed();
         play(Box::new(Cursor::new(CLIP)), &spec(true), &feed).expect("H.264");
         let (units, how) = units(events);
-        // Ten seconds of pictures at the speed of reading; a loaded machine may take a
+        // Ten seconds of frames at the speed of reading; a loaded machine may take a
         // while, but not that long.
-        let last = units.last().expect("pictures").time;
+        let last = units.last().expect("frames").time;
         assert!(how.is_ok() && units.len() == 300);
         assert!(last.nanos() < 9_000_000_000, "{last:?}");
     }
 
     #[test]
-    fn raw_pictures_are_encoded_and_none_is_lost_unseen() {
+    fn raw_frames_are_encoded_and_none_is_lost_unseen() {
         let (feed, events) = feed();
         let tally = Arc::clone(&feed.tally);
         let (track, adapts) =
@@ -359,7 +359,7 @@ mod tests {
         assert!(refused(b"").contains("before the |"));
         assert!(refused(b"\x1aE\xdf\xa3 matroska").contains("-f h264 -"));
         assert!(refused(b"YUV4MPEG2 W64 H64 C444\n").contains("-pix_fmt yuv420p"));
-        assert!(refused(b"YUV4MPEG2 W64 H64").contains("before its first picture"));
+        assert!(refused(b"YUV4MPEG2 W64 H64").contains("before its first frame"));
         let hevc = b"\0\0\x01\x40\x01\x0c\0\0\x01\x42\x01";
         assert!(refused(hevc).contains("no keyframe"));
     }

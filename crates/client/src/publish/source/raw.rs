@@ -1,7 +1,7 @@
-//! Raw pictures through an encoder that is never waited for.
+//! Raw frames through an encoder that is never waited for.
 //!
 //! ```text
-//! capture ── newest picture ─► slot of one ─► encoder thread ─► units
+//! capture ── newest frame ─► slot of one ─► encoder thread ─► units
 //!              an older one in it is dropped, and counted
 //! ```
 
@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use glassline_demux::y4m::{Header, Picture};
+use glassline_demux::y4m::{Frame, Header};
 use glassline_media::{Codec, Track, VideoParameters};
 
 use super::{Error, Feed, NAP, Part, Steer, Tally};
@@ -21,7 +21,7 @@ use crate::publish::unit::Unit;
 /// A group of pictures lasts so long unless something is wrong.
 const KEYFRAME_INTERVAL: Duration = Duration::from_secs(2);
 
-/// A picture with planes of its own.
+/// A frame with planes of its own.
 #[derive(Debug, Default)]
 struct Raw {
     y: Vec<u8>,
@@ -35,18 +35,18 @@ struct Raw {
 
 impl Raw {
     /// In the room that it has already.
-    fn set(&mut self, picture: Picture<'_>, at: Instant) {
+    fn set(&mut self, frame: Frame<'_>, at: Instant) {
         let planes = [&mut self.y, &mut self.u, &mut self.v];
-        for (own, plane) in planes.into_iter().zip([picture.y, picture.u, picture.v]) {
+        for (own, plane) in planes.into_iter().zip([frame.y, frame.u, frame.v]) {
             own.clear();
             own.extend_from_slice(plane);
         }
-        (self.stride, self.chroma_stride) = (picture.stride, picture.chroma_stride);
+        (self.stride, self.chroma_stride) = (frame.stride, frame.chroma_stride);
         self.at = Some(at);
     }
 
-    fn picture(&self) -> Picture<'_> {
-        Picture {
+    fn frame(&self) -> Frame<'_> {
+        Frame {
             y: &self.y,
             u: &self.u,
             v: &self.v,
@@ -56,7 +56,7 @@ impl Raw {
     }
 }
 
-/// The newest picture, and that there will be none any more.
+/// The newest frame, and that there will be none any more.
 #[derive(Debug, Default)]
 struct Slot {
     state: Mutex<State>,
@@ -67,7 +67,7 @@ struct Slot {
 struct State {
     /// `at` says whether one waits.
     waiting: Raw,
-    /// The reason, if the pictures did not just come to their end.
+    /// The reason, if the frames did not just come to their end.
     ended: Option<Result<(), Error>>,
     /// The encoder is gone.
     abandoned: bool,
@@ -78,7 +78,7 @@ impl Slot {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next picture, in place of `used`; `None` once there will be no more.
+    /// The next frame, in place of `used`; `None` once there will be no more.
     fn take(&self, used: &mut Raw, steer: &Steer) -> Option<Result<(), Error>> {
         let mut state = self.lock();
         loop {
@@ -99,25 +99,25 @@ impl Slot {
     }
 }
 
-/// Where captured pictures go. Dropped, it ends the stream.
+/// Where captured frames go. Dropped, it ends the stream.
 pub(super) struct Shutter {
     slot: Arc<Slot>,
     tally: Arc<Tally>,
 }
 
 impl Shutter {
-    /// Hands a picture, captured `at`, to the encoder; false if that is gone.
-    pub(super) fn show(&self, picture: Picture<'_>, at: Instant) -> bool {
+    /// Hands a frame, captured `at`, to the encoder; false if that is gone.
+    pub(super) fn show(&self, frame: Frame<'_>, at: Instant) -> bool {
         let mut state = self.slot.lock();
         if state.waiting.at.is_some() {
             Tally::add(&self.tally.raw_dropped);
         }
-        state.waiting.set(picture, at);
+        state.waiting.set(frame, at);
         self.slot.changed.notify_one();
         !state.abandoned
     }
 
-    /// There are no more pictures.
+    /// There are no more frames.
     pub(super) fn end(self, how: Result<(), Error>) {
         self.slot.lock().ended = Some(how);
     }
@@ -130,7 +130,7 @@ impl Drop for Shutter {
     }
 }
 
-/// Starts an encoder for pictures of `header`, `fps` a second.
+/// Starts an encoder for video of `header`, `fps` a second.
 pub(super) fn start(
     header: Header,
     fps: f64,
@@ -182,7 +182,7 @@ fn encode(mut encoder: Box<dyn Encoder>, slot: &Slot, feed: &Feed) -> Result<(),
             encoder.request_keyframe();
         }
         let shown = at.saturating_duration_since(first);
-        let Some(encoded) = encoder.encode(raw.picture(), shown)? else {
+        let Some(encoded) = encoder.encode(raw.frame(), shown)? else {
             feed.tally.skipped.fetch_add(1, Ordering::Relaxed);
             continue;
         };
@@ -199,7 +199,7 @@ fn encode(mut encoder: Box<dyn Encoder>, slot: &Slot, feed: &Feed) -> Result<(),
     }
 }
 
-/// Draws the test picture and encodes it.
+/// Draws the test pattern and encodes it.
 pub(super) fn play_pattern(
     (width, height): (u32, u32),
     fps: u32,

@@ -151,15 +151,15 @@ impl Counts {
         receivers.position(|receiver| receiver.kind() == Kind::Video)
     }
 
-    /// A packet that is not taken apart: of sound, or in its clear header only.
+    /// A packet that is not taken apart: of audio, or in its clear header only.
     fn count_frame(&mut self, index: usize, header: &Header, now: Instant) {
-        let pictures = self.has_pictures();
+        let video_frames = self.has_video();
         match self.receivers[index].kind() {
             Kind::Video if header.marker => {
                 self.frames.whole += 1;
                 self.rhythm.beat(now);
             }
-            Kind::Audio if !pictures => self.rhythm.beat(now),
+            Kind::Audio if !video_frames => self.rhythm.beat(now),
             _ => {}
         }
     }
@@ -181,7 +181,7 @@ impl Counts {
         self.frames.damaged = damaged;
     }
 
-    fn has_pictures(&self) -> bool {
+    fn has_video(&self) -> bool {
         let mut receivers = self.receivers.iter();
         receivers.any(|receiver| receiver.kind() == Kind::Video)
     }
@@ -223,7 +223,7 @@ impl Counts {
             failure: self.failure.clone(),
             connect_time: self.after_start(self.connected),
             join_time: self.after_start(self.first_packet),
-            picture_time: self.after_start(self.first_keyframe),
+            frame_time: self.after_start(self.first_keyframe),
             protection: self.protection,
             video: self.flow(Kind::Video),
             audio: self.flow(Kind::Audio),

@@ -28,7 +28,7 @@ pub(super) struct Receiver {
     damaged_before: u64,
     tally: Tally,
     order: InOrder,
-    /// For pictures that can be put together; others are counted by their markers.
+    /// For frames that can be put together; others are counted by their markers.
     depacketizer: Option<Depacketizer>,
 }
 
@@ -109,7 +109,7 @@ impl Receiver {
     }
 }
 
-/// For pictures whose format marks where they end: a transport stream, of which
+/// For frames whose format marks where they end: a transport stream, of which
 /// every packet stands for itself, has no frames to be counted.
 fn depacketizer(codec: Option<Codec>) -> Option<Depacketizer> {
     let codec = codec.filter(|codec| codec.kind() == Kind::Video && codec.marks_frames())?;

@@ -10,15 +10,15 @@ const MS: Duration = Duration::from_millis(1);
 const KEYFRAME: &[u8] = &[
     24, 0, 4, 0x67, 0x42, 0xc0, 0x1f, 0, 2, 0x68, 0xce, 0, 3, 0x65, 0x88, 0x84,
 ];
-/// A picture of one slice that refers to others.
-const PICTURE: &[u8] = &[0x41, 0x9a, 0x01];
+/// A frame of one slice that refers to others.
+const FRAME: &[u8] = &[0x41, 0x9a, 0x01];
 
 #[test]
-fn pictures_of_other_codecs_are_counted_with_their_keyframes() {
+fn frames_of_other_codecs_are_counted_with_their_keyframes() {
     let start = Instant::now();
     let mut counts = Counts::default();
     counts.expect(Kind::Video, Some(Codec::Vp8), 90_000);
-    // A keyframe and a picture that refers to it, in one packet each.
+    // A keyframe and a frame that refers to it, in one packet each.
     for (sequence, tag) in [(1, 0x10), (2, 0x11)] {
         let payload = [0x90, 0x80, 0x80, sequence as u8, tag, 2, 0];
         let packet = Packet {
@@ -110,25 +110,25 @@ fn frames_keyframes_and_the_way_to_them_are_counted() {
     assert_eq!(bench.viewer().state, State::Connected);
     bench.packet(20, 1, 1, b"opus");
     bench.packet(30, 0, 1, KEYFRAME);
-    bench.packet(63, 0, 2, PICTURE);
+    bench.packet(63, 0, 2, FRAME);
     bench.packet(64, 1, 2, b"opus");
     let viewer = bench.viewer();
     assert_eq!(viewer.state, State::Playing);
     assert_eq!(viewer.connect_time, Some(MS * 5));
     assert_eq!(viewer.join_time, Some(MS * 20));
-    assert_eq!(viewer.picture_time, Some(MS * 30));
+    assert_eq!(viewer.frame_time, Some(MS * 30));
     assert_eq!((viewer.frames, viewer.keyframes, viewer.damaged), (2, 1, 0));
     assert_eq!((viewer.video.received, viewer.audio.received), (2, 2));
     let gaps = viewer.gaps.summary();
-    assert_eq!(gaps.count, 1, "sound is no beat beside pictures");
+    assert_eq!(gaps.count, 1, "audio is no beat beside video");
     assert!(gaps.max >= MS * 33 && gaps.max < MS * 34);
 }
 
 #[test]
-fn a_lost_picture_asks_for_a_keyframe_once_it_is_given_up() {
+fn a_lost_frame_asks_for_a_keyframe_once_it_is_given_up() {
     let mut bench = Bench::new();
     bench.packet(0, 0, 1, KEYFRAME);
-    bench.packet(66, 0, 3, PICTURE);
+    bench.packet(66, 0, 3, FRAME);
     assert_eq!(
         (bench.viewer().frames, bench.counts.take_keyframe_wanted()),
         (1, None)
@@ -167,9 +167,9 @@ fn counting_takes_a_marker_for_a_frame() {
 fn a_new_source_goes_on_where_the_old_one_ended() {
     let mut bench = Bench::new();
     bench.packet_of(Ssrc(7), 0, 0, 1000, KEYFRAME);
-    bench.packet_of(Ssrc(7), 33, 0, 1001, PICTURE);
+    bench.packet_of(Ssrc(7), 33, 0, 1001, FRAME);
     bench.packet_of(Ssrc(8), 66, 0, 5, KEYFRAME);
-    bench.packet_of(Ssrc(8), 99, 0, 6, PICTURE);
+    bench.packet_of(Ssrc(8), 99, 0, 6, FRAME);
     let viewer = bench.viewer();
     assert_eq!((viewer.frames, viewer.damaged), (4, 0));
     assert_eq!((viewer.video.expected, viewer.video.lost()), (4, 0));

@@ -1,4 +1,4 @@
-//! An RTSP server of a few pictures, for tests: a thread for each connection.
+//! An RTSP server of a few frames, for tests: a thread for each connection.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -82,7 +82,7 @@ const SDP: &str = "v=0\r\ns=test\r\na=control:*\r\nm=video 0 RTP/AVP 96\r\na=rtp
 const KEYFRAME: &[u8] = &[
     24, 0, 4, 0x67, 0x42, 0xc0, 0x1f, 0, 2, 0x68, 0xce, 0, 3, 0x65, 0x88, 0x84,
 ];
-const PICTURE: &[u8] = &[0x41, 0x9a, 0x01];
+const FRAME: &[u8] = &[0x41, 0x9a, 0x01];
 /// The second slice of either.
 const SLICE: &[u8] = &[0x41, 0x1a, 0x01];
 
@@ -247,12 +247,12 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// A picture of two packets on the first track, one of sound on the others.
+    /// A frame of two packets on the first track, one of audio on the others.
     fn send_frame(&mut self) -> std::io::Result<()> {
         let first = if self.frames.is_multiple_of(10) {
             KEYFRAME
         } else {
-            PICTURE
+            FRAME
         };
         let lose_every = self.shared.lose_every.load(Relaxed);
         let mut out = Vec::new();

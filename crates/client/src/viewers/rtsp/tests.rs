@@ -27,7 +27,7 @@ fn watch(pool: &Pool, url: &str, transport: RtspTransport) -> Id {
 }
 
 #[test]
-fn whole_pictures_arrive_by_tcp_and_by_udp() {
+fn whole_frames_arrive_by_tcp_and_by_udp() {
     for transport in BOTH {
         let server = Server::start();
         let pool = pool();
@@ -45,7 +45,7 @@ fn whole_pictures_arrive_by_tcp_and_by_udp() {
             "{viewer:?}"
         );
         assert!(viewer.connect_time.is_some() && viewer.join_time.is_some());
-        assert!(viewer.join_time <= viewer.picture_time, "{viewer:?}");
+        assert!(viewer.join_time <= viewer.frame_time, "{viewer:?}");
         assert!(viewer.video.media_time >= Duration::from_millis(500));
         assert!(viewer.gaps.count() + 1 >= viewer.frames);
         wait_until("a report", || server.shared.reports.load(Relaxed) >= 2);
@@ -78,7 +78,7 @@ fn many_count_and_all_tear_down_with_the_pool() {
         });
         for viewer in &viewers {
             assert_eq!(viewer.total().lost(), 0, "{viewer:?}");
-            assert_eq!((viewer.keyframes, viewer.picture_time), (0, None));
+            assert_eq!((viewer.keyframes, viewer.frame_time), (0, None));
         }
         drop(pool);
         assert_eq!(server.shared.torn_down.load(Relaxed), 12);
@@ -86,7 +86,7 @@ fn many_count_and_all_tear_down_with_the_pool() {
 }
 
 #[test]
-fn losses_are_counted_and_damage_pictures() {
+fn losses_are_counted_and_damage_frames() {
     for transport in BOTH {
         let server = Server::start();
         server.shared.lose_every.store(10, Relaxed);

@@ -166,7 +166,7 @@ impl<'w> Indexer<'w> {
         Ok(())
     }
 
-    /// Whether the frame is a directory of the file instead of sound.
+    /// Whether the frame is a directory of the file instead of audio.
     fn is_directory(&mut self, at: u64) -> Result<bool, Fault> {
         match self.syntax.directory_bytes() {
             0 => Ok(false),
@@ -174,7 +174,7 @@ impl<'w> Indexer<'w> {
         }
     }
 
-    /// Where sound goes on behind bytes that are no frame: a tag, which says its
+    /// Where audio goes on behind bytes that are no frame: a tag, which says its
     /// length, or anything.
     fn skip(&mut self, from: u64) -> Result<u64, Fault> {
         if let Some(bytes) = tags::bytes_of(self.window.peek(from, tags::HEAD_BYTES)?) {

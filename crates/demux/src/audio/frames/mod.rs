@@ -1,4 +1,4 @@
-//! Sound in frames of one length in time, each with a header that says its length
+//! Audio in frames of one length in time, each with a header that says its length
 //! in bytes: AAC with ADTS headers, AC-3, AMR, MPEG audio.
 //!
 //! Opening a file goes from header to header. Where a frame should begin and none
@@ -21,7 +21,7 @@ use crate::window::{Window, read_unit};
 use indexer::{Entry, Indexer};
 pub(crate) use syntax::{Form, FrameHeader, Syntax};
 
-/// The frames of a file of sound, in order, as often as asked.
+/// The frames of a file of audio, in order, as often as asked.
 pub(crate) struct Frames {
     data: Box<dyn Data>,
     index: Arc<[Entry]>,

@@ -113,7 +113,7 @@ impl fmt::Display for Form {
         } = self;
         write!(
             f,
-            "sound of {rate} Hz, {channels} channels and {samples} samples a frame"
+            "audio of {rate} Hz, {channels} channels and {samples} samples a frame"
         )
     }
 }

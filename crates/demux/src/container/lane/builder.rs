@@ -13,21 +13,21 @@ use crate::window::Window;
 /// Units of one track: 6 days at 30 a second; their index has 400 MB.
 const UNITS_MAX: usize = 1 << 24;
 
-/// Pictures are not decoded earlier than this before they are shown; a larger
+/// Frames are not decoded earlier than this before they are shown; a larger
 /// distance is a damaged time.
 const LEAD_NS_MAX: i64 = 2_000_000_000;
 
-/// What is taken for the length of a last picture that nothing tells.
-const PICTURE_NS: i64 = 40_000_000;
+/// What is taken for the length of a last frame that nothing tells.
+const FRAME_NS: i64 = 40_000_000;
 
-/// Sound or text that nothing follows for so long has ended by itself.
+/// Audio or text that nothing follows for so long has ended by itself.
 const UNIT_NS_MAX: i64 = 4_000_000_000;
 
 /// Times that make no sense are cut to 292 years of nanoseconds divided by four,
 /// so that sums of two of them still fit.
 const TIME_NS_MAX: i64 = i64::MAX / 4;
 
-/// A unit as a container's parser finds it; samples of sound may be many at once.
+/// A unit as a container's parser finds it; samples of audio may be many at once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
     pub(crate) offset: u64,
@@ -45,7 +45,7 @@ pub(crate) struct Sample {
 pub(crate) struct LaneBuilder {
     pub(crate) track: Track,
     pub(crate) coding: Coding,
-    /// Of sound: what its times are counted in.
+    /// Of audio: what its times are counted in.
     sample_rate: u32,
     timing: Timing,
     /// How exact the container's times are.
@@ -63,7 +63,7 @@ pub(crate) struct LaneBuilder {
 
 impl LaneBuilder {
     /// `tick_ns`: how far the container's times may be from the true ones. `rate`:
-    /// of pictures, if the container says.
+    /// of frames, if the container says.
     pub(crate) fn new(described: Described, tick_ns: i64, rate: Option<FrameRate>) -> Self {
         Self {
             track: described.track,
@@ -117,11 +117,11 @@ impl LaneBuilder {
             Kind::Video => {
                 let decode = sample.decode_ns.unwrap_or(sample.start_ns);
                 self.decodes.push(decode.clamp(-TIME_NS_MAX, TIME_NS_MAX));
-                self.clock.picture(sample.start_ns, self.tick_ns)
+                self.clock.frame(sample.start_ns, self.tick_ns)
             }
             Kind::Audio => {
                 self.clock
-                    .sound(sample.start_ns, duration_ns, self.sample_rate, self.tick_ns)
+                    .audio(sample.start_ns, duration_ns, self.sample_rate, self.tick_ns)
             }
             Kind::Text => sample.start_ns,
         };
@@ -195,7 +195,7 @@ impl LaneBuilder {
             let duration_ns = self.samples_ns(frames);
             start_ns =
                 self.clock
-                    .sound(start_ns, Some(duration_ns), self.sample_rate, self.tick_ns);
+                    .audio(start_ns, Some(duration_ns), self.sample_rate, self.tick_ns);
             let bytes = frames * frame_bytes;
             let length = u32::try_from(bytes).unwrap_or(0) & LENGTH;
             self.add(offset, length | KEYFRAME, start_ns, Some(duration_ns))?;
@@ -240,7 +240,7 @@ impl LaneBuilder {
     }
 
     /// The finished lane; `None` if it has no unit. `decodes`: the container says
-    /// when pictures are decoded.
+    /// when frames are decoded.
     pub(crate) fn finish(mut self, decodes: bool, warnings: &mut Warnings) -> Option<Lane> {
         if self.before_keyframe > 0 {
             let reason = WarningReason::BeforeKeyframe(self.before_keyframe);
@@ -262,7 +262,7 @@ impl LaneBuilder {
                 highest = highest.max(start);
                 rises
             });
-            length_ns = self.picture_ns();
+            length_ns = self.frame_ns();
         } else {
             self.entries.sort_by_key(|entry| entry.start_ns);
             length_ns = self.duration_ns.unwrap_or(0);
@@ -285,10 +285,10 @@ impl LaneBuilder {
         })
     }
 
-    /// Says when pictures are decoded: never falling, and never after they are
+    /// Says when frames are decoded: never falling, and never after they are
     /// shown. A container's own decoding times are moved as close to that as they
-    /// go; without them, pictures are decoded one by one at the times at which
-    /// pictures are shown.
+    /// go; without them, frames are decoded one by one at the times at which
+    /// frames are shown.
     fn order_pictures(&mut self, decodes: bool) {
         let mut decodes_ns = std::mem::take(&mut self.decodes);
         if !decodes {
@@ -303,18 +303,18 @@ impl LaneBuilder {
         let sensible = rises && most <= LEAD_NS_MAX;
         let mut earliest = i64::MAX;
         for (entry, decode) in self.entries.iter_mut().zip(&decodes_ns).rev() {
-            // The latest time that suffices is when the first of this picture and
+            // The latest time that suffices is when the first of this frame and
             // all that follow it is shown.
             earliest = earliest.min(entry.start_ns);
             let decode = if sensible { decode + shift } else { earliest };
-            // A picture that is shown far too late has a damaged time.
+            // A frame that is shown far too late has a damaged time.
             entry.start_ns = entry.start_ns.min(decode + i64::from(u32::MAX));
             entry.span_ns = u32::try_from(entry.start_ns - decode).unwrap_or(u32::MAX);
         }
     }
 
-    /// How long the picture that is shown last lasts.
-    fn picture_ns(&self) -> i64 {
+    /// How long the frame that is shown last lasts.
+    fn frame_ns(&self) -> i64 {
         if let Some(rate) = self.clock.rate {
             return rate.nanos(2);
         }
@@ -330,7 +330,7 @@ impl LaneBuilder {
             last.sort_unstable();
             match last[..] {
                 [.., before, end] if end > before => end - before,
-                _ => PICTURE_NS,
+                _ => FRAME_NS,
             }
         })
     }

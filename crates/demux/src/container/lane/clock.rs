@@ -6,15 +6,15 @@ use crate::FrameRate;
 
 /// Makes times exact that a container rounds: Matroska has whole milliseconds.
 pub(super) struct Clock {
-    /// Pictures keep this rate, as far as the container says.
+    /// Frames keep this rate, as far as the container says.
     pub(super) rate: Option<FrameRate>,
     first_ns: Option<i64>,
-    /// Of sound: where counting began, and samples since then.
+    /// Of audio: where counting began, and samples since then.
     counted: Option<(i64, i64)>,
 }
 
 impl Clock {
-    /// `rate`: of pictures, if the container says.
+    /// `rate`: of frames, if the container says.
     pub(super) fn new(rate: Option<FrameRate>) -> Self {
         Self {
             rate,
@@ -24,7 +24,7 @@ impl Clock {
     }
 
     /// The time on the grid of the frame rate, if `said` may be a rounded form of it.
-    pub(super) fn picture(&mut self, said: i64, tick_ns: i64) -> i64 {
+    pub(super) fn frame(&mut self, said: i64, tick_ns: i64) -> i64 {
         let first = *self.first_ns.get_or_insert(said);
         let Some(rate) = self.rate else {
             return said;
@@ -49,8 +49,8 @@ impl Clock {
         }
     }
 
-    /// The end of the sound before, if `said` may be a rounded form of it.
-    pub(super) fn sound(
+    /// The end of the audio before, if `said` may be a rounded form of it.
+    pub(super) fn audio(
         &mut self,
         said: i64,
         duration_ns: Option<i64>,

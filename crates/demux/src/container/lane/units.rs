@@ -15,7 +15,7 @@ pub(crate) struct Entry {
     pub(crate) offset: u64,
     /// When it is presented.
     pub(crate) start_ns: i64,
-    /// Of a picture, how much earlier it is decoded; else how long a decoder is
+    /// Of a frame, how much earlier it is decoded; else how long a decoder is
     /// busy with it. Nanoseconds.
     pub(super) span_ns: u32,
     /// Bytes, and above them the flags.
@@ -46,7 +46,7 @@ pub(crate) struct Lane {
     pub(crate) track: Track,
     pub(crate) coding: Coding,
     pub(crate) entries: Vec<Entry>,
-    /// Places of keyframes among the entries, of pictures.
+    /// Places of keyframes among the entries, of frames.
     pub(super) keyframes: Vec<u32>,
     /// When the last unit's presentation ends, and a decoder's work with it.
     pub(super) last_ns: (i64, i64),
@@ -83,7 +83,7 @@ impl Lane {
         (busy, busy)
     }
 
-    /// When the next picture is shown: with pictures out of order it lies near.
+    /// When the next frame is shown: with frames out of order it lies near.
     fn shown_until(&self, place: usize, start_ns: i64) -> i64 {
         const REACH: usize = 32;
         let near = place.saturating_sub(REACH)..(place + REACH).min(self.entries.len());
@@ -134,7 +134,7 @@ impl Lane {
         starts.min().unwrap_or(0)
     }
 
-    /// Leaves out the sound that only warms a decoder up.
+    /// Leaves out the audio that only warms a decoder up.
     pub(crate) fn drop_unheard(&mut self) {
         if self.track.kind() == Kind::Audio {
             let busy = |entry: &Entry| entry.start_ns + i64::from(entry.span_ns);

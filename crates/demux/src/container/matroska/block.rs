@@ -18,7 +18,7 @@ pub(super) struct Block {
     pub(super) keyframe: bool,
     /// Ticks that all frames last.
     pub(super) duration: Option<u64>,
-    /// Sound at its end that is not to be heard, in nanoseconds.
+    /// Audio at its end that is not to be heard, in nanoseconds.
     pub(super) discarded_ns: i64,
     /// Offset and bytes of each frame.
     pub(super) frames: Vec<(u64, u64)>,

@@ -12,7 +12,7 @@ use crate::container::lane::LaneBuilder;
 use crate::container::pcm::Form;
 use crate::error::{Fault, Reason, WarningReason, Warnings};
 
-/// The tracks that are played: the first of pictures, of sound and of text.
+/// The tracks that are played: the first of frames, of audio and of text.
 pub(super) struct Lanes(Vec<Lane>);
 
 pub(super) struct Lane {
@@ -217,8 +217,8 @@ impl<'a> Entry<'a> {
         let codec = std::str::from_utf8(self.codec).unwrap_or_default();
         let codec = codec.trim_end_matches('\0');
         let described = match self.kind {
-            TYPE_VIDEO => self.describe_pictures(codec, at, warnings)?,
-            TYPE_AUDIO => self.describe_sound(codec)?,
+            TYPE_VIDEO => self.describe_frames(codec, at, warnings)?,
+            TYPE_AUDIO => self.describe_audio(codec)?,
             TYPE_SUBTITLE => (codec == "S_TEXT/UTF8").then(describe::text),
             _ => None,
         };
@@ -235,7 +235,7 @@ impl<'a> Entry<'a> {
         Ok(Some(described))
     }
 
-    fn describe_pictures(
+    fn describe_frames(
         &self,
         codec: &str,
         at: u64,
@@ -246,20 +246,20 @@ impl<'a> Entry<'a> {
         Ok(Some(match codec {
             "V_MPEG4/ISO/AVC" => describe::h264(self.private, size, at, warnings)?,
             "V_MPEGH/ISO/HEVC" => describe::h265(self.private, size)?,
-            "V_VP8" => describe::plain_pictures(Codec::Vp8, size),
+            "V_VP8" => describe::plain_frames(Codec::Vp8, size),
             "V_VP9" => describe::vp9(size),
             "V_AV1" => describe::av1(self.private, size)?,
             "V_THEORA" => describe::theora(self.private)?,
             "V_MPEG4/ISO/SP" | "V_MPEG4/ISO/ASP" | "V_MPEG4/ISO/AP" => {
                 describe::mpeg4_visual(self.private, size)
             }
-            "V_MPEG1" | "V_MPEG2" => describe::plain_pictures(Codec::MpegVideo, size),
-            "V_MJPEG" => describe::plain_pictures(Codec::Jpeg, size),
+            "V_MPEG1" | "V_MPEG2" => describe::plain_frames(Codec::MpegVideo, size),
+            "V_MJPEG" => describe::plain_frames(Codec::Jpeg, size),
             _ => return Ok(None),
         }))
     }
 
-    fn describe_sound(&self, codec: &str) -> Result<Option<Described>, Reason> {
+    fn describe_audio(&self, codec: &str) -> Result<Option<Described>, Reason> {
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -268,7 +268,7 @@ impl<'a> Entry<'a> {
         let rate = self.rate.round() as u32;
         let channels = u8::try_from(self.channels).unwrap_or(u8::MAX);
         if rate == 0 || rate > SAMPLE_RATE_MAX || channels == 0 {
-            let reason = "a track of sound has no channels, or no sampling rate";
+            let reason = "a track of audio has no channels, or no sampling rate";
             return Err(Reason::Damaged(reason));
         }
         Ok(Some(match codec {

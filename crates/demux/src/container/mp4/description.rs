@@ -1,5 +1,5 @@
 //! Sample entries: what a track is coded in (ISO/IEC 14496-12 §8.5.2 and
-//! §12, 14496-14 §5.6, 14496-15, QuickTime File Format, "Sound sample descriptions").
+//! §12, 14496-14 §5.6, 14496-15, QuickTime File Format, "Audio sample descriptions").
 
 use glassline_media::Codec;
 
@@ -26,17 +26,14 @@ pub(super) fn read(
     let described = match &entry.kind {
         b"encv" | b"enca" => return Ok(Err("encrypted".to_owned())),
         b"avc1" | b"avc3" | b"hvc1" | b"hev1" | b"vp08" | b"vp09" | b"av01" | b"mp4v" | b"jpeg" => {
-            read_pictures(entry, warnings)?
+            read_frames(entry, warnings)?
         }
-        _ => read_sound(entry)?,
+        _ => read_audio(entry)?,
     };
     Ok(described.ok_or(named))
 }
 
-fn read_pictures(
-    entry: &InMemory<'_>,
-    warnings: &mut Warnings,
-) -> Result<Option<Described>, Fault> {
+fn read_frames(entry: &InMemory<'_>, warnings: &mut Warnings) -> Result<Option<Described>, Fault> {
     let short = |at: usize| {
         let bytes = entry.body.get(at..).and_then(<[u8]>::first_chunk);
         bytes.map_or(0, |&bytes| u32::from(u16::from_be_bytes(bytes)))
@@ -64,15 +61,15 @@ fn read_pictures(
             let found = record(b"av1C")?;
             at(&found, describe::av1(found.body, size))?
         }
-        b"vp08" => describe::plain_pictures(Codec::Vp8, size),
+        b"vp08" => describe::plain_frames(Codec::Vp8, size),
         b"vp09" => describe::vp9(size),
-        b"jpeg" => describe::plain_pictures(Codec::Jpeg, size),
+        b"jpeg" => describe::plain_frames(Codec::Jpeg, size),
         _ => {
             let stream = Elementary::read(&record(b"esds")?)?;
             match stream.object {
                 0x20 => describe::mpeg4_visual(stream.specific, size),
-                0x60..=0x65 | 0x6a => describe::plain_pictures(Codec::MpegVideo, size),
-                0x6c => describe::plain_pictures(Codec::Jpeg, size),
+                0x60..=0x65 | 0x6a => describe::plain_frames(Codec::MpegVideo, size),
+                0x6c => describe::plain_frames(Codec::Jpeg, size),
                 _ => return Ok(None),
             }
         }
@@ -80,7 +77,7 @@ fn read_pictures(
 }
 
 /// What an audio sample entry says before the boxes in it.
-struct Sound<'a> {
+struct Audio<'a> {
     rate: u32,
     channels: u8,
     bits: u32,
@@ -89,7 +86,7 @@ struct Sound<'a> {
     boxes: Vec<InMemory<'a>>,
 }
 
-fn read_sound(entry: &InMemory<'_>) -> Result<Option<Described>, Fault> {
+fn read_audio(entry: &InMemory<'_>) -> Result<Option<Described>, Fault> {
     let known: [&[u8; 4]; 19] = [
         b"mp4a", b".mp3", b"Opus", b"ac-3", b"samr", b"sawb", b"sowt", b"twos", b"raw ", b"in24",
         b"in32", b"fl32", b"fl64", b"lpcm", b"ipcm", b"fpcm", b"ulaw", b"alaw", b"NONE",
@@ -97,14 +94,14 @@ fn read_sound(entry: &InMemory<'_>) -> Result<Option<Described>, Fault> {
     if !known.contains(&&entry.kind) {
         return Ok(None);
     }
-    let sound = Sound::read(entry)?;
+    let audio = Audio::read(entry)?;
     let at = |described: Result<Described, Reason>| {
         described.map_err(|reason| Fault::at(entry.offset, reason))
     };
-    let (rate, channels) = (sound.rate, sound.channels);
+    let (rate, channels) = (audio.rate, audio.channels);
     Ok(Some(match &entry.kind {
         b"Opus" => {
-            let specific = find(&sound.boxes, b"dOps");
+            let specific = find(&audio.boxes, b"dOps");
             let listed = specific.and_then(|found| found.body.get(1).copied());
             at(describe::opus(listed.unwrap_or(channels)))?
         }
@@ -113,7 +110,7 @@ fn read_sound(entry: &InMemory<'_>) -> Result<Option<Described>, Fault> {
         b"samr" => describe::amr(false),
         b"sawb" => describe::amr(true),
         b"mp4a" => {
-            let Some(found) = sound.elementary()? else {
+            let Some(found) = audio.elementary()? else {
                 return Err(entry.damaged("the box that configures the decoder is missing"));
             };
             let stream = Elementary::read(&found)?;
@@ -124,14 +121,14 @@ fn read_sound(entry: &InMemory<'_>) -> Result<Option<Described>, Fault> {
                 _ => return Ok(None),
             }
         }
-        _ => match sound.form(entry.kind)? {
+        _ => match audio.form(entry.kind)? {
             Some((codec, form)) => describe::pcm(codec, form, rate, channels),
             None => return Ok(None),
         },
     }))
 }
 
-impl<'a> Sound<'a> {
+impl<'a> Audio<'a> {
     fn read(entry: &InMemory<'a>) -> Result<Self, Fault> {
         let mut fields = entry.fields();
         fields.array::<8>()?;
@@ -164,7 +161,7 @@ impl<'a> Sound<'a> {
         // A rate that does not fit its field is zero there; only what needs it
         // further on would miss it.
         if rate > SAMPLE_RATE_MAX || channels > 255 {
-            return Err(entry.damaged("a track of sound has a senseless sampling rate"));
+            return Err(entry.damaged("a track of audio has a senseless sampling rate"));
         }
         Ok(Self {
             rate: rate.max(1),

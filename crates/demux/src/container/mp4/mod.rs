@@ -20,7 +20,7 @@ use crate::window::Window;
 use boxes::{Head, Kind};
 use movie::Movie;
 
-/// Bytes of a description: a day of pictures and sound has 80 MB.
+/// Bytes of a description: a day of video and audio has 80 MB.
 const DESCRIPTION_BYTES_MAX: u64 = 256 << 20;
 
 /// Reads a file through once.

@@ -12,7 +12,7 @@ use crate::container::lane::Sample;
 use crate::error::{Fault, WarningReason, Warnings};
 use crate::window::Window;
 
-/// Pictures a second, if each lasts as long as the next.
+/// Frames a second, if each lasts as long as the next.
 pub(super) fn steady_rate(
     table: &[InMemory<'_>],
     ticks_a_second: u32,
@@ -24,7 +24,7 @@ pub(super) fn steady_rate(
     fields.version()?;
     let entries = fields.table::<8>()?;
     let delta = |entry: &[u8; 8]| u32::from_be_bytes([entry[4], entry[5], entry[6], entry[7]]);
-    // The last picture's length is often another.
+    // The last frame's length is often another.
     let steady = match entries {
         [one] => Some(delta(one)),
         [all, [0, 0, 0, 1, ..]] => Some(delta(all)),
@@ -133,7 +133,7 @@ impl Tables<'_> {
         Ok(true)
     }
 
-    /// `count` samples of sound of so many bytes, which a chunk holds. The table of
+    /// `count` samples of audio of so many bytes, which a chunk holds. The table of
     /// their sizes is not believed: QuickTime's says 1 for each.
     fn take_samples(
         &mut self,
@@ -164,10 +164,10 @@ impl Tables<'_> {
         Ok(length == wanted)
     }
 
-    /// Leaves out sound behind the end of the edit list.
+    /// Leaves out audio behind the end of the edit list.
     fn trim(&self, lane: &mut TrackState) {
-        let is_sound = lane.builder.track.kind() == Kind::Audio;
-        if let Some(end_ns) = lane.scale.end_ns().filter(|_| is_sound) {
+        let is_audio = lane.builder.track.kind() == Kind::Audio;
+        if let Some(end_ns) = lane.scale.end_ns().filter(|_| is_audio) {
             lane.builder.end_at(end_ns);
         }
     }

@@ -91,7 +91,7 @@ fn scaled(ticks: i64, ticks_a_second: u32) -> i64 {
 
 impl Scale {
     /// Follows an edit list: emptiness at the start, then the first stretch of
-    /// media. More than that is rare, and would cut pictures apart that need each
+    /// media. More than that is rare, and would cut frames apart that need each
     /// other.
     pub(super) fn follow(
         &mut self,

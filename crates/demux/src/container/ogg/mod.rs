@@ -2,8 +2,8 @@
 //! after another.
 //!
 //! A file may be a chain of links, each with streams and headers of its own. Of the
-//! streams that lie side by side in a link the first of pictures and the first of
-//! sound are played. Sound lies on its track where it is heard: pre-skip counts
+//! streams that lie side by side in a link the first of frames and the first of
+//! audio are played. Audio lies on its track where it is heard: pre-skip counts
 //! before zero, trimming at the end shortens the last packet.
 
 pub(crate) mod page;
@@ -29,7 +29,7 @@ pub(crate) fn open(data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Conta
     }
     reading.end_link();
     let end = pages.offset();
-    let lanes = [reading.pictures, reading.sound].into_iter().flatten();
+    let lanes = [reading.frames, reading.audio].into_iter().flatten();
     let mut primed = Vec::new();
     for lane in lanes {
         if let Some(lane) = lane.builder.finish(false, warnings) {
@@ -40,7 +40,7 @@ pub(crate) fn open(data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Conta
     if primed.is_empty() {
         return Err(match reading.other {
             Some((offset, name)) => Fault::at(offset, Reason::OggCoding(name)),
-            None => Fault::at(end, Reason::NoSound),
+            None => Fault::at(end, Reason::NoAudio),
         });
     }
     Container::new(Box::new(Pieces::new(pages.into_inner())), primed)
@@ -49,8 +49,8 @@ pub(crate) fn open(data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Conta
 /// The state of the pass through the file.
 #[derive(Default)]
 struct Reading {
-    pictures: Option<Lane>,
-    sound: Option<Lane>,
+    frames: Option<Lane>,
+    audio: Option<Lane>,
     /// The played streams of the current link.
     streams: Vec<Stream>,
     /// Pages with data were seen since the last group of first pages.
@@ -84,9 +84,9 @@ impl Reading {
         let Some(stream) = streams.find(|stream| stream.serial == page.serial) else {
             return Ok(());
         };
-        let lane = match stream.has_pictures() {
-            true => &mut self.pictures,
-            false => &mut self.sound,
+        let lane = match stream.has_video() {
+            true => &mut self.frames,
+            false => &mut self.audio,
         };
         for packet in stream.take(page, warnings)? {
             let lane = match lane {
@@ -106,7 +106,7 @@ impl Reading {
         let stream = Stream::begin(packet, page)?;
         let same = |new: &Stream| {
             let mut streams = self.streams.iter();
-            streams.any(|stream| stream.has_pictures() == new.has_pictures())
+            streams.any(|stream| stream.has_video() == new.has_video())
         };
         match stream {
             Some(stream) if !same(&stream) => {
@@ -141,9 +141,9 @@ impl Reading {
         let begins = self.streams.iter().filter_map(Stream::begins_ns).min();
         let mut end_ns = self.base_ns;
         for stream in self.streams.drain(..) {
-            let lane = match stream.has_pictures() {
-                true => &mut self.pictures,
-                false => &mut self.sound,
+            let lane = match stream.has_video() {
+                true => &mut self.frames,
+                false => &mut self.audio,
             };
             let Some(lane) = lane else {
                 continue;

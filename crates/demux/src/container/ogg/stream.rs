@@ -35,11 +35,11 @@ pub(super) struct Stream {
     setup: Vec<u8>,
     /// The packet under way.
     open: Option<Open>,
-    /// Samples or pictures before the next packet, pre-skip counted.
+    /// Samples or frames before the next packet, pre-skip counted.
     position: i64,
     /// What the granule position was at `position` 0.
     granule_start: Option<i64>,
-    /// Samples that are heard, or pictures.
+    /// Samples that are heard, or frames.
     length: i64,
 }
 
@@ -73,7 +73,7 @@ pub(super) struct Packet {
     /// Of the page on which it begins, and its number there.
     pub(super) offset: u64,
     pub(super) ordinal: u32,
-    /// Sound that begins in the pre-skip and ends after it is below zero.
+    /// Audio that begins in the pre-skip and ends after it is below zero.
     pub(super) start_ns: i64,
     /// Of what a decoder makes of it.
     pub(super) duration_ns: i64,
@@ -122,7 +122,7 @@ impl Stream {
         }))
     }
 
-    pub(super) fn has_pictures(&self) -> bool {
+    pub(super) fn has_video(&self) -> bool {
         matches!(self.logical, Logical::Theora { .. })
     }
 
@@ -193,7 +193,7 @@ impl Stream {
             let start = self.position - self.pre_skip();
             self.position = self.position.saturating_add(decoded);
             let heard_until = start.saturating_add(heard);
-            // The first packet of Vorbis gives no sound, but the second needs it.
+            // The first packet of Vorbis gives no audio, but the second needs it.
             let needed = decoded == 0 && start == 0;
             let empty = packet.bytes == 0;
             if !empty && ((heard > 0 && heard_until > 0) || needed) {
@@ -205,7 +205,7 @@ impl Stream {
                     start_ns,
                     duration_ns: self.ns(start.saturating_add(decoded)) - start_ns,
                     trimmed_ns: self.ns(decoded) - self.ns(heard),
-                    keyframe: !self.has_pictures() || theora::is_keyframe(&packet.start),
+                    keyframe: !self.has_video() || theora::is_keyframe(&packet.start),
                 });
             } else if heard > 0 {
                 self.length = self.length.max(heard_until);
@@ -215,7 +215,7 @@ impl Stream {
     }
 
     /// The packets that end on `page`, headers left out, and how many samples or
-    /// pictures each is.
+    /// frames each is.
     fn packets(&mut self, page: &Page, missing: bool) -> Result<(Vec<Open>, Vec<i64>), Fault> {
         let (mut packets, mut counts) = (Vec::new(), Vec::new());
         // The rest of a packet whose beginning is lost is of no use.
@@ -226,7 +226,7 @@ impl Stream {
                 ordinal,
                 ..Open::default()
             });
-            // The comments may hold pictures; nothing of them is kept.
+            // The comments may hold frames; nothing of them is kept.
             let keep = match self.expected {
                 [] => START_BYTES,
                 _ => HEADER_BYTES_MAX,
@@ -279,7 +279,7 @@ impl Stream {
         Err(Fault::at(page.offset, reason))
     }
 
-    /// Samples or pictures of a packet.
+    /// Samples or frames of a packet.
     fn count(&mut self, packet: &Open, page: &Page) -> Result<i64, Fault> {
         let fault = |reason| Fault::at(page.offset, reason);
         if packet.bytes > UNIT_BYTES_MAX as usize {
@@ -298,7 +298,7 @@ impl Stream {
         }
     }
 
-    /// Where the packets of a page end, which are `total` samples or pictures, on
+    /// Where the packets of a page end, which are `total` samples or frames, on
     /// the scale of `position`. Moves `position` on if pages before are missing.
     fn end_of(&mut self, page: &Page, total: i64, missing: bool) -> i64 {
         let counted = self.position.saturating_add(total);
@@ -320,7 +320,7 @@ impl Stream {
             self.position = self.position.saturating_add(silence);
         }
         let counted = self.position.saturating_add(total);
-        if page.last && !self.has_pictures() {
+        if page.last && !self.has_video() {
             end.min(counted)
         } else {
             counted
@@ -334,7 +334,7 @@ impl Stream {
         }
     }
 
-    /// So many samples or pictures in nanoseconds.
+    /// So many samples or frames in nanoseconds.
     fn ns(&self, count: i64) -> i64 {
         match &self.logical {
             Logical::Opus(_) => MediaTime::from_ticks(count, opus::RATE).nanos(),
@@ -351,9 +351,9 @@ impl Logical {
     /// What warnings call it if one of its kind is played already.
     pub(super) fn second_name(&self) -> &'static str {
         match self {
-            Self::Opus(_) => "a second stream of sound (Opus)",
-            Self::Vorbis { .. } => "a second stream of sound (Vorbis)",
-            Self::Theora { .. } => "a second stream of pictures (Theora)",
+            Self::Opus(_) => "a second stream of audio (Opus)",
+            Self::Vorbis { .. } => "a second stream of audio (Vorbis)",
+            Self::Theora { .. } => "a second video stream (Theora)",
         }
     }
 }

@@ -1,13 +1,13 @@
-//! Whether a decoder can start with a picture, from the first bytes of it.
+//! Whether a decoder can start with a frame, from the first bytes of it.
 
 use glassline_media::annexb::{START_CODE, find_start_code};
 
 use super::tables::Coding;
 
-/// Bytes of a picture that are looked at: headers are shorter.
+/// Bytes of a frame that are looked at: headers are shorter.
 const PROBE_BYTES_MAX: usize = 4096;
 
-/// Looks at a picture until it is clear what it is.
+/// Looks at a frame until it is clear what it is.
 #[derive(Debug)]
 pub(super) struct Probe {
     coding: Coding,
@@ -22,7 +22,7 @@ impl Probe {
         }
     }
 
-    /// Takes the next bytes of the picture; `None` until it is clear.
+    /// Takes the next bytes of the frame; `None` until it is clear.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Option<bool> {
         let room = PROBE_BYTES_MAX - self.start.len();
         self.start.extend(&bytes[..bytes.len().min(room)]);
@@ -73,7 +73,7 @@ impl Probe {
 }
 
 /// Whether an H.264 slice header (7.3.3) begins with macroblock 0 and slice type
-/// 7, which says that the whole picture is of I slices.
+/// 7, which says that the whole frame is of I slices.
 fn is_intra_slice(first: u8) -> bool {
     // ue(0), then ue(7) = 0001000.
     first == 0b1000_1000

@@ -28,11 +28,11 @@ const CHANGES_MAX: usize = 1 << 12;
 /// Streams without keyframes are entered this often.
 const BLIND_DISTANCE: i64 = CLOCK_RATE;
 
-/// How far stamps may be ahead of the clock (§2.4.2.6 says 10 s for still pictures).
+/// How far stamps may be ahead of the clock (§2.4.2.6 says 10 s for still frames).
 const STAMP_AHEAD_MAX: i64 = 10 * CLOCK_RATE;
 
-/// How long a frame of sound may be: of AAC at 22.05 kHz it is 46 ms.
-const FRAME_OF_SOUND_MAX: i64 = CLOCK_RATE / 20;
+/// How long a frame of audio may be: of AAC at 22.05 kHz it is 46 ms.
+const FRAME_OF_AUDIO_MAX: i64 = CLOCK_RATE / 20;
 
 /// Packets of tables before a keyframe: two tables of 1024 bytes.
 const TABLE_PACKETS_MAX: usize = 12;
@@ -58,9 +58,9 @@ struct FileTick {
 /// A place where decoders can start: 16 bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
-    /// Of the packet in which the picture begins.
+    /// Of the packet in which the frame begins.
     pub(super) offset: u64,
-    /// Until the packet in which the next picture begins; what of other streams
+    /// Until the packet in which the next frame begins; what of other streams
     /// lies between is counted.
     pub(super) length: u32,
     /// Place of the tables it needs.
@@ -114,7 +114,7 @@ pub(super) struct Indexer<'w> {
     tables: Vec<Vec<u8>>,
     current_tables: u16,
     spans: BTreeMap<u16, Span>,
-    picture: Option<Picture>,
+    frame: Option<Frame>,
     start: Option<u64>,
 }
 
@@ -132,10 +132,10 @@ struct Span {
 }
 
 impl Span {
-    /// When the last unit ends. It is as long as those before it, except of sound
+    /// When the last unit ends. It is as long as those before it, except of audio
     /// where PES packets hold several frames, and the last one fewer.
     fn end(&self) -> i64 {
-        if self.coding.is_video() || self.step <= FRAME_OF_SOUND_MAX {
+        if self.coding.is_video() || self.step <= FRAME_OF_AUDIO_MAX {
             return self.last + self.step;
         }
         let part = i128::from(self.bytes.min(self.bytes_before));
@@ -145,7 +145,7 @@ impl Span {
 }
 
 /// One that may be an entry.
-struct Picture {
+struct Frame {
     pid: u16,
     entry: Entry,
     verdict: Option<bool>,
@@ -165,7 +165,7 @@ impl<'w> Indexer<'w> {
             tables: Vec::new(),
             current_tables: 0,
             spans: BTreeMap::new(),
-            picture: None,
+            frame: None,
             start: None,
         }
     }
@@ -216,7 +216,7 @@ impl<'w> Indexer<'w> {
             }
         }
         match leading {
-            Some((leading, coding)) if leading == pid => self.take_picture(offset, packet, coding),
+            Some((leading, coding)) if leading == pid => self.take_frame(offset, packet, coding),
             _ => Ok(()),
         }
     }
@@ -288,10 +288,10 @@ impl<'w> Indexer<'w> {
         }
     }
 
-    fn take_picture(&mut self, offset: u64, packet: &Packet, coding: Coding) -> Result<(), Fault> {
+    fn take_frame(&mut self, offset: u64, packet: &Packet, coding: Coding) -> Result<(), Fault> {
         if packet.begins_unit() {
-            self.close_picture(offset)?;
-            self.picture = Some(Picture {
+            self.close_frame(offset)?;
+            self.frame = Some(Frame {
                 pid: packet.pid(),
                 entry: Entry {
                     offset,
@@ -302,23 +302,23 @@ impl<'w> Indexer<'w> {
                 probe: Probe::new(coding),
             });
         }
-        if let Some(picture) = &mut self.picture
-            && picture.verdict.is_none()
-            && picture.pid == packet.pid()
+        if let Some(frame) = &mut self.frame
+            && frame.verdict.is_none()
+            && frame.pid == packet.pid()
         {
-            picture.verdict = picture.probe.push(packet.elementary());
+            frame.verdict = frame.probe.push(packet.elementary());
         }
         Ok(())
     }
 
-    /// The picture under way ends where the next one begins.
-    fn close_picture(&mut self, end: u64) -> Result<(), Fault> {
-        let Some(picture) = self.picture.take() else {
+    /// The frame under way ends where the next one begins.
+    fn close_frame(&mut self, end: u64) -> Result<(), Fault> {
+        let Some(frame) = self.frame.take() else {
             return Ok(());
         };
-        let mut entry = picture.entry;
+        let mut entry = frame.entry;
         entry.length = u32::try_from(end - entry.offset).unwrap_or(u32::MAX);
-        if picture.verdict == Some(true) {
+        if frame.verdict == Some(true) {
             if self.entries.len() == ENTRIES_MAX {
                 return Err(too_many(end, "the number of keyframes", ENTRIES_MAX));
             }
@@ -336,7 +336,7 @@ impl<'w> Indexer<'w> {
     }
 
     fn finish(mut self, end: u64) -> Result<Index, Fault> {
-        self.close_picture(end)?;
+        self.close_frame(end)?;
         let missing = |what: &str| Err(Fault::whole(Reason::NothingToPlay(what.to_owned())));
         let Some(program) = self.followed.program() else {
             return missing("no program map (PAT and PMT)");

@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn what_ffmpeg_writes_is_read() {
-        // The first packet of pictures of tests/data/clip.ts.
+        // The first packet of frames of tests/data/clip.ts.
         let mut bytes = [0xff; PACKET_BYTES];
         let start = [
             0x47, 0x41, 0x00, 0x30, 0x07, 0x50, 0x00, 0x00, 0x7b, 0x0c, 0x7e, 0x00, 0x00, 0x00,

@@ -22,9 +22,9 @@ pub(super) enum Coding {
     Mpeg4,
     H264,
     H265,
-    /// Pictures whose keyframes only the random access indicator tells.
+    /// Frames whose keyframes only the random access indicator tells.
     OtherVideo,
-    Sound,
+    Audio,
     Other,
 }
 
@@ -37,13 +37,13 @@ impl Coding {
             0x1b => Self::H264,
             0x24 => Self::H265,
             0x1e..=0x21 | 0x32..=0x33 | 0x42 | 0xd1..=0xd4 | 0xea => Self::OtherVideo,
-            0x03 | 0x04 | 0x0f | 0x11 | 0x1c | 0x80..=0x87 => Self::Sound,
+            0x03 | 0x04 | 0x0f | 0x11 | 0x1c | 0x80..=0x87 => Self::Audio,
             _ => Self::Other,
         }
     }
 
     pub(super) fn is_video(self) -> bool {
-        !matches!(self, Self::Sound | Self::Other)
+        !matches!(self, Self::Audio | Self::Other)
     }
 }
 
@@ -56,14 +56,14 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// What viewers wait for: the pictures, else the sound.
+    /// What viewers wait for: the frames, else the audio.
     pub(super) fn leading(&self) -> Option<(u16, Coding)> {
         let of = |wanted: fn(Coding) -> bool| {
             let mut streams = self.streams.iter();
             streams.find(|(_, coding)| wanted(*coding)).copied()
         };
         of(Coding::is_video)
-            .or_else(|| of(|coding| coding == Coding::Sound))
+            .or_else(|| of(|coding| coding == Coding::Audio))
             .or_else(|| self.streams.first().copied())
     }
 }

@@ -14,7 +14,7 @@ const CLIP: &[u8] = include_bytes!("../../../samples/h264-mp2.ts");
 const H265: &[u8] = include_bytes!("../../../samples/h265.ts");
 const MPEG2: &[u8] = include_bytes!("../../../samples/mpeg2.ts");
 
-/// Packet identifier of the pictures in all of them.
+/// Packet identifier of the frames in all of them.
 const VIDEO: u16 = 256;
 
 fn open_bytes(bytes: &[u8]) -> Result<Transport, Fault> {
@@ -48,7 +48,7 @@ fn keyframe_ms(transport: &Transport) -> Vec<i64> {
     std::iter::from_fn(next).collect()
 }
 
-/// Counters follow from one another, and clocks of the pictures never fall nor
+/// Counters follow from one another, and clocks of the frames never fall nor
 /// make a step of more than `step_max` ticks (27 MHz). Returns the decoding stamps.
 fn check_continuous(packets: &[Packet], step_max: i64) -> Vec<i64> {
     let mut counters = std::collections::BTreeMap::new();
@@ -81,7 +81,7 @@ fn check_continuous(packets: &[Packet], step_max: i64) -> Vec<i64> {
 fn keyframes_are_where_ffprobe_sees_them() {
     // From `ffprobe -show_entries packet=dts,flags`, less the first.
     assert_eq!(keyframe_ms(&opened(CLIP)), [0, 800, 1600]);
-    // Clocks lie at every second picture here, so that times are interpolated.
+    // Clocks lie at every second frame here, so that times are interpolated.
     let h265 = keyframe_ms(&opened(H265));
     let expected = [0, (147_600 - 126_000) / 90, (183_600 - 126_000) / 90];
     assert!(
@@ -133,7 +133,7 @@ fn a_pass_gives_the_file_with_tables_before_keyframes() {
         last = unit.start_ns;
     }
     // Tables apart, nothing was touched.
-    let sound_and_pictures = |packets: Vec<Packet>| -> Vec<Packet> {
+    let audio_and_video = |packets: Vec<Packet>| -> Vec<Packet> {
         let mut packets = packets;
         packets.retain(|packet| (256..300).contains(&packet.pid()));
         packets
@@ -142,15 +142,12 @@ fn a_pass_gives_the_file_with_tables_before_keyframes() {
     let file: Vec<Packet> = file.map(|it| Packet(it.try_into().expect("188"))).collect();
     let count = file.len();
     assert_eq!(packets_of(&units).len(), count + 3 * 2);
-    assert_eq!(
-        sound_and_pictures(packets_of(&units)),
-        sound_and_pictures(file)
-    );
+    assert_eq!(audio_and_video(packets_of(&units)), audio_and_video(file));
 }
 
 #[test]
 fn a_loop_looks_like_one_long_stream() {
-    for (bytes, pictures) in [(CLIP, 60), (H265, 30), (MPEG2, 30)] {
+    for (bytes, video_frames) in [(CLIP, 60), (H265, 30), (MPEG2, 30)] {
         let mut transport = opened(bytes);
         let mut all = units(&mut transport);
         for _ in 0..2 {
@@ -158,9 +155,9 @@ fn a_loop_looks_like_one_long_stream() {
             all.extend(units(&mut transport));
         }
         let stamps = check_continuous(&packets_of(&all), CLOCK_RATE / 8);
-        assert_eq!(stamps.len(), 3 * pictures);
+        assert_eq!(stamps.len(), 3 * video_frames);
         let steps: Vec<i64> = stamps.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        // 40 ms each; sound that is a little longer than the pictures is waited for.
+        // 40 ms each; audio that is a little longer than the frames is waited for.
         assert!(
             steps.iter().all(|step| (3600..=3600 + 2400).contains(step)),
             "{steps:?}"

@@ -13,7 +13,7 @@ use h264_reader::rbsp::{BitRead, BitReader, BitReaderError, ByteReader};
 
 use crate::elementary::annexb::{self, nal_type};
 use crate::elementary::grammar::{
-    Content, Grammar, Leading, Opening, PictureFacts, Place, Role, Set,
+    Content, Grammar, Leading, Opening, Place, Role, Set, VideoFacts,
 };
 use crate::elementary::h264::parameter_sets::{
     ParameterSets, is_common_format, reorder_max, timing,
@@ -154,7 +154,7 @@ impl H264 {
         self.has_slice = true;
         Role {
             begins_unit,
-            content: Content::Picture(PictureFacts {
+            content: Content::Picture(VideoFacts {
                 keyframe: slice.idr,
                 pps: slice.pps,
                 field: slice.bottom_field.is_some(),

@@ -10,7 +10,7 @@ use h264_reader::rbsp::{BitRead, BitReader, BitReaderError, ByteReader};
 
 use crate::elementary::annexb;
 use crate::elementary::grammar::{
-    Content, Grammar, Leading, Opening, PictureFacts, Place, Role, Set,
+    Content, Grammar, Leading, Opening, Place, Role, Set, VideoFacts,
 };
 use crate::error::Reason;
 use crate::parameters;
@@ -207,7 +207,7 @@ impl H265 {
             && !(kind < nal_type::SUB_LAYER_LAST && kind.is_multiple_of(2));
         let order = self.order.push(&slice, order_bits, begins_sequence, refers);
         let reordered = !promises_order && self.order.is_late(order);
-        role(Content::Picture(PictureFacts {
+        role(Content::Picture(VideoFacts {
             keyframe,
             pps: slice.pps,
             field: false,

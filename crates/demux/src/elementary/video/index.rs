@@ -1,11 +1,11 @@
-//! What one pass through a bare stream of pictures finds: where each lies, where it
+//! What one pass through a bare video stream finds: where each lies, where it
 //! is shown, and what its keyframes need.
 
 use glassline_media::Track;
 
 use crate::elementary::annexb::{Scanner, Span};
 use crate::elementary::display_order::DisplayOrder;
-use crate::elementary::grammar::{Content, Grammar, Leading, PictureFacts, Place, Role, Set};
+use crate::elementary::grammar::{Content, Grammar, Leading, Place, Role, Set, VideoFacts};
 use crate::error::{Fault, Reason, WarningReason, Warnings};
 use crate::{Data, FrameRate};
 
@@ -132,7 +132,7 @@ struct Pending {
     end_before: u64,
     has_slice: bool,
     sets: Vec<Set>,
-    picture: Option<PictureFacts>,
+    picture: Option<VideoFacts>,
     /// The parameter sets it could start with are known.
     decodable: bool,
     prefix: u16,
@@ -234,7 +234,7 @@ impl<'w, G: Grammar> Indexer<'w, G> {
     }
 
     /// Sees to the parameter sets while they are those of this picture.
-    fn begin_keyframe(&mut self, unit: &mut Pending, facts: PictureFacts) -> Result<(), Fault> {
+    fn begin_keyframe(&mut self, unit: &mut Pending, facts: VideoFacts) -> Result<(), Fault> {
         let Some(prefix) = self.grammar.sets_for(facts.pps) else {
             return Ok(());
         };
@@ -265,7 +265,7 @@ impl<'w, G: Grammar> Indexer<'w, G> {
     fn begin_track(&mut self, offset: u64, pps: u32) -> Option<(Track, FrameRate)> {
         let opening = self.grammar.opening(pps)?;
         if !opening.common_format {
-            let reason = WarningReason::PictureFormat;
+            let reason = WarningReason::FrameFormat;
             self.warnings.add(Some(offset), reason);
         }
         let fallback = self.given.unwrap_or(FrameRate::DEFAULT);

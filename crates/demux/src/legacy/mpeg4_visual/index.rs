@@ -268,7 +268,7 @@ impl<'w> Indexer<'w> {
             Place::Nowhere => {
                 if picture.coded {
                     self.warnings
-                        .add(Some(offset), WarningReason::PictureOutOfTime);
+                        .add(Some(offset), WarningReason::FrameOutOfTime);
                 }
                 return Ok(());
             }

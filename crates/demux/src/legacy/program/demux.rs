@@ -1,12 +1,12 @@
 //! One way through a program stream, from any keyframe: its packets into pictures
-//! and frames of sound, each with its times.
+//! and frames of audio, each with its times.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::audio::{Form, Frames, Source};
 use super::packets::{Chunk, Packets, Piece};
 use super::pictures::{Kind, Origin, Picture, Pictures, Sequence, Stamps};
-use super::sound::{Form, Frames, Source};
 use super::timing::{Due, Timing};
 use crate::error::{Fault, WarningReason, Warnings};
 use crate::system_clock::stamp::{CLOCK_PER_STAMP, CLOCK_RATE, STAMP_MODULUS, ahead};
@@ -20,7 +20,7 @@ const AHEAD_MAX: i64 = 10 * CLOCK_RATE;
 const HELD_UNITS_MAX: usize = 256;
 const HELD_BYTES_MAX: usize = 8 << 20;
 
-/// Bytes of a bare stream of pictures that are read at once.
+/// Bytes of a bare video stream that are read at once.
 const BARE_BYTES: usize = 32 * 1024;
 
 /// Where the file's pieces come from.
@@ -67,8 +67,8 @@ pub(super) struct Start {
     /// When the first picture is shown; `None` at the start of the file.
     pub(super) presented: Option<i64>,
     pub(super) sequence: Option<Sequence>,
-    /// The stream of sound, once known.
-    pub(super) sound: Option<Source>,
+    /// The stream of audio, once known.
+    pub(super) audio: Option<Source>,
 }
 
 pub(super) struct Demux {
@@ -86,7 +86,7 @@ pub(super) struct Demux {
     /// The clock jumped since the last stamps of pictures.
     joins: bool,
     source: Option<Source>,
-    /// The packet under way is of that sound.
+    /// The packet under way is of that audio.
     sounding: bool,
     frames: Option<Frames>,
     held: [VecDeque<Timed>; 2],
@@ -110,9 +110,9 @@ impl Demux {
             anchors: 0,
             skipped: None,
             joins: false,
-            source: start.sound,
+            source: start.audio,
             sounding: false,
-            frames: start.sound.map(|source| Frames::new(source.coding)),
+            frames: start.audio.map(|source| Frames::new(source.coding)),
             held: [VecDeque::new(), VecDeque::new()],
             ended: false,
             warnings: Warnings::default(),
@@ -131,19 +131,19 @@ impl Demux {
         self.pictures.sequence()
     }
 
-    pub(super) fn sound(&self) -> Option<(Source, Form)> {
+    pub(super) fn audio(&self) -> Option<(Source, Form)> {
         self.source.zip(self.frames.as_ref()?.form())
     }
 
-    /// The next unit, in the order of decoding as far as the file keeps sound and
+    /// The next unit, in the order of decoding as far as the file keeps audio and
     /// pictures together.
     pub(super) fn next(&mut self) -> Result<Option<Timed>, Fault> {
         loop {
-            let [video, sound] = &self.held;
-            let turn = match (video.front(), sound.front()) {
-                (Some(video), Some(sound)) => Some(usize::from(sound.decoded < video.decoded)),
+            let [video, audio] = &self.held;
+            let turn = match (video.front(), audio.front()) {
+                (Some(video), Some(audio)) => Some(usize::from(audio.decoded < video.decoded)),
                 (Some(_), None) if self.ended || is_full(video) => Some(0),
-                (None, Some(_)) if self.ended || is_full(sound) => Some(1),
+                (None, Some(_)) if self.ended || is_full(audio) => Some(1),
                 (None, None) if self.ended => return Ok(None),
                 _ => None,
             };
@@ -245,11 +245,11 @@ impl Demux {
             }
             return Ok(());
         }
-        self.take_sound(chunk, presented);
+        self.take_audio(chunk, presented);
         Ok(())
     }
 
-    fn take_sound(&mut self, chunk: &Chunk, presented: Option<i64>) {
+    fn take_audio(&mut self, chunk: &Chunk, presented: Option<i64>) {
         if chunk.first {
             match (self.source, Source::of(chunk.stream, &chunk.bytes)) {
                 (None, Ok(source)) => {
@@ -257,7 +257,7 @@ impl Demux {
                     self.source = Some(source);
                 }
                 (Some(known), Ok(other)) if known != other => {
-                    let reason = WarningReason::OtherStream("more sound");
+                    let reason = WarningReason::OtherStream("more audio");
                     self.warnings.add(Some(chunk.packet), reason);
                 }
                 (_, Err(Some(name))) => {

@@ -2,18 +2,18 @@
 //!
 //! ```text
 //! file ─ packets ─┬─ pictures ─ timing ─┐
-//!                 └─ sound ─────────────┴─ demux ─► Unit, pictures and sound by turns
+//!                 └─ audio ─────────────┴─ demux ─► Unit, video and audio by turns
 //! ```
 //!
-//! The first stream of pictures (MPEG-1 or MPEG-2 video) and the first of sound
+//! The first video stream (MPEG-1 or MPEG-2 video) and the first of audio
 //! (MPEG audio, AC-3) are played. Units lie in pieces among each other, so that an
 //! index could not say where they are: both passes take the stream apart alike,
 //! and the first one remembers where the keyframes begin.
 
+mod audio;
 mod demux;
 mod packets;
 mod pictures;
-mod sound;
 #[cfg(test)]
 mod tests;
 mod timing;
@@ -30,10 +30,10 @@ use crate::system_clock::{Clock, Segment};
 use crate::window::Window;
 use crate::{Data, FrameRate};
 
+use audio::Source;
 use demux::{Demux, Feed, Reference, Start, Timed};
 use packets::Packets;
 use pictures::{Origin, Sequence};
-use sound::Source;
 
 /// Keyframes of one file: 97 days at two a second; their index has 400 MB.
 const ENTRIES_MAX: usize = 1 << 24;
@@ -41,12 +41,12 @@ const ENTRIES_MAX: usize = 1 << 24;
 /// Places where the clock or the pictures' headers change.
 const CHANGES_MAX: usize = 1 << 12;
 
-/// The pictures and the sound of a program stream, as often as asked.
+/// The video and the audio of a program stream, as often as asked.
 pub(crate) struct Program {
     demux: Demux,
     index: Arc<Index>,
-    /// Sound that ends before this (27 MHz) belongs before the keyframe sought.
-    sound_from: i64,
+    /// Audio that ends before this (27 MHz) belongs before the keyframe sought.
+    audio_from: i64,
 }
 
 /// What opening the file found; times are 27 MHz.
@@ -55,8 +55,8 @@ struct Index {
     entries: Vec<Entry>,
     sequences: Vec<Sequence>,
     segments: Arc<[Segment]>,
-    sound: Option<Source>,
-    /// When the first picture is shown, or the first sound heard.
+    audio: Option<Source>,
+    /// When the first picture is shown, or the first audio heard.
     zero: i64,
     /// Behind the last one.
     end: i64,
@@ -92,7 +92,7 @@ impl Program {
             found.take(&unit, &demux)?;
         }
         warnings.append(&mut demux.warnings);
-        let sound = demux.sound();
+        let audio = demux.audio();
         let sequence = demux.sequence().cloned();
         let (feed, reference) = demux.into_parts();
         let Reference::Learning(clock) = reference else {
@@ -102,8 +102,8 @@ impl Program {
         if let (Some(sequence), true) = (&sequence, found.video.is_some()) {
             tracks.push(video_track(sequence));
         }
-        tracks.extend(sound.map(|(_, form)| form.track()));
-        let Some((zero, end)) = found.video.or(found.sound) else {
+        tracks.extend(audio.map(|(_, form)| form.track()));
+        let Some((zero, end)) = found.video.or(found.audio) else {
             let what = "neither MPEG-1 or MPEG-2 video nor MPEG audio or AC-3".to_owned();
             return Err(Fault::whole(Reason::NothingToPlay(what)));
         };
@@ -112,7 +112,7 @@ impl Program {
             entries: found.entries,
             sequences: found.sequences,
             segments: clock.segments().into(),
-            sound: sound.map(|(source, _)| source),
+            audio: audio.map(|(source, _)| source),
             zero,
             end,
             has_video: found.video.is_some(),
@@ -121,7 +121,7 @@ impl Program {
         Ok(Self {
             demux,
             index,
-            sound_from: i64::MIN,
+            audio_from: i64::MIN,
         })
     }
 }
@@ -138,9 +138,9 @@ fn video_track(sequence: &Sequence) -> Track {
 struct Found {
     entries: Vec<Entry>,
     sequences: Vec<Sequence>,
-    /// From when to when there are pictures, and sound.
+    /// From when to when there are pictures, and audio.
     video: Option<(i64, i64)>,
-    sound: Option<(i64, i64)>,
+    audio: Option<(i64, i64)>,
 }
 
 impl Found {
@@ -148,7 +148,7 @@ impl Found {
         let span = if unit.video {
             &mut self.video
         } else {
-            &mut self.sound
+            &mut self.audio
         };
         let (from, until) = span.get_or_insert((unit.start, unit.start));
         *from = (*from).min(unit.start);
@@ -200,7 +200,7 @@ impl Index {
             origin,
             presented: entry.map(|entry| entry.presented),
             sequence: sequence.cloned(),
-            sound: self.sound,
+            audio: self.audio,
         };
         let reference = Reference::Known(Arc::clone(&self.segments), None);
         Demux::new(feed, reference, start)
@@ -239,7 +239,7 @@ impl Reader for Program {
     fn next_unit(&mut self) -> Result<Option<Unit>, Fault> {
         while let Some(unit) = self.demux.next()? {
             let end = unit.start + unit.duration;
-            if !unit.video && end <= self.sound_from {
+            if !unit.video && end <= self.audio_from {
                 continue;
             }
             let start_ns = self.index.ns(unit.start);
@@ -263,8 +263,8 @@ impl Reader for Program {
             _ => self.index.entries_until(to_ns),
         };
         let entry = behind.checked_sub(1).map(|at| self.index.entries[at]);
-        // Without pictures, sound is what is sought.
-        self.sound_from = match (entry, to_ns) {
+        // Without video, audio is what is sought.
+        self.audio_from = match (entry, to_ns) {
             (Some(entry), _) => entry.presented,
             (None, 1..) if !self.index.has_video => self.index.zero + to_ns / 1000 * 27,
             _ => i64::MIN,
@@ -288,7 +288,7 @@ impl Reader for Program {
         Box::new(Self {
             demux: self.index.demux(feed, None),
             index: Arc::clone(&self.index),
-            sound_from: i64::MIN,
+            audio_from: i64::MIN,
         })
     }
 }

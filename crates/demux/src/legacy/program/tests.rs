@@ -73,23 +73,23 @@ fn check_pictures(pictures: &[Unit], frame_ns: i64) {
 }
 
 #[test]
-fn pictures_and_sound_have_the_times_of_ffprobe() {
-    for (bytes, counts, sound_start, zero, frame_ns) in [
+fn pictures_and_audio_have_the_times_of_ffprobe() {
+    for (bytes, counts, audio_start, zero, frame_ns) in [
         (MPEG1, [60, 92], 47_618, 48_600, 40_000_000),
         (MPEG2, [48, 50], 47_523, 48_003, 33_366_667),
     ] {
         let mut program = opened(bytes);
         let all = units(&mut program);
-        let [pictures, sound] = [0, 1].map(|track| of_track(&all, track));
-        assert_eq!([pictures.len(), sound.len()], counts);
+        let [pictures, audio] = [0, 1].map(|track| of_track(&all, track));
+        assert_eq!([pictures.len(), audio.len()], counts);
         check_pictures(&pictures, frame_ns);
         assert_close(
             program.length_ns(),
             pictures.len() as i64 * frame_ns * 9 / 100_000,
             "length",
         );
-        assert_close(sound[0].start_ns, sound_start - zero, "sound");
-        for pair in sound.windows(2) {
+        assert_close(audio[0].start_ns, audio_start - zero, "audio");
+        for pair in audio.windows(2) {
             assert!((pair[1].start_ns - pair[0].end_ns).abs() < 1_000_000);
         }
     }
@@ -113,20 +113,20 @@ fn decoding_follows_the_stamps_of_the_file() {
 #[test]
 fn tracks_say_what_they_are() {
     let program = opened(MPEG1);
-    let [pictures, sound] = program.tracks() else {
+    let [pictures, audio] = program.tracks() else {
         panic!("two tracks");
     };
     assert_eq!(
-        (pictures.codec, sound.codec),
+        (pictures.codec, audio.codec),
         (Codec::MpegVideo, Codec::MpegAudio)
     );
     assert_eq!((pictures.video.width, pictures.video.height), (128, 96));
-    assert_eq!((sound.clock_rate, sound.channels), (90_000, 1));
+    assert_eq!((audio.clock_rate, audio.channels), (90_000, 1));
     assert_eq!(program.frame_rate(), FrameRate::new(25, 1));
     let program = opened(MPEG2);
-    let sound = &program.tracks()[1];
+    let audio = &program.tracks()[1];
     assert_eq!(
-        (sound.codec, sound.clock_rate, sound.channels),
+        (audio.codec, audio.clock_rate, audio.channels),
         (Codec::Ac3, 48_000, 2)
     );
     assert_eq!(program.frame_rate(), FrameRate::new(30_000, 1001));
@@ -191,8 +191,8 @@ fn a_seek_goes_to_the_keyframe_and_on_as_without() {
             {
                 assert!((one.start_ns - other.start_ns).abs() <= TICK_NS);
             }
-            let sound = of_track(&after, 1);
-            assert!(sound.iter().all(|unit| unit.end_ns > keyframe));
+            let audio = of_track(&after, 1);
+            assert!(audio.iter().all(|unit| unit.end_ns > keyframe));
         }
     }
 }

@@ -8,7 +8,7 @@ const TEMPORAL_MODULUS: i64 = 1024;
 /// Stamps further than this from where counting leads are of another recording.
 const SPLICE_MAX: i64 = crate::system_clock::stamp::CLOCK_RATE;
 
-/// Times of one stream of pictures; 27 MHz.
+/// Times of one video stream; 27 MHz.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Timing {
     /// When the picture of temporal reference 0 is shown.

@@ -1,12 +1,12 @@
-//! Whether the pictures of a live stream come in the order in which they are shown.
+//! Whether the frames of a live stream come in the order in which they are shown.
 //!
 //! A file is read through first, and then it is known. Of a live stream there is what
 //! its parameter sets say and what has come so far:
 //!
 //! | the sequence parameter set says | taken for reordered |
 //! |---|---|
-//! | no picture is sent ahead (`max_num_reorder_frames`, `sps_max_num_reorder_pics` 0) | no |
-//! | some may be | yes, until 250 pictures came without |
+//! | no frame is sent ahead (`max_num_reorder_frames`, `sps_max_num_reorder_pics` 0) | no |
+//! | some may be | yes, until 250 frames came without |
 //! | nothing (many cameras) | no |
 //!
 //! and yes in the last two cases as soon as one comes that is shown before an earlier
@@ -24,8 +24,8 @@ use crate::elementary::grammar::{Content, Grammar};
 use crate::elementary::h264::H264;
 use crate::elementary::h265::H265;
 
-/// Ten seconds at 25 pictures a second, a few groups of pictures.
-const SETTLED_PICTURES: u32 = 250;
+/// Ten seconds at 25 frames a second, a few groups of pictures.
+const SETTLED_FRAMES: u32 = 250;
 
 /// Follows the access units of one track.
 pub struct Reordering {
@@ -60,7 +60,7 @@ impl Reordering {
         }
     }
 
-    /// Whether pictures are shown in another order than they come in, as far as it is
+    /// Whether frames are shown in another order than they come in, as far as it is
     /// known by now.
     pub fn is_reordered(&self) -> bool {
         match &self.coding {
@@ -81,10 +81,10 @@ impl fmt::Debug for Reordering {
 #[derive(Default)]
 struct Watch<G> {
     grammar: G,
-    /// As the sequence parameter set of the last picture says.
+    /// As the sequence parameter set of the last frame says.
     reorder_max: Option<u32>,
-    /// Pictures since it says so.
-    pictures: u32,
+    /// Frames since it says so.
+    frames: u32,
     /// One of them was shown before an earlier one.
     seen: bool,
 }
@@ -94,7 +94,7 @@ impl<G: Grammar> Watch<G> {
         if after_loss {
             self.grammar.forget_order();
         }
-        let mut picture = None;
+        let mut frame = None;
         for nal in annexb::nals(unit) {
             // No slice header is longer, either.
             let head = &nal[..nal.len().min(PARAMETER_SET_BYTES_MAX)];
@@ -102,26 +102,26 @@ impl<G: Grammar> Watch<G> {
             if let Ok(role) = self.grammar.push(head)
                 && let Content::Picture(facts) = role.content
             {
-                picture.get_or_insert(facts);
+                frame.get_or_insert(facts);
             }
         }
-        let Some(facts) = picture else {
+        let Some(facts) = frame else {
             return;
         };
         let reorder_max = self.grammar.reorder_max(facts.pps);
         if reorder_max != self.reorder_max {
             self.reorder_max = reorder_max;
-            self.pictures = 0;
+            self.frames = 0;
             self.seen = false;
         }
-        self.pictures = self.pictures.saturating_add(1);
+        self.frames = self.frames.saturating_add(1);
         self.seen |= facts.reordered;
     }
 
     fn is_reordered(&self) -> bool {
         match self.reorder_max {
             Some(0) => false,
-            Some(_) if self.pictures < SETTLED_PICTURES => true,
+            Some(_) if self.frames < SETTLED_FRAMES => true,
             _ => self.seen,
         }
     }

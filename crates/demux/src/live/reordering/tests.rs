@@ -41,7 +41,7 @@ fn idr() -> Slice {
 }
 
 /// `I P B P B …`, each B shown between the two before it, or `I P P …`; 1 + 2 × `pairs`
-/// pictures.
+/// frames.
 fn group(reorder: Option<u32>, has_b_frames: bool, pairs: u32) -> Vec<Vec<u8>> {
     let [sps, pps] = sets(reorder);
     let mut units = vec![stream(&[sps, pps, slice(idr())])];
@@ -57,13 +57,13 @@ fn group(reorder: Option<u32>, has_b_frames: bool, pairs: u32) -> Vec<Vec<u8>> {
             disposable,
             ..Slice::default()
         });
-        units.extend([ahead, between].map(|picture| stream(&[slice(picture)])));
+        units.extend([ahead, between].map(|frame| stream(&[slice(frame)])));
     }
     units
 }
 
 #[test]
-fn encoders_that_say_so_are_believed_from_the_first_picture_on() {
+fn encoders_that_say_so_are_believed_from_the_first_frame_on() {
     let h264 = include_bytes!("../../../samples/b-frames.h264");
     assert!(verdicts(Codec::H264, &units(h264)).iter().all(|it| *it));
     let h265 = include_bytes!("../../../samples/open-gop.h265");
@@ -84,7 +84,7 @@ fn who_says_nothing_is_found_out_by_the_first_b_frame() {
 fn who_says_some_and_makes_none_is_found_out_in_ten_seconds() {
     let found = verdicts(Codec::H264, &group(Some(1), false, 150));
     let first = found.iter().position(|it| !it);
-    assert_eq!(first, Some(249), "the 250th picture settles it");
+    assert_eq!(first, Some(249), "the 250th frame settles it");
     assert!(found[249..].iter().all(|it| !it));
     let real = verdicts(Codec::H264, &group(Some(1), true, 150));
     assert!(real.iter().all(|it| *it));
@@ -132,7 +132,7 @@ fn a_lost_keyframe_makes_no_b_frame() {
 fn parameter_sets_may_come_beside_the_stream() {
     let mut reordering = Reordering::of(Codec::H264).expect("followed");
     reordering.push(&stream(&sets(Some(2))), false);
-    assert!(!reordering.is_reordered(), "no picture yet");
+    assert!(!reordering.is_reordered(), "no frame yet");
     reordering.push(&stream(&[slice(idr())]), false);
     assert!(reordering.is_reordered());
 }

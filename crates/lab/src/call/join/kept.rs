@@ -1,14 +1,14 @@
-//! Some frames of a call, for pictures.
+//! Some frames of a call, for video.
 
 use std::time::{Duration, Instant};
 
 use crate::call::frame::{Delay, Frame, between};
 use crate::call::stage::Stage;
 
-/// Most frames that are kept for pictures.
+/// Most frames that are kept for video.
 pub(super) const KEPT_MAX: usize = 512;
 
-/// Frames that pictures are drawn of, evenly spread over the call: every one, then every
+/// Frames that charts are drawn of, evenly spread over the call: every one, then every
 /// second, fourth …
 #[derive(Clone, Debug)]
 pub(super) struct KeptFrames {

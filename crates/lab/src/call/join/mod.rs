@@ -3,7 +3,7 @@
 //! ```text
 //! spoken(ssrc, Spoken) ──┐ key: (SSRC, low 32 bits of the timestamp)
 //! heard(Heard) ──────────┼─► waits for its other half, at most 10 s ─► Frame ─► Delays
-//! came_again(…) ─────────┘     └─► lost, unmatched: counted            └─► kept for pictures
+//! came_again(…) ─────────┘     └─► lost, unmatched: counted            └─► kept for video
 //! capture_called, playout_called ─► intervals
 //! ```
 //!

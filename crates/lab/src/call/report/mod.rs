@@ -1,4 +1,4 @@
-//! A call's tables and waterfall as text, CSV, JSON and, in [`svg`], as pictures.
+//! A call's tables and waterfall as text, CSV, JSON and, in [`svg`], as charts.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! Pictures of a call: its waterfall, its frames over time, and a histogram of every
+//! Charts of a call: its waterfall, its frames over time, and a histogram of every
 //! table.
 
 use super::{Report, Waterfall};
@@ -125,7 +125,7 @@ fn head(report: &Report, title: &str) -> String {
 fn waterfall(report: &Report, top: f64) -> String {
     let whole = report.mean_ms();
     let title = format!(
-        "Mean way of a frame: {whole:.1} ms. Hollow: inside the sound, where no clock sees it"
+        "Mean way of a frame: {whole:.1} ms. Hollow: inside the audio, where no clock sees it"
     );
     let mut out = text(24.0, top - 2.0, &title, r#"font-weight="600""#);
     let place = |ms: f64| NAMES + 10.0 + ms / whole.max(1e-9) * (BARS - NAMES - 10.0);

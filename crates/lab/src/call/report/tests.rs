@@ -121,7 +121,7 @@ fn a_report_of_intervals_only_has_no_waterfall() {
 }
 
 #[test]
-fn the_picture_has_steps_frames_and_a_histogram_of_each_table() {
+fn the_chart_has_steps_frames_and_a_histogram_of_each_table() {
     let report = report();
     let drawn = svg::draw(&report);
     assert_well_formed(&drawn);

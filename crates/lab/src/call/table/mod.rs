@@ -48,7 +48,7 @@ pub struct Table {
     /// The same for each row, where two clocks took part; `null` where nothing is in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub row_errors_ms: Option<Vec<Option<f64>>>,
-    /// By microsecond, for pictures.
+    /// By microsecond, for video.
     #[serde(skip)]
     pub(super) exact: Vec<(i64, u64)>,
 }

@@ -106,7 +106,7 @@ fn verdicts_on_policers_are_counted_where_there_are_some() {
 }
 
 #[test]
-fn tables_and_pictures_show_every_arm_and_metric() {
+fn tables_and_charts_show_every_arm_and_metric() {
     let all = outcomes(60);
     let report = Report::new(about(), &all);
     let table = table::draw(&report, false);

@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 /// What was measured of one session. Rates are 10⁶ bits a second over the time from the
-/// first picture to the session's end, a broken session's rest counted.
+/// first frame to the session's end, a broken session's rest counted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
-    /// From the first packet until the first picture; `None` if it never connected.
+    /// From the first packet until the first frame; `None` if it never connected.
     pub setup_ms: Option<f64>,
     /// Why the connection broke before the end, and how long after the first packet.
     pub broken: Option<(f64, String)>,
@@ -17,7 +17,7 @@ pub struct Measured {
     pub sent_mbps: f64,
     /// Mean of what the encoder was told to make.
     pub bitrate_mbps: f64,
-    /// Mean over the pings, from queueing one behind the pictures to its answer, the
+    /// Mean over the pings, from queueing one behind the frames to its answer, the
     /// constant processing counted in. One that is unanswered at the end enters with its
     /// age: the true mean is at least this.
     pub app_rtt_ms: f64,

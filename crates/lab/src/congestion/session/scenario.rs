@@ -62,7 +62,7 @@ impl From<&Drawn> for Scenario {
                 frames_per_second: application.frames_per_second,
                 group: application.keyframe_interval,
                 keyframe_weight: application.keyframe_weight,
-                sound: Bitrate::from_bps(0),
+                audio: Bitrate::from_bps(0),
                 bitrate_min: application.bitrate_min,
                 bitrate_max: application.bitrate_max,
                 bitrate_start: application.bitrate_start,
@@ -110,14 +110,14 @@ pub enum Change {
 /// A live encoder, and the application around it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Source {
-    /// Pictures a second.
+    /// Frames a second.
     pub frames_per_second: f64,
     /// From keyframe to keyframe.
     pub group: Duration,
-    /// Size of a keyframe, in mean pictures.
+    /// Size of a keyframe, in mean frames.
     pub keyframe_weight: f64,
-    /// Of sound, beside the pictures; zero is none.
-    pub sound: Bitrate,
+    /// Of audio, beside the frames; zero is none.
+    pub audio: Bitrate,
     /// The encoder makes no less.
     pub bitrate_min: Bitrate,
     /// Nor more.
@@ -131,14 +131,14 @@ pub struct Source {
 }
 
 impl Default for Source {
-    /// As in the sketch of the study's application: 30 pictures a second, keyframes every
-    /// two seconds of five pictures' size, 0.5 to 3 Mbit/s, no sound of its own.
+    /// As in the sketch of the study's application: 30 frames a second, keyframes every
+    /// two seconds of five frames' size, 0.5 to 3 Mbit/s, no audio of its own.
     fn default() -> Self {
         Self {
             frames_per_second: 30.0,
             group: Duration::from_secs(2),
             keyframe_weight: 5.0,
-            sound: Bitrate::from_bps(0),
+            audio: Bitrate::from_bps(0),
             bitrate_min: Bitrate::from_bps(500_000),
             bitrate_max: Bitrate::from_bps(3_000_000),
             bitrate_start: Bitrate::from_bps(1_000_000),
@@ -154,7 +154,7 @@ impl Default for Source {
 pub enum Delivery {
     /// In one stream, nothing is dropped: as the study's application did.
     InOrder,
-    /// A stream for each group of pictures, the newest first, sound before all; what is
+    /// A stream for each group of pictures, the newest first, audio before all; what is
     /// late is reset.
     Groups(Groups),
 }
@@ -162,7 +162,7 @@ pub enum Delivery {
 /// When groups are reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Groups {
-    /// So long after its last picture, if it has not arrived by then.
+    /// So long after its last frame, if it has not arrived by then.
     pub late: Duration,
     /// Most bytes that may wait or be on their way; beyond it the oldest group goes, and
     /// if that is the only one, the rest of it too.

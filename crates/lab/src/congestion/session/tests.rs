@@ -93,7 +93,7 @@ fn arms() -> impl Iterator<Item = Arm> {
     })
 }
 
-/// Runs `scenario` under every arm for `length` seconds: it must last, and pictures must
+/// Runs `scenario` under every arm for `length` seconds: it must last, and frames must
 /// flow in the last five seconds.
 fn survives(scenario: &Scenario, length: u64, least_mbps: f64) {
     let sessions = Sessions::new();
@@ -176,7 +176,7 @@ fn a_queue_that_nobody_takes_from_stays_bounded_and_loses_its_oldest_groups() {
     let mut scenario = scenario(up);
     scenario.source = Source {
         bitrate_min: Bitrate::from_bps(800_000),
-        sound: Bitrate::from_bps(64_000),
+        audio: Bitrate::from_bps(64_000),
         ..small_camera()
     };
     let arm = Arm::new(Algorithm::Cubic).delivered(Delivery::Groups(limits));
@@ -199,7 +199,7 @@ fn late_groups_make_way_so_that_what_arrives_is_fresh() {
     // Under Copa, which wants more packets in this queue than fit, nothing would be fresh.
     scenario.source = Source {
         bitrate_min: Bitrate::from_bps(800_000),
-        sound: Bitrate::from_bps(48_000),
+        audio: Bitrate::from_bps(48_000),
         ..small_camera()
     };
     let arm = Arm::new(Algorithm::Cubic);

@@ -1,5 +1,5 @@
 //! What a live encoder makes: frames at a fixed rate, in groups that begin with a large
-//! one, at whatever bitrate it is told; and sound at its own.
+//! one, at whatever bitrate it is told; and audio at its own.
 
 use std::time::{Duration, Instant};
 
@@ -7,16 +7,16 @@ use glassline_media::Bitrate;
 
 use crate::congestion::session::Source;
 
-/// Of sound: Opus's usual frame.
-const SOUND_PERIOD: Duration = Duration::from_millis(20);
+/// Of audio: Opus's usual frame.
+const AUDIO_PERIOD: Duration = Duration::from_millis(20);
 
-/// A picture or a piece of sound.
+/// A frame or a piece of audio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Media {
     /// Of so many bytes; `opens_group` is a keyframe.
-    Picture { bytes: u64, opens_group: bool },
+    Frame { bytes: u64, opens_group: bool },
     /// Of so many bytes.
-    Sound { bytes: u64 },
+    Audio { bytes: u64 },
 }
 
 /// A camera with its encoder and microphone.
@@ -25,40 +25,40 @@ pub(super) struct Camera {
     source: Source,
     start: Instant,
     /// Made so far.
-    pictures: u64,
-    sounds: u64,
+    video_frames: u64,
+    audio_packets: u64,
 }
 
 impl Camera {
-    /// The first picture is due at `start`.
+    /// The first frame is due at `start`.
     pub(super) fn new(source: Source, start: Instant) -> Self {
         Self {
             source,
             start,
-            pictures: 0,
-            sounds: 0,
+            video_frames: 0,
+            audio_packets: 0,
         }
     }
 
     /// When something is due next.
     pub(super) fn due(&self) -> Instant {
-        self.sound_due()
-            .map_or(self.picture_due(), |sound| sound.min(self.picture_due()))
+        self.audio_due()
+            .map_or(self.frame_due(), |audio| audio.min(self.frame_due()))
     }
 
     /// What is due at `now`, encoded at `target`; call until `None`.
     pub(super) fn poll(&mut self, now: Instant, target: Bitrate) -> Option<Media> {
-        if self.picture_due() <= now {
-            let opens_group = self.pictures.is_multiple_of(self.group_frames());
-            self.pictures += 1;
-            let bytes = self.picture_bytes(target, opens_group);
-            return Some(Media::Picture { bytes, opens_group });
+        if self.frame_due() <= now {
+            let opens_group = self.video_frames.is_multiple_of(self.group_frames());
+            self.video_frames += 1;
+            let bytes = self.frame_bytes(target, opens_group);
+            return Some(Media::Frame { bytes, opens_group });
         }
-        if self.sound_due().is_some_and(|due| due <= now) {
-            self.sounds += 1;
-            let bits = u128::from(self.source.sound.bps()) * SOUND_PERIOD.as_millis() / 1000;
+        if self.audio_due().is_some_and(|due| due <= now) {
+            self.audio_packets += 1;
+            let bits = u128::from(self.source.audio.bps()) * AUDIO_PERIOD.as_millis() / 1000;
             let bytes = u64::try_from(bits / 8).unwrap_or(u64::MAX);
-            return Some(Media::Sound { bytes });
+            return Some(Media::Audio { bytes });
         }
         None
     }
@@ -81,7 +81,7 @@ impl Camera {
         clippy::cast_sign_loss,
         reason = "a frame has far fewer bytes than 2^52"
     )]
-    fn picture_bytes(&self, target: Bitrate, opens_group: bool) -> u64 {
+    fn frame_bytes(&self, target: Bitrate, opens_group: bool) -> u64 {
         let frames = self.group_frames() as f64;
         let mean = target.bps() as f64 / 8.0 / self.frames_per_second();
         let key = self.source.keyframe_weight.clamp(0.0, frames);
@@ -98,14 +98,14 @@ impl Camera {
         self.source.frames_per_second.max(1e-4)
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "far below 2^52 pictures")]
-    fn picture_due(&self) -> Instant {
-        self.start + Duration::from_secs_f64(self.pictures as f64 / self.frames_per_second())
+    #[expect(clippy::cast_precision_loss, reason = "far below 2^52 frames")]
+    fn frame_due(&self) -> Instant {
+        self.start + Duration::from_secs_f64(self.video_frames as f64 / self.frames_per_second())
     }
 
-    fn sound_due(&self) -> Option<Instant> {
-        let periods = u32::try_from(self.sounds).ok()?;
-        (self.source.sound.bps() > 0).then(|| self.start + SOUND_PERIOD * periods)
+    fn audio_due(&self) -> Option<Instant> {
+        let periods = u32::try_from(self.audio_packets).ok()?;
+        (self.source.audio.bps() > 0).then(|| self.start + AUDIO_PERIOD * periods)
     }
 }
 
@@ -117,27 +117,27 @@ mod tests {
     fn a_group_has_the_bitrate_and_begins_with_a_frame_five_times_as_large() {
         let start = Instant::now();
         let source = Source {
-            sound: Bitrate::from_bps(64_000),
+            audio: Bitrate::from_bps(64_000),
             ..Source::default()
         };
         let mut camera = Camera::new(source, start);
-        let (mut pictures, mut sound, mut keys) = (Vec::new(), 0, Vec::new());
+        let (mut video_frames, mut audio, mut keys) = (Vec::new(), 0, Vec::new());
         while camera.due() < start + Duration::from_secs(4) {
             match camera.poll(camera.due(), Bitrate::from_bps(3_000_000)) {
-                Some(Media::Picture { bytes, opens_group }) => {
+                Some(Media::Frame { bytes, opens_group }) => {
                     if opens_group {
-                        keys.push(pictures.len());
+                        keys.push(video_frames.len());
                     }
-                    pictures.push(bytes);
+                    video_frames.push(bytes);
                 }
-                Some(Media::Sound { bytes }) => sound += bytes,
+                Some(Media::Audio { bytes }) => audio += bytes,
                 None => panic!("nothing was due"),
             }
         }
-        assert_eq!((pictures.len(), keys), (120, vec![0, 60]));
-        assert_eq!(pictures[0], 62_500);
-        assert_eq!(sound, 4 * 8_000);
-        let total: u64 = pictures.iter().sum();
+        assert_eq!((video_frames.len(), keys), (120, vec![0, 60]));
+        assert_eq!(video_frames[0], 62_500);
+        assert_eq!(audio, 4 * 8_000);
+        let total: u64 = video_frames.iter().sum();
         assert!((1_499_000..=1_500_000).contains(&total), "{total}");
     }
 }

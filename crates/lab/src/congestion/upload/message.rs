@@ -1,5 +1,5 @@
 //! What travels in the streams of an upload: messages of zeros behind a header of 16
-//! bytes, so that the receiver finds the pings among the pictures.
+//! bytes, so that the receiver finds the pings among the frames.
 
 use bytes::Bytes;
 
@@ -22,7 +22,7 @@ pub(super) fn zeros(bytes: u64) -> Bytes {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Kind {
-    /// A picture, a piece of sound, or ballast.
+    /// A frame, a piece of audio, or ballast.
     Media = 1,
     /// To be answered.
     Ping = 2,

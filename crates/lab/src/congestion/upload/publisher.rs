@@ -19,23 +19,23 @@ use crate::congestion::session::{Delivery, Source};
 /// Between two pings, as in the study.
 const PING_PERIOD: Duration = Duration::from_secs(1);
 
-/// A camera whose pictures go out as the path allows.
+/// A camera whose frames go out as the path allows.
 #[derive(Debug)]
 pub(crate) struct Publisher {
     source: Source,
     schedule: Schedule,
     adaptation: Adaptation,
     observed: Observed,
-    /// From the first picture on.
+    /// From the first frame on.
     camera: Option<Camera>,
     next_ping: Option<Instant>,
     /// Number and time of those not answered, oldest first.
     pings: VecDeque<Ping>,
     answers: Option<(StreamId, Parser)>,
     published: Published,
-    /// The sum of the targets of all pictures.
+    /// The sum of the targets of all frames.
     targets: u64,
-    pictures: u64,
+    frames: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +49,7 @@ struct Ping {
 /// What a publisher did and saw.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Published {
-    /// When the first picture was made.
+    /// When the first frame was made.
     pub(crate) started: Option<Instant>,
     /// When its controller first took the path for policed.
     pub(crate) policed: Option<Instant>,
@@ -99,7 +99,7 @@ impl Publisher {
             answers: None,
             published: Published::default(),
             targets: 0,
-            pictures: 0,
+            frames: 0,
         }
     }
 
@@ -114,7 +114,7 @@ impl Publisher {
         published.dropped_groups = counts.dropped_groups;
         published.dropped_bytes = counts.dropped_bytes;
         published.backlog_bytes_max = counts.backlog_max;
-        published.target_mean = Bitrate::from_bps(self.targets / self.pictures.max(1));
+        published.target_mean = Bitrate::from_bps(self.targets / self.frames.max(1));
         published
     }
 
@@ -147,7 +147,7 @@ impl Publisher {
                 break;
             };
             self.targets += target.bps();
-            self.pictures += 1;
+            self.frames += 1;
             self.schedule.push(now, media);
         }
     }

@@ -20,8 +20,8 @@ const WINDOWS: u64 = 2;
 const GIVEN_MIN: u64 = 32 << 10;
 const GIVEN_MAX: u64 = 2 << 20;
 
-/// Of the bytes that may wait, sound may be this part.
-const SOUND_SHARE: u64 = 8;
+/// Of the bytes that may wait, audio may be this part.
+const AUDIO_SHARE: u64 = 8;
 
 /// The media that waits for the transport.
 #[derive(Debug)]
@@ -30,8 +30,8 @@ pub(super) struct Schedule {
     wire: Wire,
     /// The newest group last; one only where all is in order.
     groups: VecDeque<Lane>,
-    /// Sound, where it has streams of its own.
-    sound: Option<Lane>,
+    /// Audio, where it has streams of its own.
+    audio: Option<Lane>,
     /// Waiting for the next group, since the last one was dropped while it was made.
     waiting: bool,
     counts: Counts,
@@ -46,7 +46,7 @@ pub(super) struct Counts {
     pub(super) written: u64,
     /// Groups reset because they were late or too large.
     pub(super) dropped_groups: u64,
-    /// Bytes that were not acknowledged when their group was reset, and pictures that
+    /// Bytes that were not acknowledged when their group was reset, and frames that
     /// were made for a group that was gone.
     pub(super) dropped_bytes: u64,
     /// Most bytes that waited here or were not acknowledged.
@@ -62,7 +62,7 @@ struct Lane {
     /// Bytes of those.
     queued: u64,
     written: u64,
-    /// When the group's last picture came.
+    /// When the group's last frame came.
     newest: Instant,
     /// Nothing more will come.
     complete: bool,
@@ -86,26 +86,26 @@ impl Schedule {
             delivery,
             wire,
             groups: VecDeque::new(),
-            sound: None,
+            audio: None,
             waiting: false,
             counts: Counts::default(),
         }
     }
 
-    /// Takes a picture or a piece of sound in.
+    /// Takes a frame or a piece of audio in.
     pub(super) fn push(&mut self, now: Instant, media: Media) {
         let (bytes, opens_group) = match media {
-            Media::Picture { bytes, opens_group } => (bytes, opens_group),
-            Media::Sound { bytes } => (bytes, false),
+            Media::Frame { bytes, opens_group } => (bytes, opens_group),
+            Media::Audio { bytes } => (bytes, false),
         };
         let message = Message::media(bytes);
         self.counts.made += u64::from(message.bytes);
         match (self.delivery, media) {
-            (Delivery::Groups(_), Media::Sound { .. }) => {
-                let sound = self.sound.get_or_insert_with(|| Lane::new(now));
-                sound.push(now, message);
+            (Delivery::Groups(_), Media::Audio { .. }) => {
+                let audio = self.audio.get_or_insert_with(|| Lane::new(now));
+                audio.push(now, message);
             }
-            (Delivery::Groups(_), Media::Picture { .. }) if self.waiting && !opens_group => {
+            (Delivery::Groups(_), Media::Frame { .. }) if self.waiting && !opens_group => {
                 self.counts.dropped_bytes += u64::from(message.bytes);
             }
             _ => self.lane(now, opens_group).push(now, message),
@@ -137,7 +137,7 @@ impl Schedule {
         self.groups.back_mut().expect("one was just made")
     }
 
-    /// Gives the transport what it takes, sound first, then the newest group; resets
+    /// Gives the transport what it takes, audio first, then the newest group; resets
     /// late groups, and hands the numbers of their pings to `dropped`.
     pub(super) fn turn(
         &mut self,
@@ -148,14 +148,14 @@ impl Schedule {
     ) {
         connection.set_send_window((WINDOWS * window).clamp(GIVEN_MIN, GIVEN_MAX));
         if let Delivery::Groups(limits) = self.delivery {
-            self.bound_sound(limits);
+            self.bound_audio(limits);
             self.drop_late(now, connection, limits, dropped);
         }
         let lanes = self.groups.iter_mut().enumerate().rev();
         let lanes = lanes.map(|(place, lane)| (i32::try_from(place).unwrap_or(i32::MAX - 1), lane));
-        let sound = self.sound.iter_mut().map(|lane| (i32::MAX, lane));
+        let audio = self.audio.iter_mut().map(|lane| (i32::MAX, lane));
         let mut blocked = false;
-        for (priority, lane) in sound.chain(lanes) {
+        for (priority, lane) in audio.chain(lanes) {
             if !blocked {
                 blocked = lane.write(connection, priority, &mut self.counts.written);
             }
@@ -165,19 +165,19 @@ impl Schedule {
         self.counts.backlog_max = self.counts.backlog_max.max(self.backlog());
     }
 
-    /// Sound is never late before its pictures are; but when nothing leaves at all, the
+    /// Audio is never late before its frames are; but when nothing leaves at all, the
     /// oldest of it goes too.
-    fn bound_sound(&mut self, limits: Groups) {
-        let Some(sound) = &mut self.sound else {
+    fn bound_audio(&mut self, limits: Groups) {
+        let Some(audio) = &mut self.audio else {
             return;
         };
-        let most = limits.queue_bytes / SOUND_SHARE;
-        while sound.queued > most
-            && let Some(oldest) = sound.messages.iter().position(|it| it.written == 0)
-            && let Some(message) = sound.messages.remove(oldest)
+        let most = limits.queue_bytes / AUDIO_SHARE;
+        while audio.queued > most
+            && let Some(oldest) = audio.messages.iter().position(|it| it.written == 0)
+            && let Some(message) = audio.messages.remove(oldest)
         {
             let bytes = u64::from(HEADER_BYTES + message.zeros);
-            sound.queued -= bytes;
+            audio.queued -= bytes;
             self.counts.dropped_bytes += bytes;
         }
     }
@@ -219,7 +219,7 @@ impl Schedule {
 
     /// Bytes that wait here or are not acknowledged.
     pub(super) fn backlog(&self) -> u64 {
-        let lanes = self.groups.iter().chain(&self.sound);
+        let lanes = self.groups.iter().chain(&self.audio);
         lanes
             .map(|lane| lane.queued + lane.unacked(&self.wire))
             .sum()

@@ -70,7 +70,7 @@ struct Stream {
 /// The stream bytes in a packet.
 #[derive(Clone, Copy, Debug, Default)]
 struct Carried {
-    /// By stream. More than two share a packet only where pieces of sound meet; the
+    /// By stream. More than two share a packet only where pieces of audio meet; the
     /// third counts for the second.
     parts: [(u64, u32); 2],
 }

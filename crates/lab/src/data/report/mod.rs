@@ -19,7 +19,7 @@ pub use bound::Bound;
 /// A run of `glassline bench data`: what `--json` writes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// What pictures and tables call it.
+    /// What charts and tables call it.
     pub label: String,
     /// When it began, RFC 3339, UTC.
     pub started: String,
@@ -126,7 +126,7 @@ pub struct PathEnd {
 /// What the two ends found, and everything else that a report is made of.
 #[derive(Clone, Debug)]
 pub struct Findings {
-    /// What pictures call it.
+    /// What charts call it.
     pub label: String,
     /// RFC 3339.
     pub started: String,

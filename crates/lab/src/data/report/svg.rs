@@ -1,4 +1,4 @@
-//! A run over time, and runs beside each other, as pictures.
+//! A run over time, and runs beside each other, as charts.
 
 use std::fmt::Write as _;
 

@@ -184,12 +184,9 @@ fn people_are_told_the_same() {
         assert!(text.contains(wanted), "{wanted}: {text}");
     }
     assert!(text.contains("host 127.0.0.1:1 → relay 127.0.0.1:2, udp, relayed by a TURN server"));
-    let picture = svg::draw(&report(Direction::Up));
-    assert!(picture.starts_with("<svg") && picture.ends_with("</svg>\n"));
-    assert!(
-        !picture.contains("NaN") && !picture.contains("inf"),
-        "{picture}"
-    );
+    let chart = svg::draw(&report(Direction::Up));
+    assert!(chart.starts_with("<svg") && chart.ends_with("</svg>\n"));
+    assert!(!chart.contains("NaN") && !chart.contains("inf"), "{chart}");
 }
 
 #[test]

@@ -2,8 +2,8 @@
 //! stretches and conceals.
 //!
 //! Written from a description of two versions. All times are whole ticks of 10 ms,
-//! one a pull, as in NetEq. Without sound, a stretch always finds a pitch period, of
-//! 8 ms; NetEq's own often finds none. With sound ([`NetEq::hear`]) it is ours that finds
+//! one a pull, as in NetEq. Without audio, a stretch always finds a pitch period, of
+//! 8 ms; NetEq's own often finds none. With audio ([`NetEq::hear`]) it is ours that finds
 //! one or not. Packets that come late, while nothing else is in hand, hold
 //! the stream up; those that come after later ones were played are discarded.
 
@@ -72,24 +72,24 @@ impl Contender for NetEq {
 }
 
 impl NetEq {
-    /// Plays `spoken` as [`Contender::play`] plays packets without sound.
+    /// Plays `spoken` as [`Contender::play`] plays packets without audio.
     pub fn hear<D: Decoder>(&self, stream: &Stream<'_>, spoken: &Spoken<D>) -> Heard {
-        let sound = Sound {
+        let audio = Audio {
             player: Player::new((spoken.make)()),
             spoken,
             played: Vec::new(),
         };
-        let mut state = State::new(*self, stream, Some(sound));
+        let mut state = State::new(*self, stream, Some(audio));
         let outcome = state.run(stream);
         Heard {
             outcome,
-            samples: state.sound.map(|it| it.played).unwrap_or_default(),
+            samples: state.audio.map(|it| it.played).unwrap_or_default(),
         }
     }
 }
 
 /// What is heard of it.
-struct Sound<'a, D> {
+struct Audio<'a, D> {
     player: Player<D>,
     spoken: &'a Spoken<D>,
     played: Vec<f32>,
@@ -97,7 +97,7 @@ struct Sound<'a, D> {
 
 /// Of one stream.
 struct State<'a, D = L16> {
-    sound: Option<Sound<'a, D>>,
+    audio: Option<Audio<'a, D>>,
     version: Version,
     packet_ms: f64,
     tick: u64,
@@ -134,9 +134,9 @@ enum Operation {
 }
 
 impl<'a, D: Decoder> State<'a, D> {
-    fn new(kind: NetEq, stream: &Stream<'_>, sound: Option<Sound<'a, D>>) -> Self {
+    fn new(kind: NetEq, stream: &Stream<'_>, audio: Option<Audio<'a, D>>) -> Self {
         Self {
-            sound,
+            audio,
             version: kind.version,
             packet_ms: stream.interval.as_secs_f64() * 1e3,
             tick: 0,
@@ -233,20 +233,20 @@ impl<'a, D: Decoder> State<'a, D> {
             self.decoded_ms = 0.0;
             self.expands += 1;
         }
-        if let Some(sound) = &mut self.sound {
-            let begun = sound.played.len();
-            sound
+        if let Some(audio) = &mut self.audio {
+            let begun = audio.played.len();
+            audio
                 .played
-                .resize(begun + sound.spoken.samples(TICK_MS), 0.0);
-            sound.player.play(&mut sound.played[begun..]);
-            self.decoded_ms = sound.player.waiting_ms();
+                .resize(begun + audio.spoken.samples(TICK_MS), 0.0);
+            audio.player.play(&mut audio.played[begun..]);
+            self.decoded_ms = audio.player.waiting_ms();
         }
     }
 
     fn stretch(&mut self, by: f64, fit_min: f32) {
-        let by = match &mut self.sound {
-            Some(sound) if by < 0.0 => -sound.player.shorten(fit_min),
-            Some(sound) => sound.player.lengthen(fit_min),
+        let by = match &mut self.audio {
+            Some(audio) if by < 0.0 => -audio.player.shorten(fit_min),
+            Some(audio) => audio.player.lengthen(fit_min),
             None => by,
         };
         if by == 0.0 {
@@ -342,10 +342,10 @@ impl<'a, D: Decoder> State<'a, D> {
                 wait_ms: (self.tick - came) as f64 * TICK_MS,
             });
             self.expected = packet + 1;
-            self.decoded_ms = match &mut self.sound {
-                Some(sound) => {
-                    sound.player.decode(&sound.spoken.payloads[packet]);
-                    sound.player.waiting_ms()
+            self.decoded_ms = match &mut self.audio {
+                Some(audio) => {
+                    audio.player.decode(&audio.spoken.payloads[packet]);
+                    audio.player.waiting_ms()
                 }
                 None => self.decoded_ms + self.packet_ms,
             };

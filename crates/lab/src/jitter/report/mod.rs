@@ -1,4 +1,4 @@
-//! What contenders made of the same delays: figures, table, rows, picture.
+//! What contenders made of the same delays: figures, table, rows, chart.
 
 use std::fmt::Write as _;
 
@@ -82,7 +82,7 @@ pub struct Point {
     pub concealed_ratio: f64,
 }
 
-/// A contender's waits over time, for the picture.
+/// A contender's waits over time, for the chart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timeline {
     /// What tables call it.

@@ -14,7 +14,7 @@ pub struct Traffic {
     length: Duration,
 }
 
-/// What leaves at one moment: the packets of a frame, or one of sound.
+/// What leaves at one moment: the packets of a frame, or one of audio.
 #[derive(Clone, Debug)]
 pub struct Unit {
     /// From the start of the traffic.
@@ -32,9 +32,9 @@ pub struct Shape {
     pub video_packets_per_second: f64,
     /// Bytes of a datagram of video, with header and tag.
     pub video_datagram_bytes: f64,
-    /// Packets of sound.
+    /// Packets of audio.
     pub audio_packets_per_second: f64,
-    /// Bytes of a datagram of sound, with header and tag.
+    /// Bytes of a datagram of audio, with header and tag.
     pub audio_datagram_bytes: f64,
 }
 
@@ -45,7 +45,7 @@ const LIKE_LENGTH: Duration = Duration::from_secs(10);
 const PACKETS_PER_SECOND_MAX: f64 = 20_000.0;
 
 impl Traffic {
-    /// Frames and sound at the rates and sizes of `shape`, evenly spaced; packets
+    /// Frames and audio at the rates and sizes of `shape`, evenly spaced; packets
     /// are divided among frames as evenly as whole numbers go.
     pub fn like(shape: &Shape) -> Result<Self, Error> {
         let frames = shape.frames_per_second.min(shape.video_packets_per_second);
@@ -202,20 +202,20 @@ mod tests {
         assert!((size - wanted).abs() < 2.0, "{size} {wanted}");
         let sizes = traffic.units.iter().map(|unit| unit.payloads.len());
         let (min, max) = sizes.fold((usize::MAX, 0), |(min, max), n| (min.min(n), max.max(n)));
-        assert_eq!((min, max), (1, 13), "frames of 12 or 13, sound of 1");
+        assert_eq!((min, max), (1, 13), "frames of 12 or 13, audio of 1");
         assert!(traffic.units.is_sorted_by_key(|unit| unit.at));
         let second_round = traffic.endless().nth(traffic.units.len());
         assert_eq!(second_round.map(|(due, _)| due), Some(LIKE_LENGTH));
     }
 
     #[test]
-    fn sound_alone_is_traffic_and_nothing_is_not() {
-        let sound = Shape {
+    fn audio_alone_is_traffic_and_nothing_is_not() {
+        let audio = Shape {
             audio_packets_per_second: 50.0,
             audio_datagram_bytes: 0.0,
             ..Shape::default()
         };
-        let traffic = Traffic::like(&sound).expect("there is sound");
+        let traffic = Traffic::like(&audio).expect("there is audio");
         assert_eq!(traffic.packets(), 500);
         for shape in [
             Shape::default(),

@@ -14,7 +14,7 @@ pub mod table;
 /// A run of `glassline bench viewers`: what `--json` writes and `--overlay` reads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// What pictures and tables call it.
+    /// What charts and tables call it.
     pub label: String,
     /// What was loaded; no password.
     pub url: String,

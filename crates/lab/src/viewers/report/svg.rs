@@ -1,4 +1,4 @@
-//! Runs as a picture: three panels over the number of viewers, one colour a run.
+//! Runs as a chart: three panels over the number of viewers, one colour a run.
 //!
 //! Written as text, with a background of its own, so that it reads the same on a
 //! dark page and a light one, and with the viewer's sans-serif font.
@@ -17,7 +17,7 @@ const PANEL: f64 = 176.0;
 const BETWEEN: f64 = 50.0;
 const LEGEND_ROW: f64 = 21.0;
 
-/// More runs than this are no picture any more.
+/// More runs than this are no chart any more.
 pub const RUNS_MAX: usize = COLOURS.len();
 
 /// Draws `runs`, at most [`RUNS_MAX`], the first one first in the legend.

@@ -78,8 +78,8 @@ impl<'a> Entry<'a> {
         let description = self.description()?;
         let bitrate = self.number("bitrate", 0..=10_000_000_000)?;
         let (track, record) = match kind {
-            Kind::Video => self.picture(codec, description)?,
-            _ => self.sound(codec, name, description)?,
+            Kind::Video => self.video(codec, description)?,
+            _ => self.audio(codec, name, description)?,
         };
         Ok(Ok(Rendition {
             name: self.name.to_owned(),
@@ -100,7 +100,7 @@ impl<'a> Entry<'a> {
         bytes.map(Some).ok_or_else(|| self.nonsense("description"))
     }
 
-    fn picture(
+    fn video(
         &self,
         codec: Codec,
         description: Option<Vec<u8>>,
@@ -117,11 +117,11 @@ impl<'a> Entry<'a> {
         };
         let record = record.ok_or_else(|| self.nonsense("description"))?;
         let pixels = |side: Option<u64>| side.and_then(|it| u32::try_from(it).ok()).unwrap_or(0);
-        let track = codec::picture(codec, &record.sets, pixels(width), pixels(height));
+        let track = codec::video(codec, &record.sets, pixels(width), pixels(height));
         Ok((track, record))
     }
 
-    fn sound(
+    fn audio(
         &self,
         codec: Codec,
         name: &str,

@@ -3,7 +3,7 @@ use super::rendition::LeftOut;
 /// Bytes of the document, or of one patch.
 pub(in crate::moq) const BYTES_MAX: usize = 256 << 10;
 
-/// Ways in which picture and sound may be offered, together.
+/// Ways in which video and audio may be offered, together.
 pub(super) const RENDITIONS_MAX: usize = 64;
 
 /// Why a catalog is refused. Its publisher's fault.

@@ -32,7 +32,7 @@ pub(super) const TRACK: &str = "catalog.json";
 /// What a broadcast offers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Catalog {
-    /// Picture first, the largest of it first; then sound.
+    /// Video first, the largest of it first; then audio.
     pub renditions: Vec<Rendition>,
     /// Those that nobody here can carry, and why.
     pub left_out: Vec<(String, LeftOut)>,
@@ -72,8 +72,8 @@ impl Catalog {
         let size =
             |it: &Rendition| u64::from(it.track.video.width) * u64::from(it.track.video.height);
         catalog.renditions.sort_by_key(|it| {
-            let is_sound = it.track.kind() != Kind::Video;
-            (is_sound, std::cmp::Reverse((size(it), it.bitrate)))
+            let is_audio = it.track.kind() != Kind::Video;
+            (is_audio, std::cmp::Reverse((size(it), it.bitrate)))
         });
         Ok(catalog)
     }
@@ -83,7 +83,7 @@ impl Catalog {
         self.renditions.iter().find(|it| it.track.kind() == kind)
     }
 
-    /// One picture and one sound, if there is either.
+    /// One frame and one audio, if there is either.
     ///
     /// # Errors
     /// [`CatalogError::Nothing`] if there is neither.

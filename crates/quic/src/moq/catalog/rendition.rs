@@ -2,7 +2,7 @@ use glassline_media::{Bitrate, Track};
 
 use crate::moq::codec::Framing;
 
-/// One way in which picture or sound is offered.
+/// One way in which video or audio is offered.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rendition {
     /// Of its track in the broadcast.

@@ -1,15 +1,15 @@
 //! Payloads back into the units that they were cut from.
 //!
 //! ```text
-//! packets in order ─► Pictures (many packets a unit) ─┬► Unit
-//!                 └─► Sounds (many units a packet) ───┘
+//! packets in order ─► Frames (many packets a unit) ─┬► Unit
+//!                 └─► AudioUnits (many a packet) ─────┘
 //! ```
 //!
-//! Each format says how its payloads go together ([`Picture`], [`Sound`]); what
+//! Each format says how its payloads go together ([`FrameFormat`], [`AudioFormat`]); what
 //! gaps, timestamps and markers mean is the same for all of a kind.
 
-mod pictures;
-mod sounds;
+mod audio;
+mod frames;
 
 use std::collections::VecDeque;
 
@@ -21,9 +21,9 @@ use super::{
 };
 use crate::h264::{self, Counters};
 
-use super::assembly::{Fault, Picture, Sound, Unreceivable, Whole};
-use pictures::Pictures;
-use sounds::Sounds;
+use super::assembly::{AudioFormat, Fault, FrameFormat, Unreceivable, Whole};
+use audio::AudioUnits;
+use frames::Frames;
 
 /// An access unit that came in over RTP, whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub struct Unit {
     /// Its RTP timestamp: the wire's, or for a further unit of one packet what
     /// follows from the units before it. Wraps.
     pub timestamp: u32,
-    /// A decoder can start here; always true for sound. Parameter sets may be
+    /// A decoder can start here; always true for audio. Parameter sets may be
     /// missing, if the session description has them.
     pub keyframe: bool,
     /// Something between the unit delivered before and this one was lost.
@@ -54,11 +54,11 @@ pub struct Depacketizer {
 #[derive(Debug)]
 enum Way {
     H264(Box<h264::Depacketizer>),
-    Pictures(Box<Pictures>),
-    Sounds(Box<Sounds>),
+    Frames(Box<Frames>),
+    Audio(Box<AudioUnits>),
 }
 
-/// A picture of 8 MiB is 2 Gbit/s at 30 frames/s: no camera's, but an attacker's.
+/// A frame of 8 MiB is 2 Gbit/s at 30 frames/s: no camera's, but an attacker's.
 const UNIT_BYTES_MAX: usize = 8 << 20;
 
 impl Depacketizer {
@@ -76,29 +76,30 @@ impl Depacketizer {
     /// # Errors
     /// As [`Self::new`].
     pub fn bounded(track: &Track, unit_bytes_max: usize) -> Result<Self, Unreceivable> {
-        let pictures = |format: Box<dyn Picture>| {
-            Way::Pictures(Box::new(Pictures::new(format, unit_bytes_max)))
+        let frames = |format: Box<dyn FrameFormat>| {
+            Way::Frames(Box::new(Frames::new(format, unit_bytes_max)))
         };
-        let sounds =
-            |format: Box<dyn Sound>| Way::Sounds(Box::new(Sounds::new(format, unit_bytes_max)));
+        let audio = |format: Box<dyn AudioFormat>| {
+            Way::Audio(Box::new(AudioUnits::new(format, unit_bytes_max)))
+        };
         let way = match track.codec {
             Codec::H264 => Way::H264(Box::new(h264::Depacketizer::new(unit_bytes_max))),
-            Codec::H265 => pictures(Box::new(h265::Assembly::new(track)?)),
-            Codec::Vp8 => pictures(Box::new(vp8::Assembly)),
-            Codec::Vp9 => pictures(Box::<vp9::Assembly>::default()),
-            Codec::Av1 => pictures(Box::<av1::Assembly>::default()),
-            Codec::Mpeg4Visual => pictures(Box::new(mpeg4_visual::Assembly)),
-            Codec::MpegVideo => pictures(Box::new(mpeg_video::Assembly)),
-            Codec::Jpeg => pictures(Box::<jpeg::Assembly>::default()),
-            Codec::Dv => pictures(Box::new(dv::Assembly)),
-            Codec::Theora => pictures(Box::<xiph::Assembly>::default()),
-            Codec::MpegTs => sounds(Box::new(mpeg_ts::Assembly)),
-            Codec::Aac => sounds(Box::new(aac::Assembly::new(track)?)),
-            Codec::Ac3 => sounds(Box::<ac3::Assembly>::default()),
-            Codec::Amr | Codec::AmrWb => sounds(Box::new(amr::Assembly::new(track)?)),
-            Codec::MpegAudio => sounds(Box::<mpeg_audio::Assembly>::default()),
+            Codec::H265 => frames(Box::new(h265::Assembly::new(track)?)),
+            Codec::Vp8 => frames(Box::new(vp8::Assembly)),
+            Codec::Vp9 => frames(Box::<vp9::Assembly>::default()),
+            Codec::Av1 => frames(Box::<av1::Assembly>::default()),
+            Codec::Mpeg4Visual => frames(Box::new(mpeg4_visual::Assembly)),
+            Codec::MpegVideo => frames(Box::new(mpeg_video::Assembly)),
+            Codec::Jpeg => frames(Box::<jpeg::Assembly>::default()),
+            Codec::Dv => frames(Box::new(dv::Assembly)),
+            Codec::Theora => frames(Box::<xiph::Assembly>::default()),
+            Codec::MpegTs => audio(Box::new(mpeg_ts::Assembly)),
+            Codec::Aac => audio(Box::new(aac::Assembly::new(track)?)),
+            Codec::Ac3 => audio(Box::<ac3::Assembly>::default()),
+            Codec::Amr | Codec::AmrWb => audio(Box::new(amr::Assembly::new(track)?)),
+            Codec::MpegAudio => audio(Box::<mpeg_audio::Assembly>::default()),
             Codec::Opus | Codec::Pcmu | Codec::Pcma | Codec::L16 | Codec::T140 => {
-                sounds(Box::new(Whole))
+                audio(Box::new(Whole))
             }
             codec => return Err(Unreceivable::NoFormat(codec)),
         };
@@ -113,8 +114,8 @@ impl Depacketizer {
     pub fn push(&mut self, sequence: u64, timestamp: u32, marker: bool, payload: &[u8]) {
         match &mut self.way {
             Way::H264(h264) => h264.push(sequence, timestamp, marker, payload),
-            Way::Pictures(pictures) => pictures.push(sequence, timestamp, marker, payload),
-            Way::Sounds(sounds) => sounds.push(sequence, timestamp, marker, payload),
+            Way::Frames(frames) => frames.push(sequence, timestamp, marker, payload),
+            Way::Audio(audio) => audio.push(sequence, timestamp, marker, payload),
         }
     }
 
@@ -127,8 +128,8 @@ impl Depacketizer {
                 after_loss: unit.after_loss,
                 data: unit.data,
             }),
-            Way::Pictures(pictures) => pictures.out.poll(),
-            Way::Sounds(sounds) => sounds.out.poll(),
+            Way::Frames(frames) => frames.out.poll(),
+            Way::Audio(audio) => audio.out.poll(),
         }
     }
 
@@ -136,8 +137,8 @@ impl Depacketizer {
     pub fn counters(&self) -> Counters {
         match &self.way {
             Way::H264(h264) => h264.counters(),
-            Way::Pictures(pictures) => pictures.out.counters,
-            Way::Sounds(sounds) => sounds.out.counters,
+            Way::Frames(frames) => frames.out.counters,
+            Way::Audio(audio) => audio.out.counters,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The Huffman tables that every picture over RTP has (ITU-T T.81 annex K.3): how
+//! The Huffman tables that every frame over RTP has (ITU-T T.81 annex K.3): how
 //! many codes there are of each length from 1 to 16, then their values.
 
 /// Class and number of a table, as DHT has them in one byte.

@@ -1,4 +1,4 @@
-//! Pictures as files have them (ITU-T T.81): what a payload needs of the segments,
+//! Frames as files have them (ITU-T T.81): what a payload needs of the segments,
 //! and the segments that a payload stands for.
 
 use glassline_media::Codec;
@@ -7,7 +7,7 @@ use super::huffman;
 use super::quantisation::{self, TABLE_BYTES, Tables};
 use crate::payload::Unsendable;
 
-/// The marker that ends a picture.
+/// The marker that ends a frame.
 pub(super) const END_OF_IMAGE: [u8; 2] = [0xff, EOI];
 
 const SOI: u8 = 0xd8;
@@ -40,14 +40,14 @@ pub(super) struct Parameters {
     pub(super) tables: Tables,
 }
 
-/// A picture that payloads can carry.
+/// A frame that payloads can carry.
 pub(super) struct Jfif<'a> {
     pub(super) parameters: Parameters,
     /// Coded data, without the end marker.
     pub(super) scan: &'a [u8],
 }
 
-/// Reads a picture; errors name what payloads have no room for.
+/// Reads a frame; errors name what payloads have no room for.
 pub(super) fn parse(bytes: &[u8]) -> Result<Jfif<'_>, Unsendable> {
     let malformed = |reason| Unsendable::Malformed {
         codec: Codec::Jpeg,

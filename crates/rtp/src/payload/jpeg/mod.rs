@@ -1,6 +1,6 @@
-//! JPEG payloads (RFC 2435): the scan of a picture behind a header that stands for
+//! JPEG payloads (RFC 2435): the scan of a frame behind a header that stands for
 //! its size, its sampling and its restarts; quantisation tables go in band. All else
-//! of the picture is fixed: three components, baseline, the standard Huffman tables.
+//! of the frame is fixed: three components, baseline, the standard Huffman tables.
 
 mod huffman;
 mod jfif;
@@ -9,7 +9,7 @@ mod quantisation;
 use glassline_media::UnitBuilder;
 
 use super::Unsendable;
-use super::assembly::{Fault, Picture};
+use super::assembly::{Fault, FrameFormat};
 use jfif::Parameters;
 use quantisation::{TABLE_BYTES, Tables};
 
@@ -24,33 +24,33 @@ const TABLES_HEADER_BYTES: usize = 4;
 const RESTARTS: u8 = 64;
 /// First and last packet of a run of restart intervals, which are not counted.
 const NO_RESTART_COUNT: u16 = 0xffff;
-/// The tables are in band, and hold for this picture only.
+/// The tables are in band, and hold for this frame only.
 const IN_BAND: u8 = 255;
 /// From this on tables are in band, or were once.
 const DYNAMIC: u8 = 128;
 
-/// Cuts a picture into payloads of at most `payload_max` bytes, equal but for a
+/// Cuts a frame into payloads of at most `payload_max` bytes, equal but for a
 /// shorter last.
 ///
 /// # Errors
-/// [`Unsendable::Unsuited`] names what of the picture the format has no room for.
+/// [`Unsendable::Unsuited`] names what of the frame the format has no room for.
 pub(super) fn packetize(
-    picture: &[u8],
+    frame: &[u8],
     payload_max: usize,
     out: &mut UnitBuilder,
 ) -> Result<(), Unsendable> {
-    let picture = jfif::parse(picture)?;
+    let frame = jfif::parse(frame)?;
     let Parameters {
         sampling,
         width,
         height,
         restart_interval,
         tables,
-    } = picture.parameters;
+    } = frame.parameters;
     // Offsets have 24 bits.
-    if picture.scan.len() >= 1 << 24 {
+    if frame.scan.len() >= 1 << 24 {
         return Err(Unsendable::TooLong {
-            bytes: picture.scan.len(),
+            bytes: frame.scan.len(),
             max: (1 << 24) - 1,
         });
     }
@@ -59,13 +59,13 @@ pub(super) fn packetize(
     let first_bytes = TABLES_HEADER_BYTES + tables.len();
     // The tables take their room from the first piece, so that packets are equal.
     let room = payload_max.saturating_sub(headers).max(first_bytes + 1);
-    let total = picture.scan.len() + first_bytes;
+    let total = frame.scan.len() + first_bytes;
     let size = total.div_ceil(total.div_ceil(room)).max(first_bytes + 1);
     let mut file_headers = Vec::new();
-    picture.parameters.write_headers(&mut file_headers);
+    frame.parameters.write_headers(&mut file_headers);
     out.frame_only(&file_headers);
     let mut offset = 0;
-    while offset < picture.scan.len() {
+    while offset < frame.scan.len() {
         let [_, offset_bytes @ ..] = (offset as u32).to_be_bytes();
         out.wire_only(&[0]);
         out.wire_only(&offset_bytes);
@@ -86,8 +86,8 @@ pub(super) fn packetize(
             out.wire_only(&tables);
             room -= first_bytes;
         }
-        let end = picture.scan.len().min(offset + room);
-        out.coded(&picture.scan[offset..end]);
+        let end = frame.scan.len().min(offset + room);
+        out.coded(&frame.scan[offset..end]);
         out.end_packet();
         offset = end;
     }
@@ -95,10 +95,10 @@ pub(super) fn packetize(
     Ok(())
 }
 
-/// Payloads into a JFIF picture.
+/// Payloads into a JFIF frame.
 #[derive(Debug, Default)]
 pub(super) struct Assembly {
-    /// Bytes of the picture's own headers, in front of its scan.
+    /// Bytes of the frame's own headers, in front of its scan.
     header_bytes: usize,
     /// Tables that were in band once and hold from then on, by their Q (128–254).
     known: std::collections::BTreeMap<u8, Tables>,
@@ -127,7 +127,7 @@ impl Assembly {
             _ => return Err(Fault::Malformed),
         };
         if precision & 3 != 0 {
-            // 16 bits an entry, which baseline pictures of 8 bits do not have.
+            // 16 bits an entry, which baseline frames of 8 bits do not have.
             return Err(Fault::Unsupported);
         }
         if q != IN_BAND {
@@ -137,7 +137,7 @@ impl Assembly {
     }
 }
 
-impl Picture for Assembly {
+impl FrameFormat for Assembly {
     fn begins(&self, payload: &[u8]) -> bool {
         matches!(payload, [_, 0, 0, 0, _, _, _, _, ..])
     }
@@ -146,7 +146,7 @@ impl Picture for Assembly {
         self.header_bytes = 0;
     }
 
-    fn take(&mut self, payload: &[u8], picture: &mut Vec<u8>) -> Result<(), Fault> {
+    fn take(&mut self, payload: &[u8], frame: &mut Vec<u8>) -> Result<(), Fault> {
         let [_, a, b, c, kind, q, width, height, rest @ ..] = payload else {
             return Err(Fault::Malformed);
         };
@@ -160,10 +160,10 @@ impl Picture for Assembly {
             (true, [high, low, _, _, rest @ ..]) => (u16::from_be_bytes([*high, *low]), rest),
             (true, _) => return Err(Fault::Malformed),
         };
-        if offset != picture.len() - self.header_bytes.min(picture.len()) {
+        if offset != frame.len() - self.header_bytes.min(frame.len()) {
             return Err(Fault::Malformed);
         }
-        if offset == 0 && picture.is_empty() {
+        if offset == 0 && frame.is_empty() {
             let (tables, scan) = self.tables(*q, rest)?;
             rest = scan;
             let parameters = Parameters {
@@ -173,17 +173,17 @@ impl Picture for Assembly {
                 restart_interval,
                 tables,
             };
-            parameters.write_headers(picture);
-            self.header_bytes = picture.len();
+            parameters.write_headers(frame);
+            self.header_bytes = frame.len();
         }
-        picture.extend_from_slice(rest);
+        frame.extend_from_slice(rest);
         Ok(())
     }
 
-    fn finish(&mut self, picture: &mut Vec<u8>, _: bool) -> Result<bool, Fault> {
+    fn finish(&mut self, frame: &mut Vec<u8>, _: bool) -> Result<bool, Fault> {
         // Some senders have sent it.
-        if !picture.ends_with(&jfif::END_OF_IMAGE) {
-            picture.extend_from_slice(&jfif::END_OF_IMAGE);
+        if !frame.ends_with(&jfif::END_OF_IMAGE) {
+            frame.extend_from_slice(&jfif::END_OF_IMAGE);
         }
         Ok(true)
     }

@@ -4,9 +4,9 @@
 use super::*;
 use crate::Packet;
 
-/// A JPEG picture of 64 x 48 pixels with this for its coded data.
+/// A JPEG frame of 64 x 48 pixels with this for its coded data.
 pub(super) fn jpeg(scan: &[u8]) -> Vec<u8> {
-    jpeg::tests::picture(scan)
+    jpeg::tests::frame(scan)
 }
 
 /// Records behind their lengths.
@@ -69,10 +69,10 @@ fn vp9_keyframes_of_ours_tell_their_size() {
     let mut packetizer = Packetizer::new(&Track::new(Codec::Vp9));
     let keyframe = payloads(&mut packetizer, sent[0]);
     let descriptor = [0x8a, 0x80, 0, 0x10, 0, 96, 0, 64];
-    assert_eq!(keyframe[0][..8], descriptor, "I, B, V; picture 0; 96 x 64");
+    assert_eq!(keyframe[0][..8], descriptor, "I, B, V; frame 0; 96 x 64");
     assert_eq!(keyframe[1][..3], [0x84, 0x80, 0], "E");
     let other = payloads(&mut packetizer, sent[1]);
-    assert_eq!(other[0][..3], [0xcc, 0x80, 1], "I, P, B, E; picture 1");
+    assert_eq!(other[0][..3], [0xcc, 0x80, 1], "I, P, B, E; frame 1");
 }
 
 #[test]
@@ -163,17 +163,17 @@ fn theora_payloads_begin_with_the_identifier_of_their_headers() {
 }
 
 #[test]
-fn mpeg_video_headers_repeat_those_of_the_picture() {
+fn mpeg_video_headers_repeat_those_of_the_frame() {
     // RFC 2250 §3.4: temporal reference 5, a P picture, forward code 7 as in MPEG-2.
-    let picture = [0, 0, 1, 0, 0x01, 0x57, 0xff, 0xfb, 0x80];
+    let video_frame = [0, 0, 1, 0, 0x01, 0x57, 0xff, 0xfb, 0x80];
     let slices = [&[0, 0, 1, 1][..], &[7; 2000], &[0, 0, 1, 2], &[8; 20]].concat();
     let mut packetizer = Packetizer::new(&Track::new(Codec::MpegVideo));
-    let packets = payloads(&mut packetizer, &[&picture[..], &slices].concat());
+    let packets = payloads(&mut packetizer, &[&video_frame[..], &slices].concat());
     let heads: Vec<[u8; 4]> = packets
         .iter()
         .map(|it| [it[0], it[1], it[2], it[3]])
         .collect();
-    // The picture's header alone, the first slice in two fragments, the second whole.
+    // The frame's header alone, the first slice in two fragments, the second whole.
     let expected = [0x02, 0x12, 0x0a, 0x1a].map(|flags| [0, 5, flags, 7]);
     assert_eq!(heads, expected);
 }

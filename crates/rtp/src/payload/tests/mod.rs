@@ -84,7 +84,7 @@ fn unit(codec: Codec, seed: usize, len: usize, keyframe: bool) -> Vec<u8> {
         ]
         .concat(),
         Codec::MpegVideo => {
-            let picture = [
+            let video_frame = [
                 0,
                 0,
                 1,
@@ -103,7 +103,7 @@ fn unit(codec: Codec, seed: usize, len: usize, keyframe: bool) -> Vec<u8> {
                 .chunks(700)
                 .zip(1..)
                 .map(|(slice, row)| [&[0, 0, 1, row], slice].concat());
-            [head, &picture, &slices.collect::<Vec<_>>().concat()].concat()
+            [head, &video_frame, &slices.collect::<Vec<_>>().concat()].concat()
         }
         Codec::Jpeg => golden::jpeg(&body),
         Codec::Dv => {
@@ -138,7 +138,7 @@ fn packetized(packetizer: &mut Packetizer, unit: &[u8]) -> Option<MediaUnit> {
     let mut builder = UnitBuilder::default();
     packetizer
         .packetize(unit, &mut builder)
-        .expect("a sound unit");
+        .expect("a valid unit");
     let stamps = Stamps::arrived(Instant::now());
     builder.build(0, MediaTime::ZERO, false, stamps)
 }
@@ -327,7 +327,7 @@ fn modes_that_are_not_read_are_refused_by_name() {
 }
 
 #[test]
-fn several_units_of_sound_in_one_packet_get_their_times() {
+fn several_units_of_audio_in_one_packet_get_their_times() {
     let units = |codec, payload: &[u8]| {
         let mut depacketizer = Depacketizer::new(&track(codec)).expect("known");
         depacketizer.push(1, u32::MAX - 99, true, payload);

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn sound_without_frames_has_no_marker() {
+    fn audio_without_frames_has_no_marker() {
         let label = label(&Track::audio(Codec::Opus, 2));
         let datagrams = label.datagrams(&burst(&[80]));
         let (bytes, _) = datagrams.runs().next().expect("one");

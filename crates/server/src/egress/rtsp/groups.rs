@@ -250,19 +250,19 @@ mod tests {
         let hub = Hub::default();
         let (cam, door) = (stream(&hub, "cam"), stream(&hub, "door"));
         let groups = groups(plan(3, 5000));
-        let picture = groups.join(&cam, 0).expect("free");
-        let sound = groups.join(&cam, 1).expect("free");
+        let frame = groups.join(&cam, 0).expect("free");
+        let audio = groups.join(&cam, 1).expect("free");
         let other = groups.join(&door, 0).expect("free");
         let again = groups.join(&cam, 0).expect("shared");
         let of = |member: &MulticastMembership| {
             (member.group().address.to_string(), member.group().ports)
         };
-        assert_eq!(of(&picture), ("239.255.42.0".to_owned(), (5000, 5001)));
-        assert_eq!(of(&sound), ("239.255.42.1".to_owned(), (5002, 5003)));
+        assert_eq!(of(&frame), ("239.255.42.0".to_owned(), (5000, 5001)));
+        assert_eq!(of(&audio), ("239.255.42.1".to_owned(), (5002, 5003)));
         assert_eq!(of(&other), ("239.255.42.2".to_owned(), (5004, 5005)));
-        assert_eq!(again.group(), picture.group());
+        assert_eq!(again.group(), frame.group());
         assert!(groups.join(&door, 1).is_none(), "no fourth");
-        drop(picture);
+        drop(frame);
         assert!(groups.join(&door, 1).is_none(), "one client still has it");
         drop(again);
         let next = groups.join(&door, 1).expect("freed");

@@ -16,7 +16,7 @@ use crate::latency::Board;
 use crate::runtime::{StreamSubscription, StreamWaker, Waker};
 
 /// Sender reports of a stream are this far apart (RFC 3550 §6.2 has 5 s for large
-/// groups; players wait for the first before they join sound and picture).
+/// groups; players wait for the first before they join audio and video).
 const REPORT_INTERVAL: Duration = Duration::from_secs(2);
 
 /// What every thread that sends streams reads and frames them with.
@@ -106,7 +106,7 @@ impl StreamReader {
         is_woken || self.feed.deadline().is_some_and(|at| at <= now)
     }
 
-    /// What clients begin with: the picture since its keyframe and the rest since then.
+    /// What clients begin with: the frame since its keyframe and the rest since then.
     fn load_past(&mut self, anchor: usize) {
         let stream = Arc::clone(self.stream());
         let mut past = stream.since_keyframe(anchor);

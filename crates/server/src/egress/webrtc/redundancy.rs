@@ -1,4 +1,4 @@
-//! Sound for a viewer that prefers it redundant (RFC 2198): each packet goes out with the
+//! Audio for a viewer that prefers it redundant (RFC 2198): each packet goes out with the
 //! one before.
 //!
 //! Redundancy is agreed on for each session alone. What a participant's packets bring

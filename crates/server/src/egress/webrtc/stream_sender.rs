@@ -41,7 +41,7 @@ pub(crate) struct Nack<'a> {
 #[derive(Debug)]
 pub(crate) struct StreamSender {
     tracks: SmallVec<[TrackSender; 2]>,
-    /// It gets pictures and sound, which may share a message.
+    /// It gets video and audio, which may share a message.
     rides: bool,
     /// The track whose frames are followed through the stages.
     accounted: usize,
@@ -52,7 +52,7 @@ pub(crate) struct StreamSender {
 }
 
 impl StreamSender {
-    /// A sender of those tracks of `stream` that `session` has agreed on. A picture waits
+    /// A sender of those tracks of `stream` that `session` has agreed on. A frame waits
     /// no longer than `lag`, if there is one.
     pub(crate) fn new(
         session: &Session,
@@ -118,7 +118,7 @@ impl StreamSender {
         }
     }
 
-    /// It gets pictures that it will show in the wrong order.
+    /// It gets frames that it will show in the wrong order.
     pub(crate) fn is_reordered(&self, tracks: &[Track]) -> bool {
         let mut outlets = self.tracks.iter();
         outlets.any(|outlet| {
@@ -181,8 +181,8 @@ impl StreamSender {
     /// Seals what may leave at `now`; `finished` is called with each accounted frame whose
     /// last packet is among it.
     ///
-    /// Sound goes first, it is small and must not stand behind a keyframe; but
-    /// where the rest of a picture leaves at once, sound follows it and rides as
+    /// Audio goes first, it is small and must not stand behind a keyframe; but
+    /// where the rest of a frame leaves at once, audio follows it and rides as
     /// the short tail of the same message.
     pub(crate) fn flush(
         &mut self,
@@ -192,7 +192,7 @@ impl StreamSender {
         mut finished: impl FnMut(FrameStamps),
     ) {
         let budget = session.budget(now);
-        let order = if self.ends_a_picture(budget, now) {
+        let order = if self.ends_a_frame(budget, now) {
             [Kind::Video, Kind::Audio]
         } else {
             [Kind::Audio, Kind::Video]
@@ -213,8 +213,8 @@ impl StreamSender {
         }
     }
 
-    /// All that waits of a picture may leave at `now`.
-    fn ends_a_picture(&self, budget: Option<u64>, now: Instant) -> bool {
+    /// All that waits of a frame may leave at `now`.
+    fn ends_a_frame(&self, budget: Option<u64>, now: Instant) -> bool {
         self.tracks.iter().any(|outlet| {
             outlet.kind() == Kind::Video
                 && outlet.front().is_some_and(|queued| {
@@ -224,7 +224,7 @@ impl StreamSender {
         })
     }
 
-    /// How many packets of a picture may leave at `now`: as the viewer's congestion
+    /// How many packets of a frame may leave at `now`: as the viewer's congestion
     /// control says, or spread a little.
     #[inline]
     fn allowance(&self, queued: &Queued, budget: Option<u64>, now: Instant) -> usize {
@@ -270,7 +270,7 @@ impl StreamSender {
         if live && from == 0 {
             session.anchor(outlet.sender, timestamp, burst.stamps.reference);
         }
-        // Sound may ride behind a picture whose last packet is as long as the others.
+        // Audio may ride behind a frame whose last packet is as long as the others.
         let pads = is_video && self.rides && session.senders()[outlet.sender.0].may_pad();
         let sender = outlet.sender;
         let mut sealed = 0;
@@ -372,15 +372,15 @@ impl StreamSender {
         }
     }
 
-    /// When the next packet of a picture may leave, if one waits.
+    /// When the next packet of a frame may leave, if one waits.
     #[inline]
     pub(crate) fn deadline(&self, session: &mut Session, now: Instant) -> Option<Instant> {
-        let mut pictures = self
+        let mut video_frames = self
             .tracks
             .iter()
             .filter(|outlet| outlet.kind() == Kind::Video)
             .filter_map(TrackSender::front);
-        let queued = pictures.next()?;
+        let queued = video_frames.next()?;
         if session.is_steered() {
             session.budget_at(next_bytes(queued), now)
         } else {

@@ -27,8 +27,8 @@ impl Patience {
     };
 
     /// Where a keyframe takes the time that the path needs for it: five times a
-    /// picture's bytes are 170 ms where the stream just fits, and those behind it wait.
-    /// The pictures since the last keyframe must arrive before live ones do.
+    /// frame's bytes are 170 ms where the stream just fits, and those behind it wait.
+    /// The frames since the last keyframe must arrive before live ones do.
     pub(crate) const PACED: Self = Self {
         wait: Duration::from_millis(500),
         catch_up_bytes: 512 << 10,
@@ -43,7 +43,7 @@ impl Patience {
     }
 }
 
-/// Pictures before the viewer's live point are squeezed in time by this factor,
+/// Frames before the viewer's live point are squeezed in time by this factor,
 /// so that it decodes them as fast as it can and shows the newest: a second of
 /// them passes in 31 ms instead of leaving the viewer a second behind for good.
 const CATCH_UP_SQUEEZE: i64 = 32;
@@ -144,7 +144,7 @@ impl TrackSender {
     }
 
     /// Starts at the keyframe that leads `past`, if the past is not too long.
-    /// True if the viewer has a picture now.
+    /// True if the viewer has a frame now.
     pub(crate) fn catch_up(&mut self, past: Vec<Arc<MediaUnit>>, now: Instant) -> bool {
         let bytes: usize = past.iter().map(|burst| burst.payload_bytes()).sum();
         let Some(newest) = past
@@ -219,7 +219,7 @@ impl TrackSender {
         self.next
     }
 
-    /// No picture can be decoded until the next keyframe.
+    /// No frame can be decoded until the next keyframe.
     pub(crate) fn wants_keyframe(&self) -> bool {
         self.wants_keyframe
     }
@@ -364,7 +364,7 @@ mod tests {
         assert_eq!(outlet.offer(&burst(7, false), now), Taken::Passed);
         assert_eq!(outlet.offer(&burst(8, true), now), Taken::Queued);
         assert_eq!(outlet.offer(&burst(9, false), now), Taken::Queued);
-        // A gap in what the shard read: pictures after it cannot be decoded.
+        // A gap in what the shard read: frames after it cannot be decoded.
         assert_eq!(outlet.offer(&burst(12, false), now), Taken::Passed);
         assert!(outlet.wants_keyframe());
     }

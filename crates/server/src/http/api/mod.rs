@@ -160,7 +160,7 @@ async fn stream_latency(
     }))
 }
 
-/// How to read the number burnt into the picture, and when frame 0 was captured.
+/// How to read the number burnt into the frame, and when frame 0 was captured.
 #[derive(Debug, Serialize)]
 struct FrameCodeView {
     fps: u32,
@@ -174,7 +174,7 @@ async fn frame_code(
     Path(name): Path<String>,
 ) -> Result<Json<FrameCodeView>, Problem> {
     let code = app.codes.get(&name).ok_or_else(|| {
-        let detail = format!("stream '{name}' burns no frame numbers into its picture");
+        let detail = format!("stream '{name}' burns no frame numbers into its frames");
         Problem::new(StatusCode::NOT_FOUND, "No frame code", detail)
     })?;
     Ok(Json(FrameCodeView {

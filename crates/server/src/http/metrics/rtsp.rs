@@ -78,7 +78,7 @@ const FAMILIES: &[Family<Counters>] = &[
     ),
     Family::by_reason(
         "rtsp_frames_skipped_total",
-        "Frames and packets of sound that an RTSP client did not get.",
+        "Frames and packets of audio that an RTSP client did not get.",
         &[("lagging", |c| &c.sent.skipped_lagging)],
     ),
     Family::by_reason(

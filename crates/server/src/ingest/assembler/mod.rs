@@ -43,7 +43,7 @@ pub(crate) struct Packet<'a> {
 /// Puts a source's packets together to access units and cuts them anew as
 /// bursts, on one timeline.
 ///
-/// A picture is done at its marker, or when the next one begins for sources that
+/// A frame is done at its marker, or when the next one begins for sources that
 /// set none. Keyframes that come without parameter sets get those last seen, or
 /// those of the session description. Memory is bounded by one unit a track.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ struct Lane {
     sets: Option<ParameterSets>,
     reordering: Option<Reordering>,
     packetizer: UnitPacketizer,
-    picture: bool,
+    video: bool,
 }
 
 impl Assembler {
@@ -77,11 +77,11 @@ impl Assembler {
     /// [`Unreceivable`] if the packets of one of them cannot be read.
     pub(crate) fn new(tracks: Vec<Track>) -> Result<Self, Unreceivable> {
         let rates: Vec<_> = tracks.iter().map(|track| track.clock_rate).collect();
-        let sound = tracks.iter().position(|track| track.kind() == Kind::Audio);
+        let audio = tracks.iter().position(|track| track.kind() == Kind::Audio);
         let lanes = tracks.iter().map(Lane::new).collect::<Result<_, _>>()?;
         Ok(Self {
             lanes,
-            clock: SourceClock::new(&rates, sound.unwrap_or(0)),
+            clock: SourceClock::new(&rates, audio.unwrap_or(0)),
             tracks: tracks.into_iter().map(tracks::as_sent).collect(),
             damaged: false,
             redescribed: false,
@@ -95,11 +95,11 @@ impl Assembler {
     }
 
     /// A stream can be published from this burst on: a keyframe of the first
-    /// picture track, or anything if there is only sound.
+    /// video track, or anything if there is only audio.
     pub(crate) fn starts(&self, burst: &MediaUnit) -> bool {
         let mut tracks = self.tracks.iter();
         match tracks.position(|track| track.kind() == Kind::Video) {
-            Some(picture) => burst.track == picture && burst.keyframe,
+            Some(video) => burst.track == video && burst.keyframe,
             None => true,
         }
     }
@@ -113,7 +113,7 @@ impl Assembler {
         let ticks = lane.push(packet);
         while let Some(unit) = lane.depacketizer.poll() {
             let (ticks, received) = lane.arrival(&unit, ticks, packet.received);
-            self.damaged |= lane.picture && unit.after_loss && !unit.keyframe;
+            self.damaged |= lane.video && unit.after_loss && !unit.keyframe;
             let video = &mut self.tracks[packet.track].video;
             if let Some(reordering) = &mut lane.reordering {
                 reordering.push(&unit.data, unit.after_loss);
@@ -133,13 +133,13 @@ impl Assembler {
         }
     }
 
-    /// The tracks, if it turned out since the last call that their pictures are
+    /// The tracks, if it turned out since the last call that their frames are
     /// shown in another order than they come in, or no longer.
     pub(crate) fn take_redescribed(&mut self) -> Option<&[Track]> {
         std::mem::take(&mut self.redescribed).then_some(&self.tracks)
     }
 
-    /// Whether pictures since the last call build on one that was lost: only a
+    /// Whether frames since the last call build on one that was lost: only a
     /// keyframe mends that.
     pub(crate) fn take_damage(&mut self) -> bool {
         std::mem::take(&mut self.damaged)
@@ -165,7 +165,7 @@ impl Lane {
             sets: ParameterSets::of(track),
             reordering: reordering(track),
             packetizer: UnitPacketizer::new(track),
-            picture: track.kind() == Kind::Video,
+            video: track.kind() == Kind::Video,
         })
     }
 
@@ -189,7 +189,7 @@ impl Lane {
     /// when a packet with timestamp `now` went in.
     fn arrival(&mut self, unit: &Unit, now: i64, received: Instant) -> (i64, Instant) {
         let ticks = TimestampExtender::near(now, unit.timestamp);
-        // The further units of a packet of sound are not found, and do not come first.
+        // The further units of a packet of audio are not found, and do not come first.
         let found = self.arrivals.iter().position(|(it, _)| *it == ticks);
         match found {
             Some(place) => {
@@ -203,13 +203,13 @@ impl Lane {
     fn cut(&mut self, unit: Unit, place: Place, out: &mut Vec<MediaUnit>) {
         let (keyframe, data) = match &mut self.sets {
             Some(sets) => sets.complete(unit.keyframe, unit.data),
-            None => (unit.keyframe || !self.picture, unit.data),
+            None => (unit.keyframe || !self.video, unit.data),
         };
         self.packetizer.cut(&data, keyframe, place, out);
     }
 }
 
-/// Follows the pictures of a track from what its description says on.
+/// Follows the frames of a track from what its description says on.
 pub(super) fn reordering(track: &Track) -> Option<Reordering> {
     let mut reordering = Reordering::of(track.codec)?;
     let sets = match track.codec {

@@ -9,7 +9,7 @@ const LEAP: Duration = Duration::from_secs(2);
 /// cameras that never heard of the time say anything.
 const SHIFT_MAX: Duration = Duration::from_secs(5);
 
-/// Sound and picture closer than this are together (ITU-R BT.1359 sees nothing
+/// Audio and video closer than this are together (ITU-R BT.1359 sees nothing
 /// below 45 ms); less is jitter of the reports.
 const SHIFT_MIN: Duration = Duration::from_millis(10);
 
@@ -19,8 +19,8 @@ const CREEP: Duration = Duration::from_millis(1);
 /// Places the tracks of one source on one timeline.
 ///
 /// A track begins where its first packet arrived. When sender reports (RFC 3550
-/// §6.4.1) say how the tracks belong together, the picture is moved to the
-/// sound: a frame shown a little longer is not seen, a gap in sound is heard.
+/// §6.4.1) say how the tracks belong together, the frame is moved to the
+/// audio: a frame shown a little longer is not seen, a gap in audio is heard.
 /// Times of a track never go back.
 #[derive(Debug)]
 pub(super) struct SourceClock {
@@ -195,12 +195,12 @@ mod tests {
     }
 
     #[test]
-    fn sender_reports_move_the_picture_to_the_sound() {
+    fn sender_reports_move_the_frame_to_the_audio() {
         let start = Instant::now();
         let mut clock = clock();
         clock.time(VIDEO, 0, start);
         clock.time(AUDIO, 0, start);
-        // Both began together by arrival, but the picture was taken 200 ms after the sound.
+        // Both began together by arrival, but the frame was taken 200 ms after the audio.
         clock.sender_report(AUDIO, ntp(1000), 48_000);
         let before = clock.time(VIDEO, 90_000, start + Duration::from_secs(1));
         assert_eq!(ms(before), 1000, "one report alone moves nothing");
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_that_must_wait_for_the_sound_never_goes_back() {
+    fn a_frame_that_must_wait_for_the_audio_never_goes_back() {
         let start = Instant::now();
         let mut clock = clock();
         clock.time(AUDIO, 0, start);

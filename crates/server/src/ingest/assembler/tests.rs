@@ -6,7 +6,7 @@ use std::time::Duration;
 const SPS: &[u8] = &[0x67, 0x42, 0xc0, 0x1f, 0xda];
 const PPS: &[u8] = &[0x68, 0xce, 0x3c, 0x80];
 
-/// A camera that sends pictures of its own making, packet by packet.
+/// A camera that sends frames of its own making, packet by packet.
 struct Camera {
     assembler: Assembler,
     sequence: u64,
@@ -25,9 +25,9 @@ impl Camera {
         }
     }
 
-    /// Sends `nals` as one picture, a packet each millisecond from `ms` on;
+    /// Sends `nals` as one frame, a packet each millisecond from `ms` on;
     /// `lost` packets do not arrive.
-    fn picture(&mut self, nals: &[&[u8]], ms: u32, marker: bool, lost: &[usize]) -> Vec<Vec<u8>> {
+    fn frame(&mut self, nals: &[&[u8]], ms: u32, marker: bool, lost: &[usize]) -> Vec<Vec<u8>> {
         let mut builder = UnitBuilder::default();
         // Cameras fill an Ethernet frame.
         h264::packetize(nals.iter().copied(), 1400, &mut builder);
@@ -63,7 +63,7 @@ impl Camera {
 }
 
 /// A slice with this NAL unit header that begins at the first macroblock.
-fn picture(header: u8, bytes: usize) -> Vec<u8> {
+fn frame(header: u8, bytes: usize) -> Vec<u8> {
     let body = (0..bytes).map(|place| 1 + (place % 250) as u8);
     [header, 0x88].into_iter().chain(body).collect()
 }
@@ -78,12 +78,12 @@ fn nals(burst: &MediaUnit) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn pictures_come_out_whole_at_their_marker_and_cut_to_our_size() {
+fn frames_come_out_whole_at_their_marker_and_cut_to_our_size() {
     let mut camera = Camera::new(VideoParameters::default());
-    let idr = picture(0x65, 5000);
-    camera.picture(&[SPS, PPS, &idr], 0, true, &[]);
-    let delta = picture(0x41, 900);
-    camera.picture(&[&delta], 40, true, &[]);
+    let idr = frame(0x65, 5000);
+    camera.frame(&[SPS, PPS, &idr], 0, true, &[]);
+    let delta = frame(0x41, 900);
+    camera.frame(&[&delta], 40, true, &[]);
     let bursts = camera.take();
     assert_eq!(bursts.len(), 2);
     assert_eq!(nals(&bursts[0]), [SPS.to_vec(), PPS.to_vec(), idr]);
@@ -95,11 +95,11 @@ fn pictures_come_out_whole_at_their_marker_and_cut_to_our_size() {
 }
 
 #[test]
-fn pictures_without_a_marker_come_out_when_the_next_begins() {
+fn frames_without_a_marker_come_out_when_the_next_begins() {
     let mut camera = Camera::new(VideoParameters::default());
-    camera.picture(&[SPS, PPS, &picture(0x65, 3000)], 0, false, &[]);
+    camera.frame(&[SPS, PPS, &frame(0x65, 3000)], 0, false, &[]);
     assert!(camera.take().is_empty());
-    camera.picture(&[&picture(0x41, 100)], 40, false, &[]);
+    camera.frame(&[&frame(0x41, 100)], 40, false, &[]);
     let bursts = camera.take();
     assert_eq!(bursts.len(), 1);
     assert!(bursts[0].keyframe);
@@ -118,8 +118,8 @@ fn keyframes_without_parameter_sets_get_those_of_the_description() {
         ..VideoParameters::default()
     };
     let mut camera = Camera::new(described);
-    let idr = picture(0x65, 300);
-    camera.picture(&[&idr], 0, true, &[]);
+    let idr = frame(0x65, 300);
+    camera.frame(&[&idr], 0, true, &[]);
     let bursts = camera.take();
     assert!(bursts[0].keyframe);
     assert_eq!(nals(&bursts[0]), [SPS.to_vec(), PPS.to_vec(), idr]);
@@ -128,11 +128,11 @@ fn keyframes_without_parameter_sets_get_those_of_the_description() {
 #[test]
 fn keyframes_without_any_parameter_sets_are_none_until_there_are_some() {
     let mut camera = Camera::new(VideoParameters::default());
-    let idr = picture(0x65, 300);
-    camera.picture(&[&idr], 0, true, &[]);
+    let idr = frame(0x65, 300);
+    camera.frame(&[&idr], 0, true, &[]);
     assert!(!camera.take()[0].keyframe, "nobody could decode it");
-    camera.picture(&[SPS, PPS, &idr], 40, true, &[]);
-    camera.picture(&[&idr], 80, true, &[]);
+    camera.frame(&[SPS, PPS, &idr], 40, true, &[]);
+    camera.frame(&[&idr], 80, true, &[]);
     let bursts = camera.take();
     assert!(bursts.iter().all(|burst| burst.keyframe));
     assert_eq!(nals(&bursts[1]).len(), 3, "those last seen in band");
@@ -140,11 +140,11 @@ fn keyframes_without_any_parameter_sets_are_none_until_there_are_some() {
 }
 
 #[test]
-fn a_damaged_picture_is_left_out() {
+fn a_damaged_frame_is_left_out() {
     let mut camera = Camera::new(VideoParameters::default());
-    camera.picture(&[SPS, PPS, &picture(0x65, 3000)], 0, true, &[]);
-    camera.picture(&[&picture(0x41, 5000)], 40, true, &[2]);
-    camera.picture(&[&picture(0x41, 5000)], 80, true, &[]);
+    camera.frame(&[SPS, PPS, &frame(0x65, 3000)], 0, true, &[]);
+    camera.frame(&[&frame(0x41, 5000)], 40, true, &[2]);
+    camera.frame(&[&frame(0x41, 5000)], 80, true, &[]);
     let times: Vec<_> = camera
         .take()
         .iter()
@@ -154,7 +154,7 @@ fn a_damaged_picture_is_left_out() {
 }
 
 #[test]
-fn sound_goes_through_at_once() {
+fn audio_goes_through_at_once() {
     let mut camera = Camera::new(VideoParameters::default());
     for number in 0..3u16 {
         let packet = Packet {
@@ -242,7 +242,7 @@ fn keyframes_of_h265_get_their_parameter_sets_and_the_description_learns_them() 
 }
 
 #[test]
-fn sound_alone_is_live_at_once_and_a_stream_of_pictures_is_not() {
+fn audio_alone_is_live_at_once_and_a_stream_of_frames_is_not() {
     let burst = |track| {
         let mut builder = UnitBuilder::default();
         builder.push(&[1]);
@@ -250,8 +250,8 @@ fn sound_alone_is_live_at_once_and_a_stream_of_pictures_is_not() {
         let time = glassline_media::MediaTime::ZERO;
         builder.build(track, time, true, stamps).expect("a packet")
     };
-    let sound = vec![Track::audio(Codec::Opus, 2)];
-    assert!(Assembler::new(sound).expect("known").starts(&burst(0)));
+    let audio = vec![Track::audio(Codec::Opus, 2)];
+    assert!(Assembler::new(audio).expect("known").starts(&burst(0)));
     let both = vec![Track::audio(Codec::Opus, 2), Track::new(Codec::Vp8)];
     let both = Assembler::new(both).expect("known");
     assert!(!both.starts(&burst(0)) && both.starts(&burst(1)));
@@ -298,16 +298,16 @@ fn a_packet_of_several_access_units_gives_each_its_time() {
 }
 
 #[test]
-fn b_frames_are_told_of_once_with_the_first_picture() {
+fn b_frames_are_told_of_once_with_the_first_frame() {
     let film = include_bytes!("../../../../demux/samples/b-frames.h264");
     let mut splitter = glassline_demux::live::Splitter::new();
     splitter.push(film).expect("a good file");
     let mut camera = Camera::new(VideoParameters::default());
     let mut told = Vec::new();
     for ms in 0..10 {
-        let unit = splitter.next_unit().expect("a picture").data;
+        let unit = splitter.next_unit().expect("a frame").data;
         let nals: Vec<_> = annexb::nals(&unit).collect();
-        camera.picture(&nals, ms * 40, true, &[]);
+        camera.frame(&nals, ms * 40, true, &[]);
         let tracks = camera.assembler.take_redescribed();
         told.push(tracks.map(|tracks| tracks[0].video.reordered));
     }

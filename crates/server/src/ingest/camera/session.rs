@@ -92,14 +92,14 @@ async fn step<T>(
     }
 }
 
-/// The first picture and the first sound that we can carry, picture first, and
+/// The first frame and the first audio that we can carry, video first, and
 /// the names of all others with the reason.
 ///
 /// What each track is comes from the description itself: retina keeps neither
 /// its format parameters as they are nor the codecs that it cannot take apart.
 fn choose(session: &Session<Described>) -> (Vec<Chosen>, Vec<String>) {
-    let mut picture = None;
-    let mut sound = None;
+    let mut video = None;
+    let mut audio = None;
     let mut others = Vec::new();
     let description = Description::parse(session.sdp()).unwrap_or_default();
     for (stream_id, offered) in session.streams().iter().enumerate() {
@@ -117,8 +117,8 @@ fn choose(session: &Session<Described>) -> (Vec<Chosen>, Vec<String>) {
         };
         size(&mut track.video, offered);
         let place = match track.kind() {
-            Kind::Video => &mut picture,
-            Kind::Audio => &mut sound,
+            Kind::Video => &mut video,
+            Kind::Audio => &mut audio,
             Kind::Text => {
                 others.push(format!("{kind} {}", track.codec));
                 continue;
@@ -130,7 +130,7 @@ fn choose(session: &Session<Described>) -> (Vec<Chosen>, Vec<String>) {
             others.push(format!("second {kind} {}", track.codec));
         }
     }
-    (picture.into_iter().chain(sound).collect(), others)
+    (video.into_iter().chain(audio).collect(), others)
 }
 
 /// The format of retina's stream in the description as we read it. retina leaves
@@ -157,7 +157,7 @@ fn description_of<'a>(
     found.nth(number)?.format()
 }
 
-/// The size of the picture, which retina reads from parameter sets.
+/// The size of the frame, which retina reads from parameter sets.
 fn size(video: &mut VideoParameters, offered: &retina::client::Stream) {
     if let Some(ParametersRef::Video(parameters)) = offered.parameters() {
         (video.width, video.height) = parameters.pixel_dimensions();
@@ -199,8 +199,8 @@ struct Receiver<'a> {
     bursts: Vec<MediaUnit>,
     publisher: Option<Publisher>,
     /// When the first track was last heard. It rules: a microphone may be
-    /// switched off, and a camera whose picture stands still is down though its
-    /// sound goes on.
+    /// switched off, and a camera whose video stands still is down though its
+    /// audio goes on.
     heard: Instant,
 }
 
@@ -321,7 +321,7 @@ pub(super) enum Failure {
     /// The connection ended in good order.
     #[error("the camera hung up")]
     HungUp,
-    /// Pictures come, but none that a decoder can start with.
+    /// Frames come, but none that a decoder can start with.
     #[error("no keyframe with parameter sets within {} s", KEYFRAME.as_secs())]
     NoKeyframe,
     /// The track was checked before; should it change, it is told.

@@ -8,7 +8,7 @@ use glassline_demux::Source;
 use glassline_hub::StreamName;
 use glassline_media::{Kind, Track};
 
-/// An index has 16 to 24 bytes for each picture and packet of sound, of which a file
+/// An index has 16 to 24 bytes for each frame and packet of audio, of which a file
 /// has about a hundred in a second.
 const INDEX_BYTES_PER_SECOND: u64 = 2_400;
 
@@ -47,7 +47,7 @@ impl MediaFile {
     }
 
     /// The file has video, so that [`Play::scale`](super::Play::scale) has an effect.
-    pub fn has_pictures(&self) -> bool {
+    pub fn has_video(&self) -> bool {
         self.tracks.iter().any(|track| track.kind() == Kind::Video)
     }
 

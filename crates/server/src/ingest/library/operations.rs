@@ -88,7 +88,7 @@ impl Scene {
     }
 }
 
-/// Per track: numbers rise by one, packets without gaps, sound never goes back, and
+/// Per track: numbers rise by one, packets without gaps, audio never goes back, and
 /// nothing is sent before it is due unless that was asked for.
 fn is_one_stream(bursts: &[Arc<MediaUnit>], stream: &Stream) -> Result<(), TestCaseError> {
     for (track, of_track) in stream.tracks().iter().enumerate() {
@@ -142,10 +142,10 @@ proptest! {
                     let started = started.expect("it begins at once").expect("the clip is whole");
                     prop_assert_eq!(&started.first_packets, &numbers);
                     prop_assert!(started.from <= Duration::from_secs(11));
-                    let only_pictures = (started.scale - 1.0).abs() > 1e-9;
+                    let only_video = (started.scale - 1.0).abs() > 1e-9;
                     let new = &bursts[before..];
                     let tracks = scene.stream.tracks();
-                    prop_assert!(!only_pictures || new.iter().all(|it| tracks[it.track].kind() == Kind::Video));
+                    prop_assert!(!only_video || new.iter().all(|it| tracks[it.track].kind() == Kind::Video));
                 }
             }
         }

@@ -23,7 +23,7 @@ pub(super) struct Stamp {
 
 /// Whether a name could be that of a file here: relative, and every part of it plain
 /// and not hidden.
-pub(super) fn is_sound(name: &str) -> bool {
+pub(super) fn is_audio(name: &str) -> bool {
     let is_plain = |part: &str| !part.is_empty() && !part.starts_with('.');
     name.len() <= NAME_BYTES_MAX
         && !name.contains(['\\', '\0'])
@@ -34,7 +34,7 @@ pub(super) fn is_sound(name: &str) -> bool {
 /// The file called `name` below `folder`; `None` if it is not there, lies behind a
 /// link that leads out, or is no plain file. Asks the disk.
 pub(super) fn find(folder: &Path, name: &str) -> Option<Place> {
-    if !is_sound(name) {
+    if !is_audio(name) {
         return None;
     }
     let folder = folder.canonicalize().ok()?;
@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn names_that_trick_are_no_files() {
         for good in ["a.ogg", "films/b c.h264", "x/y/z.OGG", "ä.ogg", "a..ogg"] {
-            assert!(is_sound(good), "{good}");
+            assert!(is_audio(good), "{good}");
         }
         let long = format!("{}.ogg", "x".repeat(NAME_BYTES_MAX));
         for bad in [
@@ -80,7 +80,7 @@ mod tests {
             "passwd",
             &long,
         ] {
-            assert!(!is_sound(bad), "{bad:?}");
+            assert!(!is_audio(bad), "{bad:?}");
         }
     }
 

@@ -5,14 +5,14 @@ use std::time::Duration;
 /// How a file is to be played.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Play {
-    /// From where in the file; pictures begin with the keyframe before. `None`: on
+    /// From where in the file; frames begin with the keyframe before. `None`: on
     /// from where it stands.
     pub from: Option<Duration>,
     /// To where; playing backwards, down to where.
     pub until: Option<Duration>,
     /// Seconds of the file presented in one (RFC 2326 §12.34): from 2 on keyframes
-    /// only, below 0 keyframes backwards. Sound is left out unless it is 1. Files
-    /// without pictures are always played at 1.
+    /// only, below 0 keyframes backwards. Audio is left out unless it is 1. Files
+    /// without video are always played at 1.
     pub scale: f64,
     /// How much faster than presented it is sent (RFC 2326 §12.35).
     pub speed: f64,

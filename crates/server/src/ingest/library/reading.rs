@@ -157,7 +157,7 @@ impl Reading {
     }
 
     fn play(&mut self, play: Play, now: Instant) -> Result<(), Failure> {
-        let effective = Effective::of(&play, self.file.has_pictures());
+        let effective = Effective::of(&play, self.file.has_video());
         if self.publisher.is_none() {
             let tracks: Vec<Track> = self.file.tracks().to_vec();
             self.publisher = Some(self.stream.publish(tracks, now)?);

@@ -58,9 +58,9 @@ pub(super) struct Reel {
 }
 
 enum Way {
-    /// All of them; of pictures only, if they are not shown as fast as recorded.
+    /// All of them; of frames only, if they are not shown as fast as recorded.
     All {
-        pictures_only: bool,
+        video_only: bool,
     },
     Keys(Keys),
 }
@@ -84,7 +84,7 @@ pub(super) struct Effective {
 }
 
 impl Effective {
-    pub(super) fn of(play: &Play, has_pictures: bool) -> Self {
+    pub(super) fn of(play: &Play, has_video: bool) -> Self {
         let bounded = |value: f64, min: f64, max: f64| {
             if value.is_finite() && value.abs() > 0.0 {
                 value.abs().clamp(min, max)
@@ -94,7 +94,7 @@ impl Effective {
         };
         let scale = bounded(play.scale, SCALE_MIN, SCALE_MAX).copysign(play.scale);
         Self {
-            scale: if has_pictures { scale } else { 1.0 },
+            scale: if has_video { scale } else { 1.0 },
             speed: bounded(play.speed, SPEED_MIN, SPEED_MAX),
         }
     }
@@ -129,8 +129,8 @@ impl Reel {
             if begin > MediaTime::ZERO {
                 source.seek(begin)?;
             }
-            let pictures_only = (effective.scale - 1.0).abs() > f64::EPSILON;
-            Way::All { pictures_only }
+            let video_only = (effective.scale - 1.0).abs() > f64::EPSILON;
+            Way::All { video_only }
         };
         let reel = Self {
             source,
@@ -160,14 +160,14 @@ impl Reel {
             return Ok(false);
         }
         let read = match self.way {
-            Way::All { pictures_only } => self.read_frame(pictures_only, out),
+            Way::All { video_only } => self.read_frame(video_only, out),
             Way::Keys(_) => self.read_key(out),
         };
         self.ended = !matches!(read, Ok(true));
         read
     }
 
-    fn read_frame(&mut self, pictures_only: bool, out: &mut VecDeque<Shot>) -> Result<bool, Error> {
+    fn read_frame(&mut self, video_only: bool, out: &mut VecDeque<Shot>) -> Result<bool, Error> {
         loop {
             let Some(frame) = self.source.next_frame()? else {
                 return Ok(false);
@@ -178,7 +178,7 @@ impl Reel {
             {
                 return Ok(false);
             }
-            if pictures_only && self.source.tracks()[frame.track].kind() != Kind::Video {
+            if video_only && self.source.tracks()[frame.track].kind() != Kind::Video {
                 continue;
             }
             let place = frame.time.nanos().rem_euclid(self.length_ns.max(1));
@@ -214,7 +214,7 @@ impl Reel {
         self.source.seek(MediaTime::from_nanos(key_ns))?;
         let frames = self.key_frames()?;
         if frames.is_empty() {
-            // An index that names pictures which are not there: around and around
+            // An index that names frames which are not there: around and around
             // there would be nothing to wait for.
             return Ok(false);
         }
@@ -278,7 +278,7 @@ impl Reel {
     /// transport stream that carry it.
     fn key_frames(&mut self) -> Result<Vec<Frame>, Error> {
         let mut frames = Vec::new();
-        let mut picture = TransportPicture::default();
+        let mut video_frame = TransportFrame::default();
         let mut bytes = 0;
         for _ in 0..SEARCH_MAX.max(KEY_BYTES_MAX / 188) {
             let Some(frame) = self.source.next_frame()? else {
@@ -292,7 +292,7 @@ impl Reel {
                 return Ok(vec![frame]);
             }
             bytes += frame.data.len();
-            if picture.ends_in(&frame.data) || bytes > KEY_BYTES_MAX {
+            if video_frame.ends_in(&frame.data) || bytes > KEY_BYTES_MAX {
                 break;
             }
             frames.push(frame);
@@ -301,16 +301,16 @@ impl Reel {
     }
 }
 
-/// Finds the end of the picture that a run of transport stream packets begins with
+/// Finds the end of the frame that a run of transport stream packets begins with
 /// (ISO/IEC 13818-1 §2.4.3.2: `payload_unit_start_indicator`).
 #[derive(Debug, Default)]
-struct TransportPicture {
+struct TransportFrame {
     /// Of the packets that carry it.
     pid: Option<u16>,
 }
 
-impl TransportPicture {
-    /// Whether the next picture begins in these packets.
+impl TransportFrame {
+    /// Whether the next frame begins in these packets.
     fn ends_in(&mut self, packets: &[u8]) -> bool {
         let mut starts = packets.chunks_exact(188).filter_map(pes_start);
         starts.any(|pid| match self.pid {
@@ -318,7 +318,7 @@ impl TransportPicture {
                 self.pid = Some(pid);
                 false
             }
-            Some(picture) => pid == picture,
+            Some(video_frame) => pid == video_frame,
         })
     }
 }
@@ -375,13 +375,13 @@ mod tests {
     }
 
     #[test]
-    fn the_picture_of_a_transport_stream_ends_where_the_next_begins() {
-        let mut picture = TransportPicture::default();
+    fn the_frame_of_a_transport_stream_ends_where_the_next_begins() {
+        let mut video_frame = TransportFrame::default();
         let first = [packet(0, false, 0), packet(0x100, true, 8)].concat();
-        assert!(!picture.ends_in(&first), "its own beginning");
+        assert!(!video_frame.ends_in(&first), "its own beginning");
         let rest = [packet(0x100, false, 0), packet(0x101, true, 0)].concat();
-        assert!(!picture.ends_in(&rest), "sound begins");
-        assert!(picture.ends_in(&packet(0x100, true, 0)));
+        assert!(!video_frame.ends_in(&rest), "audio begins");
+        assert!(video_frame.ends_in(&packet(0x100, true, 0)));
     }
 
     #[test]

@@ -93,7 +93,7 @@ impl Shelf {
 
     pub(super) async fn find(self: &Arc<Self>, name: &str) -> Result<Option<Arc<Title>>, Error> {
         // Before anything is allocated for it.
-        if !place::is_sound(name) {
+        if !place::is_audio(name) {
             return Ok(None);
         }
         let slot = Arc::clone(self.lock().entry(name.to_owned()).or_default());

@@ -1,4 +1,4 @@
-//! The shipped clip as files of a folder: 10 s, 30 pictures and 50 packets of sound a
+//! The shipped clip as files of a folder: 10 s, 30 frames and 50 packets of audio a
 //! second. Times are loose upwards: a busy machine makes these tests slower, not red.
 
 use std::fs;
@@ -167,7 +167,7 @@ async fn a_file_is_read_through_once_for_fifty_who_ask_together() {
     for client in &mut clients {
         client.count(3);
         assert_eq!(client.bursts[0].index, 0);
-        assert!(client.bursts[0].keyframe, "the file's first picture");
+        assert!(client.bursts[0].keyframe, "the file's first frame");
     }
 }
 
@@ -247,7 +247,7 @@ async fn a_fork_begins_with_the_keyframe_before_and_pauses() {
     assert!(client.bursts[0].keyframe);
     assert_eq!(client.bursts[0].time, started.time);
     assert_eq!(started.first_packets, [0]);
-    // Nothing comes once it is paused, and it goes on with the next picture.
+    // Nothing comes once it is paused, and it goes on with the next frame.
     let position = private.pause();
     let paused = client.poll();
     std::thread::sleep(Duration::from_millis(200));
@@ -353,7 +353,7 @@ async fn scales_show_keyframes_in_order_at_the_time_they_are_shown() {
 }
 
 #[tokio::test]
-async fn half_the_scale_shows_every_picture_for_twice_as_long() {
+async fn half_the_scale_shows_every_frame_for_twice_as_long() {
     let folder = Folder::new();
     let (library, _hub) = folder.library(Limits::default());
     let title = found(&library, "clip.h264").await;
@@ -386,13 +386,13 @@ async fn half_the_scale_shows_every_picture_for_twice_as_long() {
         began.elapsed()
     );
     client.poll();
-    let pictures = &client.bursts[client.bursts.len() - 30..];
-    let shown = pictures[29].time.saturating_since(pictures[0].time);
+    let video_frames = &client.bursts[client.bursts.len() - 30..];
+    let shown = video_frames[29].time.saturating_since(video_frames[0].time);
     assert!(shown.as_millis().abs_diff(967) <= 1, "{shown:?}");
 }
 
 #[tokio::test]
-async fn sound_has_no_scale() {
+async fn audio_has_no_scale() {
     let folder = Folder::new();
     let (library, _hub) = folder.library(Limits::default());
     let title = found(&library, "clip.ogg").await;
@@ -519,7 +519,7 @@ async fn one_thread_paces_hundreds() {
     };
     let (library, _hub) = folder.library(limits);
     let title = found(&library, "clip.h264").await;
-    // An eighth as fast as recorded: 1,125 pictures a second in all, which a busy
+    // An eighth as fast as recorded: 1,125 frames a second in all, which a busy
     // machine does without optimisation, too.
     let play = Play {
         from: at(0),
@@ -538,7 +538,7 @@ async fn one_thread_paces_hundreds() {
     let mut late = Vec::new();
     for client in &mut clients {
         let count = client.bursts.len();
-        assert!(count >= 6, "{count} pictures of some 11");
+        assert!(count >= 6, "{count} frames of some 11");
         late.extend(client.bursts.iter().map(|burst| {
             let stamps = burst.stamps;
             stamps.published.saturating_duration_since(stamps.origin)

@@ -9,7 +9,7 @@ use glassline_rtsp::sdp;
 use super::Reporter;
 
 /// Mean time between receiver reports, as between our sender reports. RFC 3550 §6.2
-/// lets a session of more than 180 kbit/s report that often, and sound beside it in a
+/// lets a session of more than 180 kbit/s report that often, and audio beside it in a
 /// session of its own takes 0.4 kbit/s.
 const REPORT_INTERVAL: Duration = Duration::from_secs(2);
 

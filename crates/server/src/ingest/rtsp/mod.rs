@@ -113,7 +113,7 @@ impl Recording {
                 }
             }
         }
-        // As with every source: the picture comes first.
+        // As with every source: the frame comes first.
         taken.sort_by_key(|(_, track)| track.kind() != Kind::Video);
         if taken.is_empty() {
             return Err(Refusal::UnsupportedMedia);
@@ -244,10 +244,10 @@ impl Recording {
         }
         let reports = self.feedback.poll_report(now, spread);
         self.note_keyframe_wishes();
-        // The picture, where there is one, is the first of those taken.
-        let has_picture = self.assembler.tracks()[0].kind() == Kind::Video;
+        // The video, where there is any, is the first of those taken.
+        let has_frame = self.assembler.tracks()[0].kind() == Kind::Video;
         let asks =
-            has_picture && self.pipelines[0].source().is_some() && self.feedback.poll_keyframe(now);
+            has_frame && self.pipelines[0].source().is_some() && self.feedback.poll_keyframe(now);
         for (track, place) in self.places.iter().enumerate() {
             let Some(pipeline) = place.and_then(|place| self.pipelines.get_mut(place)) else {
                 continue;
@@ -274,7 +274,7 @@ impl Recording {
         told
     }
 
-    /// Notes whether a viewer waits for a keyframe, pictures were lost, or nobody can
+    /// Notes whether a viewer waits for a keyframe, frames were lost, or nobody can
     /// begin before the first.
     fn note_keyframe_wishes(&mut self) {
         let asked = match &self.publisher {
@@ -306,8 +306,8 @@ impl Recording {
                 }
                 None => continue,
             };
-            let is_picture = burst.track == 0;
-            if is_picture && burst.keyframe {
+            let is_frame = burst.track == 0;
+            if is_frame && burst.keyframe {
                 // Whoever asked has it.
                 self.feedback.set_keyframe_wanted(false);
                 let _ = publisher.keyframe_wanted();

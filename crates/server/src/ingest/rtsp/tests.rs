@@ -12,7 +12,7 @@ const MS: Duration = Duration::from_millis(1);
 const SPS: &[u8] = &[0x67, 0x42, 0xc0, 0x1f, 0xda];
 const PPS: &[u8] = &[0x68, 0xce, 0x3c, 0x80];
 
-/// An encoder that publishes 25 pictures a second, and its recording here.
+/// An encoder that publishes 25 frames a second, and its recording here.
 struct Encoder {
     hub: Arc<Hub>,
     recording: Recording,
@@ -48,9 +48,9 @@ impl Encoder {
         }
     }
 
-    /// The packets of picture `number`, each with the time at which it is sent; the
+    /// The packets of frame `number`, each with the time at which it is sent; the
     /// first is a keyframe.
-    fn picture(&mut self, number: u32) -> Vec<(Duration, Vec<u8>)> {
+    fn frame(&mut self, number: u32) -> Vec<(Duration, Vec<u8>)> {
         let slice = |header: u8| {
             let body = (0..6000).map(|place| 1 + (place % 250) as u8);
             [header, 0x88].into_iter().chain(body).collect::<Vec<_>>()
@@ -83,10 +83,10 @@ impl Encoder {
         packets
     }
 
-    /// Sends pictures `numbers` in order.
+    /// Sends frames `numbers` in order.
     fn send(&mut self, numbers: std::ops::Range<u32>) {
         for number in numbers {
-            for (at, packet) in self.picture(number) {
+            for (at, packet) in self.frame(number) {
                 self.arrives(at, &packet);
             }
         }
@@ -135,7 +135,7 @@ fn packets_that_overtook_each_other_by_udp_are_published_whole() {
         encoder.recording.comes_by_datagrams(0);
         let mut arrivals = Vec::new();
         for number in 0..50 {
-            for (place, (sent, packet)) in encoder.picture(number).into_iter().enumerate() {
+            for (place, (sent, packet)) in encoder.frame(number).into_iter().enumerate() {
                 // Nobody is early before the first.
                 let late = (number + place as u32 > 0) as u64;
                 let at = sent + Duration::from_micros(rng.next_u64() % 40_000) * late as u32;
@@ -158,11 +158,11 @@ fn packets_that_overtook_each_other_by_udp_are_published_whole() {
 }
 
 #[test]
-fn a_packet_that_never_comes_costs_its_picture_and_50_ms() {
+fn a_packet_that_never_comes_costs_its_frame_and_50_ms() {
     let mut encoder = Encoder::new("");
     encoder.recording.comes_by_datagrams(0);
     encoder.send(0..3);
-    let mut packets = encoder.picture(3);
+    let mut packets = encoder.frame(3);
     packets.remove(1);
     for (at, packet) in packets {
         encoder.arrives(at, &packet);
@@ -198,7 +198,7 @@ fn reports_say_what_arrived_and_when_the_sender_report_came() {
     let now = encoder.start + 10 * MS;
     encoder.recording.take(0, true, &report, now);
     // Two of seven are lost.
-    for (place, (at, packet)) in encoder.picture(1).into_iter().enumerate() {
+    for (place, (at, packet)) in encoder.frame(1).into_iter().enumerate() {
         if !matches!(place, 1 | 2) {
             encoder.arrives(at, &packet);
         }
@@ -296,7 +296,7 @@ fn a_source_that_begins_anew_goes_on() {
         encoder.ssrc = ssrc;
         encoder.sequence = encoder.sequence.wrapping_sub(back);
         encoder.send(5..10);
-        // Without a new SSRC the first packet might be a stray, so its picture is lost.
+        // Without a new SSRC the first packet might be a stray, so its frame is lost.
         let stray = u64::from(ssrc == Ssrc(7));
         let bursts = encoder.stream().totals().bursts;
         assert_eq!(bursts, 10 - stray, "{ssrc:?}, {back} back");

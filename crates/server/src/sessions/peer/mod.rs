@@ -284,7 +284,7 @@ impl Peer {
         }
         if self.gets_reordered(&self.stream.tracks()) {
             // Found out since it was answered.
-            tracing::warn!(session = %self.id, stream = %self.stream.name(), "viewer sent away: the picture has B-frames");
+            tracing::warn!(session = %self.id, stream = %self.stream.name(), "viewer sent away: the video has B-frames");
             self.session.close(now);
             return;
         }
@@ -300,7 +300,7 @@ impl Peer {
         }
     }
 
-    /// It gets pictures that it will show in the wrong order.
+    /// It gets frames that it will show in the wrong order.
     pub(super) fn gets_reordered(&self, tracks: &[Track]) -> bool {
         matches!(&self.role, Role::Viewer(viewer) if viewer.sender.is_reordered(tracks))
     }

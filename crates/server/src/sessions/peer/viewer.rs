@@ -24,7 +24,7 @@ pub(crate) struct Viewer {
 }
 
 impl Viewer {
-    /// A viewer of `stream` by `session`, whose handshake is still to come. A picture
+    /// A viewer of `stream` by `session`, whose handshake is still to come. A frame
     /// waits for it no longer than `lag`, if there is one.
     pub(crate) fn new(
         session: &Session,

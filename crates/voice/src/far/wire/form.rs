@@ -21,7 +21,7 @@ pub(super) const STAMP_NS_MAX: u64 = 1 << 62;
 /// Between the first time of a record and any other.
 pub(super) const SPAN_NS_MAX: u64 = 60_000_000_000;
 /// What a packet may hold, and what a filter may delay.
-pub(super) const SOUND_MAX: Duration = Duration::from_secs(1);
+pub(super) const AUDIO_MAX: Duration = Duration::from_secs(1);
 /// What decoding may take, for instance while a machine sleeps.
 pub(super) const OPERATION_MAX: Duration = Duration::from_secs(60);
 
@@ -138,17 +138,17 @@ pub(super) fn check(record: &Record<u64>) -> Result<(), Malformed> {
             Err(Malformed::OutOfRange { what, value })
         })
     };
-    let sound = |signal: SignalDelay| {
+    let audio = |signal: SignalDelay| {
         let parts = [signal.resample, signal.preprocess, signal.encode];
-        at_most(SOUND_MAX, "a signal's delay", &parts)
+        at_most(AUDIO_MAX, "a signal's delay", &parts)
     };
     match record {
         Record::Spoken(_, it) => {
-            sound(it.signal)?;
-            at_most(SOUND_MAX, "a duration", &[it.duration])
+            audio(it.signal)?;
+            at_most(AUDIO_MAX, "a duration", &[it.duration])
         }
         Record::Heard(it) => {
-            sound(it.signal)?;
+            audio(it.signal)?;
             let took = [it.decode, it.mix, it.resample];
             at_most(OPERATION_MAX, "an operation", &took)
         }

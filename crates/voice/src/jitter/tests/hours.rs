@@ -140,7 +140,7 @@ fn the_reference_path_is_waited_for_as_long_as_the_pace_says() {
 
 /// As Chromium does, which measures with them how much the path takes.
 #[test]
-fn probes_without_sound_are_neither_lost_nor_silence() {
+fn probes_without_audio_are_neither_lost_nor_silence() {
     let mut buffer = Buffer::new(Config::default(), L16::new(mono()));
     let mut clock = Clock::new();
     let mut sequence = 65_500u16;

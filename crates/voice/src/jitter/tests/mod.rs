@@ -8,10 +8,10 @@ use glassline_sim::{Clock, Delays, Family, Rng};
 use super::*;
 use crate::{Format, L16};
 
+mod audio;
 mod hooks;
 mod hours;
 mod operations;
-mod sound;
 
 pub(super) const RATE: u32 = 8_000;
 pub(super) const PACKET: Duration = Duration::from_millis(20);
@@ -315,7 +315,7 @@ fn nothing_is_heard_before_the_first_packet_and_nothing_breaks_without_one() {
 }
 
 #[test]
-fn the_same_packets_make_the_same_sound() {
+fn the_same_packets_make_the_same_audio() {
     let hear = || {
         let delays = Delays::of_family(Family::Mixed, 5, 3_000, PACKET);
         let mut call = Call::new(move |packet| delays.packets()[packet as usize % 3_000]);

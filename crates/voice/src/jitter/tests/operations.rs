@@ -38,7 +38,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn sound_is_whole_and_memory_bounded(
+    fn audio_is_whole_and_memory_bounded(
         operations in prop::collection::vec(operation(), 1..300),
         level in -1.0f32..1.0,
         channels in 1usize..=2,

@@ -59,7 +59,7 @@ pub enum ContentType {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SealError {
-    /// The key has sealed as much as is sound; connect anew.
+    /// The key has sealed as much as is safe; connect anew.
     #[error("the record key is used up after {records} records; connect again")]
     KeyExhausted {
         /// Records sealed with it.

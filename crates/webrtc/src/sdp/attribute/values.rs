@@ -51,7 +51,7 @@ pub struct RtpMap {
     pub encoding: String,
     /// RTP timestamp ticks per second.
     pub clock_rate: u32,
-    /// For sound; `None` means 1 there.
+    /// For audio; `None` means 1 there.
     pub channels: Option<u8>,
 }
 

@@ -7,7 +7,7 @@ use super::wanted::Wanted;
 use crate::sdp::description::SessionDescription;
 use crate::sdp::format::{self, Format};
 
-/// The lines of picture and sound that are accepted: none where the offer is of data
+/// The lines of video and audio that are accepted: none where the offer is of data
 /// alone and data is wanted.
 pub(super) fn places(
     offer: &SessionDescription,
@@ -41,7 +41,7 @@ pub(super) fn places(
     Ok(places)
 }
 
-/// Some `m=` line wants to receive picture or sound, or sends what is received.
+/// Some `m=` line wants to receive video or audio, or sends what is received.
 fn has_media(offer: &SessionDescription, wanted: &Wanted<'_>) -> bool {
     let kinds = [Kind::Video, Kind::Audio];
     let mut received = wanted.receive.iter();
@@ -60,14 +60,14 @@ fn is_playable(track: &Track) -> bool {
 }
 
 fn check_playable(offer: &SessionDescription, tracks: &[Track]) -> Result<(), NegotiationError> {
-    let mut pictures = tracks.iter().filter(|track| track.kind() == Kind::Video);
+    let mut video = tracks.iter().filter(|track| track.kind() == Kind::Video);
     let wanted = (0..offer.media.len()).any(|line| wants(offer, line, Kind::Video));
-    let shown = pictures.clone().any(is_playable);
-    let reordered = pictures.find(|it| it.video.reordered && it.codec.is_played_by_browsers());
-    let sound = tracks.iter().any(is_playable);
-    match reordered.filter(|_| !shown && (wanted || !sound)) {
+    let shown = video.clone().any(is_playable);
+    let reordered = video.find(|it| it.video.reordered && it.codec.is_played_by_browsers());
+    let audio = tracks.iter().any(is_playable);
+    match reordered.filter(|_| !shown && (wanted || !audio)) {
         Some(track) => Err(NegotiationError::Reordered { codec: track.codec }),
-        None if !sound && !shown => {
+        None if !audio && !shown => {
             let codecs: Vec<String> = tracks.iter().map(|it| it.codec.to_string()).collect();
             Err(NegotiationError::NothingPlayable { has: list(&codecs) })
         }
@@ -75,7 +75,7 @@ fn check_playable(offer: &SessionDescription, tracks: &[Track]) -> Result<(), Ne
     }
 }
 
-/// An `m=` line of picture or sound, and what it is for.
+/// An `m=` line of video or audio, and what it is for.
 pub(super) struct Place {
     pub(super) line: usize,
     /// Our track that is sent on it.

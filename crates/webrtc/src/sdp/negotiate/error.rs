@@ -22,13 +22,13 @@ pub enum NegotiationError {
         /// Its tracks.
         has: String,
     },
-    /// The picture is wanted, but browsers show pictures in the order they come in.
+    /// The frame is wanted, but browsers show frames in the order they come in.
     #[error(
         "the stream's {codec} has B-frames, which browsers show in the wrong order; encode it \
          without (x264, x265: bframes=0) or watch it over RTSP"
     )]
     Reordered {
-        /// Of the picture.
+        /// Of the frame.
         codec: Codec,
     },
     /// No `m=` line takes any of our tracks.

@@ -46,12 +46,12 @@ pub struct Negotiated {
 /// Each track goes to the first `m=` line of its kind that wants to receive, is
 /// not yet taken and has an acceptable codec. What is received comes on the first line
 /// of its kind that sends: one that a track was given, in that track's coding, or
-/// another. All other lines are rejected. Sound
-/// or picture may be left out by the offer, but video that is wanted and has no
+/// another. All other lines are rejected. Audio
+/// or frame may be left out by the offer, but video that is wanted and has no
 /// codec in common is an error, and so is having nothing to send at all where nothing
 /// is received. Tracks that
-/// no browser plays are left out. Pictures out of order are refused where they are
-/// wanted, rather than left out: sound alone would look like a fault of the viewer's.
+/// no browser plays are left out. Frames out of order are refused where they are
+/// wanted, rather than left out: audio alone would look like a fault of the viewer's.
 /// An offer of data alone gets data alone, whatever there is to send.
 ///
 /// # Errors
@@ -90,7 +90,7 @@ pub fn negotiate(
 }
 
 impl Negotiated {
-    /// Takes an `m=` line of picture or sound.
+    /// Takes an `m=` line of video or audio.
     fn accept(
         &mut self,
         offer: &SessionDescription,

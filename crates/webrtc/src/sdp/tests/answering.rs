@@ -175,7 +175,7 @@ fn an_offer_without_usable_h264_says_what_is_offered() {
         text.contains("packetization-mode=0, profile-level-id=absent"),
         "{text}"
     );
-    // Sound alone is no reason to refuse a picture.
+    // Audio alone is no reason to refuse a frame.
     let no_opus = CHROMIUM.replace("opus/48000/2", "speex/16000");
     assert_eq!(negotiated(&no_opus).tracks.len(), 1);
 }
@@ -206,13 +206,13 @@ fn either_kind_may_be_left_out() {
         // Its section carries the transport, whichever the offer's tag was.
         assert!(answer(&negotiated, &local(1)).contains("a=candidate:"));
     }
-    let sound_only =
+    let audio_only =
         negotiate(&offer, &[Track::audio(Codec::Pcma, 1)], false).expect("static type");
     assert_eq!(
-        (sound_only.tracks[0].payload_type, sound_only.tracks[0].line),
+        (audio_only.tracks[0].payload_type, audio_only.tracks[0].line),
         (8, 1)
     );
-    assert_eq!(sound_only.bundle, ["1"]);
+    assert_eq!(audio_only.bundle, ["1"]);
 }
 
 #[test]
@@ -224,10 +224,10 @@ fn nothing_to_send_names_the_lines() {
         "no m= line wants to receive video or audio; offered is \
          m= line 1 (video, mid 0): sendonly, m= line 2 (audio, mid 1): sendonly"
     );
-    let only_sound = [Track::audio(Codec::Opus, 2)];
+    let only_audio = [Track::audio(Codec::Opus, 2)];
     let no_opus = CHROMIUM.replace("opus/48000/2", "opus/48000/1");
     assert!(matches!(
-        negotiate(&parse(&no_opus), &only_sound, false),
+        negotiate(&parse(&no_opus), &only_audio, false),
         Err(NegotiationError::NoCodec {
             kind: Kind::Audio,
             ..
@@ -312,12 +312,12 @@ fn bundle_only_lines_are_not_rejected_ones() {
                 | Attribute::RtcpMux
         )
     });
-    let sound = negotiate(&offer, &[Track::audio(Codec::Opus, 2)], false).expect("sound alone");
+    let audio = negotiate(&offer, &[Track::audio(Codec::Opus, 2)], false).expect("audio alone");
     assert_eq!(
-        sound.remote.credentials.ufrag,
+        audio.remote.credentials.ufrag,
         "qiex5SOIuG8ixi8UbsTqzCnyqAlL/Iif"
     );
-    assert_eq!(sound.bundle, ["audio1"]);
+    assert_eq!(audio.bundle, ["audio1"]);
     offer.media[1]
         .attributes
         .0
@@ -386,10 +386,10 @@ fn a_number_with_two_meanings_counts_once() {
         .replace("a=extmap:13 ", "a=extmap:9 ");
     let negotiated = negotiated(&format!("{video}{clash}"));
     assert_eq!(negotiated.tracks[0].extensions.mid, Some(9));
-    let sound = negotiated.tracks[1].extensions;
-    assert_eq!((sound.mid, sound.transport_cc), (None, None));
+    let audio = negotiated.tracks[1].extensions;
+    assert_eq!((audio.mid, audio.transport_cc), (None, None));
     assert_eq!(
-        sound.abs_send_time,
+        audio.abs_send_time,
         Some(2),
         "what stands in for the sequence number"
     );

@@ -29,11 +29,11 @@ fn parse(text: &str) -> SessionDescription {
     SessionDescription::parse(text).expect("a valid description")
 }
 
-/// A browser's offer with a microphone, and the sound alone.
+/// A browser's offer with a microphone, and the audio alone.
 fn calling(offer: &str) -> SessionDescription {
     let mut offer = parse(offer);
     let audio = offer.media.iter().position(|it| it.kind == "audio");
-    let audio = offer.media.remove(audio.expect("sound"));
+    let audio = offer.media.remove(audio.expect("audio"));
     offer.media = vec![audio];
     let attributes = &mut offer.media[0].attributes;
     for attribute in &mut attributes.0 {
@@ -89,7 +89,7 @@ fn a_browser_that_calls_is_heard_and_answered_on_its_line() {
     );
     assert_eq!(media.codecs[0].red_payload_type, Some(63));
     assert_eq!(media.ssrc, Some(Ssrc(4242)));
-    assert!(!track.feedback.nack, "no browser asks for sound again");
+    assert!(!track.feedback.nack, "no browser asks for audio again");
     assert!(OpusParameters::parse(&track.parameters).fec);
     let answer = parse(&answer(&negotiated, &local(1)));
     assert_eq!(answer.direction(0), Direction::SendRecv);
@@ -240,7 +240,7 @@ fn who_only_sends_is_heard_and_who_only_listens_is_sent_to() {
     );
 }
 
-/// A server of streams takes no sound, and says so; the call then goes one way.
+/// A server of streams takes no audio, and says so; the call then goes one way.
 #[test]
 fn a_server_that_only_sends_answers_a_call() {
     let offer = our_call(VOICE);
@@ -249,7 +249,7 @@ fn a_server_that_only_sends_answers_a_call() {
         tracks: &tracks,
         ..Wanted::default()
     };
-    let negotiated = negotiate(&offer, &server).expect("sound alone");
+    let negotiated = negotiate(&offer, &server).expect("audio alone");
     let agreed = apply_answer(&offer, &answer(&negotiated, &local(1))).expect("agreed");
     assert!(agreed.tracks.is_empty());
     assert_eq!(agreed.media.len(), 1);

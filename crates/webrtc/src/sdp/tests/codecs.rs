@@ -131,9 +131,9 @@ fn tracks_that_no_browser_plays_are_left_out() {
     let negotiated = negotiate(&parse(CHROMIUM), &tracks, false).expect("two of them");
     let chosen: Vec<usize> = negotiated.tracks.iter().map(|it| it.track).collect();
     assert_eq!(chosen, [1, 3]);
-    // A picture that no browser shows leaves the sound.
+    // A frame that no browser shows leaves the audio.
     let negotiated = negotiate(&parse(CHROMIUM), &[with(Codec::Jpeg, ""), opus()], false);
-    assert_eq!(negotiated.expect("sound").tracks.len(), 1);
+    assert_eq!(negotiated.expect("valid").tracks.len(), 1);
 }
 
 #[test]
@@ -148,14 +148,14 @@ fn a_stream_without_anything_for_browsers_is_refused_by_name() {
 }
 
 #[test]
-fn pictures_out_of_order_are_refused_where_they_are_wanted() {
-    let mut picture = super::video([0x4d, 0, 31]);
-    picture.video.reordered = true;
-    let refused = negotiate(&parse(CHROMIUM), &[picture.clone(), opus()], false);
+fn frames_out_of_order_are_refused_where_they_are_wanted() {
+    let mut video = super::video([0x4d, 0, 31]);
+    video.video.reordered = true;
+    let refused = negotiate(&parse(CHROMIUM), &[video.clone(), opus()], false);
     let text = refused.expect_err("B-frames").to_string();
     assert!(text.contains("H.264 has B-frames"), "{text}");
-    // Who wants only the sound gets it.
-    let sound = CHROMIUM.replacen("m=video 9", "m=video 0", 1);
-    let negotiated = negotiate(&parse(&sound), &[picture, opus()], false).expect("sound");
+    // Who wants only the audio gets it.
+    let audio = CHROMIUM.replacen("m=video 9", "m=video 0", 1);
+    let negotiated = negotiate(&parse(&audio), &[video, opus()], false).expect("valid");
     assert_eq!(negotiated.tracks.len(), 1);
 }

@@ -1,4 +1,4 @@
-//! Sound both ways in one session.
+//! Audio both ways in one session.
 
 use glassline_sim::Loss;
 
@@ -99,7 +99,7 @@ fn packets_with_copies_come_under_their_own_payload_type() {
 }
 
 #[test]
-fn lost_sound_is_not_asked_for_again_and_its_loss_is_told() {
+fn lost_audio_is_not_asked_for_again_and_its_loss_is_told() {
     let mut setup = call(VOICE);
     setup.conditions = setup.conditions.with_loss(Loss::Random(0.2));
     let mut pair = Pair::connected(setup);

@@ -46,7 +46,7 @@ fn every_codec_of_browsers_arrives_whole_over_a_lossy_path() {
             let mut builder = UnitBuilder::default();
             packetizer
                 .packetize(&unit, &mut builder)
-                .expect("a sound unit");
+                .expect("a valid unit");
             let stamps = Stamps::arrived(pair.now());
             let burst = builder
                 .build(0, MediaTime::ZERO, true, stamps)
@@ -69,7 +69,7 @@ fn every_codec_of_browsers_arrives_whole_over_a_lossy_path() {
                 whole += 1;
             }
         }
-        // Pictures are repaired, sound is not.
+        // Frames are repaired, audio is not.
         let least = if codec.marks_frames() { 29 } else { 24 };
         assert!((least..=30).contains(&whole), "{codec}: {whole} of 30");
     }

@@ -30,11 +30,11 @@ fn everything_arrives_as_sent() {
         .collect();
     assert_eq!((video.len(), audio.len()), (180, 100));
     for (index, heard) in video.iter().enumerate() {
-        let picture = u32::try_from(index / 3).expect("few");
-        assert_eq!(heard.timestamp, picture * 3000);
+        let frame = u32::try_from(index / 3).expect("few");
+        assert_eq!(heard.timestamp, frame * 3000);
         assert_eq!(heard.marker, index % 3 == 2);
         assert_eq!(heard.payload.len(), 1104);
-        assert_eq!(heard.payload[..4], picture.to_be_bytes());
+        assert_eq!(heard.payload[..4], frame.to_be_bytes());
         assert!(!heard.repaired);
     }
     let sequences: Vec<_> = video.iter().map(|it| it.sequence).collect();
@@ -166,10 +166,10 @@ fn counting_without_opening_sees_the_same_losses() {
     pair.run_for(ms(2_000));
     assert_eq!(pair.client.heard, []);
     let totals = pair.client.receivers()[0].totals();
-    let sound = pair.client.receivers()[1].totals();
+    let audio = pair.client.receivers()[1].totals();
     assert_eq!(
         pair.client.counted,
-        totals.received + totals.recovered + sound.received
+        totals.received + totals.recovered + audio.received
     );
     assert_eq!(pair.client.counted_repaired, totals.recovered);
     assert!(totals.recovered as f64 >= 0.99 * totals.lost() as f64);
@@ -287,7 +287,7 @@ fn keyframes_are_asked_for_and_not_too_often() {
     );
     assert!(
         !pair.client.request_keyframe(ReceiverIndex(1), now),
-        "sound has none"
+        "audio has none"
     );
     pair.run_for(ms(50));
     let requests = pair

@@ -408,15 +408,15 @@ impl Pair {
         );
     }
 
-    /// Sends 30 pictures a second of `packets` packets each, and 50 packets of
-    /// sound, for `seconds`.
+    /// Sends 30 frames a second of `packets` packets each, and 50 packets of
+    /// audio, for `seconds`.
     pub(super) fn stream(&mut self, seconds: u32, packets: u8) {
         for tick in 0..seconds * 150 {
             if tick % 5 == 0 {
-                let picture = tick / 5;
+                let video_frame = tick / 5;
                 for packet in 0..packets {
-                    let payload = [&picture.to_be_bytes()[..], &[packet; 1100]].concat();
-                    self.send(0, picture * 3000, packet + 1 == packets, &payload);
+                    let payload = [&video_frame.to_be_bytes()[..], &[packet; 1100]].concat();
+                    self.send(0, video_frame * 3000, packet + 1 == packets, &payload);
                 }
             }
             if tick % 3 == 0 {

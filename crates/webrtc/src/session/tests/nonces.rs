@@ -308,7 +308,7 @@ proptest! {
     }
 }
 
-/// The 16 bits on the wire come round twice for pictures, sound and the
+/// The 16 bits on the wire come round twice for video, audio and the
 /// retransmissions of both.
 #[test]
 fn numbers_that_roll_over_bring_no_nonce_back() {

@@ -17,17 +17,17 @@ fn narrow() -> Conditions {
     Conditions::limited(Bitrate::from_bps(2_000_000), ms(25), ms(1000))
 }
 
-/// 30 pictures a second, a keyframe of five every two seconds; pictures that waited
+/// 30 frames a second, a keyframe of five every two seconds; frames that waited
 /// too long are dropped until the next keyframe.
 struct Camera {
     mbps: f64,
-    pictures: u32,
-    waiting: VecDeque<Picture>,
+    frames: u32,
+    waiting: VecDeque<Frame>,
     skipping: bool,
     skipped: u32,
 }
 
-struct Picture {
+struct Frame {
     number: u32,
     made: Instant,
     packets: usize,
@@ -38,7 +38,7 @@ impl Camera {
     fn new(mbps: f64) -> Self {
         Self {
             mbps,
-            pictures: 0,
+            frames: 0,
             waiting: VecDeque::new(),
             skipping: false,
             skipped: 0,
@@ -52,12 +52,12 @@ impl Camera {
         reason = "a few packets"
     )]
     fn film(&mut self, now: Instant) {
-        let key = self.pictures.is_multiple_of(60);
+        let key = self.frames.is_multiple_of(60);
         let weight = if key { 5.0 } else { 55.0 / 59.0 };
         let bytes = self.mbps * 125_000.0 / 30.0 * weight;
-        let number = self.pictures;
-        self.pictures += 1;
-        let late = |picture: &Picture| now - picture.made > WAIT_MAX;
+        let number = self.frames;
+        self.frames += 1;
+        let late = |frame: &Frame| now - frame.made > WAIT_MAX;
         if self.waiting.front().is_some_and(late) {
             let keep = usize::from(self.waiting[0].sent > 0);
             self.skipped += u32::try_from(self.waiting.len() - keep).expect("few");
@@ -69,7 +69,7 @@ impl Camera {
             self.skipped += 1;
             return;
         }
-        self.waiting.push_back(Picture {
+        self.waiting.push_back(Frame {
             number,
             made: now,
             packets: (bytes / PACKET as f64).ceil() as usize,
@@ -79,15 +79,15 @@ impl Camera {
 
     /// Sends what may leave.
     fn send(&mut self, pair: &mut Pair) {
-        while let Some(picture) = self.waiting.front_mut() {
+        while let Some(frame) = self.waiting.front_mut() {
             let now = pair.now();
             let budget = pair.server.budget(now);
             if budget.is_some_and(|bytes| bytes < PACKET as u64 + 50) {
                 return;
             }
-            picture.sent += 1;
-            let last = picture.sent == picture.packets;
-            let timestamp = picture.number * 3000;
+            frame.sent += 1;
+            let last = frame.sent == frame.packets;
+            let timestamp = frame.number * 3000;
             if last {
                 self.waiting.pop_front();
             }

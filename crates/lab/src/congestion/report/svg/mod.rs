@@ -1,4 +1,4 @@
-//! An experiment as a picture: every figure of the study, over the arms.
+//! An experiment as a chart: every figure of the study, over the arms.
 
 use super::table::{names, shown};
 use super::{BASE, Change, Report, percentile_name};
@@ -23,7 +23,7 @@ const COLOURS: [&str; 8] = [
 ];
 const POLICED: &str = "#c9252d";
 
-/// Dots of one scatter; more are no picture any more.
+/// Dots of one scatter; more are no chart any more.
 const DOTS_MAX: usize = 500;
 
 /// The least overhead and wait that a logarithmic axis shows.

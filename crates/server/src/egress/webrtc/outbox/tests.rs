@@ -105,7 +105,7 @@ fn a_full_socket_delays_packets_but_keeps_their_order_and_number() {
             outbox.resume();
             let mut batch = outbox.batch(anywhere());
             for _ in 0..rng.below(60) {
-                // Runs of equal sizes, as fragments of a picture are.
+                // Runs of equal sizes, as fragments of a frame are.
                 let size = [1200, 1200, 1200, 700, 100][usize::try_from(rng.below(5)).expect("5")];
                 let mut packet = vec![0; size];
                 rng.fill(&mut packet);

@@ -172,7 +172,7 @@ impl Worker {
         self.scratch.offered = offered;
     }
 
-    /// Says goodbye to viewers who are sent pictures that turn out to have B-frames:
+    /// Says goodbye to viewers who are sent frames that turn out to have B-frames:
     /// those who come now are refused, with the reason, for what these would see.
     fn let_go_of_reordered(&mut self, keys: &[Key], tracks: &[Track], now: Instant) {
         for key in keys {
@@ -181,7 +181,7 @@ impl Worker {
             };
             if peer.gets_reordered(tracks) {
                 let (session, stream) = (peer.id(), peer.stream().name());
-                tracing::warn!(%session, %stream, "viewer sent away: the picture has B-frames");
+                tracing::warn!(%session, %stream, "viewer sent away: the video has B-frames");
                 peer.session.close(now);
                 self.serve(*key, now);
             }

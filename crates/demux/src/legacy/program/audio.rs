@@ -1,4 +1,4 @@
-//! The frames of the first sound in a program stream.
+//! The frames of the first audio in a program stream.
 
 use std::collections::VecDeque;
 
@@ -15,7 +15,7 @@ const PENDING_BYTES_MAX: usize = 256 * 1024;
 /// Stamps closer to where counting leads than this are rounded from it.
 const ROUNDING: i64 = CLOCK_RATE / 1000;
 
-/// What is in a stream of sound.
+/// What is in a stream of audio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Coding {
     MpegAudio,
@@ -31,12 +31,12 @@ pub(super) struct Source {
     pub(super) coding: Coding,
 }
 
-/// Bytes before the sound in packets of DVDs: number, frames, first of them.
+/// Bytes before the audio in packets of DVDs: number, frames, first of them.
 const PART_HEADER_BYTES: usize = 4;
 
 impl Source {
     /// The stream of a packet that begins with `start`; what else is in it, or
-    /// nothing if it is no sound.
+    /// nothing if it is no audio.
     pub(super) fn of(stream: u8, start: &[u8]) -> Result<Self, Option<&'static str>> {
         let source = |part, coding| Self {
             stream,
@@ -49,14 +49,14 @@ impl Source {
                 Ok(source(None, Coding::Ac3))
             }
             (PRIVATE_1, Some(&part @ 0x80..=0x87)) => Ok(source(Some(part), Coding::Ac3)),
-            (PRIVATE_1, Some(0x88..=0x8f)) => Err(Some("DTS sound")),
-            (PRIVATE_1, Some(0xa0..=0xaf)) => Err(Some("uncompressed sound (LPCM)")),
+            (PRIVATE_1, Some(0x88..=0x8f)) => Err(Some("DTS audio")),
+            (PRIVATE_1, Some(0xa0..=0xaf)) => Err(Some("uncompressed audio (LPCM)")),
             (PRIVATE_1, Some(0x20..=0x3f)) => Err(Some("subtitles in pictures")),
             _ => Err(None),
         }
     }
 
-    /// Bytes of a packet of this stream that are no sound; `None` if it is of
+    /// Bytes of a packet of this stream that are no audio; `None` if it is of
     /// another. `start`: the packet's first bytes.
     pub(super) fn header_of(self, stream: u8, start: &[u8]) -> Option<usize> {
         let same = self.stream == stream;
@@ -67,7 +67,7 @@ impl Source {
     }
 }
 
-/// A frame of sound.
+/// A frame of audio.
 #[derive(Debug)]
 pub(super) struct Frame {
     pub(super) bytes: Vec<u8>,

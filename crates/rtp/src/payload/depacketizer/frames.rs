@@ -1,10 +1,10 @@
-use super::super::assembly::{Fault, Picture};
+use super::super::assembly::{Fault, FrameFormat};
 use super::{Order, Out};
 
 /// Units of many packets: all that have one timestamp, up to the marker.
 #[derive(Debug)]
-pub(super) struct Pictures {
-    format: Box<dyn Picture>,
+pub(super) struct Frames {
+    format: Box<dyn FrameFormat>,
     unit_bytes_max: usize,
     /// Packets are missing in front of the next: it need not begin its unit.
     gap: bool,
@@ -31,8 +31,8 @@ struct Building {
 
 const READY_MAX: usize = 8;
 
-impl Pictures {
-    pub(super) fn new(format: Box<dyn Picture>, unit_bytes_max: usize) -> Self {
+impl Frames {
+    pub(super) fn new(format: Box<dyn FrameFormat>, unit_bytes_max: usize) -> Self {
         Self {
             format,
             unit_bytes_max,

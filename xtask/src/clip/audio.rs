@@ -9,7 +9,7 @@ pub(super) const RATE: usize = 48_000;
 /// Samples per channel of one loop.
 pub(super) const LOOP_SAMPLES: usize = RATE * FRAMES as usize / FPS as usize;
 
-/// The left and right sample at place `index` of the endless sound.
+/// The left and right sample at place `index` of the endless audio.
 ///
 /// All frequencies are whole hertz and a loop is whole seconds, so the end
 /// of one loop leads into the next.

@@ -175,7 +175,7 @@ fn draw_wordmark(canvas: &mut Canvas) {
     lettering::write(canvas, "FRAME", (LEFT, 622.0), kind, STEEL);
 }
 
-/// Rings once a second, together with the tick of the sound.
+/// Rings once a second, together with the tick of the audio.
 fn draw_second(canvas: &mut Canvas, since: f32) {
     let strength = (1.0 - since / 0.45).max(0.0).powi(2);
     if strength > 0.0 {

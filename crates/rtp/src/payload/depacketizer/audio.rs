@@ -1,20 +1,20 @@
-use super::super::assembly::{Fault, Sound};
+use super::super::assembly::{AudioFormat, Fault};
 use super::{Order, Out};
 
 /// One or many units a packet, or many packets a unit, without regard to markers.
 #[derive(Debug)]
-pub(super) struct Sounds {
-    format: Box<dyn Sound>,
+pub(super) struct AudioUnits {
+    format: Box<dyn AudioFormat>,
     unit_bytes_max: usize,
     units: Vec<(u32, Vec<u8>)>,
     pub(super) out: Out,
 }
 
-/// A packet of sound has up to some dozens of units.
+/// A packet of audio has up to some dozens of units.
 const READY_MAX: usize = 64;
 
-impl Sounds {
-    pub(super) fn new(format: Box<dyn Sound>, unit_bytes_max: usize) -> Self {
+impl AudioUnits {
+    pub(super) fn new(format: Box<dyn AudioFormat>, unit_bytes_max: usize) -> Self {
         Self {
             format,
             unit_bytes_max,

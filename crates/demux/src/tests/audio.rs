@@ -3,7 +3,7 @@ use super::*;
 #[test]
 fn packets_lie_where_they_are_heard() {
     let file = ogg_opus(1, &packets(120), 50, 312, 120 * 960);
-    let source = audio(&file, &ONCE).expect("good sound");
+    let source = audio(&file, &ONCE).expect("good audio");
     assert_eq!(source.warnings(), []);
     assert_eq!(source.tracks()[0].channels, 2);
     assert_eq!(source.duration(), Duration::from_nanos(2_393_500_000));
@@ -24,10 +24,10 @@ fn packets_lie_where_they_are_heard() {
 #[test]
 fn without_pre_skip_nothing_is_left_out() {
     let file = ogg_opus(1, &packets(10), 3, 0, 9600);
-    assert_eq!(all(audio(&file, &ONCE).expect("good sound")).len(), 10);
+    assert_eq!(all(audio(&file, &ONCE).expect("good audio")).len(), 10);
     // 80 ms, as opusenc writes it: four packets only warm the decoder up.
     let file = ogg_opus(1, &packets(10), 3, 3840, 9600);
-    let frames = all(audio(&file, &ONCE).expect("good sound"));
+    let frames = all(audio(&file, &ONCE).expect("good audio"));
     assert_eq!((number(&frames[0]), frames[0].time), (4, MediaTime::ZERO));
 }
 
@@ -35,7 +35,7 @@ fn without_pre_skip_nothing_is_left_out() {
 fn the_end_is_trimmed_to_the_granule_position() {
     for (end, count, last_ms) in [(9600, 10, 20), (9599, 10, 19), (8640, 9, 20), (8641, 10, 0)] {
         let file = ogg_opus(1, &packets(10), 100, 0, end);
-        let frames = all(audio(&file, &ONCE).expect("good sound"));
+        let frames = all(audio(&file, &ONCE).expect("good audio"));
         assert_eq!(frames.len(), count, "{end}");
         assert_eq!(frames[count - 1].duration.as_millis(), last_ms, "{end}");
     }
@@ -54,7 +54,7 @@ fn a_stream_that_begins_late_begins_at_zero() {
         file[at].copy_from_slice(&granule.to_le_bytes());
     }
     fix_checksums(&mut file);
-    let source = audio(&file, &ONCE).expect("good sound");
+    let source = audio(&file, &ONCE).expect("good audio");
     assert_eq!(source.duration(), Duration::from_millis(400));
     assert_eq!(all(source)[0].time, MediaTime::ZERO);
 }
@@ -65,7 +65,7 @@ fn chained_streams_follow_each_other() {
     for serial in [1, 2] {
         let second = ogg_opus(serial, &packets(10), 4, 312, 9600);
         let file = [first.clone(), second].concat();
-        let source = audio(&file, &ONCE).expect("good sound");
+        let source = audio(&file, &ONCE).expect("good audio");
         assert_eq!(source.warnings(), []);
         let frames = all(source);
         let numbers: Vec<_> = frames.iter().map(number).collect();
@@ -83,7 +83,7 @@ fn a_packet_may_run_over_pages() {
     let mut longer = opus_packet(2);
     longer.resize(61_000, 8);
     let list = [opus_packet(0), long.clone(), longer.clone(), opus_packet(3)];
-    let frames = all(audio(&ogg_opus(1, &list, 9, 0, 3840), &ONCE).expect("good sound"));
+    let frames = all(audio(&ogg_opus(1, &list, 9, 0, 3840), &ONCE).expect("good audio"));
     let data: Vec<_> = frames.iter().map(|frame| frame.data.to_vec()).collect();
     assert_eq!(data, list);
     longer.resize(61_441, 8);
@@ -129,7 +129,7 @@ fn damage_is_named_with_its_place() {
     );
     assert_eq!(error.offset, Some(page as u64));
     let appended = [&file[..], b"TAG of another program that is long enough"].concat();
-    let source = audio(&appended, &ONCE).expect("good sound before the tag");
+    let source = audio(&appended, &ONCE).expect("good audio before the tag");
     assert_eq!(reasons(&source), [WarningReason::Skipped(42)]);
     assert_eq!(all(source).len(), 99);
     let head = file
@@ -139,7 +139,7 @@ fn damage_is_named_with_its_place() {
     let without_data = &file[..head + 19];
     assert!(matches!(
         failure(audio(without_data, &ONCE)).reason,
-        Reason::NoSound
+        Reason::NoAudio
     ));
 }
 
@@ -150,7 +150,7 @@ fn a_lost_page_leaves_silence() {
         .filter(|&at| &file[at..at + 4] == b"OggS")
         .collect();
     let holed = [&file[..pages[5]], &file[pages[6]..]].concat();
-    let source = audio(&holed, &ONCE).expect("good sound around the hole");
+    let source = audio(&holed, &ONCE).expect("good audio around the hole");
     assert_eq!(reasons(&source), [WarningReason::MissingPages]);
     let frames = all(source);
     assert_eq!(frames.len(), 90);
@@ -168,7 +168,7 @@ fn a_senseless_position_after_a_lost_page_is_not_believed() {
     let mut holed = [&file[..pages[3]], &file[pages[4]..]].concat();
     holed[pages[3] + 6..pages[3] + 14].copy_from_slice(&(i64::MAX - 5).to_le_bytes());
     fix_checksums(&mut holed);
-    let source = audio(&holed, &ONCE).expect("good sound around the hole");
+    let source = audio(&holed, &ONCE).expect("good audio around the hole");
     assert_eq!(source.duration(), Duration::from_millis(400));
 }
 
@@ -217,10 +217,10 @@ fn surround_is_refused() {
 }
 
 #[test]
-fn sound_alone_loops_on_its_own_length() {
+fn audio_alone_loops_on_its_own_length() {
     // As encoders write a second: one packet more, trimmed to the length.
     let file = ogg_opus(1, &packets(51), 10, 312, 48_312);
-    let mut source = audio(&file, &Options::default()).expect("good sound");
+    let mut source = audio(&file, &Options::default()).expect("good audio");
     assert_eq!(source.duration(), Duration::from_secs(1));
     let frames = take(&mut source, 149);
     let numbers: Vec<_> = frames.iter().map(number).collect();

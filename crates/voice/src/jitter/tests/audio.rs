@@ -4,12 +4,12 @@ use super::*;
 use crate::stretch::{self, Limits};
 use crate::tape::Tape;
 
-/// How much of `sound` is not the tone of `hz`, by power, 0 to 1: what is left after
+/// How much of `audio` is not the tone of `hz`, by power, 0 to 1: what is left after
 /// the best fitting sine is taken out.
-fn impurity(sound: &[f32], hz: f64, rate: u32) -> f64 {
+fn impurity(audio: &[f32], hz: f64, rate: u32) -> f64 {
     let turn = std::f64::consts::TAU * hz / f64::from(rate);
     let (mut ss, mut cc, mut sc, mut xs, mut xc, mut power) = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0);
-    for (frame, sample) in sound.iter().enumerate() {
+    for (frame, sample) in audio.iter().enumerate() {
         let (sin, cos) = (turn * frame as f64).sin_cos();
         let sample = f64::from(*sample);
         ss += sin * sin;
@@ -26,8 +26,8 @@ fn impurity(sound: &[f32], hz: f64, rate: u32) -> f64 {
 }
 
 /// The largest step between neighbours.
-fn steepest(sound: &[f32]) -> f32 {
-    sound
+fn steepest(audio: &[f32]) -> f32 {
+    audio
         .windows(2)
         .map(|pair| (pair[1] - pair[0]).abs())
         .fold(0.0, f32::max)
