@@ -42,6 +42,8 @@ counted! {
     counted_report => receiver_reports;
     counted_feedback => transport_feedback;
     counted_stun => keep_alives;
+    counted_rtsp => write_to_rtsp_clients;
+    counted_rtp => depacketize;
 }
 
 pub(crate) const CASES: &[Case] = &[
@@ -86,6 +88,20 @@ pub(crate) const CASES: &[Case] = &[
         operations: SESSIONS,
         run: Lab::keep_alives,
         counted: counted_stun,
+    },
+    Case {
+        name: "rtsp",
+        about: "a packet to RTSP/TCP",
+        operations: SESSIONS * PACKETS,
+        run: Lab::write_to_rtsp_clients,
+        counted: counted_rtsp,
+    },
+    Case {
+        name: "rtp",
+        about: "depacketize a packet",
+        operations: SESSIONS * PACKETS,
+        run: Lab::depacketize,
+        counted: counted_rtp,
     },
 ];
 

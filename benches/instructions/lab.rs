@@ -10,12 +10,15 @@ use glassline_webrtc::{Certificate, DatagramKind, SenderIndex, Session, classify
 use crate::counters::SendCounters;
 use crate::outbox::{Outbox, Route, Sink};
 use crate::pair::{CLIENT, SERVER, pair};
+use crate::rtp::Depacketizing;
+use crate::rtsp::Players;
 
 /// Enough that what is done once per burst is spread as on a busy shard.
 pub(crate) const SESSIONS: usize = 64;
 /// A frame of 3 Mbit/s at 30 frames a second.
 pub(crate) const PACKETS: usize = 12;
-const PAYLOAD_BYTES: usize = 1100;
+/// Bytes of a packet's payload.
+pub(crate) const PAYLOAD_BYTES: usize = 1100;
 
 /// Takes everything at once.
 pub(crate) struct Null;
@@ -49,9 +52,11 @@ struct Ends {
     waiting: [Option<Vec<u8>>; 3],
 }
 
-/// 64 viewers of one stream.
+/// 64 viewers of one stream over WebRTC, as many over RTSP, and a camera's packets.
 pub(crate) struct Lab {
     ends: Vec<Ends>,
+    players: Players,
+    depacketizing: Depacketizing,
     outbox: Outbox<Null>,
     now: Instant,
     payloads: Vec<Vec<u8>>,
@@ -73,6 +78,8 @@ impl Lab {
             .collect();
         let mut lab = Self {
             ends: ends?,
+            players: Players::new(SESSIONS, PACKETS * PAYLOAD_BYTES, start),
+            depacketizing: Depacketizing::new(PACKETS * PAYLOAD_BYTES)?,
             outbox: Outbox::new(Null, Arc::new(SendCounters::default())),
             now: start + HANDSHAKE,
             payloads: (0..PACKETS).map(|n| vec![n as u8; PAYLOAD_BYTES]).collect(),
@@ -88,6 +95,7 @@ impl Lab {
     pub(crate) fn refill(&mut self) {
         self.timestamp = self.timestamp.wrapping_add(3000);
         let mut latest = self.now;
+        self.players.publish();
         for ends in &mut self.ends {
             latest = latest.max(ends.refill(self.now, &self.payloads, self.timestamp));
         }
@@ -169,6 +177,16 @@ impl Lab {
 
     pub(crate) fn keep_alives(&mut self) -> u64 {
         self.take(Kind::Stun)
+    }
+
+    /// Writes one frame to every RTSP client.
+    pub(crate) fn write_to_rtsp_clients(&mut self) -> u64 {
+        self.players.write_frame()
+    }
+
+    /// Puts as many frames together as there are sessions.
+    pub(crate) fn depacketize(&mut self) -> u64 {
+        (0..SESSIONS).map(|_| self.depacketizing.push_frame()).sum()
     }
 
     /// Hands every session the datagram that waits, as a shard does.

@@ -1,4 +1,6 @@
-//! Instructions of the seal-and-send path, kept as a regression benchmark.
+//! Instructions of the hot paths, kept as a regression benchmark: packets sealed and sent
+//! to WebRTC viewers, what these viewers send back, packets written to RTSP clients, and
+//! packets that become frames again.
 //!
 //! ```text
 //! cargo bench --bench instructions ─► valgrind --tool=callgrind ─► itself, --role=cases
@@ -31,6 +33,8 @@ mod baseline;
 mod callgrind;
 mod cases;
 mod lab;
+mod rtp;
+mod rtsp;
 
 // The real ones: they are no part of the server's interface.
 #[path = "../../crates/server/src/runtime/counter.rs"]

@@ -124,7 +124,7 @@ impl PlaySession {
                 Cursor::begin(&reader.ring, tracks, is_anchored, now)
             }
         });
-        let starts = self.transports.starts(reader, cursor);
+        let starts = reader.starts(&self.transports, cursor);
         if cursor.is_waiting() && (is_multicast || reader.ring.keyframe().is_none()) {
             reader.stream().request_keyframe();
         }

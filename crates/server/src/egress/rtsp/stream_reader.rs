@@ -8,10 +8,12 @@ use glassline_media::{MediaTime, MediaUnit, Stage, Track, WallClock};
 use glassline_rtp::rtcp::{Bye, SenderReport, SourceDescription};
 use glassline_rtsp::server::Start;
 
+use super::cursor::Cursor;
 use super::framing::Label;
 use super::numbers::{NumberKeys, Numbers};
 use super::ring::{Bounds, Ring};
 use super::srtp::TrackSrtp;
+use super::transport::TrackTransports;
 use crate::latency::Board;
 use crate::runtime::{StreamSubscription, StreamWaker, Waker};
 
@@ -214,9 +216,26 @@ impl StreamReader {
     }
 
     /// The number of the next packet of `track`, as far as it is known here.
-    pub(crate) fn next_packet(&self, track: usize) -> Option<u64> {
+    fn next_packet(&self, track: usize) -> Option<u64> {
         let latest = self.sums.get(track)?.latest.as_ref()?;
         Some(latest.first_packet + latest.packet_count() as u64)
+    }
+
+    /// Where every track that is set up begins for a client at `cursor` (the `RTP-Info`
+    /// of RFC 2326 §12.33). Before the first frame of a track is there, the number of
+    /// its next packet is known, and no time.
+    pub(crate) fn starts(&self, transports: &TrackTransports, cursor: &Cursor) -> Vec<Start> {
+        let tracks = transports.iter().map(|(track, transport)| {
+            let first = cursor.first_of(&self.ring, track);
+            let first = first.and_then(|entry| entry.burst());
+            let number = match first {
+                Some(burst) => Some(burst.first_packet),
+                None => self.next_packet(track),
+            };
+            let time = first.map(|burst| burst.time);
+            self.start(track, transport.srtp(), number, time)
+        });
+        tracks.collect()
     }
 
     /// Where a track begins for a client (the `RTP-Info` of RFC 2326 §12.33): at packet

@@ -6,13 +6,11 @@
 
 use std::net::SocketAddr;
 
-use glassline_rtsp::server::Start;
 use smallvec::SmallVec;
 
-use super::cursor::{Cursor, TrackSet};
+use super::cursor::TrackSet;
 use super::groups::MulticastMembership;
 use super::srtp::TrackSrtp;
-use super::stream_reader::StreamReader;
 
 /// The channels of a connection that carry a track's RTP and RTCP (RFC 2326 §10.12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,22 +183,5 @@ impl TrackTransports {
                 membership.set_playing(plays);
             }
         }
-    }
-
-    /// Where every track that is set up begins for a client at `cursor` (the `RTP-Info`
-    /// of RFC 2326 §12.33). Before the first frame of a track is there, the number of
-    /// its next packet is known, and no time.
-    pub(crate) fn starts(&self, reader: &StreamReader, cursor: &Cursor) -> Vec<Start> {
-        let tracks = self.iter().map(|(track, transport)| {
-            let first = cursor.first_of(&reader.ring, track);
-            let first = first.and_then(|entry| entry.burst());
-            let number = match first {
-                Some(burst) => Some(burst.first_packet),
-                None => reader.next_packet(track),
-            };
-            let time = first.map(|burst| burst.time);
-            reader.start(track, transport.srtp(), number, time)
-        });
-        tracks.collect()
     }
 }
