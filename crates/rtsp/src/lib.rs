@@ -8,13 +8,13 @@
 //!   auth · transport · session · range · rtp_info · sdp: one header or body each
 //! ```
 //!
-//! The pieces serve both ends: everything that one end writes the other parses
-//! with the same type. No clock, no randomness, no socket: instants, a secret and
-//! bytes come in. Every length that a peer states is held against a bound before
-//! anything is allocated for it.
+//! The pieces serve both ends: whatever one end writes, the other parses with the same type.
+//! There is no clock, no randomness and no socket: the caller passes in instants, secrets and
+//! bytes. Every length that a peer states is checked against a bound before anything is
+//! allocated for it.
 //!
-//! What real implementations do beside the RFC is read where it can only mean one
-//! thing, and said at the place that reads it.
+//! Deviations of real implementations from the RFC are accepted where they can mean only one
+//! thing; a comment at the place that reads them names them.
 //!
 //! Sources: RFC 2326 (RTSP 1.0), RFC 7616 and 2617 (digest), RFC 7617 (basic),
 //! RFC 8866 (SDP), RFC 3551 (static payload types), Apple's tunnel through HTTP,

@@ -1,9 +1,8 @@
-//! Keys of SRTP as RTSP carries them (RFC 4567): MIKEY messages (RFC 3830) whose
-//! keys stand in the clear, since TLS is around them.
+//! Key exchange for SRTP over RTSP (RFC 4567): MIKEY messages (RFC 3830) whose keys are not
+//! encrypted, since TLS protects the connection around them.
 //!
-//! Reads and writes what GStreamer, gortsplib and cameras send: one message with a
-//! pre-shared key that is none (null encryption, null MAC), one policy, and one
-//! traffic key with its salt.
+//! Reads and writes what GStreamer, gortsplib and cameras send: one pre-shared key message with
+//! null encryption and a null MAC, one policy, and one traffic key with its salt.
 //!
 //! ```text
 //! HDR, CS ID map ─► T (time) ─► RAND ─► SP (policy) ─► KEMAC (key)
@@ -16,13 +15,13 @@ use base64::engine::general_purpose::STANDARD;
 use glassline_media::{NtpTime, Ssrc};
 use thiserror::Error;
 
-/// Streams that a message may be for.
+/// Most streams in one message.
 const STREAMS_MAX: usize = 64;
 
-/// Longest message that is looked at.
+/// Longest message that is read, in bytes of base64.
 const BYTES_MAX: usize = 4096;
 
-/// The longest master key and salt.
+/// Bytes of the longest master key with its salt.
 const MASTER_BYTES_MAX: usize = Cipher::AesGcm256.master_bytes();
 
 /// Payload types (RFC 3830 §6.1).
@@ -32,10 +31,10 @@ const TIME: u8 = 5;
 const POLICY: u8 = 10;
 const RANDOM: u8 = 11;
 
-/// What seals packets, those of SRTCP too.
+/// Cipher of SRTP and SRTCP packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cipher {
-    /// `AES_CM_128_HMAC_SHA1_80` (RFC 3711), which every peer has.
+    /// `AES_CM_128_HMAC_SHA1_80` (RFC 3711), which every peer supports.
     #[default]
     AesCm128,
     /// `AEAD_AES_128_GCM` (RFC 7714).
@@ -45,7 +44,7 @@ pub enum Cipher {
 }
 
 impl Cipher {
-    /// Bytes of the master key.
+    /// Returns the length of the master key, in bytes.
     pub const fn key_bytes(self) -> usize {
         match self {
             Self::AesCm128 | Self::AesGcm128 => 16,
@@ -53,7 +52,7 @@ impl Cipher {
         }
     }
 
-    /// Bytes of the master salt.
+    /// Returns the length of the master salt, in bytes.
     pub const fn salt_bytes(self) -> usize {
         match self {
             Self::AesCm128 => 14,
@@ -61,13 +60,13 @@ impl Cipher {
         }
     }
 
-    /// Bytes of both.
+    /// Returns the length of master key and master salt together, in bytes.
     pub const fn master_bytes(self) -> usize {
         self.key_bytes() + self.salt_bytes()
     }
 
-    /// The parameters of its policy (RFC 3830 §6.10.1, RFC 7714 §14.3): type, length
-    /// and value of each. Encrypted and authenticated are RTP and RTCP.
+    /// Returns the parameters of the cipher's policy (RFC 3830 §6.10.1, RFC 7714 §14.3): type,
+    /// length and value of each. RTP and RTCP are both encrypted and authenticated.
     const fn policy(self) -> [[u8; 3]; 8] {
         let both = [[7, 1, 1], [8, 1, 1], [10, 1, 1]];
         let [rtp, rtcp, authenticated] = both;
@@ -103,58 +102,58 @@ impl Cipher {
     }
 }
 
-/// Values of encryption and authentication in a policy.
+/// Values of the encryption and authentication algorithms in a policy.
 const AES_CM: u8 = 1;
 const AES_GCM: u8 = 6;
 const HMAC_SHA1: u8 = 1;
 
-/// How one end's SRTP and SRTCP packets are sealed.
+/// The keys that protect the SRTP and SRTCP packets of one end.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Keys {
-    /// Names the exchange.
+    /// Identifier of the crypto session bundle (RFC 3830 §6.1), which names the exchange.
     pub bundle: u32,
-    /// Of each stream its SSRC and the count of its sequence numbers' turns.
+    /// SSRC and rollover counter of each stream.
     pub streams: Vec<(Ssrc, u32)>,
-    /// What seals.
+    /// The cipher that the keys are for.
     pub cipher: Cipher,
-    /// Master key and master salt behind it, as long as the cipher's.
+    /// Master key followed by the master salt, of the cipher's lengths.
     pub master: Vec<u8>,
 }
 
 impl fmt::Debug for Keys {
-    /// Without the key.
+    /// Leaves the key out.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (bundle, cipher, streams) = (self.bundle, self.cipher, &self.streams);
         write!(f, "Keys({bundle:08x}, {cipher:?}, {streams:?})")
     }
 }
 
-/// Keys that cannot be used. The peer's: refuse its transport.
+/// Why keys cannot be used. The peer is at fault; refuse its transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Not base64.
+    /// The text is not base64.
     #[error("the key management data is no base64")]
     Base64,
-    /// Shorter than what it says, or longer than is read.
+    /// The message ends early, or is longer than the bound.
     #[error("the MIKEY message ends within its {0}, or is longer than 4096 bytes")]
     Length(&'static str),
-    /// Another way to exchange keys, or to seal.
+    /// The message uses an unknown way to exchange keys, or an unknown cipher.
     #[error("the MIKEY message has a {what} of {value}, which is not known")]
     Unknown {
-        /// The field.
+        /// Name of the field.
         what: &'static str,
-        /// What it has.
+        /// Value of the field.
         value: u8,
     },
-    /// No key in it.
+    /// The message holds no key.
     #[error("the MIKEY message holds no key")]
     NoKey,
 }
 
 impl Keys {
-    /// The message, for `a=key-mgmt:mikey ` and `data=`. `random`: 16 bytes that
-    /// nobody guesses.
+    /// Returns the message in base64, for `a=key-mgmt:mikey ` and for `data=`. `random`: 16
+    /// unguessable bytes.
     pub fn to_base64(&self, time: NtpTime, random: &[u8; 16]) -> String {
         let count = self.streams.len().min(STREAMS_MAX);
         let mut out = vec![1, 0, TIME, 0];
@@ -181,7 +180,7 @@ impl Keys {
         STANDARD.encode(out)
     }
 
-    /// Reads a message.
+    /// Reads a message in base64.
     pub fn from_base64(text: &str) -> Result<Self, Error> {
         if text.len() > BYTES_MAX {
             return Err(Error::Length("text"));
@@ -190,26 +189,26 @@ impl Keys {
         Self::read(&bytes)
     }
 
-    /// The value of `KeyMgmt` that says so for the track at `url` (RFC 4567 §4.2); see
-    /// [`Keys::to_base64`].
+    /// Returns the value of `KeyMgmt` with the message `base64` for the track at `url` (RFC
+    /// 4567 §4.2); [`Keys::to_base64`] gives the message.
     pub fn header(base64: &str, url: &str) -> String {
         let url = url.replace('"', "%22");
         format!("prot=mikey;uri=\"{url}\";data=\"{base64}\"")
     }
 
-    /// The master key.
+    /// Returns the master key.
     pub fn key(&self) -> &[u8] {
         let bytes = self.cipher.key_bytes().min(self.master.len());
         &self.master[..bytes]
     }
 
-    /// The master salt.
+    /// Returns the master salt.
     pub fn salt(&self) -> &[u8] {
         &self.master[self.key().len()..]
     }
 
-    /// Reads `KeyMgmt: prot=mikey;uri="…";data="…"` (RFC 4567 §4.2); `None` if it is
-    /// of another protocol.
+    /// Reads `KeyMgmt: prot=mikey;uri="…";data="…"` (RFC 4567 §4.2); `None` if the header names
+    /// another protocol.
     pub fn from_header(text: &str) -> Option<Result<Self, Error>> {
         let value = |key: &str| {
             text.split(';').find_map(|part| {
@@ -278,7 +277,7 @@ const fn expect(what: &'static str, value: u8, wanted: u8) -> Result<(), Error> 
     Err(Error::Unknown { what, value })
 }
 
-/// What is left of a message.
+/// The unread bytes of a message.
 struct Rest<'a> {
     bytes: &'a [u8],
 }
@@ -299,7 +298,7 @@ impl<'a> Rest<'a> {
         Ok(*taken)
     }
 
-    /// NTP times have 8 bytes, counters 4 (RFC 3830 §6.6).
+    /// Skips a timestamp: NTP times have 8 bytes, counters 4 (RFC 3830 §6.6).
     fn skip_time(&mut self) -> Result<(), Error> {
         let [kind] = self.array("T")?;
         let length = match kind {
@@ -313,9 +312,11 @@ impl<'a> Rest<'a> {
         self.take(length, "T").map(|_| ())
     }
 
-    /// Values that are absent have the defaults of RFC 3830 §6.10.1, which are ours.
-    /// The length of the authentication key is passed over: GStreamer writes that of
-    /// the tag there.
+    /// Reads a policy. Absent values have the defaults of RFC 3830 §6.10.1, which are those of
+    /// [`Cipher::AesCm128`].
+    ///
+    /// The length of the authentication key is ignored, because GStreamer writes the tag's
+    /// length there.
     fn policy(&mut self) -> Result<Cipher, Error> {
         let [_number, protocol, high, low] = self.array("SP")?;
         expect("security protocol", protocol, 0)?;
@@ -341,7 +342,7 @@ impl<'a> Rest<'a> {
             }
         }
         if encryption == AES_GCM {
-            // It authenticates by itself, whatever else is said of that.
+            // GCM authenticates by itself, whatever the policy says about authentication.
             expect("tag length", aead_tag_bytes, 16)?;
             if key_bytes == 32 {
                 return Ok(Cipher::AesGcm256);
@@ -356,8 +357,8 @@ impl<'a> Rest<'a> {
         Ok(Cipher::AesCm128)
     }
 
-    /// One traffic key: with its salt behind it as one (GStreamer, gortsplib), or
-    /// with a salt of its own (RFC 3830 §6.13).
+    /// Reads one traffic key. The salt either follows the key within one field (GStreamer,
+    /// gortsplib) or has a field of its own (RFC 3830 §6.13).
     fn key(&mut self) -> Result<Vec<u8>, Error> {
         let [encryption, high, low] = self.array("KEMAC")?;
         expect("key encryption", encryption, 0)?;

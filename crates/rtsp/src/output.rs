@@ -7,10 +7,11 @@ pub(crate) struct Output {
     sent: usize,
 }
 
-/// More than this is answers to a peer that asks and does not read.
+/// Most bytes that may wait: a peer with more of them sends requests but reads no responses.
 const WAITING_BYTES_MAX: usize = 64 << 10;
 
-/// A response; descriptions are longer, and come once.
+/// Capacity that is kept while nothing waits, in bytes: about one response. Descriptions are
+/// longer, and a connection needs them once.
 const KEPT_BYTES: usize = 512;
 
 impl Output {
@@ -18,7 +19,7 @@ impl Output {
         &self.buffer[self.sent..]
     }
 
-    /// What is held for them.
+    /// Returns the bytes allocated for the output.
     #[cfg(test)]
     pub(crate) fn capacity(&self) -> usize {
         self.buffer.capacity()
@@ -35,7 +36,7 @@ impl Output {
         }
     }
 
-    /// Appends what `write` writes; false, and nothing, if too much waits.
+    /// Appends what `write` writes. Returns false, and appends nothing, if too many bytes wait.
     pub(crate) fn push(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> bool {
         if self.bytes().len() > WAITING_BYTES_MAX {
             return false;

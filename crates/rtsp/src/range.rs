@@ -3,24 +3,24 @@
 use std::fmt;
 use std::time::Duration;
 
-/// Which part of a presentation.
+/// A part of a presentation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Range {
-    /// By time since the start; either end may be open, not both.
+    /// A range in normal play time; one of its ends may be open, but not both.
     Npt {
-        /// Where it begins; `None` is "the end minus" what `end` says.
+        /// Where the range begins; `None` is the presentation's end minus `end`.
         start: Option<Npt>,
-        /// Where it ends; `None` is open.
+        /// Where the range ends; `None` is open.
         end: Option<Npt>,
     },
-    /// By the calendar, UTC, since 1970.
+    /// A range in calendar time: UTC since 1970.
     Clock {
-        /// Where it begins.
+        /// Where the range begins.
         start: Duration,
-        /// Where it ends; `None` is open.
+        /// Where the range ends; `None` is open.
         end: Option<Duration>,
     },
-    /// Another unit, such as `smpte`, as it came: `unit=from-to`.
+    /// A range in another unit, such as `smpte`, as received: `unit=from-to`.
     Other(String),
 }
 
@@ -29,24 +29,24 @@ pub enum Range {
 pub enum Npt {
     /// The live edge.
     Now,
-    /// Since the start.
+    /// Time since the presentation's start.
     At(Duration),
 }
 
 impl Range {
-    /// From the start, without end: what a client that just wants to watch asks for.
+    /// From the start, without an end: the range of a client that plays a recording.
     pub const ALL: Self = Self::Npt {
         start: Some(Npt::At(Duration::ZERO)),
         end: None,
     };
 
-    /// From now on: what a client asks for where there is no past.
+    /// From now on: the range of a client that plays a live stream.
     pub const LIVE: Self = Self::Npt {
         start: Some(Npt::Now),
         end: None,
     };
 
-    /// It begins now.
+    /// Returns whether the range begins now.
     pub const fn is_live(&self) -> bool {
         matches!(
             self,
@@ -57,7 +57,7 @@ impl Range {
         )
     }
 
-    /// Reads a header's value; `None` if it is no range. A `;time=` behind it is ignored.
+    /// Parses a header's value; `None` if it is not a range. A `;time=` behind it is ignored.
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.split(';').next()?.trim();
         let (unit, span) = text.split_once('=')?;
@@ -78,15 +78,15 @@ impl Range {
 }
 
 impl Range {
-    /// Makes a time of `smpte`, `smpte-30-drop` or `smpte-25` (RFC 2326 §3.5) one in
-    /// seconds; the others stay. `None` for units that nobody knows.
+    /// Converts a time in `smpte`, `smpte-30-drop` or `smpte-25` (RFC 2326 §3.5) to normal play
+    /// time; other ranges stay as they are. `None` for unknown units.
     pub(crate) fn without_frames(self) -> Option<Self> {
         let Self::Other(text) = self else {
             return Some(self);
         };
         let (unit, span) = text.split_once('=')?;
         let rate = match unit.trim().to_ascii_lowercase().as_str() {
-            // Drop-frame time keeps step with the clock.
+            // Drop-frame time codes follow the clock.
             "smpte" | "smpte-30-drop" => 30_000.0 / 1001.0,
             "smpte-25" => 25.0,
             _ => return None,
@@ -98,7 +98,7 @@ impl Range {
     }
 }
 
-/// `10:07:33:05.01`: hours, minutes, seconds, frames and hundredths of one.
+/// Parses `10:07:33:05.01`: hours, minutes, seconds, frames and hundredths of a frame.
 fn parse_smpte(text: &str, rate: f64) -> Option<Duration> {
     let mut parts = text.split(':');
     let mut next_below = |bound: u64| {
@@ -115,7 +115,7 @@ fn parse_smpte(text: &str, rate: f64) -> Option<Duration> {
     none_left.then(|| whole + Duration::from_secs_f64(frames.as_secs_f64() / rate))
 }
 
-/// An empty end is open; another must be readable.
+/// Parses one end of a range. An empty text is an open end; other text must be readable.
 fn open<T>(text: &str, parse: impl Fn(&str) -> Option<T>) -> Option<Option<T>> {
     if text.is_empty() {
         return Some(None);
@@ -124,7 +124,7 @@ fn open<T>(text: &str, parse: impl Fn(&str) -> Option<T>) -> Option<Option<T>> {
 }
 
 impl Npt {
-    /// `now`, seconds, or hours, minutes and seconds.
+    /// Parses `now`, seconds, or hours, minutes and seconds.
     fn parse(text: &str) -> Option<Self> {
         if text.eq_ignore_ascii_case("now") {
             return Some(Self::Now);
@@ -149,7 +149,7 @@ fn parse_digits(text: &str) -> Option<u64> {
     digits.then(|| text.parse().ok()).flatten()
 }
 
-/// Seconds with a fraction, of which nine digits count.
+/// Parses seconds with a fraction, of which nine digits are read.
 fn parse_seconds(text: &str) -> Option<Duration> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let seconds = parse_digits(whole)?;
@@ -161,7 +161,7 @@ fn parse_seconds(text: &str) -> Option<Duration> {
     Some(Duration::new(seconds, nanos))
 }
 
-/// `19961108T142300.25Z` (RFC 2326 §3.7).
+/// Parses `19961108T142300.25Z` (RFC 2326 §3.7).
 fn parse_clock(text: &str) -> Option<Duration> {
     let text = text.strip_suffix(['Z', 'z']).unwrap_or(text);
     let (date, time) = text.split_once(['T', 't'])?;
@@ -185,7 +185,8 @@ fn parse_clock(text: &str) -> Option<Duration> {
     Some(Duration::from_secs(minutes * 60) + seconds)
 }
 
-/// Gregorian, by the count of days in years that begin in March; `year` ≥ 1970.
+/// Returns the number of days from 1970 to a Gregorian date, counted in years that begin in
+/// March; `year` ≥ 1970.
 fn days_since_1970(year: u64, month: u64, day: u64) -> u64 {
     let (year, month) = if month <= 2 {
         (year - 1, month + 9)
@@ -198,7 +199,7 @@ fn days_since_1970(year: u64, month: u64, day: u64) -> u64 {
     365 * year + leap_days + before_month + (day - 1) - 719_468
 }
 
-/// The inverse of [`days_since_1970`].
+/// Returns year, month and day; the inverse of [`days_since_1970`].
 fn date_of(days: u64) -> (u64, u64, u64) {
     let mut year = 1970 + days / 366;
     while days_since_1970(year + 1, 1, 1) <= days {
@@ -233,7 +234,7 @@ fn write_open(f: &mut fmt::Formatter<'_>, npt: Option<Npt>) -> fmt::Result {
     match npt {
         None => Ok(()),
         Some(Npt::Now) => f.write_str("now"),
-        // Three digits at least: some servers want a fraction.
+        // At least three digits: some servers require a fraction.
         Some(Npt::At(time)) => write_seconds(f, time.as_secs(), time.subsec_nanos(), 3),
     }
 }
@@ -251,7 +252,8 @@ fn write_clock(f: &mut fmt::Formatter<'_>, time: Duration) -> fmt::Result {
     f.write_str("Z")
 }
 
-/// `digits_min` digits of the fraction, more where they say something.
+/// Writes seconds with at least `digits_min` digits of the fraction, and more where they are
+/// not zero.
 fn write_seconds(
     f: &mut fmt::Formatter<'_>,
     seconds: u64,

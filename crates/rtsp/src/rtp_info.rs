@@ -2,22 +2,22 @@
 
 use std::fmt;
 
-/// One track of a PLAY response.
+/// One track of a PLAY response's `RTP-Info`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RtpInfo {
-    /// The track's control URL, as the server writes it: maybe relative.
+    /// The track's control URL, as the server writes it; may be relative.
     pub url: String,
-    /// Sequence number of the first packet.
+    /// RTP sequence number of the track's first packet.
     pub sequence: Option<u16>,
-    /// RTP timestamp that belongs to the start of the range played.
+    /// RTP timestamp that corresponds to the start of the played range.
     pub timestamp: Option<u32>,
 }
 
-/// Tracks that are read; further ones are ignored.
+/// Most tracks that are read; further ones are ignored.
 const TRACKS_MAX: usize = 64;
 
-/// Reads a header's value. Entries begin at `url=`, since a URL may hold commas
-/// itself; what cannot be read of an entry is absent.
+/// Parses a header's value. An entry begins at `url=`, since a URL may contain commas itself.
+/// Unreadable values of an entry are absent.
 pub fn parse(text: &str) -> Vec<RtpInfo> {
     let mut starts = Vec::new();
     let mut at = 0;
@@ -40,7 +40,7 @@ fn is_url_key(text: &str) -> bool {
 impl RtpInfo {
     fn parse(text: &str) -> Self {
         let mut info = Self::default();
-        // The numbers stand behind the URL, which may hold semicolons.
+        // The numbers follow the URL, which may contain semicolons.
         let mut rest = text.trim();
         while let Some((before, last)) = rest.rsplit_once(';') {
             let Some((key, value)) = last.split_once('=') else {

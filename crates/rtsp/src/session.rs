@@ -3,20 +3,20 @@
 use std::fmt;
 use std::time::Duration;
 
-/// A session's name and how long it lives without a request.
+/// Identifier of a session, and how long the session lives without a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Session {
-    /// Opaque.
+    /// Opaque identifier.
     pub id: String,
-    /// 1 s..=1 day; [`Session::TIMEOUT`] where the server says nothing, or zero.
+    /// Timeout of 1 s to 1 day; [`Session::TIMEOUT`] where the server names none or zero.
     pub timeout: Duration,
 }
 
 impl Session {
-    /// What the RFC assumes.
+    /// Timeout that the RFC assumes where the server names none.
     pub const TIMEOUT: Duration = Duration::from_secs(60);
 
-    /// Reads a header's value, `12345678;timeout=60`; `None` without a name.
+    /// Parses a header's value, `12345678;timeout=60`; `None` without an identifier.
     pub fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split(';');
         let id = parts.next()?.trim();
@@ -39,11 +39,11 @@ impl Session {
     }
 }
 
-/// It goes back with every request.
+/// Longest identifier in bytes: it is part of every later request.
 const ID_BYTES_MAX: usize = 1024;
 
 impl fmt::Display for Session {
-    /// As a server writes it; clients send only the name.
+    /// Writes the header as a server does. Clients send only the identifier.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{};timeout={}", self.id, self.timeout.as_secs())
     }

@@ -5,32 +5,32 @@ use std::net::IpAddr;
 
 use glassline_media::Ssrc;
 
-/// One way to carry a track; a header may list several, the best first.
+/// One transport of a track. A header may list several, the best first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transport {
-    /// `RTP/AVP` and its kin, in upper case: what is carried.
+    /// RTP profile.
     pub profile: Profile,
-    /// What carries it.
+    /// Protocol below RTP.
     pub lower: Lower,
-    /// To one or to many; `None` where the header does not say.
+    /// Unicast or multicast; `None` where the header does not say.
     pub delivery: Option<Delivery>,
-    /// Channels of RTP and RTCP within the RTSP connection.
+    /// Interleaved channels of RTP and RTCP in the RTSP connection.
     pub interleaved: Option<(u8, u8)>,
-    /// The client's ports of RTP and RTCP, unicast.
+    /// The client's UDP ports of RTP and RTCP, for unicast.
     pub client_port: Option<(u16, u16)>,
-    /// The server's.
+    /// The server's UDP ports of RTP and RTCP, for unicast.
     pub server_port: Option<(u16, u16)>,
-    /// Of RTP and RTCP, multicast.
+    /// UDP ports of RTP and RTCP, for multicast.
     pub port: Option<(u16, u16)>,
-    /// Hops, multicast.
+    /// Time to live in hops, for multicast.
     pub ttl: Option<u8>,
-    /// Where packets go; a client's wish that servers should not obey.
+    /// Address that packets go to. Servers should ignore a destination that a client asks for.
     pub destination: Option<String>,
-    /// Where packets come from, if not from the server's own address.
+    /// Address that packets come from, if it is not the server's own.
     pub source: Option<String>,
-    /// The sender's.
+    /// SSRC of the sender.
     pub ssrc: Option<Ssrc>,
-    /// `PLAY` or `RECORD`; `None` is `PLAY`.
+    /// Direction of the media; `None` means `PLAY`.
     pub mode: Option<Mode>,
 }
 
@@ -47,49 +47,49 @@ pub enum Profile {
     Savpf,
 }
 
-/// Under RTP.
+/// Protocol below RTP (`lower-transport` in RFC 2326).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lower {
-    /// The default.
+    /// UDP, the default.
     Udp,
-    /// Within the RTSP connection.
+    /// TCP: interleaved in the RTSP connection.
     Tcp,
 }
 
-/// To whom.
+/// Number of receivers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// To one.
+    /// One receiver.
     Unicast,
-    /// To a group.
+    /// A multicast group.
     Multicast,
 }
 
-/// Which way.
+/// Direction of the media.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// From server to client.
     Play,
-    /// From client to server; `RECEIVE` of older clients is the same.
+    /// From client to server. `RECEIVE` of older clients has the same meaning.
     Record,
 }
 
 /// A multicast group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// Its address.
+    /// Address of the group.
     pub address: IpAddr,
-    /// Of RTP and RTCP.
+    /// UDP ports of RTP and RTCP.
     pub ports: (u16, u16),
-    /// Hops.
+    /// Time to live in hops.
     pub ttl: u8,
 }
 
-/// Ways that are read; further ones of a list are ignored.
+/// Most transports of a list that are read; further ones are ignored.
 const WAYS_MAX: usize = 16;
 
 impl Transport {
-    /// What a client asks for to get a track within its connection.
+    /// Returns the transport that a client asks for to get an interleaved track.
     pub fn tcp(channels: (u8, u8)) -> Self {
         Self {
             delivery: Some(Delivery::Unicast),
@@ -98,7 +98,7 @@ impl Transport {
         }
     }
 
-    /// What a client asks for to get a track at two UDP ports of its own.
+    /// Returns the transport that a client asks for to get a track at two of its UDP ports.
     pub fn udp(client_port: (u16, u16)) -> Self {
         Self {
             delivery: Some(Delivery::Unicast),
@@ -107,7 +107,7 @@ impl Transport {
         }
     }
 
-    /// `RTP/AVP` over `lower`, all else open.
+    /// Returns `RTP/AVP` over `lower`, with everything else open.
     pub const fn new(lower: Lower) -> Self {
         Self {
             profile: Profile::Avp,
@@ -125,8 +125,8 @@ impl Transport {
         }
     }
 
-    /// Reads a header's value: the ways in it that can be read, in order. Others,
-    /// such as `RAW/RAW/UDP`, are left out.
+    /// Parses a header's value: the readable transports in it, in order. Others, such as
+    /// `RAW/RAW/UDP`, are left out.
     pub fn parse_list(text: &str) -> Vec<Self> {
         let ways = text.split(',').filter_map(Self::parse);
         ways.take(WAYS_MAX).collect()
@@ -146,7 +146,7 @@ impl Transport {
         Some(transport)
     }
 
-    /// What cannot be read is as if it were not there.
+    /// Sets one parameter; an unreadable value counts as absent.
     fn set(&mut self, key: &str, value: &str) {
         let value = value.trim_matches('"');
         match key {
@@ -198,7 +198,7 @@ fn parse_ports(text: &str) -> Option<(u16, u16)> {
     parse_pair(text, |first: u16| first.checked_add(1))
 }
 
-/// `5000-5001`, or `5000` alone, whose second is the next.
+/// Parses `5000-5001`, or `5000` alone, whose second number is the next one.
 fn parse_pair<T: std::str::FromStr + Copy>(
     text: &str,
     next: impl Fn(T) -> Option<T>,
@@ -212,7 +212,7 @@ fn parse_pair<T: std::str::FromStr + Copy>(
     }
 }
 
-/// Eight hexadecimal digits; fewer where a server leaves zeros out.
+/// Parses eight hexadecimal digits, or fewer where a server omits leading zeros.
 fn parse_ssrc(text: &str) -> Option<Ssrc> {
     let digits = text.strip_prefix("0x").unwrap_or(text);
     let hex = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -220,7 +220,7 @@ fn parse_ssrc(text: &str) -> Option<Ssrc> {
         .flatten()
 }
 
-/// An address or name; nothing that could not be written into a header again.
+/// Returns an address or name; `None` if it could not be written into a header again.
 fn word(text: &str) -> Option<String> {
     let harmless = |byte: u8| byte.is_ascii_graphic() && !b";,\"".contains(&byte);
     (!text.is_empty() && text.bytes().all(harmless)).then(|| text.to_owned())

@@ -1,21 +1,21 @@
-//! RTSP over HTTP, as QuickTime tunnels it: a GET whose response is the stream from
-//! server to client, and a POST on a second connection whose body is the stream
-//! from client to server in base64, both with the same `x-sessioncookie`.
+//! RTSP over HTTP as QuickTime tunnels it. The response to a GET is the stream from server to
+//! client; the body of a POST on a second connection is the stream from client to server, in
+//! base64. Both requests have the same `x-sessioncookie`.
 //!
-//! Source: "Tunnelling RTSP and RTP through HTTP", Apple, as live555, GStreamer and
-//! ffmpeg have it.
+//! Source: "Tunnelling RTSP and RTP through HTTP", Apple, as live555, GStreamer and ffmpeg
+//! implement it.
 
 use thiserror::Error;
 
 use crate::message::{Method, Request};
 
-/// What both ends call the stream.
+/// Content type of the tunneled stream.
 pub const CONTENT_TYPE: &str = "application/x-rtsp-tunnelled";
 
-/// Longest cookie; those of the players have 22 to 32 bytes.
+/// Longest cookie in bytes; those of the players have 22 to 32.
 const COOKIE_BYTES_MAX: usize = 256;
 
-/// Not base64. The peer's fault: close.
+/// A byte that is not base64. The peer is at fault; close the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("{byte:#04x} is no base64")]
 pub struct NotBase64 {
@@ -23,20 +23,20 @@ pub struct NotBase64 {
     pub byte: u8,
 }
 
-/// Decodes base64 that comes in pieces cut anywhere.
+/// Decodes base64 that arrives in pieces cut anywhere.
 ///
-/// Clients encode each message on its own, so that padding stands in the middle of
-/// the stream; some break lines.
+/// Clients encode each message on its own, so padding occurs in the middle of the stream; some
+/// clients break lines.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Decoder {
-    /// Bits that make no byte yet, the youngest lowest.
+    /// Bits that do not make a byte yet, the latest one lowest.
     bits: u32,
-    /// How many of them count: 0, 2, 4 or 6.
+    /// Number of valid bits: 0, 2, 4 or 6.
     count: u8,
 }
 
 impl Decoder {
-    /// Appends what the next piece says to `out`.
+    /// Decodes the next piece, and appends the bytes to `out`.
     pub fn decode(&mut self, piece: &[u8], out: &mut Vec<u8>) -> Result<(), NotBase64> {
         out.reserve(piece.len() / 4 * 3 + 3);
         for &byte in piece {
@@ -47,7 +47,8 @@ impl Decoder {
                 b'+' => 62,
                 b'/' => 63,
                 b'\r' | b'\n' | b' ' | b'\t' => continue,
-                // What is left over is no byte; the next character begins anew.
+                // Padding drops the bits that make no byte; the next character begins a new
+                // group.
                 b'=' => {
                     *self = Self::default();
                     continue;
@@ -66,23 +67,23 @@ impl Decoder {
     }
 }
 
-/// Which half of a tunnel an HTTP request opens.
+/// The direction of a tunnel that an HTTP request opens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Half {
-    /// From server to client.
+    /// The direction from server to client.
     Get {
-        /// What joins the halves.
+        /// Cookie that joins both directions.
         cookie: String,
     },
-    /// From client to server.
+    /// The direction from client to server.
     Post {
-        /// What joins the halves.
+        /// Cookie that joins both directions.
         cookie: String,
     },
 }
 
 impl Half {
-    /// Reads an HTTP request; the error says what is wrong with it as a tunnel.
+    /// Reads an HTTP request. The error says why the request opens no tunnel.
     pub fn read(request: &Request) -> Result<Self, &'static str> {
         let cookie = request.headers.get("x-sessioncookie").unwrap_or_default();
         if cookie.is_empty() {

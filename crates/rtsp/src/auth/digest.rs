@@ -1,4 +1,5 @@
-//! Digest authentication (RFC 7616), with what is left of RFC 2617.
+//! Digest authentication (RFC 7616), and the parts of RFC 2617 and RFC 2069 that cameras and
+//! older servers still use.
 
 use std::fmt::{self, Write};
 
@@ -8,21 +9,23 @@ use sha2::Sha256;
 use super::parameters::{Parameters, Quoted};
 use super::{User, same_secret};
 
-/// The hash, and what it is taken over.
+/// Hash algorithm of digest authentication (RFC 7616 §3.3), and whether its key belongs to a
+/// session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Algorithm {
-    /// What every camera has.
+    /// `MD5`, which every camera has.
     Md5,
-    /// With a key of the session's.
+    /// `MD5-sess`: MD5 with a key that also depends on the nonce and the client's nonce.
     Md5Sess,
-    /// RFC 7616's.
+    /// `SHA-256`, which RFC 7616 added.
     Sha256,
-    /// With a key of the session's.
+    /// `SHA-256-sess`: SHA-256 with a key that also depends on the nonce and the client's
+    /// nonce.
     Sha256Sess,
 }
 
 impl Algorithm {
-    /// Its name on the wire.
+    /// Returns the algorithm's name on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Md5 => "MD5",
@@ -32,7 +35,7 @@ impl Algorithm {
         }
     }
 
-    /// Not SHA-256.
+    /// Returns whether the hash is MD5, with or without a session key.
     pub const fn is_md5(self) -> bool {
         matches!(self, Self::Md5 | Self::Md5Sess)
     }
@@ -47,7 +50,8 @@ impl Algorithm {
             .find(|algorithm| algorithm.as_str().eq_ignore_ascii_case(text.trim()))
     }
 
-    /// Lower-case hexadecimal, as all of digest is.
+    /// Hashes `parts`, joined by colons. Returns lower-case hexadecimal digits, as all hashes
+    /// of digest authentication are written.
     fn hash(self, parts: &[&[u8]]) -> String {
         if self.is_md5() {
             hash::<Md5>(parts)
@@ -75,17 +79,18 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Quality of protection: what else is hashed.
+/// Quality of protection: which fields the hash covers beside user, method and URI (RFC 7616
+/// §3.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Qop {
-    /// Nonce count and client nonce.
+    /// `auth`: the hash covers the nonce count and the client nonce.
     Auth,
-    /// The body too.
+    /// `auth-int`: the hash covers the body, too.
     AuthInt,
 }
 
 impl Qop {
-    /// Its name on the wire.
+    /// Returns the name on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Auth => "auth",
@@ -100,24 +105,24 @@ impl Qop {
     }
 }
 
-/// What a server wants hashed.
+/// A digest challenge: what a server wants to have hashed (RFC 7616 §3.3).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Challenge {
-    /// What name and password are for.
+    /// The realm, which says what name and password are for.
     pub realm: String,
-    /// The server's, for a while.
+    /// The server's nonce, which is valid for a limited time.
     pub nonce: String,
-    /// Goes back as it came.
+    /// Opaque data of the server, which the client returns unchanged.
     pub opaque: Option<String>,
-    /// The credentials were right, only the nonce is too old.
+    /// Whether the credentials were right, and only the nonce was too old.
     pub stale: bool,
-    /// Which hash.
+    /// The hash algorithm.
     pub algorithm: Algorithm,
-    /// How; `None` is RFC 2069's, which live555 has.
+    /// The quality of protection; `None` is the scheme of RFC 2069, which live555 uses.
     pub qop: Option<Qop>,
 }
 
-/// What is asked for, as the hash sees it.
+/// The parts of a request that the hash of digest authentication covers.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
     /// The request's method.
@@ -129,14 +134,14 @@ pub struct Asked<'a> {
 }
 
 impl Challenge {
-    /// `None` for an algorithm or protection that is not known.
+    /// Reads a challenge; `None` for an unknown algorithm or quality of protection.
     pub(super) fn read(parameters: &Parameters) -> Option<Self> {
         let algorithm = match parameters.get("algorithm") {
             Some(name) => Algorithm::parse(&name)?,
             None => Algorithm::Md5,
         };
         let qop = match parameters.get("qop").filter(|list| !list.trim().is_empty()) {
-            // The weakest that is offered: no body worth protecting is sent.
+            // The weakest quality that the server offers: RTSP sends no body worth protecting.
             Some(list) => {
                 let offered: Vec<_> = list.split(',').filter_map(Qop::parse).collect();
                 let auth = offered.contains(&Qop::Auth).then_some(Qop::Auth);
@@ -155,8 +160,10 @@ impl Challenge {
         })
     }
 
-    /// The credentials that answer it: for the `count`th request with this nonce,
-    /// from 1, with a nonce of the client's.
+    /// Returns the credentials that answer this challenge.
+    ///
+    /// `count`: number of requests with this nonce, this one included. `client_nonce`: a nonce
+    /// that the client chose.
     pub fn answer(
         &self,
         user: &User,
@@ -184,11 +191,11 @@ impl Challenge {
 }
 
 impl fmt::Display for Challenge {
-    /// The value of `WWW-Authenticate`.
+    /// Writes the value of `WWW-Authenticate`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (realm, nonce) = (Quoted(&self.realm), Quoted(&self.nonce));
         write!(f, "Digest realm={realm}, nonce={nonce}")?;
-        // live555's client looks for it right behind the nonce.
+        // `stale` stands right behind the nonce, because live555's client looks for it there.
         if self.stale {
             f.write_str(", stale=true")?;
         }
@@ -201,27 +208,27 @@ impl fmt::Display for Challenge {
     }
 }
 
-/// What a client shows.
+/// Digest credentials that a client sends in `Authorization` (RFC 7616 §3.4).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credentials {
     /// The user's name.
     pub user: String,
-    /// What name and password are for.
+    /// The realm, which says what name and password are for.
     pub realm: String,
     /// The server's nonce.
     pub nonce: String,
-    /// What was hashed as the URI; to be compared with the request's own.
+    /// The URI that was hashed, to be compared with the request's own.
     pub uri: String,
-    /// Which hash.
+    /// The hash algorithm.
     pub algorithm: Algorithm,
-    /// What came with the challenge.
+    /// The challenge's opaque data.
     pub opaque: Option<String>,
-    /// How.
+    /// The quality of protection; `None` is the scheme of RFC 2069.
     pub qop: Option<Qop>,
     /// The client's nonce.
     pub client_nonce: Option<String>,
-    /// How many requests this nonce was used for, this one included. A server
-    /// refuses one that it has seen.
+    /// The number of requests that used this nonce, this one included. A server refuses a count
+    /// that it has seen before.
     pub count: Option<u32>,
     /// The hash, in lower-case hexadecimal.
     pub response: String,
@@ -255,8 +262,10 @@ impl Credentials {
         })
     }
 
-    /// The response is that of the user whose [`secret`] this is, for a request of
-    /// this method and body. Nonce, realm, count and URI are the server's to check.
+    /// Returns whether the response is that of the user with this [`secret`], for a request of
+    /// this method and body.
+    ///
+    /// The caller checks nonce, realm, count and URI.
     pub fn verify(&self, secret: &str, method: &str, body: &[u8]) -> bool {
         let asked = Asked {
             method,
@@ -266,7 +275,8 @@ impl Credentials {
         same_secret(&self.expected(secret, &asked), &self.response)
     }
 
-    /// RFC 7616 §3.4.1; without protection RFC 2069 §2.1.2.
+    /// Returns the response that these credentials must have (RFC 7616 §3.4.1; without a
+    /// quality of protection RFC 2069 §2.1.2).
     fn expected(&self, secret: &str, asked: &Asked<'_>) -> String {
         let algorithm = self.algorithm;
         let client_nonce = self.client_nonce.as_deref().unwrap_or_default();
@@ -299,7 +309,7 @@ impl Credentials {
 }
 
 impl fmt::Display for Credentials {
-    /// The value of `Authorization`.
+    /// Writes the value of `Authorization`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -310,7 +320,7 @@ impl fmt::Display for Credentials {
             Quoted(&self.uri),
             Quoted(&self.response),
         )?;
-        // Old servers that know only MD5 never asked for a word about it.
+        // Old servers know only MD5 and may not read an algorithm that they did not name.
         if self.qop.is_some() || self.algorithm != Algorithm::Md5 {
             write!(f, ", algorithm={}", self.algorithm.as_str())?;
         }
@@ -328,20 +338,23 @@ impl fmt::Display for Credentials {
     }
 }
 
-/// The hash of name, realm and password: what a server may keep in a password's
-/// place.
+/// Returns the hash of name, realm and password, which a server may store in place of the
+/// password.
 pub fn secret(algorithm: Algorithm, user: &User, realm: &str) -> String {
     let User { name, password } = user;
     algorithm.hash(&[name.as_bytes(), realm.as_bytes(), password.as_bytes()])
 }
 
-/// A nonce that nobody else guesses, from what is secret, and new for each count.
+/// Returns a client nonce that is unguessable without `secret`, and that is new for each
+/// `count`.
 pub(super) fn client_nonce(secret: &[u8; 32], nonce: &str, count: u32) -> String {
     keyed(secret, &[nonce.as_bytes(), &count.to_be_bytes()])
 }
 
-/// 32 hexadecimal digits that nobody without the secret guesses, new for each
-/// `parts`. Half of a hash over a key of fixed length: there is nothing to extend.
+/// Returns 32 hexadecimal digits that are unguessable without `secret`, and that are new for
+/// each `parts`.
+///
+/// They are half of a hash over a key of fixed length, so an attacker cannot extend them.
 pub(crate) fn keyed(secret: &[u8; 32], parts: &[&[u8]]) -> String {
     let parts: Vec<&[u8]> = [secret.as_slice()]
         .into_iter()

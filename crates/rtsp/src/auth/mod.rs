@@ -1,5 +1,5 @@
-//! Who asks: digest (RFC 7616, and RFC 2617 as cameras have it) and basic
-//! (RFC 7617) authentication.
+//! Authentication of requests: digest (RFC 7616, and RFC 2617 as cameras use it) and basic (RFC
+//! 7617).
 //!
 //! ```text
 //! server                                     client
@@ -8,7 +8,7 @@
 //! digest::Credentials::verify(secret, method)
 //! ```
 //!
-//! Both ends compute with [`digest`]; nonces and client nonces come from outside.
+//! Both ends compute hashes with [`digest`]. Secrets and nonces come from the caller.
 
 use std::fmt;
 
@@ -23,37 +23,40 @@ mod parameters;
 
 use parameters::Parameters;
 
-/// A name and the password that goes with it.
+/// A user's name and password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct User {
-    /// The name.
+    /// The user's name.
     pub name: String,
     /// The password, in the clear.
     pub password: String,
 }
 
 impl fmt::Debug for User {
-    /// Without the password.
+    /// Writes the name without the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "User({:?})", self.name)
     }
 }
 
-/// What a server wants to be shown (`WWW-Authenticate`).
+/// A challenge: the credentials that a server asks for (`WWW-Authenticate`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Challenge {
-    /// Name and password as they are: for TLS.
+    /// Basic authentication: name and password pass unprotected, which is acceptable within
+    /// TLS.
     Basic {
-        /// What they are for.
+        /// The realm, which says what name and password are for.
         realm: String,
     },
-    /// A hash of them.
+    /// Digest authentication: the client sends a hash of name and password.
     Digest(digest::Challenge),
 }
 
 impl Challenge {
-    /// All challenges of a 401 that can be answered, in the server's order. A field
-    /// may hold several; schemes and algorithms that are not known are left out.
+    /// Returns all challenges of a 401 that a client can answer, in the server's order.
+    ///
+    /// One header field may hold several challenges. Unknown schemes and algorithms are left
+    /// out.
     pub fn parse_all(headers: &Headers) -> Vec<Self> {
         let fields = headers.get_all("WWW-Authenticate");
         let challenges = fields.flat_map(parameters::split_challenges);
@@ -70,23 +73,24 @@ impl Challenge {
         known.take(CHALLENGES_MAX).collect()
     }
 
-    /// The one to answer: digest with SHA-256, with MD5, basic.
+    /// Returns the challenge to answer: digest with SHA-256 before digest with MD5 before
+    /// basic.
     pub(crate) fn strongest(challenges: Vec<Self>) -> Option<Self> {
         let strength = |challenge: &Self| match challenge {
             Self::Basic { .. } => 0,
             Self::Digest(digest) if digest.algorithm.is_md5() => 1,
             Self::Digest(_) => 2,
         };
-        // Of equals the server's first.
+        // Among equally strong challenges the server's first one counts.
         challenges.into_iter().rev().max_by_key(strength)
     }
 }
 
-/// Of one response.
+/// Most challenges that are read from one response.
 const CHALLENGES_MAX: usize = 8;
 
 impl fmt::Display for Challenge {
-    /// The value of `WWW-Authenticate`.
+    /// Writes the value of `WWW-Authenticate`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Basic { realm } => write!(f, "Basic realm={}", parameters::Quoted(realm)),
@@ -95,17 +99,17 @@ impl fmt::Display for Challenge {
     }
 }
 
-/// What a client shows (`Authorization`).
+/// Credentials that a client sends (`Authorization`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Authorization {
-    /// Name and password as they are.
+    /// Name and password, unprotected.
     Basic(User),
-    /// A hash of them.
+    /// A hash of name and password.
     Digest(digest::Credentials),
 }
 
 impl Authorization {
-    /// Reads a header's value; `None` if it cannot be read.
+    /// Parses a header's value; `None` if the scheme is unknown or the value malformed.
     pub fn parse(text: &str) -> Option<Self> {
         let (scheme, rest) = text.trim().split_once(' ')?;
         if scheme.eq_ignore_ascii_case("Basic") {
@@ -125,7 +129,7 @@ impl Authorization {
 }
 
 impl fmt::Display for Authorization {
-    /// The header's value.
+    /// Writes the header's value.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Basic(user) => {
@@ -137,19 +141,19 @@ impl fmt::Display for Authorization {
     }
 }
 
-/// Answers one server's challenge in request after request.
+/// A client's answers to one server's challenge, for one request after another.
 #[derive(Clone, Debug)]
 pub struct Authorizer {
     user: User,
     challenge: Challenge,
     client_secret: [u8; 32],
-    /// Of the next request with this nonce, from 1.
+    /// The nonce count of the next request, from 1.
     count: u32,
 }
 
 impl Authorizer {
-    /// For `user`, to `challenge`. `client_secret`: random, what client nonces are
-    /// made from.
+    /// Answers `challenge` with the credentials of `user`. `client_secret`: random bytes, from
+    /// which client nonces are derived.
     pub const fn new(user: User, challenge: Challenge, client_secret: [u8; 32]) -> Self {
         Self {
             user,
@@ -159,7 +163,7 @@ impl Authorizer {
         }
     }
 
-    /// What to show with the next request; its nonce count goes up by one.
+    /// Returns the credentials for the next request, and raises the nonce count by one.
     pub fn answer(&mut self, method: &Method, uri: &str, body: &[u8]) -> Authorization {
         let challenge = match &self.challenge {
             Challenge::Basic { .. } => return Authorization::Basic(self.user.clone()),
@@ -177,7 +181,7 @@ impl Authorizer {
     }
 }
 
-/// Equal, in a time that does not tell where they differ.
+/// Compares two secrets in a time that does not depend on where they differ.
 pub fn same_secret(one: &str, other: &str) -> bool {
     one.as_bytes().ct_eq(other.as_bytes()).into()
 }

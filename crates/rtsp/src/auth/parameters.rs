@@ -1,14 +1,14 @@
-//! `key=value, key="value"` lists (RFC 7235 §2.1), as they come.
+//! Lists of `key=value` and `key="value"` pairs (RFC 7235 §2.1).
 
 use std::fmt;
 
-/// The parameters of one challenge or of credentials; keys in lower case.
+/// The parameters of one challenge or of one `Authorization`, with keys in lower case.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Parameters {
     pairs: Vec<(String, String)>,
 }
 
-/// More than any scheme has.
+/// Most parameters that are read of one list; no scheme has as many.
 const PAIRS_MAX: usize = 32;
 
 impl Parameters {
@@ -20,7 +20,7 @@ impl Parameters {
             .unwrap_or_default()
     }
 
-    /// The value without quotes.
+    /// Returns the value of `key`, without its quotes.
     pub(super) fn get(&self, key: &str) -> Option<String> {
         let pair = self.pairs.iter().find(|(name, _)| name == key);
         pair.map(|(_, value)| value.clone())
@@ -33,14 +33,15 @@ impl Parameters {
     }
 }
 
-/// The challenges of one field with their schemes; a list without a scheme has an
-/// empty one.
+/// Splits one header field into its challenges: the scheme and the parameters of each.
+///
+/// A list without a scheme has an empty one.
 pub(super) fn split_challenges(text: &str) -> impl Iterator<Item = (String, Parameters)> {
     let mut challenges: Vec<(String, Parameters)> = Vec::new();
     for part in split_unquoted(text) {
         let part = part.trim();
         let key_end = part.find('=').unwrap_or(part.len());
-        // `Digest realm="x"`: a scheme stands before the first key of its list.
+        // In `Digest realm="x"` the scheme stands before the first key of its list.
         let (scheme, pair) = match part[..key_end].trim_end().rsplit_once([' ', '\t']) {
             Some((scheme, _)) => (scheme.trim(), part[scheme.len()..].trim_start()),
             None if key_end == part.len() => (part, ""),
@@ -58,7 +59,7 @@ pub(super) fn split_challenges(text: &str) -> impl Iterator<Item = (String, Para
     challenges.into_iter()
 }
 
-/// Splits at commas outside of quotes.
+/// Splits `text` at commas outside of quotes, and drops empty parts.
 fn split_unquoted(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let (mut start, mut quoted, mut escaped) = (0, false, false);
@@ -83,7 +84,7 @@ fn unquote(text: &str) -> String {
     let Some(inner) = text.strip_prefix('"') else {
         return text.to_owned();
     };
-    // A missing closing quote has been seen.
+    // Some servers leave the closing quote out.
     let inner = inner.strip_suffix('"').unwrap_or(inner);
     let mut plain = String::with_capacity(inner.len());
     let mut characters = inner.chars();
@@ -96,7 +97,7 @@ fn unquote(text: &str) -> String {
     plain
 }
 
-/// Writes a quoted string (RFC 7230 §3.2.6).
+/// Writes a string in quotes (RFC 7230 §3.2.6); control characters become spaces.
 pub(super) struct Quoted<'a>(pub(super) &'a str);
 
 impl fmt::Display for Quoted<'_> {

@@ -5,90 +5,90 @@ use thiserror::Error;
 use crate::message::{Method, Status};
 use crate::{interleaved, sdp};
 
-/// Why a session is over.
+/// Why an RTSP client's session has ended.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Closed {
-    /// We left.
+    /// This end left, by `Client::leave`.
     #[error("left")]
     Left,
     /// The server ended the session by TEARDOWN.
     #[error("closed by the server (TEARDOWN)")]
     ByServer,
-    /// The connection ended.
+    /// The server closed the connection, or the connection broke.
     #[error("the server closed the connection{}", waiting(.waiting_for.as_ref()))]
     ConnectionEnded {
-        /// The request whose response was awaited.
+        /// The request that had no response yet.
         waiting_for: Option<Method>,
     },
-    /// No response in time.
+    /// The server did not answer a request in time.
     #[error("no response to {method} for {after:?}")]
     NoResponse {
-        /// The request.
+        /// The request without a response.
         method: Method,
-        /// How long it was awaited.
+        /// How long the client waited.
         after: Duration,
     },
-    /// A request was refused.
+    /// The server refused a request.
     #[error("the server refused {method}: {status} {reason}")]
     Refused {
-        /// The request.
+        /// The refused request.
         method: Method,
-        /// The server's answer.
+        /// The status of the server's response.
         status: Status,
-        /// In its words.
+        /// The server's reason phrase.
         reason: String,
     },
-    /// The server does not send this way: ask for another.
+    /// The server does not offer this transport (461). Ask for another one.
     #[error(
         "the server refused the transport of track {track} (461): ask for the other of TCP and UDP"
     )]
     TransportRefused {
-        /// Index in the description.
+        /// Index of the track in the description.
         track: usize,
     },
-    /// The server answered with a transport that was not asked for.
+    /// The server set up another transport than the requested one.
     #[error("asked for `{asked}`, the server set up `{answered}`")]
     OtherTransport {
-        /// What we asked for.
+        /// The `Transport` header that the client sent.
         asked: String,
-        /// What it answered.
+        /// The `Transport` header that the server answered.
         answered: String,
     },
-    /// Look at `location` instead.
+    /// The server redirects the client to another URL.
     #[error("redirected to `{location}`")]
     Redirected {
-        /// A URL; empty if the server gave none.
+        /// The URL; empty if the server gave none.
         location: String,
     },
-    /// The server wants a name and password, and there are none.
+    /// The server asks for credentials, and the client has none.
     #[error("the server wants a user name and password: rtsp://NAME:PASSWORD@…")]
     CredentialsMissing,
-    /// The server does not accept them.
+    /// The server refuses the client's credentials.
     #[error("the server refused name or password of `{user}` (401)")]
     CredentialsRefused {
-        /// The name.
+        /// The user's name.
         user: String,
     },
-    /// None of the server's ways to authenticate is known.
+    /// The server offers only authentication schemes that are unknown to this client.
     #[error("the server wants an authentication that is not known: {offered}")]
     UnknownAuthentication {
-        /// The challenge.
+        /// The server's first challenge.
         offered: String,
     },
-    /// The description cannot be read.
+    /// The session description cannot be read.
     #[error(transparent)]
     Description(#[from] sdp::Error),
-    /// No track, or none that was wanted.
+    /// The description holds no track, or the owner chose none.
     #[error("the presentation has nothing to play")]
     NothingToPlay,
-    /// The server forgot the session (454).
+    /// The server no longer knows the session (454).
     #[error("the server does not know the session any more (454)")]
     SessionLost,
-    /// The byte stream makes no sense any more.
+    /// The byte stream cannot be parsed any further.
     #[error("cannot follow the server: {0}")]
     Stream(interleaved::Error),
-    /// The server takes no bytes from us while it wants answers.
+    /// The server sends requests but does not read the responses, so that too many bytes wait.
     #[error("the server does not read what it asked for")]
     NotTaken,
 }

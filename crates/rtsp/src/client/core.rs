@@ -12,7 +12,8 @@ use crate::sdp::Description;
 use crate::session::Session;
 use crate::transport::{Delivery, Lower, Transport};
 
-/// All but the reader, which hands items to it.
+/// State of a client's session: all of [`Client`](super::Client) but the byte reader, which
+/// hands messages and frames to it.
 #[derive(Debug)]
 pub(super) struct Core {
     pub(super) config: Config,
@@ -25,20 +26,21 @@ pub(super) struct Core {
     pub(super) events: VecDeque<Event>,
     pub(super) authorizer: Option<Authorizer>,
     pub(super) session: Option<Session>,
-    /// The aggregate's control.
+    /// Control URL of the presentation as a whole (aggregate control).
     pub(super) control: String,
-    /// Of all tracks.
+    /// Control URL of each track, by index in the description.
     pub(super) controls: Vec<String>,
-    /// The description says that it plays from now on.
+    /// Whether the description says that the presentation is live (`a=range:npt=now-`).
     pub(super) is_live: bool,
     pub(super) wanted: Vec<Wanted>,
-    /// It answers GET_PARAMETER, as far as we know.
+    /// Whether keep-alives are GET_PARAMETER requests: true until the server shows that it does
+    /// not support them.
     pub(super) keeps_alive_by_parameter: bool,
     pub(super) keep_alive_at: Option<Instant>,
     pub(super) stray_frames: u64,
 }
 
-/// A track that is to be played.
+/// A track that the owner wants to play.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
     pub(super) track: usize,
@@ -49,22 +51,22 @@ pub(super) struct Wanted {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Idle,
-    /// OPTIONS or DESCRIBE are out.
+    /// OPTIONS or DESCRIBE was sent.
     Asking,
-    /// The owner has the description.
+    /// The description was handed to the owner.
     Described,
-    /// SETUP of this of the wanted tracks is out.
+    /// SETUP of the requested track with this index was sent.
     SettingUp(usize),
-    /// PLAY is out.
+    /// PLAY was sent.
     Starting,
     Playing,
-    /// TEARDOWN is out.
+    /// TEARDOWN was sent.
     Leaving,
     Closed,
 }
 
 impl Core {
-    /// Sends a request with what all have; `add` adds what this one has.
+    /// Sends a request with the headers that all requests have; `add` adds those of this one.
     pub(super) fn send(
         &mut self,
         now: Instant,
@@ -83,7 +85,7 @@ impl Core {
         self.transmit(now, request);
     }
 
-    /// With its number and, once asked for, credentials.
+    /// Sends a request with its sequence number and, after a challenge, with credentials.
     fn transmit(&mut self, now: Instant, mut request: Request) {
         if let Some(authorizer) = &mut self.authorizer {
             let answer = authorizer.answer(&request.method, &request.uri, &request.body);
@@ -116,7 +118,7 @@ impl Core {
         }
         self.state = State::Starting;
         let url = self.control.clone();
-        // A start at zero makes gst-rtsp-server rewind what all its viewers watch.
+        // A range from zero makes gst-rtsp-server rewind the stream for all of its viewers.
         let range = if self.is_live {
             Range::LIVE
         } else {
@@ -141,7 +143,8 @@ impl Core {
         self.send(now, method, &url, |_| {});
     }
 
-    /// Twice before the session dies of silence.
+    /// Schedules the next keep-alive: at two fifths of the session's timeout, at least 500 ms
+    /// ahead.
     fn arm_keep_alive(&mut self, now: Instant) {
         let timeout = self
             .session
@@ -151,7 +154,7 @@ impl Core {
         self.keep_alive_at = Some(now + interval);
     }
 
-    /// The track that a channel belongs to, and whether it is its RTCP.
+    /// Returns the track that `channel` belongs to, and whether the channel carries its RTCP.
     pub(super) fn owner_of(&self, channel: u8) -> Option<(usize, bool)> {
         let interleaved = |wanted: &&Wanted| wanted.way == Way::Interleaved;
         let mut wanted = self.wanted.iter().filter(interleaved);
@@ -172,7 +175,7 @@ impl Core {
         }
     }
 
-    /// What a server may want of us.
+    /// Answers a request of the server.
     fn handle_request(&mut self, request: &Request) {
         let status = match request.method {
             Method::Options | Method::GetParameter | Method::SetParameter => Status::OK,
@@ -240,7 +243,7 @@ impl Core {
         }
     }
 
-    /// Once a request; a second time if only the nonce was too old.
+    /// Answers a 401: once for each request, and a second time if only the nonce was too old.
     fn authenticate(&mut self, now: Instant, request: Request, response: &Response) {
         let challenges = Challenge::parse_all(&response.headers);
         let shown = request.headers.get("Authorization").is_some();
@@ -265,7 +268,8 @@ impl Core {
         self.transmit(now, request);
     }
 
-    /// Whatever the answer: a server without OPTIONS may well have DESCRIBE.
+    /// Reads the methods in the response to OPTIONS. Its status does not matter: a server
+    /// without OPTIONS may well support DESCRIBE.
     fn learn_methods(&mut self, response: &Response) {
         if let Some(public) = response.headers.get("Public") {
             let mut methods = public.split(',').map(str::trim);
@@ -377,7 +381,8 @@ fn granted(method: &Method, response: &Response) -> Result<(), Closed> {
     })
 }
 
-/// What the server says of a transport; what we asked for where it says nothing.
+/// Returns the transport that the server answered, or the requested one if the response has no
+/// `Transport` header. A different kind of transport is an error.
 fn agree(wanted: &Wanted, response: &Response) -> Result<Transport, Closed> {
     let asked = match wanted.way {
         Way::Interleaved => Transport::tcp(wanted.channels),

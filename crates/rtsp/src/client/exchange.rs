@@ -2,14 +2,14 @@ use std::time::{Duration, Instant};
 
 use crate::message::{Method, Request};
 
-/// The request that waits for its response: one at a time, since many servers
-/// mix pipelined ones up.
+/// The one request that waits for its response. There is never more than one, since many
+/// servers confuse pipelined requests.
 #[derive(Debug)]
 pub(super) struct Exchange {
     next_cseq: u32,
     timeout: Duration,
     pending: Option<Pending>,
-    /// This request has been repeated because its nonce was stale.
+    /// Whether the pending request was repeated because its nonce was stale.
     repeated: bool,
 }
 
@@ -30,7 +30,7 @@ impl Exchange {
         }
     }
 
-    /// Numbers `request` and waits for its response from now on.
+    /// Numbers `request`, and starts to wait for its response.
     pub(super) fn begin(&mut self, now: Instant, mut request: Request) -> Request {
         let cseq = self.next_cseq;
         self.next_cseq = self.next_cseq.wrapping_add(1);
@@ -43,8 +43,10 @@ impl Exchange {
         request
     }
 
-    /// The request that a response of this number answers. One without a number
-    /// answers whatever is out; one with another is late, and nobody's.
+    /// Returns the request that a response with this `CSeq` answers.
+    ///
+    /// A response without a number answers the pending request. A response with another number
+    /// is late and answers nothing.
     pub(super) fn complete(&mut self, cseq: Option<u32>) -> Option<Request> {
         let pending = self.pending.as_ref()?;
         if cseq.is_some_and(|cseq| cseq != pending.cseq) {
@@ -53,24 +55,24 @@ impl Exchange {
         self.pending.take().map(|pending| pending.request)
     }
 
-    /// Whether the request at hand may go out once more with a fresh nonce.
+    /// Returns whether the current request may be sent once more with a fresh nonce.
     pub(super) const fn may_repeat(&self) -> bool {
         !self.repeated
     }
 
-    /// The next request is the same once more, although it had credentials; or
-    /// is another.
+    /// Notes whether the next request repeats one that had credentials (`true`), or is a new
+    /// one.
     pub(super) const fn note_repeat(&mut self, repeated: bool) {
         self.repeated = repeated;
     }
 
-    /// Nothing is waited for; what follows is waited for this long.
+    /// Stops waiting for a response. Later requests have `timeout` for theirs.
     pub(super) fn abandon(&mut self, timeout: Duration) {
         self.pending = None;
         self.timeout = timeout;
     }
 
-    /// What is waited for.
+    /// Returns the method of the pending request.
     pub(super) fn method(&self) -> Option<&Method> {
         self.pending.as_ref().map(|pending| &pending.request.method)
     }

@@ -1,4 +1,4 @@
-//! The dialling end of one RTSP connection.
+//! The client end of one RTSP connection.
 //!
 //! ```text
 //! start ─► OPTIONS ─► DESCRIBE ─► Event::Described
@@ -8,10 +8,14 @@
 //! handle_data ─► frames, in place, to the owner's sink      Event::Closed(why)
 //! ```
 //!
-//! The owner connects, moves bytes both ways and calls back at the deadline; what
-//! is interleaved with the responses goes to its sink, track by track. A 401 is
-//! answered once, requests of the server are answered, and whatever ends the
-//! session is one [`Closed`].
+//! The owner connects the socket, moves bytes both ways and calls back at the deadline.
+//! Interleaved frames go to the owner's sink, each with its track. The client answers a 401
+//! once and answers the server's requests. Every end of the session has one reason, a
+//! [`Closed`].
+//!
+//! This module opens no socket, chooses no tracks and reads no RTP.
+//!
+//! Sources: RFC 2326; RFC 7616 and 2617 (authentication).
 
 use std::time::{Duration, Instant};
 
@@ -35,28 +39,29 @@ pub use closed::Closed;
 use self::core::{Core, State, Wanted};
 use exchange::Exchange;
 
-/// How a client behaves.
+/// Configuration of an RTSP client.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// What to play. Name and password in it are the user's, and stay out of
-    /// requests.
+    /// URL of the presentation to play. A name and password in it are used as credentials and
+    /// are not part of requests.
     pub url: Url,
-    /// Instead of the URL's.
+    /// Credentials to use in place of those in the URL.
     pub user: Option<User>,
-    /// Names the program to the server; empty for none.
+    /// Value of `User-Agent`; empty to send none.
     pub user_agent: String,
-    /// Random: client nonces are made from it.
+    /// Random bytes, from which client nonces are derived.
     pub secret: [u8; 32],
-    /// How long a response may take.
+    /// How long the server may take to answer a request.
     pub response_timeout: Duration,
-    /// What a message may have.
+    /// Bounds for the size of a message.
     pub limits: Limits,
-    /// Garbage between two good items that is passed over.
+    /// Most bytes that are skipped between two readable items before the session ends.
     pub garbage_bytes_max: usize,
 }
 
 impl Config {
-    /// For `url`, with 10 s for a response and as much garbage as a lost frame.
+    /// Returns the configuration for `url`: 10 s for a response, and 128 KiB of bytes skipped,
+    /// which is as much as a lost video frame.
     pub fn new(url: Url, secret: [u8; 32]) -> Self {
         Self {
             url,
@@ -70,72 +75,109 @@ impl Config {
     }
 }
 
-/// How a track shall come.
+/// Transport that a client asks for, for one track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// Within the connection, on channels that the client numbers.
+    /// Interleaved in the RTSP connection, on channels that the client numbers.
     Interleaved,
-    /// To these ports, for RTP and RTCP.
+    /// By UDP, to these ports for RTP and RTCP.
     Udp {
-        /// Of the client.
+        /// The client's ports, of RTP and of RTCP.
         ports: (u16, u16),
     },
 }
 
-/// What happened.
+/// Something that happened in a client's session.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// The presentation, its controls absolute: now call [`Client::set_up`].
+    /// The presentation, with absolute control URLs. The owner now calls [`Client::set_up`].
     Described(Description),
-    /// The server took a track, and says how it sends it.
+    /// The server set up a track, and says which transport it uses.
     SetUp {
-        /// Its index in the description.
+        /// Index of the track in the description.
         track: usize,
-        /// As the server answered; of its own ports and SSRC what it told.
+        /// The transport of the server's response, with the server's ports and SSRC as far as
+        /// the server names them.
         transport: Box<Transport>,
     },
-    /// PLAY was granted. Frames may have come before.
+    /// The server granted PLAY. Frames may have arrived before.
     Playing {
-        /// Where tracks begin, as far as the server tells.
+        /// Where each track begins, as far as the server says so.
         rtp_info: Vec<RtpInfo>,
-        /// What is played, if the server tells.
+        /// The range that is played, if the server says so.
         range: Option<Range>,
     },
-    /// It is over. The last event.
+    /// The session has ended. This is the last event.
     Closed(Closed),
 }
 
-/// A binary frame of a track that was set up.
+/// An interleaved binary frame of a track that was set up: one RTP or RTCP packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// Index in the description.
+    /// Index of the track in the description.
     pub track: usize,
-    /// It is RTCP.
+    /// Whether the packet is RTCP.
     pub control: bool,
-    /// One packet.
+    /// The RTP or RTCP packet.
     pub payload: &'a [u8],
 }
 
-/// The dialling end; see the module.
+/// The client end of one RTSP connection. The [module](self) draws its states.
+///
+/// # Example
+///
+/// ```
+/// use std::time::Instant;
+///
+/// use glassline_rtsp::client::{Client, Config, Event};
+///
+/// let url = "rtsp://camera.example/stream".parse()?;
+/// // `[0; 32]` stands for random bytes.
+/// let mut client = Client::new(Config::new(url, [0; 32]));
+/// let now = Instant::now();
+/// client.start(now);
+///
+/// // The bytes that the owner writes to the socket.
+/// let request = client.output().to_vec();
+/// assert!(request.starts_with(b"OPTIONS rtsp://camera.example/stream RTSP/1.0\r\n"));
+/// client.advance(request.len());
+///
+/// // The bytes that the owner read from the socket. Interleaved packets go to the closure.
+/// client.handle_data(now, b"RTSP/1.0 200 OK\r\nCSeq: 1\r\n\r\n", |_frame| {});
+/// assert!(client.output().starts_with(b"DESCRIBE "));
+///
+/// let sdp = "v=0\r\ns=cam\r\nm=video 0 RTP/AVP 96\r\na=rtpmap:96 H264/90000\r\n";
+/// let response = format!(
+///     "RTSP/1.0 200 OK\r\nCSeq: 2\r\nContent-Length: {}\r\n\r\n{sdp}",
+///     sdp.len(),
+/// );
+/// client.handle_data(now, response.as_bytes(), |_frame| {});
+/// let Some(Event::Described(description)) = client.poll_event() else {
+///     panic!("the response describes the stream");
+/// };
+/// assert_eq!(description.tracks[0].formats[0].encoding_name, "H264");
+/// # Ok::<(), url::ParseError>(())
+/// ```
 #[derive(Debug)]
 pub struct Client {
     reader: Reader,
     core: Core,
 }
 
-/// How long a farewell is waited for.
+/// How long the response to TEARDOWN may take.
 const FAREWELL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Tracks whose two channels have numbers.
+/// Most tracks of a session: each takes two of the 256 interleaved channels.
 const TRACKS_MAX: usize = 128;
 
 impl Client {
-    /// Nothing sent yet: connect to the URL's host, then [`Client::start`].
+    /// Creates a client that has sent nothing yet. Connect to the URL's host, then call
+    /// [`Client::start`].
     pub fn new(config: Config) -> Self {
         let demultiplexer = Demultiplexer::new(config.limits, config.garbage_bytes_max);
         let user = config.user.clone().or_else(|| user_of(&config.url));
         let mut url = config.url.clone();
-        // Fails for URLs that cannot have a user, which then have none.
+        // These fail for URLs that cannot have a user, and which therefore have none.
         let _ = url.set_username("");
         let _ = url.set_password(None);
         url.set_fragment(None);
@@ -162,7 +204,8 @@ impl Client {
         }
     }
 
-    /// The connection stands: asks for the presentation. Once.
+    /// Asks the server for the presentation. Call this once, when the connection is
+    /// established.
     pub fn start(&mut self, now: Instant) {
         if self.core.state == State::Idle {
             self.core.state = State::Asking;
@@ -171,9 +214,11 @@ impl Client {
         }
     }
 
-    /// After [`Event::Described`]: sets these tracks up, by their index in the
-    /// description, one after another, and plays them. Indices that the
-    /// description does not have are left out; none at all is the end.
+    /// Sets `tracks` up, one after another, and then plays them. Call this after
+    /// [`Event::Described`].
+    ///
+    /// Each track is named by its index in the description. Unknown indices are left out;
+    /// without any track the session ends.
     pub fn set_up(&mut self, now: Instant, tracks: &[(usize, Way)]) {
         let core = &mut self.core;
         if core.state != State::Described {
@@ -195,7 +240,8 @@ impl Client {
         core.set_up_from(now, 0);
     }
 
-    /// Takes what came over the connection; `sink` gets the frames in it, in place.
+    /// Reads bytes that the server sent; `sink` gets each interleaved frame in them, without a
+    /// copy.
     pub fn handle_data(&mut self, now: Instant, data: &[u8], mut sink: impl FnMut(Frame<'_>)) {
         let Self { reader, core } = self;
         if core.state == State::Closed {
@@ -217,7 +263,7 @@ impl Client {
         }
     }
 
-    /// The server has closed the connection, or it broke.
+    /// Handles the end of the connection, whether the server closed it or it broke.
     pub fn handle_end(&mut self) {
         let core = &mut self.core;
         let reason = match core.state {
@@ -229,7 +275,7 @@ impl Client {
         core.close(reason);
     }
 
-    /// Call at [`Client::poll_timeout`] or later.
+    /// Handles the deadline. Call this at [`Client::poll_timeout`] or later.
     pub fn handle_timeout(&mut self, now: Instant) {
         let core = &mut self.core;
         if core.exchange.is_overdue(now) {
@@ -246,30 +292,33 @@ impl Client {
         }
     }
 
-    /// When to call [`Client::handle_timeout`].
+    /// Returns when to call [`Client::handle_timeout`].
     pub fn poll_timeout(&self) -> Option<Instant> {
         let core = &self.core;
         let deadlines = [core.exchange.deadline(), core.keep_alive_at];
         deadlines.into_iter().flatten().min()
     }
 
-    /// What happened next; poll until `None`.
+    /// Returns the next event; poll until `None`.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.core.events.pop_front()
     }
 
-    /// Bytes for the server; tell with [`Client::advance`] how many it took.
+    /// Returns bytes to send to the server. Call [`Client::advance`] with the number of bytes
+    /// that were sent.
     pub fn output(&self) -> &[u8] {
         self.core.output.bytes()
     }
 
-    /// The first `count` bytes of [`Client::output`] are sent.
+    /// Removes the first `count` bytes of [`Client::output`], which were sent.
     pub fn advance(&mut self, count: usize) {
         self.core.output.advance(count);
     }
 
-    /// Puts an RTCP packet of a track that came interleaved into the output; false
-    /// if the track has no channel or too much waits already: reports can be lost.
+    /// Appends an RTCP packet of an interleaved track to the output.
+    ///
+    /// Returns false if the track has no channel, or if too many bytes wait already. Reports
+    /// may be lost.
     pub fn send_control(&mut self, track: usize, packet: &[u8]) -> bool {
         let core = &mut self.core;
         let mut wanted = core.wanted.iter();
@@ -277,8 +326,8 @@ impl Client {
         found.is_some_and(|wanted| core.output.push_frame(wanted.channels.1, packet))
     }
 
-    /// Says farewell: TEARDOWN, where there is a session. [`Event::Closed`] follows,
-    /// by the response, the end of the connection or after a second.
+    /// Leaves: sends TEARDOWN if there is a session. [`Event::Closed`] follows after the
+    /// response, at the end of the connection, or after one second.
     pub fn leave(&mut self, now: Instant) {
         let core = &mut self.core;
         match core.state {
@@ -294,18 +343,18 @@ impl Client {
         }
     }
 
-    /// Over; nothing more will be sent.
+    /// Returns whether the session has ended, so that nothing more will be sent.
     pub fn is_closed(&self) -> bool {
         self.core.state == State::Closed
     }
 
-    /// Frames on channels that were not set up.
+    /// Returns the number of frames on channels that were not set up.
     pub const fn stray_frames(&self) -> u64 {
         self.core.stray_frames
     }
 }
 
-/// Name and password of a URL, decoded.
+/// Returns the name and password in a URL, percent-decoded.
 fn user_of(url: &Url) -> Option<User> {
     (!url.username().is_empty()).then(|| User {
         name: percent_decoded(url.username()),

@@ -4,9 +4,9 @@
 //! '$' │ channel │ length, 2 bytes │ payload        RTSP/1.0 200 OK … │ body
 //! ```
 //!
-//! [`Demultiplexer`] looks at bytes in place and says what is at their front;
-//! [`Reader`] adds the little memory that a stream cut anywhere needs: the part
-//! of one item, never a copy of whole ones.
+//! [`Demultiplexer`] examines bytes in place and says what stands at their front. [`Reader`]
+//! adds the memory for a stream that is cut anywhere: part of one item, never a copy of whole
+//! ones.
 
 use std::ops::Range;
 
@@ -18,19 +18,20 @@ mod reader;
 
 pub use reader::{Item, Reader};
 
-/// Bytes ahead of a frame's payload.
+/// Bytes of the header of an interleaved frame.
 pub const HEADER_BYTES: usize = 4;
 
-/// What marks a frame.
+/// First byte of an interleaved frame (RFC 2326 §10.12).
 pub const MARK: u8 = b'$';
 
-/// The four bytes ahead of a payload of `length` bytes on `channel`.
+/// Returns the header of a frame with `length` bytes of payload on `channel`.
 pub const fn header(channel: u8, length: u16) -> [u8; HEADER_BYTES] {
     let [high, low] = length.to_be_bytes();
     [MARK, channel, high, low]
 }
 
-/// Appends a frame to `out`; false, and nothing, if the payload is over 65,535 bytes.
+/// Appends a frame to `out`. Returns false, and appends nothing, if the payload has more than
+/// 65,535 bytes.
 pub fn write_frame(out: &mut Vec<u8>, channel: u8, payload: &[u8]) -> bool {
     let Ok(length) = u16::try_from(payload.len()) else {
         return false;
@@ -40,78 +41,79 @@ pub fn write_frame(out: &mut Vec<u8>, channel: u8, payload: &[u8]) -> bool {
     true
 }
 
-/// Bytes that are neither a frame nor a message. The peer's fault: close.
+/// Bytes that are neither a frame nor a message. The peer is at fault; close the connection.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A message that is out of bounds or malformed.
+    /// A message that exceeds the limits or is malformed.
     #[error(transparent)]
     Message(#[from] ParseError),
-    /// Something else, and more of it than is skipped.
+    /// Other bytes, and more of them than may be skipped.
     #[error("{bytes} bytes that are neither frame nor message, the first is {first:#04x}")]
     Garbage {
-        /// How many, up to where it was given up.
+        /// Number of such bytes, up to where reading stopped.
         bytes: usize,
-        /// The first of them.
+        /// The first of these bytes.
         first: u8,
     },
 }
 
-/// What is at the front of the bytes.
+/// What stands at the front of the bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A whole frame.
     Frame {
-        /// The channel it is for.
+        /// The channel that the frame is for.
         channel: u8,
-        /// Where its payload is in the bytes; the frame ends there.
+        /// Range of the payload in the bytes; the frame ends with it.
         payload: Range<usize>,
     },
     /// A whole message.
     Message {
         /// The message.
         message: Message,
-        /// Bytes it took.
+        /// Number of bytes that the message takes.
         consumed: usize,
     },
-    /// Bytes that mean nothing: empty lines between messages, or garbage on the
-    /// way back into step.
+    /// Bytes without a meaning: empty lines between messages, or garbage before the next
+    /// readable item.
     Skipped {
-        /// How many.
+        /// Number of bytes to skip.
         consumed: usize,
     },
-    /// Not enough of them.
+    /// The bytes hold only part of an item.
     Incomplete {
-        /// Bytes that are needed at least, counted from the first.
+        /// Least number of bytes that the item needs, counted from its first.
         needed: usize,
     },
 }
 
-/// Tells frames from messages at the front of bytes that stay where they are.
+/// Distinguishes frames from messages at the front of bytes, which stay where they are.
 ///
-/// After garbage it goes on at the next thing that looks right: a frame on a
-/// channel in use, a status line, or a known method. A peer that lost part of a
-/// frame (servers that drop what a full socket does not take do) is back in step
-/// within a packet or two.
+/// After garbage, reading continues at the next plausible item: a frame on a channel in use, a
+/// status line, or a known method. Some servers drop what a full socket does not take, so part
+/// of a frame is lost; the reader recovers within one or two packets.
 #[derive(Clone, Debug)]
 pub struct Demultiplexer {
     limits: Limits,
     garbage_bytes_max: usize,
     channel_max: u8,
-    /// How much of an incomplete message's head was searched for its end.
+    /// Number of bytes of an incomplete head that were searched for its end.
     searched: usize,
-    /// Its first line is a message's.
+    /// Whether the first line was found to be that of a message.
     line_checked: bool,
     /// Bytes skipped since the last frame or message.
     skipped: usize,
-    /// The first of them.
+    /// The first byte skipped since the last frame or message.
     first_skipped: u8,
     skipped_total: u64,
 }
 
 impl Demultiplexer {
-    /// `garbage_bytes_max`: how much to skip from one good item to the next before
-    /// it is an error; 0 makes the first such byte one, as a server wants it.
+    /// Creates a demultiplexer.
+    ///
+    /// `garbage_bytes_max`: most bytes to skip between two readable items before they are an
+    /// error. With 0 the first such byte is an error, which suits a server.
     pub const fn new(limits: Limits, garbage_bytes_max: usize) -> Self {
         Self {
             limits,
@@ -125,21 +127,22 @@ impl Demultiplexer {
         }
     }
 
-    /// No frame is expected beyond `channel`: after garbage, `$` and a higher one
-    /// are garbage too.
+    /// Sets the highest channel in use: after garbage, `$` and a higher channel are garbage,
+    /// too.
     pub(crate) const fn set_channel_max(&mut self, channel: u8) {
         self.channel_max = channel;
     }
 
-    /// Bytes of garbage skipped since the start.
+    /// Returns the number of bytes skipped since the start.
     pub const fn skipped(&self) -> u64 {
         self.skipped_total
     }
 
-    /// What is at the front of `bytes`.
+    /// Returns what stands at the front of `bytes`.
     ///
-    /// After [`Step::Incomplete`], call again with the same bytes and more behind
-    /// them; after the others, with what follows. After an error, not again.
+    /// After [`Step::Incomplete`], call this again with the same bytes and more behind them.
+    /// After other steps, call it with the bytes that follow. After an error, the stream cannot
+    /// be read any further.
     pub fn next(&mut self, bytes: &[u8]) -> Result<Step, Error> {
         match bytes {
             [] => Ok(Step::Incomplete { needed: 1 }),
@@ -176,7 +179,8 @@ impl Demultiplexer {
 
     fn begins_message(&mut self, bytes: &[u8]) -> bool {
         if !self.line_checked {
-            // A carriage return at the end of what was searched is looked at again.
+            // The last byte that was searched may be a carriage return, so it is examined
+            // again.
             let from = self.searched.saturating_sub(1);
             match message::begins_message(bytes, from) {
                 Beginning::No => return false,
@@ -203,13 +207,13 @@ impl Demultiplexer {
                 Ok(Step::Message { message, consumed })
             }
             Ok(Parsed::Incomplete { needed }) => Ok(Step::Incomplete { needed }),
-            // It only looked like one, as text within garbage may.
+            // Text within garbage may look like a message.
             Err(ParseError::StartLine(_)) if self.garbage_bytes_max > 0 => self.skip(bytes),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Passes over garbage to the next thing that looks right.
+    /// Skips garbage up to the next plausible item.
     fn skip(&mut self, bytes: &[u8]) -> Result<Step, Error> {
         self.forget_head();
         if self.skipped == 0 {
@@ -233,7 +237,7 @@ impl Demultiplexer {
         self.line_checked = false;
     }
 
-    /// `bytes` may begin a frame or a message, as far as they go.
+    /// Returns whether `bytes` may begin a frame or a message, as far as they go.
     fn looks_right(&self, bytes: &[u8]) -> bool {
         match bytes {
             [MARK, channel, ..] => *channel <= self.channel_max,

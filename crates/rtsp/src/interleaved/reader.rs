@@ -1,38 +1,39 @@
 use super::{Demultiplexer, Error, MARK, Step};
 use crate::message::Message;
 
-/// A whole thing out of the stream.
+/// A whole item of the stream.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Item<'a> {
-    /// Binary data of a channel.
+    /// An interleaved frame.
     Frame {
-        /// The channel.
+        /// The frame's channel.
         channel: u8,
-        /// Without the four bytes ahead.
+        /// The payload, without the four bytes of header.
         payload: &'a [u8],
     },
     /// A request or a response.
     Message(Message),
 }
 
-/// Cuts a byte stream, however it was cut on the way, into its items.
+/// Cuts a byte stream into its items, wherever the network cut it.
 ///
-/// Items that lie whole in the bytes given are handed out in place; only the part
-/// of one that the next bytes complete is kept.
+/// Items that lie wholly in the given bytes are handed out in place. Only an incomplete item is
+/// stored until the next bytes complete it.
 #[derive(Clone, Debug)]
 pub struct Reader {
     demultiplexer: Demultiplexer,
     tail: Vec<u8>,
 }
 
-/// More than a packet, less than what hundreds of readers could not afford.
+/// Most memory that a reader keeps between items, in bytes: more than a packet, and little
+/// enough for hundreds of readers.
 const TAIL_KEPT_BYTES: usize = 16 << 10;
 
-/// How much of what may be the rest of a head is taken at a time.
+/// Bytes to take at a time while the length of a message's head is unknown.
 const HEAD_STEP_BYTES: usize = 512;
 
 impl Reader {
-    /// Nothing read yet.
+    /// Creates a reader of an empty stream.
     pub const fn new(demultiplexer: Demultiplexer) -> Self {
         Self {
             demultiplexer,
@@ -40,37 +41,37 @@ impl Reader {
         }
     }
 
-    /// What cuts the stream.
+    /// Returns the demultiplexer that cuts the stream.
     pub(crate) const fn demultiplexer(&mut self) -> &mut Demultiplexer {
         &mut self.demultiplexer
     }
 
-    /// Bytes of an item that is not whole yet.
+    /// Returns the number of bytes of an incomplete item.
     pub const fn pending(&self) -> usize {
         self.tail.len()
     }
 
-    /// What is not whole yet is a message, not a frame.
+    /// Returns whether the incomplete item is a message and not a frame.
     pub(crate) fn is_within_message(&self) -> bool {
         self.tail.first().is_some_and(|&first| first != MARK)
     }
 
-    /// Gives back the memory of items that were cut, if none is at the moment: for
-    /// thousands of readers that rest.
+    /// Frees the memory for incomplete items if there is none at the moment. This matters with
+    /// thousands of idle readers.
     pub fn release(&mut self) {
         if self.tail.is_empty() {
             self.tail = Vec::new();
         }
     }
 
-    /// Bytes held for items that are cut.
+    /// Returns the bytes allocated for incomplete items.
     #[cfg(test)]
     pub(crate) const fn capacity(&self) -> usize {
         self.tail.capacity()
     }
 
-    /// Takes the next bytes of the stream; `sink` gets each item that they
-    /// complete. After an error, the stream is lost.
+    /// Reads the next bytes of the stream; `sink` gets each item that they complete. After an
+    /// error, the stream cannot be read any further.
     pub fn push(&mut self, data: &[u8], mut sink: impl FnMut(Item<'_>)) -> Result<(), Error> {
         let mut data = data;
         while !self.tail.is_empty() {
@@ -80,7 +81,7 @@ impl Reader {
                         return Ok(());
                     }
                     let wanted = needed.saturating_sub(self.tail.len());
-                    // One byte more is asked for where nobody knows how many.
+                    // A need of one more byte means that the length is unknown.
                     let wanted = if wanted <= 1 { HEAD_STEP_BYTES } else { wanted };
                     let (taken, rest) = data.split_at(wanted.min(data.len()));
                     self.tail.extend_from_slice(taken);
@@ -107,7 +108,7 @@ impl Reader {
     }
 }
 
-/// Hands out what a step found; the bytes it took.
+/// Hands out the item of a step, and returns the number of bytes that it takes.
 fn emit(step: Step, bytes: &[u8], sink: &mut impl FnMut(Item<'_>)) -> usize {
     match step {
         Step::Frame { channel, payload } => {

@@ -2,7 +2,7 @@ use std::fmt;
 
 use super::headers::is_token;
 
-/// What a request wants (RFC 2326 §10), or the tunnel's HTTP.
+/// Method of a request (RFC 2326 §10), or of the HTTP requests that open a tunnel.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "they say what RFC 2326 §10 says of them")]
 pub enum Method {
@@ -17,15 +17,15 @@ pub enum Method {
     GetParameter,
     SetParameter,
     Redirect,
-    /// HTTP: opens a tunnel's way from server to client.
+    /// HTTP GET, which opens a tunnel's direction from server to client.
     Get,
-    /// HTTP: opens a tunnel's way from client to server.
+    /// HTTP POST, which opens a tunnel's direction from client to server.
     Post,
-    /// One that we do not know: answered 501.
+    /// An unknown method; a server answers 501.
     Other(String),
 }
 
-/// Names on the wire; case matters there (RFC 2326 §6.1).
+/// Methods and their names on the wire, which are case-sensitive (RFC 2326 §6.1).
 const NAMES: [(Method, &str); 13] = [
     (Method::Options, "OPTIONS"),
     (Method::Describe, "DESCRIBE"),
@@ -43,10 +43,10 @@ const NAMES: [(Method, &str); 13] = [
 ];
 
 impl Method {
-    /// How many are known, HTTP's included.
+    /// Number of known methods, those of HTTP included.
     pub const KNOWN: usize = NAMES.len();
 
-    /// The method of this name; `None` if it is no token.
+    /// Returns the method of this name; `None` if the name is not a token.
     pub fn parse(name: &str) -> Option<Self> {
         if let Some((method, _)) = NAMES.iter().find(|(_, known)| *known == name) {
             return Some(method.clone());
@@ -55,7 +55,7 @@ impl Method {
         token.then(|| Self::Other(name.to_owned()))
     }
 
-    /// Its name on the wire.
+    /// Returns the name on the wire.
     pub fn as_str(&self) -> &str {
         if let Self::Other(name) = self {
             return name;
@@ -64,7 +64,7 @@ impl Method {
         known.map_or("", |(_, name)| name)
     }
 
-    /// The names of all that are known, in order.
+    /// Returns the names of all known methods, in order.
     pub fn names() -> impl Iterator<Item = &'static str> {
         NAMES.iter().map(|(_, name)| *name)
     }

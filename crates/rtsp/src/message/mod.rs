@@ -1,7 +1,7 @@
 //! Requests and responses (RFC 2326 §4–7), parsed from and written to bytes.
 //!
-//! HTTP messages are read by the same parser, because a tunnel begins with one:
-//! their body is a stream and stays in the input.
+//! The same parser reads HTTP messages, because a tunnel begins with one. Their body is a
+//! stream and stays in the input.
 
 use std::fmt;
 
@@ -19,14 +19,14 @@ pub use status::Status;
 /// A request or a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// Somebody wants something.
+    /// A request.
     Request(Request),
-    /// The answer.
+    /// A response.
     Response(Response),
 }
 
 impl Message {
-    /// The headers of either.
+    /// Returns the headers of the request or response.
     pub fn headers(&self) -> &Headers {
         match self {
             Self::Request(request) => &request.headers,
@@ -46,21 +46,21 @@ impl Message {
 /// A request (RFC 2326 §6).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// What is wanted.
+    /// The method.
     pub method: Method,
-    /// Of what: an absolute URL or `*`, as it came. Spaces within it, which some
+    /// The request URI: an absolute URL or `*`, as received. Spaces within it, which some
     /// clients send, are kept.
     pub uri: String,
-    /// Protocol and version.
+    /// Protocol and version of the request line.
     pub version: Version,
-    /// In the order in which they came.
+    /// Header fields, in the order in which they came.
     pub headers: Headers,
-    /// Empty if there is none, and for HTTP.
+    /// The body; empty if there is none, and for HTTP.
     pub body: Vec<u8>,
 }
 
 impl Request {
-    /// An RTSP/1.0 request with its sequence number and no body.
+    /// Creates an RTSP/1.0 request with its sequence number and without a body.
     pub fn new(method: Method, uri: impl Into<String>, cseq: u32) -> Self {
         let mut headers = Headers::new();
         headers.push("CSeq", &cseq.to_string());
@@ -73,8 +73,8 @@ impl Request {
         }
     }
 
-    /// Appends the request to `out`. `Content-Length` is what the body has,
-    /// whatever the headers say; it is added if there is a body.
+    /// Appends the request to `out`. `Content-Length` is the body's length whatever the headers
+    /// say, and is added if there is a body.
     pub fn write(&self, out: &mut Vec<u8>) {
         let start = format!(
             "{} {} {}",
@@ -89,20 +89,20 @@ impl Request {
 /// A response (RFC 2326 §7).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
-    /// Protocol and version; some servers answer nonsense with HTTP.
+    /// Protocol and version; some servers answer malformed requests with HTTP.
     pub version: Version,
-    /// How it went.
+    /// The status code.
     pub status: Status,
-    /// The server's words for it; may be empty.
+    /// The server's reason phrase; may be empty.
     pub reason: String,
-    /// In the order in which they came.
+    /// Header fields, in the order in which they came.
     pub headers: Headers,
-    /// Empty if there is none, and for HTTP.
+    /// The body; empty if there is none, and for HTTP.
     pub body: Vec<u8>,
 }
 
 impl Response {
-    /// An RTSP/1.0 response of this status without headers and body.
+    /// Creates an RTSP/1.0 response without headers and body.
     pub fn new(status: Status) -> Self {
         Self {
             version: Version::RTSP_1_0,
@@ -113,8 +113,8 @@ impl Response {
         }
     }
 
-    /// The response to `request`: in its protocol version and with its `CSeq`,
-    /// if it has one.
+    /// Creates the response to `request`: in RTSP/1.0, and with the request's `CSeq` if it has
+    /// one.
     pub fn to(request: &Request, status: Status) -> Self {
         let mut response = Self::new(status);
         if let Some(cseq) = request.headers.get("CSeq") {
@@ -123,7 +123,7 @@ impl Response {
         response
     }
 
-    /// Appends the response to `out`; see [`Request::write`].
+    /// Appends the response to `out`, as [`Request::write`] does.
     pub fn write(&self, out: &mut Vec<u8>) {
         let start = format!(
             "{} {} {}",
@@ -144,23 +144,24 @@ impl Response {
 /// Protocol and version of a start line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// `HTTP` instead of `RTSP`: somebody opens a tunnel, or is at the wrong door.
+    /// Whether the protocol is HTTP and not RTSP: the peer opens a tunnel, or uses the wrong
+    /// port.
     pub http: bool,
-    /// Before the dot.
+    /// Major version, before the dot.
     pub major: u8,
-    /// After the dot.
+    /// Minor version, after the dot.
     pub minor: u8,
 }
 
 impl Version {
-    /// RFC 2326, what everybody speaks.
+    /// RTSP/1.0 (RFC 2326).
     pub const RTSP_1_0: Self = Self {
         http: false,
         major: 1,
         minor: 0,
     };
 
-    /// `RTSP/1.0`, in any case; `None` if it is nothing of the kind.
+    /// Parses `RTSP/1.0` or `HTTP/1.1`, in any case; `None` for other text.
     fn parse(text: &str) -> Option<Self> {
         let (protocol, numbers) = text.split_once('/')?;
         let (major, minor) = numbers.split_once('.')?;
@@ -216,7 +217,7 @@ fn write_header(out: &mut Vec<u8>, name: &str, value: &str) {
     }
 }
 
-/// Nothing that would end the line: a value from elsewhere adds no header.
+/// Replaces control characters by spaces, so that a value from elsewhere adds no header line.
 fn single_line(text: &str) -> String {
     let printable = text
         .chars()

@@ -2,22 +2,22 @@ use thiserror::Error;
 
 use super::{Headers, Message, Method, Request, Response, Status, Version};
 
-/// How much a peer may send in one message.
+/// Bounds for the size of one message of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Of start line and headers with their line ends.
+    /// Most bytes of start line and headers, line ends included.
     pub head_bytes_max: usize,
-    /// Of one line of them.
+    /// Most bytes of one line of the head.
     pub line_bytes_max: usize,
-    /// Header fields.
+    /// Most header fields.
     pub headers_max: usize,
-    /// Of the body.
+    /// Most bytes of the body.
     pub body_bytes_max: usize,
 }
 
 impl Default for Limits {
-    /// 16 KiB of head, 8 KiB a line (`RTP-Info` of many tracks is the longest seen),
-    /// 64 headers, 64 KiB of body (a session description of many tracks has 4).
+    /// 16 KiB of head, 8 KiB per line (the longest seen is `RTP-Info` of many tracks), 64
+    /// headers, and 64 KiB of body (a session description of many tracks has 4 KiB).
     fn default() -> Self {
         Self {
             head_bytes_max: 16 << 10,
@@ -28,59 +28,59 @@ impl Default for Limits {
     }
 }
 
-/// A message that cannot be read. The peer's fault; a server answers
-/// [`ParseError::status`] and closes, for where the next message begins is unknown.
+/// Why a message cannot be read. The peer is at fault: a server answers [`ParseError::status`]
+/// and closes the connection, because it cannot know where the next message begins.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ParseError {
-    /// The head does not end.
+    /// The head does not end within the bound.
     #[error("the head of a message does not end within {max} bytes")]
     HeadTooLong {
-        /// The bound.
+        /// Most bytes that a head may have.
         max: usize,
     },
-    /// A line is too long.
+    /// A line of the head is too long.
     #[error("line {line} of a message has {bytes} bytes, more than {max}")]
     LineTooLong {
-        /// From 1, the start line.
+        /// Number of the line; the start line is 1.
         line: usize,
-        /// Of the line, without its end.
+        /// Bytes of the line, without its end.
         bytes: usize,
-        /// The bound.
+        /// Most bytes that a line may have.
         max: usize,
     },
-    /// Too many header fields.
+    /// The message has too many header fields.
     #[error("a message has more than {max} headers")]
     TooManyHeaders {
-        /// The bound.
+        /// Most fields that a message may have.
         max: usize,
     },
-    /// The body is too long.
+    /// The message announces a body that is too long.
     #[error("a message announces a body of {bytes} bytes, more than {max}")]
     BodyTooLong {
-        /// What `Content-Length` says.
+        /// The value of `Content-Length`.
         bytes: u64,
-        /// The bound.
+        /// Most bytes that a body may have.
         max: usize,
     },
-    /// `Content-Length` is no number, or says two things.
+    /// `Content-Length` is not a number, or two fields contradict each other.
     #[error("`Content-Length: {0}` is no length")]
     ContentLength(String),
-    /// Neither a request line nor a status line.
+    /// The first line is neither a request line nor a status line.
     #[error("a message cannot begin with `{0}`")]
     StartLine(String),
-    /// A line of a request without a colon.
+    /// A line of a request's head has no colon.
     #[error("line {line} of a request is no header: `{text}`")]
     Header {
-        /// From 1, the start line.
+        /// Number of the line; the start line is 1.
         line: usize,
-        /// The line, shortened.
+        /// The beginning of the line.
         text: String,
     },
 }
 
 impl ParseError {
-    /// What a server answers to it.
+    /// Returns the status that a server answers with.
     pub const fn status(&self) -> Status {
         match self {
             Self::BodyTooLong { .. } => Status::REQUEST_ENTITY_TOO_LARGE,
@@ -90,23 +90,23 @@ impl ParseError {
     }
 }
 
-/// What [`parse`] found.
+/// Result of [`parse`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Parsed {
-    /// A whole message and how many bytes it took.
+    /// A whole message, and the number of bytes that it takes.
     Message(Message, usize),
-    /// Not all of it is there.
+    /// The bytes hold only part of a message.
     Incomplete {
-        /// Bytes that are needed at least, counted from the message's first.
+        /// Least number of bytes that the message needs, counted from its first.
         needed: usize,
     },
 }
 
-/// Reads the message at the front of `bytes`, which begin with its start line.
+/// Parses the message at the front of `bytes`, which begin with its start line.
 ///
-/// Lines may end in LF alone, and be folded (RFC 2068 §2.2). Text that is not
-/// UTF-8 is read with replacement characters. Lines of a response that have no
-/// colon are skipped, as cameras send some; in a request they are an error.
+/// Lines may end in LF alone, and may be folded (RFC 2068 §2.2). Bytes that are not UTF-8
+/// become replacement characters. Lines of a response without a colon are skipped, as some
+/// cameras send them; in a request they are an error.
 pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Parsed, ParseError> {
     let searched = &bytes[..bytes.len().min(limits.head_bytes_max)];
     let Some(head_end) = find_head_end(searched, 0) else {
@@ -132,10 +132,11 @@ pub fn parse(bytes: &[u8], limits: &Limits) -> Result<Parsed, ParseError> {
     Ok(Parsed::Message(start.with(headers, body.to_vec()), end))
 }
 
-/// Where the body begins: behind the first empty line that ends at or behind
-/// `from`, none of which was found in what is before `from`.
+/// Returns where the body begins: behind the first empty line that ends at or behind `from`.
+///
+/// The caller knows that no empty line ends before `from`.
 pub(crate) fn find_head_end(bytes: &[u8], from: usize) -> Option<usize> {
-    // The empty line may have begun in what was searched before.
+    // The empty line may have begun before `from`.
     let mut at = from.saturating_sub(2);
     loop {
         at += bytes.get(at..)?.iter().position(|&byte| byte == b'\n')? + 1;
@@ -147,17 +148,17 @@ pub(crate) fn find_head_end(bytes: &[u8], from: usize) -> Option<usize> {
     }
 }
 
-/// Whether bytes, maybe incomplete, begin a message.
+/// Whether the bytes, which may be incomplete, begin a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Beginning {
     No,
-    /// The first line has not ended.
+    /// The first line has not ended yet, and may be that of a message.
     Maybe,
     Yes,
 }
 
-/// Looks whether the first line is printable and names the protocol. Of `bytes`,
-/// `from` were found to be a part of it before.
+/// Checks whether the first line is printable and names the protocol. An earlier call has
+/// checked the first `from` bytes.
 pub(crate) fn begins_message(bytes: &[u8], from: usize) -> Beginning {
     if !bytes.first().is_some_and(u8::is_ascii_alphabetic) {
         return Beginning::No;
@@ -286,7 +287,7 @@ fn parse_head(head: &[u8], limits: &Limits) -> Result<(StartLine, Headers), Pars
     Ok((start, headers))
 }
 
-/// The length that all fields agree on; 0 without any.
+/// Returns the length that all `Content-Length` fields agree on; 0 without any.
 fn content_length(headers: &Headers, limits: &Limits) -> Result<usize, ParseError> {
     let mut agreed = None;
     for text in headers.get_all("Content-Length") {
@@ -305,7 +306,7 @@ fn content_length(headers: &Headers, limits: &Limits) -> Result<usize, ParseErro
     }
 }
 
-/// Enough of a line to recognise it, safe to print.
+/// Returns the first 60 characters of a line, without control characters, for error messages.
 fn excerpt(text: &str) -> String {
     const CHARACTERS_MAX: usize = 60;
     let shown = text.chars().take(CHARACTERS_MAX);

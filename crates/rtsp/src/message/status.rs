@@ -4,17 +4,17 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Status(pub u16);
 
-/// Defines constants and their words once.
+/// Defines each status constant together with its reason phrase.
 macro_rules! statuses {
     ($($name:ident $code:literal $reason:literal)*) => {
         #[expect(missing_docs, reason = "they say what RFC 2326 §11 and RFC 4567 say of them")]
         impl Status {
             $(pub const $name: Self = Self($code);)*
 
-            /// Every one that has a name.
+            /// All codes that have a name.
             pub const KNOWN: &[Self] = &[$(Self::$name),*];
 
-            /// The RFC's words for it; empty for codes that are not in it.
+            /// Returns the reason phrase of the RFC; empty for codes that are not in it.
             pub const fn reason(self) -> &'static str {
                 match self.0 {
                     $($code => $reason,)*
@@ -62,12 +62,13 @@ statuses! {
 }
 
 impl Status {
-    /// 2xx.
+    /// Returns whether the status is 2xx.
     pub const fn is_success(self) -> bool {
         self.0 / 100 == 2
     }
 
-    /// One that names another place to ask: 301, 302, 303, 305 (RFC 2326 §11.3).
+    /// Returns whether the response names another URL to ask: 301, 302, 303 and 305 (RFC 2326
+    /// §11.3).
     pub(crate) const fn is_redirect(self) -> bool {
         matches!(self.0, 301..=303 | 305)
     }

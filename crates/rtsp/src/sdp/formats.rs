@@ -1,19 +1,20 @@
-/// One way that a track may be coded.
+/// One encoding that a track may have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Format {
     /// RTP payload type, 0–127.
     pub payload_type: u8,
-    /// From `a=rtpmap:`, or of the static type (RFC 3551 §6); empty if unknown.
+    /// Encoding name from `a=rtpmap:`, or of the static type (RFC 3551 §6); empty if unknown.
     pub encoding_name: String,
-    /// RTP ticks a second; 0 if unknown.
+    /// RTP clock rate in Hz; 0 if unknown.
     pub clock_rate: u32,
-    /// Of audio; 1 where nothing is said.
+    /// Audio channels; 1 where the description does not say.
     pub channels: u8,
-    /// From `a=fmtp:`, without the payload type.
+    /// Format parameters from `a=fmtp:`, without the payload type.
     pub parameters: String,
 }
 
-/// Payload types that need no `rtpmap` (RFC 3551 §6) and are met.
+/// Static payload types (RFC 3551 §6) that servers use without `rtpmap`: type, name, clock
+/// rate, channels.
 const STATIC: [(u8, &str, u32, u8); 15] = [
     (0, "PCMU", 8000, 1),
     (3, "GSM", 8000, 1),
@@ -33,7 +34,7 @@ const STATIC: [(u8, &str, u32, u8); 15] = [
 ];
 
 impl Format {
-    /// What the number alone says.
+    /// Returns the format that the payload type alone implies.
     pub(super) fn with_payload_type(payload_type: u8) -> Self {
         let known = STATIC.iter().find(|entry| entry.0 == payload_type);
         let (_, name, clock_rate, channels) = known.copied().unwrap_or((0, "", 0, 1));
@@ -46,7 +47,8 @@ impl Format {
         }
     }
 
-    /// `H264/90000`, `opus/48000/2`; the clock of what is no number stays.
+    /// Reads `H264/90000` or `opus/48000/2`. Values that are not numbers leave the format's own
+    /// in place.
     pub(super) fn set_map(&mut self, text: &str) {
         let mut parts = text.split('/').map(str::trim);
         if let Some(name) = parts.next().filter(|name| !name.is_empty()) {
@@ -58,8 +60,8 @@ impl Format {
         self.channels = channels.unwrap_or(self.channels);
     }
 
-    /// The value of one parameter, named in any case, such as
-    /// `sprop-parameter-sets`.
+    /// Returns the value of the format parameter `name`, such as `sprop-parameter-sets`. Names
+    /// compare without regard to case.
     pub fn parameter(&self, name: &str) -> Option<&str> {
         self.parameters.split(';').find_map(|part| {
             let (key, value) = part.split_once('=')?;

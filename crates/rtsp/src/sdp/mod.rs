@@ -1,9 +1,9 @@
-//! Session descriptions as RTSP servers give them (RFC 8866, RFC 2326 appendix C).
+//! Session descriptions as RTSP servers send them (RFC 8866, RFC 2326 appendix C).
 //!
-//! [`Description`] reads what a player needs and passes over the rest unread:
-//! cameras leave lines out, order them freely, write origins that are no origins and
-//! names that are no UTF-8. That is why this is not a general reader of SDP.
-//! [`Presentation`] writes what a player is given.
+//! [`Description`] reads what a player needs and ignores the rest: cameras leave lines out,
+//! order them freely, write malformed origins, and send names that are not UTF-8. For this
+//! reason it is not a general SDP parser. [`Presentation`] writes the description that a player
+//! receives.
 
 use glassline_media::Kind;
 use thiserror::Error;
@@ -14,44 +14,47 @@ mod presentation;
 pub use formats::Format;
 pub use presentation::{Presentation, Section, control, payload_type};
 
-/// A presentation.
+/// A presentation as its session description declares it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Description {
-    /// From `s=`; empty if there is none.
+    /// Session name from `s=`; empty if there is none.
     pub name: String,
-    /// The aggregate's control, as written, until [`Description::resolve`].
+    /// Aggregate control URL: as written, and absolute after [`Description::resolve`].
     pub control: Option<String>,
-    /// From `a=range:`, as written.
+    /// Range from `a=range:`, as written.
     pub range: Option<String>,
-    /// In order; at most [`TRACKS_MAX`].
+    /// The tracks in order; at most [`TRACKS_MAX`].
     pub tracks: Vec<Media>,
 }
 
-/// One `m=` section.
+/// One media section (`m=`) of a description.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Media {
-    /// First word of `m=`, such as `video`.
+    /// Media type: the first word of `m=`, such as `video`.
     pub name: String,
-    /// 0 unless the server fixes it, as for multicast.
+    /// Port of `m=`: 0 unless the server fixes it, as for multicast.
     pub port: u16,
-    /// Such as `RTP/AVP`.
+    /// Transport protocol of `m=`, such as `RTP/AVP`.
     pub protocol: String,
-    /// What it may be coded as; at most 32.
+    /// Encodings that the track may have; at most 32.
     pub formats: Vec<Format>,
-    /// The track's control, as written, until [`Description::resolve`].
+    /// The track's control URL: as written, and absolute after [`Description::resolve`].
     pub control: Option<String>,
-    /// Frames a second from `a=framerate:`.
+    /// Frames per second from `a=framerate:`.
     pub frame_rate: Option<f64>,
-    /// A MIKEY message from `a=key-mgmt:`: what the packets are sealed with.
+    /// MIKEY message from `a=key-mgmt:`, whose keys protect the packets.
     pub key_management: Option<String>,
-    /// `a=sendonly` of ONVIF's back channel, which a player does not set up.
+    /// Whether the section is ONVIF's back channel (`a=sendonly`), which a player does not set
+    /// up.
     pub back_channel: bool,
-    /// What its sender says that it does when it is asked for a keyframe.
+    /// Requests for keyframes that the sender says it answers.
     pub feedback: Feedback,
 }
 
-/// Requests for keyframes from `a=rtcp-fb:` (RFC 4585 §4.2, RFC 5104 §7.1), of any of a
-/// track's formats. All false where the sender says nothing, as most do.
+/// Requests for keyframes from `a=rtcp-fb:` (RFC 4585 §4.2, RFC 5104 §7.1), for any of a
+/// track's formats.
+///
+/// Both are false where the sender says nothing, as most senders do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Feedback {
     /// `nack pli`: a picture loss indication.
@@ -61,45 +64,45 @@ pub struct Feedback {
 }
 
 impl Media {
-    /// Video or audio; `None` for others, such as metadata.
+    /// Returns video or audio; `None` for other media, such as metadata.
     pub fn kind(&self) -> Option<Kind> {
         [Kind::Video, Kind::Audio]
             .into_iter()
             .find(|kind| self.name.eq_ignore_ascii_case(kind.as_str()))
     }
 
-    /// The first format, which is the one that servers send.
+    /// Returns the first format, which is the one that servers send.
     pub fn format(&self) -> Option<&Format> {
         self.formats.first()
     }
 }
 
-/// Tracks of a description that are read.
+/// Most tracks of a description that are read.
 pub const TRACKS_MAX: usize = 32;
 const FORMATS_MAX: usize = 32;
 
-/// Text that describes no presentation. The server's fault.
+/// Why a text describes no presentation. The server is at fault.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Error {
     /// No line begins with `v=`, `s=` or `m=`.
     #[error("a body of {bytes} bytes holds no session description")]
     NotSdp {
-        /// Its length.
+        /// Length of the body in bytes.
         bytes: usize,
     },
-    /// A `m=` line that cannot be read.
+    /// A `m=` line cannot be read.
     #[error("line {line} of the session description is no media line: `{text}`")]
     Media {
-        /// From 1.
+        /// Number of the line, from 1.
         line: usize,
-        /// What it says.
+        /// Beginning of the line's value.
         text: String,
     },
 }
 
 impl Description {
-    /// Reads a body. Bytes that are not UTF-8 become replacement characters.
+    /// Parses a body. Bytes that are not UTF-8 become replacement characters.
     pub fn parse(body: &[u8]) -> Result<Self, Error> {
         let text = String::from_utf8_lossy(body);
         let mut description = Self::default();
@@ -131,14 +134,14 @@ impl Description {
         }
     }
 
-    /// Makes all controls absolute. `base` is the response's `Content-Base`, else
-    /// its `Content-Location`, else the URL that was asked (RFC 2326 §C.1.1).
+    /// Makes all control URLs absolute (RFC 2326 §C.1.1).
     ///
-    /// A track without a control gets the aggregate's.
+    /// `base`: `Content-Base` of the response, else its `Content-Location`, else the URL of the
+    /// request. A track without a control gets the aggregate's.
     pub fn resolve(&mut self, base: &str) {
         let aggregate = match self.control.as_deref() {
-            // Some servers put a track's relative control here; as the RFC has it,
-            // an absolute one or `*` is the aggregate.
+            // Some servers put a track's relative control here. As in the RFC, only an absolute
+            // URL or `*` is the aggregate control.
             Some(control) if is_absolute(control) => control.to_owned(),
             _ => base.to_owned(),
         };
@@ -219,16 +222,16 @@ impl Media {
     }
 }
 
-/// An absolute URL: a scheme and an authority.
+/// Returns whether `text` is an absolute URL: a scheme and an authority.
 fn is_absolute(text: &str) -> bool {
     text.split_once("://").is_some_and(|(scheme, _)| {
         !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric())
     })
 }
 
-/// Joins as the common players do, which is not as RFC 1808 does: a relative
-/// control is appended behind a slash, whatever the base ends in, since servers
-/// count on it. Even a query in the base stays in front.
+/// Joins as the common players do, not as RFC 1808 does: a relative control is appended behind
+/// a slash, whatever the base ends in, since servers rely on it. Even a query in the base stays
+/// in front.
 fn join(base: &str, control: &str) -> String {
     if is_absolute(control) {
         return control.to_owned();

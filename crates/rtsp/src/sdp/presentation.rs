@@ -9,46 +9,47 @@ use glassline_media::{Bitrate, Codec, Kind, Track};
 use super::TRACKS_MAX;
 use crate::transport::{Group, Profile};
 
-/// What a server says of a stream (RFC 8866, RFC 2326 appendix C.1): the writing
-/// counterpart of [`Description`](super::Description).
+/// A stream as a server describes it (RFC 8866, RFC 2326 appendix C.1): the writing counterpart
+/// of [`Description`](super::Description).
 ///
-/// Its `Display` is the body.
+/// Its `Display` writes the body.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Presentation {
-    /// For people; empty is written as `-`.
+    /// Session name for people; an empty one is written as `-`.
     pub name: String,
-    /// More for people; empty is left out.
+    /// Further information for people; an empty one is left out.
     pub information: String,
-    /// Names the stream's tracks as they are: another number, another description.
+    /// Version of the description: whenever the tracks change, so does this number.
     pub version: u64,
-    /// The server's address.
+    /// Address of the server.
     pub address: IpAddr,
-    /// `None` is live: no end, and no way back.
+    /// Length of the presentation; `None` for a live stream, which has no end and allows no
+    /// seek.
     pub duration: Option<Duration>,
-    /// At most 32 are written, since there are no more payload types.
+    /// The tracks; at most 32 are written, since there are no more dynamic payload types.
     pub tracks: Vec<Section>,
 }
 
-/// One track of a [`Presentation`].
+/// One media section of a [`Presentation`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Section {
-    /// What it is.
+    /// Codec and parameters of the track.
     pub track: Track,
-    /// Its usual rate, without headers.
+    /// Usual bitrate of the payload, without headers.
     pub bitrate: Option<Bitrate>,
-    /// Frames a second.
+    /// Frames per second.
     pub frame_rate: Option<f64>,
-    /// The group that it can be had from.
+    /// Multicast group that the server sends the track to.
     pub multicast: Option<Group>,
-    /// The keys that it is sealed with, a MIKEY message ([`Keys::to_base64`]): it is
-    /// SRTP.
+    /// MIKEY message ([`Keys::to_base64`]) with the keys that protect the packets; with it the
+    /// section is SRTP.
     ///
     /// [`Keys::to_base64`]: crate::mikey::Keys::to_base64
     pub key_management: Option<String>,
 }
 
 impl Section {
-    /// A track of which no more is known.
+    /// Creates a section of `track` alone.
     pub const fn new(track: Track) -> Self {
         Self {
             track,
@@ -60,24 +61,23 @@ impl Section {
     }
 }
 
-/// The payload type of a stream's track: the fixed one that it has, else
-/// 96 + `index`.
+/// Returns the payload type of the track at `index`: its static one (RFC 3551 §6), else 96 +
+/// `index`.
 pub fn payload_type(track: &Track, index: usize) -> u8 {
     let own = 96 + u8::try_from(index.min(TRACKS_MAX - 1)).unwrap_or(0);
     track.static_payload_type().unwrap_or(own)
 }
 
-/// The last part of the URL of a stream's track.
+/// Returns the last part of the control URL of the track at `index`.
 pub fn control(index: usize) -> String {
     format!("trackID={index}")
 }
 
 impl Presentation {
-    /// The body with absolute controls, below the stream's URL `base`.
+    /// Returns the body with absolute control URLs, below the stream's URL `base`.
     ///
-    /// Players agree about relative controls only where the URL has no query: some
-    /// append them to it, others put them in place of the name before it (RFC 3986
-    /// §5.3).
+    /// Players agree about relative controls only where the URL has no query: some append a
+    /// control to the query, others replace the last part of the path (RFC 3986 §5.3).
     pub fn at<'a>(&'a self, base: &'a str) -> impl fmt::Display + 'a {
         Placed {
             presentation: self,
@@ -119,7 +119,7 @@ impl Presentation {
     }
 }
 
-/// See [`Presentation::at`].
+/// Writes a presentation with absolute control URLs; see [`Presentation::at`].
 struct Placed<'a> {
     presentation: &'a Presentation,
     base: &'a str,
@@ -168,7 +168,7 @@ impl Section {
             write!(f, "a=framesize:{number} {width}-{height}\r\n")?;
         }
         if let Some(rate) = self.frame_rate.filter(|rate| rate.is_finite()) {
-            // Whole rates without a fraction, 29.97 with what it has.
+            // Whole rates are written without a fraction, others with up to three digits.
             write!(f, "a=framerate:{}\r\n", (rate * 1000.0).round() / 1000.0)?;
         }
         if let Some(keys) = &self.key_management {
@@ -185,7 +185,7 @@ const fn family(address: IpAddr) -> &'static str {
     }
 }
 
-/// What goes on one line; `instead` of nothing.
+/// Returns `text` on one line, without control characters; `instead` if nothing is left.
 fn line(text: &str, instead: &str) -> String {
     let printable = text.chars().map(|c| if c.is_control() { ' ' } else { c });
     let printable: String = printable.collect();
@@ -195,13 +195,13 @@ fn line(text: &str, instead: &str) -> String {
     }
 }
 
-/// Encoding name, clock rate, and channels where the payload format counts them.
+/// Returns encoding name, clock rate, and channels where the payload format counts them.
 fn map(track: &Track) -> String {
     let (name, rate) = (track.codec.encoding_name(), track.clock_rate);
     let channels = match track.codec {
-        // Always two, whatever is in it (RFC 7587 §7).
+        // Opus always announces two channels (RFC 7587 §7).
         Codec::Opus => 2,
-        // Each frame says it itself (RFC 3551 §4.5.13).
+        // Each frame of MPEG audio states its channels (RFC 3551 §4.5.13).
         Codec::MpegAudio => 1,
         _ if track.kind() == Kind::Audio => track.channels,
         _ => 1,
@@ -212,7 +212,7 @@ fn map(track: &Track) -> String {
     }
 }
 
-/// What stands behind `a=fmtp:PT `.
+/// Returns the format parameters that follow `a=fmtp:PT `.
 fn parameters(track: &Track) -> String {
     if track.codec != Codec::H264 {
         return track.format_parameters.clone();

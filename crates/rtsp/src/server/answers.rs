@@ -1,4 +1,4 @@
-//! What the owner's word does to the session, and the response that tells it.
+//! How the owner's answers change the session, and the responses that carry them.
 
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ use crate::rtp_info::RtpInfo;
 use crate::sdp::{self, Presentation};
 use crate::transport::{Delivery, Group, Lower, Mode, Profile, Transport};
 
-/// What the owner gives a track that is set up.
+/// What the owner provides for a track that is set up.
 struct Given {
     ssrc: Option<glassline_media::Ssrc>,
     server_ports: Option<(u16, u16)>,
@@ -24,7 +24,7 @@ struct Given {
     keys: Option<String>,
 }
 
-/// How PLAY was granted.
+/// The terms on which the owner granted PLAY.
 struct Played {
     range: Option<Range>,
     scale: Option<f64>,
@@ -33,7 +33,8 @@ struct Played {
 }
 
 impl Core {
-    /// A word about another request than the one that waits is late, and nobody's.
+    /// Applies the owner's answer. An answer to another request than the pending one is late
+    /// and has no effect.
     pub(super) fn answer(&mut self, now: Instant, id: RequestId, answer: Answer) {
         let asked = self.pending.take_if(|pending| pending.id == id);
         let Some(asked) = asked else {
@@ -219,7 +220,7 @@ impl Core {
         }
     }
 
-    /// The way as the response tells it.
+    /// Returns the `Transport` header of the response.
     fn transport(&self, way: Way, profile: Profile, access: Access, given: &Given) -> Transport {
         let mut transport = Transport {
             profile,
@@ -242,7 +243,7 @@ impl Core {
             } => {
                 transport.client_port = Some(client_ports);
                 transport.server_port = given.server_ports;
-                // A listener for both families has IPv4 in IPv6's clothes.
+                // A socket for both families shows IPv4 addresses in IPv6 form.
                 let source = self.ends.local.ip().to_canonical();
                 transport.destination = Some(destination.to_canonical().to_string());
                 transport.source = Some(source.to_string());

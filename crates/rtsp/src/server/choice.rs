@@ -1,24 +1,24 @@
-//! Which of the ways that a client offers a track goes (RFC 2326 §12.39).
+//! Choice of one transport among those that a client offers for a track (RFC 2326 §12.39).
 
 use super::{Access, Config, Ends, SetUp, SrtpPolicy, Way};
 use crate::transport::{Delivery, Lower, Profile, Transport};
 
-/// Channels are numbered by one byte.
+/// Number of interleaved channels: one byte names them.
 const CHANNELS: u16 = 256;
 
-/// What a choice depends on.
+/// What the choice of a transport depends on.
 pub(super) struct Circumstances<'a> {
     pub(super) config: &'a Config,
     pub(super) ends: &'a Ends,
-    /// What is set up, but for the track itself.
+    /// The tracks that are set up, without the track in question.
     pub(super) others: &'a [SetUp],
-    /// The client sends or receives.
+    /// Whether the client receives or sends.
     pub(super) access: Access,
 }
 
 impl Circumstances<'_> {
-    /// The first acceptable of the ways in a `Transport` header, and the profile to
-    /// answer with; `None` if there is none.
+    /// Returns the first acceptable transport of a `Transport` header, and the profile to
+    /// answer with; `None` if none is acceptable.
     pub(super) fn choose(&self, offered: &str) -> Option<(Way, Profile)> {
         let offered = Transport::parse_list(offered);
         offered.iter().find_map(|transport| {
@@ -31,7 +31,7 @@ impl Circumstances<'_> {
         let is_sealed = matches!(transport.profile, Profile::Savp | Profile::Savpf);
         let policy = match self.ends.secure {
             true => self.config.srtp,
-            // Its keys would be anybody's.
+            // Without TLS anybody could read the keys.
             false => SrtpPolicy::Off,
         };
         let is_wrong = match policy {
@@ -42,8 +42,8 @@ impl Circumstances<'_> {
         if is_wrong {
             return None;
         }
-        // To many, where nothing is said (RFC 2326 §12.39); but who names ports of
-        // its own means itself.
+        // Without a word about delivery it is multicast (RFC 2326 §12.39). A client that names
+        // ports of its own nevertheless means unicast.
         let multicast = match transport.delivery {
             Some(delivery) => delivery == Delivery::Multicast,
             None => transport.lower == Lower::Udp && transport.client_port.is_none(),
@@ -51,10 +51,10 @@ impl Circumstances<'_> {
         match transport.lower {
             Lower::Tcp if multicast => None,
             Lower::Tcp => self.channels(transport.interleaved),
-            // What TLS protects does not go beside it in the clear.
+            // Packets of a connection within TLS do not leave it unencrypted.
             Lower::Udp if self.ends.secure && !is_sealed => None,
             Lower::Udp if multicast => {
-                // A key for one client would be of no use to the others.
+                // A key for one client would be useless to the others of a group.
                 let may = self.config.multicast && self.access == Access::Read && !is_sealed;
                 may.then_some(Way::Multicast)
             }
@@ -62,7 +62,7 @@ impl Circumstances<'_> {
             Lower::Udp => {
                 let client_ports = transport.client_port?;
                 let are_ports = client_ports.0 != 0 && client_ports.1 != 0;
-                // A destination that the client names could be anybody.
+                // A destination that the client names could be a third party's address.
                 are_ports.then_some(Way::Udp {
                     client_ports,
                     destination: self.ends.peer.ip(),
@@ -71,8 +71,8 @@ impl Circumstances<'_> {
         }
     }
 
-    /// Those that the client asks for; free ones where it asks for none, or for ones
-    /// of another track.
+    /// Returns the channels that the client asks for. If it asks for none, or for channels of
+    /// another track, returns the first free pair.
     fn channels(&self, asked: Option<(u8, u8)>) -> Option<Way> {
         let free = |channel: u8| {
             !self.others.iter().any(|other| match other.way {

@@ -3,37 +3,37 @@ use std::time::Duration;
 
 use crate::message::Limits;
 
-/// How a server behaves; the same for all its connections.
+/// Configuration of an RTSP server, shared by all its connections.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Names the program in every response; empty for none.
+    /// Value of `Server` in every response; empty to send none.
     pub server_name: String,
-    /// What passwords are for; secrets kept for digest are made with it.
+    /// The realm that passwords are for. Secrets stored for digest depend on it.
     pub realm: String,
-    /// How long a session lives without a sign of its client.
+    /// How long a session lives while its client sends nothing.
     pub session_timeout: Duration,
     /// How long a request may take from its first byte to its last.
     pub request_timeout: Duration,
-    /// How long a connection may stand without a session and without a request.
+    /// How long a connection may last without a session and without a request.
     pub idle_timeout: Duration,
-    /// What a message may have.
+    /// Bounds for the size of a message.
     pub limits: Limits,
-    /// Tracks may go by UDP to the client's own address.
+    /// Whether tracks may use UDP, to the client's own address.
     pub udp: bool,
-    /// Tracks may go to a multicast group where a client asks for it.
+    /// Whether tracks may use multicast where a client asks for it.
     pub multicast: bool,
-    /// Within TLS, whether tracks go as SRTP, which may go by UDP too. Their keys stand
-    /// in the description ([`Section::key_management`]).
+    /// Whether tracks use SRTP within TLS; SRTP may use UDP, too. Its keys are part of the
+    /// description ([`Section::key_management`]).
     ///
     /// [`Section::key_management`]: crate::sdp::Section::key_management
     pub srtp: SrtpPolicy,
-    /// Basic authentication is offered outside of TLS too: the password passes in
-    /// the clear.
+    /// Whether basic authentication is also offered outside of TLS, where the password passes
+    /// unencrypted.
     pub basic_over_plain: bool,
 }
 
 impl Default for Config {
-    /// Sessions of 60 s, 10 s for a request, 30 s without anything; no multicast, no SRTP.
+    /// 60 s for a session, 10 s for a request, 30 s without a session; no multicast, no SRTP.
     fn default() -> Self {
         Self {
             server_name: String::new(),
@@ -50,26 +50,26 @@ impl Default for Config {
     }
 }
 
-/// Whether tracks are sealed by themselves within TLS (RFC 3711, RFC 4567). Outside of
-/// it they never are, since their keys would be anybody's.
+/// Whether tracks use SRTP within TLS (RFC 3711, RFC 4567). Outside of TLS they never do, since
+/// anybody could read their keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SrtpPolicy {
-    /// They are not.
+    /// Tracks never use SRTP.
     #[default]
     Off,
-    /// Where a client asks for it.
+    /// Tracks use SRTP where a client asks for it.
     Optional,
-    /// No client gets them otherwise.
+    /// All tracks that clients receive use SRTP.
     Required,
 }
 
-/// Both ends of a connection.
+/// Addresses of a connection, and whether it is encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ends {
-    /// The client's; tracks by UDP go to this address alone.
+    /// The client's address. Tracks by UDP go to this address only.
     pub peer: SocketAddr,
-    /// Ours.
+    /// The server's address.
     pub local: SocketAddr,
-    /// It runs inside of TLS.
+    /// Whether the connection runs within TLS.
     pub secure: bool,
 }

@@ -13,7 +13,8 @@ use crate::message::{Message, Request, Response, Status, Version};
 use crate::output::Output;
 use crate::tunnel::Half;
 
-/// All but the reader, which hands items to it.
+/// State of a connection: all of [`Connection`](super::Connection) but the byte reader, which
+/// hands messages and frames to it.
 #[derive(Debug)]
 pub(super) struct Core {
     pub(super) config: Arc<Config>,
@@ -21,42 +22,42 @@ pub(super) struct Core {
     pub(super) secret: [u8; 32],
     pub(super) gate: Gate,
     pub(super) session: Option<Box<Session>>,
-    /// Counts sessions, so that each has a name of its own.
+    /// Number of sessions so far, so that each gets an identifier of its own.
     pub(super) sessions: u32,
     pub(super) announced: Option<Box<Announced>>,
     pub(super) user: Option<String>,
-    /// The request that the owner is asked about.
+    /// The request that waits for the owner's answer.
     pub(super) pending: Option<Box<Pending>>,
     pub(super) next_id: u32,
-    /// What came behind it.
+    /// Requests that came behind the pending one.
     waiting: VecDeque<Waiting>,
     waiting_bytes: usize,
     pub(super) events: VecDeque<Event>,
-    /// Responses written since the owner last asked.
+    /// Responses written since the owner last polled.
     pub(super) answered: VecDeque<Answered>,
     pub(super) output: Output,
-    /// The last sign of the client.
+    /// When the client last showed that it is alive.
     pub(super) alive_at: Instant,
-    /// A request began then and has not ended.
+    /// When a request began that has not ended.
     half_since: Option<Instant>,
-    /// What still comes is not looked at.
+    /// Whether further input is ignored.
     pub(super) is_deaf: bool,
     pub(super) is_closed: bool,
     pub(super) stray_frames: u64,
 }
 
-/// What is looked at in its turn.
+/// What waits behind the pending request.
 #[derive(Debug)]
 enum Waiting {
     Request(Request),
-    /// Here the stream broke.
+    /// The place where the stream became unreadable.
     Broken(interleaved::Error),
 }
 
-/// Pipelined requests that are kept: a player sends one SETUP per track ahead.
+/// Most pipelined requests that are queued: a player sends one SETUP per track ahead.
 const WAITING_MAX: usize = 32;
 
-/// Of all of them: one longest description and some.
+/// Most bytes of all queued requests: one description of the greatest length, and some more.
 const WAITING_BYTES_MAX: usize = 128 << 10;
 
 impl Core {
@@ -97,12 +98,12 @@ impl Core {
             }
             Message::Request(request) if self.pending.is_none() => self.begin(now, request),
             Message::Request(request) => self.put_off(Waiting::Request(request)),
-            // We ask nothing.
+            // This server sends no requests.
             Message::Response(_) => {}
         }
     }
 
-    /// The stream makes no sense behind what was read.
+    /// Handles a stream that is unreadable behind the messages so far.
     pub(super) fn handle_broken(&mut self, error: interleaved::Error) {
         self.is_deaf = true;
         if self.pending.is_none() {
@@ -122,7 +123,7 @@ impl Core {
         }
     }
 
-    /// Goes on with what waits, up to the next that the owner is asked about.
+    /// Handles queued requests, up to the next one that needs the owner's answer.
     pub(super) fn go_on(&mut self, now: Instant) {
         while self.pending.is_none() {
             let Some(waiting) = self.waiting.pop_front() else {
@@ -146,7 +147,7 @@ impl Core {
         self.close(Closed::Stream(error));
     }
 
-    /// A response to what was no whole request.
+    /// Sends a response to input that was not a whole request.
     fn farewell(&mut self, status: Status) {
         let mut response = Response::new(status);
         self.sign(&mut response);
@@ -164,7 +165,7 @@ impl Core {
         }
     }
 
-    /// Writes the response to `request`; `add` adds what this one has.
+    /// Writes the response to `request`; `add` adds headers and body of this one.
     pub(super) fn respond(
         &mut self,
         request: &Request,
@@ -198,7 +199,7 @@ impl Core {
         crate::session::Session { id, timeout }.to_string()
     }
 
-    /// HTTP that is no tunnel gets an answer that a person understands.
+    /// Answers HTTP that opens no tunnel with a text for people.
     pub(super) fn refuse_http(&mut self, request: &Request, why: &'static str) {
         let mut response = Response::to(request, Status::BAD_REQUEST);
         response.version = Version {
@@ -219,7 +220,8 @@ impl Core {
         self.close(Closed::Http(why));
     }
 
-    /// A half of a tunnel begins with an HTTP request; false if this does not.
+    /// Opens one direction of a tunnel, which begins with an HTTP request. Returns false if
+    /// this request opens none.
     pub(super) fn open_tunnel(&mut self, now: Instant, request: &Request, rest: &[u8]) -> bool {
         self.alive_at = now;
         self.half_since = None;
@@ -256,7 +258,7 @@ impl Core {
         }
     }
 
-    /// Bytes of a request wait for more, or none do.
+    /// Notes whether an incomplete request waits for more bytes.
     pub(super) fn note_half(&mut self, now: Instant, waits: bool) {
         if waits && !self.is_deaf {
             self.half_since.get_or_insert(now);
@@ -272,7 +274,7 @@ impl Core {
         let half = self
             .half_since
             .map(|since| since + self.config.request_timeout);
-        // While the owner thinks, the client cannot be blamed.
+        // While the owner prepares an answer, the client's silence does not count.
         let silent = self
             .pending
             .is_none()
@@ -305,8 +307,8 @@ impl Core {
         });
     }
 
-    /// The track that a channel belongs to, and whether it is its RTCP. A frame on
-    /// it is a sign of life.
+    /// Returns the track that `channel` belongs to, and whether the channel carries its RTCP.
+    /// Such a frame shows that the client is alive.
     pub(super) fn handle_frame(&mut self, now: Instant, channel: u8) -> Option<(usize, bool)> {
         let owner = self.tracks().iter().find_map(|track| match track.way {
             Way::Interleaved { channels } if channels.0 == channel => Some((track.track, false)),
@@ -333,7 +335,7 @@ impl Core {
             .map_or(State::Init, |session| session.state)
     }
 
-    /// A name for the next request that the owner is asked about.
+    /// Returns an identifier for the next request that the owner must answer.
     pub(super) const fn new_id(&mut self) -> RequestId {
         self.next_id = self.next_id.wrapping_add(1);
         RequestId(self.next_id)
@@ -355,7 +357,7 @@ impl Core {
 }
 
 impl Waiting {
-    /// What it takes, about.
+    /// Returns the approximate size in bytes.
     fn bytes(&self) -> usize {
         match self {
             Self::Request(request) => {

@@ -10,259 +10,269 @@ use crate::range::Range;
 use crate::sdp::{Description, Presentation};
 use crate::transport::Group;
 
-/// Names the request that an [`Answer`] is for.
+/// Identifies the request that an [`Answer`] is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestId(pub(super) u32);
 
 /// What a client wants to do with a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Watch it.
+    /// Play the stream.
     Read,
-    /// Be its source.
+    /// Publish the stream.
     Publish,
 }
 
-/// How a track goes.
+/// Transport of a track, as the server chose it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// Within the connection, on these channels for RTP and RTCP.
+    /// Interleaved in the connection, on these channels for RTP and RTCP.
     Interleaved {
-        /// Never those of another track.
+        /// Channels of RTP and RTCP; no other track of the connection uses them.
         channels: (u8, u8),
     },
     /// By UDP, to or from the client's ports for RTP and RTCP.
     Udp {
-        /// Of the client.
+        /// The client's ports of RTP and RTCP.
         client_ports: (u16, u16),
-        /// The connection's peer, whatever the client asked for.
+        /// Address of the connection's peer, whatever destination the client asked for.
         destination: IpAddr,
     },
-    /// To a group.
+    /// To a multicast group.
     Multicast,
 }
 
-/// What happened. Those with an `id` wait for [`Connection::answer`], and one
-/// waits at a time.
+/// Something that happened on a connection. An event with an `id` is a request that waits for
+/// [`Connection::answer`]; one waits at a time.
 ///
 /// [`Connection::answer`]: super::Connection::answer
 #[derive(Debug)]
 pub enum Event {
-    /// May this client do that? [`Answer::Authorised`], or refuse as
-    /// [`Refusal::Unauthorised`] (asks for credentials) or [`Refusal::Forbidden`].
+    /// Asks whether the client may access a stream.
+    ///
+    /// The answer is [`Answer::Authorised`], or a refusal: [`Refusal::Unauthorised`] asks for
+    /// credentials, [`Refusal::Forbidden`] does not.
     Authorise {
-        /// For the answer.
+        /// Identifies the request.
         id: RequestId,
-        /// To watch or to publish.
+        /// Whether the client wants to play or to publish.
         access: Access,
-        /// The stream: decoded, without slashes around it.
+        /// Path of the stream: percent-decoded, without slashes around it.
         path: String,
-        /// What stands behind `?`, as it came.
+        /// Query of the URL behind `?`, as received.
         query: Option<String>,
-        /// `None` if the client showed nothing yet. Age, count and URI of a digest
-        /// are checked.
+        /// The client's credentials; `None` if it sent none yet. Nonce, nonce count and URI of
+        /// digest credentials are checked already.
         credentials: Option<Presented>,
     },
-    /// What is in it? [`Answer::Described`].
+    /// Asks for the description of a stream: [`Answer::Described`].
     Describe {
-        /// For the answer.
+        /// Identifies the request.
         id: RequestId,
-        /// The stream.
+        /// Path of the stream.
         path: String,
-        /// What stands behind `?`.
+        /// Query of the URL behind `?`.
         query: Option<String>,
     },
-    /// Prepare to send a track, or to take one where it was announced:
-    /// [`Answer::SetUp`]. A second one of the same track takes the place of the
-    /// first, whose resources go when this is granted.
+    /// Asks the owner to prepare to send a track, or to receive one that was announced:
+    /// [`Answer::SetUp`].
+    ///
+    /// A second SETUP of a track replaces the first, whose resources are freed when the owner
+    /// grants it.
     SetUp {
-        /// For the answer.
+        /// Identifies the request.
         id: RequestId,
-        /// The stream.
+        /// Path of the stream.
         path: String,
-        /// What stands behind `?`.
+        /// Query of the URL behind `?`.
         query: Option<String>,
-        /// Its index; `None` where the URL names the stream as a whole, which is
-        /// good for a stream of one track, else [`Refusal::AggregateNotAllowed`].
+        /// Index of the track; `None` where the URL names the whole stream. This is valid for a
+        /// stream of one track; for others answer [`Refusal::AggregateNotAllowed`].
         track: Option<usize>,
-        /// How it goes, as chosen from what the client offers.
+        /// The transport, chosen among those that the client offers.
         way: Way,
-        /// Watch or publish.
+        /// Whether the client plays or publishes.
         access: Access,
-        /// As SRTP, and what the client seals its packets with if it says so: its
-        /// RTCP, or what it publishes. `None` is plain RTP.
+        /// The client's keys if the track uses SRTP: they protect its RTCP, or what it
+        /// publishes. `None` is plain RTP.
         srtp: Option<Box<Srtp>>,
     },
-    /// Send what is set up: [`Answer::Playing`]. While playing, it is a seek.
+    /// Asks the owner to send the tracks that are set up: [`Answer::Playing`]. While playing,
+    /// this is a seek.
     Play {
-        /// For the answer.
+        /// Identifies the request.
         id: RequestId,
-        /// From where to where; `None` is on from where it stands. `smpte` comes
-        /// as `npt`.
+        /// The range to play; `None` continues from the current position. `smpte` ranges are
+        /// converted to `npt`.
         range: Option<Range>,
-        /// Of time: 2 is twice as fast, −1 backwards. Finite, not 0.
+        /// Playing speed of the media: 2 is twice as fast, −1 backwards. Finite, not 0.
         scale: Option<f64>,
-        /// Of delivery. Finite, over 0.
+        /// Speed of the delivery. Finite, above 0.
         speed: Option<f64>,
     },
-    /// Send nothing more for now: [`Answer::Paused`].
+    /// Asks the owner to stop sending for now: [`Answer::Paused`].
     Pause {
-        /// For the answer.
+        /// Identifies the request.
         id: RequestId,
     },
-    /// The client wants to publish this: [`Answer::Announced`]. Track for track it
-    /// is set up and recorded next.
+    /// Asks whether the client may publish this stream: [`Answer::Announced`]. SETUP of each
+    /// track and RECORD follow.
     Announce {
-        /// For the answer.
+        /// Identifies the request.
         id: RequestId,
-        /// The stream.
+        /// Path of the stream.
         path: String,
-        /// What stands behind `?`.
+        /// Query of the URL behind `?`.
         query: Option<String>,
-        /// Its controls absolute.
+        /// The description, with absolute control URLs.
         description: Box<Description>,
     },
-    /// The client begins to send what it set up: [`Answer::Recording`].
+    /// The client begins to send the tracks that it set up: [`Answer::Recording`].
     Record {
-        /// For the answer.
+        /// Identifies the request.
         id: RequestId,
     },
-    /// Stop, and forget. The response is written behind what
-    /// [`Connection::transmit`] has; of a frame on its way the rest goes first.
+    /// The client ends the session or one track: stop sending and free its resources.
+    ///
+    /// [`Connection::transmit`] already holds the response. An interleaved frame that is partly
+    /// sent must be completed first.
     ///
     /// [`Connection::transmit`]: super::Connection::transmit
     TearDown {
-        /// One track; `None` for all, the end of the session.
+        /// The track to end; `None` ends all tracks and the session.
         track: Option<usize>,
     },
-    /// The connection is the way from server to client of a tunnel: keep it by this
-    /// cookie and give it what the other connection brings
-    /// ([`Connection::handle_tunnel_data`]).
+    /// The connection is the direction from server to client of a tunnel.
+    ///
+    /// Store the connection by this cookie, and pass it the bytes that the tunnel's other
+    /// connection receives ([`Connection::handle_tunnel_data`]).
     ///
     /// [`Connection::handle_tunnel_data`]: super::Connection::handle_tunnel_data
     TunnelGet {
-        /// The client's, of at most 256 bytes.
+        /// The client's cookie, at most 256 bytes.
         cookie: String,
     },
-    /// The connection is the way from client to server of a tunnel: `rest` and all
-    /// bytes that follow are for the connection of this cookie and the same
-    /// address; a later POST with the same cookie takes its place. This connection's
-    /// state has no more to do. If there is no other, [`Connection::refuse_tunnel`].
+    /// The connection is the direction from client to server of a tunnel.
+    ///
+    /// `rest` and all bytes that follow belong to the connection with this cookie and the same
+    /// address. A later POST with the same cookie replaces this one. Nothing more needs to be
+    /// done with this connection's state. If no such connection exists, call
+    /// [`Connection::refuse_tunnel`].
     ///
     /// [`Connection::refuse_tunnel`]: super::Connection::refuse_tunnel
     TunnelPost {
-        /// The client's, of at most 256 bytes.
+        /// The client's cookie, at most 256 bytes.
         cookie: String,
-        /// What came behind the head.
+        /// The bytes behind the head of the request.
         rest: Vec<u8>,
     },
-    /// It is over, and so is the session: send what [`Connection::transmit`] has
-    /// and close. The last event.
+    /// The connection and its session have ended: send what [`Connection::transmit`] holds, and
+    /// close. This is the last event.
     ///
     /// [`Connection::transmit`]: super::Connection::transmit
     Closed(Closed),
 }
 
-/// A track that is to be sealed.
+/// SRTP for one track.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Srtp {
-    /// The client's own, of `KeyMgmt`.
+    /// The client's keys from `KeyMgmt`, if it sent any.
     pub keys: Option<Keys>,
 }
 
-/// What the owner says to an event with an `id`.
+/// The owner's answer to an event with an `id`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// To [`Event::Authorise`].
+    /// Answers [`Event::Authorise`]: the client may.
     Authorised {
-        /// By name, if a name was needed.
+        /// Name of the user, if one was required.
         user: Option<String>,
     },
-    /// To [`Event::Describe`].
+    /// Answers [`Event::Describe`] with the stream's description.
     Described(Box<Presentation>),
-    /// To [`Event::SetUp`].
+    /// Answers [`Event::SetUp`].
     SetUp {
-        /// Of what will be sent, if known.
+        /// SSRC of the packets to come, if known.
         ssrc: Option<Ssrc>,
-        /// Our ports of RTP and RTCP, for UDP.
+        /// The server's ports of RTP and RTCP, for UDP.
         server_ports: Option<(u16, u16)>,
-        /// The group, for multicast.
+        /// The multicast group, for multicast.
         multicast: Option<Group>,
-        /// What we seal the track's packets with, a MIKEY message
-        /// ([`Keys::to_base64`]), for SRTP: the description's, or newer.
+        /// The keys that protect the server's packets, for SRTP: a MIKEY message
+        /// ([`Keys::to_base64`]), either that of the description or a newer one.
         keys: Option<String>,
     },
-    /// To [`Event::Play`].
+    /// Answers [`Event::Play`].
     Playing {
-        /// What is played.
+        /// The range that is played.
         range: Option<Range>,
-        /// The scale that it is played with, where one was asked for.
+        /// The scale that the media is played with, where the client asked for one.
         scale: Option<f64>,
-        /// The speed that it is sent with, where one was asked for.
+        /// The speed of the delivery, where the client asked for one.
         speed: Option<f64>,
-        /// Where the tracks begin.
+        /// Where each track begins.
         starts: Vec<Start>,
     },
-    /// To [`Event::Pause`].
+    /// Answers [`Event::Pause`].
     Paused {
-        /// Where it stands.
+        /// The position at which playing stopped.
         range: Option<Range>,
     },
-    /// To [`Event::Announce`].
+    /// Answers [`Event::Announce`]: the client may publish.
     Announced,
-    /// To [`Event::Record`].
+    /// Answers [`Event::Record`]: the owner receives the tracks.
     Recording,
-    /// To any of them.
+    /// Refuses any of the requests.
     Refused(Refusal),
 }
 
 /// Where a track begins, for `RTP-Info`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Start {
-    /// Its index.
+    /// Index of the track.
     pub track: usize,
-    /// Of its first packet; `None` if not known yet.
+    /// RTP sequence number of the first packet; `None` if not known yet.
     pub sequence: Option<u16>,
-    /// That belongs to the start of the range.
+    /// RTP timestamp that corresponds to the start of the range.
     pub timestamp: Option<u32>,
 }
 
-/// Why something is not done. The connection goes on.
+/// Why the owner refuses a request. The connection stays open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// 401 with fresh challenges.
+    /// 401: credentials are missing or wrong; the response carries fresh challenges.
     Unauthorised,
-    /// 403: not this user, whoever it is.
+    /// 403: this user may not access the stream.
     Forbidden,
-    /// 404: no such stream or track.
+    /// 404: the stream or track does not exist.
     NotFound,
-    /// 409: somebody else publishes it.
+    /// 409: another client publishes the stream.
     Busy,
-    /// 415: a description of something that cannot be taken.
+    /// 415: the description holds media that the server cannot receive.
     UnsupportedMedia,
-    /// 453: no room for one more.
+    /// 453: the server has no capacity for one more client.
     NotEnoughBandwidth,
-    /// 455: such as a pause of what cannot pause.
+    /// 455: the method is not valid in this state, such as PAUSE of a live stream.
     NotInThisState,
-    /// 457: outside of what there is.
+    /// 457: the range lies outside of the presentation.
     InvalidRange,
-    /// 459: name a track.
+    /// 459: the request must name a track.
     AggregateNotAllowed,
-    /// 461: not this way.
+    /// 461: the transport is not available for this track.
     UnsupportedTransport,
-    /// 463: SRTP, and not what it is sealed with.
+    /// 463: the client asks for SRTP but sends no usable keys.
     NoKeys,
-    /// 500: our fault.
+    /// 500: the server failed.
     Internal,
-    /// 503: later.
+    /// 503: the server cannot do it at the moment.
     Unavailable {
-        /// When to try again, in whole seconds.
+        /// When the client may try again, in whole seconds.
         retry_after: Option<Duration>,
     },
 }
 
 impl Refusal {
-    /// The response's.
+    /// Returns the status of the response.
     pub const fn status(self) -> Status {
         match self {
             Self::Unauthorised => Status::UNAUTHORIZED,

@@ -1,4 +1,4 @@
-//! Who may pass: nonces without a table, and whom the owner has let in.
+//! Authentication of one connection: nonces that need no table, and what the owner has granted.
 
 use std::time::{Duration, Instant};
 
@@ -8,44 +8,44 @@ use crate::auth::digest::{self, Algorithm, Qop};
 use crate::auth::{Authorization, Challenge, same_secret};
 use crate::message::{Method, Request};
 
-/// The authentication of one connection.
+/// Authentication state of one connection.
 #[derive(Debug)]
 pub(super) struct Gate {
     secret: [u8; 32],
     started: Instant,
     granted: Option<Box<Granted>>,
     failures: u32,
-    /// The youngest nonce that came back: when it was made, and how often it was
-    /// used.
+    /// The youngest nonce that came back: its window, and its highest nonce count.
     last_nonce: (u32, u32),
 }
 
-/// What the owner has granted.
+/// An access that the owner has granted.
 #[derive(Debug)]
 struct Granted {
     access: Access,
     path: String,
-    /// Whom the client said that it is.
+    /// Name of the user that the client presented.
     presented: Option<String>,
 }
 
-/// A nonce lives until the end of the window after its own: 2½ to 5 minutes.
+/// Length of a nonce's window. A nonce is valid until the end of the window after its own: 2½
+/// to 5 minutes.
 const WINDOW: Duration = Duration::from_secs(150);
 
-/// Wrong credentials of one connection before it is closed: a person mistypes a
-/// few times, a guesser must connect again for every few words.
+/// Most wrong credentials on one connection before it is closed. A person mistypes a few times;
+/// a program that guesses must connect anew for every eight guesses.
 pub(super) const FAILURES_MAX: u32 = 8;
 
-/// What a request shows.
+/// Result of reading a request's credentials.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Shown {
-    /// No credentials.
+    /// The request has no credentials.
     Nothing,
-    /// Some that may be right.
+    /// Credentials that the owner must verify.
     Usable(Box<Presented>),
-    /// Right once, maybe: a fresh nonce will tell.
+    /// Credentials with an old nonce, which may be right: the client gets a fresh one.
     Stale,
-    /// None that this server would take.
+    /// Credentials that this server does not accept.
     Unusable,
 }
 
@@ -60,7 +60,8 @@ impl Gate {
         }
     }
 
-    /// The owner was asked before, and the client is still the same.
+    /// Returns whether the owner has granted this access before, and the request names no other
+    /// user.
     pub(super) fn is_open(&self, access: Access, path: &str, shown: &Request) -> bool {
         let Some(granted) = &self.granted else {
             return false;
@@ -80,20 +81,20 @@ impl Gate {
         }));
     }
 
-    /// What was granted ends with the session: whoever begins another shows again who it
-    /// is.
+    /// Withdraws what was granted. A grant ends with its session: the client must authenticate
+    /// again for the next one.
     pub(super) fn forget(&mut self) {
         self.granted = None;
     }
 
-    /// Credentials were wrong; how often by now.
+    /// Counts wrong credentials. Returns their number so far.
     pub(super) const fn note_failure(&mut self) -> u32 {
         self.failures += 1;
         self.failures
     }
 
-    /// Reads the credentials of a request for `target`. All that can be checked
-    /// without the user store is.
+    /// Reads the credentials of a request for `target`, and checks everything that needs no
+    /// user store.
     pub(super) fn read(
         &mut self,
         now: Instant,
@@ -116,11 +117,12 @@ impl Gate {
         }
     }
 
-    /// The URI that was hashed may be another than the request's, as long as it is
-    /// of the same stream: live555 (and so VLC) hashes the stream's URL in requests
-    /// for a track, others the path alone. Without `qop`, which live555 and
-    /// GStreamer leave out (RFC 2069), there is no count; the nonce is of this
-    /// connection all the same.
+    /// Checks digest credentials.
+    ///
+    /// The hashed URI may differ from the request's as long as it names the same stream:
+    /// live555 (and so VLC) hashes the stream's URL in requests for a track, others hash the
+    /// path alone. Without `qop`, which live555 and GStreamer leave out (RFC 2069), there is no
+    /// nonce count; the nonce still belongs to this connection.
     fn read_digest(
         &mut self,
         now: Instant,
@@ -142,7 +144,8 @@ impl Gate {
             return Shown::Stale;
         };
         if let Some(count) = credentials.count {
-            // A nonce older than the last, or a count not over its last, was used.
+            // A nonce older than the last one, or a count that is not above the last one, was
+            // used before.
             if (window, count) <= self.last_nonce {
                 return Shown::Stale;
             }
@@ -155,9 +158,10 @@ impl Gate {
         })))
     }
 
-    /// What the client may answer with, as values of `WWW-Authenticate`. Digest with
-    /// MD5 stands behind SHA-256: ffmpeg, GStreamer and live555 know only MD5, and
-    /// take the last digest.
+    /// Returns the challenges that the client may answer, as values of `WWW-Authenticate`.
+    ///
+    /// Digest with MD5 follows SHA-256: ffmpeg, GStreamer and live555 know only MD5, and answer
+    /// the last digest.
     pub(super) fn challenge(
         &self,
         now: Instant,
@@ -183,13 +187,15 @@ impl Gate {
         challenges.map(|challenge| challenge.to_string()).collect()
     }
 
-    /// Which of the windows since the start `now` is in, from 1.
+    /// Returns the index of the window that contains `now`, counted from 1 at the connection's
+    /// start.
     fn window(&self, now: Instant) -> u32 {
         let passed = now.saturating_duration_since(self.started);
         u32::try_from(passed.as_secs() / WINDOW.as_secs() + 1).unwrap_or(u32::MAX)
     }
 
-    /// Says when it was made, and that it was made here.
+    /// Returns the nonce of a window: the window's index, and a keyed hash that proves its
+    /// origin.
     fn nonce(&self, window: u32, ends: &Ends) -> String {
         let peer = ends.peer.to_string();
         let made = window.to_be_bytes();
@@ -197,7 +203,8 @@ impl Gate {
         format!("{window:08x}{seal}")
     }
 
-    /// When a nonce was made; `None` if it was not made here, or is too old.
+    /// Returns the window of a nonce; `None` if this connection did not make it, or if it is
+    /// too old.
     fn window_of(&self, now: Instant, nonce: &str, ends: &Ends) -> Option<u32> {
         let window = u32::from_str_radix(nonce.get(..8)?, 16).ok()?;
         let current = self.window(now);
@@ -210,7 +217,7 @@ const fn allows_basic(config: &Config, ends: &Ends) -> bool {
     ends.secure || config.basic_over_plain
 }
 
-/// The user that credentials name.
+/// Returns the user's name in the value of `Authorization`.
 fn name_in(text: &str) -> Option<String> {
     Authorization::parse(text).map(|authorization| match authorization {
         Authorization::Basic(user) => user.name,

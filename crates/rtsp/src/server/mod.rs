@@ -1,4 +1,4 @@
-//! The serving end of one RTSP connection.
+//! The server end of one RTSP connection.
 //!
 //! ```text
 //! handle_data ─► requests, one after another ─► Event with an id
@@ -7,15 +7,20 @@
 //!      └─► frames, in place, to the owner's sink     Event::Closed(why)
 //! ```
 //!
-//! The owner accepts, moves bytes both ways, answers events and calls back at the
-//! deadline. What it sends interleaved it writes itself, between responses: a
-//! response goes out where a frame has ended. All that needs no stream is answered
-//! here: OPTIONS, parameters, and every request that cannot be granted; none of
-//! them costs the connection unless what follows it cannot be told.
+//! The owner accepts the connection, moves bytes both ways, answers events and calls back at
+//! the deadline. The owner writes the frames that it sends interleaved itself, between
+//! responses: a response is sent only where a frame has ended.
 //!
-//! A session belongs to its connection: one at a time, unknown to all others, and
-//! gone with it. A tunnel's session belongs to the connection of its GET; the owner
-//! brings it what the other one carries, and closes both.
+//! This module answers whatever needs no stream: OPTIONS, parameters, and every request that
+//! cannot be granted. None of them ends the connection, unless the bytes that follow cannot be
+//! told apart any more.
+//!
+//! A session belongs to its connection: a connection has one at a time, no other connection can
+//! use it, and it ends with the connection. A tunnel's session belongs to the connection of its
+//! GET. The owner passes it the bytes of the POST connection, and closes both.
+//!
+//! Sources: RFC 2326; RFC 7616, 2617 and 7617 (authentication); RFC 4567 (SRTP keys); Apple's
+//! tunnel through HTTP.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -49,35 +54,67 @@ use self::core::Core;
 /// A track that is set up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetUp {
-    /// Its index in the description.
+    /// Index of the track in the description.
     pub track: usize,
-    /// How it goes.
+    /// Transport of the track.
     pub way: Way,
 }
 
-/// A request and what became of it.
+/// A request that was answered, and the status of the response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answered {
-    /// What was asked; `None` where that was no whole request.
+    /// Method of the request; `None` where the input was not a whole request.
     pub method: Option<Method>,
-    /// What was said.
+    /// Status of the response.
     pub status: Status,
 }
 
-/// Where a connection stands (RFC 2326 appendix A).
+/// State of a connection's session (RFC 2326 appendix A).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Nothing is set up.
+    /// No track is set up.
     Init,
-    /// Something is, and rests.
+    /// Tracks are set up, and nothing is sent.
     Ready,
-    /// The client gets it.
+    /// The server sends the tracks.
     Playing,
-    /// The client sends it.
+    /// The client sends the tracks.
     Recording,
 }
 
-/// One client's connection, or both of a tunnel; see the module.
+/// The server end of one client's connection, or of both connections of a tunnel. The
+/// [module](self) draws the flow.
+///
+/// # Example
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Instant;
+///
+/// use glassline_rtsp::server::{Answer, Config, Connection, Ends, Event, Refusal};
+///
+/// let ends = Ends {
+///     peer: "192.0.2.7:50000".parse()?,
+///     local: "192.0.2.1:554".parse()?,
+///     secure: false,
+/// };
+/// let now = Instant::now();
+/// // `[0; 32]` stands for random bytes.
+/// let mut connection = Connection::new(Arc::new(Config::default()), ends, [0; 32], now);
+///
+/// // The bytes that the owner read from the socket.
+/// let request = b"DESCRIBE rtsp://192.0.2.1/cam RTSP/1.0\r\nCSeq: 1\r\n\r\n";
+/// connection.handle_data(now, request, |_frame| {});
+/// let Some(Event::Authorise { id, path, .. }) = connection.poll_event() else {
+///     panic!("a new client needs authorization");
+/// };
+/// assert_eq!(path, "cam");
+/// connection.answer(now, id, Answer::Refused(Refusal::NotFound));
+///
+/// // The bytes that the owner writes to the socket.
+/// assert!(connection.transmit().starts_with(b"RTSP/1.0 404 Not Found\r\nCSeq: 1\r\n"));
+/// # Ok::<(), std::net::AddrParseError>(())
+/// ```
 #[derive(Debug)]
 pub struct Connection {
     opening: Opening,
@@ -85,22 +122,22 @@ pub struct Connection {
     core: Core,
 }
 
-/// What the first bytes were.
+/// What the first bytes of a connection were.
 #[derive(Debug)]
 enum Opening {
-    /// Too few to tell, or not all of an HTTP request.
+    /// Too few bytes to decide, or an incomplete HTTP request.
     Open(Vec<u8>),
     /// RTSP.
     Plain,
-    /// A tunnel's way to the client; the other comes from elsewhere.
+    /// A tunnel's direction to the client; the other direction arrives on another connection.
     Get(Decoder),
-    /// Nothing that comes now is for us.
+    /// The connection was handed over or refused; later bytes are ignored.
     Over,
 }
 
 impl Connection {
-    /// Nothing read yet. `secret`: random, of this connection alone; the session's
-    /// name and nonces are made from it.
+    /// Creates a connection that has read nothing. `secret`: random bytes for this connection
+    /// alone, from which session identifiers and nonces are derived.
     pub fn new(config: Arc<Config>, ends: Ends, secret: [u8; 32], now: Instant) -> Self {
         Self {
             opening: Opening::Open(Vec::new()),
@@ -109,8 +146,8 @@ impl Connection {
         }
     }
 
-    /// Takes what came over the connection; `sink` gets the frames in it of tracks
-    /// that are set up, in place, whether they play, record or rest.
+    /// Reads bytes that the client sent. `sink` gets each frame of a track that is set up,
+    /// without a copy, whether the session plays, records or pauses.
     pub fn handle_data(&mut self, now: Instant, bytes: &[u8], sink: impl FnMut(Frame<'_>)) {
         if self.core.is_deaf {
             return;
@@ -126,8 +163,7 @@ impl Connection {
                 let begun = std::mem::take(begun);
                 self.open(now, begun, sink);
             }
-            // GET and POST of a tunnel on one connection would let a client wait for
-            // itself.
+            // With GET and POST of a tunnel on one connection a client would wait for itself.
             Opening::Get(_) if !bytes.is_empty() => {
                 let why = "both ways of a tunnel on one connection";
                 self.core.close(Closed::Http(why));
@@ -136,9 +172,8 @@ impl Connection {
         }
     }
 
-    /// Takes what came over the other connection of a tunnel, after
-    /// [`Event::TunnelGet`] on this one: base64, cut anywhere. On a connection that
-    /// is no tunnel it is nothing.
+    /// Reads bytes of the other connection of a tunnel, after [`Event::TunnelGet`] on this one:
+    /// base64, cut anywhere. Without a tunnel this does nothing.
     pub fn handle_tunnel_data(&mut self, now: Instant, base64: &[u8], sink: impl FnMut(Frame<'_>)) {
         let Opening::Get(decoder) = &mut self.opening else {
             return;
@@ -154,8 +189,8 @@ impl Connection {
         }
     }
 
-    /// After [`Event::TunnelPost`]: there is no such other connection. Says so and
-    /// closes.
+    /// Tells the client that no connection waits for its tunnel, and closes. Call this after
+    /// [`Event::TunnelPost`].
     pub fn refuse_tunnel(&mut self) {
         let nothing = Request {
             method: Method::Post,
@@ -168,39 +203,41 @@ impl Connection {
         self.core.refuse_http(&nothing, why);
     }
 
-    /// Answers the event of this `id`. An answer of another kind than the event
-    /// wants is our fault, and the client is told so (500); one to another event
-    /// than the last is late, and nothing.
+    /// Answers the event with this `id`.
+    ///
+    /// An answer that does not fit the event is the owner's fault, and the client gets a 500.
+    /// An answer to another event than the pending one is late and has no effect.
     pub fn answer(&mut self, now: Instant, id: RequestId, answer: Answer) {
         self.core.answer(now, id, answer);
     }
 
-    /// The client is there: RTCP came by UDP, or it has taken interleaved data.
+    /// Notes that the client is alive: RTCP came by UDP, or the client has read interleaved
+    /// data.
     pub fn note_alive(&mut self, now: Instant) {
         self.core.alive_at = self.core.alive_at.max(now);
     }
 
-    /// Call at [`Connection::poll_timeout`] or later.
+    /// Handles the deadline. Call this at [`Connection::poll_timeout`] or later.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.core.handle_timeout(now);
     }
 
-    /// When to call [`Connection::handle_timeout`].
+    /// Returns when to call [`Connection::handle_timeout`].
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.core.deadline()
     }
 
-    /// What happened next; poll until `None`.
+    /// Returns the next event; poll until `None`.
     pub fn poll_event(&mut self) -> Option<Event> {
         let event = self.core.events.pop_front();
         if event.is_none() {
-            // Thousands of connections rest with none.
+            // Thousands of idle connections have no event, and so hold no memory for them.
             self.core.events = VecDeque::new();
         }
         event
     }
 
-    /// The next request that was answered, for whoever counts them; poll until `None`.
+    /// Returns the next request that was answered, for statistics; poll until `None`.
     pub fn poll_answered(&mut self) -> Option<Answered> {
         let answered = self.core.answered.pop_front();
         if answered.is_none() {
@@ -209,50 +246,53 @@ impl Connection {
         answered
     }
 
-    /// Responses for the client; tell with [`Connection::advance`] how many bytes
-    /// it took. Between two frames, never within one.
+    /// Returns responses to send to the client: between two interleaved frames, never within
+    /// one.
+    ///
+    /// Call [`Connection::advance`] with the number of bytes that were sent.
     pub fn transmit(&self) -> &[u8] {
         self.core.output.bytes()
     }
 
-    /// The first `bytes` of [`Connection::transmit`] are sent.
+    /// Removes the first `bytes` bytes of [`Connection::transmit`], which were sent.
     pub fn advance(&mut self, bytes: usize) {
         self.core.output.advance(bytes);
     }
 
-    /// Where it stands.
+    /// Returns the state of the session.
     pub fn state(&self) -> State {
         self.core.state()
     }
 
-    /// What is set up, in the order in which it was.
+    /// Returns the tracks that are set up, in the order of their SETUP.
     pub fn tracks(&self) -> &[SetUp] {
         self.core.tracks()
     }
 
-    /// The stream of the session.
+    /// Returns the path of the session's stream.
     pub fn path(&self) -> Option<&str> {
         let session = self.core.session.as_deref();
         session.map(|session| session.path.as_str())
     }
 
-    /// Who it is, by the name that [`Answer::Authorised`] gave.
+    /// Returns the user's name from [`Answer::Authorised`].
     pub fn user(&self) -> Option<&str> {
         self.core.user.as_deref()
     }
 
-    /// The name of the session, if there is one: for logs.
+    /// Returns the session's identifier, if there is a session. It is meant for logs.
     pub fn session(&self) -> Option<&str> {
         let session = self.core.session.as_deref();
         session.map(|session| session.id.as_str())
     }
 
-    /// Frames on channels that were not set up.
+    /// Returns the number of frames on channels that were not set up.
     pub const fn stray_frames(&self) -> u64 {
         self.core.stray_frames
     }
 
-    /// Over; what is left is to send [`Connection::transmit`] and close.
+    /// Returns whether the connection has ended. What remains is to send
+    /// [`Connection::transmit`] and close.
     pub const fn is_closed(&self) -> bool {
         self.core.is_closed
     }
@@ -285,7 +325,7 @@ impl Connection {
         }
     }
 
-    /// The connection begins with HTTP, as far as it goes.
+    /// Handles a connection whose first bytes may be HTTP.
     fn open(&mut self, now: Instant, begun: Vec<u8>, sink: impl FnMut(Frame<'_>)) {
         if !is_http(&begun) {
             self.opening = Opening::Plain;
@@ -303,11 +343,12 @@ impl Connection {
                 self.opening = Opening::Over;
                 if core.open_tunnel(now, &request, rest) && is_get {
                     self.opening = Opening::Get(Decoder::default());
-                    // What comes behind a GET is refused as what comes later is.
+                    // Bytes behind a GET are refused as later ones are.
                     self.handle_data(now, rest, sink);
                 }
             }
-            // `GET rtsp://… RTSP/1.0`, or nothing: RTSP's reader answers both.
+            // `GET rtsp://… RTSP/1.0`, or text that is no message: the RTSP reader answers
+            // both.
             Ok(_) | Err(_) => {
                 self.opening = Opening::Plain;
                 self.read(now, &begun, sink);
@@ -316,8 +357,8 @@ impl Connection {
     }
 }
 
-/// Bytes begin with a method that opens a tunnel, as far as they go. RTSP's
-/// GET_PARAMETER does not.
+/// Returns whether `bytes` begin with a method that opens a tunnel, as far as they go. RTSP's
+/// GET_PARAMETER is not one.
 fn is_http(bytes: &[u8]) -> bool {
     [b"GET ".as_slice(), b"POST "].iter().any(|name| {
         let common = name.len().min(bytes.len());

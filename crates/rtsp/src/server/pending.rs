@@ -5,7 +5,7 @@ use crate::message::Request;
 use crate::sdp::Description;
 use crate::transport::Profile;
 
-/// A request that waits for the owner's word.
+/// A request that waits for the owner's answer.
 #[derive(Debug)]
 pub(super) struct Pending {
     pub(super) id: RequestId,
@@ -14,16 +14,16 @@ pub(super) struct Pending {
     pub(super) stage: Stage,
 }
 
-/// What the owner is asked, and what is done with its answer.
+/// What the owner was asked, and what the answer to it needs.
 #[derive(Debug)]
 pub(super) enum Stage {
     Authorise {
         access: Access,
-        /// Whom the client says that it is.
+        /// Name of the user that the client presents.
         presented: Option<String>,
-        /// The credentials are to be shown once more, with a fresh nonce.
+        /// Whether the client must send its credentials again with a fresh nonce.
         stale: bool,
-        /// There were some.
+        /// Whether the request had credentials.
         shown: bool,
     },
     Describe,
@@ -42,7 +42,7 @@ pub(super) enum Stage {
 }
 
 impl Stage {
-    /// What to ask first of a request that shows these credentials.
+    /// Returns the stage of a request that needs authorization with these credentials.
     pub(super) fn authorise(access: Access, shown: &Shown) -> Self {
         Self::Authorise {
             access,

@@ -2,19 +2,19 @@ use crate::auth::User;
 use crate::auth::digest::{Algorithm, Credentials};
 use crate::message::Method;
 
-/// Whom a client says that it is.
+/// Credentials that a client presents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Presented {
-    /// By name and password: to be held against the user store.
+    /// Name and password, to be compared with the user store.
     Basic(User),
-    /// By a hash of them: to be held against what [`digest::secret`] gives.
+    /// A digest hash, to be verified with the result of [`digest::secret`].
     ///
     /// [`digest::secret`]: crate::auth::digest::secret
     Digest(Digest),
 }
 
 impl Presented {
-    /// The name.
+    /// Returns the user's name.
     pub fn user(&self) -> &str {
         match self {
             Self::Basic(user) => &user.name,
@@ -23,7 +23,7 @@ impl Presented {
     }
 }
 
-/// The credentials of one request, and what else they are the hash of.
+/// Digest credentials of one request, and the request's method, which the hash covers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Digest {
     pub(super) credentials: Credentials,
@@ -31,18 +31,18 @@ pub struct Digest {
 }
 
 impl Digest {
-    /// The user's name.
+    /// Returns the user's name.
     pub fn user(&self) -> &str {
         &self.credentials.user
     }
 
-    /// Which hash the secret must be of. Never one of a session.
+    /// Returns the hash algorithm that the secret must use; never one with a session key.
     pub const fn algorithm(&self) -> Algorithm {
         self.credentials.algorithm
     }
 
-    /// They are of the user whose secret this is, for the server's realm:
-    /// [`digest::secret`].
+    /// Returns whether the credentials are those of the user with this secret, which
+    /// [`digest::secret`] computes for the server's realm.
     ///
     /// [`digest::secret`]: crate::auth::digest::secret
     pub fn verify(&self, secret: &str) -> bool {

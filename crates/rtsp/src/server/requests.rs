@@ -1,4 +1,4 @@
-//! What each request needs before the owner is asked about it (RFC 2326 §10).
+//! Checks of each request before the owner is asked about it (RFC 2326 §10).
 
 use std::time::Instant;
 
@@ -14,15 +14,14 @@ use crate::range::Range;
 use crate::sdp::Description;
 use crate::transport::{Mode, Profile, Transport};
 
-/// What OPTIONS lists.
+/// Methods that the response to OPTIONS lists.
 const PUBLIC: &str = "OPTIONS, DESCRIBE, ANNOUNCE, SETUP, PLAY, PAUSE, RECORD, TEARDOWN, \
     GET_PARAMETER, SET_PARAMETER";
 
-/// Tracks of one session: as many as a description may have.
+/// Most tracks of one session: as many as a description may have.
 const TRACKS_MAX: usize = crate::sdp::TRACKS_MAX;
 
-/// A request that is answered without the owner: the status, and a header that
-/// says more.
+/// A request that is answered without the owner: the status, and a header with details.
 struct Rejected(Status, Option<(&'static str, String)>);
 
 impl From<Status> for Rejected {
@@ -32,7 +31,7 @@ impl From<Status> for Rejected {
 }
 
 impl Core {
-    /// Looks at the next request. It is answered at once, or the owner is asked.
+    /// Handles the next request: answers it at once, or asks the owner.
     pub(super) fn begin(&mut self, now: Instant, request: Request) {
         if self.is_closed {
             return;
@@ -47,7 +46,7 @@ impl Core {
         }
     }
 
-    /// What holds for all methods.
+    /// Checks what holds for all methods.
     fn admit(&self, request: &Request) -> Result<(), Rejected> {
         let headers = &request.headers;
         if request.version.major != 1 {
@@ -96,7 +95,7 @@ impl Core {
                 });
                 return;
             }
-            // Keep-alives of a session, and of clients that ping the server.
+            // These are keep-alives of a session, and of clients that ping the server.
             Method::GetParameter | Method::SetParameter
                 if request.headers.get("Session").is_some() || request.uri == "*" =>
             {
@@ -128,7 +127,7 @@ impl Core {
         Ok(target)
     }
 
-    /// Asks whether this client may, unless that was answered before.
+    /// Asks the owner whether this client may, unless the owner has granted it before.
     fn authorise(&mut self, now: Instant, request: Request, target: Target) {
         let is_announced = |path: &str| {
             let announced = self.announced.as_deref();
@@ -139,7 +138,7 @@ impl Core {
             _ if is_announced(&target.path) => Access::Publish,
             _ => Access::Read,
         };
-        // Who could set it up may end it.
+        // A client that could set up the session may end it.
         let is_farewell = request.method == Method::Teardown;
         if is_farewell || self.gate.is_open(access, &target.path, &request) {
             return self.dispatch(now, request, target);
@@ -162,7 +161,7 @@ impl Core {
         self.wait(id, request, target, stage);
     }
 
-    /// The owner is asked about this request.
+    /// Stores the request until the owner answers.
     fn wait(&mut self, id: RequestId, request: Request, target: Target, stage: Stage) {
         self.pending = Some(Box::new(Pending {
             id,
@@ -172,7 +171,7 @@ impl Core {
         }));
     }
 
-    /// The client may: what does the method need?
+    /// Handles a request that the client is authorized to make.
     pub(super) fn dispatch(&mut self, now: Instant, request: Request, target: Target) {
         let id = self.new_id();
         let result = match request.method {
@@ -207,8 +206,8 @@ impl Core {
         if description.tracks.is_empty() {
             return Err(Status::BAD_REQUEST);
         }
-        // Publishers write their own address as an absolute aggregate; what they set
-        // up next is below the URL that they announce to.
+        // Publishers write their own address as an absolute aggregate control. The tracks that
+        // they set up next are below the URL of ANNOUNCE.
         description.resolve(&target.base);
         let description = Box::new(description);
         let stage = Stage::Announce {
@@ -288,7 +287,8 @@ impl Core {
         ))
     }
 
-    /// A request for the session as a whole: PLAY, PAUSE, RECORD.
+    /// Checks a request for the session as a whole (PLAY, PAUSE, RECORD), and returns the
+    /// session's state.
     fn aggregate(&self, target: &Target, access: Access) -> Result<State, Status> {
         let session = self.session.as_deref().ok_or(Status::SESSION_NOT_FOUND)?;
         if session.path != target.path {
@@ -374,8 +374,8 @@ impl Core {
         self.respond(request, Status::OK, |_| {});
     }
 
-    /// GET_PARAMETER and SET_PARAMETER: without a body they say that the client is
-    /// there. Of parameters, `position` is known, and cannot be set.
+    /// Answers GET_PARAMETER and SET_PARAMETER. Without a body they are keep-alives. The only
+    /// known parameter is `position`, which cannot be set.
     fn parameters(&mut self, now: Instant, request: &Request) {
         let body = String::from_utf8_lossy(&request.body);
         let names = body.lines().filter_map(|line| {
@@ -394,7 +394,7 @@ impl Core {
             }
             Status::OK
         } else {
-            // The offenders, and only those (RFC 2326 §10.8).
+            // The response lists the unknown parameters, and only those (RFC 2326 §10.8).
             for name in unknown {
                 text.push_str(name);
                 text.push_str("\r\n");
@@ -425,7 +425,7 @@ fn describe(id: RequestId, request: &Request, target: &Target) -> Asked {
     Ok((Stage::Describe, Event::Describe { id, path, query }))
 }
 
-/// What the client seals its packets with (RFC 4567 §4.2).
+/// Reads the keys that protect the client's packets (RFC 4567 §4.2).
 fn keys(request: &Request) -> Result<Srtp, Status> {
     let mut fields = request.headers.get_all("KeyMgmt");
     let keys = fields.find_map(Keys::from_header).transpose();
@@ -433,5 +433,6 @@ fn keys(request: &Request) -> Result<Srtp, Status> {
     Ok(Srtp { keys })
 }
 
-/// What the owner is asked, or the status that says why it is not.
+/// Next stage of a request with the event for the owner, or the status that refuses the
+/// request.
 type Asked = Result<(Stage, Event), Status>;

@@ -5,13 +5,13 @@ use super::{Access, SetUp, State};
 use crate::range::{Npt, Range};
 use crate::sdp::Description;
 
-/// What is set up on a connection.
+/// The session of a connection.
 #[derive(Debug)]
 pub(super) struct Session {
-    /// Its name on the wire.
+    /// Identifier of the session in the `Session` header.
     pub(super) id: String,
     pub(super) path: String,
-    /// The URL that tracks hang on.
+    /// The stream's URL, below which the tracks' control URLs are.
     pub(super) base: String,
     pub(super) access: Access,
     pub(super) state: State,
@@ -19,17 +19,18 @@ pub(super) struct Session {
     pub(super) position: Option<Position>,
 }
 
-/// Where playing stands, as far as it has a time.
+/// Position of playing in normal play time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Position {
     at: Duration,
-    /// It was there then, and went on; `None` rests.
+    /// When playing passed `at`; `None` while paused.
     since: Option<Instant>,
     scale: f64,
 }
 
 impl Position {
-    /// Where a range that was granted begins; `None` for live and calendar ranges.
+    /// Returns the position at the start of a granted range; `None` for live and calendar
+    /// ranges.
     pub(super) fn of(range: Option<&Range>, since: Option<Instant>, scale: f64) -> Option<Self> {
         let Some(Range::Npt {
             start: Some(Npt::At(at)),
@@ -42,7 +43,7 @@ impl Position {
         Some(Self { at, since, scale })
     }
 
-    /// It stays where it is by now.
+    /// Returns the position at `now`, paused.
     pub(super) fn rest(self, now: Instant) -> Self {
         Self {
             at: self.at(now),
@@ -60,7 +61,8 @@ impl Position {
 }
 
 impl Session {
-    /// The value of `position`, in the form of a range; live is `now`.
+    /// Returns the value of the parameter `position`, in the form of a range; `npt=now` for
+    /// live streams.
     pub(super) fn position(&self, now: Instant) -> String {
         let mut text = "npt=".to_owned();
         let _ = match self.position {
@@ -71,18 +73,18 @@ impl Session {
     }
 }
 
-/// What a client has said that it will publish.
+/// The stream that a client has announced.
 #[derive(Debug)]
 pub(super) struct Announced {
     pub(super) path: String,
     pub(super) query: Option<String>,
     pub(super) base: String,
-    /// Of each track, absolute.
+    /// Control URL of each track, absolute, without user and trailing slash.
     controls: Vec<String>,
 }
 
 impl Announced {
-    /// The controls of `description` must be absolute.
+    /// Creates an announcement. The control URLs of `description` must be absolute.
     pub(super) fn new(
         path: String,
         query: Option<String>,
@@ -101,7 +103,7 @@ impl Announced {
         }
     }
 
-    /// The track whose control a URI is. Of tracks with the same control the first
+    /// Returns the track whose control URL is `uri`. Of several tracks with one URL, the first
     /// that is not set up.
     pub(super) fn track(&self, uri: &str, set_up: &[SetUp]) -> Option<usize> {
         let uri = without_user(uri);
@@ -116,14 +118,14 @@ impl Announced {
         fresh.or(same.first().copied())
     }
 
-    /// It has a track of this index.
+    /// Returns whether the announcement has a track of this index.
     pub(super) fn has(&self, track: usize) -> bool {
         track < self.controls.len()
     }
 }
 
-/// From the host on, without a slash at the end: what two spellings of one URL
-/// share.
+/// Returns the part of a URL from the host on, without a trailing slash: the part that
+/// spellings of one URL share.
 fn without_user(url: &str) -> &str {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let authority_end = rest.find(['/', '?']).unwrap_or(rest.len());

@@ -1,31 +1,32 @@
 use std::net::SocketAddr;
 
-/// What a request URI names.
+/// The stream or track that a request URI names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
-    /// The stream: decoded once, without slashes around it.
+    /// Path of the stream: percent-decoded once, without slashes around it.
     pub(super) path: String,
-    /// Behind `?`, as it came.
+    /// Query of the URI behind `?`, as received.
     pub(super) query: Option<String>,
-    /// From `trackID=N` at the end.
+    /// Index of the track, from `trackID=N` at the end.
     pub(super) track: Option<usize>,
-    /// The stream's URL as the client writes it, without user, track and the slash
-    /// at its end: what controls are relative to.
+    /// The stream's URL as the client writes it, without user, track and trailing slash.
+    /// Control URLs are relative to it.
     pub(super) base: String,
 }
 
-/// Longer names than this are nobody's.
+/// Longest path, in bytes; longer ones name no stream.
 const PATH_BYTES_MAX: usize = 1024;
 
 impl Target {
-    /// Reads an absolute URL or a path. `None` for a path that could lead elsewhere
-    /// (`..`, NUL, backslash, control characters, empty parts), is no UTF-8, or has
-    /// a `%` that begins no byte.
+    /// Parses an absolute URL or a path.
     ///
-    /// Players append controls in two ways where the URL has a query:
-    /// `cam?a=b/trackID=0` (ffmpeg, live555) and `cam/trackID=0?a=b` (GStreamer).
-    /// Both are read, and slashes at the end, which `Content-Base` brings, mean
-    /// nothing.
+    /// Returns `None` for a path that could lead outside of the server's streams (`..`, NUL,
+    /// backslash, control characters, empty parts), that is not UTF-8, or that has a malformed
+    /// `%`.
+    ///
+    /// Players append controls in two ways where the URL has a query: `cam?a=b/trackID=0`
+    /// (ffmpeg, live555) and `cam/trackID=0?a=b` (GStreamer). Both are read. Trailing slashes,
+    /// which `Content-Base` causes, are ignored.
     pub(super) fn parse(uri: &str, local: SocketAddr) -> Option<Self> {
         let (scheme, rest) = match uri.split_once("://") {
             Some((scheme, rest)) if is_scheme(scheme) => (scheme, rest),
@@ -64,7 +65,7 @@ fn trim_slashes(text: &str) -> &str {
     text.trim_end_matches('/')
 }
 
-/// Takes `/trackID=N` off the end.
+/// Splits `/trackID=N` off the end.
 fn strip_track(text: &str) -> (&str, Option<usize>) {
     const KEY: &str = "trackID=";
     let track = text.rsplit_once('/').and_then(|(before, last)| {
@@ -80,7 +81,7 @@ fn strip_track(text: &str) -> (&str, Option<usize>) {
     }
 }
 
-/// Percent-decodes, once.
+/// Percent-decodes once; `None` if the path is too long or malformed.
 fn decode(text: &str) -> Option<String> {
     if text.len() > PATH_BYTES_MAX {
         return None;
@@ -102,7 +103,7 @@ fn decode(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// It names nothing but what is below where the server looks.
+/// Returns whether a decoded path stays below the server's root.
 fn is_harmless(path: &str) -> bool {
     let part_is_name = |part: &str| !matches!(part, "" | "." | "..");
     let empty = path.is_empty();
