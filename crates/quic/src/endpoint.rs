@@ -1,4 +1,4 @@
-//! UDP sockets that speak QUIC, every connection under a controller of its own.
+//! QUIC endpoints on UDP sockets; each connection gets a congestion controller of its own.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,55 +10,57 @@ use rustls::crypto::CryptoProvider;
 use crate::trust::TrustError;
 use crate::{Identity, IdentityError, Observed, Steering, Trust};
 
-/// Nothing heard for so long is the end: an outage of half a minute is not.
+/// Idle timeout: a connection without packets for longer has ended. An outage of half a minute
+/// does not end one.
 const IDLE: Duration = Duration::from_secs(45);
 
-/// How often a quiet connection shows that it lives, so that routers remember it.
+/// Interval of keep-alives on a quiet connection, which also keep NAT bindings open.
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
-/// Bytes that a peer may send before it was found to have the right to.
+/// Receive window of a connection before its client is authorized, in bytes.
 pub(crate) const RECEIVE_STRANGER: u32 = 256 << 10;
 
-/// Bytes a peer may be ahead of us afterwards, over all streams: half a second of
-/// 100 Mbit/s.
+/// Receive window of an authorized connection over all its streams, in bytes: about half a
+/// second at 100 Mbit/s.
 pub(crate) const RECEIVE_KNOWN: u32 = 8 << 20;
 
-/// On one stream: the largest frame that is expected, with some behind it.
+/// Receive window of one stream, in bytes: the largest frame that is expected, and some more.
 const RECEIVE_STREAM: u32 = 4 << 20;
 
-/// Groups, and the headers of groups, under way at once in either direction.
+/// Most concurrent unidirectional streams in either direction: groups and their headers.
 const STREAMS: u32 = 1024;
 
-/// Requests under way at once.
+/// Most concurrent bidirectional streams: requests.
 const REQUESTS: u32 = 256;
 
-/// Bytes that QUIC holds before it makes the sender wait. What waits above it can still
-/// be dropped when it is late, so this follows the window (see `session`).
+/// Bytes that QUIC buffers before the sender must wait. Data above this limit waits where late
+/// groups can still be dropped, so the limit follows the congestion window (see `session`).
 pub(crate) const SEND_WINDOW: u64 = 256 << 10;
 
-/// Handshakes under way at once; clients beyond have to prove their address first.
+/// Most connections whose handshake may begin without proof of the client's address.
 const UNPROVEN: usize = 256;
 
-/// A socket that dials.
+/// A UDP socket for outgoing QUIC connections.
 #[derive(Debug)]
 pub struct Dialler {
     endpoint: noq::Endpoint,
 }
 
 impl Dialler {
-    /// On a free port of any address. Must be called within tokio.
+    /// Binds a free port of any address, IPv6 where the system has it. Must be called within
+    /// tokio.
     ///
     /// # Errors
-    /// What the system says.
+    /// The socket cannot be bound.
     pub fn new() -> std::io::Result<Self> {
-        // Both families where there are both.
+        // An IPv6 socket also reaches IPv4 hosts.
         let any6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
         let any4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
         let endpoint = noq::Endpoint::client(any6).or_else(|_| noq::Endpoint::client(any4))?;
         Ok(Self { endpoint })
     }
 
-    /// Dials `address`, which calls itself `name`.
+    /// Connects to `address`, whose certificate must be valid for `name`.
     pub(crate) async fn dial(
         &self,
         address: SocketAddr,
@@ -75,10 +77,10 @@ impl Dialler {
         Ok(connecting.await?)
     }
 
-    /// Moves to another socket, as if the network had changed below.
+    /// Moves all connections to a new socket, as a change of network would.
     ///
     /// # Errors
-    /// What the system says.
+    /// The new socket cannot be bound.
     pub fn rebind(&self) -> std::io::Result<()> {
         let any = match self.endpoint.local_addr()? {
             SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
@@ -87,13 +89,13 @@ impl Dialler {
         self.endpoint.rebind(std::net::UdpSocket::bind(any)?)
     }
 
-    /// Waits until all connections have said their goodbyes.
+    /// Waits until all connections have closed.
     pub async fn idle(&self) {
         self.endpoint.wait_idle().await;
     }
 }
 
-/// A socket that is dialled.
+/// A UDP socket for incoming QUIC connections.
 #[derive(Debug)]
 pub(crate) struct Listener {
     endpoint: noq::Endpoint,
@@ -102,8 +104,8 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// On `address`, for clients that speak one of `protocols`. Must be called within
-    /// tokio.
+    /// Binds `address` for clients that support one of the ALPN `protocols`. Must be called
+    /// within tokio.
     pub(crate) fn bind(
         address: SocketAddr,
         identity: &Identity,
@@ -118,26 +120,27 @@ impl Listener {
         })
     }
 
-    /// Shows another certificate from now on.
+    /// Uses another certificate for new connections.
     ///
     /// # Errors
-    /// What is wrong with it; the old one stays.
+    /// The certificate or its key is not usable; the old certificate stays.
     pub(crate) fn renew(&self, identity: &Identity) -> Result<(), IdentityError> {
         let config = server_config(identity, &self.protocols)?;
         *self.config.lock().unwrap_or_else(PoisonError::into_inner) = config;
         Ok(())
     }
 
-    /// Where it listens.
+    /// Returns the local address.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system does not know the address.
     pub(crate) fn local_addr(&self) -> std::io::Result<SocketAddr> {
         self.endpoint.local_addr()
     }
 
-    /// The next connection that somebody wants; `None` once closed. Its handshake is
-    /// for the caller to wait for, beside others.
+    /// Accepts the next connection; `None` once the listener is closed.
+    ///
+    /// The caller awaits the handshake, concurrently with others.
     pub(crate) async fn next(
         &self,
         mut steer: impl FnMut() -> Steering,
@@ -165,12 +168,12 @@ impl Listener {
         }
     }
 
-    /// Ends all connections and takes no more.
+    /// Closes all connections and accepts no more.
     pub(crate) fn close(&self, reason: &str) {
         self.endpoint.close(0u32.into(), reason.as_bytes());
     }
 
-    /// Waits until all connections have said their goodbyes.
+    /// Waits until all connections have closed.
     pub(crate) async fn idle(&self) {
         self.endpoint.wait_idle().await;
     }
@@ -211,32 +214,32 @@ fn transport(steering: Steering, receive: u32) -> noq::TransportConfig {
     transport
 }
 
-/// Why nobody can be listened to.
+/// Why a socket does not accept connections.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListenError {
-    /// The certificate.
+    /// The certificate or its key is not usable.
     #[error(transparent)]
     Identity(#[from] IdentityError),
-    /// The socket.
+    /// The socket cannot be bound.
     #[error(transparent)]
     System(#[from] std::io::Error),
 }
 
-/// Why a connection did not come about.
+/// Why a connection failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DialError {
-    /// Nobody to trust.
+    /// The server's certificate cannot be verified.
     #[error(transparent)]
     Trust(#[from] TrustError),
-    /// TLS without what QUIC begins with.
+    /// TLS lacks the cipher suite of QUIC's initial packets.
     #[error("TLS has no initial cipher suite of QUIC")]
     Cipher,
-    /// The address or the name.
+    /// The address or the server name is invalid.
     #[error(transparent)]
     Address(#[from] noq::ConnectError),
-    /// The network, or the server.
+    /// The network failed, or the server refused the connection.
     #[error(transparent)]
     Connection(#[from] noq::ConnectionError),
 }

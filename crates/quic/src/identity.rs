@@ -1,4 +1,4 @@
-//! Who a server is: a certificate chain and its key, from files or made here.
+//! Identity of a server: a certificate chain and its key, from files or self-signed.
 
 use std::fmt;
 use std::fs::File;
@@ -11,15 +11,15 @@ use aws_lc_rs::digest;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// Chains and keys are a few kB; more is a mistake.
+/// Most bytes that are read of a file. Chains and keys have a few kB.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Browsers pin a certificate only if it is valid for at most two weeks (W3C
-/// WebTransport, "verify a certificate hash"); clocks may differ by the rest.
+/// Lifetime of a self-signed certificate, clock skew included. Browsers pin a certificate only
+/// if it is valid for at most two weeks (W3C WebTransport, "verify a certificate hash").
 const SELF_SIGNED: Duration = Duration::from_secs(13 * 86_400);
 const CLOCK_SKEW: Duration = Duration::from_secs(3600);
 
-/// A certificate and its key.
+/// A server's certificate chain and private key.
 #[derive(Debug)]
 pub struct Identity {
     pub(crate) chain: Vec<CertificateDer<'static>>,
@@ -28,7 +28,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// From PEM files.
+    /// Reads PEM files.
     ///
     /// # Errors
     /// [`IdentityError`] names the file and what is wrong with it.
@@ -50,11 +50,12 @@ impl Identity {
         })
     }
 
-    /// Made here for `names`, on the P-256 curve, valid for thirteen days from `now`:
-    /// browsers and our clients take it by its [fingerprint](Self::fingerprint).
+    /// Creates a self-signed certificate for `names` on the P-256 curve. It is valid for
+    /// thirteen days from one hour before `now`; browsers and our clients accept it by its
+    /// [fingerprint](Self::fingerprint).
     ///
     /// # Errors
-    /// [`IdentityError::Generate`] if a name is none.
+    /// [`IdentityError::Generate`] if a name is invalid.
     pub fn self_signed(names: Vec<String>, now: SystemTime) -> Result<Self, IdentityError> {
         let generate = |error: rcgen::Error| IdentityError::Generate(error.to_string());
         let mut parameters = rcgen::CertificateParams::new(names).map_err(generate)?;
@@ -74,12 +75,12 @@ impl Identity {
         })
     }
 
-    /// SHA-256 of the certificate itself.
+    /// Returns the SHA-256 of the server's own certificate.
     pub fn fingerprint(&self) -> Fingerprint {
         Fingerprint::of(self.chain.first().map_or(&[][..], |first| first))
     }
 
-    /// After how long another one must be made; `None` for files.
+    /// Returns after which time the certificate must be replaced; `None` for files.
     pub const fn renew_after(&self) -> Option<Duration> {
         self.renew
     }
@@ -96,7 +97,8 @@ fn read(file: &Path) -> Result<Vec<u8>, IdentityError> {
     Ok(bytes)
 }
 
-/// SHA-256 of a certificate in DER: 64 hexadecimal digits, colons between them allowed.
+/// SHA-256 of a certificate in DER. Its text has 64 hexadecimal digits; colons between them are
+/// allowed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Fingerprint(pub [u8; 32]);
 
@@ -139,35 +141,35 @@ impl FromStr for Fingerprint {
     }
 }
 
-/// A text is not a [`Fingerprint`].
+/// A text that is not a [`Fingerprint`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a certificate's SHA-256 has 64 hexadecimal digits, as the server prints it")]
 pub struct NoFingerprint;
 
-/// Why there is no [`Identity`]. The operator's to mend.
+/// Why there is no [`Identity`]. The operator can mend it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IdentityError {
     /// The file cannot be read.
     #[error("cannot read {}: {source}; name a PEM file that this user may read", file.display())]
     Unreadable {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
-    /// Nothing of use is in it.
+    /// The file lacks a PEM section.
     #[error("{} has no section `{section}`; it must be PEM", file.display())]
     NoPem {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
-        /// What is missed.
+        /// Label of the missing section.
         section: &'static str,
     },
-    /// It cannot be made.
+    /// No certificate can be created.
     #[error("cannot make a certificate: {0}")]
     Generate(String),
-    /// TLS does not take it.
+    /// TLS rejects the certificate or its key.
     #[error("the certificate and its key do not serve TLS: {0}")]
     Tls(#[from] rustls::Error),
 }

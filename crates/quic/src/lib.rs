@@ -1,4 +1,4 @@
-//! QUIC under our congestion control.
+//! QUIC with this project's congestion control.
 //!
 //! ```text
 //! noq connection ── packets sent, acked, lost ──► Steered ──► congestion::Flow ──► Controller
@@ -6,12 +6,11 @@
 //!                                                                         metrics, the lab
 //! ```
 //!
-//! [`Steering`] is what a connection is configured with; [`Observed`] is what everybody
-//! else sees of it. The same `noq-proto` runs over sockets and in virtual time.
-
+//! A connection is configured with a [`Steering`]; other threads watch its congestion control
+//! through [`Observed`]. The same `noq-proto` runs over sockets and in virtual time.
 //!
-//! [`moq`] is Media over QUIC on sockets: a [`moq::Server`] that takes and gives
-//! broadcasts, [`moq::connect`] for those who publish to one or read from it.
+//! [`moq`] is Media over QUIC on sockets: a [`moq::Server`] that receives and sends broadcasts,
+//! and [`moq::connect`] for clients that publish or read them.
 
 mod endpoint;
 mod identity;

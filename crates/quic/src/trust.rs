@@ -1,4 +1,4 @@
-//! Whom a client takes for the server it asked for.
+//! Which server certificates a client accepts.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use rustls::{CertificateError, DigitallySignedStruct, RootCertStore, SignatureSc
 
 use crate::{Fingerprint, IdentityError};
 
-/// Where systems keep the certificates of their authorities, most common first.
+/// Files in which systems keep the certificates of authorities, the most common first.
 const BUNDLES: [&str; 5] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -20,23 +20,25 @@ const BUNDLES: [&str; 5] = [
     "/usr/local/share/certs/ca-root-nss.crt",
 ];
 
-/// Whom a client trusts.
+/// Which server certificates a client accepts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Trust {
-    /// Whom this system trusts: `SSL_CERT_FILE`, or where the system keeps its bundle.
+    /// Certificates of the system's authorities: those of `SSL_CERT_FILE`, or of the system's
+    /// bundle.
     #[default]
     System,
-    /// The authorities of a PEM file.
+    /// Certificates of the authorities in a PEM file.
     Authorities(PathBuf),
-    /// The server with exactly this certificate, whatever its name.
+    /// Exactly the certificate with this fingerprint, whatever its name.
     Pinned(Fingerprint),
-    /// Whoever answers. For tests: anybody between can read and change everything.
+    /// Any certificate. Only for tests: an attacker on the path can read and change everything.
     Anyone,
 }
 
 impl Trust {
-    /// TLS for a client that speaks `protocols`, dearest first.
+    /// Returns the TLS configuration of a client that supports `protocols`, the preferred one
+    /// first.
     pub(crate) fn client(
         &self,
         provider: Arc<CryptoProvider>,
@@ -86,7 +88,7 @@ fn authorities(file: &Path) -> Result<RootCertStore, TrustError> {
     let found =
         CertificateDer::pem_file_iter(file).map_err(|error| unreadable(error.to_string()))?;
     let mut roots = RootCertStore::empty();
-    // Bundles hold some that are of another time; the others are as good without them.
+    // Bundles may contain unreadable certificates; the others are used without them.
     roots.add_parsable_certificates(found.filter_map(Result::ok));
     if roots.is_empty() {
         return Err(unreadable("no certificate is in it".to_owned()));
@@ -94,7 +96,7 @@ fn authorities(file: &Path) -> Result<RootCertStore, TrustError> {
     Ok(roots)
 }
 
-/// Takes one certificate, or any; that its holder has the key is checked nonetheless.
+/// Accepts one certificate, or any. The server must still prove that it has the private key.
 #[derive(Debug)]
 struct Blunt {
     pin: Option<Fingerprint>,
@@ -124,7 +126,7 @@ impl ServerCertVerifier for Blunt {
         _: &CertificateDer<'_>,
         _: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        // QUIC has TLS 1.3 (RFC 9001 §4.2).
+        // QUIC uses TLS 1.3 (RFC 9001 §4.2).
         Err(rustls::Error::PeerIncompatible(
             rustls::PeerIncompatible::Tls13RequiredForQuic,
         ))
@@ -144,25 +146,25 @@ impl ServerCertVerifier for Blunt {
     }
 }
 
-/// Why a client has nobody to trust. The user's to mend.
+/// Why a client can accept no certificate. The user can mend it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrustError {
-    /// No list of authorities anywhere.
+    /// The system's certificates were not found.
     #[error(
         "this system has no bundle of certificates where we look: set SSL_CERT_FILE, or pin the \
          server's with `#sha256=…`"
     )]
     NoBundle,
-    /// The file is no such list.
+    /// The file holds no certificates.
     #[error("cannot take authorities from {}: {reason}", file.display())]
     Unreadable {
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
-        /// What is wrong.
+        /// What is wrong with the file.
         reason: String,
     },
-    /// TLS does not work like this.
+    /// TLS rejects the configuration.
     #[error(transparent)]
     Tls(#[from] IdentityError),
 }

@@ -1,4 +1,4 @@
-//! `moq://host:4443/name?token=…#sha256=…`
+//! Addresses of broadcasts: `moq://host:4443/name?token=…#sha256=…`
 
 use std::fmt;
 
@@ -7,15 +7,15 @@ use url::form_urlencoded::Serializer;
 
 use crate::Fingerprint;
 
-/// The port of QUIC where none is said.
+/// UDP port of raw QUIC where the URL names none.
 pub const PORT: u16 = 4443;
 
-/// Where a broadcast is: a server, a folder of it, and a name there.
+/// Address of a broadcast: a server, a path there, and the broadcast's name.
 ///
-/// `moq://` is MoQ on QUIC itself, `https://` MoQ on WebTransport. The last part of the
-/// path is the broadcast's name. A query goes to the server, which may want a `token`
-/// or, as `user:password@` in front of the host, a user. `#sha256=…` pins the server's
-/// certificate, as the server prints it.
+/// `moq://` is MoQ on raw QUIC, `https://` is MoQ on WebTransport. The last part of the path is
+/// the broadcast's name. The query goes to the server, which may require a `token`, or a user,
+/// who may also stand in front of the host as `user:password@`. `#sha256=…` pins the server's
+/// certificate; the server prints this fingerprint.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Address {
     host: String,
@@ -28,10 +28,10 @@ pub struct Address {
 }
 
 impl Address {
-    /// Reads `text`.
+    /// Parses a URL.
     ///
     /// # Errors
-    /// [`AddressError`] says what is missing, and never repeats a password.
+    /// [`AddressError`] says what is missing. It never repeats a password.
     pub fn parse(text: &str) -> Result<Self, AddressError> {
         let url = Url::parse(text).map_err(AddressError::Url)?;
         let is_web = match url.scheme() {
@@ -64,22 +64,22 @@ impl Address {
         })
     }
 
-    /// The broadcast's name.
+    /// Returns the broadcast's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The server, as it calls itself.
+    /// Returns the server's host name or address.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// Its UDP port.
+    /// Returns the server's UDP port.
     pub const fn port(&self) -> u16 {
         self.port
     }
 
-    /// The certificate that it must show.
+    /// Returns the fingerprint that the server's certificate must have.
     pub const fn pin(&self) -> Option<Fingerprint> {
         self.pin
     }
@@ -88,8 +88,8 @@ impl Address {
         self.is_web
     }
 
-    /// Path and query that the session is asked for: the folder, and whatever gives
-    /// the right to it.
+    /// Returns path and query of the session's request: the broadcast's folder and the
+    /// credentials.
     pub(super) fn target(&self) -> String {
         let folder = if self.folder.is_empty() {
             "/"
@@ -102,7 +102,7 @@ impl Address {
         }
     }
 
-    /// The same as HTTP has it.
+    /// Returns the session's URL for HTTP.
     pub(super) fn web_url(&self) -> Result<Url, AddressError> {
         let host = if self.host.contains(':') {
             format!("[{}]", self.host)
@@ -114,12 +114,12 @@ impl Address {
     }
 }
 
-/// The query, with the user of the URL in it: MoQ has no other place for one.
+/// Returns the query with the URL's user in it, because MoQ has no other place for a user.
 fn query(url: &Url) -> Option<String> {
     let mut query = url.query().unwrap_or_default().to_owned();
     if !url.username().is_empty() {
         let decode = |text: &str| {
-            // The URL's own escapes are undone, then those of a query are made.
+            // The URL's escapes are decoded first, then the query's are added.
             let text = text.replace('+', "%2B");
             url::form_urlencoded::parse(text.as_bytes())
                 .next()
@@ -139,7 +139,7 @@ fn query(url: &Url) -> Option<String> {
 }
 
 impl fmt::Display for Address {
-    /// Without query, which may be a secret.
+    /// Leaves the query out, which may contain a secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = if self.is_web { "https" } else { "moq" };
         let (host, port, folder, name) = (&self.host, self.port, &self.folder, &self.name);
@@ -157,23 +157,23 @@ impl fmt::Debug for Address {
     }
 }
 
-/// A text is no [`Address`]. The user's to mend.
+/// Why a text is not an [`Address`]. The user can mend it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddressError {
-    /// No URL at all.
+    /// The text is not a URL.
     #[error("{0}: give a URL such as moq://host:4443/name")]
     Url(url::ParseError),
-    /// Another protocol.
+    /// The scheme belongs to another protocol.
     #[error("`{0}://` is not MoQ: use moq:// (QUIC) or https:// (WebTransport)")]
     Scheme(String),
-    /// No server.
+    /// The URL has no host.
     #[error("no host in the URL: give one such as moq://host:4443/name")]
     NoHost,
-    /// No broadcast.
+    /// The URL has no broadcast name.
     #[error("no name behind the host: give one, as in moq://host:4443/name")]
     NoName,
-    /// A fragment that is no pin.
+    /// The fragment is not a fingerprint.
     #[error(
         "what follows `#` must be `sha256=` and 64 hexadecimal digits, as the server prints it"
     )]

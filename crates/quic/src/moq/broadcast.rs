@@ -1,4 +1,4 @@
-//! One broadcast, as its publisher has it.
+//! A broadcast at its publisher.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,20 +17,21 @@ use super::pulse;
 use super::transport::Link;
 use super::{codec, frame::BYTES_MAX};
 
-/// Audio of so many frames is sent as one group: 100 ms of Opus.
+/// Number of audio frames in one group: 100 ms of Opus.
 const AUDIO_GROUP_FRAMES: usize = 5;
 
-/// A group of pictures that has none of its own end gets one before the other side
+/// Most frames and bytes of a group without a further keyframe. The group ends before the peer
 /// refuses it (8192 frames, 32 MiB).
 const GROUP_FRAMES_MAX: usize = 8_000;
 const GROUP_BYTES_MAX: usize = 30 << 20;
 
-/// Urgency by kind, as hang's publishers have it: higher goes first.
+/// Priorities by kind of track, as in hang's publishers. The track with the higher number is
+/// sent first.
 const CATALOG_PRIORITY: u8 = 100;
 const AUDIO_PRIORITY: u8 = 80;
 const FRAME_PRIORITY: u8 = 60;
 
-/// A track that is to be published.
+/// A track to be published, and how it is sent.
 #[derive(Clone, Debug)]
 pub struct Lane {
     track: Track,
@@ -41,7 +42,7 @@ pub struct Lane {
 }
 
 impl Lane {
-    /// With the urgency of its kind, and a deadline of two seconds.
+    /// Describes `track` with the priority of its kind and a deadline of two seconds.
     pub fn new(track: Track) -> Self {
         let priority = match track.kind() {
             Kind::Audio => AUDIO_PRIORITY,
@@ -56,45 +57,46 @@ impl Lane {
         }
     }
 
-    /// Calls the track so instead of by its kind.
+    /// Sets the track's name; without it the kind and a number are the name.
     #[must_use]
     pub fn named(self, name: impl Into<String>) -> Self {
         let name = Some(name.into());
         Self { name, ..self }
     }
 
-    /// Tells readers the most that it takes.
+    /// Announces the highest bitrate of the track in the catalog.
     #[must_use]
     pub fn with_bitrate(self, bitrate: Bitrate) -> Self {
         let bitrate = Some(bitrate);
         Self { bitrate, ..self }
     }
 
-    /// A group is given up, sent or not, once its successor is so much older than the
-    /// newest frame.
+    /// Sets the deadline. A group is dropped, sent or not, when its successor is older than the
+    /// newest frame by more than the deadline.
     #[must_use]
     pub fn with_deadline(self, deadline: Duration) -> Self {
         Self { deadline, ..self }
     }
 
-    /// Higher goes first; 80 is audio, 60 is frame.
+    /// Sets the priority: the track with the higher number is sent first. Audio has 80, video
+    /// 60.
     #[must_use]
     pub fn with_priority(self, priority: u8) -> Self {
         Self { priority, ..self }
     }
 }
 
-/// A broadcast that is being published. Dropped, it ends.
+/// A broadcast that is being published. It ends when this value is dropped.
 pub struct Broadcast {
     name: String,
     producer: broadcast::Producer,
     catalog: track::Producer,
     tracks: Vec<Published>,
-    /// Since 1970, at media time zero.
+    /// Wall-clock time at media time zero, since 1970.
     clock: Option<Duration>,
-    /// Who answers frames; `None` where there are many readers.
+    /// Connection whose peer echoes frames; `None` where a broadcast has many readers.
     link: Option<Arc<Link>>,
-    /// The catalog is out.
+    /// Whether the catalog was written and the broadcast announced.
     is_told: bool,
     _offer: Offer,
 }
@@ -108,7 +110,7 @@ struct Published {
     group: Option<group::Producer>,
     group_frames: usize,
     group_bytes: usize,
-    /// Of the present group, written before anybody read the track.
+    /// Bytes of the present group that were written before the track had a reader.
     unread: u64,
     skipped: u64,
     given_up: u64,
@@ -116,11 +118,10 @@ struct Published {
 }
 
 impl Offer {
-    /// Offers a broadcast of `lanes` under `name`; it is announced with the first
-    /// keyframe.
+    /// Publishes a broadcast of `lanes` under `name`. It is announced with the first keyframe.
     ///
     /// # Errors
-    /// [`Ended`] if the name is none, or the offer is over.
+    /// [`Ended`] if the name is invalid, or these broadcasts have ended.
     pub fn publish(&self, name: &str, lanes: Vec<Lane>) -> Result<Broadcast, Ended> {
         Broadcast::new(self, name, lanes, None)
     }
@@ -174,35 +175,34 @@ impl Broadcast {
         })
     }
 
-    /// What it is called.
+    /// Returns the broadcast's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Says when media time zero was by the wall clock, so that readers whose clock is
-    /// synchronised know how long frames were on their way. To be called before the
-    /// first frame.
+    /// Sets the wall-clock time `at` of media time `time`. Readers with a synchronized clock
+    /// can then measure how long frames were under way. Call this before the first frame.
     pub fn set_clock(&mut self, time: MediaTime, at: SystemTime) {
         let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
         let into = Duration::from_nanos(u64::try_from(time.nanos()).unwrap_or(0));
         self.clock = since.checked_sub(into);
     }
 
-    /// Puts a frame of track number `track` into the send queue. Frames before the
-    /// first keyframe, or the one after a group was given up, are passed over.
+    /// Writes a frame of the track with index `track` into the send queue. Frames before the
+    /// first keyframe, and those between a dropped group and the next keyframe, are skipped.
     ///
     /// # Errors
-    /// [`WriteError`] says whether anything can still be written.
+    /// [`WriteError`] says whether later frames can still be written.
     pub fn write(&mut self, track: usize, frame: &Frame) -> Result<(), WriteError> {
         let pieces = std::slice::from_ref(&frame.data);
         self.write_pieces(track, frame.time, frame.keyframe, pieces)
     }
 
-    /// As [`write`](Self::write), of a frame that lies in several pieces of memory, which
-    /// are shared and not copied together.
+    /// Writes a frame that lies in several pieces of memory, as [`write`](Self::write) does.
+    /// The pieces are shared, not copied together.
     ///
     /// # Errors
-    /// As [`write`](Self::write).
+    /// The errors of [`write`](Self::write).
     pub fn write_pieces(
         &mut self,
         track: usize,
@@ -225,7 +225,7 @@ impl Broadcast {
             .get_mut(track)
             .ok_or(WriteError::NoSuchTrack { track, tracks })?;
         if published.codec.is_none() && frame.keyframe {
-            // Once in a broadcast's life.
+            // This copy happens once per track.
             let whole = frame.pieces.concat();
             published.codec = codec::name_of(&published.lane.track, &whole);
         }
@@ -233,7 +233,7 @@ impl Broadcast {
             return Ok(());
         }
         if let Some(link) = &self.link {
-            // A reader begins with the present group, whenever it comes.
+            // A reader begins with the present group, whenever it subscribes.
             if published.producer.is_used() {
                 let queued = std::mem::take(&mut published.unread);
                 link.queue.written.fetch_add(queued, Ordering::Relaxed);
@@ -247,9 +247,11 @@ impl Broadcast {
         Ok(())
     }
 
-    /// Gives the present group of `track` up: what of it is not sent yet never will be.
-    /// The track goes on at its next keyframe. What of other tracks waits in the send
-    /// queue counts as gone with it, so this is for the track that has nearly all of it.
+    /// Aborts the present group of `track`: its unsent bytes are never sent. The track
+    /// continues at its next keyframe.
+    ///
+    /// Bytes of other tracks in the send queue count as dropped, too; abort the track that has
+    /// nearly all of them.
     pub fn give_up(&mut self, track: usize) {
         if let Some(published) = self.tracks.get_mut(track)
             && let Some(group) = published.group.take()
@@ -263,10 +265,10 @@ impl Broadcast {
         }
     }
 
-    /// Tells readers the most that `track` takes from now on.
+    /// Announces a new highest bitrate of `track` in the catalog.
     ///
     /// # Errors
-    /// [`WriteError::Ended`] if it is over.
+    /// [`WriteError::Ended`] if the broadcast has ended.
     pub fn set_bitrate(&mut self, track: usize, bitrate: Bitrate) -> Result<(), WriteError> {
         if let Some(published) = self.tracks.get_mut(track) {
             published.lane.bitrate = Some(bitrate);
@@ -274,30 +276,31 @@ impl Broadcast {
         if self.is_told { self.tell() } else { Ok(()) }
     }
 
-    /// Bytes of frames that entered the send queue of `track`.
+    /// Returns the bytes of frames that entered the send queue of `track`.
     pub fn written(&self, track: usize) -> u64 {
         self.tracks.get(track).map_or(0, |it| it.written)
     }
 
-    /// Frames of `track` that were passed over for want of a keyframe.
+    /// Returns the number of frames of `track` that were skipped because no keyframe came
+    /// before them.
     pub fn skipped(&self, track: usize) -> u64 {
         self.tracks.get(track).map_or(0, |it| it.skipped)
     }
 
-    /// Announces it before the first frame, where parameter sets are known already.
+    /// Announces the broadcast before its first frame, if the parameter sets are known already.
     ///
     /// # Errors
-    /// [`WriteError::Ended`] if it is over.
+    /// [`WriteError::Ended`] if the broadcast has ended.
     pub fn announce(&mut self) -> Result<(), WriteError> {
         if self.is_told { Ok(()) } else { self.tell() }
     }
 
-    /// Readers know of it.
+    /// Returns whether the broadcast was announced.
     pub const fn is_announced(&self) -> bool {
         self.is_told
     }
 
-    /// Waits until somebody reads any of it.
+    /// Waits until a reader subscribes to a track.
     pub async fn wanted(&self) {
         kio::wait(|waiter| {
             let mut demands = self.tracks.iter().map(|it| it.producer.demand());
@@ -309,25 +312,25 @@ impl Broadcast {
         .await;
     }
 
-    /// Somebody reads `track`.
+    /// Returns whether `track` has a reader.
     pub fn is_read(&self, track: usize) -> bool {
         self.tracks
             .get(track)
             .is_some_and(|it| it.producer.is_used())
     }
 
-    /// Somebody reads any of it.
+    /// Returns whether any track has a reader.
     pub fn is_wanted(&self) -> bool {
         self.tracks.iter().any(|it| it.producer.is_used())
     }
 
-    /// The reader asked for a keyframe since the last call.
+    /// Returns whether the reader asked for a keyframe since the last call.
     pub fn keyframe_wanted(&self) -> bool {
         let taken = |link: &Arc<Link>| link.pulse.take_wish();
         self.link.as_ref().is_some_and(taken)
     }
 
-    /// Ends it: what is in the send queue is still sent.
+    /// Ends the broadcast. Frames in the send queue are still sent.
     pub fn finish(mut self) {
         for published in &mut self.tracks {
             if let Some(group) = published.group.take() {
@@ -339,8 +342,8 @@ impl Broadcast {
         self.producer.close();
     }
 
-    /// Puts the catalog out, once every track has a name for its codec, and announces
-    /// the broadcast.
+    /// Writes the catalog once the codec name of every track is known, and announces the
+    /// broadcast.
     fn tell(&mut self) -> Result<(), WriteError> {
         let mut offered = Vec::with_capacity(self.tracks.len());
         for published in &self.tracks {
@@ -367,17 +370,17 @@ impl Broadcast {
     }
 }
 
-/// A frame on its way into the send queue.
+/// A frame to be written to the send queue.
 struct Pieces<'a> {
     time: MediaTime,
     keyframe: bool,
     pieces: &'a [Bytes],
-    /// Bytes of all pieces.
+    /// Length of all pieces together, in bytes.
     bytes: usize,
 }
 
 impl Published {
-    /// Whether the frame went into the queue.
+    /// Writes a frame. Returns whether it entered the queue.
     fn write(&mut self, frame: &Pieces<'_>) -> Result<bool, WriteError> {
         let is_audio = self.lane.track.kind() == Kind::Audio;
         let is_full = self.group_frames >= GROUP_FRAMES_MAX
@@ -397,7 +400,7 @@ impl Published {
                 self.unread = 0;
             }
         } else if is_full && let Some(group) = self.group.take() {
-            // Without keyframes nobody can join, and nobody could have taken more.
+            // Without keyframes no reader can join, and a reader accepts no larger group.
             let _ = group.finish();
         }
         let Some(group) = &mut self.group else {
@@ -420,7 +423,7 @@ impl Published {
             chunks.finish()
         })();
         if let Err(error) = written {
-            // The group is lost, the track may not be.
+            // The group is lost, but the track may continue.
             self.group = None;
             if self.producer.is_closed() {
                 return Err(Ended::of(error).into());
@@ -444,31 +447,31 @@ impl std::fmt::Debug for Broadcast {
     }
 }
 
-/// Why a frame was not taken.
+/// Why a frame was not written.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// The caller's mistake.
+    /// The caller named a track that does not exist.
     #[error("track {track} of {tracks}")]
     NoSuchTrack {
-        /// Asked for.
+        /// Index of the track.
         track: usize,
-        /// There are.
+        /// Number of tracks.
         tracks: usize,
     },
-    /// No frame is that large.
+    /// The frame is too long.
     #[error("a frame of {bytes} bytes; {BYTES_MAX} are taken")]
     Long {
-        /// Its length.
+        /// Length of the frame in bytes.
         bytes: usize,
     },
-    /// Beyond what can be written.
+    /// The frame's time cannot be written.
     #[error("a frame at {} s", time.nanos() / 1_000_000_000)]
     Time {
-        /// When it is presented.
+        /// Presentation time of the frame.
         time: MediaTime,
     },
-    /// Nothing can be written any more.
+    /// The broadcast or its session has ended.
     #[error(transparent)]
     Ended(#[from] Ended),
 }

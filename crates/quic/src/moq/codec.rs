@@ -1,34 +1,33 @@
-//! Codecs as catalogs name them (W3C WebCodecs registry) and the records that describe
-//! them to decoders.
+//! Codec names in catalogs (W3C WebCodecs registry), and the configuration records of decoders.
 
 use glassline_media::{Codec, Kind, Track, VideoParameters};
 
-/// Parameter sets of one kind that a record may have: decoders know no more.
+/// Most parameter sets of a record: decoders accept no more.
 const SETS_MAX: usize = 32;
 
-/// Bytes of a record that describes a decoder; a real one has some dozens.
+/// Longest configuration record, in bytes; real ones have some dozens.
 pub(super) const RECORD_BYTES_MAX: usize = 8 << 10;
 
-/// How the NAL units of a frame are told apart.
+/// How a frame separates its NAL units or audio headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Framing {
-    /// Not at all: the frame is one thing, or of Annex B.
+    /// The frame is one unit, or a byte stream of Annex B.
     Whole,
-    /// A length of so many bytes is in front of each (ISO/IEC 14496-15 §5.3.3).
+    /// A length of this many bytes precedes each NAL unit (ISO/IEC 14496-15 §5.3.3).
     Lengths(u8),
-    /// Audio within ADTS headers (ISO/IEC 14496-3 §1.A.2.2).
+    /// The audio frame has an ADTS header (ISO/IEC 14496-3 §1.A.2.2).
     Adts,
 }
 
-/// What a record says.
+/// Contents of a decoder's configuration record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Record {
     pub(super) framing: Framing,
-    /// NAL units without start codes.
+    /// Parameter sets as NAL units without start codes.
     pub(super) sets: Vec<Vec<u8>>,
 }
 
-/// The codec of a registry string such as `avc1.64001f`; `None` for those that are not
+/// Returns the codec of a registry string such as `avc1.64001f`; `None` for codecs that are not
 /// carried.
 pub(super) fn codec_of(name: &str) -> Option<Codec> {
     let family = name.split('.').next().unwrap_or_default();
@@ -44,8 +43,8 @@ pub(super) fn codec_of(name: &str) -> Option<Codec> {
     }
 }
 
-/// The registry string of `track`, whose keyframes begin like `keyframe` (empty for
-/// audio); `None` for what has none, or before parameter sets are known.
+/// Returns the registry string of `track`. `keyframe`: the beginning of a keyframe, empty for
+/// audio. `None` if the codec has no string, or while parameter sets are unknown.
 pub(super) fn name_of(track: &Track, keyframe: &[u8]) -> Option<String> {
     Some(match track.codec {
         Codec::H264 => {
@@ -56,7 +55,7 @@ pub(super) fn name_of(track: &Track, keyframe: &[u8]) -> Option<String> {
         }
         Codec::H265 => h265_name(find_nal(keyframe, |first| (first >> 1) & 0x3f == 33)?)?,
         Codec::Vp8 => "vp8".to_owned(),
-        // Profile 0, level 1.0, 8 bits: what is not known of it is told by its frames.
+        // Profile 0, level 1.0, 8 bits: decoders learn the actual values from the frames.
         Codec::Vp9 => "vp09.00.10.08".to_owned(),
         Codec::Av1 => "av01.0.08M.08".to_owned(),
         Codec::Opus => "opus".to_owned(),
@@ -68,7 +67,7 @@ pub(super) fn name_of(track: &Track, keyframe: &[u8]) -> Option<String> {
     })
 }
 
-/// Whether MoQ's catalogs have a name for it.
+/// Returns whether MoQ catalogs have a name for `codec`.
 pub fn is_carried(codec: Codec) -> bool {
     matches!(
         codec,
@@ -76,10 +75,11 @@ pub fn is_carried(codec: Codec) -> bool {
     )
 }
 
-/// ISO/IEC 14496-15 annex E: `hev1.` profile, compatibility, tier and level, constraints.
+/// Returns the string of ISO/IEC 14496-15 annex E: `hev1.` profile, compatibility, tier and
+/// level, constraints.
 fn h265_name(sps: &[u8]) -> Option<String> {
-    // Behind the NAL unit's header and one byte is profile_tier_level (ITU-T H.265
-    // §7.3.3): 12 bytes, escapes undone.
+    // profile_tier_level (ITU-T H.265 §7.3.3) follows the NAL unit's header and one byte. It
+    // has 12 bytes after emulation prevention is removed.
     let bytes = unescaped(sps, 15);
     let ptl = bytes.get(3..15)?;
     let space = ["", "A", "B", "C"][usize::from(ptl[0] >> 6)];
@@ -97,7 +97,7 @@ fn h265_name(sps: &[u8]) -> Option<String> {
     Some(name)
 }
 
-/// The first bytes of a NAL unit without emulation prevention (H.265 §7.4.2).
+/// Returns the first `max` bytes of a NAL unit without emulation prevention (H.265 §7.4.2).
 fn unescaped(nal: &[u8], max: usize) -> Vec<u8> {
     let mut out = Vec::with_capacity(max);
     let mut zeros = 0;
@@ -119,7 +119,7 @@ fn find_nal(unit: &[u8], is_it: impl Fn(u8) -> bool) -> Option<&[u8]> {
     glassline_media::annexb::nals(unit).find(|nal| nal.first().is_some_and(|first| is_it(*first)))
 }
 
-/// A description of H.264: `avcC` (ISO/IEC 14496-15 §5.3.3.1.2).
+/// Reads the configuration record of H.264: `avcC` (ISO/IEC 14496-15 §5.3.3.1.2).
 pub(super) fn avcc(record: &[u8]) -> Option<Record> {
     let [1, _, _, _, lengths, rest @ ..] = record else {
         return None;
@@ -135,7 +135,7 @@ pub(super) fn avcc(record: &[u8]) -> Option<Record> {
     })
 }
 
-/// A description of H.265: `hvcC` (ISO/IEC 14496-15 §8.3.3.1.2).
+/// Reads the configuration record of H.265: `hvcC` (ISO/IEC 14496-15 §8.3.3.1.2).
 pub(super) fn hvcc(record: &[u8]) -> Option<Record> {
     if record.first() != Some(&1) {
         return None;
@@ -175,8 +175,8 @@ fn take_sets<'a>(mut rest: &'a [u8], count: usize, sets: &mut Vec<Vec<u8>>) -> O
     Some(rest)
 }
 
-/// What a decoder of AAC must know (AudioSpecificConfig, ISO/IEC 14496-3 §1.6.2.1), from
-/// the format parameters of `track`.
+/// Returns the AudioSpecificConfig (ISO/IEC 14496-3 §1.6.2.1) from the format parameters of
+/// `track`.
 pub(super) fn audio_config(track: &Track) -> Option<Vec<u8>> {
     let text = track.format_parameters.split(';').find_map(|part| {
         let (key, value) = part.trim().split_once('=')?;
@@ -191,7 +191,8 @@ const RATES: [u32; 13] = [
     7_350,
 ];
 
-/// AudioSpecificConfig of AAC-LC, or another object type, at a rate of the table.
+/// Returns the AudioSpecificConfig of an object type such as AAC-LC; `None` for a rate that is
+/// not in the table.
 pub(super) fn make_audio_config(object_type: u8, rate: u32, channels: u8) -> Option<Vec<u8>> {
     let index = RATES.iter().position(|it| *it == rate)?;
     let index = u16::try_from(index).ok()?;
@@ -199,7 +200,7 @@ pub(super) fn make_audio_config(object_type: u8, rate: u32, channels: u8) -> Opt
     (object_type < 31 && channels < 8).then(|| value.to_be_bytes().to_vec())
 }
 
-/// The track of AAC with this configuration (RFC 3640 §4.1).
+/// Returns the track of AAC with this configuration (RFC 3640 §4.1).
 pub(super) fn aac(config: &[u8], rate: u32, channels: u8) -> Track {
     Track::audio(Codec::Aac, channels)
         .with_clock_rate(rate)
@@ -210,7 +211,7 @@ pub(super) fn aac(config: &[u8], rate: u32, channels: u8) -> Track {
         ))
 }
 
-/// A video track whose sets are known, if any.
+/// Returns a video track with its parameter sets, if there are any.
 pub(super) fn video(codec: Codec, sets: &[Vec<u8>], width: u32, height: u32) -> Track {
     debug_assert_eq!(codec.kind(), Kind::Video);
     let mut track = Track::new(codec);
@@ -230,12 +231,12 @@ pub(super) fn video(codec: Codec, sets: &[Vec<u8>], width: u32, height: u32) -> 
     track
 }
 
-/// Two digits a byte.
+/// Returns two hexadecimal digits for each byte.
 pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The bytes of hexadecimal digits.
+/// Parses hexadecimal digits; `None` for other text.
 pub(super) fn unhex(text: &str) -> Option<Vec<u8>> {
     let digit = |byte: u8| char::from(byte).to_digit(16);
     let (pairs, rest) = text.as_bytes().as_chunks::<2>();

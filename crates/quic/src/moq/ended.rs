@@ -1,22 +1,22 @@
 use super::refusal::Refusal;
 
-/// Why a session, or something in it, is over.
+/// Why a session, broadcast or track has ended.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Ended {
-    /// The other end does not grant it: token, user or right.
+    /// The peer refuses the token, the user or the access.
     #[error("the other end refuses: not authorised")]
     Unauthorised,
-    /// The other end said why.
+    /// The peer closed the session with this reason.
     #[error("the other end closed the session: {0}")]
     Closed(String),
-    /// The network, or the other end is gone.
+    /// The connection failed.
     #[error("the connection ended: {0}")]
     Network(String),
-    /// The protocol was broken, by either.
+    /// One of the ends broke the protocol.
     #[error("MoQ: {0}")]
     Protocol(String),
-    /// The session was opened to read.
+    /// The session was opened for reading only.
     #[error("the session was opened to read only")]
     ReadOnly,
 }

@@ -1,8 +1,9 @@
-//! Errors of a connection and its streams, and the codes that carry them.
+//! Errors of a connection and its streams, and their codes on the wire.
 
 use web_transport_proto::{error_from_http3, error_to_http3};
 
-/// WebTransport's codes lie within those of HTTP/3 (draft-ietf-webtrans-http3 §4.4).
+/// Returns an error code on the wire. WebTransport codes occupy a range of HTTP/3 codes
+/// (draft-ietf-webtrans-http3 §4.4).
 pub(super) fn wire_code(code: u32, is_web: bool) -> noq::VarInt {
     if is_web {
         noq::VarInt::from_u64(error_to_http3(code)).unwrap_or_default()
@@ -19,22 +20,22 @@ fn code_of(wire: noq::VarInt, is_web: bool) -> Option<u32> {
     }
 }
 
-/// Why a connection or one of its streams does no more.
+/// Why a connection or a stream has ended.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(super) enum Error {
-    /// The network, or QUIC itself.
+    /// The connection failed.
     #[error(transparent)]
     Connection(#[from] noq::ConnectionError),
-    /// The peer closed it.
+    /// The peer closed the session.
     #[error("closed by the other end: {reason} (code {code})")]
     Closed { code: u32, reason: String },
-    /// The peer gave the stream up.
+    /// The peer reset or stopped the stream.
     #[error("the other end gave the stream up (code {0:?})")]
     Stream(Option<u32>),
-    /// The peer takes no datagrams.
+    /// The peer does not support datagrams.
     #[error("the other end takes no datagrams")]
     NoDatagrams,
-    /// Used after its end.
+    /// The stream was used after its end.
     #[error("the stream has ended")]
     Gone,
 }

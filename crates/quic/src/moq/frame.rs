@@ -1,4 +1,4 @@
-//! Frames within groups: a time, then what the codec made (`hang`'s legacy container).
+//! Frames within groups: a timestamp, then the codec's data (`hang`'s legacy container).
 
 use std::borrow::Cow;
 
@@ -8,28 +8,28 @@ use glassline_media::annexb::START_CODE;
 
 use super::codec::Framing;
 
-/// The largest frame that is taken: an intra frame of 8K at the best quality.
+/// Longest frame that is accepted, in bytes: an intra frame of 8K video at the best quality.
 pub const BYTES_MAX: usize = 8 << 20;
 
-/// One frame or packet of audio.
+/// One frame of video or packet of audio.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// When it is presented, on the broadcast's timeline; never before zero there.
+    /// Presentation time on the broadcast's timeline, at or after zero.
     pub time: MediaTime,
-    /// A decoder can start here; of audio always.
+    /// Whether a decoder can start here; true for all audio.
     pub keyframe: bool,
-    /// H.264 and H.265: Annex B. Audio: a packet without headers. Others: as the codec
-    /// has it.
+    /// Coded data. H.264 and H.265: a byte stream of Annex B. Audio: a packet without headers.
+    /// Other codecs: as the codec defines it.
     pub data: Bytes,
 }
 
-/// Microseconds on the timeline.
+/// Returns the time in microseconds.
 pub(super) fn micros(time: MediaTime) -> u64 {
     u64::try_from(time.nanos().max(0) / 1000).unwrap_or(0)
 }
 
-/// What stands in front of the payload: the time, as QUIC writes integers (RFC 9000
-/// §16).
+/// Returns the header of a frame: the time in microseconds as a QUIC variable-length integer
+/// (RFC 9000 §16).
 pub(super) fn header(time: MediaTime) -> Bytes {
     let micros = micros(time);
     if micros < 1 << 30 {
@@ -40,10 +40,10 @@ pub(super) fn header(time: MediaTime) -> Bytes {
     }
 }
 
-/// Time and payload of a frame.
+/// Splits a frame into its time in microseconds and its payload.
 ///
 /// # Errors
-/// [`FrameError::Short`] if there is not even a time.
+/// [`FrameError::Short`] if the time is incomplete.
 pub(super) fn split(mut frame: Bytes) -> Result<(u64, Bytes), FrameError> {
     let first = *frame.first().ok_or(FrameError::Short)?;
     let bytes = 1usize << (first >> 6);
@@ -58,10 +58,26 @@ pub(super) fn split(mut frame: Bytes) -> Result<(u64, Bytes), FrameError> {
     Ok((micros, frame))
 }
 
-/// Time and unit of a frame as it stands on the wire.
+/// Parses a frame of the wire. Returns its presentation time and its data, as RTP payload
+/// formats take it.
 ///
 /// # Errors
-/// [`FrameError`] says in which way it is not what the catalog says.
+/// [`FrameError`] says how the frame contradicts its catalog.
+///
+/// # Example
+///
+/// ```
+/// use bytes::Bytes;
+/// use glassline_media::MediaTime;
+/// use glassline_quic::moq::{Framing, parse_frame};
+///
+/// // A time of 40 µs in one byte, then a NAL unit behind its length of four bytes.
+/// let frame = Bytes::from_static(&[40, 0, 0, 0, 2, 0x65, 0x88]);
+/// let (time, data) = parse_frame(frame, Framing::Lengths(4))?;
+/// assert_eq!(time, MediaTime::from_nanos(40_000));
+/// assert_eq!(data[..], [0, 0, 1, 0x65, 0x88]);
+/// # Ok::<(), glassline_quic::moq::FrameError>(())
+/// ```
 pub fn parse(frame: Bytes, framing: Framing) -> Result<(MediaTime, Bytes), FrameError> {
     let (micros, payload) = split(frame)?;
     let nanos = i64::try_from(micros)
@@ -75,10 +91,10 @@ pub fn parse(frame: Bytes, framing: Framing) -> Result<(MediaTime, Bytes), Frame
     Ok((time, data))
 }
 
-/// The payload as payload formats take it.
+/// Returns the payload as RTP payload formats take it.
 ///
 /// # Errors
-/// [`FrameError`] says in which way it is not what the catalog says.
+/// [`FrameError`] says how the payload contradicts its catalog.
 pub(super) fn unit(payload: &[u8], framing: Framing) -> Result<Cow<'_, [u8]>, FrameError> {
     match framing {
         Framing::Whole => Ok(Cow::Borrowed(payload)),
@@ -87,7 +103,7 @@ pub(super) fn unit(payload: &[u8], framing: Framing) -> Result<Cow<'_, [u8]>, Fr
     }
 }
 
-/// NAL units behind lengths as NAL units behind start codes.
+/// Converts NAL units with lengths to NAL units with start codes.
 fn annexb(mut rest: &[u8], size: usize) -> Result<Vec<u8>, FrameError> {
     let mut out = Vec::with_capacity(rest.len() + 16);
     while !rest.is_empty() {
@@ -103,7 +119,7 @@ fn annexb(mut rest: &[u8], size: usize) -> Result<Vec<u8>, FrameError> {
     Ok(out)
 }
 
-/// The one frame behind an ADTS header.
+/// Returns the audio frame behind an ADTS header.
 fn adts(payload: &[u8]) -> Result<&[u8], FrameError> {
     let [0xff, second, ..] = payload else {
         return Err(FrameError::Adts);
@@ -115,25 +131,25 @@ fn adts(payload: &[u8]) -> Result<&[u8], FrameError> {
     payload.get(header..).ok_or(FrameError::Adts)
 }
 
-/// A frame is not what its catalog says. Its publisher's fault.
+/// Why a frame contradicts its catalog. The publisher is at fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FrameError {
-    /// No time in front.
+    /// The frame has no complete time.
     #[error("a frame ends within its time")]
     Short,
-    /// Larger than any frame.
+    /// The frame is too long.
     #[error("a frame has {bytes} bytes, at most {BYTES_MAX} are taken")]
     Long {
-        /// Length found.
+        /// Length of the frame in bytes.
         bytes: u64,
     },
-    /// Lengths that do not add up.
+    /// The lengths of the NAL units do not add up to the frame.
     #[error(
         "the lengths of NAL units do not fill their frame: is it Annex B without `description`?"
     )]
     Lengths,
-    /// Not behind the header that there should be.
+    /// The frame does not begin with an ADTS header.
     #[error("a frame of AAC without `description` in the catalog must begin with an ADTS header")]
     Adts,
 }

@@ -5,17 +5,18 @@
 //! Server ─ accept ─► Knock ─► Asked ─ grant ─► Session ─ announced, watch ─► Watch ─► Reader
 //! ```
 //!
-//! The wire is moq-lite (`moq-net`), on QUIC itself or on WebTransport; what is in a
-//! broadcast is said by its catalog (`hang`'s format, with the legacy container). Both
-//! change often, so nothing of them is seen outside of this module, and both were kept
-//! small: catalogs, the container and WebTransport's session are read here, because the
-//! crates for them bring a JSON and regular expression tower, licences that are not
-//! ours, and the certificates of a browser.
+//! The wire protocol is moq-lite (`moq-net`), on raw QUIC or on WebTransport. A catalog
+//! describes each broadcast (`hang`'s format, with the legacy container). Both change often, so
+//! neither is visible outside of this module.
 //!
-//! Groups that are later than their deadline are reset rather than queued, audio is sent
-//! before frame, and the newest group of a track before the ones it had.
+//! Catalogs, the container and WebTransport sessions are implemented here, because the crates
+//! for them bring dependencies for JSON and regular expressions, licenses that this project
+//! does not accept, and root certificates of a browser.
+//!
+//! Groups that are later than their deadline are reset, not queued. Audio is sent before video,
+//! and the newest group of a track before older ones.
 
-// A shell: sessions run on tokio and read its clock.
+// This module is a shell around moq-net: sessions run on tokio and read its clock.
 #![expect(
     clippy::disallowed_methods,
     reason = "sessions run on sockets and read the clock"

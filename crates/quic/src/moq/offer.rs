@@ -1,4 +1,4 @@
-//! Broadcasts that are held ready for whoever may read them.
+//! Collections of broadcasts that sessions can read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,21 +6,22 @@ use std::time::Duration;
 use moq_net::{cache, origin};
 use tokio::task::AbortHandle;
 
-/// Bytes that the frames of an offer may take, over all its broadcasts; the oldest
-/// groups go first, the newest of a track never.
+/// Most bytes of frames that one collection keeps, over all its broadcasts. The oldest groups
+/// are dropped first, the newest group of a track never.
 const CACHE_BYTES: u64 = 64 << 20;
 
-/// What nobody read or wrote for so long is forgotten.
+/// Frames that were neither read nor written for this long are dropped.
 const CACHE_EXPIRY: Duration = Duration::from_secs(30);
 
-/// Broadcasts by name, for any number of sessions.
+/// Broadcasts by name, which any number of sessions can read.
 #[derive(Clone)]
 pub struct Offer {
     pub(super) origin: origin::Producer,
     _driver: Arc<Driver>,
 }
 
-/// Runs as long as somebody holds the offer.
+/// The background task of a collection; it is aborted when the last clone of the collection is
+/// dropped.
 struct Driver(AbortHandle);
 
 impl Drop for Driver {
@@ -30,12 +31,12 @@ impl Drop for Driver {
 }
 
 impl Offer {
-    /// An empty one. Must be called within tokio.
+    /// Creates an empty collection. Must be called within tokio.
     pub fn new() -> Self {
         Self::bounded(CACHE_BYTES)
     }
 
-    /// An empty one whose frames take at most about so many bytes.
+    /// Creates an empty collection whose frames take at most about `bytes`.
     pub(super) fn bounded(bytes: u64) -> Self {
         let mut config = origin::Config::default();
         config.pool = cache::Pool::new(

@@ -1,15 +1,18 @@
-//! Round trips of the application, measured on the media itself.
+//! Round trips of the application, measured on the media itself, and other datagrams that both
+//! ends exchange beside MoQ.
 //!
 //! ```text
 //! sender: a frame enters the send queue at t ── the media path ──► receiver has it whole
 //!         ◄── datagram: track, time of the frame, how long it was held ──┘ once a second
 //! ```
 //!
-//! What waits in front of a frame, in our queues or the network's, is so counted, which
-//! a ping beside the media would miss. The answers are datagrams that MoQ implementations
-//! take for some of a subscription that they do not have, and drop; they are sent only to
-//! those whose catalog asks for them. Back goes a datagram with what only the sender
-//! knows; and since MoQ has no word for it, the wish for a keyframe goes this way, too.
+//! This counts the time that a frame waits in our queues and in those of the network, which a
+//! ping beside the media would miss.
+//!
+//! An echo is a datagram that other MoQ implementations take for one of an unknown
+//! subscription, and drop. It is sent only to publishers whose catalog asks for it. In the
+//! opposite direction goes a report with what only the sender knows. Since MoQ has no request
+//! for a keyframe, such requests are datagrams of this kind, too.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,23 +21,23 @@ use std::time::{Duration, Instant};
 use bytes::{Buf, BufMut};
 use glassline_media::Bitrate;
 
-/// How often a frame is answered.
+/// Interval between echoes.
 pub(super) const PERIOD: Duration = Duration::from_secs(1);
 
-/// A subscription number that no session reaches (a QUIC variable-length integer of 62
-/// bits set), and our version.
+/// First bytes of our datagrams: a subscription number that no session reaches (a QUIC
+/// variable-length integer with all 62 bits set), and our version.
 const MARK: [u8; 9] = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1];
 const ECHO: u8 = 1;
 const REPORT: u8 = 2;
 const WISH: u8 = 3;
 
-/// Frames whose way is remembered: half a minute of video and audio.
+/// Most frames whose send time is stored: half a minute of video and audio.
 const HANDED_MAX: usize = 4096;
 
-/// Beyond it a frame counts as lost, not late.
+/// Age at which a frame counts as lost, not late.
 const MEMORY: Duration = Duration::from_secs(60);
 
-/// What both ends of a session tell each other beside MoQ.
+/// Datagrams that both ends of a session exchange beside MoQ, and what they have shown.
 #[derive(Debug, Default)]
 pub(super) struct Pulse(Mutex<State>);
 
@@ -59,35 +62,35 @@ struct Handed {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RoundTrips {
-    /// The latest.
+    /// The latest round trip.
     pub latest: Option<Duration>,
-    /// Of all together: divided by `count`, the mean.
+    /// Sum of all round trips; divided by `count`, it is their mean.
     pub sum: Duration,
-    /// How many were measured.
+    /// Number of round trips.
     pub count: u64,
-    /// The age of the frame whose answer is due, a lower bound of the next one;
-    /// `None` where the peer does not answer.
+    /// Age of the frame whose echo is due, which is a lower bound of the next round trip.
+    /// `None` where the peer sends no echoes.
     pub waiting: Option<Duration>,
 }
 
-/// What the sender of media knows and its receiver cannot.
+/// What the sender of media knows and its receiver cannot measure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// The latest round trip of the application; zero before the first.
+    /// Latest round trip of the application; zero before the first one.
     pub app_rtt: Duration,
-    /// The smoothed one of the transport.
+    /// Smoothed round-trip time of the transport.
     pub transport_rtt: Duration,
     /// Bytes of QUIC packets sent so far.
     pub sent: u64,
-    /// Of these, acknowledged.
+    /// Bytes of QUIC packets that were acknowledged.
     pub delivered: u64,
-    /// Of these, lost.
+    /// Bytes of QUIC packets that were lost.
     pub lost: u64,
     /// Bytes of media that wait to be sent or acknowledged.
     pub backlog: u64,
-    /// What the encoder was last told to make.
+    /// Bitrate that the encoder is set to.
     pub bitrate: Bitrate,
-    /// What the path is believed to carry.
+    /// Estimated bitrate that the path can carry.
     pub deliverable: Bitrate,
 }
 
@@ -96,7 +99,7 @@ impl Pulse {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A frame of `track` enters the send queue.
+    /// Stores when a frame of `track` entered the send queue.
     pub(super) fn hand(&self, track: u32, micros: u64, at: Instant) {
         let mut state = self.lock();
         if state.handed.len() == HANDED_MAX {
@@ -105,7 +108,7 @@ impl Pulse {
         state.handed.push_back(Handed { track, micros, at });
     }
 
-    /// Takes a datagram if it is one of these.
+    /// Handles a datagram. Returns false if it is not one of ours.
     pub(super) fn take(&self, datagram: &[u8]) -> bool {
         let Some(body) = datagram.strip_prefix(&MARK) else {
             return false;
@@ -144,7 +147,7 @@ impl Pulse {
         state.figures.count += 1;
     }
 
-    /// How it stands.
+    /// Returns the round trips so far.
     pub(super) fn round_trips(&self, now: Instant) -> RoundTrips {
         let mut state = self.lock();
         let old = |it: &Handed| now.saturating_duration_since(it.at) > MEMORY;
@@ -162,23 +165,24 @@ impl Pulse {
         }
     }
 
-    /// A keyframe was asked for since the last call.
+    /// Returns whether the peer asked for a keyframe since the last call.
     pub(super) fn take_wish(&self) -> bool {
         std::mem::take(&mut self.lock().keyframe_wanted)
     }
 
-    /// What the peer last told, and when.
+    /// Returns the peer's last report, and when it came.
     pub(super) fn report(&self) -> Option<(Report, Instant)> {
         self.lock().report
     }
 }
 
-/// Asks for a keyframe, for [`Pulse::take`] at the other end.
+/// Returns the datagram that asks the peer for a keyframe.
 pub(super) fn wish() -> Vec<u8> {
     [&MARK[..], &[WISH]].concat()
 }
 
-/// The answer to a frame of `track`, for [`Pulse::take`] at the other end.
+/// Returns the datagram that echoes a frame of `track`. `held`: time from the frame's arrival
+/// to this echo.
 pub(super) fn echo(track: u32, micros: u64, held: Duration) -> Vec<u8> {
     let mut out = Vec::with_capacity(MARK.len() + 17);
     out.put_slice(&MARK);
@@ -190,7 +194,7 @@ pub(super) fn echo(track: u32, micros: u64, held: Duration) -> Vec<u8> {
 }
 
 impl Report {
-    /// As a datagram.
+    /// Returns the report as a datagram.
     pub(super) fn encode(&self) -> Vec<u8> {
         let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         let fields = [
@@ -230,7 +234,7 @@ impl Report {
     }
 }
 
-/// Stands for a track of a broadcast in a datagram: FNV-1a of both names.
+/// Returns the number of a track in datagrams: FNV-1a of the names of broadcast and track.
 pub(super) fn track_number(broadcast: &str, track: &str) -> u32 {
     let bytes = broadcast.bytes().chain([0]).chain(track.bytes());
     bytes.fold(0x811c_9dc5, |hash, byte| {

@@ -1,23 +1,23 @@
-/// Why somebody is sent away, as the other end hears it.
+/// Why a client is refused, as the peer receives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// Token, user or right.
+    /// Token, user or access is not accepted.
     #[error("not authorised")]
     Unauthorised,
-    /// A catalog or frames that cannot be what they say.
+    /// The catalog or the frames contradict themselves, or cannot be carried.
     #[error("what was published is not what its catalog says, or cannot be carried")]
     Malformed,
-    /// No stream can have that name.
+    /// No stream can have this name.
     #[error("no stream can have this name")]
     Name,
-    /// Somebody else publishes under that name.
+    /// Another client publishes under this name.
     #[error("the stream has a source already")]
     Busy,
-    /// As many as there may be.
+    /// The server has as many clients or streams as it may have.
     #[error("the server is full")]
     Full,
-    /// It goes.
+    /// The server shuts down.
     #[error("the server shuts down")]
     Shutdown,
 }
@@ -32,7 +32,7 @@ impl Refusal {
         Self::Shutdown,
     ];
 
-    /// Ours among the codes that applications have.
+    /// Returns this refusal's number among the error codes of applications.
     const fn app(self) -> u16 {
         self as u16
     }
@@ -48,7 +48,7 @@ impl Refusal {
         moq_net::SessionError::from(&self.error()).to_code()
     }
 
-    /// What a code of the other end's means, if it is ours.
+    /// Returns the meaning of a peer's code, if it is one of ours.
     pub(super) fn named(code: u16) -> String {
         let known = Self::ALL.into_iter().find(|it| it.app() == code);
         known.map_or_else(|| format!("code {code}"), |it| it.to_string())

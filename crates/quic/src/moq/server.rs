@@ -1,4 +1,5 @@
-//! The end that is dialled: who knocks, what they ask for, what they are granted.
+//! The server end of MoQ: incoming connections, what their clients ask for, and what they are
+//! granted.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -16,23 +17,23 @@ use super::web::{ALPN, HandshakeError, Request};
 use crate::endpoint::{ListenError, Listener, RECEIVE_KNOWN};
 use crate::{Identity, IdentityError, Observed, Steering};
 
-/// Whoever takes longer to say what it wants is not waited for.
+/// Time that a client has for the handshake and its request.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Bytes of a path with its query.
+/// Longest path with its query, in bytes.
 const TARGET_BYTES_MAX: usize = 4 << 10;
 
-/// A port where MoQ is spoken, on QUIC itself and on WebTransport.
+/// A UDP port that serves MoQ, on raw QUIC and on WebTransport.
 #[derive(Debug)]
 pub struct Server {
     listener: Listener,
 }
 
 impl Server {
-    /// On `address`. Must be called within tokio.
+    /// Binds `address`. Must be called within tokio.
     ///
     /// # Errors
-    /// [`ListenError`]: the certificate or the socket.
+    /// [`ListenError`] says whether the certificate or the socket is at fault.
     pub fn bind(address: SocketAddr, identity: &Identity) -> Result<Self, ListenError> {
         let mut protocols: Vec<Vec<u8>> = words()
             .iter()
@@ -43,23 +44,24 @@ impl Server {
         Ok(Self { listener })
     }
 
-    /// Where it listens.
+    /// Returns the local address.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system does not know the address.
     pub fn local_addr(&self) -> std::io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Shows another certificate from now on.
+    /// Uses another certificate for new connections.
     ///
     /// # Errors
-    /// What is wrong with it; the old one stays.
+    /// The certificate or its key is not usable; the old certificate stays.
     pub fn renew(&self, identity: &Identity) -> Result<(), IdentityError> {
         self.listener.renew(identity)
     }
 
-    /// The next that knocks, with congestion control made for it; `None` once closed.
+    /// Accepts the next connection; `None` once the server is closed. `steer` creates its
+    /// congestion control.
     pub async fn accept(&self, steer: impl FnMut() -> Steering) -> Option<Knock> {
         let (connecting, observed) = self.listener.next(steer).await?;
         Some(Knock {
@@ -69,18 +71,18 @@ impl Server {
         })
     }
 
-    /// Ends all sessions and takes no more.
+    /// Ends all sessions and accepts no more.
     pub fn close(&self, reason: &str) {
         self.listener.close(reason);
     }
 
-    /// Waits until all connections have said their goodbyes.
+    /// Waits until all connections have closed.
     pub async fn idle(&self) {
         self.listener.idle().await;
     }
 }
 
-/// Somebody who wants a connection.
+/// An incoming connection before its handshake.
 pub struct Knock {
     connecting: noq::Connecting,
     peer: SocketAddr,
@@ -88,15 +90,15 @@ pub struct Knock {
 }
 
 impl Knock {
-    /// From where.
+    /// Returns the client's address.
     pub const fn peer(&self) -> SocketAddr {
         self.peer
     }
 
-    /// Shakes hands, and hears what is wanted. Nothing of media is read.
+    /// Completes the handshake and reads the client's request. No media is read.
     ///
     /// # Errors
-    /// [`AskError`] if nothing that we speak was said in time.
+    /// [`AskError`] if the client did not send a valid request in time.
     pub async fn ask(self) -> Result<Asked, AskError> {
         let asked = tokio::time::timeout(PATIENCE, self.shake());
         asked.await.unwrap_or(Err(AskError::Slow))
@@ -161,7 +163,7 @@ impl fmt::Debug for Knock {
     }
 }
 
-/// Somebody who said what it wants, and waits.
+/// A client's request for a session, which waits to be granted or refused.
 pub struct Asked {
     path: String,
     query: String,
@@ -171,35 +173,35 @@ pub struct Asked {
     handshake: moq_net::server::Handshake<transport::Session>,
 }
 
-/// What is granted.
+/// The access that a client is granted.
 #[derive(Clone, Debug, Default)]
 pub struct Grant {
-    /// To publish whatever it announces; the names are for the caller to check.
+    /// Whether the client may publish. The caller must check the names of its broadcasts.
     pub publish: bool,
-    /// To read these.
+    /// The broadcasts that the client may read.
     pub read: Option<Offer>,
-    /// Of those, only the names that fall under one of these: a name, or the beginning
-    /// of one with `*` behind it. `None` for all.
+    /// Restricts `read` to matching names: each entry is a name, or a prefix followed by `*`.
+    /// `None` allows all names.
     pub only: Option<Vec<String>>,
 }
 
 impl Asked {
-    /// From where.
+    /// Returns the client's address.
     pub const fn peer(&self) -> SocketAddr {
         self.peer
     }
 
-    /// The folder within which names are meant, without slashes around it.
+    /// Returns the path that names are relative to, without slashes around it.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// Behind the path; may hold secrets.
+    /// Returns the query of the path. It may contain secrets.
     pub fn query(&self) -> &str {
         &self.query
     }
 
-    /// What for, as far as it says.
+    /// Returns what the client wants to do, as far as it says so.
     pub const fn aim(&self) -> Aim {
         self.aim
     }
@@ -207,7 +209,7 @@ impl Asked {
     /// Opens the session.
     ///
     /// # Errors
-    /// [`Ended`] if it is over already.
+    /// [`Ended`] if the connection has ended already.
     pub async fn grant(self, grant: Grant) -> Result<Session, Ended> {
         let registry = stats::Registry::new(stats::Config::new());
         let tagged = registry.tier(stats::Tier::default()).session("");
@@ -217,7 +219,7 @@ impl Asked {
             handshake = match &grant.only {
                 None => handshake.with_publisher(&all),
                 Some(only) => {
-                    // What is no pattern there matches no name here.
+                    // A text that is not a pattern matches no name.
                     let only = only.iter().filter_map(|text| text.parse::<Pattern>().ok());
                     let scoped = all.scope("", &only.collect::<Patterns>());
                     handshake.with_publisher(&scoped.map_err(Ended::of)?)
@@ -238,7 +240,7 @@ impl Asked {
         ))
     }
 
-    /// Sends it away.
+    /// Refuses the request and closes the connection.
     pub fn refuse(self, why: Refusal) {
         self.handshake.close(why.error());
     }
@@ -254,29 +256,29 @@ impl fmt::Debug for Asked {
     }
 }
 
-/// Why somebody who knocked is not heard.
+/// Why a connection led to no request.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AskError {
-    /// The handshake failed.
+    /// The QUIC handshake failed.
     #[error(transparent)]
     Connection(noq::ConnectionError),
-    /// It is no WebTransport.
+    /// The WebTransport handshake failed.
     #[error(transparent)]
     Handshake(#[from] HandshakeError),
-    /// No MoQ that we know.
+    /// No version of MoQ is supported by both ends.
     #[error("no version of MoQ that both ends speak")]
     NoVersion,
-    /// Garbage instead of what it wants.
+    /// The client's setup message is invalid.
     #[error(transparent)]
     Setup(#[from] Ended),
-    /// A path that is no path.
+    /// The path is too long.
     #[error("it asks for a path of {bytes} bytes")]
     Long {
-        /// Its length.
+        /// Length of the path in bytes.
         bytes: usize,
     },
-    /// It says nothing.
+    /// The client sent no request in time.
     #[error("it said nothing within {} s", PATIENCE.as_secs())]
     Slow,
 }

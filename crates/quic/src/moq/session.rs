@@ -1,4 +1,4 @@
-//! A session: the same for those who dialled and those who were dialled.
+//! A session of either end.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,40 +21,40 @@ use super::web::{HandshakeError, Web};
 use crate::endpoint::{DialError, Dialler, SEND_WINDOW};
 use crate::{Observation, Observed, Steering, Trust};
 
-/// How often the send window follows the congestion window.
+/// Interval at which the send window is adapted to the congestion window.
 const TICK: Duration = Duration::from_millis(100);
 
-/// QUIC holds at most so many windows; what is above waits where it can be dropped.
+/// Most congestion windows that QUIC buffers. More data waits where it can still be dropped.
 const WINDOWS_HELD: u64 = 2;
 
-/// Bytes that QUIC may hold at most.
+/// Most bytes that QUIC may buffer.
 const SEND_WINDOW_MAX: u64 = 16 << 20;
 
-/// A server that does not answer within it is not there.
+/// Time that a server has to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Bytes of frames that a session keeps of what its peer sends.
+/// Most bytes of frames that a session keeps of what its peer sends.
 pub(super) const INBOUND_BYTES: u64 = 32 << 20;
 
-/// What a client is there for; servers may ask for another right for each.
+/// What a client wants to do. A server may require different credentials for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aim {
-    /// To send.
+    /// Publish broadcasts.
     Publish,
-    /// To receive.
+    /// Read broadcasts.
     Read,
-    /// Either.
+    /// Publish and read broadcasts.
     Both,
 }
 
 /// How a client opens a session.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// What controls congestion on the way to the server, and shows it.
+    /// Congestion control of the connection.
     pub steering: Steering,
-    /// Whom it talks to; the address' pin goes before.
+    /// Which server certificates are accepted, unless the address pins one.
     pub trust: Trust,
-    /// What it is there for.
+    /// What the client wants to do.
     pub aim: Aim,
 }
 
@@ -95,7 +95,7 @@ pub async fn connect(
     opened.unwrap_or(Err(ConnectError::Slow))
 }
 
-/// Dials every address of the host until one answers.
+/// Dials every address of the host until one connects.
 async fn reach(
     dialler: &Dialler,
     address: &Address,
@@ -133,21 +133,21 @@ async fn reach(
     Err(failure)
 }
 
-/// The protocol that TLS agreed on.
+/// Returns the ALPN protocol that TLS agreed on.
 pub(super) fn negotiated(connection: &noq::Connection) -> Option<String> {
     let data = connection.handshake_data()?;
     let data = data.downcast::<noq::crypto::rustls::HandshakeData>().ok()?;
     String::from_utf8(data.protocol?).ok()
 }
 
-/// A session with the other end. Dropped, it ends at once.
+/// A session with a peer. It ends at once when this value is dropped.
 pub struct Session {
     link: Arc<Link>,
     observed: Observed,
     session: moq_net::Session,
-    /// What we publish in it.
+    /// Broadcasts that this end publishes in the session.
     offer: Option<Offer>,
-    /// What the peer publishes.
+    /// Broadcasts that the peer publishes.
     inbound: Option<(Offer, origin::Consumer)>,
     stats: stats::Registry,
     bitrate: Arc<Mutex<Bitrate>>,
@@ -209,11 +209,11 @@ impl Session {
         }
     }
 
-    /// Publishes a broadcast of `lanes` under `name`; the peer hears of it with the
-    /// first keyframe.
+    /// Publishes a broadcast of `lanes` under `name`. It is announced with the first keyframe.
     ///
     /// # Errors
-    /// [`Ended`] if the session is over, was opened to read only, or the name is none.
+    /// [`Ended`] if the session has ended or was opened for reading only, or if the name is
+    /// invalid.
     pub fn publish(&self, name: &str, lanes: Vec<Lane>) -> Result<Broadcast, Ended> {
         let offer = self.offer.as_ref().ok_or(Ended::ReadOnly)?;
         Broadcast::new(offer, name, lanes, Some(Arc::clone(&self.link)))
@@ -224,15 +224,15 @@ impl Session {
         self.offer.as_ref()
     }
 
-    /// What the peer announces, from the beginning.
+    /// Returns the peer's announcements, from the first one on.
     pub fn announced(&self) -> Announced {
         Announced(self.inbound.as_ref().map(|(_, it)| it.announced()))
     }
 
-    /// Begins to read the broadcast `name`, waiting until it is there.
+    /// Subscribes to the broadcast `name`; waits until it is announced.
     ///
     /// # Errors
-    /// [`WatchError`]: the session ended before, or was opened to publish only.
+    /// [`WatchError`] if the session ended before, or was opened for publishing only.
     pub async fn watch(&self, name: &str) -> Result<Watch, WatchError> {
         let (_, inbound) = self.inbound.as_ref().ok_or(WatchError::PublishOnly)?;
         let found = tokio::select! {
@@ -242,48 +242,48 @@ impl Session {
         Watch::new(name, found, Arc::clone(&self.link)).await
     }
 
-    /// Waits until the session is over and says why.
+    /// Waits until the session has ended, and returns the reason.
     pub async fn ended(&self) -> Ended {
         Ended::of(self.session.closed().await)
     }
 
-    /// Ends the session once what was queued is delivered, within a second.
+    /// Ends the session once queued data is delivered, or after a second.
     pub async fn close(self) {
         let session = self.session.clone();
         let _ = session.close().await;
     }
 
-    /// Ends the session at once, and says why.
+    /// Ends the session at once, and sends the reason.
     pub fn abort(&self, reason: Refusal) {
         self.link.close(reason.code(), &reason.to_string());
     }
 
-    /// What was negotiated: `moq-lite-06`, say.
+    /// Returns the negotiated version, such as `moq-lite-06`.
     pub fn version(&self) -> &'static str {
         self.session.version().as_str()
     }
 
-    /// The peer's address at present.
+    /// Returns the peer's present address.
     pub fn peer(&self) -> SocketAddr {
         self.link.peer()
     }
 
-    /// Where congestion control can be watched.
+    /// Returns a handle that shows the connection's congestion control.
     pub fn observed(&self) -> Observed {
         self.observed.clone()
     }
 
-    /// Tells the peer, once a second, what the encoder was last told to make.
+    /// Sets the bitrate of the encoder, which the peer learns once a second.
     pub fn tell_bitrate(&self, bitrate: Bitrate) {
         *self.bitrate.lock().unwrap_or_else(PoisonError::into_inner) = bitrate;
     }
 
-    /// Asks the peer for a keyframe. Those who are not ours do not hear it.
+    /// Asks the peer for a keyframe. Only peers of this project understand the request.
     pub fn want_keyframe(&self) {
         let _ = self.link.send_datagram(&pulse::wish());
     }
 
-    /// How it goes.
+    /// Returns the session's statistics.
     pub fn figures(&self) -> Figures {
         figures(&self.link, &self.stats)
     }
@@ -303,7 +303,7 @@ impl std::fmt::Debug for Session {
     }
 }
 
-/// Keeps QUIC's queue short and tells the peer how it goes.
+/// Adapts the send window to the congestion window, and sends a report once a second.
 async fn tend(
     link: Arc<Link>,
     stats: stats::Registry,
@@ -326,7 +326,7 @@ async fn tend(
         }
         reported = now;
         let figures = figures(&link, &stats);
-        // Nobody who does not answer reads reports either.
+        // A peer that sends no echoes reads no reports either.
         if figures.round_trips.count == 0 {
             continue;
         }
@@ -346,7 +346,7 @@ async fn tend(
     }
 }
 
-/// As much as the window lets out within two round trips, and a keyframe.
+/// Returns the send window in bytes: two congestion windows and 64 KiB, about one keyframe.
 fn send_window(seen: &Observation) -> u64 {
     let held = seen.window.saturating_mul(WINDOWS_HELD) + (64 << 10);
     held.clamp(SEND_WINDOW.min(128 << 10), SEND_WINDOW_MAX)
@@ -374,35 +374,36 @@ fn figures(link: &Link, stats: &stats::Registry) -> Figures {
     }
 }
 
-/// How a session goes.
+/// Statistics of a session.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct Figures {
-    /// What congestion control sees.
+    /// State of congestion control.
     pub observation: Observation,
     /// Round trips of the application.
     pub round_trips: RoundTrips,
-    /// What the peer told of its sending, and when.
+    /// The peer's last report about its sending, and when it came.
     pub told: Option<(Report, Instant)>,
     /// Bytes of frames that were handed to QUIC.
     pub sent: u64,
-    /// Bytes of frames that came in.
+    /// Bytes of frames that were received.
     pub received: u64,
-    /// Groups of ours that were given up because they were late.
+    /// Number of own groups that were dropped because they were late.
     pub late_groups: u64,
-    /// Bytes of those that were never sent.
+    /// Bytes of dropped groups that were never sent.
     pub unsent: u64,
-    /// Bytes of frames that wait to be sent, and of packets that wait to be
-    /// acknowledged. QUIC's own queue between the two, at most about two windows, is
-    /// not in it.
+    /// Bytes of frames that wait to be sent, and of packets that wait to be acknowledged.
+    /// QUIC's own buffer between the two, at most about two congestion windows, is not
+    /// included.
     pub backlog: u64,
 }
 
-/// Announcements of the peer, as they come.
+/// Announcements of the peer, in the order in which they arrive.
 pub struct Announced(Option<announce::Consumer>);
 
 impl Announced {
-    /// The next; `None` once the session is over, or if it was opened to publish only.
+    /// Returns the next announcement; `None` once the session has ended, or if it was opened
+    /// for publishing only.
     pub async fn next(&mut self) -> Option<Announcement> {
         loop {
             let update = self.0.as_mut()?.next().await?;
@@ -422,54 +423,54 @@ impl std::fmt::Debug for Announced {
     }
 }
 
-/// A broadcast came or went.
+/// The beginning or end of a broadcast.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Announcement {
-    /// There is one of this name.
+    /// A broadcast of this name was announced.
     Began(String),
-    /// There is none any more.
+    /// The broadcast of this name has ended.
     Ended(String),
 }
 
-/// Why there is no session.
+/// Why no session was opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// The name leads nowhere.
+    /// The host name cannot be resolved.
     #[error("cannot find {host}: {source}")]
     Unknown {
-        /// The server.
+        /// The host name.
         host: String,
-        /// What the system said.
+        /// Error of the system.
         source: std::io::Error,
     },
-    /// The name has no address.
+    /// The host name has no address.
     #[error("{host} has no address")]
     Nowhere {
-        /// The server.
+        /// The host name.
         host: String,
     },
-    /// Nobody there, or nobody to trust.
+    /// The server cannot be reached, or its certificate is not accepted.
     #[error("cannot connect to {at}: {error}")]
     Dial {
-        /// Where.
+        /// Address that was dialed.
         at: SocketAddr,
-        /// What is wrong.
+        /// Error of the connection.
         error: DialError,
     },
-    /// No answer.
+    /// The server did not answer in time.
     #[error("no session within {} s", PATIENCE.as_secs())]
     Slow,
-    /// Another protocol.
+    /// No version of MoQ is supported by both ends.
     #[error("the server speaks no version of MoQ that we do")]
     NoVersion,
-    /// The URL cannot be asked for by HTTP.
+    /// The address cannot be written as a URL for HTTP.
     #[error(transparent)]
     Address(#[from] AddressError),
-    /// WebTransport.
+    /// The WebTransport handshake failed.
     #[error(transparent)]
     Handshake(#[from] HandshakeError),
-    /// The server closed it at once.
+    /// The server closed the session at once.
     #[error(transparent)]
     Ended(#[from] Ended),
 }

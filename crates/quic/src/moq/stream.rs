@@ -1,4 +1,4 @@
-//! QUIC streams as moq-net polls them, raw or of a WebTransport session.
+//! QUIC streams as moq-net polls them, raw or within a WebTransport session.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -9,12 +9,12 @@ use web_transport_trait::poll;
 
 use super::error::{Error, wire_code};
 
-/// A stream that we write.
+/// A stream for sending.
 pub(super) struct SendStream {
     stream: noq::SendStream,
     is_web: bool,
     stopped: Option<Pin<Box<noq::Stopped>>>,
-    /// Finished or reset.
+    /// Whether the stream was finished or reset.
     is_over: bool,
 }
 
@@ -35,7 +35,7 @@ impl SendStream {
 
 impl Drop for SendStream {
     fn drop(&mut self) {
-        // noq would finish it, and half a group would pass for a whole one.
+        // noq would finish the stream, and the peer would take half a group for a whole one.
         if !self.is_over {
             let _ = self.stream.reset(self.code(0));
         }
@@ -84,7 +84,7 @@ impl poll::SendStream for SendStream {
     }
 }
 
-/// A stream that the peer writes.
+/// A stream for receiving.
 pub(super) struct RecvStream {
     stream: noq::RecvStream,
     is_web: bool,

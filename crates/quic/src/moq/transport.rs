@@ -1,8 +1,8 @@
-//! A QUIC connection as moq-net polls it, raw or with WebTransport on it.
+//! A QUIC connection as moq-net polls it, raw or within WebTransport.
 //!
-//! Each clone of a [`Session`] waits for one thing of a kind at a time and keeps that
-//! wait between polls; streams need no such memory, since noq remembers who waits for
-//! a stream by the stream.
+//! Each clone of a [`Session`] waits for one event of each kind at a time, and stores the
+//! future between polls. Streams need no such future, since noq stores the waker of each stream
+//! itself.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -35,10 +35,10 @@ pub(super) struct Session {
     closed: Wait<()>,
 }
 
-/// What the clones of a [`Session`] share.
+/// State that the clones of a [`Session`] share.
 pub(super) struct Link {
     pub(super) connection: noq::Connection,
-    /// `None` on raw QUIC.
+    /// The WebTransport session; `None` on raw QUIC.
     web: Option<Web>,
     protocol: String,
     observed: Observed,
@@ -46,26 +46,27 @@ pub(super) struct Link {
     pub(super) queue: Queue,
 }
 
-/// Bytes of frames that applications handed over, counted for the backlog.
+/// Bytes of frames in the send queue, counted for the backlog.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    /// Into the send queue.
+    /// Bytes that entered the send queue.
     pub(super) written: AtomicU64,
-    /// Out of it again, unsent.
+    /// Bytes that were dropped from the send queue by `Broadcast::give_up`.
     given_up: AtomicU64,
-    /// Out of it to QUIC or for being late, when it was last looked at.
+    /// Bytes that had left the queue, to QUIC or for being late, at the last look.
     left: AtomicU64,
 }
 
 impl Queue {
-    /// Bytes that wait, when so many left the queue on the other side.
+    /// Returns the bytes that wait. `left`: bytes that have left the queue so far, to QUIC or
+    /// for being late.
     pub(super) fn waiting(&self, left: u64) -> u64 {
         self.left.store(left, Ordering::Relaxed);
         let gone = left + self.given_up.load(Ordering::Relaxed);
         self.written.load(Ordering::Relaxed).saturating_sub(gone)
     }
 
-    /// Whatever waited is gone.
+    /// Counts all waiting bytes as dropped.
     pub(super) fn give_up(&self) {
         let waiting = self.waiting(self.left.load(Ordering::Relaxed));
         self.given_up.fetch_add(waiting, Ordering::Relaxed);
@@ -151,14 +152,14 @@ impl Link {
         Ok((send, recv))
     }
 
-    /// The next datagram that is not ours.
+    /// Returns the next datagram of MoQ; our own ones are handled here.
     async fn datagram(&self) -> Result<Bytes, Error> {
         loop {
             let mut datagram = self.connection.read_datagram().await?;
             if let Some(web) = &self.web {
                 match web.strip(datagram) {
                     Some(inner) => datagram = inner,
-                    // Of no session that there is.
+                    // The datagram belongs to no known session.
                     None => continue,
                 }
             }
@@ -168,7 +169,7 @@ impl Link {
         }
     }
 
-    /// Sends a datagram if there is room for it; lost ones are not missed.
+    /// Sends a datagram if there is room for it. Lost datagrams do no harm.
     pub(super) fn send_datagram(&self, payload: &[u8]) -> Result<(), Error> {
         let header = self.web.as_ref().map_or(&[][..], Web::datagram_header);
         let whole = Bytes::from([header, payload].concat());
@@ -205,7 +206,7 @@ impl Link {
         }
     }
 
-    /// Why the connection ended, in the words of whoever ended it.
+    /// Returns why the connection ended, with the peer's reason if it sent one.
     fn end(&self, error: noq::ConnectionError) -> Error {
         match self.web.as_ref().and_then(Web::told) {
             Some((code, reason)) => Error::Closed { code, reason },
@@ -214,8 +215,8 @@ impl Link {
     }
 }
 
-/// The header decides to whom the stream belongs; it must not wait behind the media of
-/// more urgent streams.
+/// Writes the header of a stream, which says which session it belongs to. The header must not
+/// wait behind media of streams with a higher priority.
 async fn write_first(stream: &mut noq::SendStream, header: &[u8]) -> Result<(), Error> {
     let _ = stream.set_priority(i32::MAX);
     stream
@@ -229,7 +230,7 @@ async fn write_first(stream: &mut noq::SendStream, header: &[u8]) -> Result<(), 
     Ok(())
 }
 
-/// Polls what is waited for, and begins to wait if nothing is.
+/// Polls the pending future, and creates it if there is none.
 fn poll_wait<T, F>(
     wait: &mut Wait<T>,
     cx: &mut Context<'_>,
@@ -296,8 +297,8 @@ impl poll::Session for Session {
         _: &mut Context<'_>,
         payload: &[u8],
     ) -> Poll<Result<(), Error>> {
-        // noq lets the oldest waiting datagram go when there is no room: waiting would
-        // only make them later.
+        // noq drops the oldest queued datagram when there is no room; waiting would only delay
+        // them.
         Poll::Ready(self.link.send_datagram(payload))
     }
 
@@ -341,8 +342,8 @@ impl poll::Session for Session {
     }
 }
 
-/// What moq-net asks of the connection. The rate it tells applications is what our
-/// controller believes the path to deliver, never the window over the round trip.
+/// Statistics that moq-net asks for. The rate that it shows to applications is what our
+/// controller believes the path to deliver, never the window divided by the round trip.
 struct Figures {
     quic: noq::ConnectionStats,
     seen: Observation,

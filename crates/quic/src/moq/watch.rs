@@ -1,4 +1,4 @@
-//! A broadcast as its reader has it.
+//! A broadcast at its reader.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use super::frame::{self, BYTES_MAX, FrameError};
 use super::pulse;
 use super::transport::Link;
 
-/// A catalog is on its way at once, or never.
+/// Time that a catalog or a subscription may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 const CATALOG_PRIORITY: u8 = 100;
@@ -54,16 +54,15 @@ impl Watch {
         })
     }
 
-    /// What it is called.
+    /// Returns the broadcast's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The catalog as it is first, and then whenever it changes; `None` at the end of
-    /// the broadcast.
+    /// Returns the catalog, and then each changed catalog; `None` at the end of the broadcast.
     ///
     /// # Errors
-    /// [`WatchError`]: the publisher's catalog is nonsense, or the session ended.
+    /// [`WatchError`] if the publisher's catalog is invalid, or the session has ended.
     pub async fn catalog(&mut self) -> Result<Option<Catalog>, WatchError> {
         loop {
             let Some((group, is_first)) = &mut self.group else {
@@ -80,7 +79,8 @@ impl Watch {
                     self.answers = catalog.answers;
                     return Ok(Some(catalog));
                 }
-                // Superseded, or over: there is another, or none any more.
+                // The group was superseded or has ended; the loop takes the next one, if there
+                // is one.
                 Ok(None) | Err(Cut::Late) => self.group = None,
                 Err(Cut::Long(bytes)) => {
                     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -90,11 +90,11 @@ impl Watch {
         }
     }
 
-    /// Reads a track of it, from its newest keyframe on. Groups that are `deadline`
-    /// behind the newest are passed over.
+    /// Subscribes to a track, from its newest keyframe on. Groups that are older than the
+    /// newest one by more than `deadline` are skipped.
     ///
     /// # Errors
-    /// [`WatchError`] if there is no such track.
+    /// [`WatchError`] if the broadcast has no such track.
     pub async fn read(
         &self,
         rendition: &Rendition,
@@ -129,7 +129,7 @@ impl Watch {
         })
     }
 
-    /// Waits until the broadcast is over.
+    /// Waits until the broadcast has ended.
     pub async fn over(&self) {
         self.broadcast.closed().await;
     }
@@ -143,43 +143,44 @@ impl std::fmt::Debug for Watch {
     }
 }
 
-/// A track of a broadcast.
+/// A subscribed track of a broadcast.
 pub struct Reader {
     rendition: Rendition,
     is_audio: bool,
     track: track::Ordered,
-    /// Under way, and the number of its next frame.
+    /// The current group, and the index of its next frame.
     group: Option<(group::Consumer, usize)>,
-    /// The number of the next group, if none is missing.
+    /// Sequence number of the next group, if none is missing.
     next: Option<u64>,
     late: u64,
     told_late: u64,
     number: u32,
-    /// Where frames are answered.
+    /// Connection on which frames are echoed, if the publisher asks for echoes.
     link: Option<Arc<Link>>,
     answered: Option<Instant>,
 }
 
-/// A frame that came in.
+/// A frame that was received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// When it is presented, on the publisher's timeline.
+    /// Presentation time on the publisher's timeline.
     pub time: MediaTime,
-    /// The first of its group, so that a decoder can start here; of audio always.
+    /// Whether a decoder can start here: the frame is the first of its group, or audio.
     pub keyframe: bool,
-    /// Something of the track before it was passed over.
+    /// Whether frames of the track before this one were skipped.
     pub after_loss: bool,
-    /// Annex B, or a packet without headers, as payload formats take it.
+    /// Coded data as RTP payload formats take it: a byte stream of Annex B, or a packet without
+    /// headers.
     pub data: Bytes,
-    /// When the last of it came.
+    /// When the last byte arrived.
     pub arrived: Instant,
 }
 
 impl Reader {
-    /// The next frame, in order; `None` at the end of the track.
+    /// Returns the next frame in order; `None` at the end of the track.
     ///
     /// # Errors
-    /// [`WatchError`]: the publisher sent what cannot be, or the session ended.
+    /// [`WatchError`] if the publisher sent an invalid frame, or the session has ended.
     pub async fn next(&mut self) -> Result<Option<Received>, WatchError> {
         loop {
             let Some((group, place)) = &mut self.group else {
@@ -205,12 +206,13 @@ impl Reader {
         }
     }
 
-    /// Groups that were passed over, whole or in part, because newer ones were there.
+    /// Returns the number of groups that were skipped, wholly or in part, because newer ones
+    /// arrived.
     pub const fn late(&self) -> u64 {
         self.late
     }
 
-    /// What it reads.
+    /// Returns the rendition of the track.
     pub const fn rendition(&self) -> &Rendition {
         &self.rendition
     }
@@ -241,7 +243,7 @@ impl Reader {
         })
     }
 
-    /// Answers a frame, now and then.
+    /// Echoes a frame, once a second.
     fn answer(&mut self, micros: u64, arrived: Instant) {
         let Some(link) = &self.link else { return };
         let last = self.answered;
@@ -261,13 +263,13 @@ impl std::fmt::Debug for Reader {
 }
 
 enum Cut {
-    /// The group is given up, by either end.
+    /// One of the ends dropped the group.
     Late,
-    /// A frame says that it has so many bytes.
+    /// A frame announces this length in bytes, which is too long.
     Long(u64),
 }
 
-/// The next frame of a group, if it says that it is not too long.
+/// Reads the next frame of a group, if its announced length is at most `max` bytes.
 async fn read(group: &mut group::Consumer, max: u64) -> Result<Option<Bytes>, Cut> {
     let Some(mut frame) = group.next_frame().await.map_err(|_| Cut::Late)? else {
         return Ok(None);
@@ -278,29 +280,29 @@ async fn read(group: &mut group::Consumer, max: u64) -> Result<Option<Bytes>, Cu
     frame.read_all().await.map(Some).map_err(|_| Cut::Late)
 }
 
-/// Why a broadcast is not read any further.
+/// Why a broadcast cannot be read any further.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WatchError {
-    /// Its publisher's fault.
+    /// The catalog is invalid. The publisher is at fault.
     #[error(transparent)]
     Catalog(#[from] CatalogError),
-    /// Its publisher's fault.
+    /// A frame is invalid. The publisher is at fault.
     #[error(transparent)]
     Frame(#[from] FrameError),
-    /// Its publisher's fault.
+    /// The publisher sent no catalog in time.
     #[error("no catalog within {} s", PATIENCE.as_secs())]
     NoCatalog,
-    /// Its publisher's fault.
+    /// The publisher's catalog names a track that the broadcast does not have.
     #[error("the catalog has a track `{name}`, the broadcast has not")]
     NoTrack {
-        /// Which.
+        /// Name of the track.
         name: String,
     },
-    /// The session was opened to publish.
+    /// The session was opened for publishing only.
     #[error("the session was opened to publish only")]
     PublishOnly,
-    /// It is over.
+    /// The broadcast or the session has ended.
     #[error(transparent)]
     Ended(#[from] Ended),
 }

@@ -1,5 +1,5 @@
-//! WebTransport over HTTP/3 on a connection of ours (draft-ietf-webtrans-http3), as far
-//! as a browser that speaks MoQ needs it: one session a connection.
+//! WebTransport over HTTP/3 (draft-ietf-webtrans-http3), as far as a browser needs it for MoQ:
+//! one session per connection.
 //!
 //! ```text
 //! SETTINGS on a control stream ─► CONNECT on a bidirectional one ─► 200
@@ -18,13 +18,13 @@ use web_transport_proto::{ConnectRequest, ConnectResponse, Frame, StreamUni, Var
 
 use super::error::Error;
 
-/// How long a browser may take from the handshake to its CONNECT.
+/// Time that a browser has from the handshake to its CONNECT.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The word in TLS for HTTP/3 (RFC 9114 §3.1).
+/// ALPN protocol of HTTP/3 (RFC 9114 §3.1).
 pub(super) const ALPN: &[u8] = b"h3";
 
-/// A session that the peer asked for and that is not answered yet.
+/// A WebTransport session that the peer has requested, and that is not answered yet.
 pub(super) struct Request {
     connection: noq::Connection,
     control: (noq::SendStream, noq::RecvStream),
@@ -34,10 +34,10 @@ pub(super) struct Request {
 }
 
 impl Request {
-    /// Waits for it.
+    /// Waits for the peer's request.
     ///
     /// # Errors
-    /// Whatever is no WebTransport, or too slow.
+    /// [`HandshakeError`] if the request is not WebTransport, or comes too late.
     pub(super) async fn accept(connection: noq::Connection) -> Result<Self, HandshakeError> {
         let asked = async {
             let control = exchange_settings(&connection).await?;
@@ -57,7 +57,7 @@ impl Request {
         })
     }
 
-    /// Path and query of its URL.
+    /// Returns path and query of the request's URL.
     pub(super) fn target(&self) -> String {
         let url = &self.request.url;
         match url.query() {
@@ -66,19 +66,19 @@ impl Request {
         }
     }
 
-    /// The protocols that it speaks, dearest first.
+    /// Returns the protocols that the peer supports, the preferred one first.
     pub(super) fn protocols(&self) -> &[String] {
         &self.request.protocols
     }
 
-    /// Grants it, for `protocol`.
+    /// Accepts the request, for `protocol`.
     pub(super) async fn accept_with(mut self, protocol: &str) -> Result<Web, HandshakeError> {
         let response = ConnectResponse::OK.with_protocol(protocol);
         response.write(&mut self.send).await?;
         Web::start(&self.connection, self.control, self.send, self.recv)
     }
 
-    /// Answers with an HTTP status that is no success.
+    /// Refuses the request with an HTTP status.
     pub(super) async fn refuse(mut self, status: u16) {
         let Ok(status) = proto::http::StatusCode::from_u16(status) else {
             return;
@@ -94,26 +94,27 @@ impl Request {
     }
 }
 
-/// A session that was granted.
+/// An established WebTransport session.
 pub(super) struct Web {
     uni_header: Vec<u8>,
     bi_header: Vec<u8>,
     datagram_header: Vec<u8>,
     unis: Arc<Inbox<noq::RecvStream>>,
     bis: Arc<Inbox<(noq::SendStream, noq::RecvStream)>>,
-    /// Where the session is closed from; taken by whoever does.
+    /// The stream on which the session is closed; `None` once it was.
     send: Mutex<Option<noq::SendStream>>,
     told: Arc<OnceLock<(u32, String)>>,
-    /// HTTP/3 ends with its control streams (RFC 9114 §6.2.1).
+    /// Control streams, which must stay open as long as the HTTP/3 connection (RFC 9114
+    /// §6.2.1).
     _control: (noq::SendStream, noq::RecvStream),
     tasks: [AbortHandle; 3],
 }
 
 impl Web {
-    /// Asks for a session at `url`.
+    /// Requests a session at `url`.
     ///
     /// # Errors
-    /// What the server says, or that it is no such server.
+    /// [`HandshakeError`] if the server refuses, or does not support WebTransport.
     pub(super) async fn connect(
         connection: &noq::Connection,
         url: url::Url,
@@ -186,7 +187,7 @@ impl Web {
         &self.datagram_header
     }
 
-    /// The payload of a datagram of this session.
+    /// Returns the payload of a datagram, if it belongs to this session.
     pub(super) fn strip(&self, mut datagram: Bytes) -> Option<Bytes> {
         let is_ours = datagram.starts_with(&self.datagram_header);
         is_ours.then(|| datagram.split_off(self.datagram_header.len()))
@@ -206,12 +207,12 @@ impl Web {
         self.bis.next(connection).await
     }
 
-    /// How the peer said that it closed the session.
+    /// Returns code and reason with which the peer closed the session.
     pub(super) fn told(&self) -> Option<(u32, String)> {
         self.told.get().cloned()
     }
 
-    /// Says that the session is over, then ends the connection.
+    /// Tells the peer that the session has ended, then closes the connection.
     pub(super) fn close(&self, connection: &noq::Connection, code: u32, reason: &str) {
         let send = self
             .send
@@ -247,7 +248,7 @@ impl Drop for Web {
     }
 }
 
-/// A capsule as it stands on the CONNECT stream: within a DATA frame (RFC 9297 §3.1).
+/// Writes a capsule as on the CONNECT stream: within a DATA frame (RFC 9297 §3.1).
 fn capsule_frame(capsule: &proto::Capsule, out: &mut Vec<u8>) {
     let mut body = Vec::new();
     capsule.encode(&mut body);
@@ -256,7 +257,7 @@ fn capsule_frame(capsule: &proto::Capsule, out: &mut Vec<u8>) {
     out.extend_from_slice(&body);
 }
 
-/// Streams that wait to be taken; QUIC's limit on streams bounds them.
+/// Streams that wait to be accepted. QUIC's limit on streams bounds their number.
 #[derive(Debug)]
 struct Inbox<T> {
     waiting: Mutex<VecDeque<T>>,
@@ -284,7 +285,7 @@ impl<T> Inbox<T> {
 
     async fn next(&self, connection: &noq::Connection) -> Result<T, Error> {
         loop {
-            // Before the look, so that nothing put in between is missed.
+            // The notification is created first, so that no stream is missed in between.
             let news = self.news.notified();
             if let Some(stream) = self.lock().pop_front() {
                 return Ok(stream);
@@ -324,8 +325,8 @@ async fn sort_unis(
                 return;
             };
             if StreamUni(kind) != StreamUni::WEBTRANSPORT {
-                // QPACK's streams must not be stopped (RFC 9204 §4.2), and nothing in
-                // them is of interest: no dynamic table was allowed.
+                // QPACK's streams must not be stopped (RFC 9204 §4.2). Their contents do not
+                // matter, since no dynamic table is allowed.
                 let _ = tokio::io::copy(&mut stream, &mut tokio::io::sink()).await;
                 return;
             }
@@ -347,7 +348,7 @@ async fn sort_bis(
     while let Ok((send, mut recv)) = connection.accept_bi().await {
         let bis = Arc::clone(&bis);
         tokio::spawn(async move {
-            // Anything else is a second request, which falls with its streams.
+            // Any other stream is a second request; it ends when its streams are dropped.
             let is_ours = VarInt::read(&mut recv)
                 .await
                 .is_ok_and(|kind| Frame(kind) == Frame::WEBTRANSPORT)
@@ -359,7 +360,7 @@ async fn sort_bis(
     }
 }
 
-/// Ends the connection when the peer ends the session.
+/// Closes the connection when the peer closes the session.
 async fn heed_close(
     connection: noq::Connection,
     recv: noq::RecvStream,
@@ -380,32 +381,32 @@ async fn heed_close(
     connection.close(wire, b"");
 }
 
-/// Why there is no WebTransport session.
+/// Why no WebTransport session was established.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HandshakeError {
-    /// It ended before.
+    /// The connection ended before.
     #[error(transparent)]
     Connection(#[from] noq::ConnectionError),
-    /// HTTP/3 settings that cannot be read.
+    /// The HTTP/3 settings cannot be read.
     #[error("HTTP/3 settings: {0}")]
     Settings(#[from] proto::SettingsError),
-    /// A CONNECT that cannot be read or written.
+    /// The CONNECT request or its response cannot be read or written.
     #[error("HTTP/3 CONNECT: {0}")]
     Connect(#[from] proto::ConnectError),
-    /// HTTP/3 without it.
+    /// The peer supports HTTP/3, but not WebTransport.
     #[error("the other end speaks HTTP/3 without WebTransport")]
     NoWebTransport,
-    /// Nothing that both ends speak.
+    /// No protocol is supported by both ends.
     #[error("no version of MoQ that both ends speak")]
     NoProtocol,
-    /// The server said no.
+    /// The server answered with this HTTP status.
     #[error("the server answered {0}")]
     Refused(u16),
-    /// It kept us waiting.
+    /// The peer did not answer in time.
     #[error("no request within {} s", PATIENCE.as_secs())]
     Slow,
-    /// A stream number beyond what a session can have.
+    /// The stream number is too high for a session.
     #[error("no number for the session")]
     NoSession,
 }

@@ -1,4 +1,4 @@
-//! A congestion controller of ours in the place of noq's own.
+//! This project's congestion controllers in place of noq's own.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -11,17 +11,17 @@ use glassline_media::Bitrate;
 use noq_proto::RttEstimator;
 use noq_proto::congestion::{self as noq, ControllerFactory, ControllerMetrics};
 
-/// Before a packet was sent nobody knows the path's datagrams; QUIC's least (RFC 9000
-/// §14).
+/// Datagram size that is assumed before the first packet: the least of QUIC (RFC 9000 §14), in
+/// bytes.
 const LEAST_DATAGRAM: u64 = 1200;
 
 type Start = dyn Fn(u64) -> Box<dyn Controller> + Send + Sync;
 
-/// Puts a controller under one QUIC connection.
+/// Congestion control for one QUIC connection.
 ///
-/// Made for each connection anew, since what it shows through [`Observed`] is that
-/// connection's. A new path of it (RFC 9000 §9.4) starts a new controller and goes on
-/// with the same totals.
+/// Each connection needs a value of its own, because [`Observed`] shows the state of one
+/// connection. A new path of the connection (RFC 9000 §9.4) starts a new controller and
+/// continues the same totals.
 #[derive(Clone)]
 pub struct Steering {
     start: Arc<Start>,
@@ -29,12 +29,13 @@ pub struct Steering {
 }
 
 impl Steering {
-    /// By name, with its usual settings.
+    /// Uses `algorithm` with its usual settings.
     pub fn new(algorithm: Algorithm) -> Self {
         Self::with(move |mtu| algorithm.start(mtu))
     }
 
-    /// With whatever `start` makes for datagrams of so many bytes.
+    /// Uses the controllers that `start` creates. The argument of `start` is the datagram size
+    /// in bytes.
     pub fn with(start: impl Fn(u64) -> Box<dyn Controller> + Send + Sync + 'static) -> Self {
         Self {
             start: Arc::new(start),
@@ -42,7 +43,7 @@ impl Steering {
         }
     }
 
-    /// Where the connection can be watched.
+    /// Returns a handle that shows the connection's state from other threads.
     pub fn observed(&self) -> Observed {
         self.observed.clone()
     }
@@ -77,12 +78,12 @@ impl ControllerFactory for Steering {
     }
 }
 
-/// What a connection's congestion control is seen to do, from any thread.
+/// A handle that shows the state of a connection's congestion control, from any thread.
 #[derive(Clone, Debug, Default)]
 pub struct Observed(Arc<Mutex<Observation>>);
 
 impl Observed {
-    /// How it stands now.
+    /// Returns the present state.
     pub fn get(&self) -> Observation {
         *self.lock()
     }
@@ -92,69 +93,70 @@ impl Observed {
     }
 }
 
-/// How the congestion control of a connection stands.
+/// State of a connection's congestion control.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Observation {
     /// Bytes of QUIC packets so far.
     pub totals: Totals,
-    /// Bytes on their way.
+    /// Bytes in flight.
     pub in_flight: u64,
-    /// Most bytes that may be.
+    /// Congestion window in bytes.
     pub window: u64,
-    /// How fast packets leave; `None` while no round trip is known.
+    /// Rate at which packets are paced; `None` before a round trip was measured.
     pub pacing_rate: Option<Bitrate>,
-    /// What the path is believed to carry; `None` before any measurement.
+    /// Estimated rate that the path can carry; `None` before a measurement.
     pub deliverable_rate: Option<Bitrate>,
-    /// The application had too little to send: the path may carry more than
-    /// `deliverable_rate`.
+    /// Whether the application has sent too little to fill the window. The path may then carry
+    /// more than `deliverable_rate`.
     pub app_limited: bool,
-    /// The round trip of the newest packet of the latest acknowledgement, what the
-    /// peer waited counted in.
+    /// Round-trip time of the newest packet of the latest acknowledgement, including the peer's
+    /// delay.
     pub rtt: Option<Duration>,
-    /// The smoothed one.
+    /// Smoothed round-trip time.
     pub smoothed_rtt: Option<Duration>,
-    /// The least of the last ten seconds.
+    /// Least round-trip time of the last ten seconds.
     pub least_rtt: Option<Duration>,
-    /// How many acknowledgements were measured.
+    /// Number of acknowledgements that gave a round-trip time.
     pub rtts: u64,
-    /// All of their round trips together: divided by `rtts`, the mean.
+    /// Sum of these round-trip times; divided by `rtts`, it is their mean.
     pub rtt_sum: Duration,
-    /// In slow start.
+    /// Whether the controller is in slow start.
     pub starting: bool,
-    /// The controller believes that a policer drops what is above its rate.
+    /// Whether the controller believes that a policer drops packets above its rate.
     pub policed: bool,
 }
 
-/// A packet in flight, or one that is settled and waits for those before it.
+/// A packet in flight, or one that is acknowledged or lost and waits behind packets that are
+/// not.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
-    /// Its number in its packet number space, which another one may also have while
-    /// the handshake lasts.
+    /// Packet number in its space. Packets of other spaces may have the same number during the
+    /// handshake.
     packet: u64,
     at: Instant,
     open: bool,
 }
 
-/// A flow as noq's controller.
+/// A congestion controller of this project behind noq's interface.
 ///
-/// noq tells packets by numbers that three spaces share, and does not tell when keys
-/// or paths are dropped with packets in flight. So packets are numbered anew in order
-/// of sending, and what noq no longer counts as in flight is discarded, oldest first.
+/// noq identifies packets by numbers that three spaces share, and does not report when keys or
+/// paths are dropped with packets in flight. So packets are numbered anew in the order of
+/// sending, and what noq no longer counts as in flight is discarded, oldest first.
 #[derive(Clone, Debug)]
 struct Steered {
     flow: Flow,
     initial_window: u64,
-    /// In order of sending; the first has number `next - sent.len()`.
+    /// Packets in the order of sending; the first has number `next - sent.len()`.
     sent: VecDeque<Sent>,
     next: u64,
-    /// Of the acknowledgement that is being read.
+    /// Packets of the acknowledgement that is being processed.
     acked: Vec<u64>,
     acked_at: Option<Instant>,
-    /// Of the loss that is being told.
+    /// Packets of the loss event that is being processed.
     lost: Vec<u64>,
     spurious: bool,
-    /// What earlier paths of the connection had seen.
+    /// Totals of the connection's earlier paths.
     before: Observation,
     observed: Observed,
 }
@@ -164,7 +166,7 @@ impl Steered {
         self.next - self.sent.len() as u64 + place as u64
     }
 
-    /// Settles the packet at `place`: its number, once.
+    /// Marks the packet at `place` as acknowledged or lost. Returns its number the first time.
     fn settle(&mut self, place: usize) -> Option<u64> {
         let number = self.number(place);
         let sent = self.sent.get_mut(place)?;
@@ -177,7 +179,8 @@ impl Steered {
         }
     }
 
-    /// Several packets leave at one instant; `packet` tells them apart.
+    /// Finds a packet by its send time. Several packets may leave at one instant; `packet`
+    /// distinguishes them.
     fn find_by_time(&self, at: Instant, packet: u64) -> Option<usize> {
         let first = self.sent.partition_point(|sent| sent.at < at);
         let same_time = self.sent.range(first..).take_while(|sent| sent.at == at);
@@ -186,7 +189,7 @@ impl Steered {
         found.map(|(place, _)| place)
     }
 
-    /// Lost packets are among the oldest.
+    /// Finds a packet from the oldest on, because lost packets are among the oldest.
     fn find_oldest(&self, packet: u64) -> Option<usize> {
         let is_it = |sent: &Sent| sent.open && sent.packet == packet;
         self.sent.iter().position(is_it)
@@ -208,7 +211,7 @@ impl Steered {
         }
     }
 
-    /// Discards what is in flight here and not in noq.
+    /// Discards packets that are in flight here but not in noq.
     fn reconcile(&mut self, in_flight: u64) {
         while self.flow.in_flight() > in_flight {
             let Some(place) = self.sent.iter().position(|sent| sent.open) else {
@@ -220,7 +223,7 @@ impl Steered {
         }
     }
 
-    /// Shows how it stands, and the round trip that was just `measured`.
+    /// Updates the shared state. `measured`: whether a round-trip time was just measured.
     fn show(&self, measured: bool) {
         let trips = self.flow.round_trips();
         let (totals, before) = (self.flow.totals(), self.before.totals);
@@ -318,7 +321,7 @@ impl noq::Controller for Steered {
     }
 
     fn on_spurious_congestion_event(&mut self) {
-        // No time is told here; the acknowledgement that follows has one.
+        // This call has no time; the acknowledgement that follows has one.
         self.spurious = true;
     }
 

@@ -3,17 +3,18 @@ use serde_json::{Map, Value};
 use super::Catalog;
 use super::error::{BYTES_MAX, CatalogError};
 
-/// Follows the document of a broadcast through its patches.
+/// The catalog document of a broadcast, to which its patches are applied.
 #[derive(Debug, Default)]
 pub(in crate::moq) struct Document {
     value: Value,
 }
 
 impl Document {
-    /// Takes a frame of the catalog's track; `is_first` of its group.
+    /// Applies a frame of the catalog's track. `is_first`: whether the frame is the first one
+    /// of its group, which holds a whole document.
     ///
     /// # Errors
-    /// [`CatalogError`]: it is too long, no JSON, or nonsense.
+    /// [`CatalogError`] if the frame is too long, is not JSON, or contradicts itself.
     pub(in crate::moq) fn take(
         &mut self,
         frame: &[u8],
@@ -35,16 +36,16 @@ impl Document {
 }
 
 impl Catalog {
-    /// Reads a document as it stands on the wire.
+    /// Parses a whole document.
     ///
     /// # Errors
-    /// [`CatalogError`] names the first thing that is wrong.
+    /// [`CatalogError`] names the first error.
     pub fn parse(document: &[u8]) -> Result<Self, CatalogError> {
         Document::default().take(document, true)
     }
 }
 
-/// RFC 7396 §2. The depth of a patch is bounded by the parser's, 128.
+/// Applies a merge patch (RFC 7396 §2). The parser bounds the depth of a patch to 128.
 fn merge(target: &mut Value, patch: Value) {
     let Value::Object(patch) = patch else {
         *target = patch;

@@ -5,13 +5,13 @@ use super::error::CatalogError;
 use super::rendition::{LeftOut, Rendition};
 use crate::moq::codec::{self, Framing, RECORD_BYTES_MAX};
 
-/// Characters of a track's name.
+/// Longest name of a track, in bytes.
 pub(super) const NAME_BYTES_MAX: usize = 128;
 
-/// Pixels of a side; what levels of codecs go up to.
+/// Most pixels of a side: the limit of the codecs' levels.
 const SIDE_MAX: u64 = 16_384;
 
-/// A rendition as it stands in the document.
+/// A rendition as the document describes it.
 pub(super) struct Entry<'a> {
     name: &'a str,
     fields: &'a Map<String, Value>,
@@ -43,7 +43,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// A number within bounds, if it is there.
+    /// Returns a number within `bounds`, if the field exists.
     fn number(
         &self,
         field: &'static str,
@@ -138,8 +138,8 @@ impl<'a> Entry<'a> {
             sets: Vec::new(),
         };
         if codec == Codec::Opus {
-            // RTP's clock of Opus is this one, and its channels are two, whatever is in
-            // the packets (RFC 7587 §4.1, §7).
+            // The RTP clock of Opus is 48 kHz, and its channels are two, whatever the packets
+            // contain (RFC 7587 §4.1, §7).
             return Ok((Track::audio(Codec::Opus, 2), plain(Framing::Whole)));
         }
         let framing = match description {

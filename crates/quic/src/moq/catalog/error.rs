@@ -1,44 +1,44 @@
 use super::rendition::LeftOut;
 
-/// Bytes of the document, or of one patch.
+/// Longest document or patch that is read, in bytes.
 pub(in crate::moq) const BYTES_MAX: usize = 256 << 10;
 
-/// Ways in which video and audio may be offered, together.
+/// Most renditions of video and audio together.
 pub(super) const RENDITIONS_MAX: usize = 64;
 
-/// Why a catalog is refused. Its publisher's fault.
+/// Why a catalog is refused. The publisher is at fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CatalogError {
-    /// Longer than any list of tracks.
+    /// The document or a patch is too long.
     #[error("the catalog has {bytes} bytes, at most {BYTES_MAX} are read")]
     Long {
-        /// Length found.
+        /// Its length in bytes.
         bytes: usize,
     },
-    /// No JSON, or not of this form.
+    /// The document is not JSON, or lacks the form of a catalog.
     #[error("the catalog is none: {0}")]
     Malformed(String),
-    /// More than anybody chooses from.
+    /// The catalog has too many renditions.
     #[error("the catalog offers {count} renditions, at most {RENDITIONS_MAX} are read")]
     Many {
-        /// How many.
+        /// Number of renditions.
         count: usize,
     },
-    /// A rendition that cannot be what it says.
+    /// A field of a rendition has an impossible value.
     #[error("rendition `{name}`: {field} cannot be {value}")]
     Nonsense {
-        /// Which.
+        /// Name of the rendition.
         name: String,
-        /// What of it.
+        /// Name of the field.
         field: &'static str,
-        /// As it stands there, shortened.
+        /// Value of the field, shortened.
         value: String,
     },
-    /// Nothing in it is of use.
+    /// The catalog has no rendition that can be received.
     #[error("nothing in the catalog can be carried{}", list(.left_out))]
     Nothing {
-        /// What there is, and why not.
+        /// The renditions, and why each of them cannot be received.
         left_out: Vec<(String, LeftOut)>,
     },
 }

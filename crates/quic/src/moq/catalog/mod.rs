@@ -1,8 +1,8 @@
 //! The catalog of a broadcast: JSON on a track of its own (`hang`'s format).
 //!
-//! A group begins with a whole document; each further frame of it changes that by a
-//! merge patch (RFC 7396). Whatever is in it was written by somebody else: sizes,
-//! counts and names are bounded before anything is made of them.
+//! A group begins with a whole document; each further frame of the group is a merge patch to it
+//! (RFC 7396). Documents come from the peer, so sizes, counts and names are checked against
+//! bounds before they are used.
 
 mod document;
 mod entry;
@@ -26,19 +26,41 @@ use offer::{EPOCH_UNIX_MS, OURS};
 pub(super) use offer::{Offered, write};
 pub use rendition::{LeftOut, Rendition};
 
-/// The name of its track.
+/// Name of the catalog's track.
 pub(super) const TRACK: &str = "catalog.json";
 
-/// What a broadcast offers.
+/// The renditions that a broadcast offers.
+///
+/// # Example
+///
+/// ```
+/// use glassline_media::Kind;
+/// use glassline_quic::moq::Catalog;
+///
+/// let document = br#"{
+///     "video": {"renditions": {
+///         "hd": {"codec": "avc3.64001f", "codedWidth": 1280, "codedHeight": 720},
+///         "sd": {"codec": "avc3.42c01e", "codedWidth": 640, "codedHeight": 360}
+///     }},
+///     "audio": {"renditions": {
+///         "voice": {"codec": "opus", "sampleRate": 48000, "numberOfChannels": 2}
+///     }}
+/// }"#;
+/// let catalog = Catalog::parse(document)?;
+/// assert_eq!(catalog.renditions.len(), 3);
+/// let video = catalog.best(Kind::Video).expect("a rendition of video");
+/// assert_eq!(video.name, "hd");
+/// # Ok::<(), glassline_quic::moq::CatalogError>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Catalog {
-    /// Video first, the largest of it first; then audio.
+    /// Video before audio; the largest video first.
     pub renditions: Vec<Rendition>,
-    /// Those that nobody here can carry, and why.
+    /// Renditions that this program cannot receive, and why.
     pub left_out: Vec<(String, LeftOut)>,
-    /// Since 1970, at the media time zero, by the publisher's clock.
+    /// Wall-clock time at media time zero since 1970, by the publisher's clock.
     pub clock: Option<Duration>,
-    /// The publisher reads answers to its frames.
+    /// Whether the publisher reads echoes of its frames.
     pub(super) answers: bool,
 }
 
@@ -46,7 +68,7 @@ impl Catalog {
     /// Reads a document.
     ///
     /// # Errors
-    /// [`CatalogError`] names the first thing that is wrong.
+    /// [`CatalogError`] names the first error.
     pub(super) fn read(document: &Value) -> Result<Self, CatalogError> {
         let root = document
             .as_object()
@@ -78,15 +100,15 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// The one of this kind that the hub takes.
+    /// Returns the rendition of this kind that the hub receives.
     pub fn best(&self, kind: Kind) -> Option<&Rendition> {
         self.renditions.iter().find(|it| it.track.kind() == kind)
     }
 
-    /// One frame and one audio, if there is either.
+    /// Returns one rendition of video and one of audio, as far as they exist.
     ///
     /// # Errors
-    /// [`CatalogError::Nothing`] if there is neither.
+    /// [`CatalogError::Nothing`] if the catalog has neither.
     pub fn choose(&self) -> Result<Vec<Rendition>, CatalogError> {
         let kinds = [Kind::Video, Kind::Audio].into_iter();
         let chosen: Vec<_> = kinds.filter_map(|kind| self.best(kind).cloned()).collect();

@@ -6,13 +6,13 @@ use serde_json::{Map, Value, json};
 
 use crate::moq::codec;
 
-/// 2020-01-01 in milliseconds since 1970: where the clock of catalogs begins.
+/// Origin of a catalog's clock, 2020-01-01, in milliseconds since 1970.
 pub(super) const EPOCH_UNIX_MS: u64 = 1_577_836_800_000;
 
-/// Where our own words are; others pass over them.
+/// Key of our own fields in the document, which other implementations ignore.
 pub(super) const OURS: &str = "glassline";
 
-/// One rendition as it is offered.
+/// A rendition to be written to a catalog.
 #[derive(Clone, Debug)]
 pub(in crate::moq) struct Offered<'a> {
     pub(in crate::moq) name: &'a str,
@@ -21,7 +21,8 @@ pub(in crate::moq) struct Offered<'a> {
     pub(in crate::moq) bitrate: Option<Bitrate>,
 }
 
-/// The document that offers `renditions`, whose times count from `clock` since 1970.
+/// Returns the document of `renditions`. `clock`: wall-clock time at media time zero, since
+/// 1970.
 pub(in crate::moq) fn write(
     renditions: &[Offered<'_>],
     clock: Option<Duration>,

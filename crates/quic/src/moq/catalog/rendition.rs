@@ -2,32 +2,32 @@ use glassline_media::{Bitrate, Track};
 
 use crate::moq::codec::Framing;
 
-/// One way in which video or audio is offered.
+/// One encoding of the video or audio.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rendition {
-    /// Of its track in the broadcast.
+    /// Name of its track in the broadcast.
     pub name: String,
-    /// What it is, as far as it is told.
+    /// Codec and parameters, as far as the catalog names them.
     pub track: Track,
-    /// How frames are put together.
+    /// How frames are packed.
     pub framing: Framing,
-    /// Parameter sets that decoders need, NAL units without start codes.
+    /// Parameter sets that a decoder needs, as NAL units without start codes.
     pub sets: Vec<Vec<u8>>,
-    /// The most that it takes, if told.
+    /// Highest bitrate, if the catalog names one.
     pub bitrate: Option<Bitrate>,
 }
 
-/// Why a rendition is not carried.
+/// Why a rendition cannot be received.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LeftOut {
-    /// Nothing that the hub has.
+    /// The hub does not carry this codec.
     #[error("codec `{0}` is not carried")]
     Codec(String),
-    /// Not the plain one.
+    /// The container is not `legacy`.
     #[error("container `{0}` is not read: publish with `legacy`")]
     Container(String),
-    /// In another broadcast.
+    /// The track belongs to another broadcast.
     #[error("its track is in another broadcast")]
     Elsewhere,
 }
