@@ -1,17 +1,17 @@
-//! Bytes that can be read in any order, by several readers.
+//! Bytes that several readers can read in any order.
 
 use std::fs::File;
 use std::io::{self, Cursor, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
-/// Anything that bytes can be read from in any order.
+/// A source of bytes that can be read in any order.
 pub trait Data: Read + Seek + Send {
-    /// The same bytes for another reader, at their start.
+    /// Returns the same bytes for another reader, at their start.
     fn fork(&self) -> Box<dyn Data>;
 }
 
-/// An open file; its forks share the descriptor, each with a place of its own.
+/// An open file. Its forks share the descriptor, and each has its own position.
 #[derive(Debug)]
 pub(crate) struct SharedFile {
     file: Arc<File>,

@@ -4,14 +4,13 @@ use std::path::{Path, PathBuf};
 
 use glassline_media::Kind;
 
-/// Why a file cannot be played: which file, at which byte, and what to do.
+/// Why a file cannot be played: which file, at which byte, and what the user can do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub struct Error {
-    /// The file, or the name of what stands for one.
+    /// Path of the file, or the name of the input.
     pub path: PathBuf,
-    /// The first byte that is wrong, from the start of the file; `None` if the
-    /// whole file is.
+    /// Offset of the first wrong byte in the file; `None` if the error concerns the whole file.
     pub offset: Option<u64>,
     /// What is wrong.
     #[source]
@@ -46,139 +45,139 @@ fn write_place(f: &mut fmt::Formatter<'_>, path: &Path, offset: Option<u64>) -> 
     Ok(())
 }
 
-/// What is wrong with a file. The caller's fault unless said otherwise; asking
+/// What is wrong with a file. The caller is at fault unless the variant says otherwise. Trying
 /// again helps only for [`Reason::Open`] and [`Reason::Read`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Reason {
-    /// No file was given.
+    /// The list of files is empty.
     #[error("no file was given; known are {}", known_extensions())]
     NoInput,
-    /// Two files of one kind.
+    /// Two files hold tracks of the same kind.
     #[error("a second {0} file; a stream has at most one of video and one of audio")]
     SecondOfKind(Kind),
-    /// The operating system will not open it.
+    /// The operating system cannot open the file.
     #[error("cannot be opened: {0}")]
     Open(#[source] io::Error),
-    /// The operating system failed to read it.
+    /// The operating system cannot read the file.
     #[error("cannot be read: {0}")]
     Read(#[source] io::Error),
-    /// It is a directory.
+    /// The path is a directory.
     #[error("is a directory, not a file")]
     Directory,
-    /// It has no bytes.
+    /// The file is empty.
     #[error("the file is empty")]
     Empty,
-    /// The extension says nothing.
+    /// The extension belongs to no known format.
     #[error("unknown extension; known are {}", known_extensions())]
     UnknownExtension,
-    /// The bytes are of another format than the extension says.
+    /// The bytes are of another format than the extension.
     #[error("this should be {expected}, but it looks like {found}")]
     Mislabelled {
-        /// What the extension promises.
+        /// Format of the extension.
         expected: &'static str,
-        /// What the first bytes say.
+        /// Format of the first bytes.
         found: &'static str,
     },
-    /// No start code where there should be one.
+    /// The file has no start code.
     #[error("no {coding} start code (00 00 01) in the first {searched} bytes")]
     NoStartCode {
-        /// What the file should be.
+        /// Coding of the file according to its extension.
         coding: &'static str,
-        /// Bytes that were searched.
+        /// Number of bytes that were searched.
         searched: u64,
     },
-    /// A parameter set that does not follow the syntax.
+    /// A parameter set violates the syntax.
     #[error("the {set} parameter set is damaged: {detail}")]
     ParameterSet {
-        /// `sequence` or `frame`.
+        /// Kind of the set: `video`, `sequence` or `picture`.
         set: &'static str,
-        /// What the parser says.
+        /// Error of the parser.
         detail: String,
     },
-    /// No frame that a decoder could start with.
+    /// The file has no frame at which a decoder could start.
     #[error("no keyframe: {0}")]
     NoKeyframe(&'static str),
-    /// Something is larger than any real stream has it.
+    /// A part of the file is larger than in any real stream.
     #[error("{what} is larger than {limit} {unit}; is this really {expected}?")]
     TooLarge {
-        /// What is too large.
+        /// The part that is too large.
         what: &'static str,
-        /// The largest that is taken.
+        /// The largest value that is accepted.
         limit: u64,
-        /// Of what `limit` counts.
+        /// Unit of `limit`.
         unit: &'static str,
-        /// What the file should be.
+        /// Format of the file according to its extension.
         expected: &'static str,
     },
-    /// The given frame rate makes no sense.
+    /// The given frame rate is not in the valid range.
     #[error("{0} frames per second were asked for; give a number above 0, up to 1000")]
     FrameRate(f64),
-    /// The file ends inside an Ogg page.
+    /// The file ends within an Ogg page.
     #[error("the file is truncated: it ends inside the Ogg page that begins here")]
     TruncatedPage,
     /// The file ends before the first packet of audio or video.
     #[error("the file ends before the first packet of audio or video")]
     NoAudio,
-    /// An Ogg page whose checksum does not fit its bytes.
+    /// The checksum of an Ogg page does not match its bytes.
     #[error("this Ogg page is damaged: its checksum is {found:08x}, but should be {computed:08x}")]
     PageChecksum {
-        /// What the page says.
+        /// Checksum in the page.
         found: u32,
-        /// What its bytes give.
+        /// Checksum of the page's bytes.
         computed: u32,
     },
-    /// An Ogg page of an unknown version.
+    /// The version of an Ogg page is unknown.
     #[error("this Ogg page has version {0}, but only version 0 is known")]
     PageVersion(u8),
-    /// Bytes between Ogg pages.
+    /// Bytes between Ogg pages belong to no page.
     #[error("no Ogg page begins here, nor in the {0} bytes after")]
     NoPage(u64),
-    /// Ogg with none of the codings that are played.
+    /// The Ogg file has no stream of a known coding.
     #[error(
         "this Ogg file holds {0}, which is not played; encode with Opus (ffmpeg: -c:a libopus)"
     )]
     OggCoding(&'static str),
-    /// An identification or comment header that RFC 7845 does not allow.
+    /// An identification or comment header violates RFC 7845.
     #[error("the Opus header is damaged: {0}")]
     OpusHeader(&'static str),
-    /// Audio with more than two channels.
+    /// The audio has more than two channels.
     #[error("{0} channels, but WebRTC viewers take one or two; mix down (ffmpeg: -ac 2)")]
     Channels(u8),
-    /// A packet that RFC 6716 does not allow.
+    /// An Opus packet violates RFC 6716.
     #[error("this page holds a damaged Opus packet: {0}")]
     OpusPacket(&'static str),
-    /// Bytes that the format does not allow.
+    /// The bytes violate the format.
     #[error("the file is damaged here: {0}")]
     Damaged(&'static str),
-    /// A container without a track of a known coding.
+    /// The container has no track of a known coding.
     #[error("the file holds nothing that can be played: {0}")]
     NothingToPlay(String),
-    /// Nothing that begins like a frame.
+    /// No frame begins at a place where one must.
     #[error("no {expected} begins here, nor in the {searched} bytes after")]
     NoFrame {
-        /// What was looked for.
+        /// Kind of frame.
         expected: &'static str,
-        /// Bytes that were searched.
+        /// Number of bytes that were searched.
         searched: u64,
     },
-    /// A form of the format that no viewer could be sent.
+    /// The file uses a variant of the format that cannot be sent to viewers.
     #[error("this is {found}, which is not served; {instead}")]
     Refused {
-        /// What the file holds.
+        /// The variant.
         found: &'static str,
-        /// What to do.
+        /// What the user can do.
         instead: &'static str,
     },
-    /// Something changes that a track says once for all.
+    /// Properties change that must be constant on a track.
     #[error("{from} becomes {to} here, which a track cannot; split the file, or encode it anew")]
     Changes {
-        /// What it was.
+        /// The properties so far.
         from: String,
-        /// What it is from here on.
+        /// The properties from this byte on.
         to: String,
     },
-    /// The file was longer when it was opened.
+    /// The file became shorter after it was opened.
     #[error("the file has become shorter since it was opened")]
     Shrunk,
 }
@@ -188,15 +187,15 @@ fn known_extensions() -> String {
     dotted.collect::<Vec<_>>().join(" ")
 }
 
-/// Something a viewer may notice, though the file plays.
+/// Something in a file that a viewer may notice although the file can be played.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Warning {
-    /// The file, or the name of what stands for one.
+    /// Path of the file, or the name of the input.
     pub path: PathBuf,
-    /// The byte it begins at, from the start of the file.
+    /// Offset in the file at which the reason begins.
     pub offset: Option<u64>,
-    /// What it is.
+    /// What a viewer may notice.
     pub reason: WarningReason,
 }
 
@@ -207,17 +206,17 @@ impl fmt::Display for Warning {
     }
 }
 
-/// What a viewer may notice. Of several of one kind only the first is kept.
+/// What a viewer may notice. Only the first warning of each kind is stored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WarningReason {
-    /// The last NAL unit is cut off and was left out.
+    /// The last NAL unit is incomplete and is not played.
     #[error("the file is truncated: it ends inside the last NAL unit, which is left out")]
     TruncatedUnit,
-    /// The last frame is cut off and was left out.
+    /// The last frame is incomplete and is not played.
     #[error("the file is truncated: it ends inside the frame that begins here, which is left out")]
     TruncatedFrame,
-    /// Fewer samples than the file says it has.
+    /// The file has fewer samples than it states.
     #[error("the file is truncated: the last {0} bytes of its audio are missing")]
     TruncatedSamples(u64),
     /// Bytes that belong to no frame, page or NAL unit.
@@ -226,65 +225,65 @@ pub enum WarningReason {
     /// Frames before the first keyframe.
     #[error("{0} frames before the first keyframe are skipped")]
     BeforeKeyframe(u64),
-    /// The times that frames say go back, or far ahead.
+    /// The times of frames jump back, or far ahead.
     #[error("the times of the frames jump here; they are played on without a gap")]
     TimeJump,
-    /// A frame that would have to be shown before one that was already.
+    /// A frame would have to be presented before one that was presented already.
     #[error("a frame has no time of its own between its neighbours, and is left out")]
     FrameOutOfTime,
-    /// A slice that names a parameter set the file has not given.
+    /// A slice refers to a parameter set that is not in the file.
     #[error("a frame needs a parameter set that the file has not given; it will not decode")]
     MissingParameterSet,
-    /// The bitstream's timing wins over the given frame rate.
+    /// The frame rate of the bitstream is used instead of the given one.
     #[error("the bitstream says {0} frames per second; the given rate is not used")]
     FrameRateIgnored(crate::FrameRate),
-    /// The bitstream's timing is not plausible.
+    /// The frame rate of the bitstream is not plausible.
     #[error("the bitstream says {numerator}/{denominator} frames per second; {used} is used")]
     FrameRateImplausible {
-        /// Frames…
+        /// A number of frames.
         numerator: u64,
-        /// … in so many seconds.
+        /// The seconds that these frames last.
         denominator: u64,
-        /// What is used instead.
+        /// The frame rate that is used instead.
         used: crate::FrameRate,
     },
-    /// A frame format that browsers do not decode.
+    /// Browsers do not decode this frame format.
     #[error("the frames are not 8-bit 4:2:0; most browsers cannot show them")]
     FrameFormat,
-    /// A second logical stream in an Ogg file.
+    /// An Ogg file has a second logical stream.
     #[error("the file also holds {0}, which is not played")]
     OtherStream(&'static str),
-    /// A track that is not played, for its coding or because it is the second
-    /// of its kind.
+    /// A track is not played, because its coding is unknown or because it is the second of its
+    /// kind.
     #[error("a track is not played: {0}")]
     OtherTrack(String),
-    /// An edit list with more than one stretch of media.
+    /// The edit list has more than one edit with media.
     #[error("the file's edit list has several parts, of which only the first is followed")]
     Edits,
-    /// The file ends earlier than it says.
+    /// The file ends earlier than it states.
     #[error("the file is truncated; what lies behind its end is left out")]
     Truncated,
-    /// Pages are missing, so that audio is.
+    /// Pages of audio are missing.
     #[error("Ogg pages are missing before this one; there will be silence")]
     MissingPages,
-    /// Frames are sent in another order than they are shown.
+    /// Frames are decoded in another order than they are presented.
     #[error(
         "uses B-frames, which players of RTSP put in order and browsers (WebRTC) cannot; \
          for those encode without them (ffmpeg: -bf 0)"
     )]
     Reordered,
-    /// Clock references that do not follow from those before.
+    /// Clock references do not continue those before.
     #[error("the file's clock jumps here, as if two recordings were joined; it is made to run on")]
     ClockJump,
-    /// Frames without any that a decoder could start with.
+    /// The video has no keyframe.
     #[error("no keyframe was found; viewers may see broken frames at first")]
     NoEntryPoint,
-    /// OpusHead asks for a gain, which WebRTC has no field for.
+    /// OpusHead asks for a gain, for which WebRTC has no field.
     #[error("the file asks for a gain of {0}/256 dB, which viewers will not apply")]
     OutputGain(i16),
 }
 
-/// What went wrong where, before the path is known.
+/// An error and its location, before the file's path is known.
 #[derive(Debug)]
 pub(crate) struct Fault {
     pub(crate) offset: Option<u64>,
@@ -299,7 +298,7 @@ impl Fault {
         }
     }
 
-    /// There are more than `limit` of `unit` in `what`, or it takes more.
+    /// Returns the error that `what` has more than `limit` of `unit`.
     pub(crate) fn too_large(
         offset: u64,
         expected: &'static str,
@@ -328,7 +327,7 @@ impl Fault {
     }
 }
 
-/// Collects warnings of one file, the first of each kind.
+/// Collects the warnings of one file, the first of each kind.
 #[derive(Debug, Default)]
 pub(crate) struct Warnings(Vec<(Option<u64>, WarningReason)>);
 
@@ -342,7 +341,7 @@ impl Warnings {
         }
     }
 
-    /// Adds what another has collected.
+    /// Adds the warnings of another collection.
     pub(crate) fn append(&mut self, other: &mut Self) {
         for (offset, reason) in other.0.drain(..) {
             self.add(offset, reason);

@@ -1,36 +1,36 @@
-//! Formats by name and extension.
+//! File formats by name and extension.
 
 use std::path::Path;
 
-/// What a file's bytes are.
+/// Format of a file's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Format {
-    /// H.264 in Annex-B form.
+    /// H.264 as a byte stream of Annex B.
     H264,
-    /// H.265 in Annex-B form.
+    /// H.265 as a byte stream of Annex B.
     H265,
-    /// Ogg.
+    /// Ogg with Opus, Vorbis or Theora.
     Ogg,
-    /// An MPEG program stream, as of DVDs.
+    /// An MPEG program stream, such as the files of DVDs.
     MpegPs,
-    /// Bare MPEG-1 or MPEG-2 video.
+    /// MPEG-1 or MPEG-2 video without a container.
     MpegVideo,
-    /// An MPEG transport stream, packets of 188, 192 or 204 bytes.
+    /// An MPEG transport stream with packets of 188, 192 or 204 bytes.
     MpegTs,
     /// AAC with ADTS headers.
     Aac,
-    /// AC-3.
+    /// AC-3 without a container.
     Ac3,
-    /// AMR or AMR wideband.
+    /// AMR or AMR-WB.
     Amr,
     /// MPEG audio, such as MP3.
     MpegAudio,
-    /// WAV with samples or G.711.
+    /// WAV with PCM samples or G.711.
     Wav,
-    /// Raw DV of 25 Mbit/s.
+    /// Raw DV at 25 Mbit/s.
     Dv,
-    /// Bare MPEG-4 visual.
+    /// MPEG-4 visual without a container.
     Mpeg4Visual,
     /// Matroska or WebM.
     Matroska,
@@ -38,7 +38,7 @@ pub enum Format {
     Mp4,
 }
 
-/// Extensions, in lower case, and what they promise.
+/// Extensions in lower case, and their formats.
 const EXTENSIONS: &[(&str, Format)] = &[
     ("h264", Format::H264),
     ("264", Format::H264),
@@ -82,7 +82,8 @@ const EXTENSIONS: &[(&str, Format)] = &[
 ];
 
 impl Format {
-    /// What the extension of `path` promises, in any case; `None` if nothing.
+    /// Returns the format that the extension of `path` stands for, in any case; `None` if it is
+    /// unknown.
     pub fn of(path: &Path) -> Option<Self> {
         let extension = path.extension()?;
         let known = EXTENSIONS
@@ -91,7 +92,7 @@ impl Format {
         known.map(|(_, format)| *format)
     }
 
-    /// Whether files of this format usually have video.
+    /// Returns whether files of this format usually contain video.
     pub const fn has_video(self) -> bool {
         matches!(
             self,
@@ -107,12 +108,12 @@ impl Format {
         )
     }
 
-    /// Every extension that is known, in lower case.
+    /// Returns all known extensions, in lower case.
     pub fn extensions() -> impl Iterator<Item = &'static str> {
         EXTENSIONS.iter().map(|(extension, _)| *extension)
     }
 
-    /// Audio frames one after the other, between tags.
+    /// Returns whether the format consists of audio frames between tags, without a container.
     pub(crate) const fn is_bare_audio(self) -> bool {
         matches!(self, Self::Aac | Self::Ac3 | Self::Amr | Self::MpegAudio)
     }

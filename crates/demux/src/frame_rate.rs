@@ -2,25 +2,25 @@ use std::fmt;
 
 use crate::length::Length;
 
-/// Frames per second as an exact ratio, so that an hour of 29.97 does not drift.
+/// Frames per second as an exact ratio, so that times of 29.97 do not drift within an hour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameRate {
     numerator: u32,
     denominator: u32,
 }
 
-/// More frames per second than any file has.
+/// Highest frame rate of a file.
 const FPS_MAX: u32 = 1000;
 
 impl FrameRate {
-    /// What is taken when neither bitstream nor user says.
+    /// Rate that is assumed if neither the bitstream nor the user states one.
     pub const DEFAULT: Self = Self {
         numerator: 30,
         denominator: 1,
     };
 
-    /// `numerator` frames in `denominator` seconds; `None` unless the rate is
-    /// above 0.1 and at most 1000.
+    /// Creates the rate of `numerator` frames in `denominator` seconds; `None` unless it is
+    /// from 0.1 to 1000.
     pub fn new(numerator: u64, denominator: u64) -> Option<Self> {
         let divisor = gcd(numerator, denominator);
         let numerator = u32::try_from(numerator.checked_div(divisor)?).ok()?;
@@ -33,8 +33,8 @@ impl FrameRate {
         })
     }
 
-    /// The ratio behind a decimal: 29.97 means 30000/1001, as television has it.
-    /// `None` unless above 0.1 and at most 1000.
+    /// Returns the ratio that a decimal stands for: 29.97 means 30000/1001, as in television.
+    /// `None` unless it is from 0.1 to 1000.
     pub fn from_decimal(fps: f64) -> Option<Self> {
         if !fps.is_finite() || fps <= 0.0 || fps > f64::from(FPS_MAX) {
             return None;
@@ -53,12 +53,12 @@ impl FrameRate {
         }
     }
 
-    /// Frames per second.
+    /// Returns the frames per second.
     pub fn fps(self) -> f64 {
         f64::from(self.numerator) / f64::from(self.denominator)
     }
 
-    /// How long so many half-pictures last, exactly.
+    /// Returns the exact length of `halves` field periods.
     pub(crate) fn length(self, halves: u64) -> Length {
         let ticks = u128::from(halves) * u128::from(self.denominator);
         match (i64::try_from(ticks), self.numerator.checked_mul(2)) {
@@ -67,9 +67,9 @@ impl FrameRate {
         }
     }
 
-    /// Nanoseconds from the start to half-picture `index`, rounded.
+    /// Returns the time of `halves` field periods in ns, rounded.
     ///
-    /// Halves, because a field of interlaced video lasts half a frame.
+    /// The unit is half a frame, because a field of interlaced video lasts half a frame.
     pub(crate) fn nanos(self, halves: u64) -> i64 {
         let numerator = u128::from(self.numerator) * 2;
         let scaled = u128::from(halves) * u128::from(self.denominator) * 1_000_000_000;

@@ -1,7 +1,7 @@
 use glassline_media::MediaTime;
 
-/// How long a pass lasts, exactly: loops add it up for months, and a nanosecond
-/// rounded away in each would be heard as a jump some day.
+/// Exact length of a pass. Loops add this length up for months, and a rounding error of a
+/// nanosecond in each would become an audible gap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Length {
     ticks: i64,
@@ -9,7 +9,7 @@ pub(crate) struct Length {
 }
 
 impl Length {
-    /// `ticks` of a clock of `rate` Hz.
+    /// Creates the length of `ticks` of a clock of `rate` Hz.
     pub(crate) const fn from_ticks(ticks: i64, rate: u32) -> Self {
         Self { ticks, rate }
     }
@@ -18,7 +18,7 @@ impl Length {
         Self::from_ticks(nanos, 1_000_000_000)
     }
 
-    /// Nanoseconds of so many passes, rounded once.
+    /// Returns the length of `passes` passes in ns, rounded once.
     pub(crate) fn nanos_of(self, passes: i64) -> i64 {
         MediaTime::from_ticks(self.ticks.saturating_mul(passes), self.rate).nanos()
     }

@@ -1,32 +1,30 @@
-//! Files into timed access units.
+//! Media files as timed access units.
 //!
 //! ```text
-//! .h264 .265 .m4e .dv        start codes, DIF blocks ► frames ─┐
+//! .h264 .265 .m4e .dv        start codes, DIF blocks ► frames ───┐
 //! .ogg .mkv .webm .mp4 .mpg  pages, blocks, packets ─► tracks ───┤
 //! .ts                        packets, as they are ───────────────┼─► Reader
 //! .aac .ac3 .amr .mp3 .wav   headers ► frames, samples ──────────┘     │
 //!                                                                      ▼
-//! Frame, in the order of decoding, over and over ◄───────────────── Source
+//! Frame, in decoding order, in a loop ◄──────────────────────────── Source
 //! ```
 //!
-//! [`open`] reads each file through once: it checks every page, header or start code,
-//! and remembers where units lie: 8 bytes for a frame of audio, 16 to 24 for a frame,
-//! nothing where all have one size (WAV, DV).
-//! [`Source::next_frame`] then reads one unit at a time, so that a file of any
-//! size needs little memory. Nothing here knows when a frame is due: frames carry
-//! [`MediaTime`]s, and a shell with a clock sends them.
+//! [`open`] reads each file once: it checks every page, header or start code, and stores an
+//! index of the units: 8 bytes for a frame of audio, 16 to 24 for a video frame, nothing where
+//! all units have one size (WAV, DV). [`Source::next_frame`] then reads one unit at a time, so
+//! that a file of any size needs little memory. This crate has no clock: frames carry
+//! [`MediaTime`]s, and the caller sends them when they are due.
 //!
-//! What comes through a pipe cannot be read through first: [`live`] cuts H.264 and
-//! H.265 into units as they come, [`y4m`] uncompressed frames.
+//! A stream through a pipe cannot be read in advance: [`live`] splits H.264 and H.265 into
+//! units as they arrive, and [`y4m`] uncompressed video into frames.
 //!
-//! Sources: ITU-T H.264 (clauses 7.3, 7.4.1.2, 8.2.1, annexes B and E), ITU-T H.265
-//! (7.3, 7.4.2.4.4, 8.3.1, annex E), ISO/IEC 13818-1 and 11172-1 (transport and
-//! program streams), 13818-2 and 11172-2 (MPEG video), RFC 3533 (Ogg), RFC 7845
-//! (Ogg/Opus), RFC 6716 §3.1 (Opus packets), ISO/IEC 14496-2 (MPEG-4 visual), IEC
-//! 61834-2 and SMPTE 314M (DV), ISO/IEC 13818-7 §6.2 (ADTS), ATSC A/52 (AC-3),
-//! ISO/IEC 11172-3 and 13818-3 (MPEG audio), RFC 4867 §5 (AMR), EBU Tech 3306
-//! (WAV), RFC 9559 (Matroska), ISO/IEC 14496-12 to -15 (MP4); each reader names its
-//! own.
+//! Sources: ITU-T H.264 (clauses 7.3, 7.4.1.2, 8.2.1, annexes B and E), ITU-T H.265 (7.3,
+//! 7.4.2.4.4, 8.3.1, annex E), ISO/IEC 13818-1 and 11172-1 (transport and program streams),
+//! 13818-2 and 11172-2 (MPEG video), RFC 3533 (Ogg), RFC 7845 (Ogg/Opus), RFC 6716 §3.1 (Opus
+//! packets), ISO/IEC 14496-2 (MPEG-4 visual), IEC 61834-2 and SMPTE 314M (DV), ISO/IEC 13818-7
+//! §6.2 (ADTS), ATSC A/52 (AC-3), ISO/IEC 11172-3 and 13818-3 (MPEG audio), RFC 4867 §5 (AMR),
+//! EBU Tech 3306 (WAV), RFC 9559 (Matroska), ISO/IEC 14496-12 to -15 (MP4). Each reader names
+//! its own sources.
 
 mod audio;
 mod container;
@@ -69,55 +67,54 @@ pub use source::Source;
 
 use data::SharedFile;
 
-/// One access unit: a frame, or a packet of audio.
+/// One access unit: a video frame, or a packet of audio.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// Index into [`Source::tracks`].
+    /// Index of the track in [`Source::tracks`].
     pub track: usize,
-    /// When it is presented. Zero at the start of the source, never negative.
+    /// Presentation time. It is zero at the start of the source, and never negative.
     pub time: MediaTime,
-    /// When it must be decoded, and so is sent: within a track it never falls, also
-    /// from one loop to the next. Differs from `time` where frames are presented
-    /// in another order, and is then below zero for the first of them.
+    /// Decoding time, at which the frame is sent. Within a track it never falls, also from one
+    /// loop to the next. It differs from `time` where frames are reordered, and is then
+    /// negative for the first frames.
     pub decode_time: MediaTime,
-    /// How long it is presented, above zero.
+    /// Duration of the presentation, above zero.
     pub duration: Duration,
-    /// A decoder can start here: an IDR picture together with its parameter
+    /// Whether a decoder can start here: for video, a keyframe together with its parameter
     /// sets. Always true for audio.
     pub keyframe: bool,
-    /// H.264 and H.265: Annex-B bytes, to be read with [`annexb::nals`]. VP8, VP9:
-    /// a frame. AV1: a temporal unit, each OBU with its size. MPEG-4 visual and
-    /// MPEG-1/2 video: a frame with the headers before it. DV: a frame of DIF
-    /// blocks. JPEG: a frame. MPEG transport stream: whole packets of 188 bytes.
-    /// Opus, Vorbis, Theora: a packet. AAC: an access unit without ADTS header.
-    /// AC-3, MPEG audio: a frame with its header. AMR: a frame with its table of
-    /// contents byte, as files store it. PCM: as many samples as fit a packet,
-    /// L16 big-endian. Text: UTF-8.
+    /// Coded data. H.264 and H.265: a byte stream of Annex B, to be read with [`annexb::nals`].
+    /// VP8, VP9: a frame. AV1: a temporal unit, each OBU with its size. MPEG-4 visual and
+    /// MPEG-1/2 video: a frame with the headers before it. DV: a frame of DIF blocks. JPEG: a
+    /// frame. MPEG transport stream: whole packets of 188 bytes. Opus, Vorbis, Theora: a
+    /// packet. AAC: an access unit without ADTS header. AC-3, MPEG audio: a frame with its
+    /// header. AMR: a frame with its table of contents byte, as files store it. PCM: as many
+    /// samples as fit a packet, L16 big-endian. Text: UTF-8.
     pub data: Bytes,
 }
 
-/// How to read files.
+/// How files are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Options {
-    /// Frames per second of a video whose bitstream does not say; else 30.
-    /// Above 0, up to 1000.
+    /// Frames per second of video whose bitstream states no rate, above 0 and up to 1000. The
+    /// default is 30.
     pub fps: Option<f64>,
-    /// End after one pass instead of starting over.
+    /// Whether the source ends after one pass instead of looping.
     pub once: bool,
 }
 
-/// One file, or what stands for one.
+/// A file, or bytes in its place.
 pub struct Input {
-    /// What errors call it.
+    /// Name of the input in errors and warnings.
     pub name: PathBuf,
-    /// What its bytes are.
+    /// Format of the bytes.
     pub format: Format,
-    /// Its bytes, from the start.
+    /// The bytes, at their start.
     pub data: Box<dyn Data>,
 }
 
 impl Input {
-    /// Opens a file whose extension says what it is ([`Format::of`]).
+    /// Opens a file, whose extension states its format ([`Format::of`]).
     pub fn file(path: &Path) -> Result<Self, Error> {
         let format =
             Format::of(path).ok_or_else(|| Error::new(path, None, Reason::UnknownExtension))?;
@@ -138,16 +135,17 @@ impl Input {
     }
 }
 
-/// Opens files that become the tracks of one stream, in the order given; at most
-/// one of frames and one of audio.
+/// Opens files whose tracks become one stream, in the given order; at most one track of video
+/// and one of audio.
 ///
-/// Reads each through once. Errors name the file, the byte and the reason.
+/// Every file is read once. Errors name the file, the byte and the reason.
 pub fn open(paths: &[PathBuf], options: &Options) -> Result<Source, Error> {
     let inputs = paths.iter().map(|path| Input::file(path));
     Source::new(inputs.collect::<Result<_, _>>()?, options)
 }
 
-/// A source from bytes in memory, such as the clip built into the binary, looped.
+/// Opens H.264 video and Ogg audio in memory, such as the clip built into the binary, as a
+/// looped source.
 pub fn from_bytes(video: &'static [u8], audio: &'static [u8]) -> Result<Source, Error> {
     let input = |name: &str, format, bytes: &'static [u8]| Input {
         name: name.into(),

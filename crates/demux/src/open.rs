@@ -1,4 +1,4 @@
-//! Opening a file by its format: the one place that knows every reader.
+//! Opens files by their format. Only this module knows all readers.
 
 use crate::audio::ac3::Ac3;
 use crate::audio::adts::Adts;
@@ -23,7 +23,7 @@ use crate::window::Window;
 use crate::{Data, FrameRate, Options, sniff};
 
 impl Format {
-    /// What [`sniff`] calls such a file, and what users know it as.
+    /// Returns the name of the format in [`sniff`], and its name in error texts.
     fn names(self) -> (&'static str, &'static str) {
         match self {
             Self::H264 => (sniff::H264, H264::EXPECTED),
@@ -44,7 +44,7 @@ impl Format {
         }
     }
 
-    /// Reads a file through once, unless its first bytes show another format.
+    /// Opens a file, unless its first bytes show another format.
     pub(crate) fn open(
         self,
         mut data: Box<dyn Data>,
@@ -79,7 +79,7 @@ impl Format {
         })
     }
 
-    /// Reads a bare audio file through once: its format begins behind its tags.
+    /// Opens an audio file without a container, whose format begins behind its tags.
     fn open_audio(self, data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Frames, Fault> {
         let mut window = Window::new(data)?;
         let range = tags::audio_within(&mut window)?;

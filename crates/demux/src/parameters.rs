@@ -1,7 +1,7 @@
-//! What SDP's `a=fmtp` says of a track, as files tell it.
+//! Format parameters of tracks in files, as in SDP's `a=fmtp`.
 //!
-//! One function for each payload format; the text is what stands behind the
-//! payload type, in [`Track::format_parameters`](glassline_media::Track).
+//! There is one function for each payload format. The text follows the payload type, in
+//! [`Track::format_parameters`](glassline_media::Track).
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,8 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::container::ogg::page;
 
-/// AAC access units behind 13-bit sizes (RFC 3640 §3.3.6, mode `AAC-hbr`).
+/// Returns the parameters of AAC access units with 13-bit sizes (RFC 3640 §3.3.6, mode
+/// `AAC-hbr`).
 ///
 /// `config`: the AudioSpecificConfig of ISO/IEC 14496-3 §1.6.2.1.
 pub(crate) fn aac(config: &[u8]) -> String {
@@ -21,20 +22,20 @@ pub(crate) fn aac(config: &[u8]) -> String {
     )
 }
 
-/// AMR and AMR-WB with whole octets, as files have them (RFC 4867 §8.1).
+/// Parameters of AMR and AMR-WB with whole octets, as files store them (RFC 4867 §8.1).
 pub(crate) const AMR: &str = "octet-align=1";
 
-/// DV with its audio inside (RFC 6469 §3.1).
+/// Returns the parameters of DV that contains its audio (RFC 6469 §3.1).
 ///
 /// `encode`: a name of its list, such as `SD-VCR/525-60`.
 pub(crate) fn dv(encode: &str) -> String {
     format!("encode={encode};audio=bundled")
 }
 
-/// MPEG-4 visual (RFC 6416 §7.1).
+/// Returns the parameters of MPEG-4 visual (RFC 6416 §7.1).
 ///
-/// `headers`: from the visual object sequence up to the first frame, if they
-/// are known. Without a profile of its own the stream is Simple, level 1.
+/// `headers`: from the visual object sequence up to the first frame, if known. Without a
+/// profile of its own, the stream counts as Simple, level 1.
 pub(crate) fn mpeg4_visual(headers: &[u8]) -> String {
     let profile = match headers {
         [0, 0, 1, 0xb0, profile, ..] => *profile,
@@ -48,8 +49,8 @@ pub(crate) fn mpeg4_visual(headers: &[u8]) -> String {
     text
 }
 
-/// H.265 parameter sets, NAL units without start codes (RFC 7798 §7.1), and the
-/// profile and level that the first sequence parameter set says.
+/// Returns the parameters of H.265 (RFC 7798 §7.1): parameter sets, given as NAL units without
+/// start codes, and the profile and level of the first sequence parameter set.
 pub(crate) fn h265<'a>(
     vps: impl IntoIterator<Item = &'a [u8]>,
     sps: impl IntoIterator<Item = &'a [u8]>,
@@ -69,10 +70,10 @@ pub(crate) fn h265<'a>(
     lists.into_iter().flatten().collect::<Vec<_>>().join(";")
 }
 
-/// `profile_tier_level` of a sequence parameter set (ITU-T H.265 7.3.3).
+/// Returns the `profile_tier_level` of a sequence parameter set (ITU-T H.265 7.3.3).
 fn h265_profile(sps: &[u8]) -> Option<String> {
-    // Behind two bytes of header and one of numbers; bytes that prevent the
-    // emulation of start codes stand between.
+    // The fields follow two bytes of header and one of numbers. Emulation prevention bytes must
+    // be removed.
     let (mut fields, mut zeros) = (Vec::new(), 0);
     for &byte in sps.get(3..)?.iter().take(20) {
         if zeros < 2 || byte != 3 {
@@ -92,15 +93,16 @@ fn h265_profile(sps: &[u8]) -> Option<String> {
     ))
 }
 
-/// Vorbis (RFC 5215 §6): the identification and the setup header. `None` if they
-/// are longer than the format has room for.
+/// Returns the parameters of Vorbis (RFC 5215 §6) with identification and setup header; `None`
+/// if the headers are longer than the format allows.
 pub(crate) fn vorbis(identification: &[u8], setup: &[u8]) -> Option<String> {
     let packed = packed_headers(identification, b"\x03vorbis\0\0\0\0\0\0\0\0\x01", setup)?;
     Some(format!("configuration={}", base64(&packed)))
 }
 
-/// Theora (draft-barbato-avt-rtp-theora-01 §6), likewise, with the size of the
-/// frame in pixels. `sampling`: as in `YCbCr-4:2:0`.
+/// Returns the parameters of Theora (draft-barbato-avt-rtp-theora-01 §6) with its headers and
+/// the frame size in pixels; `None` if the headers are too long. `sampling`: such as
+/// `YCbCr-4:2:0`.
 pub(crate) fn theora(
     identification: &[u8],
     setup: &[u8],
@@ -115,13 +117,14 @@ pub(crate) fn theora(
     ))
 }
 
-/// The headers of one Xiph codec as SDP carries them (RFC 5215 §3.2.1). The
-/// comments, which may hold frames, are replaced by empty ones.
+/// Packs the headers of a Xiph codec for SDP (RFC 5215 §3.2.1). The comment header, which may
+/// contain cover art, is replaced by an empty one.
 ///
-/// The identifier, which every packet repeats, is a checksum of the headers: a
-/// receiver that knows it needs no other copy.
+/// Every packet repeats the identifier, which is a checksum of the headers: a receiver that
+/// knows it needs no other copy.
 fn packed_headers(identification: &[u8], comments: &[u8], setup: &[u8]) -> Option<Vec<u8>> {
-    // One byte of seven bits gives each length but the last, which follows from the sum.
+    // Each length but the last is stored in one byte of seven bits; the last one follows from
+    // the sum.
     let lengths = [identification.len(), comments.len()];
     let total = u16::try_from(lengths[0] + lengths[1] + setup.len()).ok()?;
     let identifier = page::crc(page::crc(0, identification), setup).to_be_bytes();

@@ -1,4 +1,4 @@
-//! What a file looks like, whatever its name says.
+//! Recognizes file formats by the first bytes, whatever the name of the file.
 
 use std::io::Read;
 
@@ -10,44 +10,47 @@ use crate::error::{Fault, Reason};
 use crate::legacy::amr;
 use crate::legacy::dv;
 
-/// What [`looks_like`] says of H.264 in Annex-B form.
+/// Name that [`looks_like`] returns for H.264 in Annex B.
 pub(crate) const H264: &str = "bare H.264 video";
-/// What [`looks_like`] says of H.265 in Annex-B form.
+/// Name that [`looks_like`] returns for H.265 in Annex B.
 pub(crate) const H265: &str = "H.265 video";
-/// What [`looks_like`] says of Ogg.
+/// Name that [`looks_like`] returns for Ogg.
 pub(crate) const OGG: &str = "an Ogg file";
-/// What [`looks_like`] says of a program stream.
+/// Name that [`looks_like`] returns for a program stream.
 pub(crate) const PROGRAM_STREAM: &str = "an MPEG program stream";
-/// What [`looks_like`] says of bare MPEG video.
+/// Name that [`looks_like`] returns for MPEG video without a container.
 pub(crate) const MPEG_VIDEO: &str = "MPEG-2 video";
-/// What [`looks_like`] says of a transport stream.
+/// Name that [`looks_like`] returns for a transport stream.
 pub(crate) const TRANSPORT_STREAM: &str = "an MPEG transport stream";
 
-/// What [`looks_like`] says of AAC with ADTS headers.
+/// Name that [`looks_like`] returns for AAC with ADTS headers.
 pub(crate) const AAC: &str = "AAC audio (ADTS)";
-/// What [`looks_like`] says of AC-3.
+/// Name that [`looks_like`] returns for AC-3.
 pub(crate) const AC3: &str = "AC-3 audio";
-/// What [`looks_like`] says of AMR.
+/// Name that [`looks_like`] returns for AMR.
 pub(crate) const AMR: &str = "AMR speech";
-/// What [`looks_like`] says of MPEG audio.
+/// Name that [`looks_like`] returns for MPEG audio.
 pub(crate) const MPEG_AUDIO: &str = "MPEG audio (MP3)";
-/// What [`looks_like`] says of WAV.
+/// Name that [`looks_like`] returns for WAV.
 pub(crate) const WAV: &str = "a WAV file";
-/// What [`looks_like`] says of raw DV.
+/// Name that [`looks_like`] returns for raw DV.
 pub(crate) const DV: &str = "DV video";
-/// What [`looks_like`] says of MPEG-4 visual.
+/// Name that [`looks_like`] returns for MPEG-4 visual.
 pub(crate) const MPEG4_VISUAL: &str = "MPEG-4 visual video";
 
-/// What [`looks_like`] says of Matroska.
+/// Name that [`looks_like`] returns for Matroska.
 pub(crate) const MATROSKA: &str = "a Matroska or WebM file";
-/// What [`looks_like`] says of MP4.
+/// Name that [`looks_like`] returns for MP4.
 pub(crate) const MP4: &str = "an MP4 file";
 
-/// Bytes to look at.
+/// Number of bytes that are examined.
 pub(crate) const SNIFF_BYTES: usize = 4096;
 
-/// Errors if the file is plainly not of the format `is`, which users know as `expected`.
-/// A file that looks like nothing is left to its reader.
+/// Checks that a file is of the format `is`, which error texts call `expected`.
+///
+/// # Errors
+/// The first bytes clearly show another format. A file of unrecognized bytes is left to its
+/// reader.
 pub(crate) fn check(
     data: &mut dyn Data,
     is: &'static str,
@@ -65,7 +68,7 @@ pub(crate) fn check(
     check_bytes(&start, 0, is, expected)
 }
 
-/// Likewise of `start`, the bytes of a file at `offset`, where its format begins.
+/// Checks `start`, the bytes of a file at `offset`, where its format begins; see [`check`].
 pub(crate) fn check_bytes(
     start: &[u8],
     offset: u64,
@@ -80,9 +83,9 @@ pub(crate) fn check_bytes(
     }
 }
 
-/// The format that the first bytes of a file show; `None` if they show none.
+/// Returns the format that the first bytes of a file show; `None` if they show none.
 ///
-/// Bare H.264 is last, since its start code also begins other formats.
+/// H.264 without a container is checked last, since its start code also begins other formats.
 fn looks_like(start: &[u8]) -> Option<&'static str> {
     let at = |offset: usize, magic: &[u8]| {
         start
@@ -112,7 +115,7 @@ fn looks_like(start: &[u8]) -> Option<&'static str> {
         _ if at(0, b"YUV4MPEG2") => "uncompressed video (Y4M)",
         _ if is_transport_stream(start) => TRANSPORT_STREAM,
         _ if at(0, &[0, 0, 1, 0xba]) => PROGRAM_STREAM,
-        // A group of MPEG-4 has the same code, but a frame follows at once.
+        // A group header of MPEG-4 has the same code, but a frame follows it at once.
         _ if at(0, &[0, 0, 1, 0xb3]) && at(7, &[0, 0, 1, 0xb6]) => MPEG4_VISUAL,
         _ if at(0, &[0, 0, 1, 0xb3]) => MPEG_VIDEO,
         _ if dv::begins(start) => DV,
@@ -120,8 +123,9 @@ fn looks_like(start: &[u8]) -> Option<&'static str> {
     })
 }
 
-/// Packets of 188 bytes that each begin with 0x47 (ISO/IEC 13818-1), also with a
-/// time of arrival before or a code behind. Three could be any audio's by chance.
+/// Returns whether `start` consists of transport stream packets: 188 bytes that each begin with
+/// 0x47 (ISO/IEC 13818-1), also with an arrival time before or a code behind them. Fewer than
+/// three such bytes could occur in audio by chance.
 fn is_transport_stream(start: &[u8]) -> bool {
     let places = [(0, 188), (4, 192), (0, 204)];
     places.iter().any(|(first, stride)| {
@@ -137,12 +141,12 @@ fn elementary(start: &[u8]) -> Option<&'static str> {
         _ => return length_prefixed(start),
     };
     let rest = &start[zeros + 2..];
-    // H.265 begins with a delimiter, a parameter set or a message, types 32 to 35
-    // and 39 in bits 1..=6, of layer 0. As H.264 the same bytes would be what no
-    // file begins with, such as the second half of a slice.
+    // H.265 begins with a delimiter, a parameter set or SEI: types 32 to 35 and 39 in bits
+    // 1..=6, of layer 0. As H.264 the same bytes would be units that begin no file, such as a
+    // second data partition.
     match header {
         (0xb0 | 0xb5 | 0xb6, _) => Some(MPEG4_VISUAL),
-        // A video object, and at once its layer, or the layer alone.
+        // A video object follows at once by its layer, or the layer alone.
         (0x00..=0x1f, 0) if matches!(rest, [0, 0, 1, 0x20..=0x2f, ..]) => Some(MPEG4_VISUAL),
         (0x20, _) => Some(MPEG4_VISUAL),
         (0x40 | 0x42 | 0x44 | 0x46 | 0x4e, 0x01) => Some(H265),
@@ -151,8 +155,8 @@ fn elementary(start: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Frames of audio that nothing but their headers tell of: two in a row, or one
-/// that fills what is seen.
+/// Recognizes audio without a container by two frame headers in a row, or by one frame that
+/// fills the bytes.
 fn audio(start: &[u8]) -> Option<&'static str> {
     let twice = |length: fn(&[u8]) -> Option<u16>| {
         let behind = length(start).and_then(|bytes| start.get(usize::from(bytes)..));
@@ -169,7 +173,7 @@ fn audio(start: &[u8]) -> Option<&'static str> {
     })
 }
 
-/// Parameter sets or delimiters behind four-byte lengths instead of start codes.
+/// Recognizes parameter sets or delimiters behind four-byte lengths instead of start codes.
 fn length_prefixed(start: &[u8]) -> Option<&'static str> {
     let (length, rest) = start.split_first_chunk::<4>()?;
     let length = u32::from_be_bytes(*length) as usize;

@@ -8,23 +8,52 @@ use crate::length::Length;
 use crate::reader::{Reader, Unit};
 use crate::{Error, Frame, FrameRate, Input, Options, Warning};
 
-/// The frames of one or more files in the order of decoding, over and over.
+/// The frames of one or more files in decoding order, in a loop.
 ///
-/// The length of the frames rules the loop: longer audio is cut, shorter audio
-/// is followed by silence, and all begin each loop together. Audio alone loops on
-/// its own length. Times go on over loops without a jump. With
-/// [`Options::once`] each track is played once, to its end.
+/// The length of the video determines the loop: longer audio is cut, shorter audio is followed
+/// by silence, and all tracks begin each loop together. Audio alone loops with its own length.
+/// Times continue over loops without a jump. With [`Options::once`], each track is played once,
+/// to its end.
+///
+/// # Example
+///
+/// ```
+/// use std::io::Cursor;
+///
+/// use glassline_demux::{Format, Input, Options, Source};
+/// use glassline_media::Codec;
+///
+/// // A WAV file of 20 ms: 8 kHz, one channel, 16 bits.
+/// let mut wav = b"RIFF\x64\x01\0\0WAVEfmt \x10\0\0\0".to_vec();
+/// wav.extend([1, 0, 1, 0, 0x40, 0x1f, 0, 0, 0x80, 0x3e, 0, 0, 2, 0, 16, 0]);
+/// wav.extend(b"data\x40\x01\0\0");
+/// wav.extend([0; 320]);
+///
+/// let input = Input {
+///     name: "silence.wav".into(),
+///     format: Format::Wav,
+///     data: Box::new(Cursor::new(wav)),
+/// };
+/// let options = Options { once: true, ..Options::default() };
+/// let mut source = Source::new(vec![input], &options)?;
+/// assert_eq!(source.tracks()[0].codec, Codec::L16);
+/// while let Some(frame) = source.next_frame()? {
+///     assert_eq!(frame.data.len(), 320);
+///     assert_eq!(frame.duration.as_millis(), 20);
+/// }
+/// # Ok::<(), glassline_demux::Error>(())
+/// ```
 pub struct Source {
     tracks: Vec<Track>,
     lanes: Vec<Lane>,
     warnings: Vec<Warning>,
     once: bool,
-    /// Of one loop.
+    /// Length of one loop.
     length: Length,
 }
 
 impl Source {
-    /// Reads each input through once and begins at the start.
+    /// Reads and indexes each input, and begins at the start.
     pub fn new(inputs: Vec<Input>, options: &Options) -> Result<Self, Error> {
         if inputs.is_empty() {
             return Err(Error::new(&PathBuf::new(), None, Reason::NoInput));
@@ -55,8 +84,8 @@ impl Source {
         Ok(source)
     }
 
-    /// Another reader of the same files, at their start, played once if `once`.
-    /// What was learned when they were read through is shared.
+    /// Returns another source of the same files, at their start, which ends after one pass if
+    /// `once`. Both share the index of the files.
     pub fn fork(&self, once: bool) -> Self {
         let mut fork = Self {
             tracks: self.tracks.clone(),
@@ -69,32 +98,32 @@ impl Source {
         fork
     }
 
-    /// What the tracks are: those of the first input, then those of the next.
+    /// Returns the tracks: those of the first input, then those of the next.
     pub fn tracks(&self) -> &[Track] {
         &self.tracks
     }
 
-    /// Length of one loop; with [`Options::once`], of all.
+    /// Returns the length of one loop; with [`Options::once`], of the whole source.
     pub fn duration(&self) -> Duration {
         duration(self.length.nanos_of(1))
     }
 
-    /// Frames per second; `None` without video, or if they keep no steady rate.
+    /// Returns the frames per second; `None` without video, or if the rate is not constant.
     pub fn frame_rate(&self) -> Option<FrameRate> {
         self.lanes.iter().find_map(|lane| lane.reader.frame_rate())
     }
 
-    /// What was seen while the files were read through, to be told to the user.
+    /// Returns the warnings of opening the files, which are meant for the user.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
 
-    /// Goes on at the last place at or before `time` where the frames can start,
-    /// and at the audio that belongs there. Times are those of the first loop
-    /// again. Beyond the end is the end, before the start the start.
+    /// Continues at the last keyframe at or before `time`, and at the audio of that time. Times
+    /// are again those of the first loop. A time beyond the end means the end; one before the
+    /// start means the start.
     ///
     /// # Errors
-    /// Those of reading a file; the source has ended then.
+    /// A file cannot be read; the source has then ended.
     pub fn seek(&mut self, time: MediaTime) -> Result<(), Error> {
         let wanted = time.nanos().clamp(0, self.length.nanos_of(1).max(0));
         let start = self.keyframe_at_or_before(MediaTime::from_nanos(wanted));
@@ -102,24 +131,23 @@ impl Source {
         self.lanes.iter_mut().try_for_each(|lane| lane.seek(start))
     }
 
-    /// When the last frame at or before `time` is presented at which a decoder
-    /// can start; `None` without video, or if there is none.
+    /// Returns when the last keyframe at or before `time` is presented; `None` without video,
+    /// or if there is none.
     pub fn keyframe_at_or_before(&self, time: MediaTime) -> Option<MediaTime> {
         let found = |lane: &Lane| lane.reader.keyframe_at_or_before(time.nanos());
         self.lanes.iter().find_map(found).map(MediaTime::from_nanos)
     }
 
-    /// Likewise, of the first one after `time`.
+    /// Returns when the first keyframe after `time` is presented.
     pub fn keyframe_after(&self, time: MediaTime) -> Option<MediaTime> {
         let found = |lane: &Lane| lane.reader.keyframe_after(time.nanos());
         self.lanes.iter().find_map(found).map(MediaTime::from_nanos)
     }
 
-    /// The next frame of any track, in the order of decoding; of two at the same
-    /// time that of the track given first. `None` only after the end with
-    /// [`Options::once`].
+    /// Returns the next frame of any track in decoding order; of two frames with the same time,
+    /// that of the earlier input. `None` only after the end with [`Options::once`].
     ///
-    /// Reads from the file, so it may block. After an error the source has ended.
+    /// This reads from the file, so it may block. After an error the source has ended.
     pub fn next_frame(&mut self) -> Result<Option<Frame>, Error> {
         let limit = (!self.once).then_some(self.length);
         for lane in &mut self.lanes {
@@ -154,32 +182,32 @@ fn has_video(reader: &dyn Reader) -> bool {
     kinds.any(|kind| kind == Kind::Video)
 }
 
-/// One file on its way around.
+/// The state of reading one file in a loop.
 struct Lane {
     name: PathBuf,
     reader: Box<dyn Reader>,
-    /// Place of its first track among the source's.
+    /// Index of the file's first track in the source.
     first_track: usize,
     next: Option<Frame>,
-    /// Passes before the current one, and when that began.
+    /// Number of passes before the current one, and its start time in ns.
     passes: i64,
     base_ns: i64,
     ways: Vec<Way>,
-    /// Nothing of this pass was handed out yet.
+    /// Whether the current pass has handed out no frame yet.
     fresh: bool,
     ended: bool,
 }
 
-/// One track of a lane.
+/// The state of one track of a file.
 #[derive(Clone, Copy, Debug, Default)]
 struct Way {
-    /// Until when a decoder is busy with what was handed out.
+    /// End of the decoded units so far, in ns.
     busy_ns: i64,
-    /// The same, of the passes before this one.
+    /// End of the decoded units of the passes before the current one, in ns.
     floor_ns: i64,
-    /// When the last one had to be decoded; `None` before the first.
+    /// Decoding time of the last unit in ns; `None` before the first.
     decode_ns: Option<i64>,
-    /// The rest of this pass lies behind the loop's end.
+    /// Whether the rest of the current pass lies behind the loop's end.
     over: bool,
 }
 
@@ -213,7 +241,7 @@ impl Lane {
         sought.map_err(|fault| fault.of(&self.name))
     }
 
-    /// Reads on until a frame waits. `limit` is the length of a loop.
+    /// Reads until a frame is ready. `limit`: length of a loop.
     fn fill(&mut self, limit: Option<Length>) -> Result<(), Error> {
         while self.next.is_none() && !self.ended {
             let read = self.reader.next_unit();
@@ -233,10 +261,10 @@ impl Lane {
         Ok(())
     }
 
-    /// Puts a unit on the timeline, unless what came before still lasts: the audio
-    /// of a first packet may begin before the loop does (pre-skip). When the last
-    /// loop's audio stops as much earlier, both fit without a gap. Frames may be
-    /// presented before those that lie ahead of them, but not in the pass before.
+    /// Adds a unit to the timeline, unless it overlaps the units before it: audio may begin
+    /// before the loop does (pre-skip). If the audio of the last loop stops earlier by as much,
+    /// both fit without a gap. Video frames may be presented before those that are decoded
+    /// ahead of them, but not in the pass before.
     fn accept(&mut self, unit: Unit) {
         let is_audio = self.reader.tracks()[unit.track].kind() == Kind::Audio;
         let way = &mut self.ways[unit.track];
@@ -247,14 +275,14 @@ impl Lane {
             return;
         }
         way.busy_ns = way.busy_ns.max(shifted(unit.busy_ns));
-        // Frames that are shown out of turn are decoded early, at the start of a
-        // pass before its time zero; where the passes join that must not fall.
+        // Reordered frames are decoded early: at the start of a pass before its time zero.
+        // Where passes join, the decoding time must not fall.
         let decode_ns = way.decode_ns.max(Some(shifted(unit.decode_ns)));
         way.decode_ns = decode_ns;
         self.fresh = false;
         self.next = Some(Frame {
             track: self.first_track + unit.track,
-            // Rounding may have left it a little below.
+            // Rounding may have made the time slightly negative.
             time: MediaTime::from_nanos(start.max(0)),
             decode_time: MediaTime::from_nanos(decode_ns.unwrap_or(start)),
             duration: duration(unit.end_ns.saturating_sub(unit.start_ns)),
@@ -264,7 +292,7 @@ impl Lane {
     }
 
     fn restart(&mut self, limit: Length) -> Result<(), Error> {
-        // A pass that gives nothing would be repeated for ever.
+        // A pass without any frame would be repeated forever.
         self.ended = self.fresh;
         self.fresh = true;
         self.passes += 1;
@@ -279,7 +307,8 @@ impl Lane {
     }
 }
 
-/// Less than a tick of any clock, more than what rounding to nanoseconds adds up to.
+/// Tolerance for rounding in ns: less than a tick of any clock, and more than the sum of
+/// roundings.
 const ROUNDING_NS: i64 = 1_000;
 
 fn duration(nanos: i64) -> Duration {

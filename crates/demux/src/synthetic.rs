@@ -1,5 +1,5 @@
-//! Streams for tests, written bit by bit: parameter sets and slice headers are
-//! real, slice data is filler.
+//! Synthetic streams for tests, written bit by bit. Parameter sets and slice headers are real;
+//! slice data is filler.
 
 use crate::elementary::annexb::nal_type;
 
@@ -22,7 +22,7 @@ impl Bits {
         self.u(length, 0).u(length + 1, code)
     }
 
-    /// The NAL unit: header, stop bit, emulation prevention.
+    /// Returns the NAL unit with header, stop bit and emulation prevention.
     fn nal(&self, header: u8, filler: usize) -> Vec<u8> {
         let mut bits = self.bits.clone();
         bits.push(true);
@@ -43,17 +43,17 @@ impl Bits {
     }
 }
 
-/// What a synthetic sequence parameter set says.
+/// Fields of a synthetic sequence parameter set.
 #[derive(Clone, Copy)]
 pub(crate) struct Sequence {
-    /// `num_units_in_tick`, `time_scale`.
+    /// Values of `num_units_in_tick` and `time_scale`.
     pub(crate) timing: Option<(u32, u32)>,
     pub(crate) interlaced: bool,
-    /// `max_num_reorder_frames`.
+    /// Value of `max_num_reorder_frames`.
     pub(crate) reorder: Option<u32>,
     pub(crate) width_in_macroblocks: u32,
-    /// Pictures are counted by their frame numbers: 4 from one to the next, 2 less
-    /// for those that nothing refers to (order type 1), not in their slices.
+    /// Whether the order count follows the frame number (order type 1): 4 from one picture to
+    /// the next, 2 less for non-reference pictures.
     pub(crate) order_by_number: bool,
 }
 
@@ -69,13 +69,14 @@ impl Default for Sequence {
     }
 }
 
-/// Main profile, 64 × 48, picture order type 0 with 6 bits, frame numbers of 4 bits.
+/// Returns a sequence parameter set: Main profile, 64 × 48, picture order type 0 with 6 bits,
+/// frame numbers of 4 bits.
 pub(crate) fn sps(sequence: Sequence) -> Vec<u8> {
     let mut bits = Bits::default();
     bits.u(8, 77).u(8, 0).u(8, 30).ue(0);
     bits.ue(0);
     match sequence.order_by_number {
-        // Types 1 and 0. An Exp-Golomb code of 4 is the number -2, one of 7 is 4.
+        // These are the types 1 and 0. An Exp-Golomb code of 4 is the number -2, one of 7 is 4.
         true => bits.ue(1).u(1, 1).ue(4).ue(0).ue(1).ue(7),
         false => bits.ue(0).ue(2),
     };
@@ -109,7 +110,7 @@ pub(crate) fn sps(sequence: Sequence) -> Vec<u8> {
     bits.nal(0x67, 0)
 }
 
-/// A picture parameter set of this number.
+/// Returns a picture parameter set of this number.
 pub(crate) fn pps(id: u32) -> Vec<u8> {
     let mut bits = Bits::default();
     bits.ue(id).ue(0).u(2, 0).ue(0).ue(0).ue(0).u(3, 0);
@@ -121,17 +122,17 @@ pub(crate) fn pps(id: u32) -> Vec<u8> {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Slice {
     pub(crate) first_macroblock: u32,
-    /// 0 P, 1 B, 2 I.
+    /// Slice type: 0 is P, 1 is B, 2 is I.
     pub(crate) kind: u32,
     pub(crate) pps: u32,
     pub(crate) frame_number: u32,
-    /// For interlaced sequences: `Some(bottom)` is a field.
+    /// For interlaced sequences, `Some(bottom)` is a field.
     pub(crate) field: Option<bool>,
     pub(crate) interlaced: bool,
     pub(crate) order: u32,
     pub(crate) idr: Option<u32>,
     pub(crate) disposable: bool,
-    /// As the sequence's `order_by_number`.
+    /// Whether the sequence has `order_by_number`.
     pub(crate) order_by_number: bool,
 }
 
@@ -159,10 +160,10 @@ pub(crate) fn slice(slice: Slice) -> Vec<u8> {
 /// An access unit delimiter.
 pub(crate) const AUD: &[u8] = &[0x09, 0xf0];
 
-/// Supplemental enhancement information, here of no meaning.
+/// Supplemental enhancement information without a meaning.
 pub(crate) const SEI: &[u8] = &[0x06, 0x05, 0x01, 0x55, 0x80];
 
-/// Joins NAL units behind start codes of four bytes and three in turn.
+/// Joins NAL units with start codes of four and three bytes in turn.
 pub(crate) fn stream<N: AsRef<[u8]>>(nals: &[N]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (index, nal) in nals.iter().enumerate() {
@@ -172,7 +173,8 @@ pub(crate) fn stream<N: AsRef<[u8]>>(nals: &[N]) -> Vec<u8> {
     bytes
 }
 
-/// `pictures` pictures, an IDR with its parameter sets each `distance`.
+/// Returns a stream of `pictures` pictures, with an IDR picture and its parameter sets every
+/// `distance`.
 pub(crate) fn progressive(pictures: u32, distance: u32, sequence: Sequence) -> Vec<u8> {
     let mut nals = Vec::new();
     for number in 0..pictures {
@@ -193,14 +195,14 @@ pub(crate) fn progressive(pictures: u32, distance: u32, sequence: Sequence) -> V
     stream(&nals)
 }
 
-/// An Opus packet of 20 ms that carries its number.
+/// Returns an Opus packet of 20 ms that contains its number.
 pub(crate) fn opus_packet(number: usize) -> Vec<u8> {
     let mut packet = vec![31 << 3 | 4];
     packet.extend(u32::try_from(number).expect("few packets").to_le_bytes());
     packet
 }
 
-/// `OpusHead` of family 0.
+/// Returns `OpusHead` of family 0.
 pub(crate) fn opus_head(channels: u8, pre_skip: u16) -> Vec<u8> {
     let mut head = b"OpusHead\x01".to_vec();
     head.push(channels);
@@ -210,8 +212,8 @@ pub(crate) fn opus_head(channels: u8, pre_skip: u16) -> Vec<u8> {
     head
 }
 
-/// One logical stream written by the `ogg` crate: `per_page` packets a page, the
-/// last granule position `end`.
+/// Returns a logical stream written by the `ogg` crate: `per_page` packets in each page, and
+/// the last granule position `end`.
 pub(crate) fn ogg_opus(
     serial: u32,
     packets: &[Vec<u8>],

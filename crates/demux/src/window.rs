@@ -1,5 +1,4 @@
-//! Reading a file piece by piece: a window that moves over it once, and the bytes
-//! of one unit later.
+//! Reads a file through a window that moves over it once, and single units later.
 
 use std::io::{self, Read as _, SeekFrom};
 
@@ -9,16 +8,16 @@ use crate::error::{Fault, Reason};
 /// Bytes that are read at once.
 const AHEAD_BYTES: u64 = 64 * 1024;
 
-/// Bytes that stay in sight behind the place that was asked for last: who looks
-/// ahead and comes back does not make the file be read anew.
+/// Bytes that stay in memory before the requested offset, so that a reader that looks ahead and
+/// returns does not read the file again.
 const BEHIND_BYTES: u64 = 32 * 1024;
 
-/// A file seen through 96 KiB of memory, for readers that look at it once from
-/// start to end, here and there a little ahead.
+/// A file seen through 96 KiB of memory, for readers that read it once from start to end and
+/// sometimes look ahead.
 pub(crate) struct Window {
     data: Box<dyn Data>,
     file_bytes: u64,
-    /// Where `bytes` lie in the file.
+    /// Offset of `bytes` in the file.
     base: u64,
     bytes: Vec<u8>,
 }
@@ -38,7 +37,7 @@ impl Window {
         })
     }
 
-    /// The same file for another reader.
+    /// Returns another window on the same file.
     pub(crate) fn fork(&self) -> Self {
         Self {
             data: self.data.fork(),
@@ -52,7 +51,7 @@ impl Window {
         self.file_bytes
     }
 
-    /// `length` bytes from `at` on, fewer at the end of the file. At most 32 KiB.
+    /// Returns `length` bytes from `at` on, fewer at the end of the file. At most 32 KiB.
     pub(crate) fn peek(&mut self, at: u64, length: usize) -> Result<&[u8], Fault> {
         let left = usize::try_from(self.file_bytes.saturating_sub(at));
         let length = left.map_or(length, |left| left.min(length));
@@ -67,8 +66,8 @@ impl Window {
         Ok(&seen[..seen.len().min(length)])
     }
 
-    /// `length` bytes at `at`, of which the caller knows that memory has room for
-    /// them; fewer at the end of the file.
+    /// Reads `length` bytes at `at`, fewer at the end of the file. The caller bounds the
+    /// length.
     pub(crate) fn load(&mut self, at: u64, length: usize) -> Result<Vec<u8>, Fault> {
         let left = self.file_bytes.saturating_sub(at);
         let length = usize::try_from(left).map_or(length, |left| left.min(length));
@@ -95,7 +94,7 @@ impl Window {
     }
 }
 
-/// `length` bytes at `offset`, which the file had when it was opened.
+/// Reads `length` bytes at `offset`, which the file had when it was opened.
 pub(crate) fn read_unit(data: &mut dyn Data, offset: u64, length: usize) -> Result<Vec<u8>, Fault> {
     let failed = |error: io::Error| {
         let reason = match error.kind() {

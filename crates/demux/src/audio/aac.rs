@@ -1,33 +1,33 @@
-//! What an AudioSpecificConfig says (ISO/IEC 14496-3 §1.6.2.1).
+//! Reads an AudioSpecificConfig (ISO/IEC 14496-3 §1.6.2.1).
 
 use glassline_media::Bits;
 
-/// The parts of it that time and label a track.
+/// The fields of an AudioSpecificConfig that describe and time a track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Config {
-    /// Samples a second as they are played: with spectral band replication twice
-    /// those that are coded, if the configuration says so.
+    /// Sampling rate of the output in Hz: with explicit spectral band replication twice the
+    /// coded rate.
     pub(crate) rate: u32,
-    /// Samples a second as they are coded.
+    /// Sampling rate of the coded audio in Hz.
     pub(crate) coded_rate: u32,
-    /// `None` if another part of the configuration lists them.
+    /// Number of channels; `None` if a program config element lists them.
     pub(crate) channels: Option<u8>,
-    /// Coded samples of an access unit.
+    /// Coded samples in an access unit.
     pub(crate) samples: u32,
 }
 
-/// Sampling rates by their index (table 1.18).
+/// Sampling rates in Hz by `samplingFrequencyIndex` (table 1.18).
 pub(crate) const RATES: [u32; 13] = [
     96_000, 88_200, 64_000, 48_000, 44_100, 32_000, 24_000, 22_050, 16_000, 12_000, 11_025, 8_000,
     7_350,
 ];
 
-/// Spectral band replication, and the same with parametric stereo.
+/// Audio object types: spectral band replication, alone and with parametric stereo.
 const SBR: u32 = 5;
 const PS: u32 = 29;
 
 impl Config {
-    /// `None` if it is cut off, or says nothing that makes sense.
+    /// Parses a configuration; `None` if it is cut off or has reserved values.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         let mut bits = Bits::new(bytes);
         let mut object = object_type(&mut bits)?;
@@ -38,7 +38,7 @@ impl Config {
             rate = rate_of(&mut bits)?;
             object = object_type(&mut bits)?;
         }
-        // Only these begin with the flag of short frames.
+        // Only these object types begin with the flag of short frames.
         let short = matches!(object, 1..=4 | 6 | 7 | 17 | 19..=23) && bits.take(1)? == 1;
         Some(Self {
             rate,

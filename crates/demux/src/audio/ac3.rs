@@ -1,10 +1,10 @@
-//! The start of an AC-3 synchronisation frame (ATSC A/52 §5.3, §5.4).
+//! Parses the start of an AC-3 synchronization frame (ATSC A/52 §5.3, §5.4).
 
 use glassline_media::{Codec, Track};
 
 use crate::audio::frames::{Form, FrameHeader, Syntax};
 
-/// Samples of a frame.
+/// Samples of each channel in a frame.
 pub(crate) const SAMPLES: u32 = 1536;
 
 /// Bytes of a frame that [`Header::parse`] needs.
@@ -12,28 +12,28 @@ pub(crate) const HEADER_BYTES: usize = 8;
 
 const SYNC: [u8; 2] = [0x0b, 0x77];
 
-/// Bit stream identification up to which frames have the syntax read here. 9 and
-/// 10 are the half and quarter rates that RFC 4184 has no clock for.
+/// Highest bit stream identification whose syntax is read here. 9 and 10 are half and quarter
+/// rates, for which RFC 4184 has no clock.
 const BSID_MAX: u8 = 8;
 
-/// kbit/s by `frmsizecod / 2` (table 5.18).
+/// Bitrates in kbit/s by `frmsizecod / 2` (table 5.18).
 const RATES_KBPS: [u16; 19] = [
     32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512, 576, 640,
 ];
 
-/// What the start of a frame says.
+/// Fields at the start of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
-    /// Samples per second: 32,000, 44,100 or 48,000.
+    /// Sampling rate in Hz: 32,000, 44,100 or 48,000.
     pub(crate) rate: u32,
-    /// 1..=6, the low-frequency one counted.
+    /// Number of channels with the low-frequency channel, 1..=6.
     pub(crate) channels: u8,
-    /// Bytes of the whole frame, 128..=3840.
+    /// Length of the whole frame in bytes, 128..=3840.
     pub(crate) frame_bytes: u16,
 }
 
 impl Header {
-    /// The header at the start of `bytes`; `None` if there is none.
+    /// Parses the header at the start of `bytes`; `None` if there is none.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         let &[sync0, sync1, _, _, code, identification, mode, rest, ..] = bytes else {
             return None;
@@ -57,18 +57,19 @@ impl Header {
     }
 }
 
-/// Whether an E-AC-3 frame (Dolby Digital Plus, A/52 annex E) begins here.
+/// Returns whether an E-AC-3 frame (Dolby Digital Plus, A/52 annex E) begins here.
 pub(crate) fn is_enhanced(bytes: &[u8]) -> bool {
     let identification = bytes.get(5).map(|byte| byte >> 3);
     bytes.starts_with(&SYNC) && identification.is_some_and(|bsid| (11..=16).contains(&bsid))
 }
 
-/// Words of 16 bits that 1536 samples take at 44.1 kHz, rounded down.
+/// Returns the length of a frame at 44.1 kHz in words of 16 bits, rounded down.
 fn words_at_44100(kbps: u16) -> u16 {
     u16::try_from(u32::from(kbps) * 1000 * SAMPLES / (44_100 * 16)).unwrap_or(u16::MAX)
 }
 
-/// From `acmod` and the fields behind it, of which some are there only sometimes.
+/// Returns the number of channels from `acmod` and the fields behind it, some of which are
+/// optional.
 fn channels(bits: u16) -> u8 {
     let mode = bits >> 13;
     let full = [2, 1, 2, 3, 3, 4, 4, 5][usize::from(mode)];
@@ -80,7 +81,7 @@ fn channels(bits: u16) -> u8 {
     full + u8::from(low_frequency == 1)
 }
 
-/// Bare files of AC-3.
+/// The syntax of AC-3 files without a container.
 pub(crate) struct Ac3;
 
 impl Syntax for Ac3 {

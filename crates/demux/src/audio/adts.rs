@@ -1,4 +1,5 @@
-//! The header before each AAC frame of a bare file (ADTS, ISO/IEC 13818-7 §6.2).
+//! Parses the header of each AAC frame in a file without a container (ADTS, ISO/IEC 13818-7
+//! §6.2).
 
 use glassline_media::{Codec, Track};
 
@@ -7,37 +8,37 @@ use crate::audio::frames::{Form, FrameHeader, Syntax};
 use crate::error::Reason;
 use crate::parameters;
 
-/// Samples of a raw data block.
+/// Samples of each channel in a raw data block.
 pub(crate) const SAMPLES: u32 = 1024;
 
 /// Bytes of a header that [`Header::parse`] needs.
 pub(crate) const HEADER_BYTES: usize = 7;
 
-/// What a header says.
+/// Fields of an ADTS header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     /// MPEG-4 audio object type, 1..=4; 2 is AAC-LC.
     pub(crate) object_type: u8,
-    /// Samples per second.
+    /// Sampling rate in Hz.
     pub(crate) rate: u32,
     rate_index: u8,
-    /// 1..=7; 0 if a program config element says it.
+    /// Channel configuration, 1..=7; 0 if a program config element describes the channels.
     pub(crate) channel_configuration: u8,
-    /// Bytes of the header, with its checksum if it has one: 7 or 9.
+    /// Length of the header in bytes: 7, or 9 with a checksum.
     pub(crate) header_bytes: u16,
-    /// Bytes of header and audio, above `header_bytes`.
+    /// Length of header and audio in bytes, more than `header_bytes`.
     pub(crate) frame_bytes: u16,
-    /// Raw data blocks, 1..=4. Each is an access unit.
+    /// Number of raw data blocks, 1..=4. Each one is an access unit.
     pub(crate) blocks: u8,
 }
 
 impl Header {
-    /// The header at the start of `bytes`; `None` if there is none.
+    /// Parses the header at the start of `bytes`; `None` if there is none.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         let &[0xff, b1, b2, b3, b4, b5, b6, ..] = bytes else {
             return None;
         };
-        // Twelve bits of sync, then the MPEG version and two zero bits of layer.
+        // Twelve bits of sync word precede the MPEG version and two zero bits of layer.
         if b1 & 0xf6 != 0xf0 {
             return None;
         }
@@ -54,7 +55,7 @@ impl Header {
         (header.frame_bytes > header.header_bytes).then_some(header)
     }
 
-    /// Channels of audio; `None` if only a program config element says it.
+    /// Returns the number of channels; `None` if only a program config element describes them.
     pub(crate) fn channels(&self) -> Option<u8> {
         match self.channel_configuration {
             0 => None,
@@ -63,7 +64,7 @@ impl Header {
         }
     }
 
-    /// The same as an AudioSpecificConfig (ISO/IEC 14496-3 §1.6.2.1).
+    /// Returns the same configuration as an AudioSpecificConfig (ISO/IEC 14496-3 §1.6.2.1).
     pub(crate) fn audio_specific_config(&self) -> [u8; 2] {
         [
             self.object_type << 3 | self.rate_index >> 1,
@@ -72,7 +73,7 @@ impl Header {
     }
 }
 
-/// Bare files of AAC, whose frames each have an ADTS header.
+/// The syntax of AAC files without a container, whose frames each have an ADTS header.
 pub(crate) struct Adts;
 
 impl Syntax for Adts {

@@ -1,7 +1,7 @@
-//! Audio codings: what their headers say, and bare files of audio frames.
+//! Audio codings: their headers, and files of audio frames without a container.
 //!
-//! A container hands out whole packets, so that it needs only what a header says of
-//! channels, sampling rate and duration. In a bare file [`frames`] finds the frames, too.
+//! A container delivers whole packets, so only channels, sampling rate and duration are read
+//! from their headers. In a file without a container, [`frames`] also finds the frames.
 
 pub(crate) mod aac;
 pub(crate) mod ac3;

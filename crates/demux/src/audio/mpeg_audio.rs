@@ -1,48 +1,48 @@
-//! The header of an MPEG audio frame: MPEG-1, MPEG-2 and MPEG-2.5, layers I to III
-//! (ISO/IEC 11172-3 §2.4.1.3, ISO/IEC 13818-3 §2.4.1.3; 2.5 as everybody has it).
+//! Parses the header of an MPEG audio frame: MPEG-1, MPEG-2 and MPEG-2.5, layers I to III
+//! (ISO/IEC 11172-3 §2.4.1.3, ISO/IEC 13818-3 §2.4.1.3; MPEG-2.5 as common encoders write it).
 
 use glassline_media::{Codec, Track};
 
 use crate::audio::frames::{Form, FrameHeader, Syntax};
 use crate::error::Reason;
 
-/// Bytes of a header.
+/// Length of a header in bytes.
 pub(crate) const HEADER_BYTES: usize = 4;
 
-/// Bytes of a frame in which [`Header::is_directory`] looks.
+/// Bytes of a frame that [`Header::is_directory`] examines.
 pub(crate) const DIRECTORY_BYTES: usize = 48;
 
-/// Which of the three standards.
+/// Version of MPEG audio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Version {
-    /// 32 to 48 kHz.
+    /// MPEG-1: 32 to 48 kHz.
     One,
-    /// Half the rates of MPEG-1.
+    /// MPEG-2: half the rates of MPEG-1.
     Two,
-    /// A quarter; no standard, but common.
+    /// MPEG-2.5: a quarter of the rates of MPEG-1; not a standard, but common.
     TwoAndAHalf,
 }
 
-/// What a header says.
+/// Fields of a frame header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) version: Version,
-    /// 1..=3.
+    /// Layer, 1..=3.
     pub(crate) layer: u8,
-    /// Samples per second.
+    /// Sampling rate in Hz.
     pub(crate) rate: u32,
-    /// 1 or 2.
+    /// Number of channels, 1 or 2.
     pub(crate) channels: u8,
-    /// Samples of the frame: 384, 576 or 1152.
+    /// Samples of each channel in the frame: 384, 576 or 1152.
     pub(crate) samples: u16,
-    /// Bytes of the whole frame, at least 24.
+    /// Length of the whole frame in bytes, at least 24.
     pub(crate) frame_bytes: u16,
     checked: bool,
 }
 
 impl Header {
-    /// The header at the start of `bytes`; `None` if there is none, or if its
-    /// bit rate is free, so that it does not say how long the frame is.
+    /// Parses the header at the start of `bytes`; `None` if there is none, or if its bit rate
+    /// is free, so that it does not state the frame's length.
     pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
         let fields = Fields::parse(bytes)?;
         let kbps = kbps(fields.version, fields.layer, fields.bit_rate)?;
@@ -52,7 +52,7 @@ impl Header {
             (3, Version::Two | Version::TwoAndAHalf) => 576,
             _ => 1152,
         };
-        // Layer I counts in slots of four bytes, the others in bytes.
+        // Layer I counts slots of four bytes, the other layers count bytes.
         let slot = if fields.layer == 1 { 4 } else { 1 };
         let slots = u32::from(samples) / 8 / slot * u32::from(kbps) * 1000 / rate;
         let frame_bytes = (slots + u32::from(fields.padded)) * slot;
@@ -67,8 +67,8 @@ impl Header {
         })
     }
 
-    /// Whether the frame `bytes` begin with holds no audio, but a directory of the
-    /// file for players that seek (Xing, Info, VBRI).
+    /// Returns whether the frame at the start of `bytes` holds no audio but a directory of the
+    /// file, which players use to seek (Xing, Info, VBRI).
     pub(crate) fn is_directory(&self, bytes: &[u8]) -> bool {
         let side_bytes = match (self.version, self.channels) {
             (Version::One, 2) => 32,
@@ -79,18 +79,18 @@ impl Header {
             let rest = bytes.get(HEADER_BYTES + offset..);
             rest.is_some_and(|rest| rest.starts_with(name))
         };
-        // Some writers forget that a checksum moves the side information.
+        // Some writers ignore that a checksum moves the side information.
         let named = |name: &[u8]| at(side_bytes, name) || self.checked && at(side_bytes + 2, name);
         self.layer == 3 && (named(b"Xing") || named(b"Info") || at(32, b"VBRI"))
     }
 }
 
-/// Whether a frame of free bit rate may begin here, whose length nothing says.
+/// Returns whether a frame of free bit rate, whose length is not stated, may begin here.
 pub(crate) fn is_free_format(bytes: &[u8]) -> bool {
     Fields::parse(bytes).is_some_and(|fields| fields.bit_rate == 0)
 }
 
-/// A header's fields, each allowed by itself.
+/// The fields of a header, none of which has a reserved value.
 struct Fields {
     version: Version,
     layer: u8,
@@ -136,7 +136,7 @@ impl Fields {
     }
 }
 
-/// kbit/s of a bit rate's index; `None` if it is free or there is none.
+/// Returns the bitrate in kbit/s; `None` if it is free or the index is invalid.
 fn kbps(version: Version, layer: u8, index: u8) -> Option<u16> {
     const TABLE: [[u16; 14]; 5] = [
         [
@@ -164,7 +164,7 @@ fn kbps(version: Version, layer: u8, index: u8) -> Option<u16> {
     TABLE[row].get(place).copied()
 }
 
-/// Bare files of MPEG audio, such as MP3.
+/// The syntax of MPEG audio files without a container, such as MP3.
 pub(crate) struct MpegAudio;
 
 impl Syntax for MpegAudio {
@@ -204,7 +204,7 @@ impl Syntax for MpegAudio {
         Header::parse(bytes).is_some_and(|header| header.is_directory(bytes))
     }
 
-    /// Whatever its sampling rate, its RTP clock is 90 kHz (RFC 2250 §3.5).
+    /// Returns the track. Its RTP clock is 90 kHz, whatever the sampling rate (RFC 2250 §3.5).
     fn track(&self, form: &Form) -> Track {
         Track::audio(Codec::MpegAudio, form.channels)
     }

@@ -1,22 +1,22 @@
-//! What an Opus stream says of itself: the identification header (RFC 7845 §5.1)
-//! and the first bytes of a packet (RFC 6716 §3.1).
+//! Parses Opus: the identification header (RFC 7845 §5.1) and the first bytes of a packet (RFC
+//! 6716 §3.1).
 
 use crate::error::Reason;
 
-/// Samples a second, whatever the audio was recorded at (RFC 7845 §4).
+/// Sampling rate of decoded Opus in Hz, whatever the input had (RFC 7845 §4).
 pub(crate) const RATE: u32 = 48_000;
 
-/// 120 ms, the longest packet (RFC 6716 §3.4, R5).
+/// Samples of the longest packet, 120 ms (RFC 6716 §3.4, R5).
 const SAMPLES_MAX: u32 = 5760;
 
-/// The identification header.
+/// Fields of the identification header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
-    /// 1 or 2.
+    /// Number of channels, 1 or 2.
     pub(crate) channels: u8,
-    /// Samples at the start that only warm the decoder up.
+    /// Samples at the start that only prime the decoder.
     pub(crate) pre_skip: u16,
-    /// dB in Q7.8 that a player should add.
+    /// Output gain in dB, as Q7.8.
     pub(crate) gain: i16,
 }
 
@@ -40,7 +40,7 @@ impl Head {
             _ => return Err(Reason::Channels(channels)),
         }
         if family == 1 {
-            // Stereo as two mono streams would need to be re-encoded.
+            // Stereo in two mono streams would have to be encoded anew.
             let streams = rest.get(11..13);
             if streams.is_none_or(|s| s[0] != 1 || s[1] != channels - 1) {
                 return Err(Reason::OpusHeader(
@@ -56,7 +56,7 @@ impl Head {
     }
 }
 
-/// Samples at 48 kHz that a packet plays: 120..=5760.
+/// Returns the samples at 48 kHz that a packet plays: 120..=5760.
 pub(crate) fn samples(packet: &[u8]) -> Result<u32, Reason> {
     let toc = *packet
         .first()
@@ -70,7 +70,7 @@ pub(crate) fn samples(packet: &[u8]) -> Result<u32, Reason> {
             u32::from(count & 0x3f)
         }
     };
-    // Lengths in samples per group of configurations: SILK, hybrid, CELT.
+    // Frame lengths in samples for each group of configurations: SILK, hybrid, CELT.
     let frame = match toc >> 3 {
         silk @ 0..=11 => [480, 960, 1920, 2880][usize::from(silk & 3)],
         hybrid @ 12..=15 => 480 << (hybrid & 1),

@@ -1,26 +1,25 @@
-//! Samples of audio as files have them, into the 16 bits of RTP's L16
-//! (RFC 3551 §4.5.11).
+//! Conversion of PCM samples in files to the 16 bits of RTP's L16 (RFC 3551 §4.5.11).
 
-/// How a sample is written.
+/// Format of a sample in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sample {
-    /// 8 bits around 128.
+    /// 8 bits, unsigned; 128 is silence.
     Unsigned8,
-    /// 16 bits, little-endian, as all that follow.
+    /// 16 bits, signed. This and the following formats are little-endian.
     Signed16,
     Signed24,
     Signed32,
-    /// Full scale is 1.
+    /// 32-bit floating point; full scale is 1.
     Float32,
     Float64,
-    /// G.711.
+    /// G.711 A-law.
     ALaw,
-    /// G.711.
+    /// G.711 µ-law.
     MuLaw,
 }
 
 impl Sample {
-    /// Bytes of a sample of one channel.
+    /// Returns the length of a sample of one channel, in bytes.
     pub(crate) const fn bytes(self) -> usize {
         match self {
             Self::Unsigned8 | Self::ALaw | Self::MuLaw => 1,
@@ -31,7 +30,8 @@ impl Sample {
         }
     }
 
-    /// The samples of `bytes`, big-endian; what is left of a last one is left out.
+    /// Converts the samples of `bytes` to L16, which is big-endian. An incomplete last sample
+    /// is dropped.
     pub(crate) fn to_l16(self, bytes: &[u8]) -> Vec<u8> {
         let samples = bytes.chunks_exact(self.bytes());
         samples
@@ -39,7 +39,7 @@ impl Sample {
             .collect()
     }
 
-    /// The value of one sample; of more than 16 bits the upper ones.
+    /// Returns the value of one sample; of more than 16 bits the upper 16.
     fn value(self, sample: &[u8]) -> i16 {
         match (self, sample) {
             (Self::Unsigned8, &[byte]) => i16::from_be_bytes([byte ^ 0x80, 0]),
@@ -64,7 +64,7 @@ fn from_float(value: f64) -> i16 {
     (value * 32_768.0).round() as i16
 }
 
-/// ITU-T G.711 table 1a, to 16 bits.
+/// Expands A-law to 16 bits (ITU-T G.711 table 1a).
 fn a_law(byte: u8) -> i16 {
     let byte = byte ^ 0x55;
     let segment = (byte >> 4) & 7;
@@ -80,7 +80,7 @@ fn a_law(byte: u8) -> i16 {
     }
 }
 
-/// ITU-T G.711 table 2a, to 16 bits.
+/// Expands µ-law to 16 bits (ITU-T G.711 table 2a).
 fn mu_law(byte: u8) -> i16 {
     const BIAS: i16 = 0x84;
     let byte = !byte;

@@ -1,5 +1,5 @@
-//! Titles, frames and lyrics before, behind and between frames of audio, which
-//! players skip: ID3v1, ID3v2, APE and Lyrics3 tags.
+//! Tags with titles, cover art and lyrics before, behind and between frames of audio: ID3v1,
+//! ID3v2, APE and Lyrics3. Players skip them.
 
 use std::ops::Range;
 
@@ -13,10 +13,10 @@ const ID3V1_BYTES: u64 = 128;
 const APE_HEADER_BYTES: u64 = 32;
 const LYRICS_END: &[u8] = b"LYRICS200";
 
-/// Tags that one end of a file may have: more is no file of audio.
+/// Most tags at one end of a file; a file with more is not audio.
 const TAGS_MAX: usize = 16;
 
-/// What of the file is left between the tags at its two ends.
+/// Returns the part of the file between the tags at its two ends.
 pub(crate) fn audio_within(window: &mut Window) -> Result<Range<u64>, Fault> {
     let mut range = 0..window.file_bytes();
     for _ in 0..TAGS_MAX {
@@ -34,7 +34,8 @@ pub(crate) fn audio_within(window: &mut Window) -> Result<Range<u64>, Fault> {
     Ok(range)
 }
 
-/// Bytes of the tag that begins with `head`, if one does that says its length.
+/// Returns the length in bytes of the tag that begins with `head`; `None` if no tag with a
+/// length begins there.
 pub(crate) fn bytes_of(head: &[u8]) -> Option<u64> {
     match head {
         [b'I', b'D', b'3', major, _, flags, a, b, c, d, ..] if *major != 0xff => {
@@ -47,7 +48,7 @@ pub(crate) fn bytes_of(head: &[u8]) -> Option<u64> {
     }
 }
 
-/// Bytes of the tag that ends at `end`.
+/// Returns the length in bytes of the tag that ends at `end`.
 fn bytes_before(window: &mut Window, end: u64) -> Result<Option<u64>, Fault> {
     let mut at = |before: u64, bytes: usize| match end.checked_sub(before) {
         Some(start) => Ok(window.peek(start, bytes)?.to_vec()),
@@ -58,7 +59,8 @@ fn bytes_before(window: &mut Window, end: u64) -> Result<Option<u64>, Fault> {
     }
     let footer = at(APE_HEADER_BYTES, HEAD_BYTES)?;
     if footer.starts_with(b"APETAGEX") {
-        // The highest of the flags: a header lies before, which the size leaves out.
+        // The highest flag means that a header precedes the tag, which the size does not
+        // include.
         let header = footer.get(23).is_some_and(|flags| flags & 0x80 != 0);
         let header_bytes = if header { APE_HEADER_BYTES } else { 0 };
         return Ok(ape_bytes(&footer).map(|bytes| bytes + header_bytes));
@@ -76,13 +78,13 @@ fn bytes_before(window: &mut Window, end: u64) -> Result<Option<u64>, Fault> {
     Ok(None)
 }
 
-/// Items and footer, as header and footer both say.
+/// Returns the length of items and footer of an APE tag, from its header or footer.
 fn ape_bytes(head: &[u8]) -> Option<u64> {
     let size = head.get(12..16)?.try_into().ok()?;
     Some(u64::from(u32::from_le_bytes(size))).filter(|&size| size >= APE_HEADER_BYTES)
 }
 
-/// Seven bits of each byte (ID3v2.4 §6.2).
+/// Decodes a synchsafe integer, seven bits of each byte (ID3v2.4 §6.2).
 fn synchsafe(bytes: [u8; 4]) -> Option<u64> {
     let sum = |sum, byte: u8| (byte < 0x80).then_some(sum << 7 | u64::from(byte));
     bytes.into_iter().try_fold(0, sum)

@@ -1,12 +1,12 @@
-//! What the headers of a Vorbis stream say, as far as packets need it to be timed
+//! Parses the headers of a Vorbis stream, as far as the duration of packets depends on them
 //! (Vorbis I specification, §4.2 and §4.3).
 
-/// The identification header, and the block sizes of the setup header's modes.
+/// Fields of the identification header, and the block sizes of the setup header's modes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Headers {
     pub(crate) channels: u8,
     pub(crate) rate: u32,
-    /// Samples of each mode's block.
+    /// Block size of each mode, in samples.
     modes: Vec<u16>,
 }
 
@@ -42,7 +42,7 @@ impl Headers {
         })
     }
 
-    /// Samples of the block that a packet codes; `None` if it is no audio.
+    /// Returns the block size of a packet in samples; `None` if the packet is not audio.
     pub(crate) fn block(&self, packet: &[u8]) -> Option<u16> {
         let first = *packet.first()?;
         let mode_bits = usize::BITS - (self.modes.len() - 1).leading_zeros();
@@ -52,15 +52,15 @@ impl Headers {
     }
 }
 
-/// Counts samples over the packets of a stream.
+/// Counts the samples of successive packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counter {
     last_block: Option<u16>,
 }
 
 impl Counter {
-    /// Samples that come out of the decoder with this packet: a quarter of this
-    /// block and of the one before, none for the first (§4.3.8).
+    /// Returns the samples that a decoder outputs for this packet: a quarter of its block and
+    /// of the block before, and none for the first packet (§4.3.8).
     pub(crate) fn samples(&mut self, headers: &Headers, packet: &[u8]) -> u32 {
         let Some(block) = headers.block(packet) else {
             return 0;
@@ -73,9 +73,11 @@ impl Counter {
 /// Bits of a mode: block flag, window type, transform type, mapping.
 const MODE_BITS: usize = 41;
 
-/// The block flag of each mode. Modes are the last of the setup header, and what
-/// lies before them takes a whole decoder to read; so they are read from the end.
-/// Both types of a mode are zero, and before the first lies the number of modes.
+/// Returns the block flag of each mode.
+///
+/// The modes are the last part of the setup header, and only a whole decoder can parse what
+/// precedes them, so they are read from the end. Both types of a mode are zero, and the number
+/// of modes precedes the first one.
 fn mode_flags(setup: &[u8]) -> Option<Vec<bool>> {
     let bit = |at: usize| setup[at / 8] >> (at % 8) & 1 == 1;
     let number = |from: usize, count: usize| {
@@ -105,8 +107,8 @@ fn mode_flags(setup: &[u8]) -> Option<Vec<bool>> {
     Some(flags)
 }
 
-/// The three headers behind each other as Matroska and MP4 keep them: their number
-/// less one, their lengths in units of 255, all but the last, then the headers.
+/// Splits the three headers that Matroska and MP4 store behind each other: their number minus
+/// one, the lengths of all but the last in units of 255, then the headers.
 pub(crate) fn split_headers(laced: &[u8]) -> Option<[&[u8]; 3]> {
     let (&count, mut rest) = laced.split_first()?;
     if count != 2 {

@@ -1,8 +1,7 @@
-//! How the units of a coding lie in a container, and what becomes of them.
+//! How a container stores the units of a coding, and how they are converted.
 //!
-//! Most are handed on as they are. Matroska and MP4 keep H.264 and H.265 as `nals`
-//! describes, AV1 without the size of its last part, and audio samples in any byte
-//! order.
+//! Most units stay as they are. Matroska and MP4 store H.264 and H.265 as `nals` describes, AV1
+//! without the size of its last part, and audio samples in any byte order.
 
 use bytes::Bytes;
 use glassline_media::{Codec, Track};
@@ -17,19 +16,19 @@ use crate::error::Fault;
 use crate::legacy::theora;
 use crate::window::Window;
 
-/// What makes a unit of the bytes that a container holds.
+/// The conversion from the bytes in a container to a unit.
 pub(crate) enum Coding {
-    /// The bytes, behind those that the container left out of every unit.
+    /// The bytes as they are, behind those that the container left out of every unit.
     Plain(Vec<u8>),
-    /// H.264 or H.265.
+    /// NAL units of H.264 or H.265.
     Nals(Nals),
-    /// AV1; before a keyframe without them come these sequence headers.
+    /// AV1, and the sequence headers to insert before a keyframe that has none.
     Av1(Vec<u8>),
-    /// MPEG-4 visual; likewise.
+    /// MPEG-4 visual, and the headers to insert before a keyframe that has none.
     Visual(Vec<u8>),
-    /// Samples.
+    /// PCM samples.
     Pcm(Pcm),
-    /// UTF-8.
+    /// Text in UTF-8.
     Text,
 }
 
@@ -37,16 +36,16 @@ pub(crate) enum Coding {
 pub(crate) struct Described {
     pub(crate) track: Track,
     pub(crate) coding: Coding,
-    /// Of audio: what its times are counted in.
+    /// Sampling rate in Hz that times of audio are counted in; 0 for other tracks.
     pub(crate) sample_rate: u32,
     pub(crate) timing: Timing,
 }
 
-/// How to know how long a unit of audio lasts, in samples.
+/// Where the duration of an audio unit is stated.
 pub(crate) enum Timing {
-    /// Only the container says.
+    /// Only the container states the duration.
     Container,
-    /// All are equal.
+    /// All units have this many samples.
     Fixed(u32),
     Ac3,
     MpegAudio,
@@ -54,19 +53,19 @@ pub(crate) enum Timing {
     Vorbis(vorbis::Headers, vorbis::Counter),
 }
 
-/// What was found when a unit was looked at.
+/// Result of examining a unit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
-    /// A decoder can start here, if the container says so too.
+    /// Whether a decoder can start here, if the container says so, too.
     pub(crate) keyframe: bool,
-    /// It needs headers before it to start.
+    /// Whether the unit needs headers before it to start.
     pub(crate) bare: bool,
-    /// Samples, if the coding says.
+    /// Duration in samples, if the coding states it.
     pub(crate) samples: Option<u32>,
 }
 
 impl Described {
-    /// Looks at a unit while the file is read through.
+    /// Examines a unit while the file is indexed.
     pub(crate) fn look(
         coding: &mut Coding,
         timing: &mut Timing,
@@ -94,7 +93,7 @@ impl Described {
                 seen.bare = !begins_with_sequence(start);
             }
             Coding::Visual(_) => {
-                // Headers of the object and its layer have codes below that of a group.
+                // Headers of the visual object and its layer have codes below that of a group.
                 let start = window.peek(offset, 4.min(length as usize))?;
                 seen.bare = !matches!(start, [0, 0, 1, 0..=0x2f | 0xb0 | 0xb5]);
             }
@@ -104,7 +103,7 @@ impl Described {
             Coding::Plain(_) if track.codec == Codec::Vp9 => {
                 if track.format_parameters.is_empty() {
                     let first = window.peek(offset, 1)?.first().copied().unwrap_or(0);
-                    // Two bits of marker, then the profile, low bit first.
+                    // Two marker bits precede the profile, whose low bit comes first.
                     let profile = first >> 5 & 1 | first >> 3 & 2;
                     track.format_parameters = format!("profile-id={profile}");
                 }
@@ -141,7 +140,8 @@ impl Timing {
 }
 
 impl Coding {
-    /// Bytes as the file has them, as [`Frame::data`](crate::Frame) wants them.
+    /// Converts the bytes of the file to the unit in [`Frame::data`](crate::Frame). `bare`:
+    /// whether headers must be inserted.
     pub(crate) fn unit(&self, bytes: Vec<u8>, bare: bool) -> Bytes {
         let joined = |before: &[u8], bytes: Vec<u8>| match before {
             [] => bytes,
@@ -160,7 +160,7 @@ impl Coding {
     }
 }
 
-/// A sequence header is the first part, but for temporal delimiters (AV1
+/// Returns whether a sequence header comes first, apart from temporal delimiters (AV1
 /// specification §5.3, §7.5).
 fn begins_with_sequence(start: &[u8]) -> bool {
     const SEQUENCE_HEADER: u8 = 1;
@@ -179,8 +179,8 @@ fn begins_with_sequence(start: &[u8]) -> bool {
     false
 }
 
-/// Gives the last part of a temporal unit its size, which containers allow to be
-/// left out (AV1 specification §5.3.2, `obu_has_size_field`).
+/// Adds a size to the last part of a temporal unit, which containers may leave out (AV1
+/// specification §5.3.2, `obu_has_size_field`).
 fn with_sizes(bytes: Vec<u8>) -> Vec<u8> {
     let mut at = 0;
     while let Some(&header) = bytes.get(at) {
@@ -201,8 +201,8 @@ fn with_sizes(bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// A number of seven bits a byte, lowest first, and the bytes it takes (AV1
-/// specification §4.10.5).
+/// Reads a number of seven bits per byte, lowest first. Returns the number and the bytes that
+/// it takes (AV1 specification §4.10.5).
 fn leb128(bytes: &[u8]) -> Option<(usize, usize)> {
     let mut value = 0;
     for (place, byte) in bytes.iter().take(4).enumerate() {
@@ -222,7 +222,7 @@ fn push_leb128(out: &mut Vec<u8>, mut value: usize) {
     out.push(value as u8);
 }
 
-/// Text that ends in a line of its own (T.140 §8): what follows is put below it.
+/// Ends every line of a text with a line break (T.140 §8), so that later text stands below it.
 fn text(bytes: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(bytes);
     let lines = text.trim_end_matches(['\0', '\r', '\n']).lines();

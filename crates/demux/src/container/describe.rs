@@ -1,6 +1,5 @@
-//! Tracks from what containers keep beside the video and the audio: the
-//! configuration records of ISO/IEC 14496-15 and their like, which Matroska and
-//! MP4 share.
+//! Tracks from the configuration records of containers (ISO/IEC 14496-15 and similar), which
+//! Matroska and MP4 share.
 
 use glassline_media::{Codec, Track};
 
@@ -17,7 +16,7 @@ use crate::parameters;
 /// Width and height in pixels.
 pub(crate) type Size = (u32, u32);
 
-/// Samples a second that a container may say; more is damage.
+/// Highest sampling rate in Hz; a higher one in a container is damage.
 pub(crate) const SAMPLE_RATE_MAX: u32 = 768_000;
 
 fn video(codec: Codec, (width, height): Size, coding: Coding) -> Described {
@@ -48,12 +47,12 @@ fn audio(codec: Codec, channels: u8, rate: u32, timing: Timing) -> Described {
     }
 }
 
-/// Frames that containers keep as they are sent.
+/// Describes video whose frames containers store as RTP sends them.
 pub(crate) fn plain_frames(codec: Codec, size: Size) -> Described {
     video(codec, size, Coding::Plain(Vec::new()))
 }
 
-/// H.264 with its AVCDecoderConfigurationRecord (ISO/IEC 14496-15 §5.3.3.1).
+/// Describes H.264 from its AVCDecoderConfigurationRecord (ISO/IEC 14496-15 §5.3.3.1).
 pub(crate) fn h264(
     config: &[u8],
     size: Size,
@@ -71,7 +70,7 @@ pub(crate) fn h264(
     for _ in 0..sequences {
         lists.add(7, fields.sized().ok_or_else(damaged)?, false);
     }
-    // A record that ends here has no picture parameter set.
+    // A record that ends here has no picture parameter sets.
     for _ in 0..fields.byte().unwrap_or(0) {
         lists.add(8, fields.sized().ok_or_else(damaged)?, false);
     }
@@ -92,7 +91,7 @@ pub(crate) fn h264(
     })
 }
 
-/// H.265 with its HEVCDecoderConfigurationRecord (ISO/IEC 14496-15 §8.3.3.1).
+/// Describes H.265 from its HEVCDecoderConfigurationRecord (ISO/IEC 14496-15 §8.3.3.1).
 pub(crate) fn h265(config: &[u8], size: Size) -> Result<Described, Reason> {
     let damaged = || Reason::Damaged("the H.265 configuration is no hvcC record");
     let mut fields = Fields(config);
@@ -120,12 +119,12 @@ pub(crate) fn h265(config: &[u8], size: Size) -> Result<Described, Reason> {
     Ok(described)
 }
 
-/// VP9, whose first keyframe says its profile.
+/// Describes VP9, whose profile the first keyframe states.
 pub(crate) fn vp9(size: Size) -> Described {
     plain_frames(Codec::Vp9, size)
 }
 
-/// AV1 with its AV1CodecConfigurationRecord (AV1 in ISO-BMFF, §2.3).
+/// Describes AV1 from its AV1CodecConfigurationRecord (AV1 in ISO-BMFF, §2.3).
 pub(crate) fn av1(config: &[u8], size: Size) -> Result<Described, Reason> {
     let Some(([marker, first, second, _], headers)) = config.split_first_chunk::<4>() else {
         return Err(Reason::Damaged("the AV1 configuration is no av1C record"));
@@ -139,7 +138,7 @@ pub(crate) fn av1(config: &[u8], size: Size) -> Result<Described, Reason> {
     Ok(described)
 }
 
-/// MPEG-4 visual; `headers` from the visual object sequence on.
+/// Describes MPEG-4 visual; `headers` begin with the visual object sequence.
 pub(crate) fn mpeg4_visual(headers: &[u8], size: Size) -> Described {
     let coding = Coding::Visual(headers.to_vec());
     let mut described = video(Codec::Mpeg4Visual, size, coding);
@@ -147,7 +146,7 @@ pub(crate) fn mpeg4_visual(headers: &[u8], size: Size) -> Described {
     described
 }
 
-/// Theora with its three headers, laced as for Vorbis.
+/// Describes Theora from its three headers, laced as those of Vorbis.
 pub(crate) fn theora(laced: &[u8]) -> Result<Described, Reason> {
     let damaged = Reason::Damaged("the Theora headers are damaged");
     let [identification, _, setup] = vorbis::split_headers(laced).ok_or(damaged)?;
@@ -155,7 +154,7 @@ pub(crate) fn theora(laced: &[u8]) -> Result<Described, Reason> {
     theora_of(&head, identification, setup)
 }
 
-/// Theora with its headers apart.
+/// Describes Theora from its separate headers.
 pub(crate) fn theora_of(
     head: &theora::Head,
     identification: &[u8],
@@ -169,14 +168,14 @@ pub(crate) fn theora_of(
     Ok(described)
 }
 
-/// Vorbis with its three headers (Matroska and MP4 lace them alike).
+/// Describes Vorbis from its three headers, which Matroska and MP4 lace alike.
 pub(crate) fn vorbis(laced: &[u8]) -> Result<Described, Reason> {
     let damaged = Reason::Damaged("the Vorbis headers are damaged");
     let [identification, _, setup] = vorbis::split_headers(laced).ok_or(damaged)?;
     vorbis_of(identification, setup)
 }
 
-/// Vorbis with its headers apart.
+/// Describes Vorbis from its separate headers.
 pub(crate) fn vorbis_of(identification: &[u8], setup: &[u8]) -> Result<Described, Reason> {
     let headers = vorbis::Headers::parse(identification, setup).map_err(Reason::Damaged)?;
     let (channels, rate) = (headers.channels, headers.rate);
@@ -187,7 +186,7 @@ pub(crate) fn vorbis_of(identification: &[u8], setup: &[u8]) -> Result<Described
     Ok(described)
 }
 
-/// Opus of so many channels.
+/// Describes Opus of one or two channels.
 pub(crate) fn opus(channels: u8) -> Result<Described, Reason> {
     match channels {
         1 | 2 => Ok(audio(Codec::Opus, channels, opus::RATE, Timing::Opus)),
@@ -195,7 +194,8 @@ pub(crate) fn opus(channels: u8) -> Result<Described, Reason> {
     }
 }
 
-/// AAC with its AudioSpecificConfig; `channels` as the container says.
+/// Describes AAC from its AudioSpecificConfig. `channels`: number of channels that the
+/// container states.
 pub(crate) fn aac(config: &[u8], channels: u8) -> Result<Described, Reason> {
     let parsed = aac::Config::parse(config);
     let parsed = parsed.ok_or(Reason::Damaged("the AAC configuration is damaged"))?;
@@ -207,17 +207,17 @@ pub(crate) fn aac(config: &[u8], channels: u8) -> Result<Described, Reason> {
     Ok(described)
 }
 
-/// AC-3.
+/// Describes AC-3.
 pub(crate) fn ac3(rate: u32, channels: u8) -> Described {
     audio(Codec::Ac3, channels, rate, Timing::Ac3)
 }
 
-/// MPEG-1 or MPEG-2 audio, any layer.
+/// Describes MPEG-1 or MPEG-2 audio of any layer.
 pub(crate) fn mpeg_audio(rate: u32, channels: u8) -> Described {
     audio(Codec::MpegAudio, channels, rate, Timing::MpegAudio)
 }
 
-/// AMR, or with `wideband` AMR-WB: one frame of 20 ms a unit.
+/// Describes AMR, or AMR-WB with `wideband`: one frame of 20 ms per unit.
 pub(crate) fn amr(wideband: bool) -> Described {
     let (codec, rate) = match wideband {
         true => (Codec::AmrWb, 16_000),
@@ -228,14 +228,14 @@ pub(crate) fn amr(wideband: bool) -> Described {
     described
 }
 
-/// Samples; `codec` is L16 or one of G.711's laws.
+/// Describes PCM samples. `codec` is L16 or one of G.711's laws.
 pub(crate) fn pcm(codec: Codec, form: Form, rate: u32, channels: u8) -> Described {
     let mut described = audio(codec, channels, rate, Timing::Container);
     described.coding = Coding::Pcm(Pcm { form, channels });
     described
 }
 
-/// Lines of text.
+/// Describes lines of text.
 pub(crate) fn text() -> Described {
     Described {
         track: Track::new(Codec::T140),
@@ -245,7 +245,7 @@ pub(crate) fn text() -> Described {
     }
 }
 
-/// Reads a record from its start.
+/// Reads the fields of a record in order.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -263,7 +263,7 @@ impl<'a> Fields<'a> {
         self.array().copied().map(u16::from_be_bytes)
     }
 
-    /// Bytes behind their number in 16 bits.
+    /// Reads bytes that follow their length in 16 bits.
     fn sized(&mut self) -> Option<&'a [u8]> {
         let length = self.short()?;
         let (bytes, rest) = self.0.split_at_checked(length.into())?;

@@ -1,5 +1,5 @@
-//! What the readers of containers share: an index of 24 bytes a unit, made while
-//! the file is read through, and units fetched from where it says they lie.
+//! Parts that all containers share: an index of 24 bytes per unit, built in one pass through
+//! the file, and the reader that fetches units by it.
 //!
 //! ```text
 //! matroska ─┐                     ┌─ Lane: Track, Coding, [Entry] ─┐
@@ -29,16 +29,17 @@ use crate::window::read_unit;
 use crate::{Data, FrameRate};
 use lane::{Entry, Lane};
 
-/// Fetches the bytes that an entry stands for.
+/// Reads the bytes of an indexed unit.
 pub(crate) trait Fetch: Send {
-    /// As they lie in the file; [`Coding`](coding::Coding) makes a unit of them.
+    /// Reads the bytes of `entry` as they are in the file; [`Coding`](coding::Coding) converts
+    /// them to a unit.
     fn fetch(&mut self, entry: &Entry) -> Result<Vec<u8>, Fault>;
 
-    /// Another that reads the same file.
+    /// Returns another reader of the same file.
     fn fork(&self) -> Box<dyn Fetch>;
 }
 
-/// Bytes that lie in one piece.
+/// Units whose bytes are contiguous in the file.
 pub(crate) struct InOnePiece(pub(crate) Box<dyn Data>);
 
 impl Fetch for InOnePiece {
@@ -51,11 +52,11 @@ impl Fetch for InOnePiece {
     }
 }
 
-/// A file of several tracks, read in the order of decoding.
+/// A reader of a file with several tracks, in decoding order.
 pub(crate) struct Container {
     fetch: Box<dyn Fetch>,
     index: Arc<Index>,
-    /// For each lane the place of its next unit.
+    /// Position of the next unit of each track.
     next: Vec<usize>,
 }
 
@@ -66,14 +67,14 @@ struct Index {
     rate: Option<FrameRate>,
 }
 
-/// A lane, and how much of its start only warms a decoder up.
+/// A track, and how much of its start only primes a decoder, in ns.
 pub(crate) struct Primed {
     pub(crate) lane: Lane,
     pub(crate) priming_ns: i64,
 }
 
 impl Container {
-    /// Puts lanes together, frames in front.
+    /// Combines tracks to a file, video first.
     pub(crate) fn new(fetch: Box<dyn Fetch>, lanes: Vec<Primed>) -> Result<Self, Fault> {
         let zero = time_zero(&lanes);
         let Some(zero) = zero else {
@@ -110,19 +111,19 @@ impl Container {
         })
     }
 
-    /// The video lane, if there is one.
+    /// Returns the video track, if there is one.
     fn video(&self) -> Option<&Lane> {
         let first = self.index.lanes.first()?;
         (first.track.kind() == Kind::Video).then_some(first)
     }
 }
 
-/// Audio that begins before the frames by no more than this is cut there, so that
-/// frames follow each other without a jump where loops join.
+/// Audio that begins earlier than the video by no more than this, in ns, is cut, so that video
+/// has no gap where a loop begins anew.
 const AHEAD_NS_MAX: i64 = 100_000_000;
 
-/// Where the first of video and audio begins to be seen or heard; `None` of
-/// nothing.
+/// Returns the presentation time at which the first of video and audio begins; `None` without
+/// any track.
 fn time_zero(lanes: &[Primed]) -> Option<i64> {
     let begins = |kind| {
         let lanes = lanes.iter().filter(move |it| it.lane.track.kind() == kind);

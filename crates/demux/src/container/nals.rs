@@ -1,5 +1,5 @@
-//! H.264 and H.265 as containers keep them: NAL units behind lengths instead of start
-//! codes, and parameter sets apart from the frames (ISO/IEC 14496-15).
+//! H.264 and H.265 in containers: NAL units with lengths instead of start codes, and parameter
+//! sets apart from the frames (ISO/IEC 14496-15).
 
 use glassline_media::Track;
 
@@ -8,22 +8,22 @@ use crate::error::{Fault, Reason, WarningReason, Warnings};
 use crate::parameters;
 use crate::window::Window;
 
-/// More NAL units than any frame has.
+/// Most NAL units of a frame that are examined.
 const NALS_MAX: usize = 4096;
 
-/// Bytes of parameter sets of one kind; real ones have fewer than a thousand.
+/// Most bytes of parameter sets of one kind; real ones have fewer than a thousand.
 const SETS_BYTES_MAX: usize = 1 << 20;
 
-/// NAL units behind lengths.
+/// Format of NAL units with lengths, and the track's parameter sets.
 pub(crate) struct Nals {
     pub(crate) h265: bool,
     /// Bytes of a length: 1, 2 or 4.
     pub(crate) length_bytes: usize,
-    /// Parameter sets in Annex-B form.
+    /// Parameter sets with start codes (Annex B).
     pub(crate) sets: Vec<u8>,
 }
 
-/// What the NAL units of a frame say.
+/// Types of NAL units in a frame.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Found {
     pub(crate) keyframe: bool,
@@ -59,7 +59,8 @@ impl Nals {
         }
         let has = |kind: u32| kinds >> kind & 1 == 1;
         Ok(match self.h265 {
-            // Frames that need no other, and the three sets (H.265 table 7-1).
+            // Types of intra random access point pictures, and of the three parameter sets
+            // (H.265 table 7-1).
             true => Found {
                 keyframe: (16..=21).any(has),
                 has_sets: (32..=34).all(has),
@@ -82,7 +83,7 @@ impl Nals {
         self.kind(header) == if self.h265 { 35 } else { 9 }
     }
 
-    /// The units in `bytes`, which [`walk`](Self::walk) has seen whole.
+    /// Returns the NAL units in `bytes`, which [`walk`](Self::walk) has checked.
     fn units<'a>(&self, bytes: &'a [u8]) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let length_bytes = self.length_bytes;
         let mut rest = bytes;
@@ -95,8 +96,9 @@ impl Nals {
         .filter(|unit| !unit.is_empty())
     }
 
-    /// Start codes instead of lengths; parameter sets in front if the frame is
-    /// `bare`, behind a delimiter, which must stay first (H.264 clause 7.4.1.2.3).
+    /// Converts a frame to start codes. If the frame is `bare`, the parameter sets come first,
+    /// but behind an access unit delimiter, which must be the first NAL unit (H.264 clause
+    /// 7.4.1.2.3).
     pub(crate) fn annexb(&self, bytes: Vec<u8>, bare: bool) -> Vec<u8> {
         let sets = if bare { self.sets.as_slice() } else { &[] };
         if sets.is_empty() && self.length_bytes == 4 {
@@ -113,7 +115,7 @@ impl Nals {
         out
     }
 
-    /// Takes the parameter sets from a keyframe, if the container's header has none.
+    /// Reads the parameter sets of a keyframe, for a container whose header has none.
     pub(crate) fn learn_sets(
         &mut self,
         track: &mut Track,
@@ -131,7 +133,7 @@ impl Nals {
     }
 }
 
-/// Writes start codes over lengths of four bytes.
+/// Overwrites lengths of four bytes with start codes.
 fn in_place(mut bytes: Vec<u8>) -> Vec<u8> {
     let mut at = 0;
     while let Some(length) = bytes.get_mut(at..at + 4) {
@@ -144,13 +146,13 @@ fn in_place(mut bytes: Vec<u8>) -> Vec<u8> {
 
 const START_CODE: [u8; 4] = [0, 0, 0, 1];
 
-/// Appends a NAL unit behind a start code.
+/// Appends a NAL unit with a start code.
 pub(crate) fn push_nal(out: &mut Vec<u8>, nal: &[u8]) {
     out.extend_from_slice(&START_CODE);
     out.extend_from_slice(nal);
 }
 
-/// A big-endian number of up to four bytes.
+/// Reads a big-endian integer of up to four bytes.
 fn number(bytes: &[u8]) -> usize {
     let value = bytes
         .iter()
@@ -158,12 +160,12 @@ fn number(bytes: &[u8]) -> usize {
     value as usize
 }
 
-/// The parameter sets of H.264 or H.265, by kind: video, sequence, frame.
+/// The parameter sets of H.264 or H.265 by kind: video, sequence, picture.
 #[derive(Default)]
 pub(crate) struct ParameterLists([Vec<Vec<u8>>; 3]);
 
 impl ParameterLists {
-    /// Takes a NAL unit of type `kind`, if it is a parameter set.
+    /// Adds a NAL unit of type `kind`, if it is a parameter set.
     pub(crate) fn add(&mut self, kind: u8, nal: &[u8], h265: bool) {
         let place = match (kind, h265) {
             (32, true) => 0,
@@ -177,7 +179,8 @@ impl ParameterLists {
         }
     }
 
-    /// Reads H.264's sets, for the true size and for what most browsers show.
+    /// Parses the parameter sets of H.264: sets the true frame size of `track`, and warns of
+    /// formats that most browsers cannot show.
     pub(crate) fn check(
         &self,
         track: &mut Track,
@@ -201,7 +204,8 @@ impl ParameterLists {
         Ok(())
     }
 
-    /// Hands the sets to the frames that lack them, and to SDP.
+    /// Copies the parameter sets to `nals`, which inserts them before keyframes, and to
+    /// `track`, which describes them in SDP.
     pub(crate) fn fill(&self, nals: &mut Nals, track: &mut Track) {
         let [video, sequence, frame] = &self.0;
         let whole = !sequence.is_empty() && !frame.is_empty();

@@ -1,23 +1,23 @@
-//! Samples of audio in the forms that containers know, as RTP wants them.
+//! PCM samples in the formats of containers, and their conversion for RTP.
 
 use glassline_media::PAYLOAD_BYTES_MAX;
 
 use crate::audio::pcm::Sample;
 
-/// How a sample is written.
+/// Format of a sample in a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// 8 bits around zero.
+    /// 8 bits, signed.
     Signed8,
-    /// Lowest byte first.
+    /// Little-endian.
     Little(Sample),
-    /// Highest byte first.
+    /// Big-endian.
     Big(Sample),
-    /// G.711, either law, which is sent as it is.
+    /// G.711 of either law, which is sent without conversion.
     Companded,
 }
 
-/// Samples of one track.
+/// PCM samples of one track.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pcm {
     pub(crate) form: Form,
@@ -25,7 +25,7 @@ pub(crate) struct Pcm {
 }
 
 impl Form {
-    /// Bytes of a sample.
+    /// Returns the length of a sample in bytes.
     const fn bytes(self) -> usize {
         match self {
             Self::Signed8 | Self::Companded => 1,
@@ -35,19 +35,19 @@ impl Form {
 }
 
 impl Pcm {
-    /// Bytes of one sample of each channel, as the file has them; above zero.
+    /// Returns the length in bytes of one sample of each channel in the file, above zero.
     pub(crate) fn frame_bytes(self) -> u32 {
         self.form.bytes() as u32 * u32::from(self.channels.max(1))
     }
 
-    /// As many of those as fit a packet, at least one.
+    /// Returns the number of sample frames that fit an RTP packet, at least one.
     pub(crate) fn frames_max(self) -> u32 {
         let sent = if self.form == Form::Companded { 1 } else { 2 };
         let frame = sent * u32::from(self.channels.max(1));
         (PAYLOAD_BYTES_MAX as u32 / frame).max(1)
     }
 
-    /// What is sent: 16 bits, highest byte first, or G.711.
+    /// Converts samples to what RTP sends: 16 bits big-endian, or G.711.
     pub(crate) fn unit(self, mut bytes: Vec<u8>) -> Vec<u8> {
         match self.form {
             Form::Companded => bytes,

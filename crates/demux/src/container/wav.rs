@@ -1,8 +1,8 @@
 //! WAV files: RIFF, and RF64 for those above 4 GB (Microsoft RIFF 1.0 and
 //! `WAVEFORMATEXTENSIBLE`; EBU Tech 3306).
 //!
-//! Nothing needs to be remembered of where samples lie. Audio that RTP has a coding
-//! of its own for, G.711 at 8 kHz, stays as it is; all else becomes L16.
+//! Samples lie at regular offsets, so there is no index. Audio that RTP has a payload type for,
+//! G.711 at 8 kHz, stays as it is; all other audio becomes L16.
 
 use glassline_media::{Codec, MediaTime, PAYLOAD_BYTES_MAX, Track};
 
@@ -13,19 +13,19 @@ use crate::length::Length;
 use crate::reader::{Reader, Unit};
 use crate::window::{Window, read_unit};
 
-/// Units in a second: 20 ms each, or less.
+/// Units per second: 20 ms each, or less.
 const UNITS_PER_SECOND: u32 = 50;
 
-/// Chunks before the samples. Real files have a dozen.
+/// Most chunks before the samples. Real files have a dozen.
 const CHUNKS_MAX: usize = 4096;
 
-/// A chunk's size, where nobody could go back to write the true one.
+/// Size of a chunk whose writer could not seek back to write the true one.
 const SIZE_UNKNOWN: u32 = u32::MAX;
 
 const RATES: std::ops::RangeInclusive<u32> = 1_000..=768_000;
 const CHANNELS_MAX: u16 = 16;
 
-/// The audio of a WAV file in packets, as often as asked.
+/// A reader of the audio of a WAV file.
 pub(crate) struct Wav {
     data: Box<dyn Data>,
     layout: Layout,
@@ -34,16 +34,16 @@ pub(crate) struct Wav {
     next: u64,
 }
 
-/// What its samples are and where they lie.
+/// Format and location of the samples.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
     form: Form,
     offset: u64,
-    /// Of each channel.
+    /// Number of samples of each channel.
     samples: u64,
 }
 
-/// What the `fmt ` chunk says.
+/// Fields of the `fmt ` chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Form {
     sample: Sample,
@@ -52,7 +52,7 @@ struct Form {
 }
 
 impl Wav {
-    /// Goes from chunk to chunk until it knows where the samples lie.
+    /// Reads chunks until the location of the samples is known.
     pub(crate) fn open(data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Self, Fault> {
         let mut window = Window::new(data)?;
         let layout = Chunks::read(&mut window)?.layout(window.file_bytes(), warnings)?;
@@ -127,19 +127,19 @@ impl Reader for Wav {
 }
 
 impl Form {
-    /// Bytes in the file of one sample of every channel.
+    /// Returns the length in bytes of one sample of every channel in the file.
     fn block_bytes(self) -> u64 {
         self.sample.bytes() as u64 * u64::from(self.channels)
     }
 
-    /// Whether RTP has a payload type for it as it is.
+    /// Returns whether RTP has a payload type for the samples as they are.
     fn stays(self) -> bool {
         matches!(self.sample, Sample::ALaw | Sample::MuLaw)
             && (self.rate, self.channels) == (8_000, 1)
     }
 
-    /// Samples of each channel in one unit, which is what a packet has room for: at
-    /// least one.
+    /// Returns the number of samples of each channel in one unit, which fits a packet; at least
+    /// one.
     fn unit_samples(self) -> u64 {
         let bytes = match self.stays() {
             true => 1,
@@ -157,7 +157,7 @@ impl Form {
         Track::audio(codec, self.channels).with_clock_rate(self.rate)
     }
 
-    /// Reads a `fmt ` chunk.
+    /// Parses a `fmt ` chunk.
     fn parse(chunk: &[u8]) -> Result<Self, Reason> {
         let &[
             t0,
@@ -229,10 +229,10 @@ const A_LAW: u16 = 6;
 const MU_LAW: u16 = 7;
 const EXTENSIBLE: u16 = 0xfffe;
 
-/// The tag that stands in front of the sub-format, `more` being what follows the
-/// 16 bytes that every `fmt ` chunk has.
+/// Returns the format tag in the sub-format. `more`: the bytes behind the 16 that every `fmt `
+/// chunk has.
 fn extended_tag(more: &[u8]) -> Result<u16, Reason> {
-    // KSDATAFORMAT_SUBTYPE, the same for all but the first two bytes.
+    // KSDATAFORMAT_SUBTYPE, which is the same for all formats but for its first two bytes.
     const SUBTYPE: [u8; 14] = [0, 0, 0, 0, 0x10, 0, 0x80, 0, 0, 0xaa, 0, 0x38, 0x9b, 0x71];
     match more.get(8..24) {
         Some([low, high, rest @ ..]) if *rest == SUBTYPE => Ok(u16::from_le_bytes([*low, *high])),
@@ -258,13 +258,13 @@ fn other_coding(tag: u16) -> Reason {
     Reason::Refused { found, instead }
 }
 
-/// What the chunks of a file say.
+/// Contents of the chunks of a file.
 struct Chunks {
     form: Form,
-    /// Where the samples begin, and the bytes that the chunk has; 0 and
-    /// [`SIZE_UNKNOWN`] are as they stand.
+    /// Offset of the samples, and the length of their chunk in bytes; 0 and [`SIZE_UNKNOWN`]
+    /// are not interpreted.
     data: (u64, u64),
-    /// Where the file ends as its first chunk has it.
+    /// Offset of the file's end according to its first chunk.
     riff_end: u64,
 }
 
@@ -313,7 +313,7 @@ impl Chunks {
                     riff_end,
                 });
             }
-            // Chunks begin at even places.
+            // Chunks begin at even offsets.
             at = body.saturating_add(bytes).saturating_add(bytes & 1);
         }
         Err(Fault::at(
@@ -328,8 +328,8 @@ impl Chunks {
     fn layout(self, file_bytes: u64, warnings: &mut Warnings) -> Result<Layout, Fault> {
         let (offset, said) = self.data;
         let there = file_bytes.saturating_sub(offset);
-        // A writer that could not go back leaves both sizes as they were when
-        // there was no sample.
+        // A writer that could not seek back leaves both sizes as they were before the first
+        // sample.
         let streamed = said == 0 && !(offset + 1..=file_bytes).contains(&self.riff_end)
             || said == SIZE_UNKNOWN.into();
         let bytes = if streamed { there } else { said.min(there) };

@@ -1,7 +1,7 @@
-//! The H.264 byte stream format (ITU-T H.264 annex B): NAL units behind start codes.
+//! The byte stream format of H.264 (ITU-T H.264 annex B): NAL units with start codes.
 //!
-//! [`nals`] cuts bytes in memory; `Scanner` reads a file of any size through a
-//! window of 64 KiB and says where its NAL units lie.
+//! [`nals`] splits bytes in memory. `Scanner` reads a file of any size through a window of 64
+//! KiB, and finds the locations of its NAL units.
 
 use std::io::{self, Read};
 
@@ -9,11 +9,11 @@ pub use glassline_media::annexb::{Nals, nals};
 
 use glassline_media::annexb::{START_CODE, find_start_code, trim_zeros};
 
-/// `nal_unit_type` of H.264 table 7-1.
+/// Values of `nal_unit_type` (H.264 table 7-1).
 pub mod nal_type {
-    /// Slice of a picture that is no IDR.
+    /// Slice of a picture that is not an IDR picture.
     pub const SLICE: u8 = 1;
-    /// First partition of a slice, the one with its header.
+    /// First data partition of a slice, which holds its header.
     pub const PARTITION_A: u8 = 2;
     /// Slice of an IDR picture.
     pub const IDR: u8 = 5;
@@ -27,12 +27,12 @@ pub mod nal_type {
     pub const AUD: u8 = 9;
 }
 
-/// The type of a NAL unit, from its first byte; 0 (unspecified) if it is empty.
+/// Returns the type of a NAL unit, from its first byte; 0 (unspecified) if it is empty.
 pub fn nal_type(nal: &[u8]) -> u8 {
     nal.first().map_or(0, |header| header & 0x1f)
 }
 
-/// NAL units behind start codes of four bytes, as parameter sets should have them.
+/// Joins NAL units with start codes of four bytes, as parameter sets should have.
 pub(crate) fn join<'a>(nals: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
     let mut bytes = Vec::new();
     for nal in nals {
@@ -43,38 +43,38 @@ pub(crate) fn join<'a>(nals: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
     bytes
 }
 
-/// Bytes kept of a parameter set. Real ones have fewer than 1,000.
+/// Bytes of a parameter set that are stored. Real ones have fewer than 1,000.
 pub(crate) const PARAMETER_SET_BYTES_MAX: usize = 4096;
 
-/// Bytes kept of any other NAL unit: more than the slice header fields that tell
-/// pictures apart can take.
+/// Bytes of any other NAL unit that are stored: more than the fields of a slice header that
+/// distinguish pictures can take.
 const HEAD_BYTES: usize = 128;
 
 const WINDOW_BYTES: usize = 64 * 1024;
 
-/// Where a NAL unit lies in a file.
+/// Location of a NAL unit in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span {
-    /// Of its start code, with the zero byte before it if there is one.
+    /// Offset of the start code, with the zero byte before it if there is one.
     pub(crate) code: u64,
-    /// Of its first byte.
+    /// Offset of the first byte behind the start code.
     pub(crate) start: u64,
-    /// Behind its last byte, zero bytes that may follow not counted.
+    /// Offset behind the last byte, without trailing zero bytes.
     pub(crate) end: u64,
 }
 
 /// Finds the NAL units of a byte stream in one pass with bounded memory.
 pub(crate) struct Scanner<R> {
     input: R,
-    /// Whether a NAL unit is a parameter set, by its first byte.
+    /// Returns whether a NAL unit with this first byte is a parameter set.
     is_parameter_set: fn(u8) -> bool,
     window: Vec<u8>,
     window_bytes: usize,
-    /// The window's first byte, from the start of the file.
+    /// Offset of the window's first byte in the file.
     base: u64,
-    /// Where to look on, in the window.
+    /// Offset in the window at which the search continues.
     next: usize,
-    /// Behind the last byte passed that was not zero, from the start of the file.
+    /// Offset in the file behind the last byte so far that is not zero.
     solid_end: u64,
     /// Bytes before the first start code, if they are not all zero.
     leading: u64,
@@ -112,8 +112,8 @@ impl<R: Read> Scanner<R> {
         }
     }
 
-    /// The next NAL unit and its first bytes (all of a parameter set, up to
-    /// [`PARAMETER_SET_BYTES_MAX`]); an empty unit has an empty span.
+    /// Returns the next NAL unit with its first bytes (of a parameter set, all bytes up to
+    /// [`PARAMETER_SET_BYTES_MAX`]). An empty unit has an empty span.
     pub(crate) fn next_nal(&mut self) -> io::Result<Option<(Span, &[u8])>> {
         self.head.clear();
         loop {
@@ -147,13 +147,14 @@ impl<R: Read> Scanner<R> {
         }
     }
 
-    /// Bytes before the first start code that are no zero bytes, up to the last
-    /// such byte.
+    /// Returns the length of the bytes before the first start code, up to the last one that is
+    /// not zero.
     pub(crate) fn leading_bytes(&self) -> u64 {
         self.leading
     }
 
-    /// Bytes read in all; the length of the file once there are no more NAL units.
+    /// Returns the number of bytes read; this is the length of the file once there are no more
+    /// NAL units.
     pub(crate) fn read_bytes(&self) -> u64 {
         self.base + self.window.len() as u64
     }
@@ -169,7 +170,7 @@ impl<R: Read> Scanner<R> {
         Some(Span { code, start, end })
     }
 
-    /// Takes note of the window's bytes up to `end`, which hold no start code.
+    /// Notes the window's bytes up to `end`, which hold no start code.
     fn pass(&mut self, end: usize) {
         let bytes = &self.window[self.next..end];
         let solid = trim_zeros(bytes).len();
@@ -188,8 +189,8 @@ impl<R: Read> Scanner<R> {
         self.next = end;
     }
 
-    /// Drops what was passed and reads on; two bytes stay, since a start code may
-    /// lie across the border.
+    /// Drops the bytes that were searched, and reads more. Two bytes remain, since a start code
+    /// may cross the border.
     fn refill(&mut self) -> io::Result<()> {
         let keep = self.window.len().saturating_sub(START_CODE.len() - 1);
         self.pass(keep.max(self.next));

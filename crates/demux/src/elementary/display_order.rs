@@ -1,25 +1,25 @@
-//! From the order in which pictures are sent to the one in which they are shown.
+//! Reorders pictures from decoding order to output order.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::elementary::grammar::Place;
 
-/// Pictures that may be sent before one that is shown ahead of them: 16 frames
-/// fit the decoders' memory (H.264 A.3.1, H.265 A.4.2), and each may be two fields.
+/// Most pictures that may be decoded before one that is output ahead of them: a decoder stores
+/// 16 frames (H.264 A.3.1, H.265 A.4.2), and each may be two fields.
 const AHEAD_MAX: usize = 32;
 
-/// Gives pictures their turn, as a decoder does that shows them as late as it may
-/// (the bumping of H.264 C.4.5.3 and H.265 C.5.2.4).
+/// Outputs pictures as a decoder does that outputs them as late as it may (the bumping process
+/// of H.264 C.4.5.3 and H.265 C.5.2.4).
 #[derive(Debug, Default)]
 pub(crate) struct DisplayOrder {
-    /// Order and number of pictures that may not have their turn yet.
+    /// Order and number of pictures that are not output yet.
     waiting: BinaryHeap<Reverse<(i64, usize)>>,
 }
 
 impl DisplayOrder {
-    /// Takes the next picture, by its number in the order of sending. Calls
-    /// `shown` with each picture whose turn it is, in that order.
+    /// Adds the next picture, by its number in decoding order. Calls `shown` with each picture
+    /// that is output now, in output order.
     pub(crate) fn push(&mut self, number: usize, place: Place, mut shown: impl FnMut(usize)) {
         if place.begins_sequence {
             self.finish(&mut shown);
@@ -30,7 +30,7 @@ impl DisplayOrder {
         }
     }
 
-    /// The turn of all that are left.
+    /// Outputs all remaining pictures.
     pub(crate) fn finish(&mut self, mut shown: impl FnMut(usize)) {
         while !self.waiting.is_empty() {
             self.show_next(&mut shown);

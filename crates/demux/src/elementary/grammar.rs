@@ -1,53 +1,55 @@
-//! What the bare streams of H.264 and H.265 have in common: NAL units behind start
-//! codes, of which some begin an access unit, some are parameter sets, and some
-//! are slices of a picture that is shown at a place of its own.
+//! Common parts of the byte streams of H.264 and H.265: NAL units with start codes. Some of
+//! them begin an access unit, some are parameter sets, and some are slices of a picture with an
+//! output order of its own.
 
 use glassline_media::Track;
 
 use crate::error::Reason;
 
-/// How one coding tells its NAL units apart, and what it has seen of them so far.
+/// A coding's NAL unit types, and the state of parsing so far.
 pub(crate) trait Grammar: Default {
-    /// The coding, as in "no H.264 start code".
+    /// Name of the coding, as in "no H.264 start code".
     const NAME: &'static str;
 
-    /// What users know such a file as.
+    /// Name of the file's format, for error texts.
     const EXPECTED: &'static str;
 
-    /// Parameter sets that must stand before a keyframe.
+    /// Parameter sets that must precede a keyframe.
     const SETS: &'static [Set];
 
-    /// Whether a NAL unit, of which this is the first byte, is a parameter set.
+    /// Returns whether a NAL unit with this first byte is a parameter set.
     fn is_parameter_set(first: u8) -> bool;
 
-    /// Whether it is an access unit delimiter.
+    /// Returns whether a NAL unit with this first byte is an access unit delimiter.
     fn is_delimiter(first: u8) -> bool;
 
-    /// Takes the next NAL unit: its first bytes, all of a parameter set.
+    /// Parses the next NAL unit from its first bytes; of a parameter set, `nal` holds all
+    /// bytes.
     ///
-    /// Errors on a damaged parameter set; the unit then counts as [`Content::Other`].
+    /// # Errors
+    /// A parameter set is damaged; the unit then counts as [`Content::Other`].
     fn push(&mut self, nal: &[u8]) -> Result<Role, (Role, Reason)>;
 
-    /// All parameter sets that a decoder needs to start at a picture with this
-    /// picture parameter set, behind start codes; `None` if one is missing.
+    /// Returns all parameter sets that a decoder needs to start at a picture with this picture
+    /// parameter set, with start codes; `None` if one is missing.
     fn sets_for(&self, pps: u32) -> Option<Vec<u8>>;
 
-    /// How many pictures may be sent ahead of one that is shown before them, as the
-    /// sequence parameter set of such a picture has it; `None` if it says nothing.
+    /// Returns the number of pictures that may precede a picture in decoding order and follow
+    /// it in output order, from the sequence parameter set; `None` if it does not say.
     fn reorder_max(&self, pps: u32) -> Option<u32>;
 
-    /// Pictures were lost: where those from here on are shown is not known from those
-    /// before.
+    /// Resets the output order after pictures were lost: the order of later pictures does not
+    /// continue that of earlier ones.
     fn forget_order(&mut self);
 
-    /// What the track is that begins with such a picture.
+    /// Returns the track that begins with a picture of this picture parameter set.
     fn opening(&self, pps: u32) -> Option<Opening>;
 }
 
-/// The kinds of parameter sets.
+/// Kinds of parameter sets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Set {
-    /// H.265 alone has these.
+    /// Video parameter set, which only H.265 has.
     Video,
     Sequence,
     Picture,
@@ -56,25 +58,25 @@ pub(crate) enum Set {
 /// The track that begins at a keyframe.
 pub(crate) struct Opening {
     pub(crate) track: Track,
-    /// Pictures in so many seconds, unreduced and unchecked.
+    /// A number of pictures and the seconds that they last, unreduced and unchecked.
     pub(crate) timing: Option<(u64, u64)>,
-    /// 8-bit 4:2:0, which every browser shows.
+    /// Whether the format is 8-bit 4:2:0, which every browser shows.
     pub(crate) common_format: bool,
 }
 
-/// What a NAL unit means for the access unit it is in.
+/// Meaning of a NAL unit for its access unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Role {
-    /// It begins a new access unit.
+    /// Whether the unit begins a new access unit.
     pub(crate) begins_unit: bool,
-    /// What it is.
+    /// Content of the unit.
     pub(crate) content: Content,
 }
 
-/// What a NAL unit is, as far as a demuxer cares.
+/// Content of a NAL unit, as far as a demuxer needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
-    /// Slice of a primary picture.
+    /// A slice of a primary picture.
     Picture(VideoFacts),
     /// A slice whose parameter sets are missing.
     OrphanSlice,
@@ -82,43 +84,43 @@ pub(crate) enum Content {
     DamagedSlice,
     /// A parameter set.
     ParameterSet(Set),
-    /// Anything else.
+    /// Any other content.
     Other,
 }
 
-/// What a slice tells of its picture.
+/// Properties of a picture, from a header of one of its slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct VideoFacts {
-    /// A decoder can start here.
+    /// Whether a decoder can start here.
     pub(crate) keyframe: bool,
-    /// Number of its picture parameter set.
+    /// Number of the picture parameter set.
     pub(crate) pps: u32,
-    /// One field of an interlaced picture, which lasts half as long.
+    /// Whether the picture is one field of an interlaced frame, which lasts half as long.
     pub(crate) field: bool,
     pub(crate) place: Place,
-    /// It is shown before a picture that was sent earlier.
+    /// Whether the picture is output before one that is decoded earlier.
     pub(crate) reordered: bool,
     pub(crate) leading: Leading,
 }
 
-/// Where a picture stands in the order of presentation.
+/// Position of a picture in output order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// All pictures sent before it are shown before it, and their numbers say
-    /// nothing of those from here on.
+    /// Whether all pictures that are decoded before this one are output before it. Orders
+    /// before and from here on are not comparable.
     pub(crate) begins_sequence: bool,
-    /// Its picture order count, or what orders pictures likewise.
+    /// Picture order count, or a number that orders pictures in the same way.
     pub(crate) order: i64,
 }
 
-/// Whether a picture that is sent after a keyframe and shown before it needs
-/// pictures from before that keyframe.
+/// Whether a picture that is decoded after a keyframe and output before it depends on pictures
+/// before that keyframe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Leading {
-    /// It needs none.
+    /// It does not.
     No,
-    /// It needs some: who starts at the keyframe cannot decode it.
+    /// It does, so a decoder that starts at the keyframe cannot decode it.
     NeedsEarlier,
-    /// The stream does not have what it needs.
+    /// It does, and the stream does not contain the pictures that it depends on.
     Lost,
 }

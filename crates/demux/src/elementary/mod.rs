@@ -1,4 +1,5 @@
-//! Bare video: H.264 and H.265 as NAL units behind start codes, cut into access units.
+//! Video without a container: H.264 and H.265 as NAL units with start codes, split into access
+//! units.
 //!
 //! ```text
 //! annexb: NAL units ─► h264, h265 (each a Grammar) ─► video: index, access units

@@ -1,5 +1,5 @@
-//! Files of AMR and AMR-WB speech (RFC 4867 §5): a magic number, then frames that
-//! each begin with a byte that says their type.
+//! Files of AMR and AMR-WB speech (RFC 4867 §5): a magic number, then frames that each begin
+//! with a byte for their type.
 
 use glassline_media::{Codec, Track};
 
@@ -11,7 +11,7 @@ use crate::parameters;
 pub(crate) const MAGIC: &[u8] = b"#!AMR\n";
 /// First bytes of a wideband file.
 pub(crate) const MAGIC_WB: &[u8] = b"#!AMR-WB\n";
-/// How files of several channels begin, which go on with a version.
+/// First bytes of files with several channels; a version follows.
 pub(crate) const MAGICS_OF_SEVERAL_CHANNELS: [&[u8]; 2] = [b"#!AMR_MC", b"#!AMR-WB_MC"];
 
 /// Samples of a frame at 8 kHz: 20 ms.
@@ -19,10 +19,10 @@ pub(crate) const SAMPLES: u32 = 160;
 /// Samples of a frame at 16 kHz: 20 ms.
 pub(crate) const SAMPLES_WB: u32 = 320;
 
-/// Bytes of a frame with its first one, by its type (3GPP TS 26.101 table 1a, TS
-/// 26.201 table 1a); `None` if there is no such type.
+/// Returns the length of a frame in bytes with its first byte, which states its type (3GPP TS
+/// 26.101 table 1a, TS 26.201 table 1a); `None` for a reserved type.
 pub(crate) fn frame_bytes(first: u8, wideband: bool) -> Option<u16> {
-    // One channel, so that no other frame follows in the table: that bit and the
+    // With one channel, no other frame follows in the table of contents: that bit and the
     // padding are zero.
     if first & 0b1000_0011 != 0 {
         return None;
@@ -30,23 +30,23 @@ pub(crate) fn frame_bytes(first: u8, wideband: bool) -> Option<u16> {
     let speech = match ((first >> 3) & 0xf, wideband) {
         (kind @ 0..=8, false) => [12, 13, 15, 17, 19, 20, 26, 31, 5][usize::from(kind)],
         (kind @ 0..=9, true) => [17, 23, 32, 36, 40, 46, 50, 58, 60, 5][usize::from(kind)],
-        // Speech that was lost, and no speech.
+        // These types are lost speech and no data.
         (14, true) | (15, _) => 0,
         _ => return None,
     };
     Some(1 + speech)
 }
 
-/// What users know files of AMR and AMR-WB as.
+/// Name of the formats AMR and AMR-WB, for error texts.
 pub(crate) const EXPECTED: &str = "AMR";
 
-/// Bare files of AMR, or of AMR-WB.
+/// The syntax of AMR or AMR-WB files.
 pub(crate) struct Amr {
     wideband: bool,
 }
 
 impl Amr {
-    /// The syntax of a file that begins with `head`.
+    /// Returns the syntax of a file that begins with `head`.
     ///
     /// # Errors
     /// If `head` begins with neither of the magic numbers.

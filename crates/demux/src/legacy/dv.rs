@@ -1,6 +1,5 @@
-//! Digital video as it lies on tape: frames of DIF blocks (IEC 61834-2, SMPTE 314M),
-//! at 25 Mbit/s. Every frame has the same length and is a keyframe, so nothing needs
-//! to be remembered of where they lie.
+//! Digital video as on DV tapes: frames of DIF blocks (IEC 61834-2, SMPTE 314M), at 25 Mbit/s.
+//! Every frame has the same length and is a keyframe, so no index is needed.
 
 use glassline_media::{Codec, Track, VideoParameters};
 
@@ -13,14 +12,14 @@ use crate::{Data, FrameRate, parameters};
 /// Bytes of a DIF block.
 const BLOCK_BYTES: usize = 80;
 
-/// Bytes of a DIF sequence: 150 blocks.
+/// Bytes of a DIF sequence, which has 150 blocks.
 const SEQUENCE_BYTES: u64 = 150 * BLOCK_BYTES as u64;
 
-/// Bytes at the start of a frame that say what it is: header, subcode and video
-/// auxiliary blocks, then the first of audio and of pictures.
+/// Bytes at the start of a frame that describe it: header, subcode and video auxiliary blocks,
+/// then the first blocks of audio and video.
 const HEAD_BYTES: usize = 8 * BLOCK_BYTES;
 
-/// The frames of a DV file, in order, as often as asked.
+/// A reader of the frames of a DV file.
 pub(crate) struct Dv {
     data: Box<dyn Data>,
     profile: Profile,
@@ -29,19 +28,19 @@ pub(crate) struct Dv {
     next: u64,
 }
 
-/// What the frames are.
+/// Format of the frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Profile {
-    /// 625 lines and 50 fields a second, instead of 525 and 59.94.
+    /// Whether the video has 625 lines and 50 fields per second, not 525 and 59.94.
     fifty: bool,
-    /// As SMPTE 314M has it (DVCPRO), instead of IEC 61834.
+    /// Whether the format is that of SMPTE 314M (DVCPRO), not of IEC 61834.
     professional: bool,
 }
 
-/// Whether `start` begins with the DIF blocks of a frame's first sequence.
+/// Returns whether `start` begins with the DIF blocks of a frame's first sequence.
 pub(crate) fn begins(start: &[u8]) -> bool {
-    // Of each block: the kind of its section, in the upper three bits of the first
-    // byte, and its number within the section (IEC 61834-2 §11.4).
+    // Each block has a section type, in the upper three bits of its first byte, and a number
+    // within the section (IEC 61834-2 §11.4).
     const BLOCKS: [(usize, u8, u8); 7] = [
         (0, 0, 0),
         (1, 1, 0),
@@ -53,13 +52,14 @@ pub(crate) fn begins(start: &[u8]) -> bool {
     ];
     BLOCKS.iter().all(|&(block, kind, number)| {
         let id = start.get(block * BLOCK_BYTES..block * BLOCK_BYTES + 3);
-        // The first sequence of the first channel, reserved bits of one.
+        // The identifier names the first sequence of the first channel, with reserved bits of
+        // one.
         id.is_some_and(|id| id[0] >> 5 == kind && id[1] & 0xf7 == 0x07 && id[2] == number)
     })
 }
 
 impl Profile {
-    /// The profile of a frame that [`begins`].
+    /// Parses the profile of a frame that passed [`begins`].
     fn parse(head: &[u8]) -> Result<Self, Reason> {
         let refused = |found| {
             Err(Reason::Refused {
@@ -67,8 +67,8 @@ impl Profile {
                 instead: "only DV of 25 Mbit/s is; encode it anew (ffmpeg: -target ntsc-dv)",
             })
         };
-        // The source pack (0x60) among the video auxiliary data says what is
-        // compressed how: the lowest five bits of its fourth byte.
+        // The source pack (0x60) in the video auxiliary data states the compression, in the
+        // lowest five bits of its fourth byte.
         let source = &head[5 * BLOCK_BYTES + 48..][..5];
         if source[0] == 0x60 {
             match source[3] & 0x1f {
@@ -93,7 +93,7 @@ impl Profile {
         FrameRate::new(rate.0, rate.1).unwrap_or(FrameRate::DEFAULT)
     }
 
-    /// The name in the list of RFC 6469 §3.1.
+    /// Returns the name in the list of RFC 6469 §3.1.
     fn encode(self) -> &'static str {
         match (self.professional, self.fifty) {
             (false, false) => "SD-VCR/525-60",
@@ -115,7 +115,7 @@ impl Profile {
 }
 
 impl Dv {
-    /// Looks at the start of each frame.
+    /// Opens a file and checks the start of each frame.
     pub(crate) fn open(data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Self, Fault> {
         let mut window = Window::new(data)?;
         let head = window.peek(0, HEAD_BYTES)?;
@@ -161,7 +161,7 @@ impl Dv {
         self.profile.rate().nanos(frame * 2)
     }
 
-    /// The last frame that begins at `at_ns` or before.
+    /// Returns the last frame that begins at `at_ns` or before.
     fn frame_at(&self, at_ns: i64) -> u64 {
         let length_ns = self.start_ns(self.frames).max(1);
         let part = i128::from(at_ns.clamp(0, length_ns)) * i128::from(self.frames);

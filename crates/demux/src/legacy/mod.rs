@@ -1,5 +1,5 @@
-//! Codings and formats that new recordings no longer use, but archives and old devices do:
-//! program streams with MPEG-1 and MPEG-2 video, MPEG-4 visual, DV tape, AMR speech, Theora.
+//! Formats and codings of archives and old devices: program streams with MPEG-1 and MPEG-2
+//! video, MPEG-4 visual, DV tape, AMR speech, Theora.
 
 pub(crate) mod amr;
 pub(crate) mod dv;

@@ -1,19 +1,18 @@
-//! What the identification header of a Theora stream says (Theora specification,
-//! §6.2).
+//! Parses the identification header of a Theora stream (Theora specification, §6.2).
 
 use crate::FrameRate;
 
-/// The parts of it that time and label a track.
+/// Fields of the header that describe and time a track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) width: u32,
     pub(crate) height: u32,
     pub(crate) rate: FrameRate,
-    /// As SDP calls it.
+    /// Chroma subsampling as in SDP.
     pub(crate) sampling: &'static str,
-    /// Bits of a granule position that count pictures since the last keyframe.
+    /// Number of bits of a granule position that count pictures since the last keyframe.
     pub(crate) shift: u32,
-    /// Positions name the picture after: from version 3.2.1 on they count from one.
+    /// Whether granule positions count pictures from one, as they do from version 3.2.1 on.
     pub(crate) from_one: bool,
 }
 
@@ -58,7 +57,7 @@ impl Head {
         })
     }
 
-    /// Number of the picture at a granule position, from zero.
+    /// Returns the number of the picture at a granule position, from zero.
     pub(crate) fn picture(&self, granule: i64) -> i64 {
         let keyframe = granule >> self.shift;
         let since = granule & ((1 << self.shift) - 1);
@@ -66,7 +65,7 @@ impl Head {
     }
 }
 
-/// A picture that needs none before it. An empty packet repeats the last one.
+/// Returns whether a picture refers to no other one. An empty packet repeats the last picture.
 pub(crate) fn is_keyframe(packet: &[u8]) -> bool {
     packet.first().is_some_and(|first| first & 0xc0 == 0)
 }

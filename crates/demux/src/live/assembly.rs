@@ -1,4 +1,4 @@
-//! Access units out of NAL units, of which the last may still get more.
+//! Assembles NAL units of a live stream to access units.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use crate::FrameRate;
 use crate::elementary::annexb::PARAMETER_SET_BYTES_MAX;
 use crate::elementary::grammar::{Content, Grammar, Leading, Role, Set, VideoFacts};
 
-/// Collects the units of one coding.
+/// Collects the access units of one coding.
 pub(super) struct Assembly<G> {
     grammar: G,
     pub(super) opening: Option<(Track, Option<FrameRate>)>,
@@ -37,15 +37,15 @@ struct Pending {
     has_slice: bool,
     frame: Option<VideoFacts>,
     sets: Vec<Set>,
-    /// It can be started with: the parameter sets it needs, and where they go.
+    /// Parameter sets that a decoder needs to start here, if the frame is a keyframe.
     start: Option<Vec<u8>>,
-    /// Bytes of a delimiter, which must stay first (H.264 7.4.1.2.3).
+    /// Length of an access unit delimiter in bytes, which must stay first (H.264 7.4.1.2.3).
     delimiter: usize,
 }
 
 impl<G: Grammar> Assembly<G> {
-    /// Shows the grammar the beginning of a NAL unit, of a parameter set all; false if
-    /// more is needed.
+    /// Parses the beginning of a NAL unit; of a parameter set, the whole unit. Returns false if
+    /// more bytes are needed.
     pub(super) fn announce(
         &mut self,
         nal: &[u8],
@@ -115,12 +115,12 @@ impl<G: Grammar> Assembly<G> {
         }
     }
 
-    /// Hands out the unit; whether there ever was one.
+    /// Hands out the access unit. Returns whether there was ever a keyframe.
     pub(super) fn close(&mut self, out: &mut VecDeque<Unit>) -> bool {
         let started = self.opening.is_some();
         let mut unit = std::mem::take(&mut self.unit);
         if !unit.has_slice {
-            // What is before the first frame's slices belongs to it.
+            // NAL units before the first slice of a frame belong to that frame.
             self.unit = unit;
             return started;
         }

@@ -1,12 +1,12 @@
-//! H.264 and H.265 as they come through a pipe: access units, while they come.
+//! Splits a live stream of H.264 or H.265, such as a pipe, into access units as it arrives.
 //!
-//! Where [`open`](crate::open) reads a file through first, this has seen nothing but
-//! the past. A frame is known to be whole when the next one begins, so each comes
-//! out one frame late; the first bytes of the next are enough. Nothing comes out before the first keyframe with its
-//! parameter sets; keyframes without any get those that were sent before.
+//! [`open`](crate::open) reads a whole file first; this module knows only what has arrived. A
+//! frame is known to be complete when the next one begins, so each frame is handed out one
+//! frame late; the first bytes of the next frame suffice. Nothing is handed out before the
+//! first keyframe with its parameter sets. Keyframes without parameter sets get those that came
+//! before.
 //!
-//! Source: ITU-T H.264 and H.265, annex B; how units are told apart stands in
-//! `elementary/`.
+//! Sources: ITU-T H.264 and H.265, annex B; `elementary/` distinguishes the units.
 
 mod assembly;
 pub mod reordering;
@@ -26,38 +26,38 @@ use assembly::Assembly;
 pub use unit::{Error, Notes, Unit};
 use unit::{HEAD_BYTES, LEADING_BYTES_MAX, UNIT_BYTES_MAX};
 
-/// Cuts a byte stream into access units.
+/// Splits a byte stream into access units.
 #[derive(Default)]
 pub struct Splitter {
-    /// Bytes of NAL units that are not whole yet, from the first byte of one.
+    /// Bytes of an incomplete NAL unit, from its first byte on.
     bytes: Vec<u8>,
-    /// Up to here there is no start code in `bytes`.
+    /// Number of bytes in `bytes` that were searched and hold no start code.
     searched: usize,
-    /// `bytes` begins behind a start code.
+    /// Whether `bytes` begins behind a start code.
     begun: bool,
-    /// The grammar has seen the NAL unit that is not whole yet.
+    /// Whether the beginning of the incomplete NAL unit was parsed.
     announced: bool,
     leading: usize,
     coding: Option<Coding>,
     units: VecDeque<Unit>,
 }
 
-/// Which coding it is, with what was seen of it.
+/// Coding of the stream, and its parser.
 enum Coding {
     H264(Assembly<H264>),
     H265(Assembly<H265>),
 }
 
 impl Splitter {
-    /// At the start of a stream, whose coding its first NAL unit tells.
+    /// Creates a splitter for the start of a stream, whose first NAL unit states the coding.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes bytes as they come.
+    /// Adds the next bytes of the stream.
     ///
     /// # Errors
-    /// If this is no such stream, or a unit has no end. It has ended then.
+    /// The bytes are neither H.264 nor H.265, or a unit is too long. The stream has then ended.
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.bytes.extend_from_slice(bytes);
         while let Some(at) = find_start_code(&self.bytes[self.searched..]) {
@@ -76,7 +76,7 @@ impl Splitter {
             }
             self.searched = 0;
         }
-        // A start code may lie across the border.
+        // A start code may cross the border.
         self.searched = self.bytes.len().saturating_sub(START_CODE.len() - 1);
         if self.begun {
             self.announce(HEAD_BYTES);
@@ -94,10 +94,10 @@ impl Splitter {
         Ok(())
     }
 
-    /// The stream has ended: what is left is whole.
+    /// Handles the end of the stream: the remaining bytes are complete.
     ///
     /// # Errors
-    /// If there never was a frame to start with.
+    /// The stream had no frame at which a decoder could start.
     pub fn finish(&mut self) -> Result<(), Error> {
         if self.begun && !trim_zeros(&self.bytes).is_empty() {
             self.take_nal()?;
@@ -115,22 +115,22 @@ impl Splitter {
         }
     }
 
-    /// The next whole unit; poll until `None`.
+    /// Returns the next complete unit; poll until `None`.
     pub fn next_unit(&mut self) -> Option<Unit> {
         self.units.pop_front()
     }
 
-    /// What the track is, from the first unit on.
+    /// Returns the track, from the first unit on.
     pub fn track(&self) -> Option<&Track> {
         Some(&self.opening()?.0)
     }
 
-    /// Frames per second, if the bitstream says.
+    /// Returns the frames per second, if the bitstream states them.
     pub fn frame_rate(&self) -> Option<FrameRate> {
         self.opening()?.1
     }
 
-    /// What was left out or looks odd so far.
+    /// Returns what was dropped or damaged so far.
     pub fn notes(&self) -> Notes {
         match &self.coding {
             None => Notes::default(),
@@ -146,7 +146,7 @@ impl Splitter {
         }
     }
 
-    /// `bytes` is a NAL unit with zero bytes behind.
+    /// Handles the complete NAL unit in `bytes`, behind which zero bytes may follow.
     fn take_nal(&mut self) -> Result<(), Error> {
         self.announce(1);
         self.announced = false;
@@ -158,8 +158,9 @@ impl Splitter {
         }
     }
 
-    /// Shows the grammar the unit in `bytes`, if it was not and has so many bytes: one
-    /// that is not whole may begin a new access unit, and so end the one before it.
+    /// Parses the beginning of the unit in `bytes`, if that was not done and it has at least
+    /// `bytes_min` bytes. An incomplete unit may begin a new access unit, which ends the one
+    /// before it.
     fn announce(&mut self, bytes_min: usize) {
         let nal = trim_zeros(&self.bytes);
         if self.announced || nal.len() < bytes_min {
@@ -180,8 +181,9 @@ impl Splitter {
     }
 }
 
-/// The first NAL unit of H.265 is a delimiter, a parameter set or SEI of the base
-/// layer. Its second byte is then 1, and its first none that H.264 begins with.
+/// Returns whether `nal` is the first NAL unit of an H.265 stream: a delimiter, a parameter set
+/// or SEI of the base layer. Its second byte is then 1, and no H.264 stream begins with its
+/// first byte.
 fn is_h265(nal: &[u8]) -> bool {
     const VPS: u8 = 32;
     const AUD: u8 = 35;

@@ -1,55 +1,56 @@
-//! What comes out of a pipe: access units, what was left out, and why there is no more.
+//! Access units of a live stream, what was dropped, and why the stream ended.
 
 use bytes::Bytes;
 
-/// Bytes of one access unit; level 6.2 at its highest rate stays below 7 MB.
+/// Longest access unit in bytes; level 6.2 at its highest bitrate stays below 7 MB.
 pub(super) const UNIT_BYTES_MAX: usize = 16 << 20;
 
-/// Bytes that may pass before the first start code.
+/// Most bytes before the first start code.
 pub(super) const LEADING_BYTES_MAX: usize = 1 << 20;
 
-/// More than the fields of a slice header that tell frames apart can take.
+/// Bytes of a NAL unit that are parsed: more than the fields of a slice header that distinguish
+/// frames can take.
 pub(super) const HEAD_BYTES: usize = 128;
 
 /// An access unit of a live stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unit {
-    /// Annex-B bytes, with parameter sets if it is a keyframe.
+    /// Bytes of Annex B, with parameter sets if the unit is a keyframe.
     pub data: Bytes,
-    /// A decoder can start here.
+    /// Whether a decoder can start here.
     pub keyframe: bool,
-    /// One field of an interlaced frame, which lasts half as long.
+    /// Whether the unit is one field of an interlaced frame, which lasts half as long.
     pub field: bool,
 }
 
-/// What a splitter left out or found odd.
+/// What a splitter dropped or found damaged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Notes {
-    /// Frames before the first keyframe.
+    /// Number of frames before the first keyframe.
     pub before_keyframe: u64,
-    /// Parameter sets that could not be read.
+    /// Number of parameter sets that could not be read.
     pub damaged_sets: u64,
-    /// Slices that could not be read, or whose parameter sets are missing.
+    /// Number of slices that could not be read, or whose parameter sets are missing.
     pub damaged_slices: u64,
-    /// Frames that are shown before one that was sent earlier (B-frames).
+    /// Number of frames that are presented before one that was decoded earlier (B-frames).
     pub reordered: u64,
 }
 
-/// Why a pipe's bytes are no video that can be sent.
+/// Why the bytes of a pipe cannot be sent as video.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Neither H.264 nor H.265.
+    /// The bytes are neither H.264 nor H.265.
     #[error(
         "no start code (00 00 01) in the first {} KiB; pipe H.264 or H.265 in Annex-B form \
          (ffmpeg … -f h264 - or -f hevc -) or y4m (-f yuv4mpegpipe -)",
         LEADING_BYTES_MAX >> 10
     )]
     NoStartCode,
-    /// It never ends.
+    /// An access unit is too long.
     #[error("a frame of more than {} MiB; is this H.264 or H.265?", UNIT_BYTES_MAX >> 20)]
     Endless,
-    /// No decoder could start.
+    /// The stream had no frame at which a decoder could start.
     #[error("no keyframe with its parameter sets came before the end")]
     NoKeyframe,
 }

@@ -1,66 +1,66 @@
-//! Uncompressed frames as FFmpeg (`-f yuv4mpegpipe`) and GStreamer (`y4menc`) pipe
-//! them: one line that says what they are, then a line and the planes of each.
+//! Uncompressed frames as FFmpeg (`-f yuv4mpegpipe`) and GStreamer (`y4menc`) pipe them: one
+//! line that describes the stream, then a line and the planes of each frame.
 //!
 //! ```text
 //! YUV4MPEG2 W640 H360 F30:1 Ip A1:1 C420jpeg␊
 //! FRAME␊ Y … U … V …   FRAME␊ Y … U … V …
 //! ```
 //!
-//! Taken is 8-bit 4:2:0, which is what encoders for the web want; whoever pipes
-//! converts more cheaply than we would. Nothing here allocates before the header's
-//! size was checked, and never more than one frame.
+//! Only 8-bit 4:2:0 is accepted, which encoders for the web expect; the sending program
+//! converts at less cost. Nothing is allocated before the header's size is checked, and never
+//! more than one frame.
 //!
 //! Source: yuv4mpeg(5) of the mjpegtools; `XCOLORRANGE` as FFmpeg writes it.
 
 use crate::FrameRate;
 
-/// Level 5.2 of H.264 and the encoder behind this end here.
+/// Most pixels of a side: the limit of H.264 level 5.2 and of the encoder.
 const SIDE_PIXELS_MAX: u32 = 3840;
 
-/// Pixels of one frame: 3840 × 2160.
+/// Most pixels of one frame: 3840 × 2160.
 const PIXELS_MAX: u32 = 3840 * 2160;
 
-/// The longest first line; real ones have fewer than 200 bytes.
+/// Longest first line in bytes; real ones have fewer than 200.
 const HEADER_BYTES_MAX: usize = 1024;
 
-/// The longest line before a frame.
+/// Longest line before a frame, in bytes.
 const FRAME_LINE_BYTES_MAX: usize = 256;
 
 const MAGIC: &str = "YUV4MPEG2";
 const FRAME: &str = "FRAME";
 
-/// What the frames are.
+/// Format of the frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Pixels, even: of an odd frame the last column is left out.
+    /// Width in pixels. It is even: the last column of an odd frame is dropped.
     pub width: u32,
-    /// Likewise, the last row.
+    /// Height in pixels. It is even: the last row of an odd frame is dropped.
     pub height: u32,
     /// Frames per second; `None` if the sender does not know.
     pub rate: Option<FrameRate>,
-    /// Luminance uses 0–255 and not 16–235.
+    /// Whether luma uses 0–255 and not 16–235.
     pub full_range: bool,
 }
 
-/// Takes bytes as they come and hands out frames.
+/// Parses the stream as its bytes arrive, and hands out frames.
 #[derive(Debug)]
 pub struct Parser {
     layout: Option<Layout>,
     line: Vec<u8>,
-    /// Planes of the frame that is being read; as long as a whole one.
+    /// Planes of the frame that is being read, at their full length.
     planes: Vec<u8>,
     filled: usize,
     in_frame: bool,
-    /// Bytes passed, from the start; and those before the line that is being read.
+    /// Bytes of the stream so far, and those before the current line.
     offset: u64,
     line_at: u64,
 }
 
-/// How the planes lie in the stream.
+/// Layout of the planes in the stream.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
     header: Header,
-    /// Of the stream, which may be odd.
+    /// Width in the stream, which may be odd.
     width: usize,
     height: usize,
 }
@@ -76,19 +76,18 @@ impl Layout {
     }
 }
 
-/// One frame's planes: rows without padding between them may be longer than the
-/// frame is wide, so use the strides.
+/// The planes of one frame. Rows may be longer than the frame is wide, so use the strides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// Luminance, `height` rows of `stride` bytes.
+    /// Luma, `height` rows of `stride` bytes.
     pub y: &'a [u8],
     /// Blue difference, half as many rows of `chroma_stride` bytes.
     pub u: &'a [u8],
-    /// Red difference, likewise.
+    /// Red difference, with the layout of `u`.
     pub v: &'a [u8],
-    /// Bytes from one row to the next.
+    /// Bytes from one row of `y` to the next.
     pub stride: usize,
-    /// Of `u` and `v`.
+    /// Bytes from one row of `u` and `v` to the next.
     pub chroma_stride: usize,
 }
 
@@ -99,7 +98,7 @@ impl Default for Parser {
 }
 
 impl Parser {
-    /// At the start of a stream.
+    /// Creates a parser for the start of a stream.
     pub const fn new() -> Self {
         Self {
             layout: None,
@@ -112,16 +111,16 @@ impl Parser {
         }
     }
 
-    /// What the frames are, once the first line is read.
+    /// Returns the format of the frames, once the first line is read.
     pub fn header(&self) -> Option<Header> {
         self.layout.map(|layout| layout.header)
     }
 
-    /// Takes bytes up to the end of a frame; returns how many. Fewer than given
-    /// means that [`Parser::frame`] has a frame, or that the header is known.
+    /// Parses bytes up to the end of a frame. Returns the number of bytes that were parsed. If
+    /// this is fewer than given, [`Parser::frame`] has a frame, or the header is known.
     ///
     /// # Errors
-    /// What the stream has that cannot be taken. It has ended then.
+    /// The stream is damaged, or its format is not accepted. It has then ended.
     pub fn push(&mut self, bytes: &[u8]) -> Result<usize, Error> {
         if self.is_whole() {
             self.in_frame = false;
@@ -134,7 +133,7 @@ impl Parser {
         Ok(taken)
     }
 
-    /// The frame that the last bytes completed.
+    /// Returns the frame that the last bytes completed.
     pub fn frame(&self) -> Option<Frame<'_>> {
         let layout = self.layout.filter(|_| self.is_whole())?;
         let (chroma_width, chroma_height) = layout.chroma();
@@ -150,7 +149,7 @@ impl Parser {
         })
     }
 
-    /// Whether the stream may end here: not within a line or a frame.
+    /// Returns whether the stream may end here: not within a line or a frame.
     pub fn is_between_frames(&self) -> bool {
         self.layout.is_some() && self.line.is_empty() && (!self.in_frame || self.is_whole())
     }
@@ -253,7 +252,7 @@ fn parse_header<'a>(words: impl Iterator<Item = &'a str>) -> Result<Layout, Erro
     })
 }
 
-/// Smaller ones have no macroblock.
+/// Least pixels of a side: one macroblock.
 const SIDE_PIXELS_MIN: u32 = 16;
 
 fn side(text: &str) -> Option<u32> {
@@ -263,22 +262,22 @@ fn side(text: &str) -> Option<u32> {
         .then_some(pixels)
 }
 
-/// `30000:1001`; `0:0` for an unknown rate.
+/// Parses `30000:1001`; `None` for `0:0`, which is an unknown rate.
 fn parse_rate(text: &str) -> Option<FrameRate> {
     let (numerator, denominator) = text.split_once(':')?;
     FrameRate::new(numerator.parse().ok()?, denominator.parse().ok()?)
 }
 
-/// Why raw frames cannot be taken, and what to pipe instead.
+/// Why raw frames are not accepted, and what to pipe instead.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A line that does not begin as it must, or does not end.
+    /// A line does not begin as it must, or does not end.
     #[error("no {expected} at byte {offset}; is this y4m (ffmpeg … -f yuv4mpegpipe -)?")]
     Line {
-        /// What it should begin with.
+        /// Text that the line should begin with.
         expected: &'static str,
-        /// Where it begins.
+        /// Offset of the line in the stream.
         offset: u64,
     },
     /// Width or height is missing or out of range.
@@ -287,10 +286,10 @@ pub enum Error {
          (ffmpeg: -vf scale=1920:-2)"
     )]
     Size,
-    /// Not 8-bit 4:2:0.
+    /// The sampling is not 8-bit 4:2:0.
     #[error("y4m with sampling C{0}; only 8-bit 4:2:0 is taken (ffmpeg: -pix_fmt yuv420p)")]
     Sampling(String),
-    /// Half-pictures.
+    /// The video is interlaced.
     #[error("interlaced y4m; only whole frames are taken (ffmpeg: -vf yadif)")]
     Interlaced,
 }

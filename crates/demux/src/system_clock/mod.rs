@@ -1,33 +1,34 @@
-//! The clock of an MPEG system stream: references that wrap after 26.5 hours, and
-//! jump where recordings were joined, made to run on from zero.
+//! The clock of an MPEG system stream. Its references wrap after 26.5 hours, and jump where
+//! recordings were joined; here they become a continuous time from zero.
 
 pub(crate) mod stamp;
 
 use stamp::{CLOCK_MODULUS, CLOCK_RATE};
 
-/// References lie at most 0.1 s apart in a transport stream and 0.7 s in a program
-/// stream; slide shows keep them rarer. What is longer is a jump.
+/// Longest step between references, in ticks of 27 MHz; a longer one is a jump. References are
+/// at most 0.1 s apart in a transport stream and 0.7 s in a program stream, and farther apart
+/// in slide shows.
 const STEP_MAX: i64 = 10 * CLOCK_RATE;
 
-/// The same where the stream says itself that its clock is another from here on.
+/// Longest step where the stream announces another clock.
 const ANNOUNCED_STEP_MAX: i64 = CLOCK_RATE;
 
-/// What is taken for the time between the references around a jump, at most.
+/// Longest time that is assumed between the references around a jump.
 const JUMP_STEP_MAX: i64 = CLOCK_RATE;
 
-/// From some byte on, what is added to the file's clock to get the track's.
+/// From a byte on, what must be added to the file's clock to get the track's time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Segment {
     pub(crate) offset: u64,
-    /// 27 MHz.
+    /// Ticks of 27 MHz.
     pub(crate) correction: i64,
 }
 
-/// Follows the references of a file. Times are 27 MHz, zero at the first.
+/// Converts the references of a file to times in ticks of 27 MHz, zero at the first.
 #[derive(Debug, Default)]
 pub(crate) struct Clock {
     last: Option<Reference>,
-    /// Bytes and ticks between the last two references that belong together.
+    /// Bytes and ticks between the last two references without a jump between them.
     pace: Option<(u64, i64)>,
     segments: Vec<Segment>,
 }
@@ -39,18 +40,18 @@ struct Reference {
     time: i64,
 }
 
-/// What a reference said.
+/// Result of a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tick {
-    /// When its byte is due; never falls.
+    /// Time at which the reference's byte is due; never falls.
     pub(crate) time: i64,
-    /// The clock does not follow from what was before.
+    /// Whether the clock does not continue the references before.
     pub(crate) jumped: bool,
 }
 
 impl Clock {
-    /// Takes the reference `raw` of byte `offset`; `announced` if the stream says
-    /// that the clock is another from here on.
+    /// Handles the reference `raw` of byte `offset`. `announced`: whether the stream states
+    /// that its clock changes here.
     pub(crate) fn push(&mut self, offset: u64, raw: i64, announced: bool) -> Tick {
         let (time, jumped) = match self.last {
             None => (0, false),
@@ -80,7 +81,7 @@ impl Clock {
         Tick { time, jumped }
     }
 
-    /// How long `bytes` take at the pace of the last references; 0 if unknown.
+    /// Returns how long `bytes` take at the pace of the last references; 0 if unknown.
     pub(crate) fn estimate(&self, bytes: u64) -> i64 {
         let Some((per_bytes, ticks)) = self.pace.filter(|(bytes, _)| *bytes > 0) else {
             return 0;
@@ -89,12 +90,13 @@ impl Clock {
         i64::try_from(scaled).unwrap_or(i64::MAX)
     }
 
-    /// The last reference: what the file says, and the track's time.
+    /// Returns the last reference: as in the file, and on the track's time.
     pub(crate) fn last(&self) -> Option<(i64, i64)> {
         self.last.map(|last| (last.raw, last.time))
     }
 
-    /// Moves the time since the last jump by `ticks`: what it led to is known better.
+    /// Adds `ticks` to the times since the last jump, when the length of the jump is known
+    /// better.
     pub(crate) fn shift_last_segment(&mut self, ticks: i64) {
         if let (Some(segment), Some(last)) = (self.segments.last_mut(), &mut self.last) {
             segment.correction += ticks;
@@ -107,7 +109,8 @@ impl Clock {
     }
 }
 
-/// What is added at byte `offset`: of the segment it is in, or else of the first.
+/// Returns what must be added at byte `offset`: the correction of its segment, or of the first
+/// one.
 pub(crate) fn correction_at(segments: &[Segment], offset: u64) -> i64 {
     let behind = segments.partition_point(|segment| segment.offset <= offset);
     let segment = segments.get(behind.saturating_sub(1));

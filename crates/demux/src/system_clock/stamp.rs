@@ -1,29 +1,29 @@
-//! Time stamps of MPEG systems (ISO/IEC 13818-1 §2.4.3.7): 33 bits at 90 kHz,
-//! and clock references at 27 MHz.
+//! Time stamps of MPEG systems (ISO/IEC 13818-1 §2.4.3.7): 33 bits at 90 kHz, and clock
+//! references at 27 MHz.
 
 /// Ticks per second of a system clock reference.
 pub(crate) const CLOCK_RATE: i64 = 27_000_000;
 
-/// Ticks of the system clock in one of a presentation or decoding time stamp.
+/// Ticks of the system clock in one tick of a presentation or decoding time stamp.
 pub(crate) const CLOCK_PER_STAMP: i64 = 300;
 
-/// Where stamps begin anew, after 26.5 hours.
+/// Modulus of time stamps, which wrap after 26.5 hours.
 pub(crate) const STAMP_MODULUS: i64 = 1 << 33;
 
-/// Where clock references begin anew.
+/// Modulus of clock references.
 pub(crate) const CLOCK_MODULUS: i64 = STAMP_MODULUS * CLOCK_PER_STAMP;
 
-/// Bytes of a time stamp.
+/// Length of a time stamp in bytes.
 pub(crate) const STAMP_BYTES: usize = 5;
 
-/// A time stamp as it lies in PES headers of both syntaxes and in pack headers of
-/// MPEG-1: 3, 15 and 15 bits, a marker bit behind each, which is not checked.
+/// Reads a time stamp of a PES header of both syntaxes, or of an MPEG-1 pack header: 3, 15 and
+/// 15 bits with a marker bit behind each, which is not checked.
 pub(crate) fn read(bytes: [u8; STAMP_BYTES]) -> i64 {
     let [a, b, c, d, e] = bytes.map(i64::from);
     (a >> 1 & 7) << 30 | b << 22 | c >> 1 << 15 | d << 7 | e >> 1
 }
 
-/// Puts a stamp where another is; the bits around it stay. Wraps.
+/// Overwrites a time stamp; the bits around it stay. The stamp wraps.
 pub(crate) fn write(bytes: &mut [u8; STAMP_BYTES], stamp: i64) {
     let stamp = stamp.rem_euclid(STAMP_MODULUS);
     let low = |bits: i64| (bits & 0xff) as u8;
@@ -34,8 +34,8 @@ pub(crate) fn write(bytes: &mut [u8; STAMP_BYTES], stamp: i64) {
     bytes[4] = bytes[4] & 1 | low(stamp << 1);
 }
 
-/// How far `to` is ahead of `from` on a scale that wraps at `modulus`; below zero
-/// if it is behind.
+/// Returns how far `to` is ahead of `from` on a scale that wraps at `modulus`; negative if it
+/// is behind.
 pub(crate) fn ahead(from: i64, to: i64, modulus: i64) -> i64 {
     let forward = to.wrapping_sub(from).rem_euclid(modulus);
     if forward >= modulus / 2 {
@@ -45,7 +45,7 @@ pub(crate) fn ahead(from: i64, to: i64, modulus: i64) -> i64 {
     }
 }
 
-/// Nanoseconds of system clock ticks, rounded.
+/// Converts ticks of the system clock to ns, rounded.
 pub(crate) fn clock_ns(ticks: i64) -> i64 {
     let nanos = (i128::from(ticks) * 1000 + 13).div_euclid(27);
     i64::try_from(nanos).unwrap_or(i64::MAX)

@@ -1,4 +1,4 @@
-//! The index of a bare audio file, made while the file is read through.
+//! The index of an audio file without a container, which is made in one pass through the file.
 
 use std::ops::Range;
 
@@ -7,18 +7,18 @@ use crate::audio::tags;
 use crate::error::{Fault, Reason, WarningReason, Warnings};
 use crate::window::Window;
 
-/// Frames of one file: 4 to 6 days of most codings; their index has 128 MB.
+/// Most frames of one file: 4 to 6 days of most codings. Their index takes 128 MB.
 const FRAMES_MAX: usize = 1 << 24;
 
-/// Bytes in a row that may belong to no frame.
+/// Most bytes in a row that may belong to no frame.
 const JUNK_BYTES_MAX: u64 = 1 << 20;
 
-/// Where the bytes of a unit lie: an offset of 48 bits and a length of 16.
+/// Location of a frame's data: an offset of 48 bits and a length of 16 bits.
 #[derive(Clone, Copy)]
 pub(super) struct Entry(u64);
 
 impl Entry {
-    /// `None` if `offset` is beyond any file system.
+    /// Packs a location; `None` if `offset` is larger than any file.
     fn new(offset: u64, length: u16) -> Option<Self> {
         (offset < 1 << 48).then_some(Self(offset << 16 | u64::from(length)))
     }
@@ -32,7 +32,7 @@ impl Entry {
     }
 }
 
-/// Collects the index while the file is read through.
+/// Builds the index while the file is read.
 pub(super) struct Indexer<'w> {
     syntax: &'w dyn Syntax,
     window: Window,
@@ -61,7 +61,7 @@ impl<'w> Indexer<'w> {
 
     pub(super) fn run(mut self) -> Result<(Form, Vec<Entry>, Window), Fault> {
         let start = self.range.start;
-        // A magic number was there, or the frame has to show itself by others.
+        // A magic number replaces the check of the first frame by the frames behind it.
         let mut in_step = self.syntax.magic_bytes() > 0;
         let mut at = start;
         while at < self.range.end {
@@ -94,7 +94,8 @@ impl<'w> Indexer<'w> {
         Ok(self.syntax.frame(head))
     }
 
-    /// The frame at `at`, if it belongs to the track.
+    /// Returns the frame at `at`, if it belongs to the track. `in_step`: whether a frame or a
+    /// magic number ends at `at`.
     fn frame_to_take(&mut self, at: u64, in_step: bool) -> Result<Option<FrameHeader>, Fault> {
         let Some(frame) = self.frame_at(at)? else {
             return Ok(None);
@@ -114,7 +115,8 @@ impl<'w> Indexer<'w> {
         Ok(None)
     }
 
-    /// Whether enough frames of its form follow, or as many as the file still has.
+    /// Returns whether enough frames of the same form follow, or all that the rest of the file
+    /// has room for.
     fn is_followed(&mut self, at: u64, frame: FrameHeader) -> Result<bool, Fault> {
         let behind = self.frames_behind(at, frame)?;
         let mut end = at + u64::from(frame.bytes);
@@ -122,9 +124,9 @@ impl<'w> Indexer<'w> {
             end += self.frame_at(end)?.map_or(0, |next| next.bytes.into());
         }
         let at_end = end == self.range.end || behind > 0 && end > self.range.end;
-        // Anything ends with what looks like a frame whose header is one byte.
+        // Wherever a file ends, a byte may look like a frame whose header is one byte.
         let weak = self.syntax.head_bytes() == 1;
-        // Less is asked of a frame that lies where the first one must.
+        // A frame at the expected start of the audio needs fewer witnesses.
         let needed = match at == self.range.start {
             true => 1,
             false => self.syntax.witnesses(),
@@ -132,7 +134,8 @@ impl<'w> Indexer<'w> {
         Ok(behind >= needed || at_end && !weak)
     }
 
-    /// How many frames of its form follow without a gap, counted up to the witnesses.
+    /// Counts the frames of the same form that follow without a gap, up to the number of
+    /// witnesses.
     fn frames_behind(&mut self, at: u64, frame: FrameHeader) -> Result<usize, Fault> {
         let mut at = at + u64::from(frame.bytes);
         for count in 0..self.syntax.witnesses() {
@@ -166,7 +169,7 @@ impl<'w> Indexer<'w> {
         Ok(())
     }
 
-    /// Whether the frame is a directory of the file instead of audio.
+    /// Returns whether the frame holds a directory of the file and no audio.
     fn is_directory(&mut self, at: u64) -> Result<bool, Fault> {
         match self.syntax.directory_bytes() {
             0 => Ok(false),
@@ -174,8 +177,8 @@ impl<'w> Indexer<'w> {
         }
     }
 
-    /// Where audio goes on behind bytes that are no frame: a tag, which says its
-    /// length, or anything.
+    /// Returns where audio continues behind bytes that are no frame: behind a tag, which states
+    /// its length, or at the next plausible frame.
     fn skip(&mut self, from: u64) -> Result<u64, Fault> {
         if let Some(bytes) = tags::bytes_of(self.window.peek(from, tags::HEAD_BYTES)?) {
             let behind = from.saturating_add(bytes);

@@ -1,8 +1,9 @@
-//! Audio in frames of one length in time, each with a header that says its length
-//! in bytes: AAC with ADTS headers, AC-3, AMR, MPEG audio.
+//! Files of audio frames of equal duration, each with a header that states its length in bytes:
+//! AAC with ADTS headers, AC-3, AMR, MPEG audio.
 //!
-//! Opening a file goes from header to header. Where a frame should begin and none
-//! does, the next one is looked for, and taken for true only if others follow it.
+//! Opening a file follows the frames from header to header. Where no frame begins at the
+//! expected place, the reader searches for the next one, and accepts it only if other frames
+//! follow it.
 
 mod indexer;
 mod syntax;
@@ -21,7 +22,7 @@ use crate::window::{Window, read_unit};
 use indexer::{Entry, Indexer};
 pub(crate) use syntax::{Form, FrameHeader, Syntax};
 
-/// The frames of a file of audio, in order, as often as asked.
+/// A reader of the frames of an audio file.
 pub(crate) struct Frames {
     data: Box<dyn Data>,
     index: Arc<[Entry]>,
@@ -31,9 +32,9 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    /// Reads the file through once and remembers where its frames lie.
+    /// Reads the file once and indexes its frames.
     ///
-    /// `range`: the part of the file between the tags at its two ends.
+    /// `range`: part of the file between the tags at its two ends.
     pub(crate) fn open(
         syntax: &dyn Syntax,
         mut window: Window,
@@ -56,7 +57,7 @@ impl Frames {
         })
     }
 
-    /// Samples before a frame.
+    /// Returns the number of samples before a frame.
     fn samples(&self, frame: usize) -> i64 {
         let samples = frame as u64 * u64::from(self.form.samples);
         i64::try_from(samples).unwrap_or(i64::MAX)

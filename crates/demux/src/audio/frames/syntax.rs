@@ -1,4 +1,4 @@
-//! What a coding tells the reader of bare audio files.
+//! What the reader of audio files needs to know about a coding.
 
 use std::fmt;
 
@@ -6,15 +6,16 @@ use glassline_media::Track;
 
 use crate::error::Reason;
 
-/// How the bytes of a bare audio file make frames, and what track they become.
+/// The syntax of an audio file without a container: how its bytes form frames, and which track
+/// they make.
 pub(crate) trait Syntax {
-    /// What users know such a file as.
+    /// Name of the file's format, for error texts.
     fn expected(&self) -> &'static str;
 
-    /// What errors call one frame.
+    /// Name of one frame, for error texts.
     fn frame_name(&self) -> &'static str;
 
-    /// Bytes of the magic number before the first frame.
+    /// Length of the magic number before the first frame, in bytes.
     fn magic_bytes(&self) -> u64 {
         0
     }
@@ -22,60 +23,61 @@ pub(crate) trait Syntax {
     /// Bytes of a frame that [`frame`](Self::frame) and [`refusal`](Self::refusal) need.
     fn head_bytes(&self) -> usize;
 
-    /// Frames that must follow one that was looked for: headers of a byte are
-    /// found everywhere.
+    /// Number of frames that must follow a frame that was found by a search, because headers of
+    /// few bytes also occur by chance.
     fn witnesses(&self) -> usize {
         2
     }
 
-    /// The frame whose header begins `head`.
+    /// Parses the frame header that `head` begins with.
     fn frame(&self, head: &[u8]) -> Option<FrameHeader>;
 
-    /// Why a file that begins with `head` is not served, though it is of the format.
+    /// Returns why a file that begins with `head` cannot be played although its format is
+    /// known.
     fn refusal(&self, _head: &[u8]) -> Option<Reason> {
         None
     }
 
-    /// Bytes of a frame that [`is_directory`](Self::is_directory) needs; 0 where no
-    /// file has a directory.
+    /// Bytes of a frame that [`is_directory`](Self::is_directory) needs; 0 where files have no
+    /// directory.
     fn directory_bytes(&self) -> usize {
         0
     }
 
-    /// Whether the frame that `bytes` begin with is a directory of the file for
-    /// players that seek, and holds no audio.
+    /// Returns whether the frame at the start of `bytes` holds no audio but a directory of the
+    /// file, which players use to seek.
     fn is_directory(&self, _bytes: &[u8]) -> bool {
         false
     }
 
-    /// The track that frames of `form` make.
+    /// Returns the track of frames with this form.
     fn track(&self, form: &Form) -> Track;
 }
 
-/// What the header of an audio frame says.
+/// Fields of an audio frame's header.
 #[derive(Clone, Copy)]
 pub(crate) struct FrameHeader {
-    /// Bytes of the header that are no part of the unit.
+    /// Bytes of the header that do not belong to the unit.
     pub(crate) header_bytes: u16,
-    /// Bytes in all, above zero.
+    /// Length of the frame in bytes with its header, above zero.
     pub(crate) bytes: u16,
     pub(crate) form: Form,
 }
 
-/// What a track says once for all its frames.
+/// Properties that all frames of a track share.
 #[derive(Clone, Copy)]
 pub(crate) struct Form {
-    /// Samples per second.
+    /// Sampling rate in Hz.
     pub(crate) rate: u32,
-    /// Samples of each frame.
+    /// Samples of each channel in a frame.
     pub(crate) samples: u32,
     pub(crate) channels: u8,
-    /// Whatever else a decoder is set up with.
+    /// Further values that configure a decoder; their meaning depends on the coding.
     pub(crate) setup: [u8; 2],
 }
 
 impl FrameHeader {
-    /// A frame whose header is part of the unit.
+    /// Describes a frame whose header belongs to the unit.
     pub(crate) fn whole(bytes: u16, form: Form) -> Self {
         Self {
             header_bytes: 0,
@@ -86,7 +88,7 @@ impl FrameHeader {
 }
 
 impl Form {
-    /// A form without further setup.
+    /// Describes a form without further configuration.
     pub(crate) fn new(rate: u32, samples: u32, channels: u8) -> Self {
         Self {
             rate,
@@ -96,8 +98,8 @@ impl Form {
         }
     }
 
-    /// Whether frames of both can be on one track. Decoders take it from each
-    /// frame how many channels there are, unless `setup` says it.
+    /// Returns whether frames of both forms can be on one track. The number of channels may
+    /// differ, because decoders read it from each frame unless `setup` contains it.
     pub(crate) fn fits(&self, other: &Self) -> bool {
         (self.rate, self.samples, self.setup) == (other.rate, other.samples, other.setup)
     }

@@ -1,4 +1,4 @@
-//! The index of one track, made while the file is read through.
+//! The index of one track, which is built while the file is read.
 
 use glassline_media::{Kind, MediaTime, Track};
 
@@ -10,60 +10,62 @@ use crate::container::pcm::Pcm;
 use crate::error::{Fault, WarningReason, Warnings};
 use crate::window::Window;
 
-/// Units of one track: 6 days at 30 a second; their index has 400 MB.
+/// Most units of one track: 6 days at 30 per second. Their index takes 400 MB.
 const UNITS_MAX: usize = 1 << 24;
 
-/// Frames are not decoded earlier than this before they are shown; a larger
-/// distance is a damaged time.
+/// Most time in ns between decoding and presentation of a frame; a larger distance is a damaged
+/// time.
 const LEAD_NS_MAX: i64 = 2_000_000_000;
 
-/// What is taken for the length of a last frame that nothing tells.
+/// Duration in ns that is assumed for a last frame without a stated one.
 const FRAME_NS: i64 = 40_000_000;
 
-/// Audio or text that nothing follows for so long has ended by itself.
+/// Longest duration in ns of audio or text until the next unit; a longer gap means that the
+/// unit ended before.
 const UNIT_NS_MAX: i64 = 4_000_000_000;
 
-/// Times that make no sense are cut to 292 years of nanoseconds divided by four,
-/// so that sums of two of them still fit.
+/// Limit of times in ns: larger ones are cut to 292 years divided by four, so that sums of two
+/// still fit.
 const TIME_NS_MAX: i64 = i64::MAX / 4;
 
-/// A unit as a container's parser finds it; samples of audio may be many at once.
+/// A unit as a container's parser finds it. PCM audio may have many samples at once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
     pub(crate) offset: u64,
     pub(crate) length: u64,
     pub(crate) start_ns: i64,
-    /// As the container says, on any scale that rises; `None` if it says nothing.
+    /// Decoding time in ns on any rising scale, as the container states it; `None` if it states
+    /// none.
     pub(crate) decode_ns: Option<i64>,
-    /// How long it lasts, if the container says.
+    /// Duration in ns, if the container states one.
     pub(crate) duration_ns: Option<i64>,
-    /// The container says that a decoder can start here.
+    /// Whether the container says that a decoder can start here.
     pub(crate) keyframe: bool,
 }
 
-/// Collects the index of a track.
+/// Builds the index of a track.
 pub(crate) struct LaneBuilder {
     pub(crate) track: Track,
     pub(crate) coding: Coding,
-    /// Of audio: what its times are counted in.
+    /// Sampling rate in Hz that times of audio are counted in.
     sample_rate: u32,
     timing: Timing,
-    /// How exact the container's times are.
+    /// Resolution of the container's times, in ns.
     tick_ns: i64,
     entries: Vec<Entry>,
     decodes: Vec<i64>,
     clock: Clock,
-    /// Of the last unit.
+    /// Duration of the last unit in ns.
     duration_ns: Option<i64>,
-    /// Nanoseconds at the end that are not to be heard.
+    /// Nanoseconds at the end that must not be played.
     pub(crate) trimmed_ns: i64,
     before_keyframe: u64,
     first_skipped: u64,
 }
 
 impl LaneBuilder {
-    /// `tick_ns`: how far the container's times may be from the true ones. `rate`:
-    /// of frames, if the container says.
+    /// Starts an empty index. `tick_ns`: largest rounding error of the container's times.
+    /// `rate`: frame rate, if the container states one.
     pub(crate) fn new(described: Described, tick_ns: i64, rate: Option<FrameRate>) -> Self {
         Self {
             track: described.track,
@@ -81,8 +83,8 @@ impl LaneBuilder {
         }
     }
 
-    /// Takes the next unit in the order of decoding, having looked at it. Returns
-    /// its end, for containers that time only the first of several.
+    /// Examines and adds the next unit in decoding order. Returns the end of the unit in ns,
+    /// for containers that state the time of the first of several units only.
     pub(crate) fn push(&mut self, sample: Sample, window: &mut Window) -> Result<i64, Fault> {
         let sample = Sample {
             start_ns: sample.start_ns.clamp(-TIME_NS_MAX, TIME_NS_MAX),
@@ -131,7 +133,7 @@ impl LaneBuilder {
         Ok(start_ns + duration_ns.unwrap_or(0).clamp(0, TIME_NS_MAX))
     }
 
-    /// Leaves out what begins at `end_ns` or later; what goes on behind it is trimmed
+    /// Drops the units that begin at `end_ns` or later. A unit that lasts beyond it is trimmed
     /// when the track is finished.
     pub(crate) fn end_at(&mut self, end_ns: i64) {
         let before = |entry: &&Entry| entry.start_ns < end_ns;
@@ -142,7 +144,8 @@ impl LaneBuilder {
         self.trimmed_ns = end.map_or(0, |end| end.saturating_sub(end_ns).max(0));
     }
 
-    /// Takes the next unit as it is, for a container that times every one exactly.
+    /// Adds the next unit without examining it, for a container that states exact times of all
+    /// units.
     pub(crate) fn push_timed(
         &mut self,
         offset: u64,
@@ -170,12 +173,12 @@ impl LaneBuilder {
         self.before_keyframe += 1;
     }
 
-    /// Units so far.
+    /// Returns the number of units so far.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Presents the units from `place` on later by `by_ns`.
+    /// Delays the presentation of the units from `place` on by `by_ns`.
     pub(crate) fn delay_from(&mut self, place: usize, by_ns: i64) {
         for entry in self.entries.iter_mut().skip(place) {
             entry.start_ns = entry.start_ns.saturating_add(by_ns).min(TIME_NS_MAX);
@@ -185,7 +188,7 @@ impl LaneBuilder {
         }
     }
 
-    /// Cuts samples into units that fit a packet.
+    /// Splits PCM samples into units that fit a packet.
     fn push_samples(&mut self, pcm: Pcm, sample: Sample) -> Result<i64, Fault> {
         let frame_bytes = u64::from(pcm.frame_bytes());
         let (mut offset, mut left) = (sample.offset, sample.length / frame_bytes);
@@ -239,8 +242,8 @@ impl LaneBuilder {
         Fault::too_large(at, "a file to be played", what, limit, unit)
     }
 
-    /// The finished lane; `None` if it has no unit. `decodes`: the container says
-    /// when frames are decoded.
+    /// Finishes the index; `None` if it has no unit. `decodes`: whether the container states
+    /// decoding times.
     pub(crate) fn finish(mut self, decodes: bool, warnings: &mut Warnings) -> Option<Lane> {
         if self.before_keyframe > 0 {
             let reason = WarningReason::BeforeKeyframe(self.before_keyframe);
@@ -254,7 +257,7 @@ impl LaneBuilder {
             let keys = self.entries.iter().enumerate();
             let keys = keys.filter(|(_, entry)| entry.keyframe());
             keyframes.extend(keys.map(|(place, _)| u32::try_from(place).unwrap_or(u32::MAX)));
-            // A search by time needs them in its order.
+            // A search by time needs the keyframes in order of presentation.
             let mut highest = i64::MIN;
             keyframes.retain(|&place| {
                 let start = self.entries[place as usize].start_ns;
@@ -285,10 +288,10 @@ impl LaneBuilder {
         })
     }
 
-    /// Says when frames are decoded: never falling, and never after they are
-    /// shown. A container's own decoding times are moved as close to that as they
-    /// go; without them, frames are decoded one by one at the times at which
-    /// frames are shown.
+    /// Sets the decoding times of frames: never falling, and never after the presentation.
+    ///
+    /// A container's own decoding times are shifted as late as this allows. Without them, the
+    /// decoding times are the presentation times in ascending order.
     fn order_pictures(&mut self, decodes: bool) {
         let mut decodes_ns = std::mem::take(&mut self.decodes);
         if !decodes {
@@ -303,17 +306,17 @@ impl LaneBuilder {
         let sensible = rises && most <= LEAD_NS_MAX;
         let mut earliest = i64::MAX;
         for (entry, decode) in self.entries.iter_mut().zip(&decodes_ns).rev() {
-            // The latest time that suffices is when the first of this frame and
-            // all that follow it is shown.
+            // The latest sufficient time is the earliest presentation of this frame and all
+            // frames behind it.
             earliest = earliest.min(entry.start_ns);
             let decode = if sensible { decode + shift } else { earliest };
-            // A frame that is shown far too late has a damaged time.
+            // A frame that is presented far too late has a damaged time.
             entry.start_ns = entry.start_ns.min(decode + i64::from(u32::MAX));
             entry.span_ns = u32::try_from(entry.start_ns - decode).unwrap_or(u32::MAX);
         }
     }
 
-    /// How long the frame that is shown last lasts.
+    /// Returns the duration in ns of the frame that is presented last.
     fn frame_ns(&self) -> i64 {
         if let Some(rate) = self.clock.rate {
             return rate.nanos(2);
@@ -335,7 +338,7 @@ impl LaneBuilder {
         })
     }
 
-    /// Units whose length nothing says last until the next.
+    /// Extends units without a stated duration to the start of the next unit.
     fn close_spans(&mut self) {
         for place in 1..self.entries.len() {
             let next = self.entries[place].start_ns;

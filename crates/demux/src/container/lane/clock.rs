@@ -1,20 +1,20 @@
-//! The times of a track, made exact.
+//! Reconstruction of exact times.
 
 use glassline_media::MediaTime;
 
 use crate::FrameRate;
 
-/// Makes times exact that a container rounds: Matroska has whole milliseconds.
+/// Reconstructs exact times from rounded ones: Matroska stores whole milliseconds.
 pub(super) struct Clock {
-    /// Frames keep this rate, as far as the container says.
+    /// Frame rate, until a time contradicts it.
     pub(super) rate: Option<FrameRate>,
     first_ns: Option<i64>,
-    /// Of audio: where counting began, and samples since then.
+    /// For audio: the time at which counting began, and the samples since then.
     counted: Option<(i64, i64)>,
 }
 
 impl Clock {
-    /// `rate`: of frames, if the container says.
+    /// Starts without a time. `rate`: frame rate, if the container states one.
     pub(super) fn new(rate: Option<FrameRate>) -> Self {
         Self {
             rate,
@@ -23,7 +23,7 @@ impl Clock {
         }
     }
 
-    /// The time on the grid of the frame rate, if `said` may be a rounded form of it.
+    /// Returns the time on the grid of the frame rate, if `said` may be its rounded form.
     pub(super) fn frame(&mut self, said: i64, tick_ns: i64) -> i64 {
         let first = *self.first_ns.get_or_insert(said);
         let Some(rate) = self.rate else {
@@ -42,14 +42,14 @@ impl Clock {
         match (said - first).abs_diff(exact) <= tick_ns.unsigned_abs() {
             true => first + exact,
             false => {
-                // It keeps no steady rate; what it says counts from here.
+                // The track has no constant rate, so its stated times count from here on.
                 self.rate = None;
                 said
             }
         }
     }
 
-    /// The end of the audio before, if `said` may be a rounded form of it.
+    /// Returns the end of the audio before, if `said` may be its rounded form.
     pub(super) fn audio(
         &mut self,
         said: i64,

@@ -1,4 +1,4 @@
-//! One track of a container: where its units lie and when they are due.
+//! One track of a container: the locations and times of its units.
 
 mod builder;
 mod clock;

@@ -1,24 +1,24 @@
-//! The units of one track: where they lie in the file, and when they are due.
+//! The locations and times of a track's units.
 
 use glassline_media::{Kind, Track};
 
 use crate::FrameRate;
 use crate::container::coding::Coding;
 
-/// Bytes of one unit. H.264 at level 6.2 and its highest rate stays below 7 MB.
+/// Longest unit in bytes. H.264 at level 6.2 and its highest bitrate stays below 7 MB.
 pub(crate) const UNIT_BYTES_MAX: u32 = 16 << 20;
 
-/// Where a unit lies: 24 bytes.
+/// Location and times of a unit, in 24 bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
-    /// Of its first byte, from the start of the file.
+    /// Offset of the first byte in the file.
     pub(crate) offset: u64,
-    /// When it is presented.
+    /// Presentation time in ns.
     pub(crate) start_ns: i64,
-    /// Of a frame, how much earlier it is decoded; else how long a decoder is
-    /// busy with it. Nanoseconds.
+    /// For video, the time from decoding to presentation; for other tracks, the time that a
+    /// decoder needs the unit. In ns.
     pub(super) span_ns: u32,
-    /// Bytes, and above them the flags.
+    /// Length in bytes in the lower bits, flags in the upper two.
     pub(super) length: u32,
 }
 
@@ -35,20 +35,21 @@ impl Entry {
         self.length & KEYFRAME != 0
     }
 
-    /// A keyframe without the headers that a decoder needs to start.
+    /// Returns whether the unit is a keyframe without the headers that a decoder needs to
+    /// start.
     pub(crate) fn bare(&self) -> bool {
         self.length & BARE != 0
     }
 }
 
-/// A track and the index of its units, in the order of decoding.
+/// A track and the index of its units, in decoding order.
 pub(crate) struct Lane {
     pub(crate) track: Track,
     pub(crate) coding: Coding,
     pub(crate) entries: Vec<Entry>,
-    /// Places of keyframes among the entries, of frames.
+    /// Positions of the keyframes of video among the entries.
     pub(super) keyframes: Vec<u32>,
-    /// When the last unit's presentation ends, and a decoder's work with it.
+    /// End of the last unit's presentation, and end of its decoding, in ns.
     pub(super) last_ns: (i64, i64),
     pub(crate) frame_rate: Option<FrameRate>,
 }
@@ -58,7 +59,7 @@ impl Lane {
         self.track.kind() == Kind::Video
     }
 
-    /// When the unit must be decoded.
+    /// Returns when the unit must be decoded, in ns.
     pub(crate) fn decode_ns(&self, entry: &Entry) -> i64 {
         match self.is_video() {
             true => entry.start_ns - i64::from(entry.span_ns),
@@ -66,8 +67,8 @@ impl Lane {
         }
     }
 
-    /// When the presentation of the unit at `place` ends, and when its decoder is
-    /// done with it.
+    /// Returns when the presentation of the unit at `place` ends, and when its decoding ends,
+    /// in ns.
     pub(crate) fn ends_ns(&self, place: usize) -> (i64, i64) {
         let Some(entry) = self.entries.get(place) else {
             return self.last_ns;
@@ -83,7 +84,8 @@ impl Lane {
         (busy, busy)
     }
 
-    /// When the next frame is shown: with frames out of order it lies near.
+    /// Returns when the next frame is presented. In a stream with reordered frames this frame
+    /// is among the neighbors.
     fn shown_until(&self, place: usize, start_ns: i64) -> i64 {
         const REACH: usize = 32;
         let near = place.saturating_sub(REACH)..(place + REACH).min(self.entries.len());
@@ -92,19 +94,19 @@ impl Lane {
         next.unwrap_or(self.last_ns.0.max(start_ns + 1))
     }
 
-    /// The end of all.
+    /// Returns the end of the track's presentation in ns.
     pub(crate) fn length_ns(&self) -> i64 {
         self.last_ns.0
     }
 
-    /// Place of the last keyframe that is presented at `at_ns` or before.
+    /// Returns the position of the last keyframe that is presented at `at_ns` or before.
     pub(crate) fn keyframe_at_or_before(&self, at_ns: i64) -> Option<usize> {
         let after = self.first_keyframe_after(at_ns);
         let place = after.checked_sub(1)?;
         self.keyframes.get(place).map(|&place| place as usize)
     }
 
-    /// Place of the first keyframe after that.
+    /// Returns the position of the first keyframe that is presented after `at_ns`.
     pub(crate) fn keyframe_after(&self, at_ns: i64) -> Option<usize> {
         let place = self.keyframes.get(self.first_keyframe_after(at_ns))?;
         Some(*place as usize)
@@ -116,7 +118,8 @@ impl Lane {
             .partition_point(|place| start(place) <= at_ns)
     }
 
-    /// Place of the unit that is presented at `at_ns`, or of the first after it.
+    /// Returns the position of the unit that is presented at `at_ns`, or of the first one after
+    /// it.
     pub(crate) fn presented_at(&self, at_ns: i64) -> usize {
         let after = self
             .entries
@@ -128,13 +131,13 @@ impl Lane {
         if end > at_ns { place } else { after }
     }
 
-    /// The earliest presentation of any unit.
+    /// Returns the earliest presentation time of all units in ns.
     pub(crate) fn first_ns(&self) -> i64 {
         let starts = self.entries.iter().map(|entry| entry.start_ns);
         starts.min().unwrap_or(0)
     }
 
-    /// Leaves out the audio that only warms a decoder up.
+    /// Drops the audio units that only prime a decoder.
     pub(crate) fn drop_unheard(&mut self) {
         if self.track.kind() == Kind::Audio {
             let busy = |entry: &Entry| entry.start_ns + i64::from(entry.span_ns);
@@ -143,7 +146,7 @@ impl Lane {
         }
     }
 
-    /// Presents everything earlier by `by_ns`.
+    /// Moves all presentation times forward by `by_ns`.
     pub(crate) fn shift(&mut self, by_ns: i64) {
         for entry in &mut self.entries {
             entry.start_ns -= by_ns;

@@ -1,31 +1,31 @@
-//! Blocks: one or more frames of one track (RFC 9559 §10).
+//! Parses blocks, which hold one or more frames of one track (RFC 9559 §10).
 
 use super::ebml::{self, Element, id};
 use crate::error::{Fault, Reason};
 use crate::window::Window;
 
-/// Bytes at the start of a block in which the lengths of its frames lie.
+/// Bytes at the start of a block that may hold the lengths of its frames.
 const LACES_BYTES_MAX: usize = 8192;
 
-/// Where the frames of a block lie, and what is said of them.
+/// Locations and properties of the frames of a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Block {
     pub(super) offset: u64,
-    /// Number of its track.
+    /// Number of the block's track.
     pub(super) track: u64,
-    /// Ticks after the cluster's time.
+    /// Time relative to the cluster, in ticks.
     pub(super) relative: i16,
     pub(super) keyframe: bool,
-    /// Ticks that all frames last.
+    /// Duration of all frames together, in ticks.
     pub(super) duration: Option<u64>,
-    /// Audio at its end that is not to be heard, in nanoseconds.
+    /// Nanoseconds of audio at the end that must not be played.
     pub(super) discarded_ns: i64,
-    /// Offset and bytes of each frame.
+    /// Offset and length in bytes of each frame.
     pub(super) frames: Vec<(u64, u64)>,
 }
 
 impl Block {
-    /// The body of a SimpleBlock.
+    /// Parses the body of a SimpleBlock.
     pub(super) fn simple(window: &mut Window, start: u64, end: u64) -> Result<Self, Fault> {
         Self::read(window, start, end).map(|(block, flags)| Self {
             keyframe: flags & 0x80 != 0,
@@ -33,7 +33,7 @@ impl Block {
         })
     }
 
-    /// The body of a BlockGroup; `None` if it has no block.
+    /// Parses the body of a BlockGroup; `None` if it has no block.
     pub(super) fn group(window: &mut Window, start: u64, end: u64) -> Result<Option<Self>, Fault> {
         let damaged = |at| {
             Fault::at(
@@ -71,7 +71,7 @@ impl Block {
         }))
     }
 
-    /// A block, and its flags.
+    /// Parses a block. Returns the block and its flags.
     fn read(window: &mut Window, start: u64, end: u64) -> Result<(Self, u8), Fault> {
         let damaged = |what| Fault::at(start, Reason::Damaged(what));
         let size = usize::try_from(end.saturating_sub(start)).unwrap_or(usize::MAX);
@@ -126,7 +126,7 @@ fn place(lengths: &Lengths, at: &mut u64, end: u64) -> Option<Vec<(u64, u64)>> {
     Some(frames)
 }
 
-/// A count less one, then lengths in units of 255.
+/// Reads Xiph lacing: a number of frames minus one, then lengths in units of 255.
 fn xiph_laces(laces: &[u8]) -> Option<(Lengths, usize)> {
     let (&count, mut rest) = laces.split_first()?;
     let mut lengths = Lengths::new();
@@ -145,7 +145,8 @@ fn xiph_laces(laces: &[u8]) -> Option<(Lengths, usize)> {
     Some((lengths, laces.len() - rest.len()))
 }
 
-/// A count less one, the first length, then differences, all of variable length.
+/// Reads EBML lacing: a number of frames minus one, the first length, then differences, all as
+/// variable-length integers.
 fn ebml_laces(laces: &[u8]) -> Option<(Lengths, usize)> {
     let (&count, mut rest) = laces.split_first()?;
     let mut lengths = Lengths::new();
@@ -156,7 +157,7 @@ fn ebml_laces(laces: &[u8]) -> Option<(Lengths, usize)> {
         let value = i64::try_from(value).ok()?;
         length = match place {
             0 => value,
-            // Differences lie around the middle of what their bytes can say.
+            // Differences are stored relative to the middle of their range.
             _ => length.checked_add(value - ((1 << (7 * bytes - 1)) - 1))?,
         };
         lengths.push(Some(u64::try_from(length).ok()?));

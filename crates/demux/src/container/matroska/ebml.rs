@@ -1,6 +1,6 @@
-//! EBML elements: an identifier, a size, a body (RFC 8794 §4 to §6).
+//! Parses EBML elements: an identifier, a size, a body (RFC 8794 §4 to §6).
 
-/// Identifiers with their length marker (RFC 9559 §5.1).
+/// Identifiers of elements with their length marker (RFC 9559 §5.1).
 pub(super) mod id {
     pub(crate) const EBML: u32 = 0x1a45_dfa3;
     pub(crate) const SEGMENT: u32 = 0x1853_8067;
@@ -37,21 +37,22 @@ pub(super) mod id {
     pub(crate) const DISCARD_PADDING: u32 = 0x75a2;
 }
 
-/// The header of an element.
+/// Header of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Element {
     pub(super) id: u32,
-    /// Of its body, from the start of the file.
+    /// Offset of the body in the file.
     pub(super) body: u64,
-    /// Bytes of the body; `None` if it ends where something else begins.
+    /// Length of the body in bytes; `None` if it is unknown, so that the body ends where
+    /// another element begins.
     pub(super) size: Option<u64>,
 }
 
 impl Element {
-    /// Bytes that a header has at most.
+    /// Longest header in bytes.
     pub(super) const HEAD_BYTES_MAX: usize = 12;
 
-    /// The element whose header `head` begins with, which lies at `offset`.
+    /// Parses the header at the start of `head`, which lies at `offset` in the file.
     pub(super) fn parse(head: &[u8], offset: u64) -> Option<Self> {
         let first = *head.first()?;
         let id_bytes = first.leading_zeros() as usize + 1;
@@ -67,20 +68,20 @@ impl Element {
         })
     }
 
-    /// Whether `head`, which is too short, could be the start of a header.
+    /// Returns whether `head`, which is too short, could be the start of a header.
     pub(super) fn may_continue(head: &[u8]) -> bool {
         let id_bytes = head.first().map_or(0, |first| first.leading_zeros());
         let size = head.get(id_bytes as usize + 1);
         id_bytes < 4 && size.is_none_or(|&first| first != 0)
     }
 
-    /// Behind its body.
+    /// Returns the offset behind the body.
     pub(super) fn end(&self) -> Option<u64> {
         Some(self.body.saturating_add(self.size?))
     }
 }
 
-/// The children in the body of an element, up to the first that is cut off.
+/// Returns the children in the body of an element, up to the first incomplete one.
 pub(super) fn children(body: &[u8]) -> impl Iterator<Item = (u32, &[u8])> {
     let mut rest = body;
     std::iter::from_fn(move || {
@@ -93,7 +94,7 @@ pub(super) fn children(body: &[u8]) -> impl Iterator<Item = (u32, &[u8])> {
     })
 }
 
-/// A number that says its own length, and the bytes it takes.
+/// Reads a variable-length integer. Returns its value and its length in bytes.
 pub(super) fn number(bytes: &[u8]) -> Option<(u64, usize)> {
     let first = *bytes.first()?;
     let count = first.leading_zeros() as usize + 1;
@@ -102,18 +103,18 @@ pub(super) fn number(bytes: &[u8]) -> Option<(u64, usize)> {
     Some((unsigned(bytes) & (marker - 1), count))
 }
 
-/// What a size of so many bytes says if it is not known.
+/// Returns the value of an unknown size that takes `count` bytes.
 fn unknown(count: usize) -> u64 {
     (1 << (7 * count)) - 1
 }
 
-/// A big-endian number of up to eight bytes; the last eight of more.
+/// Reads a big-endian integer of up to eight bytes; of more bytes, the last eight.
 pub(super) fn unsigned(body: &[u8]) -> u64 {
     body.iter()
         .fold(0, |value, &byte| value << 8 | u64::from(byte))
 }
 
-/// Likewise, with a sign.
+/// Reads a big-endian signed integer of up to eight bytes.
 pub(super) fn signed(body: &[u8]) -> i64 {
     let start = match body.first() {
         Some(first) if first & 0x80 != 0 => -1,
@@ -123,7 +124,7 @@ pub(super) fn signed(body: &[u8]) -> i64 {
         .fold(start, |value, &byte| value << 8 | i64::from(byte))
 }
 
-/// A number of 4 or 8 bytes with a fraction; zero if it has none.
+/// Reads a float of 4 or 8 bytes; zero for other lengths.
 pub(super) fn float(body: &[u8]) -> f64 {
     match *body {
         [a, b, c, d] => f32::from_be_bytes([a, b, c, d]).into(),

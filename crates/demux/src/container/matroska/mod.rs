@@ -1,10 +1,10 @@
 //! Matroska and WebM files (RFC 9559), which are trees of EBML elements (RFC 8794).
 //!
-//! Read here and not by a crate: an index needs to know where in the file a frame
-//! lies, errors name the byte, and no length of a file may be believed before it
-//! was held against the file's own. A file is read through flat: segments and
-//! clusters are only stepped into, so that it does not matter whether they say how
-//! long they are. Cues are not needed, since every block is seen once.
+//! This project has its own parser because an index needs the location of each frame in the
+//! file, because errors name the byte, and because every length must be checked against the
+//! file's own before it is used. The parser reads the file once and enters segments and
+//! clusters without using their sizes, so unknown sizes do no harm. Cues are not needed, since
+//! every block is seen.
 
 mod block;
 mod ebml;
@@ -19,13 +19,13 @@ use block::Block;
 use ebml::{Element, id};
 use tracks::Lanes;
 
-/// Bytes of the description of all tracks; real ones have a few thousand.
+/// Most bytes of the description of all tracks; real ones have a few thousand.
 const DESCRIPTION_BYTES_MAX: u64 = 16 << 20;
 
-/// Nanoseconds of a tick, unless the file says otherwise.
+/// Nanoseconds per tick, unless the file states another scale.
 const SCALE_NS: u64 = 1_000_000;
 
-/// Reads a file through once.
+/// Reads and indexes a file.
 pub(crate) fn open(data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Container, Fault> {
     let mut reading = Reading {
         window: Window::new(data)?,
@@ -43,12 +43,12 @@ pub(crate) fn open(data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Conta
 struct Reading<'w> {
     window: Window,
     warnings: &'w mut Warnings,
-    /// Nanoseconds of a tick.
+    /// Nanoseconds per tick.
     scale_ns: u64,
     lanes: Option<Lanes>,
-    /// The current cluster's time, in ticks.
+    /// Time of the current cluster, in ticks.
     cluster: u64,
-    /// Where the segment says that it ends.
+    /// Offset at which the segment ends according to its size.
     segment_end: Option<u64>,
     end: u64,
 }
@@ -87,7 +87,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// The element that begins at `at`; `None` if the file ends inside its header.
+    /// Returns the element that begins at `at`; `None` if the file ends within its header.
     fn element(&mut self, at: u64) -> Result<Option<Element>, Fault> {
         let head = self.window.peek(at, Element::HEAD_BYTES_MAX)?;
         let cut = head.len() < Element::HEAD_BYTES_MAX;
@@ -104,8 +104,8 @@ impl Reading<'_> {
         }
     }
 
-    /// The file ends before the element at `at` does: because it was cut off, or
-    /// because the element lies.
+    /// Handles an element that is longer than the file: the file was cut off, or the element's
+    /// size is wrong.
     fn truncated(&mut self, at: u64) -> Result<(), Fault> {
         let whole = self.segment_end;
         if whole.is_some_and(|end| end <= self.window.file_bytes()) {
@@ -152,7 +152,7 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// The body of an element that memory has room for.
+    /// Reads the body of an element of limited size into memory.
     fn description(&mut self, element: &Element) -> Result<Vec<u8>, Fault> {
         let size = element.size.unwrap_or(u64::MAX);
         if size > DESCRIPTION_BYTES_MAX {

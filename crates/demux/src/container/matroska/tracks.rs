@@ -1,4 +1,4 @@
-//! The description of the tracks (RFC 9559 §5.1.4), and which are played.
+//! Parses the description of the tracks (RFC 9559 §5.1.4), and selects those that are played.
 
 use glassline_media::{Codec, Kind};
 
@@ -12,19 +12,19 @@ use crate::container::lane::LaneBuilder;
 use crate::container::pcm::Form;
 use crate::error::{Fault, Reason, WarningReason, Warnings};
 
-/// The tracks that are played: the first of frames, of audio and of text.
+/// The tracks that are played: the first one of video, of audio and of text.
 pub(super) struct Lanes(Vec<Lane>);
 
 pub(super) struct Lane {
     number: u64,
     pub(super) builder: LaneBuilder,
-    /// By which times are earlier than blocks say, since a decoder begins late.
+    /// Codec delay in ns: times are earlier than blocks state by this much.
     pub(super) delay_ns: i64,
     pub(super) default_duration_ns: Option<i64>,
 }
 
 impl Lanes {
-    /// `body` of the Tracks element, which lies at `offset`.
+    /// Reads the `body` of the Tracks element, which lies at `offset` in the file.
     pub(super) fn read(
         body: &[u8],
         offset: u64,
@@ -72,7 +72,7 @@ impl Lanes {
     }
 }
 
-/// What a TrackEntry says.
+/// Fields of a TrackEntry.
 #[derive(Default)]
 struct Entry<'a> {
     number: u64,
@@ -89,11 +89,11 @@ struct Entry<'a> {
     encoding: Option<Encoding<'a>>,
 }
 
-/// What was done to every frame.
+/// Content encoding of a track's frames.
 enum Encoding<'a> {
-    /// These bytes were left out at its start.
+    /// Header stripping: these bytes are missing at the start of every frame.
     LeftOut(&'a [u8]),
-    /// Compressed or encrypted.
+    /// Compression or encryption.
     Other,
 }
 
@@ -178,7 +178,7 @@ impl<'a> Entry<'a> {
         self.encoding = Some(encoding);
     }
 
-    /// What errors and warnings call it.
+    /// Returns the name of the track for errors and warnings.
     fn name(&self) -> String {
         let codec: String = String::from_utf8_lossy(self.codec)
             .chars()
@@ -198,7 +198,7 @@ impl<'a> Entry<'a> {
             reason = "the rate is meant to the sixth digit"
         )]
         let rate = rate.and_then(|ns| FrameRate::from_decimal(1e9 / ns as f64));
-        // No coding begins later than a second; more is damage.
+        // No coding has a delay of more than one second; a longer one is damage.
         let delay_ns = ns(self.delay_ns);
         Lane {
             number: self.number,
@@ -212,7 +212,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// `None` if its coding is not known.
+    /// Describes the track; `None` if its coding is unknown.
     fn describe(&self, at: u64, warnings: &mut Warnings) -> Result<Option<Described>, Reason> {
         let codec = std::str::from_utf8(self.codec).unwrap_or_default();
         let codec = codec.trim_end_matches('\0');
@@ -289,7 +289,7 @@ impl<'a> Entry<'a> {
     }
 
     fn describe_samples(&self, codec: &str, rate: u32, channels: u8) -> Option<Described> {
-        // The format tag that begins a WAVEFORMATEX.
+        // A WAVEFORMATEX begins with its format tag.
         let tag = self.private.first_chunk().copied().map(u16::from_le_bytes);
         let (codec, form) = match (codec, self.bits) {
             ("A_MS/ACM", _) if tag == Some(6) => (Codec::Pcma, Form::Companded),

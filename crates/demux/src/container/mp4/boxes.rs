@@ -1,4 +1,4 @@
-//! Boxes (ISO/IEC 14496-12 §4.2) and the fields in them.
+//! Parses boxes (ISO/IEC 14496-12 §4.2) and their fields.
 
 use crate::error::{Fault, Reason};
 
@@ -9,22 +9,22 @@ impl Kind {
     pub(super) const MOVIE: [u8; 4] = *b"moov";
 }
 
-/// The start of a box in the file.
+/// Header of a box in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) kind: [u8; 4],
-    /// Of the box, of its body, and behind it; from the start of the file.
+    /// Offsets in the file: of the box, of its body, and behind it.
     pub(super) start: u64,
     pub(super) body: u64,
     pub(super) end: u64,
 }
 
 impl Head {
-    /// Bytes that a head has at most.
+    /// Longest header in bytes.
     pub(super) const BYTES_MAX: usize = 16;
 
-    /// The head that `bytes` begin with, which lie at `start`. A box without a
-    /// size goes on to `limit`.
+    /// Parses the header at the start of `bytes`, which lie at `start` in the file. A box
+    /// without a size extends to `limit`.
     pub(super) fn parse(bytes: &[u8], start: u64, limit: u64) -> Option<Self> {
         let size = u32::from_be_bytes(*bytes.first_chunk()?);
         let kind = *bytes.get(4..)?.first_chunk()?;
@@ -33,7 +33,7 @@ impl Head {
             1 => (16, u64::from_be_bytes(*bytes.get(8..)?.first_chunk()?)),
             size => (8, u64::from(size)),
         };
-        // Names are letters and their like; anything else is no box.
+        // Names consist of printable characters; anything else is not a box.
         let named = kind.iter().all(|&letter| letter >= b' ');
         (named && size >= head_bytes).then_some(Self {
             kind,
@@ -49,13 +49,13 @@ impl Head {
 pub(super) struct InMemory<'a> {
     pub(super) kind: [u8; 4],
     pub(super) body: &'a [u8],
-    /// Of the body, from the start of the file.
+    /// Offset of the body in the file.
     pub(super) offset: u64,
 }
 
 impl<'a> InMemory<'a> {
-    /// The boxes in `body`, which lies at `offset`. Fewer than eight bytes at the
-    /// end are passed over, as QuickTime ends some lists with zeros.
+    /// Returns the boxes in `body`, which lies at `offset` in the file. Fewer than eight bytes
+    /// at the end are ignored, as QuickTime ends some lists with zeros.
     pub(super) fn children(body: &'a [u8], offset: u64) -> Result<Vec<Self>, Fault> {
         let mut children = Vec::new();
         let mut at = 0;
@@ -78,7 +78,7 @@ impl<'a> InMemory<'a> {
         Ok(children)
     }
 
-    /// The boxes in this one, behind its first `skip` bytes.
+    /// Returns the boxes in this one, behind its first `skip` bytes.
     pub(super) fn inside(&self, skip: usize) -> Result<Vec<Self>, Fault> {
         let body = self.body.get(skip..).unwrap_or_default();
         Self::children(body, self.offset + skip as u64)
@@ -88,7 +88,7 @@ impl<'a> InMemory<'a> {
         Fault::at(self.offset, Reason::Damaged(what))
     }
 
-    /// The fields of its body.
+    /// Returns a reader of the fields in the body.
     pub(super) fn fields(&self) -> Fields<'a> {
         Fields {
             rest: self.body,
@@ -97,12 +97,12 @@ impl<'a> InMemory<'a> {
     }
 }
 
-/// The first of `boxes` that is called `kind`.
+/// Returns the first of `boxes` with the name `kind`.
 pub(super) fn find<'a>(boxes: &[InMemory<'a>], kind: &[u8; 4]) -> Option<InMemory<'a>> {
     boxes.iter().find(|found| found.kind == *kind).copied()
 }
 
-/// Reads fields from the start of a body.
+/// Reads the fields of a body in order.
 pub(super) struct Fields<'a> {
     pub(super) rest: &'a [u8],
     offset: u64,
@@ -126,7 +126,7 @@ impl<'a> Fields<'a> {
         self.array().map(u64::from_be_bytes)
     }
 
-    /// 64 bits in version 1 of a box, 32 in version 0.
+    /// Reads a field of 64 bits in version 1 of a box, of 32 bits in version 0.
     pub(super) fn wide(&mut self, version: u8) -> Result<u64, Fault> {
         match version {
             0 => self.u32().map(u64::from),
@@ -134,13 +134,13 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Version and flags of a full box.
+    /// Reads version and flags of a full box.
     pub(super) fn version(&mut self) -> Result<(u8, u32), Fault> {
         let word = self.u32()?;
         Ok(((word >> 24) as u8, word & 0xff_ffff))
     }
 
-    /// A number of entries, and as many entries of `N` bytes as there are.
+    /// Reads a table: the number of its entries, then the entries of `N` bytes each.
     pub(super) fn table<const N: usize>(&mut self) -> Result<&'a [[u8; N]], Fault> {
         let count = self.u32()? as usize;
         let (entries, _) = self.rest.as_chunks();

@@ -1,5 +1,5 @@
-//! Sample entries: what a track is coded in (ISO/IEC 14496-12 §8.5.2 and
-//! §12, 14496-14 §5.6, 14496-15, QuickTime File Format, "Audio sample descriptions").
+//! Parses sample entries, which describe the coding of a track (ISO/IEC 14496-12 §8.5.2 and
+//! §12, 14496-14 §5.6, 14496-15; QuickTime File Format, "Audio sample descriptions").
 
 use glassline_media::Codec;
 
@@ -13,7 +13,8 @@ use crate::error::{Fault, Reason, Warnings};
 /// Bytes of a visual sample entry before the boxes in it.
 const VISUAL_BYTES: usize = 78;
 
-/// A track from its sample entry; its name if its coding is not known.
+/// Describes the track of a sample entry; the inner error is the coding's name if it is
+/// unknown.
 pub(super) fn read(
     entry: &InMemory<'_>,
     warnings: &mut Warnings,
@@ -76,12 +77,12 @@ fn read_frames(entry: &InMemory<'_>, warnings: &mut Warnings) -> Result<Option<D
     }))
 }
 
-/// What an audio sample entry says before the boxes in it.
+/// Fields of an audio sample entry before the boxes in it.
 struct Audio<'a> {
     rate: u32,
     channels: u8,
     bits: u32,
-    /// Of linear samples in version 2: floating point 1, big-endian 2.
+    /// Flags of linear samples in version 2: 1 is floating point, 2 is big-endian.
     flags: u32,
     boxes: Vec<InMemory<'a>>,
 }
@@ -158,8 +159,8 @@ impl<'a> Audio<'a> {
             }
             _ => 28,
         };
-        // A rate that does not fit its field is zero there; only what needs it
-        // further on would miss it.
+        // A rate that does not fit the field is zero there; only codings that state no rate
+        // themselves need it.
         if rate > SAMPLE_RATE_MAX || channels > 255 {
             return Err(entry.damaged("a track of audio has a senseless sampling rate"));
         }
@@ -172,7 +173,7 @@ impl<'a> Audio<'a> {
         })
     }
 
-    /// The elementary stream's descriptor; QuickTime puts it one box deeper.
+    /// Returns the descriptor of the elementary stream, which QuickTime puts one box deeper.
     fn elementary(&self) -> Result<Option<InMemory<'a>>, Fault> {
         let direct = find(&self.boxes, b"esds");
         match find(&self.boxes, b"wave") {
@@ -225,11 +226,11 @@ impl<'a> Audio<'a> {
     }
 }
 
-/// What an esds box says (ISO/IEC 14496-1 §7.2.6).
+/// Fields of an esds box (ISO/IEC 14496-1 §7.2.6).
 struct Elementary<'a> {
-    /// The coding.
+    /// Object type indication, which names the coding.
     object: u8,
-    /// What the decoder needs first.
+    /// Decoder-specific information.
     specific: &'a [u8],
 }
 
@@ -262,7 +263,7 @@ impl<'a> Elementary<'a> {
     }
 }
 
-/// The body of the first descriptor of this tag.
+/// Returns the body of the first descriptor with this tag.
 fn descriptor(bytes: &[u8], tag: u8) -> Option<&[u8]> {
     let mut rest = bytes;
     loop {

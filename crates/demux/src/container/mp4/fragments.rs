@@ -1,4 +1,5 @@
-//! Fragments: a movie that was written piece by piece (ISO/IEC 14496-12 §8.8).
+//! Parses fragments, which make a movie that was written piece by piece (ISO/IEC 14496-12
+//! §8.8).
 
 use super::boxes::{Fields, Head, InMemory, find};
 use super::movie::Movie;
@@ -7,11 +8,11 @@ use crate::container::lane::Sample;
 use crate::error::{Fault, WarningReason, Warnings};
 use crate::window::Window;
 
-/// Set of a unit that is no keyframe.
+/// Flag of a sample that is not a keyframe.
 const NON_SYNC: u32 = 0x1_0000;
 
 impl Movie {
-    /// `body` of a moof box.
+    /// Reads the `body` of a moof box.
     pub(super) fn add_fragment(
         &mut self,
         body: &[u8],
@@ -20,7 +21,7 @@ impl Movie {
         warnings: &mut Warnings,
     ) -> Result<(), Fault> {
         let boxes = InMemory::children(body, head.body)?;
-        // A track that does not say where its data begin goes on where the last ended.
+        // Data of a track without a stated offset follow those of the track before.
         let mut data_end = head.start;
         for track in boxes.iter().filter(|found| found.kind == *b"traf") {
             let parts = track.inside(0)?;
@@ -46,7 +47,7 @@ impl Movie {
     }
 }
 
-/// A tfhd box.
+/// Fields of a tfhd box.
 struct Header {
     base: u64,
     defaults: Defaults,
@@ -92,7 +93,7 @@ impl Header {
     }
 }
 
-/// A trun box; returns the end of its data.
+/// Reads a trun box. Returns the offset at which its data end.
 fn add_run(
     lane: &mut TrackState,
     run: &InMemory<'_>,

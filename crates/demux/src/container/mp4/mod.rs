@@ -1,9 +1,9 @@
 //! MP4, QuickTime and their kin (ISO/IEC 14496-12), whole or in fragments.
 //!
-//! Read here and not by a crate, for the reasons that Matroska is: places for an
-//! index, bytes for errors, lengths that are held against the file's own. The
-//! description (`moov`, `moof`) is read into memory, which is bounded; the media
-//! are only looked at where they lie.
+//! This project has its own parser for the reasons that hold for Matroska: an index needs
+//! locations, errors name the byte, and lengths are checked against the file's own. The
+//! description (`moov`, `moof`) is read into memory, which is bounded; the media stay in the
+//! file.
 
 mod boxes;
 mod description;
@@ -20,10 +20,10 @@ use crate::window::Window;
 use boxes::{Head, Kind};
 use movie::Movie;
 
-/// Bytes of a description: a day of video and audio has 80 MB.
+/// Longest description in bytes: that of a day of video and audio has 80 MB.
 const DESCRIPTION_BYTES_MAX: u64 = 256 << 20;
 
-/// Reads a file through once.
+/// Reads and indexes a file.
 pub(crate) fn open(data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Container, Fault> {
     let mut window = Window::new(data)?;
     let movie = read(&mut window, warnings)?;
@@ -35,7 +35,7 @@ pub(crate) fn open(data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Conta
     let mut primed = Vec::new();
     for lane in movie.lanes {
         if let Some(lane) = LaneBuilder::finish(lane.builder, true, warnings) {
-            // What begins before the edit list's zero is not to be heard.
+            // Audio before time zero of the edit list must not be played.
             let priming_ns = lane.first_ns().min(0).saturating_neg();
             primed.push(Primed { lane, priming_ns });
         }
@@ -43,7 +43,7 @@ pub(crate) fn open(data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Conta
     Container::new(Box::new(InOnePiece(window.into_data())), primed)
 }
 
-/// Goes over the outermost boxes.
+/// Reads the outermost boxes.
 fn read(window: &mut Window, warnings: &mut Warnings) -> Result<Option<Movie>, Fault> {
     let mut movie: Option<Movie> = None;
     let mut at = 0;

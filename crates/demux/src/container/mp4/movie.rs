@@ -1,5 +1,5 @@
-//! The description of a movie: its tracks, and which are played (ISO/IEC 14496-12
-//! §8.2 to §8.4).
+//! Parses the description of a movie: its tracks (ISO/IEC 14496-12 §8.2 to §8.4). Selects those
+//! that are played.
 
 use super::boxes::{InMemory, find};
 use super::description;
@@ -14,7 +14,7 @@ pub(super) struct Movie {
 }
 
 impl Movie {
-    /// `body` of the moov box, which lies at `offset`.
+    /// Reads the `body` of the moov box, which lies at `offset` in the file.
     pub(super) fn read(
         body: &[u8],
         offset: u64,
@@ -83,7 +83,7 @@ impl Movie {
     }
 }
 
-/// What is needed of a trak box.
+/// The parts of a trak box that are needed.
 struct Parts<'a> {
     id: u32,
     scale: Scale,
@@ -131,7 +131,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Ticks a second, and the duration, of an mvhd or mdhd box.
+/// Returns ticks per second and duration from an mvhd or mdhd box.
 fn timescale(header: &InMemory<'_>) -> Result<(u32, u64), Fault> {
     let mut fields = header.fields();
     let (version, _) = fields.version()?;

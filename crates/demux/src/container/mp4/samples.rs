@@ -1,6 +1,6 @@
-//! The sample table: where a track's units lie, how long they last, which are
-//! keyframes (ISO/IEC 14496-12 §8.6, §8.7). Read entry by entry; nothing is
-//! expanded in memory.
+//! Parses the sample table: locations and durations of a track's units, and which are keyframes
+//! (ISO/IEC 14496-12 §8.6, §8.7). The tables are read entry by entry, and are not expanded in
+//! memory.
 
 use glassline_media::Kind;
 
@@ -12,7 +12,7 @@ use crate::container::lane::Sample;
 use crate::error::{Fault, WarningReason, Warnings};
 use crate::window::Window;
 
-/// Frames a second, if each lasts as long as the next.
+/// Returns the frame rate, if all frames have the same duration.
 pub(super) fn steady_rate(
     table: &[InMemory<'_>],
     ticks_a_second: u32,
@@ -24,7 +24,7 @@ pub(super) fn steady_rate(
     fields.version()?;
     let entries = fields.table::<8>()?;
     let delta = |entry: &[u8; 8]| u32::from_be_bytes([entry[4], entry[5], entry[6], entry[7]]);
-    // The last frame's length is often another.
+    // The last frame often has another duration.
     let steady = match entries {
         [one] => Some(delta(one)),
         [all, [0, 0, 0, 1, ..]] => Some(delta(all)),
@@ -33,7 +33,7 @@ pub(super) fn steady_rate(
     Ok(steady.and_then(|delta| FrameRate::new(ticks_a_second.into(), delta.into())))
 }
 
-/// Hands the units that the sample table lists to the lane.
+/// Adds the units of the sample table to the track's index.
 pub(super) fn read(
     lane: &mut TrackState,
     table: &[InMemory<'_>],
@@ -87,14 +87,15 @@ struct Tables<'a> {
     compositions: Runs<'a>,
     keyframes: Keyframes<'a>,
     per_chunk: PerChunk<'a>,
-    /// Units so far.
+    /// Number of units read so far.
     taken: u32,
-    /// Of the next unit, in ticks.
+    /// Decoding time of the next unit, in ticks.
     decode: i64,
 }
 
 impl Tables<'_> {
-    /// `count` units from `offset` on. False at the end of them all, or of the file.
+    /// Adds `count` units from `offset` on. Returns false at the end of the table or of the
+    /// file.
     fn take_chunk(
         &mut self,
         lane: &mut TrackState,
@@ -133,8 +134,8 @@ impl Tables<'_> {
         Ok(true)
     }
 
-    /// `count` samples of audio of so many bytes, which a chunk holds. The table of
-    /// their sizes is not believed: QuickTime's says 1 for each.
+    /// Adds a chunk of `count` PCM samples of `frame_bytes` each. The table of their sizes is
+    /// ignored, because QuickTime writes 1 for each.
     fn take_samples(
         &mut self,
         lane: &mut TrackState,
@@ -164,7 +165,7 @@ impl Tables<'_> {
         Ok(length == wanted)
     }
 
-    /// Leaves out audio behind the end of the edit list.
+    /// Drops audio behind the end of the edit list.
     fn trim(&self, lane: &mut TrackState) {
         let is_audio = lane.builder.track.kind() == Kind::Audio;
         if let Some(end_ns) = lane.scale.end_ns().filter(|_| is_audio) {
@@ -173,11 +174,11 @@ impl Tables<'_> {
     }
 }
 
-/// Bytes of each unit.
+/// Lengths of the units in bytes.
 enum Sizes<'a> {
     Equal(u32, u32),
     Words(&'a [[u8; 4]]),
-    /// 4, 8 or 16 bits each.
+    /// Lengths of 4, 8 or 16 bits each.
     Small(u8, &'a [u8], u32),
 }
 
@@ -236,7 +237,7 @@ impl<'a> Sizes<'a> {
     }
 }
 
-/// Values that each hold for a number of units.
+/// Run-length coded values.
 #[derive(Default)]
 struct Runs<'a> {
     entries: &'a [[u8; 8]],
@@ -273,7 +274,7 @@ impl Iterator for Runs<'_> {
     }
 }
 
-/// Numbers of keyframes, from one, rising; without the table all are.
+/// Numbers of the keyframes, from one, ascending. Without the table all units are keyframes.
 struct Keyframes<'a>(Option<&'a [[u8; 4]]>);
 
 impl<'a> Keyframes<'a> {
@@ -286,7 +287,7 @@ impl<'a> Keyframes<'a> {
         Ok(Self(Some(fields.table()?)))
     }
 
-    /// Asked in rising order.
+    /// Returns whether the unit is a keyframe. Calls must have ascending numbers.
     fn has(&mut self, number: u32) -> bool {
         let Some(numbers) = &mut self.0 else {
             return true;
@@ -301,7 +302,7 @@ impl<'a> Keyframes<'a> {
     }
 }
 
-/// Units in each chunk, which hold from a chunk on.
+/// Numbers of units in each chunk, which hold from a chunk on.
 struct PerChunk<'a> {
     entries: &'a [[u8; 12]],
     count: u32,
@@ -320,7 +321,7 @@ impl<'a> PerChunk<'a> {
         Ok(Self { entries, count: 0 })
     }
 
-    /// Asked in rising order, from one.
+    /// Returns the number of units in a chunk. Calls must have ascending numbers, from one.
     fn of(&mut self, chunk: u32) -> u32 {
         while let [[a, b, c, d, e, f, g, h, ..], rest @ ..] = self.entries {
             if u32::from_be_bytes([*a, *b, *c, *d]) > chunk {

@@ -1,23 +1,23 @@
-//! A track while its units are collected: its times, its limits, and what fragments
-//! leave unsaid (ISO/IEC 14496-12 §8.6.6 edit lists, §8.8.3 defaults of fragments).
+//! State of a track while its units are collected: times, limits, and defaults of fragments
+//! (ISO/IEC 14496-12 §8.6.6 edit lists, §8.8.3 defaults of fragments).
 
 use super::boxes::InMemory;
 use crate::container::lane::LaneBuilder;
 use crate::error::{Fault, Reason, WarningReason, Warnings};
 
-/// A track that is played.
+/// A track that is played, while its units are collected.
 pub(super) struct TrackState {
     pub(super) id: u32,
     pub(super) builder: LaneBuilder,
     pub(super) scale: Scale,
     pub(super) defaults: Defaults,
-    /// When the next fragment begins that does not say, in ticks.
+    /// Decoding time of the next fragment that states none, in ticks.
     pub(super) next_decode: i64,
     pub(super) budget: Budget,
 }
 
-/// What a track may still hold: tables of a few bytes can list any number of
-/// units, that lie over each other or have no bytes.
+/// Units and bytes that a track may still have. Tables of a few bytes can list any number of
+/// units that overlap or are empty.
 pub(super) struct Budget {
     units: u32,
     bytes: u64,
@@ -31,7 +31,7 @@ impl Budget {
         }
     }
 
-    /// Takes a unit of so many bytes, which lies at `offset`.
+    /// Counts a unit of `bytes` bytes, which lies at `offset` in the file.
     pub(super) fn take(&mut self, bytes: u64, offset: u64) -> Result<(), Fault> {
         self.units = self.units.checked_sub(1).ok_or_else(|| {
             Fault::too_large(
@@ -50,18 +50,18 @@ impl Budget {
     }
 }
 
-/// Units of one track; more is damage.
+/// Most units of one track; more of them are damage.
 const SAMPLES_MAX: u32 = 1 << 24;
 
-/// From a track's ticks to nanoseconds of the movie.
+/// Conversion of a track's ticks to times of the movie in ns.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scale {
     pub(super) ticks_a_second: u32,
-    /// Ticks that the edit list cuts off at the start.
+    /// Ticks that the edit list removes at the start.
     pub(super) media_time: i64,
-    /// Nanoseconds of nothing before the first tick.
+    /// Time before the first tick in ns, during which nothing is presented.
     pub(super) delay_ns: i64,
-    /// When the edit list ends, if it says.
+    /// End of the edit list in ns, if it has one.
     pub(super) end_ns: Option<i64>,
 }
 
@@ -71,18 +71,18 @@ impl Scale {
         self.delay_ns.saturating_add(self.span_ns(ticks))
     }
 
-    /// So many ticks in nanoseconds.
+    /// Converts a number of ticks to ns.
     pub(super) fn span_ns(&self, ticks: i64) -> i64 {
         scaled(ticks, self.ticks_a_second)
     }
 
-    /// When the presentation ends, if that is said.
+    /// Returns the end of the presentation in ns, if it is stated.
     pub(super) fn end_ns(&self) -> Option<i64> {
         self.end_ns
     }
 }
 
-/// Rounded, so that a tick and its next stay as far apart as they are.
+/// Converts ticks to ns, rounded so that neighboring ticks keep their distance.
 fn scaled(ticks: i64, ticks_a_second: u32) -> i64 {
     let scale = i128::from(ticks_a_second.max(1));
     let ns = (i128::from(ticks) * 1_000_000_000 + scale / 2).div_euclid(scale);
@@ -90,9 +90,8 @@ fn scaled(ticks: i64, ticks_a_second: u32) -> i64 {
 }
 
 impl Scale {
-    /// Follows an edit list: emptiness at the start, then the first stretch of
-    /// media. More than that is rare, and would cut frames apart that need each
-    /// other.
+    /// Applies an edit list: empty edits at the start, then the first edit with media. Further
+    /// edits are rare, and would separate frames that depend on each other.
     pub(super) fn follow(
         &mut self,
         list: &InMemory<'_>,
@@ -128,7 +127,7 @@ impl Scale {
     }
 }
 
-/// What holds for units of which a fragment does not say it.
+/// Default values of units in fragments.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Defaults {
     pub(super) track: u32,
@@ -138,7 +137,7 @@ pub(super) struct Defaults {
 }
 
 impl Defaults {
-    /// A trex box.
+    /// Reads a trex box.
     pub(super) fn read(extends: &InMemory<'_>) -> Result<Self, Fault> {
         let mut fields = extends.fields();
         fields.version()?;

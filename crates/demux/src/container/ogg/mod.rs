@@ -1,10 +1,9 @@
-//! Ogg files (RFC 3533): Opus (RFC 7845), Vorbis and Theora, side by side and one
-//! after another.
+//! Ogg files (RFC 3533) with Opus (RFC 7845), Vorbis and Theora, multiplexed and chained.
 //!
-//! A file may be a chain of links, each with streams and headers of its own. Of the
-//! streams that lie side by side in a link the first of frames and the first of
-//! audio are played. Audio lies on its track where it is heard: pre-skip counts
-//! before zero, trimming at the end shortens the last packet.
+//! A file may be a chain of links, each with its own streams and headers. In each link, the
+//! first video stream and the first audio stream are played. Times on the audio track are those
+//! of what is played: pre-skip lies before zero, and trimming at the end shortens the last
+//! packet.
 
 pub(crate) mod page;
 mod pieces;
@@ -20,7 +19,7 @@ use crate::error::{Fault, Reason, WarningReason, Warnings};
 use pieces::Pieces;
 use stream::{Logical, Packet, Stream};
 
-/// Reads a file through once: every page is checked.
+/// Reads and indexes a file. The checksums of all pages are verified.
 pub(crate) fn open(data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Container, Fault> {
     let mut pages = Pages::new(BufReader::new(data));
     let mut reading = Reading::default();
@@ -46,27 +45,27 @@ pub(crate) fn open(data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Conta
     Container::new(Box::new(Pieces::new(pages.into_inner())), primed)
 }
 
-/// The state of the pass through the file.
+/// State of the pass through the file.
 #[derive(Default)]
 struct Reading {
     frames: Option<Lane>,
     audio: Option<Lane>,
-    /// The played streams of the current link.
+    /// The streams of the current link that are played.
     streams: Vec<Stream>,
-    /// Pages with data were seen since the last group of first pages.
+    /// Whether pages with data came since the last group of first pages.
     has_data: bool,
-    /// A logical stream that is not played.
+    /// A logical stream that is not played: its offset and its coding.
     other: Option<(u64, &'static str)>,
-    /// Nanoseconds of the links before this one.
+    /// Duration of the links before this one, in ns.
     base_ns: i64,
 }
 
-/// What one track collects over all links.
+/// A track over all links.
 struct Lane {
     builder: LaneBuilder,
-    /// The headers of the first link, which those of the others must be.
+    /// Headers of the first link, which those of later links must equal.
     headers: Vec<Vec<u8>>,
-    /// Units before this link.
+    /// Number of units before this link.
     before_link: usize,
 }
 
@@ -123,7 +122,7 @@ impl Reading {
                     Some(stream) => stream.logical.second_name(),
                     None => coding_name(packet),
                 };
-                // Skeleton only describes the others.
+                // A Skeleton stream only describes the other streams.
                 if name != SKELETON {
                     self.other = self.other.or(Some((page.offset, name)));
                     let reason = WarningReason::OtherStream(name);
@@ -134,10 +133,10 @@ impl Reading {
         Ok(())
     }
 
-    /// Puts the streams of a link in their places on the timeline.
+    /// Moves the streams of a link to their times on the tracks.
     fn end_link(&mut self) {
-        // A link cut out of a longer one need not begin at zero, but its streams
-        // belong together.
+        // A link that was cut out of a longer one need not begin at zero, but its streams keep
+        // their relative times.
         let begins = self.streams.iter().filter_map(Stream::begins_ns).min();
         let mut end_ns = self.base_ns;
         for stream in self.streams.drain(..) {

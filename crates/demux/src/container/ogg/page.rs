@@ -1,36 +1,38 @@
-//! Ogg pages (RFC 3533 §6).
+//! Parses Ogg pages (RFC 3533 §6).
 //!
-//! Read here and not by a crate, because an error must name the byte at which
-//! its page begins, and a packet that runs over ever more pages must not grow
-//! without bound; the tests write pages with the `ogg` crate.
+//! This project has its own parser because errors must name the byte at which a page begins,
+//! and because a packet over ever more pages must not grow without bound. The tests write pages
+//! with the `ogg` crate.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
 use crate::error::{Fault, Reason, WarningReason, Warnings};
 
-/// One page, all but its checksum.
+/// One page with all fields but its checksum.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Page {
-    /// Of its first byte, from the start of the file.
+    /// Offset of the first byte in the file.
     pub(crate) offset: u64,
-    /// The page begins in the middle of a packet.
+    /// Whether the page begins in the middle of a packet.
     pub(crate) continued: bool,
-    /// First page of its logical stream.
+    /// Whether this is the first page of its logical stream.
     pub(crate) first: bool,
-    /// Last page of its logical stream.
+    /// Whether this is the last page of its logical stream.
     pub(crate) last: bool,
-    /// End of the last packet that is complete on this page; −1 if none is.
+    /// Granule position at the end of the last packet that is complete on this page; −1 if none
+    /// is.
     pub(crate) granule: i64,
-    /// Which logical stream.
+    /// Serial number of the logical stream.
     pub(crate) serial: u32,
-    /// Number of this page in its logical stream.
+    /// Sequence number of the page in its logical stream.
     pub(crate) sequence: u32,
     lacing: Vec<u8>,
     body: Vec<u8>,
 }
 
 impl Page {
-    /// Pieces of packets in order; `true` if the packet ends with the piece.
+    /// Returns the parts of packets on this page in order; `true` if the packet ends with the
+    /// part.
     pub(crate) fn pieces(&self) -> impl Iterator<Item = (&[u8], bool)> {
         let mut from = 0;
         let groups = self.lacing.split_inclusive(|&length| length < 255);
@@ -46,21 +48,21 @@ impl Page {
 const HEADER_BYTES: usize = 27;
 const CAPTURE: &[u8] = b"OggS";
 
-/// Bytes to look through for the next page when none begins where it should.
+/// Most bytes to search for the next page where none begins at the expected place.
 const SEARCH_BYTES_MAX: u64 = 1 << 20;
 
-/// Reads pages one after another.
+/// Reads pages in order.
 pub(crate) struct Pages<R> {
     input: R,
-    /// Of the next byte to read.
+    /// Offset of the next byte to read.
     offset: u64,
     page: Page,
-    /// `page` is the one that was read last.
+    /// Whether `page` holds the page that was read last.
     whole: bool,
 }
 
 impl<R: Read + Seek> Pages<R> {
-    /// Goes on with the page that begins at `offset`.
+    /// Continues with the page that begins at `offset`.
     pub(crate) fn seek(&mut self, offset: u64) -> Result<(), Fault> {
         self.whole = false;
         self.offset = offset;
@@ -71,7 +73,7 @@ impl<R: Read + Seek> Pages<R> {
 }
 
 impl<R: Read> Pages<R> {
-    /// Reads from `input`, which stands at the start of the file.
+    /// Reads from `input`, which must be at the start of the file.
     pub(crate) fn new(input: R) -> Self {
         Self {
             input,
@@ -81,27 +83,27 @@ impl<R: Read> Pages<R> {
         }
     }
 
-    /// The page that was read last, if it was one.
+    /// Returns the page that was read last, unless reading failed.
     pub(crate) fn page(&self) -> Option<&Page> {
         self.whole.then_some(&self.page)
     }
 
-    /// What it reads from.
+    /// Returns the input.
     pub(crate) fn get_ref(&self) -> &R {
         &self.input
     }
 
-    /// Gives the input back, wherever it stands.
+    /// Returns the input at its present position.
     pub(crate) fn into_inner(self) -> R {
         self.input
     }
 
-    /// Where the next page should begin.
+    /// Returns the offset at which the next page should begin.
     pub(crate) fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// The next page, `None` at the end of the file.
+    /// Reads the next page; `None` at the end of the file.
     pub(crate) fn next_page(&mut self, warnings: &mut Warnings) -> Result<Option<&Page>, Fault> {
         self.whole = false;
         let mut header = [0; HEADER_BYTES];
@@ -156,8 +158,8 @@ impl<R: Read> Pages<R> {
         Ok(Some(&self.page))
     }
 
-    /// Reads the next page header and says where it begins. What lies before it is
-    /// passed over with a warning: tags that other programs append, for example.
+    /// Reads the next page header, and returns its offset. Other bytes before it, such as tags
+    /// that other programs append, are skipped with a warning.
     fn find_header(
         &mut self,
         header: &mut [u8; HEADER_BYTES],
@@ -197,7 +199,7 @@ impl<R: Read> Pages<R> {
             if skipped > SEARCH_BYTES_MAX {
                 return Err(Fault::at(self.offset, Reason::NoPage(skipped)));
             }
-            // On to the next byte that could begin a page.
+            // The search continues at the next byte that could begin a page.
             let next = bytes[1..].iter().position(|&byte| byte == CAPTURE[0]);
             let step = next.map_or(have, |at| at + 1);
             header.copy_within(step..have, 0);
@@ -215,7 +217,7 @@ fn read_exact(input: &mut impl Read, out: &mut [u8], page: u64) -> Result<(), Fa
     }
 }
 
-/// Fills `out` as far as the input goes.
+/// Reads until `out` is full or the input ends. Returns the number of bytes.
 fn read_up_to(input: &mut impl Read, out: &mut [u8]) -> io::Result<usize> {
     let mut have = 0;
     while have < out.len() {
@@ -229,7 +231,7 @@ fn read_up_to(input: &mut impl Read, out: &mut [u8]) -> io::Result<usize> {
     Ok(have)
 }
 
-/// CRC-32 of polynomial 0x04c11db7, bits not reflected, from zero (RFC 3533 §6).
+/// Continues a CRC-32 with polynomial 0x04c11db7, not reflected, initially zero (RFC 3533 §6).
 pub(crate) fn crc(sum: u32, bytes: &[u8]) -> u32 {
     bytes.iter().fold(sum, |sum, &byte| {
         let index = (sum >> 24) as u8 ^ byte;

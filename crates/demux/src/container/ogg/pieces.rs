@@ -6,7 +6,7 @@ use crate::container::lane::{Entry, UNIT_BYTES_MAX};
 use crate::container::ogg::page::Pages;
 use crate::error::{Fault, Reason, Warnings};
 
-/// Fetches packets by the page on which they begin and their number there.
+/// Reads packets by the page on which they begin and their number on that page.
 pub(super) struct Pieces {
     pages: Pages<BufReader<Box<dyn Data>>>,
 }
@@ -21,7 +21,7 @@ impl Pieces {
 
 impl Fetch for Pieces {
     fn fetch(&mut self, entry: &Entry) -> Result<Vec<u8>, Fault> {
-        // What there is to warn of was said when the file was opened.
+        // The warnings were given when the file was opened.
         let mut warnings = Warnings::default();
         let shrunk = || Fault::at(entry.offset, Reason::Shrunk);
         if self

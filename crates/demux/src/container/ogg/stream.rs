@@ -1,4 +1,4 @@
-//! One logical stream: its headers, and its packets in their places.
+//! One logical stream: its headers, and the times of its packets.
 
 use glassline_media::MediaTime;
 
@@ -12,44 +12,44 @@ use crate::container::ogg::page::Page;
 use crate::error::{Fault, Reason, WarningReason, Warnings};
 use crate::legacy::theora;
 
-/// Bytes of an Opus packet: 48 frames of 1275 bytes and their lengths (RFC 7845 §6).
+/// Longest Opus packet in bytes: 48 frames of 1275 bytes and their lengths (RFC 7845 §6).
 const OPUS_BYTES_MAX: usize = 61_440;
 
-/// Bytes kept of a header. RTP has room for 64 KiB of all.
+/// Bytes of a header that are stored. RTP has room for 64 KiB of all headers.
 const HEADER_BYTES_MAX: usize = 65_536;
 
-/// Bytes kept of any other packet: they tell how long it lasts.
+/// Bytes of any other packet that are stored; they determine its duration.
 const START_BYTES: usize = 16;
 
-/// Seconds that missing pages may stand for; more is a damaged number.
+/// Longest gap of missing pages in seconds; a longer one is a damaged granule position.
 const SILENCE_SECONDS_MAX: i64 = 3600;
 
-/// One logical stream that is played.
+/// A logical stream that is played.
 pub(super) struct Stream {
     pub(super) serial: u32,
     pub(super) logical: Logical,
     sequence: u32,
-    /// Headers behind the first that are still to come, by their first bytes.
+    /// Magic numbers of the headers that must still follow.
     expected: &'static [&'static [u8]],
-    /// The header with tables, whole.
+    /// The setup header.
     setup: Vec<u8>,
-    /// The packet under way.
+    /// The incomplete packet.
     open: Option<Open>,
-    /// Samples or frames before the next packet, pre-skip counted.
+    /// Samples or frames before the next packet, including pre-skip.
     position: i64,
-    /// What the granule position was at `position` 0.
+    /// Granule position at `position` 0.
     granule_start: Option<i64>,
-    /// Samples that are heard, or frames.
+    /// Number of samples that are played, or of frames.
     length: i64,
 }
 
-/// What its identification header says.
+/// Coding and identification header of a logical stream.
 pub(super) enum Logical {
     Opus(Head),
     Vorbis {
         identification: Vec<u8>,
         rate: u32,
-        /// Once all headers are there.
+        /// The parsed headers, once all have arrived.
         headers: Option<(vorbis::Headers, vorbis::Counter)>,
     },
     Theora {
@@ -58,33 +58,33 @@ pub(super) enum Logical {
     },
 }
 
-/// A packet that may go on on the next page.
+/// A packet that may continue on the next page.
 #[derive(Default)]
 struct Open {
     offset: u64,
     ordinal: u32,
-    /// Its first bytes.
+    /// The first bytes of the packet.
     start: Vec<u8>,
     bytes: usize,
 }
 
-/// One packet in its place, from the start of its stream.
+/// A packet and its time since the start of the stream.
 pub(super) struct Packet {
-    /// Of the page on which it begins, and its number there.
+    /// Offset of the page on which the packet begins, and its number on that page.
     pub(super) offset: u64,
     pub(super) ordinal: u32,
-    /// Audio that begins in the pre-skip and ends after it is below zero.
+    /// Presentation time in ns. It is below zero for audio that begins in the pre-skip.
     pub(super) start_ns: i64,
-    /// Of what a decoder makes of it.
+    /// Duration of the decoded packet in ns.
     pub(super) duration_ns: i64,
-    /// Of that, what is not heard at the end.
+    /// Part of the duration at the end that must not be played, in ns.
     pub(super) trimmed_ns: i64,
     pub(super) keyframe: bool,
 }
 
 impl Stream {
-    /// The stream that the first packet of its first page identifies; `None` if it
-    /// is of a coding that is not played.
+    /// Identifies a stream by the first packet of its first page; `None` for a coding that is
+    /// not played.
     pub(super) fn begin(packet: &[u8], page: &Page) -> Result<Option<Self>, Fault> {
         let fault = |reason| Fault::at(page.offset, reason);
         let header = |packet: &[u8]| packet[..packet.len().min(HEADER_BYTES_MAX)].to_vec();
@@ -126,7 +126,7 @@ impl Stream {
         matches!(self.logical, Logical::Theora { .. })
     }
 
-    /// Its track; all headers are there.
+    /// Returns the stream's track. All headers must have arrived.
     pub(super) fn describe(&self) -> Result<Described, Reason> {
         match &self.logical {
             Logical::Opus(head) => describe::opus(head.channels),
@@ -140,7 +140,7 @@ impl Stream {
         }
     }
 
-    /// Headers that a track says once for all: any link's Opus may follow any other's.
+    /// Returns the headers that all links of a track must share. Opus links may differ.
     pub(super) fn lasting_headers(&self) -> Vec<Vec<u8>> {
         match &self.logical {
             Logical::Opus(_) => Vec::new(),
@@ -157,17 +157,18 @@ impl Stream {
         }
     }
 
-    /// What its own clock said at its first packet; `None` if it never had one.
+    /// Returns the time of the first packet by the stream's own clock; `None` before the first
+    /// granule position.
     pub(super) fn begins_ns(&self) -> Option<i64> {
         self.granule_start.map(|start| self.ns(start))
     }
 
-    /// Where it ends on its track.
+    /// Returns the end of the stream on its track, in ns.
     pub(super) fn length_ns(&self) -> i64 {
         self.ns(self.length.max(0))
     }
 
-    /// Takes the packets that end on `page`.
+    /// Returns the packets that end on `page`.
     pub(super) fn take(
         &mut self,
         page: &Page,
@@ -193,7 +194,7 @@ impl Stream {
             let start = self.position - self.pre_skip();
             self.position = self.position.saturating_add(decoded);
             let heard_until = start.saturating_add(heard);
-            // The first packet of Vorbis gives no audio, but the second needs it.
+            // The first packet of Vorbis outputs no audio, but the second one needs it.
             let needed = decoded == 0 && start == 0;
             let empty = packet.bytes == 0;
             if !empty && ((heard > 0 && heard_until > 0) || needed) {
@@ -214,11 +215,11 @@ impl Stream {
         Ok(taken)
     }
 
-    /// The packets that end on `page`, headers left out, and how many samples or
-    /// frames each is.
+    /// Returns the packets that end on `page`, without headers, and the number of samples or
+    /// frames of each.
     fn packets(&mut self, page: &Page, missing: bool) -> Result<(Vec<Open>, Vec<i64>), Fault> {
         let (mut packets, mut counts) = (Vec::new(), Vec::new());
-        // The rest of a packet whose beginning is lost is of no use.
+        // The rest of a packet without its beginning cannot be used.
         let skip = usize::from(page.continued && missing);
         for (ordinal, (piece, ends)) in (0..).zip(page.pieces()).skip(skip) {
             let mut packet = self.open.take().unwrap_or_else(|| Open {
@@ -226,7 +227,7 @@ impl Stream {
                 ordinal,
                 ..Open::default()
             });
-            // The comments may hold frames; nothing of them is kept.
+            // The comment header may contain cover art, so only its start is stored.
             let keep = match self.expected {
                 [] => START_BYTES,
                 _ => HEADER_BYTES_MAX,
@@ -279,7 +280,7 @@ impl Stream {
         Err(Fault::at(page.offset, reason))
     }
 
-    /// Samples or frames of a packet.
+    /// Returns the number of samples or frames of a packet.
     fn count(&mut self, packet: &Open, page: &Page) -> Result<i64, Fault> {
         let fault = |reason| Fault::at(page.offset, reason);
         if packet.bytes > UNIT_BYTES_MAX as usize {
@@ -298,8 +299,8 @@ impl Stream {
         }
     }
 
-    /// Where the packets of a page end, which are `total` samples or frames, on
-    /// the scale of `position`. Moves `position` on if pages before are missing.
+    /// Returns the position at which the packets of a page end; they have `total` samples or
+    /// frames. Moves `position` forward if pages before are missing.
     fn end_of(&mut self, page: &Page, total: i64, missing: bool) -> i64 {
         let counted = self.position.saturating_add(total);
         if page.granule < 0 {
@@ -309,8 +310,8 @@ impl Stream {
             Logical::Theora { head, .. } => head.picture(page.granule).saturating_add(1),
             _ => page.granule,
         };
-        // A stream cut out of a longer one need not begin at zero (RFC 7845 §4.3);
-        // one that ends on its first page may be trimmed there (§4.4).
+        // A stream that was cut out of a longer one need not begin at zero (RFC 7845 §4.3). One
+        // that ends on its first page may be trimmed there (§4.4).
         let before = granule.saturating_sub(counted).max(0);
         let granule_start = *self.granule_start.get_or_insert(before);
         let end = granule.saturating_sub(granule_start);
@@ -334,7 +335,7 @@ impl Stream {
         }
     }
 
-    /// So many samples or frames in nanoseconds.
+    /// Converts a number of samples or frames to ns.
     fn ns(&self, count: i64) -> i64 {
         match &self.logical {
             Logical::Opus(_) => MediaTime::from_ticks(count, opus::RATE).nanos(),
@@ -348,7 +349,7 @@ impl Stream {
 }
 
 impl Logical {
-    /// What warnings call it if one of its kind is played already.
+    /// Returns the name of a second stream of the same kind, for warnings.
     pub(super) fn second_name(&self) -> &'static str {
         match self {
             Self::Opus(_) => "a second stream of audio (Opus)",

@@ -1,13 +1,13 @@
-//! Whether a decoder can start with a frame, from the first bytes of it.
+//! Recognizes frames at which a decoder can start, by their first bytes.
 
 use glassline_media::annexb::{START_CODE, find_start_code};
 
 use super::tables::Coding;
 
-/// Bytes of a frame that are looked at: headers are shorter.
+/// Bytes of a frame that are examined; headers are shorter.
 const PROBE_BYTES_MAX: usize = 4096;
 
-/// Looks at a frame until it is clear what it is.
+/// Examines a frame until its type is known.
 #[derive(Debug)]
 pub(super) struct Probe {
     coding: Coding,
@@ -22,7 +22,7 @@ impl Probe {
         }
     }
 
-    /// Takes the next bytes of the frame; `None` until it is clear.
+    /// Examines the next bytes of the frame; `None` while its type is unknown.
     pub(super) fn push(&mut self, bytes: &[u8]) -> Option<bool> {
         let room = PROBE_BYTES_MAX - self.start.len();
         self.start.extend(&bytes[..bytes.len().min(room)]);
@@ -41,7 +41,7 @@ impl Probe {
         let mut has_sequence = false;
         while let Some(at) = find_start_code(rest) {
             rest = &rest[at + START_CODE.len()..];
-            // Two bytes behind the code, and what is used of them, must be there.
+            // The code and the two bytes behind it must have arrived.
             let [code, first, second, ..] = *rest else {
                 return None;
             };
@@ -72,8 +72,8 @@ impl Probe {
     }
 }
 
-/// Whether an H.264 slice header (7.3.3) begins with macroblock 0 and slice type
-/// 7, which says that the whole frame is of I slices.
+/// Returns whether an H.264 slice header (7.3.3) begins with macroblock 0 and slice type 7,
+/// which means that the whole frame consists of I slices.
 fn is_intra_slice(first: u8) -> bool {
     // ue(0), then ue(7) = 0001000.
     first == 0b1000_1000

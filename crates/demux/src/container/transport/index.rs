@@ -1,5 +1,5 @@
-//! What one pass through a transport stream finds: when each byte is due, where
-//! decoders can start, and which tables they need.
+//! The index of a transport stream, built in one pass: when each byte is due, where decoders
+//! can start, and which tables they need.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,63 +12,64 @@ use crate::error::{Fault, Reason, WarningReason, Warnings};
 use crate::system_clock::stamp::{CLOCK_PER_STAMP, CLOCK_RATE, STAMP_MODULUS, ahead};
 use crate::system_clock::{self, Clock, Segment};
 
-/// References that lie closer than this to the last one kept are left out of the
-/// index: a hundred a second place every byte well enough.
+/// Least distance of clock references in the index, in ticks of 27 MHz. A hundred references
+/// per second time every byte well enough.
 const TICK_DISTANCE_MIN: i64 = CLOCK_RATE / 100;
 
-/// References of one file: 46 hours at a hundred a second, 256 MB.
+/// Most references of one file: 46 hours at a hundred per second, 256 MB.
 const TICKS_MAX: usize = 1 << 24;
 
-/// Keyframes of one file: 6 days at 30 a second.
+/// Most keyframes of one file: 6 days at 30 per second.
 const ENTRIES_MAX: usize = 1 << 24;
 
-/// Places where tables or clocks change; a damaged file has more.
+/// Most changes of tables or clocks; a file with more is damaged.
 const CHANGES_MAX: usize = 1 << 12;
 
-/// Streams without keyframes are entered this often.
+/// Distance of entry points in streams without keyframes, in ticks of 27 MHz.
 const BLIND_DISTANCE: i64 = CLOCK_RATE;
 
-/// How far stamps may be ahead of the clock (§2.4.2.6 says 10 s for still frames).
+/// Most time by which stamps may be ahead of the clock (§2.4.2.6 allows 10 s for still
+/// pictures).
 const STAMP_AHEAD_MAX: i64 = 10 * CLOCK_RATE;
 
-/// How long a frame of audio may be: of AAC at 22.05 kHz it is 46 ms.
+/// Longest frame of audio, in ticks of 27 MHz: AAC at 22.05 kHz has 46 ms.
 const FRAME_OF_AUDIO_MAX: i64 = CLOCK_RATE / 20;
 
-/// Packets of tables before a keyframe: two tables of 1024 bytes.
+/// Most packets of tables before a keyframe: two tables of 1024 bytes.
 const TABLE_PACKETS_MAX: usize = 12;
 
-/// Where things lie in the file, and when they are due (27 MHz from its start).
+/// Locations and times (27 MHz since the start of the file) in a transport stream.
 pub(super) struct Index {
-    /// In the order of the file, the times never falling; at least two.
+    /// Times of bytes in the order of the file, never falling; at least two.
     ticks: Vec<FileTick>,
-    /// In the order of the file.
+    /// Entry points in the order of the file.
     entries: Vec<Entry>,
     segments: Vec<Segment>,
     tables: Vec<Vec<u8>>,
     pub(super) start: u64,
 }
 
-/// A byte and its time: 16 bytes.
+/// A byte's offset and its time, in 16 bytes.
 #[derive(Clone, Copy, Debug)]
 struct FileTick {
     offset: u64,
     time: i64,
 }
 
-/// A place where decoders can start: 16 bytes.
+/// A place where decoders can start, in 16 bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
-    /// Of the packet in which the frame begins.
+    /// Offset of the packet in which the frame begins.
     pub(super) offset: u64,
-    /// Until the packet in which the next frame begins; what of other streams
-    /// lies between is counted.
+    /// Bytes up to the packet in which the next frame begins, including packets of other
+    /// streams.
     pub(super) length: u32,
-    /// Place of the tables it needs.
+    /// Index of the tables that a decoder needs.
     tables: u16,
 }
 
 impl Index {
-    /// When the byte at `offset` is due.
+    /// Returns when the byte at `offset` is due.
     pub(super) fn time_of(&self, offset: u64) -> i64 {
         let behind = self.ticks.partition_point(|tick| tick.offset <= offset);
         let (Some(from), Some(to)) = (behind.checked_sub(1), self.ticks.get(behind)) else {
@@ -93,21 +94,21 @@ impl Index {
         tables.map_or(&[], Vec::as_slice)
     }
 
-    /// What is added to clocks at `offset` so that they run on from those of the
-    /// file's start.
+    /// Returns what must be added to clock references at `offset` so that they continue those
+    /// at the start of the file.
     pub(super) fn correction_at(&self, offset: u64) -> i64 {
         let first = self.segments.first().map_or(0, |first| first.correction);
         system_clock::correction_at(&self.segments, offset) - first
     }
 }
 
-/// Collects the index while the file is read through.
+/// Builds the index while the file is read.
 pub(super) struct Indexer<'w> {
     warnings: &'w mut Warnings,
     clock: Clock,
     ticks: Vec<FileTick>,
     entries: Vec<Entry>,
-    /// Entries in case there are no keyframes.
+    /// Entry points for the case that the stream has no keyframes.
     blind: Vec<Entry>,
     blind_time: Option<i64>,
     followed: Tables,
@@ -118,12 +119,12 @@ pub(super) struct Indexer<'w> {
     start: Option<u64>,
 }
 
-/// When the first unit of a stream is decoded, and when the last one ends.
+/// Decoding times of a stream: of its first and last unit, in ticks of 27 MHz.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     first: i64,
     last: i64,
-    /// From the one before to the last.
+    /// Time from the last unit but one to the last one.
     step: i64,
     /// Bytes of the last PES packet, and of the one before.
     bytes: u64,
@@ -132,8 +133,8 @@ struct Span {
 }
 
 impl Span {
-    /// When the last unit ends. It is as long as those before it, except of audio
-    /// where PES packets hold several frames, and the last one fewer.
+    /// Returns when the last unit ends. It is as long as the one before, except for audio with
+    /// several frames in each PES packet, where the last packet may have fewer.
     fn end(&self) -> i64 {
         if self.coding.is_video() || self.step <= FRAME_OF_AUDIO_MAX {
             return self.last + self.step;
@@ -144,7 +145,7 @@ impl Span {
     }
 }
 
-/// One that may be an entry.
+/// A frame that may be an entry point.
 struct Frame {
     pid: u16,
     entry: Entry,
@@ -226,7 +227,7 @@ impl<'w> Indexer<'w> {
             return Ok(());
         };
         if tables.len() > TABLE_PACKETS_MAX * super::packet::PACKET_BYTES {
-            // Sections with much room between them; those in the file must do.
+            // Such sections have much padding; the tables in the file must suffice.
             return Ok(());
         }
         let known = self.tables.iter().position(|known| *known == tables);
@@ -311,7 +312,7 @@ impl<'w> Indexer<'w> {
         Ok(())
     }
 
-    /// The frame under way ends where the next one begins.
+    /// Ends the current frame where the next one begins.
     fn close_frame(&mut self, end: u64) -> Result<(), Fault> {
         let Some(frame) = self.frame.take() else {
             return Ok(());
@@ -366,12 +367,12 @@ impl<'w> Indexer<'w> {
         })
     }
 
-    /// When a pass is over: with the longest of its streams, so that none overlaps
-    /// itself when the file begins again.
+    /// Returns when a pass ends: with the longest stream, so that no stream overlaps itself
+    /// when the file begins again.
     fn end_time(&self, last: FileTick, end: u64) -> i64 {
         let lengths = self.spans.values().map(|span| span.end() - span.first);
         let length = lengths.max().unwrap_or(0);
-        // Stamps are whole multiples, and so is what a loop adds to them.
+        // The length is a whole number of stamps, so that loops add whole stamps.
         let length = length / CLOCK_PER_STAMP * CLOCK_PER_STAMP;
         if length > last.time {
             return length;

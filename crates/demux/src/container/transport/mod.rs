@@ -1,5 +1,5 @@
-//! An MPEG transport stream (ISO/IEC 13818-1 §2.4), played as a whole: what is in
-//! it is not taken apart, as RFC 2250 §2 has it.
+//! An MPEG transport stream (ISO/IEC 13818-1 §2.4), which is sent as a whole (RFC 2250 §2): its
+//! streams are not demultiplexed.
 //!
 //! ```text
 //! file ─ packets ─► index: clock references, keyframes, tables (once)
@@ -7,13 +7,11 @@
 //!          └──────► tables before keyframes, clocks and counters that run on ─► Unit
 //! ```
 //!
-//! Whoever joins or seeks gets both tables right before the keyframe, so that its
-//! first byte counts. Over loops and seeks, and where the file's clock jumps,
-//! clock references, time stamps and continuity counters are rewritten so that
-//! the stream never seems to be interrupted: that is what players take without a
-//! stir. To announce a discontinuity instead would be less work, but players
-//! that show it by the stamps alone (FFmpeg, and what is built on it) jump or wait
-//! then.
+//! A viewer who joins or seeks gets both tables right before the keyframe, so that the first
+//! byte is useful. Over loops and seeks, and where the file's clock jumps, clock references,
+//! time stamps and continuity counters are rewritten, so that the stream seems continuous.
+//! Every player handles that. Announcing a discontinuity would be less work, but players that
+//! rely on stamps alone (FFmpeg and its users) then jump or stall.
 
 mod entry_point;
 mod index;
@@ -39,26 +37,26 @@ use packet::{PACKET_BYTES, Packet};
 use packets::{Layout, Packets};
 use rewrite::Rewriter;
 
-/// Packets of a unit: as many as fit an RTP packet.
+/// Packets in a unit: as many as fit an RTP packet.
 const UNIT_PACKETS: usize = 6;
 
-/// Bytes in which the layout of the packets is looked for.
+/// Bytes in which the layout of the packets is searched.
 const START_BYTES: u64 = 64 * 1024;
 
-/// The packets of a transport stream, up to six at a time, as often as asked.
+/// A reader of the packets of a transport stream, up to six at a time.
 pub(crate) struct Transport {
     packets: Packets,
     index: Arc<Index>,
     tracks: [Track; 1],
-    /// Place of the next entry.
+    /// Index of the next entry point.
     entry: usize,
-    /// Tables that go before the next packet of the file.
+    /// Tables to be sent before the next packet of the file.
     tables: Vec<u8>,
     rewriter: Rewriter,
 }
 
 impl Transport {
-    /// Reads the file through once: finds its tables, clock and keyframes.
+    /// Reads and indexes a file: finds tables, clock references and keyframes.
     pub(crate) fn open(mut data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Self, Fault> {
         let layout = find_layout(&mut data)?;
         let mut packets = Packets::new(data, layout);
@@ -88,7 +86,7 @@ impl Transport {
         self.index.entries().get(self.entry).map(|it| it.offset)
     }
 
-    /// Puts the tables of the entry at `offset` in front, if one is there.
+    /// Inserts the tables of the entry point at `offset`. Returns false if there is none.
     fn enter(&mut self, offset: u64) -> bool {
         while let Some(entry) = self.index.entries().get(self.entry) {
             if entry.offset > offset {
@@ -151,7 +149,7 @@ impl Reader for Transport {
         let mut unit = Vec::with_capacity(UNIT_PACKETS * PACKET_BYTES);
         let keyframe = self.tables.is_empty() && self.enter(first);
         self.take_tables(&mut unit);
-        // A keyframe begins a unit.
+        // Every keyframe begins a unit.
         let limit = self.next_entry();
         while unit.len() < UNIT_PACKETS * PACKET_BYTES && self.tables.is_empty() {
             let next = self.peek()?;
@@ -202,7 +200,7 @@ impl Reader for Transport {
 
     fn fork(&self) -> Box<dyn Reader> {
         let mut packets = self.packets.fork();
-        // Only reading can fail, and it does when it is due.
+        // An error here occurs again at the first read, which reports it.
         let _ = packets.go_to(self.index.start);
         Box::new(Self {
             packets,
@@ -215,7 +213,7 @@ impl Reader for Transport {
     }
 }
 
-/// How many entries are due at or before `at_ns`.
+/// Returns the number of entry points that are due at or before `at_ns`.
 fn entries_until(index: &Index, at_ns: i64) -> usize {
     let entries = index.entries();
     entries.partition_point(|entry| clock_ns(index.time_of(entry.offset)) <= at_ns)

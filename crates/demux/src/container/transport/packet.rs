@@ -1,15 +1,15 @@
-//! One packet of a transport stream (ISO/IEC 13818-1 §2.4.3): what it says, and
-//! what is rewritten in it.
+//! One packet of a transport stream (ISO/IEC 13818-1 §2.4.3): its fields, and how they are
+//! rewritten.
 
 use crate::system_clock::stamp::{self, CLOCK_MODULUS, CLOCK_PER_STAMP, STAMP_BYTES};
 
-/// Bytes of a packet.
+/// Length of a packet in bytes.
 pub(super) const PACKET_BYTES: usize = 188;
 
-/// What every packet begins with.
+/// First byte of every packet.
 pub(super) const SYNC: u8 = 0x47;
 
-/// The packet identifier of the program association table.
+/// Packet identifier of the program association table.
 pub(super) const PAT_PID: u16 = 0;
 
 const HEADER_BYTES: usize = 4;
@@ -18,7 +18,7 @@ const DISCONTINUITY: u8 = 0x80;
 const RANDOM_ACCESS: u8 = 0x40;
 const HAS_CLOCK: u8 = 0x10;
 
-/// Where the clock reference lies, behind length and flags of the adaptation field.
+/// Offset of the clock reference, behind length and flags of the adaptation field.
 const CLOCK_AT: usize = HEADER_BYTES + 2;
 const CLOCK_BYTES: usize = 6;
 
@@ -31,7 +31,8 @@ impl Packet {
         u16::from_be_bytes([self.0[1] & 0x1f, self.0[2]])
     }
 
-    /// A PES packet or a section begins in it (`payload_unit_start_indicator`).
+    /// Returns whether a PES packet or a section begins in the packet
+    /// (`payload_unit_start_indicator`).
     pub(super) fn begins_unit(&self) -> bool {
         self.0[1] & 0x40 != 0
     }
@@ -59,7 +60,7 @@ impl Packet {
         }
     }
 
-    /// Flags of the adaptation field, 0 without.
+    /// Returns the flags of the adaptation field; 0 without one.
     fn flags(&self) -> u8 {
         match self.adaptation_bytes() {
             0 => 0,
@@ -67,12 +68,12 @@ impl Packet {
         }
     }
 
-    /// A decoder can start with what begins here (`random_access_indicator`).
+    /// Returns whether a decoder can start with what begins here (`random_access_indicator`).
     pub(super) fn allows_access(&self) -> bool {
         self.flags() & RANDOM_ACCESS != 0
     }
 
-    /// Clock or counter do not follow from what was before
+    /// Returns whether clock or counter do not continue those before
     /// (`discontinuity_indicator`).
     pub(super) fn is_discontinuous(&self) -> bool {
         self.flags() & DISCONTINUITY != 0
@@ -88,7 +89,7 @@ impl Packet {
         self.flags() & HAS_CLOCK != 0 && self.adaptation_bytes() > CLOCK_BYTES
     }
 
-    /// Its program clock reference, 27 MHz.
+    /// Returns the program clock reference, in ticks of 27 MHz.
     pub(super) fn clock(&self) -> Option<i64> {
         if !self.has_clock() {
             return None;
@@ -100,7 +101,7 @@ impl Packet {
         Some(base * CLOCK_PER_STAMP + extension)
     }
 
-    /// Moves its clock reference on, if it has one. Wraps.
+    /// Adds `ticks` to the clock reference, if there is one. The sum wraps.
     pub(super) fn shift_clock(&mut self, ticks: i64) {
         let Some(clock) = self.clock() else {
             return;
@@ -121,7 +122,7 @@ impl Packet {
         (HEADER_BYTES + adaptation).min(PACKET_BYTES)
     }
 
-    /// What it carries; nothing if that is scrambled.
+    /// Returns the payload; it is empty for a scrambled packet.
     pub(super) fn payload(&self) -> &[u8] {
         if !self.has_payload() || self.is_scrambled() {
             return &[];
@@ -129,14 +130,14 @@ impl Packet {
         &self.0[self.payload_at()..]
     }
 
-    /// Places of the time stamps of a PES packet that begins here: presentation,
-    /// decoding. Headers that go on in the next packet do not occur.
+    /// Returns the offsets of presentation and decoding time stamp of a PES packet that begins
+    /// here. The header must end in the same packet.
     fn stamps_at(&self) -> [Option<usize>; 2] {
         let payload = self.payload();
         if !self.begins_unit() || !payload.starts_with(&[0, 0, 1]) || payload.len() < 9 {
             return [None; 2];
         }
-        // Streams without the optional header (§2.4.3.6), such as padding.
+        // Padding and other streams lack the optional header (§2.4.3.6).
         if matches!(
             payload[3],
             0xbc | 0xbe | 0xbf | 0xf0 | 0xf1 | 0xf2 | 0xf8 | 0xff
@@ -159,7 +160,7 @@ impl Packet {
         (&mut self.0[at..at + STAMP_BYTES]).try_into().ok()
     }
 
-    /// The time at which a PES packet that begins here is to be decoded, 90 kHz.
+    /// Returns the decoding time stamp of a PES packet that begins here, in ticks of 90 kHz.
     pub(super) fn decode_stamp(&self) -> Option<i64> {
         let [presented, decoded] = self.stamps_at();
         let at = decoded.or(presented)?;
@@ -167,7 +168,7 @@ impl Packet {
         Some(stamp::read(bytes))
     }
 
-    /// Moves its time stamps on, if it has some. Wraps.
+    /// Adds `by` to the time stamps, if there are any. The sums wrap.
     pub(super) fn shift_stamps(&mut self, by: i64) {
         for at in self.stamps_at().into_iter().flatten() {
             if let Some(bytes) = self.stamp(at) {
@@ -177,8 +178,8 @@ impl Packet {
         }
     }
 
-    /// The elementary stream behind the PES header that begins here; all of the
-    /// payload if none begins.
+    /// Returns the data of the elementary stream: the bytes behind a PES header that begins
+    /// here, else the whole payload.
     pub(super) fn elementary(&self) -> &[u8] {
         let payload = self.payload();
         if !self.begins_unit() {

@@ -1,21 +1,21 @@
-//! The packets of a file, one after the other, wherever they lie.
+//! Reads the packets of a file in order, and searches for them where the file is damaged.
 
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 
 use super::packet::{PACKET_BYTES, Packet, SYNC};
 use crate::Data;
 
-/// How packets lie in a file.
+/// Layout of packets in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     /// Bytes from one packet to the next.
     pub(super) stride: usize,
-    /// Bytes of each before its sync byte.
+    /// Bytes of each packet before its sync byte.
     lead: usize,
 }
 
-/// Bare packets; those of Blu-ray and camcorders, with their time of arrival in
-/// front; those of broadcast, with a Reed-Solomon code behind.
+/// Known layouts: bare packets; packets of Blu-ray and camcorders with their arrival time in
+/// front; broadcast packets with a Reed-Solomon code behind.
 const LAYOUTS: [Layout; 3] = [
     Layout {
         stride: 188,
@@ -31,34 +31,34 @@ const LAYOUTS: [Layout; 3] = [
     },
 ];
 
-/// Packets in a row that must have their sync bytes for a layout to be believed.
+/// Packets in a row that must have sync bytes before a layout is accepted.
 const RUN: usize = 4;
 
-/// Bytes before the first packet, or between two, that are searched for the next.
+/// Most bytes before the first packet, or between two packets, that are searched.
 pub(super) const SEARCH_BYTES_MAX: u64 = 1 << 20;
 
 const WINDOW_BYTES: usize = 64 * 1024;
 
 impl Layout {
-    /// Whether packets lie at the start of `bytes`, as many as fit, up to [`RUN`].
+    /// Returns whether packets lie at the start of `bytes`: as many as fit, up to [`RUN`].
     fn fits(self, bytes: &[u8]) -> bool {
         let mut syncs = (0..RUN).map(|number| bytes.get(number * self.stride + self.lead));
         bytes.len() > self.lead && syncs.all(|sync| sync.is_none_or(|&byte| byte == SYNC))
     }
 
-    /// Whether a packet's sync byte is where one should be at the start of `bytes`.
+    /// Returns whether `bytes` begin with a packet, by its sync byte.
     fn begins(self, bytes: &[u8]) -> bool {
         bytes.get(self.lead) == Some(&SYNC)
     }
 }
 
-/// How packets lie in `start`, the first bytes of a file, and where the first is.
-/// `start` should hold several packets.
+/// Finds the layout of packets in `start`, the first bytes of a file, and the offset of the
+/// first packet. `start` should hold several packets.
 pub(super) fn layout(start: &[u8]) -> Option<(usize, Layout)> {
     let believable = |at: usize, layout: Layout| {
         let rest = &start[at..];
         let packets = (rest.len() / layout.stride).min(RUN);
-        // A file of a single packet is one as well.
+        // A file of a single packet is valid, too.
         let enough = packets == RUN || at == 0 && packets > 0;
         enough && layout.fits(rest)
     };
@@ -70,19 +70,18 @@ pub(super) fn layout(start: &[u8]) -> Option<(usize, Layout)> {
     })
 }
 
-/// Reads packets in their order through a window.
+/// Reads packets in order through a window.
 pub(super) struct Packets {
     data: Box<dyn Data>,
     layout: Layout,
     window: Vec<u8>,
-    /// The window's first byte, from the start of the file.
+    /// Offset of the window's first byte in the file.
     base: u64,
-    /// Of the next packet, in the window.
+    /// Offset of the next packet in the window.
     next: usize,
-    /// The file has no more bytes than those of the window.
+    /// Whether the file has no bytes behind the window.
     ended: bool,
-    /// Where bytes that belong to no packet began, and how many they were, since
-    /// the last look.
+    /// Offset and number of bytes that were skipped since the last call of `skipped`.
     skipped: Option<(u64, u64)>,
 }
 
@@ -103,7 +102,7 @@ impl Packets {
         Self::new(self.data.fork(), self.layout)
     }
 
-    /// Goes on at byte `offset`.
+    /// Continues at the byte `offset`.
     pub(super) fn go_to(&mut self, offset: u64) -> io::Result<()> {
         self.window.clear();
         self.next = 0;
@@ -113,8 +112,8 @@ impl Packets {
         self.data.seek(SeekFrom::Start(offset)).map(|_| ())
     }
 
-    /// Where the next packet lies; `None` at the end. Bytes that belong to no
-    /// packet are passed over, as is a packet that the file ends in.
+    /// Returns the offset of the next packet; `None` at the end. Bytes that belong to no packet
+    /// are skipped, and so is an incomplete last packet.
     pub(super) fn peek(&mut self) -> io::Result<Option<u64>> {
         loop {
             let rest = &self.window[self.next.min(self.window.len())..];
@@ -133,7 +132,7 @@ impl Packets {
             }
             let last = rest.len() - self.layout.lead;
             let found = (1..last).find(|&at| self.layout.fits(&rest[at..]));
-            // What begins close to the window's end is believed when more is there.
+            // A candidate near the end of the window is checked when more bytes are there.
             let sure = self.window.len().saturating_sub(RUN * self.layout.stride);
             let step = found.unwrap_or(last);
             let step = match self.ended {
@@ -144,7 +143,7 @@ impl Packets {
         }
     }
 
-    /// The next packet, and where it lies.
+    /// Returns the next packet and its offset.
     pub(super) fn take(&mut self) -> io::Result<Option<(u64, Packet)>> {
         let Some(offset) = self.peek()? else {
             return Ok(None);
@@ -156,12 +155,12 @@ impl Packets {
         Ok(packet.map(|packet| (offset, packet)))
     }
 
-    /// Of the byte behind the last packet taken.
+    /// Returns the offset behind the last packet that was taken.
     pub(super) fn offset(&self) -> u64 {
         self.base + self.next as u64
     }
 
-    /// Where bytes were passed over since the last call, and how many.
+    /// Returns where bytes were skipped since the last call, and how many.
     pub(super) fn skipped(&mut self) -> Option<(u64, u64)> {
         self.skipped.take()
     }

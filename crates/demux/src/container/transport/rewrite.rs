@@ -1,17 +1,17 @@
-//! Makes packets that were not neighbours in the file look as if they were.
+//! Rewrites packets so that a stream with seeks, loops and clock jumps seems continuous.
 
 use std::collections::BTreeMap;
 
 use super::packet::Packet;
 use crate::system_clock::stamp::CLOCK_PER_STAMP;
 
-/// What rewriting knows of the packets that were handed out.
+/// State of the packets that were handed out.
 #[derive(Debug, Default)]
 pub(super) struct Rewriter {
-    /// Added to every clock, on top of what its place in the file asks for; whole
-    /// stamps (27 MHz).
+    /// Ticks that are added to every clock reference, beside the correction of its place in the
+    /// file; whole stamps, in 27 MHz.
     shift: i64,
-    /// Until when the file was played, on its own time.
+    /// Time of the file up to which it was played.
     played_until: Option<i64>,
     counters: BTreeMap<u16, Counter>,
 }
@@ -19,15 +19,15 @@ pub(super) struct Rewriter {
 /// The continuity counter of one packet identifier.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counter {
-    /// Of the last packet in the file; `None` if the next one is no successor.
+    /// Counter of the last packet in the file; `None` after a seek.
     file: Option<u8>,
-    /// Of the last packet handed out.
+    /// Counter of the last packet that was handed out.
     last: u8,
 }
 
 impl Rewriter {
-    /// The next packet is due at `time` of the file: the clock runs on from what
-    /// was played, and no counter tells of packets between.
+    /// Prepares for a packet that is due at `time` of the file: clocks continue those of what
+    /// was played, and counters show no gap.
     pub(super) fn go_on_at(&mut self, time: i64) {
         if let Some(until) = self.played_until.take() {
             let shift = self.shift + until - time;
@@ -42,7 +42,7 @@ impl Rewriter {
         self.played_until = Some(time);
     }
 
-    /// Takes a packet of the file; `correction` is what its place there asks for.
+    /// Rewrites a packet of the file. `correction`: ticks that its place in the file requires.
     pub(super) fn rewrite(&mut self, packet: &mut Packet, correction: i64) {
         self.count(packet);
         let ticks = self.shift + correction;
@@ -53,7 +53,7 @@ impl Rewriter {
         packet.clear_discontinuity();
     }
 
-    /// Takes a packet that is not in the file here.
+    /// Numbers a packet that is inserted.
     pub(super) fn insert(&mut self, packet: &mut Packet) {
         let counter = self.counters.entry(packet.pid()).or_insert(Counter {
             file: None,
@@ -63,7 +63,8 @@ impl Rewriter {
         packet.set_counter(counter.last);
     }
 
-    /// Packets that the file lost stay lost, and those it repeats are repeated.
+    /// Numbers a packet of the file. Packets that the file lost remain lost, and repeated ones
+    /// are repeated.
     fn count(&mut self, packet: &mut Packet) {
         let own = packet.counter();
         let Some(counter) = self.counters.get_mut(&packet.pid()) else {

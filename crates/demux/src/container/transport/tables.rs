@@ -1,19 +1,19 @@
-//! Which packets are what: the program association and the program map
-//! (ISO/IEC 13818-1 §2.4.4), and their packets as they lie in the file.
+//! Parses the program association and the program map (ISO/IEC 13818-1 §2.4.4), and stores
+//! their packets.
 
 use super::packet::{PACKET_BYTES, PAT_PID, Packet};
 
-/// Of a section; both tables have short ones.
+/// Longest section in bytes; both tables have short ones.
 const SECTION_BYTES_MAX: usize = 1024;
 
 const PAT: u8 = 0x00;
 const PMT: u8 = 0x02;
 
-/// Behind table, length, number, version and section numbers.
+/// Offset of the body, behind table, length, number, version and section numbers.
 const BODY_AT: usize = 8;
 const CHECKSUM_BYTES: usize = 4;
 
-/// How an elementary stream is coded, as far as its keyframes can be told.
+/// Coding of an elementary stream, as far as its keyframes can be recognized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Coding {
     /// MPEG-1 or MPEG-2 video.
@@ -22,14 +22,15 @@ pub(super) enum Coding {
     Mpeg4,
     H264,
     H265,
-    /// Frames whose keyframes only the random access indicator tells.
+    /// Video whose keyframes only the random access indicator marks.
     OtherVideo,
     Audio,
     Other,
 }
 
 impl Coding {
-    /// ISO/IEC 13818-1 table 2-34, and what ATSC, Blu-ray and SMPTE add.
+    /// Returns the coding of a stream type (ISO/IEC 13818-1 table 2-34, and additions of ATSC,
+    /// Blu-ray and SMPTE).
     fn of(stream_type: u8) -> Self {
         match stream_type {
             0x01 | 0x02 => Self::Mpeg,
@@ -47,16 +48,17 @@ impl Coding {
     }
 }
 
-/// The first program.
+/// The first program of the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Program {
-    /// Of its clock references.
+    /// Packet identifier of the clock references.
     pub(super) clock_pid: u16,
     pub(super) streams: Vec<(u16, Coding)>,
 }
 
 impl Program {
-    /// What viewers wait for: the frames, else the audio.
+    /// Returns the stream whose entry points count: the first video stream, else the first
+    /// audio stream.
     pub(super) fn leading(&self) -> Option<(u16, Coding)> {
         let of = |wanted: fn(Coding) -> bool| {
             let mut streams = self.streams.iter();
@@ -68,7 +70,7 @@ impl Program {
     }
 }
 
-/// Follows both tables.
+/// Keeps track of both tables.
 #[derive(Debug, Default)]
 pub(super) struct Tables {
     association: Section,
@@ -81,7 +83,7 @@ pub(super) struct Tables {
 }
 
 impl Tables {
-    /// Takes the next packet; true if a table has changed.
+    /// Reads the next packet. Returns true if a table has changed.
     pub(super) fn push(&mut self, packet: &Packet) -> bool {
         if packet.pid() == PAT_PID {
             let Some(section) = self.association.push(packet) else {
@@ -114,14 +116,14 @@ impl Tables {
         self.program.as_ref()
     }
 
-    /// The packets of both tables, whole, once both are known.
+    /// Returns the packets of both tables, once both are known.
     pub(super) fn packets(&self) -> Option<Vec<u8>> {
         let known = !self.association_packets.is_empty() && !self.map_packets.is_empty();
         known.then(|| [&self.association_packets[..], &self.map_packets].concat())
     }
 }
 
-/// Puts `new` in the place of `old`; true if they differ by more than counters.
+/// Replaces `old` by `new`. Returns true if they differ in more than counters.
 fn replace(old: &mut Vec<u8>, new: &[u8]) -> bool {
     let without_counter = |packets: &[u8]| -> Vec<u8> {
         let mut packets = packets.to_vec();
@@ -134,18 +136,18 @@ fn replace(old: &mut Vec<u8>, new: &[u8]) -> bool {
     changed
 }
 
-/// Puts the section of one packet identifier together.
+/// Assembles the sections of one packet identifier.
 #[derive(Debug, Default)]
 struct Section {
     bytes: Vec<u8>,
-    /// What it lies in.
+    /// The packets that contain the section.
     packets: Vec<u8>,
     open: bool,
 }
 
 impl Section {
-    /// The section, whole and undamaged, if it ends in this packet. A second one
-    /// in the same packet is passed over: neither table needs one.
+    /// Returns the section if it ends in this packet and is undamaged. A second section in the
+    /// same packet is ignored: neither table needs one.
     fn push(&mut self, packet: &Packet) -> Option<&[u8]> {
         let mut payload = packet.payload();
         if packet.begins_unit() {
@@ -175,14 +177,14 @@ impl Section {
     }
 }
 
-/// The map's packet identifier and the number of the first program.
+/// Returns the map's packet identifier and the number of the first program.
 fn first_program(section: &[u8]) -> Option<(u16, u16)> {
     let body = section.get(BODY_AT..section.len() - CHECKSUM_BYTES)?;
     let entries = body.chunks_exact(4).map(|entry| {
         let number = u16::from_be_bytes([entry[0], entry[1]]);
         (u16::from_be_bytes([entry[2] & 0x1f, entry[3]]), number)
     });
-    // Number 0 is the network information.
+    // Number 0 denotes the network information.
     entries.into_iter().find(|(_, number)| *number != 0)
 }
 
@@ -206,7 +208,7 @@ fn program(section: &[u8]) -> Option<Program> {
     })
 }
 
-/// ISO/IEC 13818-1 annex A; 0 over a section with its checksum.
+/// Computes the checksum of ISO/IEC 13818-1 annex A; 0 over an undamaged section.
 fn checksum(bytes: &[u8]) -> u32 {
     bytes.iter().fold(u32::MAX, |sum, &byte| {
         (0..8).fold(sum ^ u32::from(byte) << 24, |sum, _| {

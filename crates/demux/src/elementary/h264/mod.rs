@@ -1,5 +1,5 @@
-//! Which NAL units make one picture (H.264 clauses 7.4.1.2.3 and 7.4.1.2.4), and
-//! whether pictures are shown in the order they are sent (8.2.1).
+//! The grammar of H.264: which NAL units make one picture (clauses 7.4.1.2.3 and 7.4.1.2.4),
+//! and whether the output order differs from the decoding order (8.2.1).
 
 pub(crate) mod parameter_sets;
 mod picture_order;
@@ -25,13 +25,13 @@ use picture_order::PictureOrder;
 /// `profile_idc` of the Baseline profile.
 const BASELINE: u8 = 66;
 
-/// Follows a stream of H.264 and says where access units begin.
+/// Parser of an H.264 byte stream that finds the access units.
 #[derive(Default)]
 pub(crate) struct H264 {
     sets: ParameterSets,
-    /// First slice of the current primary picture, and where it is shown.
+    /// First slice of the current primary picture, and the picture's output order.
     picture: Option<(Slice, Place)>,
-    /// A picture's slice was seen in the current access unit.
+    /// Whether the current access unit has a slice.
     has_slice: bool,
     order: Order,
 }
@@ -84,7 +84,8 @@ impl Grammar for H264 {
 
     fn reorder_max(&self, pps: u32) -> Option<u32> {
         let (sequence, _) = self.sets.of_picture(pps)?;
-        // Neither has B-frames (A.2.1, 8.2.1.3), whatever annex E says.
+        // Neither Baseline nor order count type 2 allows B-frames (A.2.1, 8.2.1.3), whatever
+        // annex E says.
         let never = sequence.profile_idc == ProfileIdc::from(BASELINE)
             || sequence.pic_order_cnt == PicOrderCntType::TypeTwo;
         match never {
@@ -117,7 +118,7 @@ impl Grammar for H264 {
 
 impl H264 {
     fn push_unreadable(&mut self, slice: &Unreadable) -> Role {
-        // Without its fields, the first macroblock is the best hint there is.
+        // Without the slice's fields, the first macroblock is the best indication.
         let begins_unit = self.has_slice && slice.first_macroblock == Some(0);
         if begins_unit {
             self.picture = None;
@@ -138,7 +139,7 @@ impl H264 {
             Err(unreadable) => return self.push_unreadable(&unreadable),
         };
         if slice.redundant {
-            // A spare copy of a picture that is already here (7.4.1.2.4).
+            // A redundant copy of a picture that is already here (7.4.1.2.4).
             return Role {
                 begins_unit: false,
                 content: Content::Other,
@@ -165,7 +166,7 @@ impl H264 {
         }
     }
 
-    /// Where the picture of this first slice is shown.
+    /// Returns the output order of the picture that begins with this slice.
     fn place(&mut self, slice: &Slice, nal: &[u8]) -> Place {
         let Some((sequence, _)) = self.sets.of_picture(slice.pps) else {
             return self.order.next_in_turn(slice.idr);
@@ -178,7 +179,7 @@ impl H264 {
     }
 }
 
-/// Whether the picture marks all before it as unused and counts from zero
+/// Returns whether the picture marks all earlier ones as unused and restarts the counts
 /// (`memory_management_control_operation` 5, 7.4.3.3).
 fn forgets_all(nal: &[u8], sets: &ParameterSets) -> bool {
     let Some(Ok(header)) = nal.first().map(|&first| NalHeader::new(first)) else {
@@ -200,14 +201,14 @@ fn forgets_all(nal: &[u8], sets: &ParameterSets) -> bool {
     operations.iter().any(all)
 }
 
-/// The fields of a slice header that tell pictures apart (7.3.3).
+/// The fields of a slice header that distinguish pictures (7.3.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Slice {
     first_macroblock: u32,
     bidirectional: bool,
     pps: u32,
     frame_number: u32,
-    /// `None` for a whole frame.
+    /// Whether the picture is a bottom field; `None` for a whole frame.
     bottom_field: Option<bool>,
     reference: bool,
     idr: bool,
@@ -218,10 +219,10 @@ struct Slice {
     redundant: bool,
 }
 
-/// A slice header that cannot be read.
+/// A slice whose header cannot be read.
 struct Unreadable {
     first_macroblock: Option<u32>,
-    /// Its parameter sets are missing.
+    /// Whether its parameter sets are missing.
     orphan: bool,
 }
 
@@ -313,10 +314,10 @@ impl Slice {
         Ok(())
     }
 
-    /// `next` is a slice of the same primary picture (7.4.1.2.4).
+    /// Returns whether `next` is a slice of the same primary picture (7.4.1.2.4).
     ///
-    /// Beyond the clause: a second slice at macroblock 0 is another picture, since
-    /// encoders exist that send every picture as an IDR of the same number.
+    /// Beyond the clause, a second slice at macroblock 0 begins another picture, since some
+    /// encoders send every picture as an IDR picture with the same number.
     fn continues_in(&self, next: &Self) -> bool {
         let starts_again = next.first_macroblock == 0
             && self.first_macroblock == 0
@@ -333,15 +334,15 @@ impl Slice {
     }
 }
 
-/// Follows where pictures are shown, and sees B-frames that come before a picture
-/// sent earlier. B slices alone do no harm.
+/// Output order of pictures. It also notes pictures that are output before one that is decoded
+/// earlier; B slices alone do not reorder anything.
 #[derive(Debug, Default)]
 struct Order {
     counts: PictureOrder,
-    /// Of the picture before, and the highest since the sequence began.
+    /// Count of the current picture, and the highest count since the sequence began.
     current: i64,
     highest: Option<i64>,
-    /// The current picture is shown before one that was sent earlier.
+    /// Whether the current picture is output before one that was decoded earlier.
     is_late: bool,
 }
 
@@ -361,7 +362,7 @@ impl Order {
         }
     }
 
-    /// A picture of a stream that promises to keep the order.
+    /// Returns the order of a picture in a stream whose parameter sets exclude reordering.
     fn next_in_turn(&mut self, begins_sequence: bool) -> Place {
         self.is_late = false;
         self.current += 1;

@@ -8,13 +8,13 @@ use h264_reader::rbsp::{BitReader, ByteReader};
 use crate::elementary::annexb::{PARAMETER_SET_BYTES_MAX, nal_type};
 use crate::error::Reason;
 
-/// Wider or higher than level 6.2 allows for any shape; larger is damage.
+/// Most pixels of a side that level 6.2 allows for any shape; more are damage.
 const SIDE_PIXELS_MAX: u32 = 16_384;
 
-/// The sequence and picture parameter sets a stream has given so far, the last of
-/// each number: what a decoder knows when it meets the next slice.
+/// The latest sequence and picture parameter sets of a stream by number, as a decoder has them
+/// at the next slice.
 ///
-/// At most 32 + 256 sets of 4 KiB.
+/// There are at most 32 + 256 sets of 4 KiB.
 #[derive(Default)]
 pub(crate) struct ParameterSets {
     parsed: Context,
@@ -23,7 +23,7 @@ pub(crate) struct ParameterSets {
 }
 
 impl ParameterSets {
-    /// Remembers a sequence or picture parameter set, a whole NAL unit.
+    /// Stores a sequence or picture parameter set, given as a whole NAL unit.
     pub(crate) fn put(&mut self, nal: &[u8]) -> Result<(), Reason> {
         let is_sequence = nal.first().map(|header| header & 0x1f) == Some(nal_type::SPS);
         let set = if is_sequence { "sequence" } else { "picture" };
@@ -40,20 +40,20 @@ impl ParameterSets {
         }
     }
 
-    /// The sets, parsed.
+    /// Returns the parsed parameter sets.
     pub(crate) fn context(&self) -> &Context {
         &self.parsed
     }
 
-    /// The sets that the picture parameter set of this number refers to.
+    /// Returns the parsed sets that a picture with picture parameter set `id` uses.
     pub(crate) fn of_picture(&self, id: u32) -> Option<(&SeqParameterSet, &PicParameterSet)> {
         let picture = self.parsed.pps_by_id(PicParamSetId::from_u32(id).ok()?)?;
         let sequence = self.parsed.sps_by_id(picture.seq_parameter_set_id)?;
         Some((sequence, picture))
     }
 
-    /// NAL units that a decoder needs to start at a picture with parameter set
-    /// `id`: its sequence parameter set and all picture parameter sets of that.
+    /// Returns the NAL units that a decoder needs to start at a picture with picture parameter
+    /// set `id`: the sequence parameter set, and all picture parameter sets that refer to it.
     pub(crate) fn needed_by(&self, id: u32) -> Option<Needed<'_>> {
         let (sequence, picture) = self.of_picture(id)?;
         let sequence_id = sequence.seq_parameter_set_id;
@@ -72,14 +72,15 @@ impl ParameterSets {
     }
 
     fn put_sequence(&mut self, nal: &[u8]) -> Result<(), String> {
-        // An encoder repeats its sets before every keyframe; the same need no parsing.
+        // An encoder repeats its sets before every keyframe; identical ones are not parsed
+        // again.
         if self.sequence.values().any(|known| known == nal) {
             return Ok(());
         }
         let bits = BitReader::new(ByteReader::skipping_h264_header(nal));
         let set = SeqParameterSet::from_bits(bits).map_err(|e| format!("{e:?}"))?;
         let (width, height) = set.pixel_dimensions().map_err(|e| format!("{e:?}"))?;
-        // Uncropped sizes too, since the reader multiplies them without a check.
+        // The uncropped size is checked, too, since the parser multiplies it without a check.
         let sides = [set.pic_width_in_mbs(), set.pic_height_in_map_units()];
         if sides.iter().any(|&side| side > SIDE_PIXELS_MAX / 16) || width == 0 || height == 0 {
             return Err(format!("it says {width} x {height} pixels"));
@@ -107,25 +108,26 @@ pub(crate) struct Needed<'a> {
     pub(crate) all_pps: Vec<&'a [u8]>,
 }
 
-/// Pictures per second that annex E timing gives, unreduced and unchecked.
+/// Returns a number of frames and the seconds that they last, from the timing of annex E,
+/// unreduced and unchecked.
 pub(crate) fn timing(sps: &SeqParameterSet) -> Option<(u64, u64)> {
     let timing = sps.vui_parameters.as_ref()?.timing_info.as_ref()?;
-    // A tick is a field; a picture has two (E.2.1, DeltaTfiDivisor).
+    // A tick is one field, and a frame has two (E.2.1, DeltaTfiDivisor).
     Some((
         u64::from(timing.time_scale),
         u64::from(timing.num_units_in_tick) * 2,
     ))
 }
 
-/// Pictures that annex E allows to be sent ahead of one that is shown before them;
-/// `None` if it says nothing of it.
+/// Returns the number of pictures that may precede another one in decoding order and follow it
+/// in output order, from annex E; `None` if the set does not say.
 pub(crate) fn reorder_max(sps: &SeqParameterSet) -> Option<u32> {
     let vui = sps.vui_parameters.as_ref()?;
     let restrictions = vui.bitstream_restrictions.as_ref()?;
     Some(restrictions.max_num_reorder_frames)
 }
 
-/// 8-bit 4:2:0, which every browser shows.
+/// Returns whether the format is 8-bit 4:2:0, which every browser shows.
 pub(crate) fn is_common_format(sps: &SeqParameterSet) -> bool {
     let chroma = &sps.chroma_info;
     chroma.chroma_format == ChromaFormat::YUV420

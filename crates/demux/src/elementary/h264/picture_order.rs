@@ -1,22 +1,21 @@
-//! The picture order count of H.264 (clause 8.2.1), which says where a picture is
-//! shown.
+//! Picture order counts of H.264 (clause 8.2.1), which determine the output order.
 
 use h264_reader::nal::sps::{PicOrderCntType, SeqParameterSet};
 
 use super::Slice;
 
-/// Follows the counts of a stream's pictures.
+/// State for computing the counts of successive pictures.
 #[derive(Debug, Default)]
 pub(super) struct PictureOrder {
-    /// Type 0: of the last reference picture.
+    /// Count of the last reference picture, for type 0.
     msb: i64,
     lsb: i64,
-    /// Types 1 and 2: of the last picture.
+    /// Frame number of the last picture, for types 1 and 2.
     frame_number: i64,
     frame_number_offset: i64,
 }
 
-/// The counts of the two fields of a picture; of a lone field both are its own.
+/// Counts of the two fields of a picture; for a single field both are its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Fields {
     top: i64,
@@ -24,9 +23,9 @@ struct Fields {
 }
 
 impl PictureOrder {
-    /// Takes the first slice of the next picture, and returns its count. `resets`:
-    /// it makes all pictures before it unused, as an IDR picture does
-    /// (`memory_management_control_operation` 5), and counts from zero.
+    /// Returns the count of the next picture, from its first slice. `resets`: whether the
+    /// picture marks all earlier ones as unused (`memory_management_control_operation` 5), as
+    /// an IDR picture does, and counts from zero.
     pub(super) fn push(&mut self, slice: &Slice, sequence: &SeqParameterSet, resets: bool) -> i64 {
         let fields = match &sequence.pic_order_cnt {
             PicOrderCntType::TypeZero {
@@ -90,7 +89,7 @@ impl PictureOrder {
         Fields { top, bottom }
     }
 
-    /// `FrameNumOffset + frame_num`, which goes on where `frame_num` wraps.
+    /// Returns `FrameNumOffset + frame_num`, which continues where `frame_num` wraps.
     fn absolute_number(&mut self, slice: &Slice, sequence: &SeqParameterSet) -> i64 {
         let number = i64::from(slice.frame_number);
         if slice.idr {
@@ -103,7 +102,7 @@ impl PictureOrder {
     }
 }
 
-/// `expectedPicOrderCnt` of 8.2.1.2.
+/// Returns `expectedPicOrderCnt` of 8.2.1.2.
 fn expected(slice: &Slice, number: i64, offsets: &[i32], skipped: i64) -> i64 {
     let length = offsets.len() as i64;
     let number = if length == 0 { 0 } else { number };

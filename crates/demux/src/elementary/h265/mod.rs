@@ -1,5 +1,5 @@
-//! Which NAL units of H.265 make one picture (ITU-T H.265 clause 7.4.2.4.4), and
-//! where it is shown (8.3.1).
+//! The grammar of H.265: which NAL units make one picture (ITU-T H.265 clause 7.4.2.4.4), and
+//! the output order of pictures (8.3.1).
 
 mod parameter_sets;
 
@@ -17,18 +17,18 @@ use crate::parameters;
 
 use parameter_sets::{ParameterSets, PictureSet, SequenceSet};
 
-/// `nal_unit_type` of table 7-1.
+/// Values of `nal_unit_type` (table 7-1).
 mod nal_type {
     pub(super) const RADL_N: u8 = 6;
     pub(super) const RASL_N: u8 = 8;
     pub(super) const RASL_R: u8 = 9;
-    /// The last of those that are numbered in turn, one a reference, one not.
+    /// The last of the types that alternate between reference and non-reference pictures.
     pub(super) const SUB_LAYER_LAST: u8 = 15;
     pub(super) const BLA_W_LP: u8 = 16;
     pub(super) const IDR_W_RADL: u8 = 19;
     pub(super) const IDR_N_LP: u8 = 20;
     pub(super) const CRA: u8 = 21;
-    /// The last that is a slice.
+    /// The last type of a slice.
     pub(super) const SLICE_LAST: u8 = 31;
     pub(super) const VPS: u8 = 32;
     pub(super) const SPS: u8 = 33;
@@ -39,34 +39,35 @@ mod nal_type {
     pub(super) const PREFIX_SEI: u8 = 39;
 }
 
-/// Bytes of a NAL unit's header.
+/// Bytes of a NAL unit header.
 const HEADER_BYTES: NonZeroUsize = NonZeroUsize::new(2).expect("2 is not 0");
 
-/// Follows a stream of H.265 and says where access units begin. Layers above the
-/// base (3D, scalable) are carried along.
+/// Parser of an H.265 byte stream that finds the access units. Layers above the base layer (3D,
+/// scalable) stay with their access unit.
 #[derive(Default)]
 pub(crate) struct H265 {
     sets: ParameterSets,
-    /// A picture's slice was seen in the current access unit.
+    /// Whether the current access unit has a slice.
     has_slice: bool,
-    /// No picture of the current coded video sequence was seen.
+    /// Whether no picture of the current coded video sequence has come yet.
     begins_sequence: bool,
-    /// The pictures that lead the last keyframe need what is not there.
+    /// Whether the leading pictures of the last keyframe refer to pictures that are not in the
+    /// stream.
     leading_lost: bool,
     started: bool,
     order: Order,
 }
 
-/// The picture order count (8.3.1).
+/// Computation of picture order counts (8.3.1).
 #[derive(Default)]
 struct Order {
-    /// Of the last picture that others may refer to.
+    /// Parts of the count of the last picture that others may refer to.
     msb: i64,
     lsb: i64,
     highest: Option<i64>,
 }
 
-/// What the first bytes of a slice say (7.3.6.1).
+/// Fields at the start of a slice segment header (7.3.6.1).
 struct Slice {
     first: bool,
     pps: u32,
@@ -177,7 +178,7 @@ impl H265 {
             Err(Unreadable::Damaged) => return role(Content::DamagedSlice),
         };
         if !slice.first {
-            // Its picture is known by the first slice, unless that was lost.
+            // The first slice describes the picture, unless it was lost.
             return role(match had_slice {
                 true => Content::Other,
                 false => Content::DamagedSlice,
@@ -194,7 +195,8 @@ impl H265 {
         if keyframe {
             self.started = true;
             self.begins_sequence = false;
-            // An IDR picture has none of those; a BLA picture was cut off from them.
+            // An IDR picture has no such leading pictures; those of a BLA picture refer to
+            // pictures that were cut off.
             self.leading_lost = begins_sequence;
         }
         let leading = match (kind, self.leading_lost) {
@@ -242,7 +244,7 @@ impl Order {
         msb + lsb
     }
 
-    /// Whether a picture is shown before one that was sent earlier.
+    /// Returns whether a picture is output before one that was decoded earlier.
     fn is_late(&mut self, order: i64) -> bool {
         let late = self.highest.is_some_and(|highest| order < highest);
         self.highest = self.highest.max(Some(order));
@@ -250,9 +252,9 @@ impl Order {
     }
 }
 
-/// Why a slice says nothing.
+/// Why a slice header cannot be read.
 enum Unreadable {
-    /// Its parameter sets are missing.
+    /// The slice's parameter sets are missing.
     Orphan,
     Damaged,
 }
@@ -267,7 +269,7 @@ impl Slice {
     fn parse(kind: u8, nal: &[u8], sets: &ParameterSets) -> Result<Self, Unreadable> {
         let mut bits = BitReader::new(ByteReader::skipping_bytes(nal, HEADER_BYTES));
         let first = bits.read_bool("first_slice_segment_in_pic_flag")?;
-        // IRAP and those reserved for more of them.
+        // These are IRAP pictures and the types reserved for them.
         if (nal_type::BLA_W_LP..=23).contains(&kind) {
             bits.skip(1, "no_output_of_prior_pics_flag")?;
         }

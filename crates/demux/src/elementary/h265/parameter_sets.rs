@@ -1,4 +1,4 @@
-//! Parameter sets of H.265 (ITU-T H.265 clauses 7.3.2 and E.2.1), read as far as a
+//! Parses the parameter sets of H.265 (ITU-T H.265 clauses 7.3.2 and E.2.1), as far as a
 //! demuxer needs them.
 
 use std::collections::BTreeMap;
@@ -10,14 +10,13 @@ use crate::elementary::annexb::PARAMETER_SET_BYTES_MAX;
 use crate::elementary::grammar::Set;
 use crate::error::Reason;
 
-/// Wider or higher than level 6.2 allows for any shape; larger is damage.
+/// Most pixels of a side that level 6.2 allows for any shape; more are damage.
 const SIDE_PIXELS_MAX: u32 = 16_888;
 
-/// Pictures in so many seconds.
+/// A number of pictures and the seconds that they last.
 type Timing = (u64, u64);
 
-/// The parameter sets a stream has given so far, the last of each number: at most
-/// 16 + 16 + 64 sets of 4 KiB.
+/// The latest parameter sets of a stream by number; at most 16 + 16 + 64 sets of 4 KiB.
 #[derive(Default)]
 pub(super) struct ParameterSets {
     video: BTreeMap<u8, (Vec<u8>, Option<Timing>)>,
@@ -25,42 +24,43 @@ pub(super) struct ParameterSets {
     picture: BTreeMap<u32, (Vec<u8>, PictureSet)>,
 }
 
-/// What a sequence parameter set says.
+/// Fields of a sequence parameter set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SequenceSet {
     video: u8,
-    /// Pixels after cropping.
+    /// Width in pixels after cropping.
     pub(super) width: u32,
     pub(super) height: u32,
     pub(super) separate_planes: bool,
     /// Bits of `slice_pic_order_cnt_lsb`.
     pub(super) order_bits: u32,
-    /// Pictures that may be sent ahead of one that is shown before them.
+    /// Number of pictures that may precede another one in decoding order and follow it in
+    /// output order.
     pub(super) reorder_max: u32,
     pub(super) common_format: bool,
     pub(super) timing: Option<Timing>,
 }
 
-/// What a picture parameter set says.
+/// Fields of a picture parameter set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PictureSet {
     sequence: u32,
     pub(super) has_output_flag: bool,
-    /// `num_extra_slice_header_bits`
+    /// Value of `num_extra_slice_header_bits`.
     pub(super) extra_bits: u32,
 }
 
-/// NAL units without start codes.
+/// Parameter sets as NAL units without start codes.
 pub(super) struct Needed<'a> {
     pub(super) vps: &'a [u8],
     pub(super) sps: &'a [u8],
     pub(super) all_pps: Vec<&'a [u8]>,
-    /// What the video parameter set says of time.
+    /// Timing of the video parameter set.
     pub(super) timing: Option<Timing>,
 }
 
 impl ParameterSets {
-    /// Remembers a parameter set, a whole NAL unit.
+    /// Stores a parameter set, given as a whole NAL unit.
     pub(super) fn put(&mut self, set: Set, nal: &[u8]) -> Result<(), Reason> {
         let name = match set {
             Set::Video => "video",
@@ -88,14 +88,15 @@ impl ParameterSets {
         read.map_err(|invalid| damaged(invalid.0))
     }
 
-    /// The sets that the picture parameter set of this number refers to.
+    /// Returns the parsed sets that a picture with picture parameter set `number` uses.
     pub(super) fn of_picture(&self, number: u32) -> Option<(&SequenceSet, &PictureSet)> {
         let (_, picture) = self.picture.get(&number)?;
         let (_, sequence) = self.sequence.get(&picture.sequence)?;
         Some((sequence, picture))
     }
 
-    /// What a decoder needs to start at a picture with that parameter set.
+    /// Returns the parameter sets that a decoder needs to start at a picture with picture
+    /// parameter set `number`.
     pub(super) fn needed_by(&self, number: u32) -> Option<Needed<'_>> {
         let (_, picture) = self.picture.get(&number)?;
         let (sps, sequence) = self.sequence.get(&picture.sequence)?;
@@ -120,7 +121,7 @@ impl From<BitReaderError> for Invalid {
     }
 }
 
-/// An Exp-Golomb code that may not be above `max`.
+/// Reads an Exp-Golomb code. A value above `max` is an error.
 fn bounded<B: BitRead>(bits: &mut B, name: &'static str, max: u32) -> Result<u32, Invalid> {
     match bits.read_ue(name)? {
         value if value <= max => Ok(value),
@@ -135,7 +136,7 @@ fn skip_codes<B: BitRead>(bits: &mut B, names: &[&'static str]) -> Result<(), In
     Ok(())
 }
 
-/// Number of a video parameter set and its timing (7.3.2.1).
+/// Reads number and timing of a video parameter set (7.3.2.1).
 fn video<B: BitRead>(bits: &mut B) -> Result<(u8, Option<Timing>), Invalid> {
     let number = bits.read(4, "vps_video_parameter_set_id")?;
     bits.skip(8, "vps_base_layer flags, vps_max_layers_minus1")?;
@@ -150,14 +151,14 @@ fn video<B: BitRead>(bits: &mut B) -> Result<(u8, Option<Timing>), Invalid> {
     Ok((number, has_timing.then(|| timing(bits)).transpose()?))
 }
 
-/// A tick is a picture (E.3.1), of field sequences a field.
+/// Reads the timing. A tick is a picture (E.3.1); in field sequences that is a field.
 fn timing<B: BitRead>(bits: &mut B) -> Result<Timing, Invalid> {
     let ticks: u32 = bits.read(32, "num_units_in_tick")?;
     let scale: u32 = bits.read(32, "time_scale")?;
     Ok((scale.into(), ticks.into()))
 }
 
-/// Number of a sequence parameter set and what it says (7.3.2.2).
+/// Reads number and contents of a sequence parameter set (7.3.2.2).
 fn sequence<B: BitRead>(bits: &mut B) -> Result<(u32, SequenceSet), Invalid> {
     let video = bits.read(4, "sps_video_parameter_set_id")?;
     let layers: u32 = bits.read(3, "sps_max_sub_layers_minus1")?;
@@ -190,7 +191,7 @@ fn sequence<B: BitRead>(bits: &mut B) -> Result<(u32, SequenceSet), Invalid> {
     Ok((number, set))
 }
 
-/// Pixels after cropping.
+/// Reads the size in pixels after cropping.
 fn size<B: BitRead>(bits: &mut B, chroma: u32) -> Result<(u32, u32), Invalid> {
     let width = bounded(bits, "pic_width_in_luma_samples", SIDE_PIXELS_MAX)?;
     let height = bounded(bits, "pic_height_in_luma_samples", SIDE_PIXELS_MAX)?;
@@ -213,7 +214,7 @@ fn size<B: BitRead>(bits: &mut B, chroma: u32) -> Result<(u32, u32), Invalid> {
     Ok((width, height))
 }
 
-/// `profile_tier_level` (7.3.3), which tells a demuxer nothing.
+/// Skips `profile_tier_level` (7.3.3), which a demuxer does not need.
 fn profile_tier_level<B: BitRead>(bits: &mut B, layers: u32) -> Result<(), Invalid> {
     const PROFILE_BITS: u32 = 88;
     const LEVEL_BITS: u32 = 8;
@@ -230,7 +231,8 @@ fn profile_tier_level<B: BitRead>(bits: &mut B, layers: u32) -> Result<(), Inval
     Ok(bits.skip(skipped, "sub_layer_profile_tier_level")?)
 }
 
-/// Pictures that may be shown before one that is sent ahead of them.
+/// Reads the number of pictures that may precede another one in decoding order and follow it in
+/// output order, for the highest layer.
 fn ordering<B: BitRead>(bits: &mut B, layers: u32) -> Result<u32, Invalid> {
     let each = bits.read_bool("sub_layer_ordering_info_present_flag")?;
     let mut reorder = 0;
@@ -242,7 +244,7 @@ fn ordering<B: BitRead>(bits: &mut B, layers: u32) -> Result<u32, Invalid> {
     Ok(reorder)
 }
 
-/// What lies between the order of pictures and the VUI.
+/// Skips the fields between the order of pictures and the VUI.
 fn skip_tools<B: BitRead>(bits: &mut B, order_bits: u32) -> Result<(), Invalid> {
     skip_codes(
         bits,
@@ -274,7 +276,7 @@ fn skip_tools<B: BitRead>(bits: &mut B, order_bits: u32) -> Result<(), Invalid> 
     Ok(bits.skip(2, "sps_temporal_mvp, strong_intra_smoothing")?)
 }
 
-/// `scaling_list_data` (7.3.4).
+/// Skips `scaling_list_data` (7.3.4).
 fn skip_scaling_lists<B: BitRead>(bits: &mut B) -> Result<(), Invalid> {
     for size in 0..4 {
         for _ in 0..if size == 3 { 2 } else { 6 } {
@@ -293,7 +295,7 @@ fn skip_scaling_lists<B: BitRead>(bits: &mut B) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// `st_ref_pic_set` (7.3.7), each of which may build on the one before.
+/// Skips all `st_ref_pic_set` (7.3.7), each of which may depend on the one before.
 fn skip_reference_sets<B: BitRead>(bits: &mut B) -> Result<(), Invalid> {
     let sets = bounded(bits, "num_short_term_ref_pic_sets", 64)?;
     let mut pictures = 0;
@@ -320,7 +322,7 @@ fn skip_reference_sets<B: BitRead>(bits: &mut B) -> Result<(), Invalid> {
     Ok(())
 }
 
-/// `vui_parameters` (E.2.1), up to the timing.
+/// Reads the timing in `vui_parameters` (E.2.1).
 fn usability<B: BitRead>(bits: &mut B) -> Result<Option<Timing>, Invalid> {
     const EXTENDED_SHAPE: u8 = 255;
     if bits.read_bool("aspect_ratio_info_present_flag")?
@@ -348,7 +350,7 @@ fn usability<B: BitRead>(bits: &mut B) -> Result<Option<Timing>, Invalid> {
     has_timing.then(|| timing(bits)).transpose()
 }
 
-/// Number of a picture parameter set and what it says (7.3.2.3).
+/// Reads number and contents of a picture parameter set (7.3.2.3).
 fn picture<B: BitRead>(bits: &mut B) -> Result<(u32, PictureSet), Invalid> {
     let number = bounded(bits, "pps_pic_parameter_set_id", 63)?;
     let sequence = bounded(bits, "pps_seq_parameter_set_id", 15)?;

@@ -1,5 +1,5 @@
-//! What one pass through a bare video stream finds: where each lies, where it
-//! is shown, and what its keyframes need.
+//! The index of a byte stream of H.264 or H.265, built in one pass: location and output order
+//! of each picture, and what its keyframes need.
 
 use glassline_media::Track;
 
@@ -9,43 +9,43 @@ use crate::elementary::grammar::{Content, Grammar, Leading, Place, Role, Set, Vi
 use crate::error::{Fault, Reason, WarningReason, Warnings};
 use crate::{Data, FrameRate};
 
-/// Bytes of one access unit. Level 6.2 at its highest rate stays below 7 MB.
+/// Longest access unit in bytes. Level 6.2 at its highest bitrate stays below 7 MB.
 const UNIT_BYTES_MAX: u64 = 16 << 20;
 
-/// Pictures of one file: 6 days at 30 a second; their index has 400 MB.
+/// Most pictures of one file: 6 days at 30 per second. Their index takes 400 MB.
 const UNITS_MAX: usize = 1 << 24;
 
-/// Different sets of parameter sets that keyframes come without.
+/// Most different parameter sets that must be inserted before keyframes.
 const PREFIXES_MAX: usize = 256;
 
-/// Bytes that may lie before the first start code.
+/// Most bytes before the first start code.
 const LEADING_BYTES_MAX: u64 = 1 << 20;
 
 pub(super) struct Index {
     pub(super) entries: Vec<Entry>,
     pub(super) prefixes: Vec<Vec<u8>>,
-    /// Half-pictures of one pass.
+    /// Length of one pass, in field periods (half the duration of a frame).
     pub(super) halves: u64,
-    /// Half-pictures by which pictures are sent ahead of their turn, so that none
-    /// is shown before it is there.
+    /// Field periods by which decoding is ahead of output, so that every picture is decoded
+    /// before it is output.
     pub(super) ahead: u64,
     pub(super) rate: FrameRate,
     pub(super) track: Track,
 }
 
-/// Where an access unit lies: 24 bytes.
+/// Location and order of an access unit, in 24 bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     pub(super) offset: u64,
     pub(super) length: u32,
-    /// How many half-pictures later it is shown than it would be in the order of
-    /// sending; below zero if earlier.
+    /// Field periods by which the picture is output later than in decoding order; negative if
+    /// earlier.
     pub(super) later: i32,
-    /// Number of the parameter sets to put before it, plus one; 0 for none.
+    /// Index of the parameter sets to insert before the unit, plus one; 0 for none.
     pub(super) prefix: u16,
     pub(super) keyframe: bool,
     pub(super) field: bool,
-    /// Who starts at the keyframe before it cannot decode it.
+    /// Whether a decoder that starts at the keyframe before this picture cannot decode it.
     pub(super) needs_earlier: bool,
 }
 
@@ -55,22 +55,22 @@ impl Entry {
     }
 }
 
-/// An entry and the half-pictures before it.
+/// An entry's index, and the field periods before it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Placed {
     pub(super) number: usize,
     pub(super) halves: u64,
-    /// The same in the order in which pictures are shown.
+    /// Field periods before the entry in output order.
     pub(super) shown: u64,
 }
 
 impl Index {
-    /// When half-picture `shown` is.
+    /// Returns the time of field period `shown` in ns.
     pub(super) fn nanos(&self, shown: u64) -> i64 {
         self.rate.nanos(shown)
     }
 
-    /// When the picture behind `halves` others must be there to be decoded.
+    /// Returns when the picture behind `halves` field periods must be decoded, in ns.
     pub(super) fn decode_nanos(&self, halves: u64) -> i64 {
         match halves.checked_sub(self.ahead) {
             Some(halves) => self.rate.nanos(halves),
@@ -94,7 +94,7 @@ impl Index {
         placed.filter_map(|(placed, keyframe)| keyframe.then_some(placed))
     }
 
-    /// The last one whose start, in nanoseconds, is early enough.
+    /// Returns the last keyframe whose output time in ns satisfies `early`.
     pub(super) fn last_keyframe(&self, early: impl Fn(i64) -> bool) -> Option<Placed> {
         self.keyframes()
             .take_while(|placed| early(self.nanos(placed.shown)))
@@ -102,25 +102,26 @@ impl Index {
     }
 }
 
-/// Collects the index while the file is read through.
+/// Builds the index while the file is read.
 pub(super) struct Indexer<'w, G> {
     given: Option<FrameRate>,
     warnings: &'w mut Warnings,
     grammar: G,
     order: DisplayOrder,
-    /// Half-pictures of the entries that had their turn.
+    /// Field periods of the entries that were output.
     shown: u64,
     reordered: bool,
     entries: Vec<Entry>,
     prefixes: Vec<Vec<u8>>,
     halves: u64,
     last_place: Place,
-    /// Of the first keyframe, which begins the track.
+    /// Track and frame rate of the first keyframe.
     start: Option<(Track, FrameRate)>,
     skipped: u64,
     skipped_at: Option<u64>,
     unit: Option<Pending>,
-    /// The last NAL unit made no sense; at the end of a file that means it is cut.
+    /// The last NAL unit, if it was damaged: at the end of a file this means that the file is
+    /// cut.
     doubtful: Option<(u64, Option<Reason>)>,
 }
 
@@ -128,12 +129,12 @@ pub(super) struct Indexer<'w, G> {
 struct Pending {
     offset: u64,
     end: u64,
-    /// Behind the NAL unit before the last.
+    /// Offset behind the last NAL unit but one.
     end_before: u64,
     has_slice: bool,
     sets: Vec<Set>,
     picture: Option<VideoFacts>,
-    /// The parameter sets it could start with are known.
+    /// Whether the parameter sets that the picture needs are known.
     decodable: bool,
     prefix: u16,
 }
@@ -233,7 +234,7 @@ impl<'w, G: Grammar> Indexer<'w, G> {
         Ok(())
     }
 
-    /// Sees to the parameter sets while they are those of this picture.
+    /// Stores the parameter sets of a keyframe while they are still those of this picture.
     fn begin_keyframe(&mut self, unit: &mut Pending, facts: VideoFacts) -> Result<(), Fault> {
         let Some(prefix) = self.grammar.sets_for(facts.pps) else {
             return Ok(());
@@ -324,7 +325,7 @@ impl<'w, G: Grammar> Indexer<'w, G> {
         let entry = Entry {
             offset: unit.offset,
             length: u32::try_from(length).expect("UNIT_BYTES_MAX fits"),
-            // Its turn is added when it comes.
+            // The output order is added when the picture is output.
             later: -i32::try_from(self.halves).expect("twice UNITS_MAX fits"),
             prefix: unit.prefix,
             keyframe,
@@ -334,7 +335,7 @@ impl<'w, G: Grammar> Indexer<'w, G> {
         self.halves += entry.halves();
         self.last_place = match unit.picture {
             Some(picture) => picture.place,
-            // What no one can decode stays with the picture before it.
+            // An undecodable picture stays with the one before it.
             None => Place {
                 begins_sequence: false,
                 ..self.last_place
@@ -382,7 +383,7 @@ impl<'w, G: Grammar> Indexer<'w, G> {
 
     fn index(self, mut track: Track, rate: FrameRate) -> Index {
         let mut entries = self.entries;
-        // Encoders exist that count pictures at random and show them in turn.
+        // Some encoders write random order counts and output pictures in decoding order.
         if !self.reordered {
             entries.iter_mut().for_each(|entry| entry.later = 0);
         }

@@ -1,9 +1,8 @@
-//! A file of bare H.264 or H.265: an index of its access units, and the units one
-//! at a time.
+//! A file of H.264 or H.265 without a container, read one access unit at a time by an index.
 //!
-//! Such a file has no times. Its pictures are shown at a steady rate, which their
-//! parameter sets may give, in the order of their picture order counts; pictures
-//! that are needed before their turn are sent so much earlier.
+//! Such a file has no times. Its pictures are presented at a constant rate, which the parameter
+//! sets may state, in the order of their picture order counts. Decoding is ahead of the
+//! presentation by as much as reordering requires.
 
 mod index;
 
@@ -22,25 +21,25 @@ use crate::{Data, FrameRate};
 
 use index::{Entry, Index, Indexer, Placed};
 
-/// The access units of a file, in order, as often as asked.
+/// A reader of the access units of a file.
 pub(crate) struct Video {
     data: Box<dyn Data>,
     index: Arc<Index>,
     tracks: [Track; 1],
     is_delimiter: fn(u8) -> bool,
     next: usize,
-    /// Half-pictures before the next unit.
+    /// Field periods before the next unit.
     halves: u64,
-    /// Place behind the keyframe that the last seek led to.
+    /// Index behind the keyframe that the last seek led to.
     entered: usize,
-    /// No other keyframe was read since.
+    /// Whether no other keyframe was read since the seek.
     fresh: bool,
 }
 
 impl Video {
-    /// Reads the file through once and remembers where its pictures lie.
+    /// Reads the file once and indexes its pictures.
     ///
-    /// `given` counts only if the bitstream does not say.
+    /// `given`: frame rate, which is used only if the bitstream states none.
     pub(crate) fn open<G: Grammar>(
         mut data: Box<dyn Data>,
         given: Option<FrameRate>,
@@ -76,14 +75,15 @@ impl Video {
         let mut unit = vec![0; length];
         self.data.read_exact(&mut unit).map_err(failed)?;
         if let Some(prefix) = usize::from(entry.prefix).checked_sub(1) {
-            // A delimiter, if there is one, must stay first (7.4.1.2.3).
+            // An access unit delimiter, if there is one, must stay first (7.4.1.2.3).
             let at = self.delimiter_bytes(&unit);
             unit.splice(at..at, self.index.prefixes[prefix].iter().copied());
         }
         Ok(Bytes::from(unit))
     }
 
-    /// Bytes that an access unit delimiter takes at the start of a unit, 0 without.
+    /// Returns the length in bytes of an access unit delimiter at the start of a unit; 0
+    /// without one.
     fn delimiter_bytes(&self, unit: &[u8]) -> usize {
         let code = if unit.starts_with(&[0, 0, 0, 1]) {
             4
@@ -95,7 +95,7 @@ impl Video {
         delimiter.map_or(0, |nal| code + nal.len())
     }
 
-    /// The next entry that can be decoded, and the half-pictures before it.
+    /// Returns the next entry that can be decoded, and the field periods before it.
     fn next_entry(&mut self) -> Option<(Entry, u64)> {
         loop {
             let entry = self.index.entries.get(self.next).copied()?;

@@ -1,5 +1,5 @@
-//! The fields of MPEG-4 visual's headers that say what pictures there are and when
-//! they are shown (ISO/IEC 14496-2 §6.2.3 to §6.2.5).
+//! Parses the headers of MPEG-4 visual, as far as they describe the pictures and their times
+//! (ISO/IEC 14496-2 §6.2.3 to §6.2.5).
 
 use glassline_media::Bits;
 
@@ -16,42 +16,43 @@ pub(super) mod code {
     pub(crate) const PICTURE: u8 = 0xb6;
 }
 
-/// A video object layer: what all pictures have in common.
+/// Fields of a video object layer, which all pictures share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layer {
     /// Ticks per second of the pictures' times, above zero.
     pub(super) resolution: u16,
-    /// Ticks of each picture, if they all last as long.
+    /// Ticks of each picture, if all last equally long.
     pub(super) fixed: Option<u16>,
     pub(super) width: u32,
     pub(super) height: u32,
 }
 
-/// How a picture is coded.
+/// Coding type of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// By itself.
+    /// The picture refers to no other one.
     Intra,
-    /// From those before, sprites among them.
+    /// The picture refers to earlier ones; sprites count as such.
     Predicted,
-    /// From one before and one behind, and is needed by none.
+    /// The picture refers to one before and one after it in output order, and no other picture
+    /// refers to it.
     Bidirectional,
 }
 
-/// The start of a video object plane, which is a picture.
+/// Fields at the start of a video object plane, which is a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Picture {
     pub(super) kind: Kind,
-    /// Whole seconds since those that the pictures before came to.
+    /// Whole seconds since the time base that the pictures before set.
     pub(super) seconds: u16,
-    /// Ticks into the second.
+    /// Ticks within the second.
     pub(super) ticks: u16,
-    /// Anything follows; the picture before is shown on if not.
+    /// Whether coded data follows; without it the picture before is presented for longer.
     pub(super) coded: bool,
 }
 
 impl Layer {
-    /// `bytes`: from behind the start code.
+    /// Parses a layer. `bytes`: from behind the start code on.
     pub(super) fn parse(bytes: &[u8]) -> Result<Self, Reason> {
         const DAMAGED: Reason = Reason::Damaged("the video object layer header makes no sense");
         const SHAPE: Reason = Reason::Refused {
@@ -70,7 +71,7 @@ impl Layer {
 
     fn fields(bits: &mut Bits<'_>) -> Option<(Option<Self>, u32)> {
         const OWN_ASPECT_RATIO: u32 = 15;
-        // Random access, type of the object.
+        // These bits are random access and type of the object.
         bits.skip(9);
         if bits.bit()? {
             bits.skip(7);
@@ -79,7 +80,7 @@ impl Layer {
             bits.skip(16);
         }
         if bits.bit()? {
-            // Chroma format and low delay; then the decoder's buffer.
+            // Chroma format and low delay come first, then the decoder's buffer.
             bits.skip(3);
             if bits.bit()? {
                 bits.skip(79);
@@ -111,7 +112,8 @@ impl Layer {
 }
 
 impl Picture {
-    /// `bytes`: from behind the start code. `None` if the header breaks off.
+    /// Parses a picture. `bytes`: from behind the start code on. `None` if the header is
+    /// incomplete.
     pub(super) fn parse(bytes: &[u8], layer: &Layer) -> Option<Self> {
         let mut bits = Bits::new(bytes);
         let kind = match bits.take(2)? {
@@ -136,7 +138,7 @@ impl Picture {
     }
 }
 
-/// The seconds of a group's time code; `bytes` from behind the start code.
+/// Returns the seconds of a group's time code; `bytes` from behind the start code on.
 pub(super) fn group_seconds(bytes: &[u8]) -> Option<u32> {
     let mut bits = Bits::new(bytes);
     let (hours, minutes) = (bits.take(5)?, bits.take(6)?);
@@ -145,17 +147,17 @@ pub(super) fn group_seconds(bytes: &[u8]) -> Option<u32> {
     Some((hours * 60 + minutes) * 60 + seconds)
 }
 
-/// A bit that is always one, so that no start code comes about.
+/// Reads a marker bit, which is always one and prevents the emulation of start codes.
 fn marker(bits: &mut Bits<'_>) -> Option<()> {
     bits.bit()?.then_some(())
 }
 
-/// At most 16 bits.
+/// Reads a number of at most 16 bits.
 fn number(bits: &mut Bits<'_>, count: u32) -> Option<u16> {
     u16::try_from(bits.take(count)?).ok()
 }
 
-/// Bits that count up to below `resolution`, at least one.
+/// Returns the number of bits of a tick below `resolution`, at least one.
 fn tick_bits(resolution: u16) -> u32 {
     (u16::BITS - resolution.saturating_sub(1).leading_zeros()).max(1)
 }

@@ -1,5 +1,4 @@
-//! Where the pictures of a file lie and when each is shown, found while the file is
-//! read through.
+//! The index of a file of MPEG-4 visual, built in one pass: location and time of each picture.
 
 use std::ops::Range;
 
@@ -12,44 +11,44 @@ use crate::elementary::annexb::{Scanner, Span};
 use crate::error::{Fault, Reason, WarningReason, Warnings};
 use crate::{Data, parameters};
 
-/// Bytes of a picture with its headers.
+/// Longest picture with its headers, in bytes.
 const UNIT_BYTES_MAX: u64 = 16 << 20;
 
-/// Pictures of one file: 3 days at 30 a second; their index has 192 MB.
+/// Most pictures of one file: 3 days at 30 per second. Their index takes 192 MB.
 const UNITS_MAX: usize = 1 << 23;
 
-/// Bytes of the headers that a decoder needs first. Real ones have fewer than 100.
+/// Longest headers that a decoder needs first, in bytes. Real ones have fewer than 100.
 const CONFIG_BYTES_MAX: u64 = 4096;
 
-/// Different headers of one file.
+/// Most different headers of one file.
 const CONFIGS_MAX: usize = 256;
 
-/// Bytes that may lie before the first start code.
+/// Most bytes before the first start code.
 const LEADING_BYTES_MAX: u64 = 1 << 20;
 
 const EXPECTED: &str = "an MPEG-4 visual file";
 
 pub(super) struct Index {
     pub(super) entries: Vec<Entry>,
-    /// Places of the keyframes among the entries.
+    /// Positions of the keyframes among the entries.
     pub(super) keyframes: Vec<u32>,
     pub(super) configs: Vec<Vec<u8>>,
     pub(super) layer: Layer,
-    /// Ticks of one pass.
+    /// Length of one pass, in ticks.
     pub(super) length: i64,
-    /// Ticks of each picture, if all are shown as long.
+    /// Ticks of each picture, if all last equally long.
     pub(super) steady: Option<i64>,
     pub(super) reordered: bool,
 }
 
-/// Where a picture lies: 24 bytes.
+/// Location and time of a picture, in 24 bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Entry {
     pub(super) offset: u64,
-    /// Ticks from the start to where it is shown.
+    /// Presentation time since the start, in ticks.
     pub(super) time: i64,
     pub(super) length: u32,
-    /// Number of the headers to put before it, plus one; 0 for none.
+    /// Index of the headers to insert before the picture, plus one; 0 for none.
     pub(super) config: u16,
     pub(super) kind: Kind,
 }
@@ -63,23 +62,24 @@ impl Index {
         self.nanos(self.entries[place as usize].time)
     }
 
-    /// Those keyframes that are shown at `at_ns` or before.
+    /// Returns the keyframes that are presented at `at_ns` or before.
     pub(super) fn keyframes_until(&self, at_ns: i64) -> &[u32] {
         let early = |place: &u32| self.start_ns(*place) <= at_ns;
         &self.keyframes[..self.keyframes.partition_point(early)]
     }
 
-    /// When the picture at `place` stops being shown, `anchor` being the last one
-    /// before it that others depend on.
+    /// Returns when the presentation of the picture at `place` ends. `anchor`: the last
+    /// reference picture before it.
     pub(super) fn end_of(&self, place: usize, anchor: Option<usize>) -> i64 {
         let is_between = |entry: &Entry| entry.kind == Kind::Bidirectional;
         let after = &self.entries[place + 1..];
         let following = if is_between(&self.entries[place]) {
-            // Those between two are shown as they lie, then the second of the two.
+            // B-pictures between two reference pictures are presented in decoding order, then
+            // the second reference picture.
             let next = after.first().filter(|entry| is_between(entry));
             next.or(anchor.map(|anchor| &self.entries[anchor]))
         } else {
-            // First what lies between it and the next that others depend on.
+            // The pictures between this one and the next reference picture come first.
             let next = after.iter().position(|entry| !is_between(entry));
             next.map(|next| match after.get(next + 1) {
                 Some(between) if is_between(between) => between,
@@ -89,8 +89,8 @@ impl Index {
         following.map_or(self.length, |entry| entry.time)
     }
 
-    /// When the picture at `place` is decoded: those that wait for others to be
-    /// shown before them take the place of the one that waited before.
+    /// Returns when the picture at `place` is decoded: a reference picture is decoded at the
+    /// presentation time of the reference picture before it.
     pub(super) fn decode_time(&self, place: usize, anchor: Option<usize>) -> i64 {
         let entry = &self.entries[place];
         if !self.reordered || entry.kind == Kind::Bidirectional {
@@ -116,28 +116,29 @@ impl Index {
     }
 }
 
-/// What reading the file through gives.
+/// Result of the pass through the file.
 pub(super) struct Indexed {
     pub(super) found: Index,
-    /// Offset and bytes of each of the configs, to be read.
+    /// Offset and length in bytes of each header, which must still be read.
     pub(super) places: Vec<(u64, u64)>,
 }
 
-/// Collects the index while the file is read through.
+/// Builds the index while the file is read.
 pub(super) struct Indexer<'w> {
     warnings: &'w mut Warnings,
     entries: Vec<Entry>,
     keyframes: Vec<u32>,
-    /// Headers that a decoder needs first: their first bytes, and where they lie.
+    /// Headers that a decoder needs first: their first bytes, and their location.
     configs: Vec<(Vec<u8>, (u64, u64))>,
-    /// The layer in force, and what it began.
+    /// The current layer, and the timeline that it began.
     layer: Option<Layer>,
     timeline: Option<Timeline>,
     unit: Pending,
     skipped: u64,
     skipped_at: u64,
     reordered: bool,
-    /// A picture's header broke off; at the end of a file that means it is cut.
+    /// Offset of a picture with an incomplete header; at the end of a file this means that the
+    /// file is cut.
     doubtful: Option<u64>,
 }
 
@@ -147,7 +148,7 @@ struct Pending {
     offset: Option<u64>,
     /// First bytes of the headers that a decoder needs.
     config: Vec<u8>,
-    /// Where those lie.
+    /// Location of these headers.
     config_range: Option<Range<u64>>,
     has_layer: bool,
 }
@@ -191,14 +192,14 @@ impl<'w> Indexer<'w> {
         self.finish(searched)
     }
 
-    /// Takes what stands behind one start code.
+    /// Reads the bytes behind one start code.
     fn take(&mut self, span: Span, head: &[u8]) -> Result<(), Fault> {
         if let Some(at) = self.doubtful.take() {
             let reason = Reason::Damaged("the header of a picture breaks off");
             return Err(Fault::at(at, reason));
         }
-        // The number of the first object is zero, which the scanner takes for one of
-        // the zeros before the next start code.
+        // The number of the first object is zero, which the scanner takes for a zero byte
+        // before the next start code.
         let (&code, fields) = head.split_first().unwrap_or((&0, &[]));
         self.unit.offset.get_or_insert(span.code);
         match code {
@@ -218,7 +219,7 @@ impl<'w> Indexer<'w> {
                 }
             }
             code::PICTURE => self.take_picture(span, fields)?,
-            // What encoders say of themselves follows the headers it belongs to.
+            // User data follows the headers that it belongs to.
             _ => self.unit.extend_config(span),
         }
         Ok(())
@@ -288,7 +289,8 @@ impl<'w> Indexer<'w> {
         })
     }
 
-    /// Number of the headers in force, plus one; those of `unit` if it has some.
+    /// Returns the index of the current headers, plus one. Headers in `unit` become the current
+    /// ones.
     fn config_of(&mut self, unit: &Pending) -> Result<u16, Fault> {
         let same = |(bytes, _): &(Vec<u8>, _)| *bytes == unit.config;
         let range = unit.config_range.clone().filter(|_| unit.has_layer);
@@ -321,7 +323,7 @@ impl<'w> Indexer<'w> {
         Ok(())
     }
 
-    /// A picture that no decoder could begin with.
+    /// Counts a picture before the first one at which a decoder can start.
     fn skip(&mut self, offset: u64) {
         if self.skipped == 0 {
             self.skipped_at = offset;
@@ -370,7 +372,7 @@ impl<'w> Indexer<'w> {
 
 impl Pending {
     fn add_config(&mut self, span: Span, head: &[u8]) {
-        // Many headers without a picture would only be another file's.
+        // Many headers without a picture do not belong to this format.
         let room = (CONFIG_BYTES_MAX as usize).saturating_sub(self.config.len());
         let bytes = head.len().min(room);
         self.config.extend_from_slice(&head[..bytes]);

@@ -1,5 +1,5 @@
-//! A bare file of MPEG-4 visual: an index of its pictures, and the pictures one at
-//! a time, each with the headers before it (ISO/IEC 14496-2).
+//! A file of MPEG-4 visual without a container (ISO/IEC 14496-2), read one picture at a time by
+//! an index, each with the headers before it.
 
 mod headers;
 mod index;
@@ -19,21 +19,21 @@ use crate::{Data, FrameRate};
 use headers::Kind;
 use index::{Index, Indexer};
 
-/// The pictures of a file, in the order of decoding, as often as asked.
+/// A reader of the pictures of a file, in decoding order.
 pub(crate) struct Mpeg4Visual {
     data: Box<dyn Data>,
     index: Arc<Index>,
     tracks: [Track; 1],
     next: usize,
-    /// The last picture handed out that others depend on.
+    /// The last reference picture that was handed out.
     anchor: Option<usize>,
-    /// Pictures are left out that are shown before this tick: they depend on one
-    /// that lies before where reading began.
+    /// Pictures before this tick are dropped: they refer to a picture before the start of
+    /// reading.
     from: i64,
 }
 
 impl Mpeg4Visual {
-    /// Reads the file through once and remembers where its pictures lie.
+    /// Reads the file once and indexes its pictures.
     pub(crate) fn open(mut data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Self, Fault> {
         let mut index = Indexer::new(warnings).run(&mut data)?;
         let configs = std::mem::take(&mut index.places);
@@ -111,7 +111,7 @@ impl Reader for Mpeg4Visual {
         let found = index.keyframes_until(to_ns).last();
         self.next = found.map_or(0, |&place| place as usize);
         self.from = index.entries.get(self.next).map_or(0, |entry| entry.time);
-        // Only its time is asked for, which is when the keyframe is decoded.
+        // Only the time of this picture is used, at which the keyframe is decoded.
         let mut before = index.entries[..self.next].iter();
         self.anchor = before.rposition(|entry| entry.kind != Kind::Bidirectional);
         Ok(())

@@ -1,52 +1,52 @@
-//! When MPEG-4 pictures are shown.
+//! Presentation times of MPEG-4 pictures.
 //!
-//! A picture says the tick within a second, and by how many seconds it is beyond
-//! the picture before that others depend on (ISO/IEC 14496-2 §6.3.5,
-//! `modulo_time_base`). Groups may set the seconds anew; streams that were cut or
-//! joined do so wrongly, so a jump is taken for what lies between pictures usually.
+//! A picture states the tick within a second, and the seconds since the reference picture
+//! before it (ISO/IEC 14496-2 §6.3.5, `modulo_time_base`). Groups may set the seconds anew.
+//! Streams that were cut or joined set them wrongly, so a jump is replaced by the usual
+//! distance of pictures.
 
 use super::headers::{Kind, Layer, Picture};
 
-/// Seconds between two pictures that are still believed.
+/// Longest distance of two pictures in seconds; a longer one is a jump.
 const GAP_SECONDS_MAX: i64 = 10;
 
-/// Pictures a second, where a stream says nothing.
+/// Pictures per second, where a stream states no rate.
 const RATE_ASSUMED: i64 = 25;
 
-/// Puts pictures on a timeline that begins with zero.
+/// Converts the times of pictures to a timeline that begins at zero.
 pub(super) struct Timeline {
     resolution: i64,
-    /// Seconds of the last picture that others depend on, and of the one before.
+    /// Seconds of the last reference picture, and of the one before.
     seconds: (i64, i64),
-    /// What is added to what pictures say.
+    /// Ticks that are added to the stated times.
     shift: i64,
-    /// The last picture that others depend on.
+    /// Time of the last reference picture.
     anchor: Option<i64>,
-    /// Between the last two of those.
+    /// Distance of the last two reference pictures.
     anchor_gap: i64,
-    /// The last picture that was shown for certain.
+    /// Time of the last picture whose presentation is certain.
     shown: Option<i64>,
     gap: Gap,
 }
 
-/// How long pictures are shown.
+/// Duration of pictures in ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Gap {
     Unknown,
-    /// All the same.
+    /// All pictures last equally long.
     Steady(i64),
-    /// The last of several.
+    /// Pictures have different durations; this is the latest.
     Varying(i64),
 }
 
-/// Where a picture lies.
+/// Time of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
-    /// Its tick, which no other picture has.
+    /// The picture's time in ticks, which no other picture has.
     At(i64),
-    /// Likewise, but it says something else.
+    /// A time that replaces the stated one, in ticks.
     Mended(i64),
-    /// There is no time for it, and it is needed by none.
+    /// The picture has no time, and no other picture refers to it.
     Nowhere,
 }
 
@@ -65,12 +65,12 @@ impl Timeline {
         }
     }
 
-    /// The time code of a group, in seconds.
+    /// Notes the time code of a group, in seconds.
     pub(super) fn group(&mut self, seconds: u32) {
         self.seconds.0 = seconds.into();
     }
 
-    /// The next picture in the order of decoding.
+    /// Returns the time of the next picture in decoding order.
     pub(super) fn place(&mut self, picture: &Picture) -> Place {
         let ticks = |seconds: i64| {
             (seconds + i64::from(picture.seconds)) * self.resolution + i64::from(picture.ticks)
@@ -95,7 +95,7 @@ impl Timeline {
             self.shift += before + self.anchor_gap - time;
             Place::Mended(before + self.anchor_gap)
         };
-        // What the one before had to wait for is here.
+        // The reference picture before can now be presented.
         self.show(before);
         self.anchor = Some(before + self.anchor_gap);
         place
@@ -123,8 +123,8 @@ impl Timeline {
         self.shown = Some(time);
     }
 
-    /// Ticks of all pictures, the last one's own among them, and of each picture if
-    /// all are shown as long.
+    /// Returns the ticks of all pictures including the last, and the ticks of each picture if
+    /// all last equally long.
     pub(super) fn end(mut self) -> (i64, Option<i64>) {
         let last = self.anchor.unwrap_or(0);
         self.show(last);

@@ -1,4 +1,4 @@
-//! The frames of the first audio in a program stream.
+//! Frames of the first audio stream in a program stream.
 
 use std::collections::VecDeque;
 
@@ -9,34 +9,34 @@ use crate::audio::ac3;
 use crate::audio::mpeg_audio;
 use crate::system_clock::stamp::CLOCK_RATE;
 
-/// Bytes that are kept at most: a frame and a packet's worth behind it.
+/// Most bytes that are stored: a frame and the packet behind it.
 const PENDING_BYTES_MAX: usize = 256 * 1024;
 
-/// Stamps closer to where counting leads than this are rounded from it.
+/// Stamps closer than this to the counted time are rounded forms of it, in ticks of 27 MHz.
 const ROUNDING: i64 = CLOCK_RATE / 1000;
 
-/// What is in a stream of audio.
+/// Coding of an audio stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Coding {
     MpegAudio,
     Ac3,
 }
 
-/// Which packets are of the stream.
+/// Identifies the packets of an audio stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Source {
     stream: u8,
-    /// Of DVDs, the number of the stream in the first byte of each packet.
+    /// Number of the stream on DVDs, in the first byte of each packet.
     part: Option<u8>,
     pub(super) coding: Coding,
 }
 
-/// Bytes before the audio in packets of DVDs: number, frames, first of them.
+/// Bytes before the audio in packets of DVDs: number, frame count, offset of the first frame.
 const PART_HEADER_BYTES: usize = 4;
 
 impl Source {
-    /// The stream of a packet that begins with `start`; what else is in it, or
-    /// nothing if it is no audio.
+    /// Identifies the stream of a packet that begins with `start`. The error names other
+    /// content that is known, or is `None` if the packet is not audio.
     pub(super) fn of(stream: u8, start: &[u8]) -> Result<Self, Option<&'static str>> {
         let source = |part, coding| Self {
             stream,
@@ -56,8 +56,8 @@ impl Source {
         }
     }
 
-    /// Bytes of a packet of this stream that are no audio; `None` if it is of
-    /// another. `start`: the packet's first bytes.
+    /// Returns the number of bytes before the audio in a packet of this stream; `None` for
+    /// packets of other streams. `start`: the packet's first bytes.
     pub(super) fn header_of(self, stream: u8, start: &[u8]) -> Option<usize> {
         let same = self.stream == stream;
         match self.part {
@@ -71,12 +71,12 @@ impl Source {
 #[derive(Debug)]
 pub(super) struct Frame {
     pub(super) bytes: Vec<u8>,
-    /// 27 MHz.
+    /// Presentation time, in ticks of 27 MHz.
     pub(super) start: i64,
     pub(super) duration: i64,
 }
 
-/// What all frames have in common.
+/// Properties that all frames of a track share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Form {
     coding: Coding,
@@ -87,23 +87,23 @@ pub(super) struct Form {
 impl Form {
     pub(super) fn track(self) -> Track {
         match self.coding {
-            // Whatever its sampling rate, its RTP clock is 90 kHz (RFC 2250 §3.5).
+            // The RTP clock is 90 kHz, whatever the sampling rate (RFC 2250 §3.5).
             Coding::MpegAudio => Track::audio(Codec::MpegAudio, self.channels),
             Coding::Ac3 => Track::audio(Codec::Ac3, self.channels).with_clock_rate(self.rate),
         }
     }
 }
 
-/// Cuts a stream into its frames.
+/// Splits a stream into its frames.
 pub(super) struct Frames {
     coding: Coding,
     bytes: Vec<u8>,
     base: u64,
-    /// From which position on the stamps hold.
+    /// Positions in the stream, and the stamps that hold from there on.
     marks: VecDeque<(u64, Option<i64>)>,
     next: Option<i64>,
     form: Option<Form>,
-    /// The last frame was where it should be.
+    /// Whether the last frame was at its expected place.
     in_step: bool,
 }
 
@@ -124,8 +124,8 @@ impl Frames {
         self.form
     }
 
-    /// Takes the next bytes; `stamp` is of the first frame that begins in them, on
-    /// the track's time.
+    /// Adds the next bytes. `stamp`: time of the first frame that begins in them, on the
+    /// track's time.
     pub(super) fn push(&mut self, bytes: &[u8], stamp: Option<i64>) {
         let position = self.base + self.bytes.len() as u64;
         self.marks.push_back((position, stamp));
@@ -151,8 +151,8 @@ impl Frames {
         self.base += count as u64;
     }
 
-    /// The next frame that is whole. `None`: more bytes are needed. Frames that
-    /// would need another track are passed over.
+    /// Returns the next complete frame; `None` if more bytes are needed. Frames of a different
+    /// form are skipped, since they would need another track.
     pub(super) fn next(&mut self) -> Option<Frame> {
         loop {
             let (frame, form) = self.next_of_any_form()?;
@@ -177,7 +177,7 @@ impl Frames {
             if rest.len() < length {
                 break None;
             }
-            // What looks like a header by chance has no other behind it.
+            // Bytes that look like a header by chance have no header behind their frame.
             if !self.in_step {
                 let behind = &rest[length..];
                 if behind.len() < ac3::HEADER_BYTES {
@@ -211,7 +211,8 @@ impl Frames {
         Some((frame, form))
     }
 
-    /// That of the frame at the front, the first to begin in its packet.
+    /// Returns the stamp of the frame at the front, if that frame is the first to begin in its
+    /// packet.
     fn stamp(&mut self) -> Option<i64> {
         self.drop_marks();
         let (_, stamp) = self.marks.front_mut()?;
@@ -219,7 +220,7 @@ impl Frames {
     }
 }
 
-/// Form, samples and bytes of the frame that begins here.
+/// Returns form, samples and length in bytes of the frame that begins here.
 fn header(coding: Coding, bytes: &[u8]) -> Option<(Form, u32, usize)> {
     let form = |rate, channels| Form {
         coding,

@@ -1,5 +1,5 @@
-//! One way through a program stream, from any keyframe: its packets into pictures
-//! and frames of audio, each with its times.
+//! A pass through a program stream from any keyframe: pictures and frames of audio with their
+//! times.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,26 +12,26 @@ use crate::error::{Fault, WarningReason, Warnings};
 use crate::system_clock::stamp::{CLOCK_PER_STAMP, CLOCK_RATE, STAMP_MODULUS, ahead};
 use crate::system_clock::{self, Clock, Segment};
 
-/// How far stamps may be from the clock: buffers hold a second, slide shows ten.
+/// Longest distance of stamps and clock, in ticks of 27 MHz: buffers hold one second, slide
+/// shows ten.
 const AHEAD_MAX: i64 = 10 * CLOCK_RATE;
 
-/// Units of one kind that are held until one of the other kind says that their
-/// turn has come, and their bytes.
+/// Most units of one track, and most of their bytes, that wait for a unit of the other track.
 const HELD_UNITS_MAX: usize = 256;
 const HELD_BYTES_MAX: usize = 8 << 20;
 
-/// Bytes of a bare video stream that are read at once.
+/// Bytes that are read at once from a file of video without packets.
 const BARE_BYTES: usize = 32 * 1024;
 
-/// Where the file's pieces come from.
+/// Where the bytes of the file come from.
 pub(super) enum Feed {
     Program(Packets),
-    /// Pictures without packets around them: the window and the next byte.
+    /// Video without packets: the window, and the offset of the next byte.
     Bare(crate::window::Window, u64),
 }
 
 impl Feed {
-    /// The same file for another way.
+    /// Returns another reader of the same file.
     pub(super) fn fork(&self) -> Self {
         match self {
             Self::Program(packets) => Self::Program(packets.fork()),
@@ -40,15 +40,15 @@ impl Feed {
     }
 }
 
-/// The clock that stamps refer to.
+/// The clock that time stamps refer to.
 pub(super) enum Reference {
-    /// It is learned on the first way through.
+    /// The first pass collects the clock's segments.
     Learning(Clock),
-    /// What was learned, and the last reference: raw, and on the track's time.
+    /// Known segments, and the last reference: as in the file, and on the track's time.
     Known(Arc<[Segment]>, Option<(i64, i64)>),
 }
 
-/// A unit with its times, 27 MHz.
+/// A unit with its times, in ticks of 27 MHz.
 #[derive(Debug)]
 pub(super) struct Timed {
     pub(super) video: bool,
@@ -60,14 +60,14 @@ pub(super) struct Timed {
     pub(super) bytes: Vec<u8>,
 }
 
-/// Where a way begins.
+/// State in which a pass begins.
 #[derive(Default)]
 pub(super) struct Start {
     pub(super) origin: Origin,
-    /// When the first picture is shown; `None` at the start of the file.
+    /// Presentation time of the first picture; `None` at the start of the file.
     pub(super) presented: Option<i64>,
     pub(super) sequence: Option<Sequence>,
-    /// The stream of audio, once known.
+    /// The audio stream, once known.
     pub(super) audio: Option<Source>,
 }
 
@@ -77,16 +77,16 @@ pub(super) struct Demux {
     video: Option<u8>,
     pictures: Pictures,
     timing: Timing,
-    /// Of the keyframe that the way begins with, until it comes.
+    /// Presentation time of the keyframe at which the pass begins, until that picture comes.
     presented: Option<i64>,
-    /// Fields that others refer to, since the way began.
+    /// Number of fields of reference pictures since the pass began.
     anchors: u8,
-    /// Place and number of the pictures before the first keyframe.
+    /// Offset and number of the pictures before the first keyframe.
     skipped: Option<(u64, u64)>,
-    /// The clock jumped since the last stamps of pictures.
+    /// Whether the clock jumped since the last stamps of pictures.
     joins: bool,
     source: Option<Source>,
-    /// The packet under way is of that audio.
+    /// Whether the current packet belongs to the audio stream.
     sounding: bool,
     frames: Option<Frames>,
     held: [VecDeque<Timed>; 2],
@@ -135,8 +135,8 @@ impl Demux {
         self.source.zip(self.frames.as_ref()?.form())
     }
 
-    /// The next unit, in the order of decoding as far as the file keeps audio and
-    /// pictures together.
+    /// Returns the next unit, in decoding order as far as the file interleaves audio and
+    /// pictures.
     pub(super) fn next(&mut self) -> Result<Option<Timed>, Fault> {
         loop {
             let [video, audio] = &self.held;
@@ -209,7 +209,7 @@ impl Demux {
         }
     }
 
-    /// A stamp (90 kHz) on the track's time.
+    /// Converts a stamp of 90 kHz to the track's time.
     fn map(&self, stamp: i64) -> Option<i64> {
         let (raw, time) = match &self.reference {
             Reference::Learning(clock) => clock.last()?,
@@ -316,9 +316,10 @@ impl Demux {
         }
     }
 
-    /// Whether all that the picture refers to has come since the way began.
+    /// Returns whether all pictures that `picture` refers to have come since the pass began.
     fn can_decode(&mut self, picture: &Picture) -> bool {
-        /// Two frames, between which the B-frames behind the second are shown.
+        /// Fields of two frames, between which the B-pictures behind the second one are
+        /// presented.
         const ENOUGH: u8 = 4;
         let fields = if picture.field { 1 } else { 2 };
         match picture.kind {
@@ -328,7 +329,7 @@ impl Demux {
                 skipped.1 += 1;
                 false
             }
-            // All that a closed group shows before its first frame needs but that.
+            // A closed group needs no picture before its first one.
             Kind::Intra if self.anchors == 0 && picture.group == Some(true) => {
                 self.anchors = ENOUGH;
                 true

@@ -1,14 +1,14 @@
-//! An MPEG program stream, such as .mpg and .vob files are, and bare MPEG video.
+//! An MPEG program stream, such as .mpg and .vob files, or MPEG video without a container.
 //!
 //! ```text
 //! file ─ packets ─┬─ pictures ─ timing ─┐
 //!                 └─ audio ─────────────┴─ demux ─► Unit, video and audio by turns
 //! ```
 //!
-//! The first video stream (MPEG-1 or MPEG-2 video) and the first of audio
-//! (MPEG audio, AC-3) are played. Units lie in pieces among each other, so that an
-//! index could not say where they are: both passes take the stream apart alike,
-//! and the first one remembers where the keyframes begin.
+//! The first video stream (MPEG-1 or MPEG-2 video) and the first audio stream (MPEG audio,
+//! AC-3) are played. The bytes of units are interleaved, so an index could not state their
+//! location. Therefore every pass demultiplexes the stream in the same way, and the first pass
+//! stores where the keyframes begin.
 
 mod audio;
 mod demux;
@@ -35,51 +35,51 @@ use demux::{Demux, Feed, Reference, Start, Timed};
 use packets::Packets;
 use pictures::{Origin, Sequence};
 
-/// Keyframes of one file: 97 days at two a second; their index has 400 MB.
+/// Most keyframes of one file: 97 days at two per second. Their index takes 400 MB.
 const ENTRIES_MAX: usize = 1 << 24;
 
-/// Places where the clock or the pictures' headers change.
+/// Most changes of the clock or of the pictures' headers.
 const CHANGES_MAX: usize = 1 << 12;
 
-/// The video and the audio of a program stream, as often as asked.
+/// A reader of the video and audio of a program stream.
 pub(crate) struct Program {
     demux: Demux,
     index: Arc<Index>,
-    /// Audio that ends before this (27 MHz) belongs before the keyframe sought.
+    /// Audio that ends before this time (27 MHz) is dropped after a seek to a keyframe.
     audio_from: i64,
 }
 
-/// What opening the file found; times are 27 MHz.
+/// What opening the file found. Times are in ticks of 27 MHz.
 struct Index {
     tracks: Vec<Track>,
     entries: Vec<Entry>,
     sequences: Vec<Sequence>,
     segments: Arc<[Segment]>,
     audio: Option<Source>,
-    /// When the first picture is shown, or the first audio heard.
+    /// Time at which the first picture or audio is presented.
     zero: i64,
-    /// Behind the last one.
+    /// Time at which the last presentation ends.
     end: i64,
     has_video: bool,
 }
 
-/// Where a keyframe begins: 24 bytes.
+/// Location and time of a keyframe, in 24 bytes.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     offset: u64,
     presented: i64,
     skip: u32,
-    /// Place of the headers in force.
+    /// Index of the sequence header that holds.
     sequence: u16,
 }
 
 impl Program {
-    /// Reads a program stream through once.
+    /// Reads and indexes a program stream.
     pub(crate) fn open(data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Self, Fault> {
         Self::read_through(Feed::Program(Packets::new(Window::new(data)?)), warnings)
     }
 
-    /// Reads a bare stream of MPEG-1 or MPEG-2 video through once.
+    /// Reads and indexes MPEG-1 or MPEG-2 video without a container.
     pub(crate) fn open_bare(data: Box<dyn Data>, warnings: &mut Warnings) -> Result<Self, Fault> {
         Self::read_through(Feed::Bare(Window::new(data)?, 0), warnings)
     }
@@ -133,12 +133,12 @@ fn video_track(sequence: &Sequence) -> Track {
     track
 }
 
-/// What the first way through collects.
+/// What the first pass collects.
 #[derive(Default)]
 struct Found {
     entries: Vec<Entry>,
     sequences: Vec<Sequence>,
-    /// From when to when there are pictures, and audio.
+    /// First and last presentation time of pictures, and of audio.
     video: Option<(i64, i64)>,
     audio: Option<(i64, i64)>,
 }
@@ -174,7 +174,8 @@ impl Found {
         if self.entries.len() == ENTRIES_MAX {
             return Err(too_many("the number of keyframes", ENTRIES_MAX));
         }
-        // The second field of a keyframe is none, nor what time runs backwards to.
+        // The second field of a keyframe is not an entry, and neither is a picture whose time
+        // goes back.
         let later = |last: &Entry| unit.start > last.presented;
         if self.entries.last().is_none_or(later) {
             self.entries.push(Entry {
@@ -189,7 +190,7 @@ impl Found {
 }
 
 impl Index {
-    /// A way through the file from an entry, or else from its start.
+    /// Starts a pass through the file at an entry, or at the start.
     fn demux(&self, feed: Feed, entry: Option<&Entry>) -> Demux {
         let origin = entry.map_or(Origin::default(), |entry| Origin {
             offset: entry.offset,
@@ -206,12 +207,12 @@ impl Index {
         Demux::new(feed, reference, start)
     }
 
-    /// On the track's time, from 27 MHz.
+    /// Converts ticks of 27 MHz to the track's time in ns.
     fn ns(&self, ticks: i64) -> i64 {
         clock_ns(ticks.saturating_sub(self.zero))
     }
 
-    /// How many entries are shown at or before `at_ns`.
+    /// Returns the number of entries that are presented at or before `at_ns`.
     fn entries_until(&self, at_ns: i64) -> usize {
         self.entries
             .partition_point(|entry| self.ns(entry.presented) <= at_ns)
@@ -263,7 +264,7 @@ impl Reader for Program {
             _ => self.index.entries_until(to_ns),
         };
         let entry = behind.checked_sub(1).map(|at| self.index.entries[at]);
-        // Without video, audio is what is sought.
+        // Without video, the seek leads to audio.
         self.audio_from = match (entry, to_ns) {
             (Some(entry), _) => entry.presented,
             (None, 1..) if !self.index.has_video => self.index.zero + to_ns / 1000 * 27,

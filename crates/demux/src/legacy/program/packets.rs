@@ -1,5 +1,5 @@
-//! The packets of a program stream, MPEG-2 (ISO/IEC 13818-1 §2.5) and MPEG-1
-//! (ISO/IEC 11172-1 §2.4): what of which elementary stream lies where.
+//! The packets of a program stream, MPEG-2 (ISO/IEC 13818-1 §2.5) and MPEG-1 (ISO/IEC 11172-1
+//! §2.4), and the elementary streams in them.
 
 use crate::error::{Fault, Reason};
 use crate::system_clock::stamp::{self, CLOCK_PER_STAMP, STAMP_BYTES};
@@ -13,24 +13,25 @@ pub(super) const PRIVATE_1: u8 = 0xbd;
 const PADDING: u8 = 0xbe;
 const PRIVATE_2: u8 = 0xbf;
 
-/// Bytes that may belong to no packet, in a row.
+/// Most bytes in a row that may belong to no packet.
 const SEARCH_BYTES_MAX: u64 = 1 << 20;
 
-/// Bytes that are looked at to find the next packet.
+/// Bytes that are searched at once for the next packet.
 const SEARCH_STEP: usize = 16 * 1024;
 
 /// Bytes of a payload that are handed out at once.
 const CHUNK_BYTES: usize = 16 * 1024;
 
-/// Start code, length, flags and at most 255 bytes of header; MPEG-1 has fewer.
+/// Longest header: start code, length, flags and at most 255 bytes; headers of MPEG-1 are
+/// shorter.
 const HEADER_BYTES_MAX: usize = 9 + 255;
 
-/// What comes next in the file.
+/// The next part of the file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piece {
-    /// A pack begins, which says what its clock is (27 MHz).
+    /// A pack header with its clock reference, in ticks of 27 MHz.
     Pack { offset: u64, clock: i64 },
-    /// A part of an elementary stream.
+    /// Bytes of an elementary stream.
     Chunk(Chunk),
 }
 
@@ -38,23 +39,23 @@ pub(super) enum Piece {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Chunk {
     pub(super) stream: u8,
-    /// Where the first byte of its packet is; the same for all chunks of one.
+    /// Offset of the packet's first byte, which is the same for all chunks of a packet.
     pub(super) packet: u64,
-    /// The packet's time stamps (90 kHz), with its first chunk.
+    /// The packet's time stamps (90 kHz), with its first chunk only.
     pub(super) presented: Option<i64>,
     pub(super) decoded: Option<i64>,
-    /// It is the first of its packet.
+    /// Whether this is the first chunk of its packet.
     pub(super) first: bool,
     pub(super) bytes: Vec<u8>,
 }
 
-/// Reads the packets one after the other.
+/// Reads the packets in order.
 pub(super) struct Packets {
     window: Window,
     next: u64,
-    /// What is left of the packet under way.
+    /// The rest of the current packet.
     open: Option<Open>,
-    /// Bytes that were passed over, since the last look.
+    /// Offset and number of bytes that were skipped since the last call of `skipped`.
     skipped: Option<(u64, u64)>,
 }
 
@@ -67,10 +68,10 @@ struct Open {
     first: bool,
 }
 
-/// What a PES header says.
+/// Fields of a PES header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Header {
-    /// Bytes in all, with start code and length.
+    /// Length of the header in bytes, with start code and length field.
     bytes: usize,
     presented: Option<i64>,
     decoded: Option<i64>,
@@ -90,20 +91,20 @@ impl Packets {
         Self::new(self.window.fork())
     }
 
-    /// Goes on at a packet or pack at `offset`.
+    /// Continues at a packet or pack at `offset`.
     pub(super) fn go_to(&mut self, offset: u64) {
         self.next = offset;
         self.open = None;
         self.skipped = None;
     }
 
-    /// Where bytes were passed over since the last call, and how many.
+    /// Returns where bytes were skipped since the last call, and how many.
     pub(super) fn skipped(&mut self) -> Option<(u64, u64)> {
         self.skipped.take()
     }
 
-    /// The next piece; `None` at the end of the file. A packet that the file ends
-    /// in is handed out as far as it goes.
+    /// Returns the next piece; `None` at the end of the file. An incomplete last packet is
+    /// handed out as far as it goes.
     pub(super) fn next(&mut self) -> Result<Option<Piece>, Fault> {
         loop {
             if let Some(chunk) = self.next_chunk()? {
@@ -180,7 +181,7 @@ impl Packets {
         }))
     }
 
-    /// Passes over bytes up to what may be the next packet.
+    /// Skips bytes up to what may be the next packet.
     fn search(&mut self) -> Result<(), Fault> {
         let begun = self.next;
         self.next += 1;
@@ -214,7 +215,8 @@ pub(super) fn no_packet(searched: u64) -> Reason {
     }
 }
 
-/// Bytes of a pack header behind its start code, and its clock (27 MHz).
+/// Returns the length of a pack header behind its start code in bytes, and its clock in ticks
+/// of 27 MHz.
 fn pack(rest: &[u8]) -> Option<(usize, i64)> {
     if rest.first()? >> 4 == 2 {
         let clock = stamp::read(rest.get(..STAMP_BYTES)?.try_into().ok()?);
@@ -225,7 +227,7 @@ fn pack(rest: &[u8]) -> Option<(usize, i64)> {
     }
     let &[a, b, c, d, e, f, _, _, _, stuffing] = rest.get(..10)?.first_chunk()?;
     let [a, b, c, d, e, f] = [a, b, c, d, e, f].map(i64::from);
-    // 3, 15 and 15 bits with a marker bit behind each, then 9 of the extension.
+    // Three, 15 and 15 bits have a marker bit behind each; 9 bits of extension follow.
     let base = (a >> 3 & 7) << 30
         | (a & 3) << 28
         | b << 20
@@ -238,7 +240,7 @@ fn pack(rest: &[u8]) -> Option<(usize, i64)> {
     Some((bytes, base * CLOCK_PER_STAMP + extension))
 }
 
-/// The header of the packet that `head` begins with; `None` if it is none.
+/// Parses the packet header at the start of `head`; `None` if it is invalid.
 fn packet(stream: u8, head: &[u8], length: usize) -> Option<Header> {
     if matches!(stream, SYSTEM | MAP | PADDING | PRIVATE_2 | 0xf0..) {
         return Some(Header {
@@ -263,7 +265,7 @@ fn stamp_at(body: &[u8], at: usize) -> Option<i64> {
     Some(stamp::read(bytes.try_into().ok()?))
 }
 
-/// §2.4.3.6 of ISO/IEC 13818-1, behind the length.
+/// Parses an MPEG-2 header behind the length field (ISO/IEC 13818-1 §2.4.3.6).
 fn mpeg2(body: &[u8]) -> Option<Header> {
     let &[_, flags, length, ..] = body else {
         return None;
@@ -279,14 +281,14 @@ fn mpeg2(body: &[u8]) -> Option<Header> {
     })
 }
 
-/// §2.4.3.3 of ISO/IEC 11172-1, behind the length.
+/// Parses an MPEG-1 header behind the length field (ISO/IEC 11172-1 §2.4.3.3).
 fn mpeg1(body: &[u8]) -> Option<Header> {
     const STUFFING_MAX: usize = 16;
     let mut at = body.iter().take_while(|&&byte| byte == 0xff).count();
     if at > STUFFING_MAX {
         return None;
     }
-    // Size of the decoder's buffer.
+    // This field is the size of the decoder's buffer.
     if body.get(at)? >> 6 == 1 {
         at += 2;
     }

@@ -1,5 +1,5 @@
-//! The pictures of MPEG-1 and MPEG-2 video (ISO/IEC 11172-2 §2.4, 13818-2 §6.2),
-//! cut out of a stream of bytes.
+//! Splits a stream into the pictures of MPEG-1 and MPEG-2 video (ISO/IEC 11172-2 §2.4, 13818-2
+//! §6.2).
 
 use std::collections::VecDeque;
 
@@ -8,10 +8,10 @@ use glassline_media::annexb::find_start_code;
 use crate::FrameRate;
 use crate::system_clock::stamp::CLOCK_RATE;
 
-/// Bytes of a picture with its headers. The largest buffer of any level is 6 MB.
+/// Longest picture with its headers, in bytes. The largest buffer of any level is 6 MB.
 pub(super) const PICTURE_BYTES_MAX: usize = 16 << 20;
 
-/// Packets that a picture may lie in: a thousand times what any needs.
+/// Most packets with parts of one picture: a thousand times what a real picture needs.
 const PICTURE_PACKETS_MAX: usize = 1 << 16;
 
 const PICTURE: u8 = 0x00;
@@ -22,7 +22,7 @@ const EXTENSION: u8 = 0xb5;
 const SEQUENCE_END: u8 = 0xb7;
 const GROUP: u8 = 0xb8;
 
-/// How a picture is coded.
+/// Coding type of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Intra,
@@ -30,19 +30,19 @@ pub(super) enum Kind {
     Bidirectional,
 }
 
-/// What a sequence header and its extension say.
+/// Fields of a sequence header and its extension.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Sequence {
     pub(super) width: u32,
     pub(super) height: u32,
-    /// Numerator and denominator.
+    /// Frame rate as numerator and denominator.
     pub(super) rate: (u32, u32),
-    /// Both headers as they lie in the stream.
+    /// Both headers as they are in the stream.
     pub(super) bytes: Vec<u8>,
 }
 
 impl Sequence {
-    /// Ticks of 27 MHz of one frame.
+    /// Returns the duration of a frame in ticks of 27 MHz.
     pub(super) fn frame(&self) -> i64 {
         let (numerator, denominator) = self.rate;
         CLOCK_RATE * i64::from(denominator) / i64::from(numerator)
@@ -53,72 +53,72 @@ impl Sequence {
     }
 }
 
-/// A picture as it lies in the stream, with the headers before it.
+/// A picture with the headers before it.
 #[derive(Debug)]
 pub(super) struct Picture {
     pub(super) bytes: Vec<u8>,
-    /// Of its first byte.
+    /// Location of the first byte.
     pub(super) origin: Origin,
     pub(super) stamps: Option<Stamps>,
     pub(super) kind: Kind,
-    /// Its place among those between two group headers.
+    /// Temporal reference: the picture's position in output order since the group header.
     pub(super) temporal: i64,
-    /// It is one field of two.
+    /// Whether the picture is one field of a frame.
     pub(super) field: bool,
-    /// It is shown half as long again.
+    /// Whether the picture is presented for three field periods.
     pub(super) repeats: bool,
     pub(super) has_sequence: bool,
-    /// A group header is before it, and says whether all of the group can be
-    /// decoded without what was before.
+    /// Whether the group is closed, so that it can be decoded without earlier pictures; `None`
+    /// if no group header precedes the picture.
     pub(super) group: Option<bool>,
 }
 
-/// Time stamps, 27 MHz on the track's time.
+/// Time stamps on the track's time, in ticks of 27 MHz.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamps {
     pub(super) presented: i64,
     pub(super) decoded: Option<i64>,
-    /// They are the first since the clock jumped.
+    /// Whether the stamps are the first since the clock jumped.
     pub(super) joins: bool,
 }
 
-/// Where to begin to read, and how many bytes of pictures to pass over from there.
+/// Where reading must begin, and the bytes of pictures to skip from there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Origin {
     pub(super) offset: u64,
     pub(super) skip: u32,
 }
 
-/// From which byte of the stream on something holds.
+/// Properties that hold from a position in the stream on.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     position: u64,
-    /// Where to begin to read, and the position of what is found first there.
+    /// Offset at which reading must begin, and the position of the first byte found there.
     offset: u64,
     begins: u64,
     stamps: Option<Stamps>,
 }
 
-/// Cuts the bytes of one stream.
+/// Splits the bytes of one stream into pictures.
 #[derive(Default)]
 pub(super) struct Pictures {
     bytes: Vec<u8>,
-    /// Position of the first of them in the stream.
+    /// Position of the first byte of `bytes` in the stream.
     base: u64,
-    /// Where to look on for start codes.
+    /// Offset at which the search for start codes continues.
     scanned: usize,
-    /// A picture began in `bytes`.
+    /// Whether a picture began in `bytes`.
     open: bool,
     marks: VecDeque<Mark>,
-    /// Where the pack under way begins, and the position of what is found first there.
+    /// Offset of the current pack, and the position of the first byte found there.
     pack: (u64, u64),
-    /// Bytes still to be passed over.
+    /// Number of bytes that are still to be skipped.
     skip: usize,
     sequence: Option<Sequence>,
 }
 
 impl Pictures {
-    /// To begin at `origin`, with what was in force there.
+    /// Begins at `origin`, with the sequence header that holds there.
     pub(super) fn begin(origin: Origin, sequence: Option<Sequence>) -> Self {
         Self {
             skip: origin.skip as usize,
@@ -131,7 +131,7 @@ impl Pictures {
         self.sequence.as_ref()
     }
 
-    /// What is pushed from here on is found by who begins to read at `offset`.
+    /// Notes that bytes from here on are found by a reader that begins at `offset`.
     pub(super) fn enter_pack(&mut self, offset: u64) {
         self.pack = (offset, self.end());
     }
@@ -140,15 +140,15 @@ impl Pictures {
         self.base + self.bytes.len() as u64
     }
 
-    /// Takes the next bytes. `stamps` are of the first picture that begins in them.
+    /// Adds the next bytes. `stamps`: times of the first picture that begins in them.
     pub(super) fn push(&mut self, bytes: &[u8], stamps: Option<Stamps>) {
         let skipped = self.skip.min(bytes.len());
         self.skip -= skipped;
         if skipped > 0 && self.bytes.is_empty() {
-            // The place is that of the whole pack.
+            // The position is relative to the whole pack.
             self.base += skipped as u64;
         }
-        // Of a packet that is passed over in part, the first picture may be so too.
+        // If part of a packet is skipped, its first picture may be skipped, too.
         let stamps = stamps.filter(|_| skipped == 0);
         let (offset, begins) = self.pack;
         self.marks.push_back(Mark {
@@ -160,7 +160,7 @@ impl Pictures {
         self.bytes.extend_from_slice(&bytes[skipped..]);
     }
 
-    /// Moves the stamps of all pictures that are not whole yet.
+    /// Adds `by` to the stamps of all pictures that are not complete yet.
     pub(super) fn shift_stamps(&mut self, by: i64) {
         let stamps = self
             .marks
@@ -172,12 +172,12 @@ impl Pictures {
         }
     }
 
-    /// More bytes lie here than any picture has.
+    /// Returns whether more bytes are stored than any picture has.
     pub(super) fn is_overfull(&self) -> bool {
         self.bytes.len() > PICTURE_BYTES_MAX || self.marks.len() > PICTURE_PACKETS_MAX
     }
 
-    /// The next picture that is whole; at the `last`, what is left as well.
+    /// Returns the next complete picture; with `last`, the remaining bytes count as complete.
     pub(super) fn next(&mut self, last: bool) -> Option<Picture> {
         while let Some(at) = find_start_code(&self.bytes[self.scanned..]) {
             let at = self.scanned + at;
@@ -227,7 +227,7 @@ impl Pictures {
         picture
     }
 
-    /// Reads the headers; `None` without a picture that can be decoded.
+    /// Parses the headers; `None` without a picture that can be decoded.
     fn read(&mut self, bytes: Vec<u8>, position: u64) -> Option<Picture> {
         let mut headers = Headers::default();
         let mut at = 0;
@@ -271,7 +271,8 @@ impl Pictures {
         before.next().or(self.marks.front()).copied()
     }
 
-    /// Stamps belong to the first picture that begins in their packet.
+    /// Returns the stamps at `position`; they belong to the first picture that begins in their
+    /// packet.
     fn take_stamps(&mut self, position: u64) -> Option<Stamps> {
         let before = self.marks.iter_mut().rev();
         let mut before = before.skip_while(|mark| mark.position > position);
@@ -279,11 +280,11 @@ impl Pictures {
     }
 }
 
-/// What was read of a picture's headers.
+/// Fields of a picture's headers so far.
 #[derive(Default)]
 struct Headers {
     sequence_at: Option<usize>,
-    /// Behind the sequence header and its extensions.
+    /// Offset behind the sequence header and its extensions.
     sequence_end: Option<usize>,
     width: u32,
     height: u32,
@@ -294,7 +295,7 @@ struct Headers {
     repeats: bool,
 }
 
-/// By `frame_rate_code` (table 6-4).
+/// Frame rates by `frame_rate_code` (table 6-4).
 const RATES: [(u32, u32); 8] = [
     (24_000, 1001),
     (24, 1),

@@ -1,29 +1,30 @@
-//! When pictures are shown and decoded: as their stamps say, and counted between.
+//! Presentation and decoding times of pictures: from their stamps, and counted between them.
 
 use super::pictures::{Kind, Picture, Stamps};
 
-/// `temporal_reference` wraps here.
+/// Modulus of `temporal_reference`.
 const TEMPORAL_MODULUS: i64 = 1024;
 
-/// Stamps further than this from where counting leads are of another recording.
+/// Distance of stamps from the counted time that indicates a different recording, in ticks of
+/// 27 MHz.
 const SPLICE_MAX: i64 = crate::system_clock::stamp::CLOCK_RATE;
 
-/// Times of one video stream; 27 MHz.
+/// Times of one video stream, in ticks of 27 MHz.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Timing {
-    /// When the picture of temporal reference 0 is shown.
+    /// Presentation time of the picture with temporal reference 0.
     base: Option<i64>,
-    /// The temporal reference before, unwrapped.
+    /// Temporal reference of the picture before, unwrapped.
     temporal: i64,
-    /// How long the pictures of the group have lasted.
+    /// Duration of the group's pictures so far.
     group: i64,
-    /// When the last picture is decoded, and how long it is shown.
+    /// Decoding time of the last picture, and its duration.
     decoded: Option<(i64, i64)>,
-    /// The temporal reference of a first field whose second is awaited.
+    /// Temporal reference of a first field whose second field has not come yet.
     first_field: Option<i64>,
 }
 
-/// When a picture is due.
+/// Times of a picture, in ticks of 27 MHz.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Due {
     pub(super) presented: i64,
@@ -32,7 +33,7 @@ pub(super) struct Due {
 }
 
 impl Timing {
-    /// To go on with a picture that is presented at `presented`.
+    /// Continues with a picture that is presented at `presented`.
     pub(super) fn begin(picture: &Picture, presented: i64, frame: i64) -> Self {
         Self {
             base: Some(presented - picture.temporal * frame),
@@ -41,8 +42,8 @@ impl Timing {
         }
     }
 
-    /// Places the next picture; `frame` is how long one lasts. Returns as well how
-    /// far its stamps were from where counting leads, if they begin a new recording.
+    /// Returns the times of the next picture; `frame` is the duration of a frame. If the stamps
+    /// begin a new recording, also returns their distance from the counted time.
     pub(super) fn place(&mut self, picture: &Picture, frame: i64) -> (Due, Option<i64>) {
         let second = self.first_field == Some(picture.temporal) && picture.field;
         self.first_field = (picture.field && !second).then_some(picture.temporal);
@@ -88,8 +89,8 @@ impl Timing {
         (due, adrift)
     }
 
-    /// Decoding never falls back; a picture that others are shown before is
-    /// decoded right after the one before it.
+    /// Returns the decoding time, which never falls. A reference picture is decoded right after
+    /// the picture before it.
     fn decode_time(&self, kind: Kind, stamps: Option<Stamps>, presented: i64, frame: i64) -> i64 {
         let next = self.decoded.map(|(decoded, duration)| decoded + duration);
         let wanted = match (stamps, kind) {

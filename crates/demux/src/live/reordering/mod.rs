@@ -1,7 +1,8 @@
-//! Whether the frames of a live stream come in the order in which they are shown.
+//! Detects whether the frames of a live stream are reordered: presented in another order than
+//! decoded.
 //!
-//! A file is read through first, and then it is known. Of a live stream there is what
-//! its parameter sets say and what has come so far:
+//! A file is read first, so its order is known. Of a live stream only the parameter sets and
+//! the frames so far are known:
 //!
 //! | the sequence parameter set says | taken for reordered |
 //! |---|---|
@@ -9,9 +10,9 @@
 //! | some may be | yes, until 250 frames came without |
 //! | nothing (many cameras) | no |
 //!
-//! and yes in the last two cases as soon as one comes that is shown before an earlier
-//! one. Encoders that say "some" make B-frames, but for a few that copy the number from
-//! a table; those who watch pay for such a mistake by ten seconds.
+//! In the last two cases the stream counts as reordered as soon as a frame is presented before
+//! an earlier one. Most encoders that say "some" send B-frames; a few copy the number from a
+//! table, and their viewers wait ten seconds longer.
 //!
 //! Sources: ITU-T H.264 8.2.1 and E.2.1, ITU-T H.265 8.3.1 and 7.4.3.2.1.
 
@@ -24,10 +25,11 @@ use crate::elementary::grammar::{Content, Grammar};
 use crate::elementary::h264::H264;
 use crate::elementary::h265::H265;
 
-/// Ten seconds at 25 frames a second, a few groups of pictures.
+/// Frames without reordering after which a stream counts as not reordered: ten seconds at 25
+/// frames per second.
 const SETTLED_FRAMES: u32 = 250;
 
-/// Follows the access units of one track.
+/// Detects reordering in the access units of one track.
 pub struct Reordering {
     coding: Coding,
 }
@@ -38,8 +40,8 @@ enum Coding {
 }
 
 impl Reordering {
-    /// For a track of `codec`; `None` for those that are not followed, which are those
-    /// that have no B-frames and those that no browser plays.
+    /// Creates a detector for a track of `codec`; `None` for codecs that have no B-frames, or
+    /// that no browser plays.
     pub fn of(codec: Codec) -> Option<Self> {
         let coding = match codec {
             Codec::H264 => Coding::H264(Watch::default()),
@@ -49,10 +51,10 @@ impl Reordering {
         Some(Self { coding })
     }
 
-    /// Takes the next access unit, Annex-B bytes, or parameter sets that came beside
-    /// the stream. Units that are damaged tell nothing.
+    /// Examines the next access unit (bytes of Annex B), or parameter sets that were sent
+    /// outside of the stream. Damaged units have no effect.
     ///
-    /// `after_loss`: some are missing between the last one and this.
+    /// `after_loss`: whether units before this one are missing.
     pub fn push(&mut self, unit: &[u8], after_loss: bool) {
         match &mut self.coding {
             Coding::H264(watch) => watch.push(unit, after_loss),
@@ -60,8 +62,8 @@ impl Reordering {
         }
     }
 
-    /// Whether frames are shown in another order than they come in, as far as it is
-    /// known by now.
+    /// Returns whether frames are presented in another order than decoded, as far as it is
+    /// known.
     pub fn is_reordered(&self) -> bool {
         match &self.coding {
             Coding::H264(watch) => watch.is_reordered(),
@@ -81,11 +83,11 @@ impl fmt::Debug for Reordering {
 #[derive(Default)]
 struct Watch<G> {
     grammar: G,
-    /// As the sequence parameter set of the last frame says.
+    /// Number of reordered frames that the sequence parameter set of the last frame allows.
     reorder_max: Option<u32>,
-    /// Frames since it says so.
+    /// Number of frames since this parameter set.
     frames: u32,
-    /// One of them was shown before an earlier one.
+    /// Whether one of these frames was presented before an earlier one.
     seen: bool,
 }
 
@@ -96,9 +98,9 @@ impl<G: Grammar> Watch<G> {
         }
         let mut frame = None;
         for nal in annexb::nals(unit) {
-            // No slice header is longer, either.
+            // No slice header is longer than this, either.
             let head = &nal[..nal.len().min(PARAMETER_SET_BYTES_MAX)];
-            // A damaged set is as good as none.
+            // A damaged parameter set is ignored.
             if let Ok(role) = self.grammar.push(head)
                 && let Content::Picture(facts) = role.content
             {
