@@ -2,47 +2,49 @@ use glassline_media::Codec;
 
 use crate::StreamName;
 
-/// Why a source cannot publish.
+/// Why a source cannot publish, or why a unit was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PublishError {
-    /// Nothing to publish.
+    /// The source announced no track.
     #[error("the source has no track that the hub can carry")]
     NoTracks,
-    /// A stream has one source at a time.
+    /// The stream has a publisher already; a stream has one at a time.
     #[error("stream '{name}' already has a source: stop it first or publish under another name")]
     Busy {
-        /// The stream.
+        /// Name of the stream.
         name: StreamName,
     },
-    /// Viewers negotiated another codec.
+    /// A track of the new source has another codec than the same track of the source before.
+    /// Viewers negotiated the old codec.
     #[error(
         "track {place} changed from {old} to {new} while viewers hold the old one: use another stream name"
     )]
     TrackChanged {
-        /// Place in the list of tracks.
+        /// Index of the track.
         place: usize,
-        /// As it was.
+        /// Codec that viewers negotiated.
         old: Codec,
-        /// As the new source has it.
+        /// Codec of the new source.
         new: Codec,
     },
-    /// The unit names a track beyond those announced.
+    /// A unit names a track that the source did not announce, or a description has another
+    /// number of tracks than the source.
     #[error("unit for track {track}, but the source announced {tracks} tracks")]
     NoSuchTrack {
-        /// Named by the unit.
+        /// Index of the track that was named.
         track: usize,
-        /// Announced.
+        /// Number of tracks that the source announced.
         tracks: usize,
     },
-    /// The unit names a layer beyond those announced.
+    /// A unit names a layer that the source did not announce.
     #[error("unit for layer {layer} of track {track}, but the source announced {layers} layers")]
     NoSuchLayer {
-        /// The track.
+        /// Index of the track.
         track: usize,
-        /// Named by the unit.
+        /// Index of the layer that the unit names.
         layer: u8,
-        /// Announced.
+        /// Number of layers of the track that the source announced.
         layers: usize,
     },
 }

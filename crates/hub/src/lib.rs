@@ -1,17 +1,67 @@
-//! Streams by name, between those who publish and those who deliver.
+//! Streams by name, between publishers and subscribers.
 //!
 //! ```text
 //! ingest ── Publisher::push(MediaUnit) ──► Stream ── Subscription::poll ──► egress
-//!                                       │ one Ring a track: refcounted units,
-//!                                       │ since the last keyframe and for repairs
-//!          Publisher::keyframe_wanted ◄─┘ request_keyframe
+//!                                       │ one Ring for each layer of a track:
+//!                                       │ shared units since the last keyframe,
+//!                                       │ and those that may be retransmitted
+//!          Publisher::keyframe_wanted ◄─┘ Stream::request_keyframe
 //! ```
 //!
-//! A [`Stream`] outlives its publishers: when a source restarts, the next
-//! [`Publisher`] goes on on the same timeline with the same unit and packet
-//! numbers, so that viewers stay connected. The hub knows no protocol, reads no
-//! clock and wakes each subscriber once per unit, however many viewers stand
-//! behind it.
+//! A [`Hub`] holds [`Stream`]s by name. A stream outlives its publishers: when a source
+//! restarts, the next [`Publisher`] continues the same timeline with the same unit and packet
+//! numbers, so that viewers stay connected.
+//!
+//! A [`Subscription`] is a cursor into the stream. The stream calls its [`Wake`] once per
+//! unit, on the publisher's thread; the subscriber then reads units on its own thread. A
+//! server subscribes once per thread, whatever the number of viewers of that thread.
+//!
+//! The hub knows no protocol and reads no clock, and every ring is bounded by [`Limits`].
+//!
+//! # Example
+//!
+//! ```
+//! use glassline_hub::{Hub, StreamName, Wake};
+//! use glassline_media::{Codec, MediaTime, Stamps, Track, UnitBuilder};
+//! use std::sync::Arc;
+//! use std::sync::atomic::{AtomicUsize, Ordering};
+//! use std::time::Instant;
+//!
+//! /// Counts how often a subscriber was woken; a server would write to an eventfd.
+//! #[derive(Default)]
+//! struct WakeCount(AtomicUsize);
+//!
+//! impl Wake for WakeCount {
+//!     fn wake(&self) {
+//!         self.0.fetch_add(1, Ordering::Relaxed);
+//!     }
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let now = Instant::now();
+//! let hub = Hub::default();
+//! let stream = hub.create(StreamName::parse("radio")?)?;
+//!
+//! // An ingest publishes tracks; there is one publisher at a time.
+//! let mut publisher = stream.publish(vec![Track::audio(Codec::Opus, 2)], now)?;
+//! let wakes = Arc::new(WakeCount::default());
+//! let mut subscription = stream.subscribe(wakes.clone());
+//!
+//! let mut builder = UnitBuilder::default();
+//! builder.push(b"an Opus packet");
+//! let unit = builder
+//!     .build(0, MediaTime::ZERO, true, Stamps::arrived(now))
+//!     .ok_or("a unit has at least one packet")?;
+//! publisher.push(unit, now)?;
+//!
+//! // An egress reads what was published since its last call.
+//! assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
+//! let mut units = Vec::new();
+//! subscription.poll(&mut units);
+//! assert_eq!(units[0].payload(0), Some(&b"an Opus packet"[..]));
+//! # Ok(())
+//! # }
+//! ```
 
 #![cfg_attr(
     test,
@@ -42,18 +92,19 @@ pub use wake::Wake;
 
 use watch::Watchers;
 
-/// Bounds on what a hub keeps.
+/// Bounds on the streams of a hub and on the units that they keep.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Bytes a track's ring may keep; the oldest units go first.
+    /// Most bytes of units that a ring keeps; the oldest units are dropped first.
     pub ring_bytes: usize,
-    /// The longest that a unit stays, even if no keyframe followed it.
+    /// Longest time that a ring keeps a unit, even if no keyframe followed it.
     pub ring_span: Duration,
-    /// How long units before the last keyframe stay, to answer retransmission requests.
+    /// Time that a ring keeps units from before the last keyframe, to answer retransmission
+    /// requests.
     pub repair_span: Duration,
-    /// Streams that may exist at once.
+    /// Number of streams that may exist at once.
     pub streams: usize,
-    /// How long an admitted stream stays without a publisher and without anybody who
+    /// Time that an admitted stream stays listed without a publisher and without anybody who
     /// holds it.
     pub departed_span: Duration,
 }
@@ -64,16 +115,17 @@ impl Default for Limits {
             // Ten seconds of 20 Mbit/s: a long group of pictures of a 4K camera.
             ring_bytes: 25 << 20,
             ring_span: Duration::from_secs(20),
-            // A retransmission is of use within the viewer's jitter buffer, well below this.
+            // A retransmission is useful within the viewer's jitter buffer, which is well below
+            // this.
             repair_span: Duration::from_millis(1500),
             streams: 1000,
-            // An encoder that restarts, or finds its network again, is back by then.
+            // By then an encoder that restarted, or lost its network, is back.
             departed_span: Duration::from_secs(60),
         }
     }
 }
 
-/// All streams of a server.
+/// All streams of a server, by name. A hub is shared between threads by reference.
 #[derive(Debug)]
 pub struct Hub {
     limits: Limits,
@@ -82,7 +134,7 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// An empty hub.
+    /// Creates an empty hub.
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
@@ -91,16 +143,16 @@ impl Hub {
         }
     }
 
-    /// Wakes `watcher` whenever a stream of this hub is listed, begins to be published,
-    /// ends or is forgotten, for as long as somebody holds the watcher. What changed is to
-    /// be looked up in [`streams`](Self::streams).
+    /// Wakes `watcher` whenever a stream of this hub is listed, begins to be published, ends or
+    /// is removed, for as long as the caller holds the watcher. The watcher learns what changed
+    /// from [`streams`](Self::streams).
     ///
-    /// The watcher is called with streams locked: it must neither block nor call back.
+    /// The watcher is called while streams are locked: it must neither block nor call the hub.
     pub fn watch(&self, watcher: &Arc<dyn Wake>) {
         self.watchers.add(watcher);
     }
 
-    /// The stream called `name`, if there is one.
+    /// Returns the stream called `name`, if there is one.
     pub fn stream(&self, name: &str) -> Option<Arc<Stream>> {
         self.streams
             .read()
@@ -109,7 +161,7 @@ impl Hub {
             .cloned()
     }
 
-    /// Every stream, by name.
+    /// Returns every stream, in the order of the names.
     pub fn streams(&self) -> Vec<Arc<Stream>> {
         self.streams
             .read()
@@ -119,8 +171,8 @@ impl Hub {
             .collect()
     }
 
-    /// The stream called `name`, made if it did not exist, and listed from now on
-    /// whether or not it has a source: for those that the configuration names.
+    /// Returns the stream called `name`, creating it if it does not exist. The stream is listed
+    /// from now on whether or not it has a source, as streams of the configuration are.
     ///
     /// # Errors
     /// [`CreateError::TooMany`] at [`Limits::streams`].
@@ -130,8 +182,9 @@ impl Hub {
         Ok(stream)
     }
 
-    /// The stream called `name`, made if it did not exist, for a publisher that comes of
-    /// its own accord: once it has left, [`sweep`](Self::sweep) forgets the stream.
+    /// Returns the stream called `name`, creating it if it does not exist, for a publisher that
+    /// the configuration does not name: [`sweep`](Self::sweep) removes the stream some time
+    /// after the publisher left.
     ///
     /// # Errors
     /// [`CreateError::TooMany`] at [`Limits::streams`].
@@ -147,17 +200,17 @@ impl Hub {
         Ok(stream)
     }
 
-    /// Forgets admitted streams that have had no publisher, and nobody who holds them,
-    /// for [`Limits::departed_span`]; their names. Whoever watches, waits or is about to
-    /// publish holds its stream, so that it finds the next source on it.
+    /// Removes admitted streams that have had no publisher and no holder for
+    /// [`Limits::departed_span`], and returns their names. Viewers, waiting requests and
+    /// publishers about to begin hold the stream, so that they find the next source on it.
     ///
-    /// To be called every second or so: the span begins with the call that first finds a
-    /// stream left.
+    /// Call this about once a second: the time counts from the first call that
+    /// finds the stream without publisher and holder.
     pub fn sweep(&self, now: Instant) -> Vec<StreamName> {
         let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
         let mut forgotten = Vec::new();
         streams.retain(|name, stream| {
-            // Nobody can take hold of it while the list is locked.
+            // No other thread can take a reference to the stream while the list is locked.
             let is_held = Arc::strong_count(stream) > 1;
             let left = stream.left(is_held, now);
             let stays = left.is_none_or(|left| left < self.limits.departed_span);
@@ -172,10 +225,10 @@ impl Hub {
         forgotten
     }
 
-    /// The stream called `name`, if there is one; nothing is made.
+    /// Returns the stream called `name`, if there is one, without creating it.
     ///
     /// # Errors
-    /// What [`create`](Self::create) would fail with now.
+    /// The error that [`create`](Self::create) would return now.
     pub fn look_ahead(&self, name: &StreamName) -> Result<Option<Arc<Stream>>, CreateError> {
         let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
         match streams.get(name) {
@@ -184,18 +237,19 @@ impl Hub {
         }
     }
 
-    /// A stream that is not listed, for those who are given it.
+    /// Creates a stream that this hub does not list. Only callers that are given the stream can
+    /// use it, until [`list`](Self::list) lists it.
     pub fn unlisted(&self, name: StreamName) -> Arc<Stream> {
         let stream = Stream::admitted(name, self.limits, self.watchers.clone());
         stream.set_lifetime(StreamLifetime::Configured);
         Arc::new(stream)
     }
 
-    /// Lists `stream` under its name.
+    /// Lists `stream` under its name. Listing a stream twice has no effect.
     ///
     /// # Errors
-    /// [`CreateError::Taken`] if another one has that name, [`CreateError::TooMany`]
-    /// at [`Limits::streams`].
+    /// [`CreateError::Taken`] if another stream has the name, [`CreateError::TooMany`] at
+    /// [`Limits::streams`].
     pub fn list(&self, stream: &Arc<Stream>) -> Result<(), CreateError> {
         let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(present) = streams.get(stream.name()) {
@@ -212,7 +266,8 @@ impl Hub {
         Ok(())
     }
 
-    /// Forgets the stream called `name`; those who hold it keep it until they let go.
+    /// Removes the stream called `name` from the list and returns it. Holders can use the
+    /// stream until they drop it.
     pub fn remove(&self, name: &str) -> Option<Arc<Stream>> {
         let removed = self
             .streams
@@ -240,20 +295,20 @@ impl Default for Hub {
     }
 }
 
-/// Why a stream could not be made.
+/// Why a stream could not be created or listed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CreateError {
-    /// The hub is full.
+    /// The hub has as many streams as [`Limits::streams`] allows.
     #[error("{limit} streams exist already, as many as the configuration allows")]
     TooMany {
-        /// The bound that was reached.
+        /// Limit that was reached.
         limit: usize,
     },
-    /// Another stream has the name.
+    /// Another stream has the same name.
     #[error("there is another stream called '{name}'")]
     Taken {
-        /// The name.
+        /// Name of both streams.
         name: StreamName,
     },
 }

@@ -1,9 +1,10 @@
 use std::borrow::Borrow;
 use std::fmt;
 
+/// Maximum length of a stream name in bytes.
 const BYTES_MAX: usize = 128;
 
-/// Path words of the HTTP server that no stream may take.
+/// Paths of the HTTP server, which cannot be stream names.
 const RESERVED: [&str; 7] = [
     "api",
     "call",
@@ -14,18 +15,19 @@ const RESERVED: [&str; 7] = [
     "favicon.ico",
 ];
 
-/// The name of a stream: 1–128 of `A–Z a–z 0–9 . _ ~ -`, not beginning with `.` or `-`.
+/// The name of a stream: 1 to 128 characters of `A–Z a–z 0–9 . _ ~ -`, of which the first is
+/// neither `.` nor `-`.
 ///
-/// These are the unreserved characters of RFC 3986 §2.3, so a name stands in a
-/// URL, a file name and a metric label as it is.
+/// These are the unreserved characters of RFC 3986 §2.3, so a name needs no escaping in a URL,
+/// a file name or a metric label.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StreamName(String);
 
 impl StreamName {
-    /// Checks `text`.
+    /// Checks that `text` is a valid name and returns it as one.
     ///
     /// # Errors
-    /// [`NameError`] says which rule it breaks.
+    /// [`NameError`] names the rule that `text` breaks.
     pub fn parse(text: &str) -> Result<Self, NameError> {
         if text.is_empty() || text.len() > BYTES_MAX {
             return Err(NameError::Length { bytes: text.len() });
@@ -50,7 +52,7 @@ impl StreamName {
         Ok(Self(text.to_owned()))
     }
 
-    /// The name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -68,31 +70,31 @@ impl fmt::Display for StreamName {
     }
 }
 
-/// Why a text is not a stream's name.
+/// Why a text is not a valid stream name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NameError {
-    /// Empty or too long.
+    /// The name is empty or longer than 128 bytes.
     #[error("a stream's name has 1 to {BYTES_MAX} characters, this one has {bytes}")]
     Length {
-        /// Length found.
+        /// Number of bytes of the name.
         bytes: usize,
     },
-    /// A character outside the set.
+    /// The name contains a character that is not allowed.
     #[error("'{found}' in stream name '{name}': use letters, digits, '.', '_', '~' and '-'")]
     Character {
         /// The whole name.
         name: String,
-        /// The first bad character.
+        /// First character that is not allowed.
         found: char,
     },
-    /// Begins with a dot or a dash.
+    /// The name begins with a dot or a dash.
     #[error("stream name '{name}' begins with '.' or '-': begin with a letter, digit, '_' or '~'")]
     Start {
         /// The whole name.
         name: String,
     },
-    /// Taken by the HTTP server.
+    /// The name is a path of the HTTP server.
     #[error("'{name}' is a path of the HTTP server: choose another stream name")]
     Reserved {
         /// The whole name.

@@ -6,24 +6,29 @@ use glassline_media::{MediaUnit, Stage, Track};
 use crate::error::PublishError;
 use crate::stream::{State, Stream};
 
-/// Puts units into a stream; dropping it leaves the stream down, not gone.
+/// The right to publish units into a stream, held by one source at a time.
+///
+/// Dropping a publisher leaves the stream listed, in [`State::Down`] unless
+/// [`finish`](Self::finish) named another state.
 #[derive(Debug)]
 pub struct Publisher {
     stream: Arc<Stream>,
+    /// Which publisher of the stream this is, counted from 1.
     generation: u64,
+    /// State that the stream shall have afterwards, if the source named one.
     parting: Option<State>,
 }
 
 impl Stream {
-    /// Begins publishing `tracks`; the stream's timeline goes on.
+    /// Begins publishing `tracks`, continuing the stream's timeline.
     ///
-    /// Tracks that continue must keep their place; a source may change codec
-    /// parameters and add tracks at the end.
+    /// A track that continues must keep its index. A new source may change codec parameters and
+    /// append tracks.
     ///
     /// # Errors
-    /// [`PublishError::Busy`] while another publisher is at it,
-    /// [`PublishError::NoTracks`], or [`PublishError::TrackChanged`] if a
-    /// place changes its codec, since viewers negotiated the old one.
+    /// [`PublishError::Busy`] while there is another publisher, [`PublishError::NoTracks`]
+    /// without tracks, and [`PublishError::TrackChanged`] if a track has another codec than
+    /// before, since viewers negotiated the old one.
     pub fn publish(
         self: &Arc<Self>,
         tracks: Vec<Track>,
@@ -39,37 +44,39 @@ impl Stream {
 }
 
 impl Publisher {
-    /// The stream being published.
+    /// Returns the stream that is being published.
     pub fn stream(&self) -> &Arc<Stream> {
         &self.stream
     }
 
-    /// Publishes one unit at `now`. Its `time` counts on the source's own
-    /// clock; numbers and stamps are filled in here.
+    /// Publishes one unit at `now` and returns it as subscribers get it. The `time` of `unit`
+    /// counts on the source's own clock; its time on the stream, its numbers and its other
+    /// stamps are filled in here.
     ///
     /// # Errors
-    /// [`PublishError::NoSuchTrack`] if it names a track that was not announced.
+    /// [`PublishError::NoSuchTrack`] or [`PublishError::NoSuchLayer`] if the unit names a track
+    /// or a layer that was not announced.
     pub fn push(&mut self, unit: MediaUnit, now: Instant) -> Result<Arc<MediaUnit>, PublishError> {
         self.stream.accept(unit, now)
     }
 
-    /// Accounts for a stage that lies before the hub, other than ingest, which is
-    /// accounted for with every unit.
+    /// Records the delay of a stage before the hub, measured at `now`. The ingest stage is
+    /// recorded with every unit and needs no call.
     pub fn account(&self, stage: Stage, delay: Duration, now: Instant) {
         self.stream.account(stage, delay, now);
     }
 
-    /// Says anew what the tracks are, of which more is known now. Their number and
-    /// codecs stay.
+    /// Replaces the description of the tracks once the source knows more about them. Their
+    /// number and codecs must stay.
     ///
     /// # Errors
-    /// [`PublishError::TrackChanged`] if a codec differs, [`PublishError::NoSuchTrack`]
-    /// if there are more or fewer.
+    /// [`PublishError::TrackChanged`] if a codec differs, [`PublishError::NoSuchTrack`] if the
+    /// number of tracks differs.
     pub fn describe(&mut self, tracks: &[Track]) -> Result<(), PublishError> {
         self.stream.describe(self.generation, tracks)
     }
 
-    /// Someone asked for a keyframe since the last call.
+    /// Returns whether anybody requested a keyframe since the last call.
     pub fn keyframe_wanted(&self) -> bool {
         self.stream.take_keyframe_request()
     }

@@ -6,19 +6,19 @@ use glassline_media::MediaUnit;
 
 use crate::Limits;
 
-/// The recent units of one track, oldest first, numbered without gaps.
+/// The recent units of one layer of a track, oldest first, numbered without gaps.
 #[derive(Debug, Default)]
 pub(crate) struct Ring {
     units: VecDeque<Arc<MediaUnit>>,
     bytes: usize,
     next_index: u64,
     next_packet: u64,
-    /// Index of the latest unit at which a decoder can start.
+    /// Number of the latest unit at which a decoder can start.
     keyframe: Option<u64>,
 }
 
 impl Ring {
-    /// Numbers `unit`, keeps it and drops what is out of bounds.
+    /// Numbers `unit`, keeps it and drops units beyond the limits.
     pub(crate) fn push(&mut self, mut unit: MediaUnit, limits: &Limits) -> Arc<MediaUnit> {
         unit.index = self.next_index;
         unit.first_packet = self.next_packet;
@@ -34,6 +34,7 @@ impl Ring {
         unit
     }
 
+    /// Drops the oldest units that are beyond the limits; the newest unit always stays.
     fn evict(&mut self, now: Instant, limits: &Limits) {
         while self.units.len() > 1 {
             let oldest = &self.units[0];
@@ -50,12 +51,13 @@ impl Ring {
         }
     }
 
-    /// Index that the next unit will get.
+    /// Number that the next unit will get.
     pub(crate) fn next_index(&self) -> u64 {
         self.next_index
     }
 
-    /// Appends the units from `index` on to `out`; how many before them are gone.
+    /// Appends the units from number `index` on to `out`. Returns how many units from `index`
+    /// on have left the ring before they were read.
     pub(crate) fn read_from(&self, index: u64, out: &mut Vec<Arc<MediaUnit>>) -> u64 {
         let oldest = self
             .units
@@ -66,7 +68,8 @@ impl Ring {
         oldest.saturating_sub(index)
     }
 
-    /// The units from the latest keyframe on; empty if it is no longer here.
+    /// Appends the units from the latest keyframe on to `out`; none if the keyframe has left
+    /// the ring.
     pub(crate) fn since_keyframe(&self, out: &mut Vec<Arc<MediaUnit>>) {
         let oldest = self
             .units
@@ -77,7 +80,8 @@ impl Ring {
         }
     }
 
-    /// The unit that holds packet `number`, and the packet's place in it.
+    /// Returns the unit that contains packet `number`, and the packet's index in it. `None` if
+    /// the unit left the ring or is not published yet.
     pub(crate) fn find(&self, number: u64) -> Option<(Arc<MediaUnit>, usize)> {
         let after = self
             .units
@@ -87,7 +91,7 @@ impl Ring {
         (place < unit.packet_count()).then(|| (Arc::clone(unit), place))
     }
 
-    /// Bytes kept.
+    /// Number of bytes that the units take.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }

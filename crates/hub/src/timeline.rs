@@ -2,49 +2,50 @@ use std::time::{Duration, Instant};
 
 use glassline_media::MediaTime;
 
-/// A source whose clock leaps further than this, against arrival and beside its
-/// drift so far, began anew.
+/// A source restarted if its times move by more than this against its arrivals, compared with
+/// the lag of the frames before (so that clock drift is not taken for a jump).
 const LEAP: Duration = Duration::from_secs(3);
 
-/// Least step from the last frame of one source to the first of the next.
+/// Least distance in media time from the last frame of one source to the first of the next.
 const RESTART_STEP: Duration = Duration::from_millis(1);
 
-/// How long a minimum of the arrival lag counts.
+/// Length of a window over which the least arrival lag is taken.
 const LAG_WINDOW: Duration = Duration::from_secs(10);
 
-/// Maps the times of successive sources onto the stream's one timeline.
+/// Maps the times of successive sources onto the one timeline of the stream.
 ///
-/// A source's times count from anywhere. The first frame of each source is
-/// placed where its arrival falls on the stream's timeline, never before what
-/// was published already; later frames keep their distance to it. So a restart
-/// shows as a pause, not as a jump back.
+/// The times of a source begin anywhere. The first frame of each source gets the media time of
+/// its arrival, but never one before a frame that was published already; later frames keep
+/// their distance to it. A restart therefore appears as a pause, not as a jump backwards.
 #[derive(Debug, Default)]
 pub(crate) struct Timeline {
-    /// The instant of media time zero: the stream's very first frame.
+    /// Instant of media time zero: the arrival of the stream's first frame.
     zero: Option<Instant>,
-    /// Stream time minus source time, for the present source.
+    /// Stream time minus source time for the present source, in ns. `None` before its first
+    /// frame.
     offset_ns: Option<i64>,
-    /// The latest time published.
+    /// Latest media time that was published.
     latest: Option<MediaTime>,
     lag: Lag,
 }
 
-/// A frame's place on the stream's timeline.
+/// Where a frame lies on the stream's timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Placed {
+    /// Presentation time of the frame.
     pub(crate) time: MediaTime,
-    /// When that time is due, by the stream's filtered clock.
+    /// Instant at which `time` is due by the stream's filtered clock.
     pub(crate) reference: Instant,
 }
 
 impl Timeline {
-    /// The next frame comes from a new source.
+    /// Prepares for a new source: its first frame sets a new offset.
     pub(crate) fn begin_source(&mut self) {
         self.offset_ns = None;
     }
 
-    /// Places a frame that its source calls `time` and that was captured or
-    /// arrived at `origin`.
+    /// Maps a frame to the stream's timeline. `time` is the frame's time by its source,
+    /// `origin` the instant of its capture or arrival.
     pub(crate) fn place(&mut self, time: MediaTime, origin: Instant) -> Placed {
         let zero = *self.zero.get_or_insert(origin);
         let arrival_ns = signed_nanos(zero, origin);
@@ -68,31 +69,36 @@ impl Timeline {
         }
     }
 
-    /// The source's clock goes on as it did: a distance from due time to arrival
-    /// like the last ones, however far drift has led them from zero by now.
+    /// Returns whether the source's clock continues without a jump: the lag `lag_ns` is near
+    /// the recent least lag, however far drift has moved that from zero.
     fn steps_on(&self, lag_ns: i64) -> bool {
         let usual = self.lag.least().unwrap_or(lag_ns);
         lag_ns.abs_diff(usual) < nanos(LEAP)
     }
 }
 
-/// The least recent distance from due time to arrival.
+/// The least recent arrival lag: the distance from the due time of a frame to its arrival, in
+/// ns.
 ///
-/// The quickest frame of the last seconds met no queue, so it shows where the
-/// source's clock stands against ours; a drifting clock is followed window by
-/// window.
+/// The frame with the least lag of the last seconds met no queue, so its lag shows how the
+/// source's clock relates to ours. Taking the least lag of each window follows a drifting
+/// clock.
 #[derive(Debug, Default)]
 struct Lag {
+    /// Least lag of the current window in ns, and the window's beginning.
     current: Option<(i64, Instant)>,
+    /// Least lag of the previous window in ns.
     previous: Option<i64>,
 }
 
 impl Lag {
+    /// Returns the least lag of both windows in ns; `None` before the first frame.
     fn least(&self) -> Option<i64> {
         let current = self.current.map(|(least, _)| least);
         [current, self.previous].into_iter().flatten().min()
     }
 
+    /// Adds a frame that arrived at `at` with a lag of `lag_ns`; returns the least lag in ns.
     fn observe(&mut self, lag_ns: i64, at: Instant) -> i64 {
         let (least, since) = self.current.unwrap_or((lag_ns, at));
         if at.saturating_duration_since(since) > LAG_WINDOW {
@@ -109,6 +115,7 @@ fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// Returns the signed distance between two instants in ns.
 fn signed_nanos(from: Instant, to: Instant) -> i64 {
     let (sign, distance) = match to.checked_duration_since(from) {
         Some(later) => (1, later),
@@ -117,6 +124,7 @@ fn signed_nanos(from: Instant, to: Instant) -> i64 {
     i64::try_from(distance.as_nanos()).map_or(sign * i64::MAX, |ns| sign * ns)
 }
 
+/// Returns `from` moved by `by_ns` ns, or `from` itself if the clock cannot represent that.
 fn shift(from: Instant, by_ns: i64) -> Instant {
     let distance = Duration::from_nanos(by_ns.unsigned_abs());
     let shifted = if by_ns < 0 {

@@ -1,8 +1,11 @@
-/// Told once whenever a stream it subscribed to has something new, or lost its source.
+/// Wakes a subscriber whenever its stream has something new: a unit, another description of the
+/// tracks, or the end of its source. A watcher of the hub is woken when a stream appears,
+/// begins, ends or is removed.
 ///
-/// Called on the publisher's thread with the stream locked: it must neither
-/// block nor call back into the stream.
+/// [`wake`](Self::wake) runs on the publisher's thread while the stream is locked: it must
+/// neither block nor call the stream. It only signals another thread or task, which then polls
+/// its [`Subscription`](crate::Subscription).
 pub trait Wake: Send + Sync {
-    /// Something new is there.
+    /// Signals that there is something new.
     fn wake(&self);
 }

@@ -1,16 +1,16 @@
-//! The byte stream format of H.264 and H.265 in memory (ITU-T H.264 and H.265,
-//! annex B): NAL units behind start codes.
+//! The byte stream format of H.264 and H.265 (ITU-T H.264 and H.265, Annex B): NAL units
+//! separated by start codes.
 
-/// What stands before every NAL unit; a zero byte more may come before it.
+/// Start code of three bytes in front of each NAL unit; another zero byte may precede it.
 pub const START_CODE: [u8; 3] = [0, 0, 1];
 
-/// The start code of four bytes, which begins an access unit and is allowed before every
-/// NAL unit (H.264 annex B, `zero_byte` and `start_code_prefix_one_3bytes`).
+/// Start code of four bytes, which begins an access unit and is allowed in front of every NAL
+/// unit (H.264 Annex B, `zero_byte` and `start_code_prefix_one_3bytes`).
 pub const LONG_START_CODE: [u8; 4] = [0, 0, 0, 1];
 
-/// The NAL units of an access unit in Annex-B form, without start codes and
-/// without the zero bytes that may follow a unit (B.1.1). Bytes before the first
-/// start code are passed over, empty units left out.
+/// Returns the NAL units of an access unit in Annex B form, without start codes and without the
+/// zero bytes that may follow a unit (B.1.1). Bytes in front of the first start code and empty
+/// units are skipped.
 pub fn nals(bytes: &[u8]) -> Nals<'_> {
     let start = find_start_code(bytes).map_or(bytes.len(), |at| at + START_CODE.len());
     Nals {
@@ -18,7 +18,7 @@ pub fn nals(bytes: &[u8]) -> Nals<'_> {
     }
 }
 
-/// Iterator of [`nals`].
+/// Iterator over the NAL units of a byte stream, returned by [`nals`].
 #[derive(Clone, Debug)]
 pub struct Nals<'a> {
     rest: &'a [u8],
@@ -43,9 +43,9 @@ impl<'a> Iterator for Nals<'a> {
     }
 }
 
-/// Where the first `00 00 01` is.
+/// Returns the offset of the first `00 00 01`; `None` if there is none.
 pub fn find_start_code(bytes: &[u8]) -> Option<usize> {
-    // The third byte decides how far to go on: only 0 and 1 can be near a start code.
+    // The third byte decides the step: only if it is 0 or 1 can a start code begin before it.
     let mut at = 2;
     while let Some(&third) = bytes.get(at) {
         match third {
@@ -57,7 +57,7 @@ pub fn find_start_code(bytes: &[u8]) -> Option<usize> {
     None
 }
 
-/// Without the zero bytes at the end, which belong to no NAL unit (B.1.1).
+/// Removes the zero bytes at the end, which belong to no NAL unit (B.1.1).
 pub fn trim_zeros(bytes: &[u8]) -> &[u8] {
     let zeros = bytes.iter().rev().take_while(|&&byte| byte == 0).count();
     &bytes[..bytes.len() - zeros]

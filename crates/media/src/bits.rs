@@ -1,18 +1,18 @@
-/// Reads fields of a header that are not whole bytes, highest bit first.
+/// Reads header fields that are not byte-aligned, most significant bit first.
 #[derive(Clone, Debug)]
 pub struct Bits<'a> {
     bytes: &'a [u8],
-    /// The next bit.
+    /// Position of the next bit, counted from the first bit of `bytes`.
     at: usize,
 }
 
 impl<'a> Bits<'a> {
-    /// From the first bit of `bytes` on.
+    /// Creates a reader at the first bit of `bytes`.
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 0 }
     }
 
-    /// The next bit; `None` at the end.
+    /// Reads the next bit; `None` at the end.
     pub fn bit(&mut self) -> Option<bool> {
         let byte = self.bytes.get(self.at / 8)?;
         let bit = byte >> (7 - self.at % 8) & 1 == 1;
@@ -20,12 +20,13 @@ impl<'a> Bits<'a> {
         Some(bit)
     }
 
-    /// The next `count` bits, at most 32, as a number; `None` if fewer are left.
+    /// Reads the next `count` bits, at most 32, as an unsigned number; `None` if fewer are
+    /// left.
     pub fn take(&mut self, count: u32) -> Option<u32> {
         (0..count).try_fold(0, |sum, _| Some(sum << 1 | u32::from(self.bit()?)))
     }
 
-    /// Leaves out `count` bits, which need not be there.
+    /// Skips `count` bits. Skipping beyond the end is allowed: later reads return `None`.
     pub fn skip(&mut self, count: usize) {
         self.at = self.at.saturating_add(count);
     }

@@ -2,19 +2,19 @@ use std::fmt;
 
 use crate::Bitrate;
 
-/// What a track is for: the eye, the ear, or to be read.
+/// The media type of a track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// A sequence of frames, or a multiplex that contains one.
+    /// Video: a sequence of frames, or a multiplex that contains one (MPEG transport stream).
     Video,
-    /// Audio.
+    /// Audio, whether voice or music.
     Audio,
-    /// Text to be shown with the frames.
+    /// Text that is shown together with the video, such as subtitles.
     Text,
 }
 
 impl Kind {
-    /// The word of SDP's `m=` line (RFC 8866 §5.14).
+    /// Returns the media type as written in SDP's `m=` line (RFC 8866 §5.14).
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Video => "video",
@@ -30,7 +30,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A coding that the hub can carry, and so its RTP payload format.
+/// A codec that the hub can carry. Each codec has exactly one RTP payload format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Codec {
@@ -48,7 +48,7 @@ pub enum Codec {
     Mpeg4Visual,
     /// MPEG-1 or MPEG-2 video; RTP payload RFC 2250 §3.
     MpegVideo,
-    /// JPEG frames one after the other; RTP payload RFC 2435.
+    /// Motion JPEG, each frame an image of its own; RTP payload RFC 2435.
     Jpeg,
     /// Digital video of IEC 61834; RTP payload RFC 6469.
     Dv,
@@ -62,7 +62,7 @@ pub enum Codec {
     Pcmu,
     /// G.711 A-law; RTP payload RFC 3551 §4.5.14.
     Pcma,
-    /// Linear samples of 16 bits, big-endian; RTP payload RFC 3551 §4.5.11.
+    /// Linear PCM samples of 16 bits, big-endian; RTP payload RFC 3551 §4.5.11.
     L16,
     /// MPEG-4 AAC; RTP payload RFC 3640, mode `AAC-hbr`.
     Aac,
@@ -76,11 +76,12 @@ pub enum Codec {
     MpegAudio,
     /// Vorbis; RTP payload RFC 5215.
     Vorbis,
-    /// Lines of UTF-8; RTP payload RFC 4103, without redundancy.
+    /// Text as lines of UTF-8; RTP payload RFC 4103, without redundancy.
     T140,
 }
 
-/// Codec, SDP encoding name, usual clock rate, name for people.
+/// For each codec, in the order of [`Codec`]: SDP encoding name, usual clock rate in Hz, name
+/// for people.
 const CODECS: [(Codec, &str, u32, &str); 22] = [
     (Codec::H264, "H264", 90_000, "H.264"),
     (Codec::H265, "H265", 90_000, "H.265"),
@@ -107,12 +108,12 @@ const CODECS: [(Codec, &str, u32, &str); 22] = [
 ];
 
 impl Codec {
-    /// Every codec.
+    /// Returns every codec, in the order of the enum.
     pub fn all() -> impl Iterator<Item = Self> {
         CODECS.iter().map(|(codec, ..)| *codec)
     }
 
-    /// Frame, audio or text.
+    /// Returns the media type of the codec.
     pub const fn kind(self) -> Kind {
         match self {
             Self::H264
@@ -140,25 +141,24 @@ impl Codec {
         }
     }
 
-    /// RTP timestamp ticks per second: the only rate of codecs that have one, the
-    /// usual rate of L16, AAC, AC-3 and Vorbis, whose tracks say theirs
-    /// ([`Track::clock_rate`]).
+    /// Returns the usual RTP clock rate, in Hz. It is the only rate of most codecs; L16, AAC,
+    /// AC-3 and Vorbis have others as well, which [`Track::clock_rate`] states.
     pub const fn clock_rate(self) -> u32 {
         CODECS[self as usize].2
     }
 
-    /// The encoding name of SDP's `rtpmap`, in its usual spelling.
+    /// Returns the encoding name of SDP's `a=rtpmap`, in its usual spelling.
     pub const fn encoding_name(self) -> &'static str {
         CODECS[self as usize].1
     }
 
-    /// The codec of an SDP encoding name, in any case; `None` if unknown.
+    /// Finds the codec of an SDP encoding name, ignoring case; `None` if the name is unknown.
     pub fn from_encoding_name(name: &str) -> Option<Self> {
         Self::all().find(|codec| codec.encoding_name().eq_ignore_ascii_case(name))
     }
 
-    /// Whether browsers play it over WebRTC, some of them at least (RFC 7742 and
-    /// 7874 name what all must; VP9, AV1 and H.265 came later).
+    /// Returns whether at least some browsers play the codec over WebRTC. RFC 7742 and RFC 7874
+    /// name the codecs that all browsers must support; VP9, AV1 and H.265 came later.
     pub const fn is_played_by_browsers(self) -> bool {
         matches!(
             self,
@@ -173,8 +173,8 @@ impl Codec {
         )
     }
 
-    /// Whether the RTP marker says where a frame ends. Elsewhere it says where
-    /// speech or a discontinuity begins, and a steady stream never sets it.
+    /// Returns whether the RTP marker bit ends a frame. With other codecs the marker begins a
+    /// talk spurt or follows a discontinuity, and a steady stream never sets it.
     pub const fn marks_frames(self) -> bool {
         matches!(self.kind(), Kind::Video) && !matches!(self, Self::MpegTs)
             || matches!(self, Self::Aac | Self::Ac3)
@@ -187,64 +187,64 @@ impl fmt::Display for Codec {
     }
 }
 
-/// What a decoder must know of a video track before its first frame.
+/// What a decoder must know about a video track before its first frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VideoParameters {
-    /// Sequence parameter set, a NAL unit without start code; empty if only in-band.
+    /// Sequence parameter set: a NAL unit without start code. Empty if it is sent in-band only.
     pub sps: Vec<u8>,
-    /// Picture parameter set, a NAL unit without start code; empty if only in-band.
+    /// Picture parameter set: a NAL unit without start code. Empty if it is sent in-band only.
     pub pps: Vec<u8>,
     /// Width in pixels after cropping, 0 if unknown.
     pub width: u32,
     /// Height in pixels after cropping, 0 if unknown.
     pub height: u32,
-    /// Frames are presented in another order than they are decoded and sent in,
-    /// which browsers do not put right.
+    /// True if frames are presented in another order than they are decoded and sent (B-frames).
+    /// Browsers do not reorder frames that they receive over WebRTC.
     pub reordered: bool,
 }
 
 impl VideoParameters {
-    /// `profile_idc`, constraint flags and `level_idc` as SDP's
-    /// `profile-level-id` has them (RFC 6184 §8.1); `None` without an SPS.
+    /// Returns `profile_idc`, the constraint flags and `level_idc`: the three bytes of SDP's
+    /// `profile-level-id` (RFC 6184 §8.1). `None` without an SPS.
     pub fn profile_level_id(&self) -> Option<[u8; 3]> {
         self.sps.get(1..4)?.try_into().ok()
     }
 }
 
-/// One track of a stream, as the hub describes it to an egress.
+/// Description of one track of a stream, as the hub passes it from ingest to egress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Track {
-    /// The coding.
+    /// Codec of the track, which also decides its RTP payload format.
     pub codec: Codec,
-    /// RTP timestamp ticks per second.
+    /// RTP clock rate in Hz.
     pub clock_rate: u32,
-    /// Channels of audio, 1 for others.
+    /// Number of audio channels; 1 for video and text.
     pub channels: u8,
-    /// For video; default for others.
+    /// Parameters of a video track; the default for other kinds.
     pub video: VideoParameters,
-    /// What SDP's `a=fmtp` says behind the payload type, such as the packed
-    /// headers of Vorbis. Empty if there is nothing to say, and for H.264, whose
-    /// [`VideoParameters`] say it.
+    /// Parameters of the payload format as in SDP's `a=fmtp`, without the payload type; for
+    /// example the packed headers of Vorbis. Empty if there are none, and for H.264, where
+    /// [`VideoParameters`] hold them.
     pub format_parameters: String,
-    /// The codings of this track that are published side by side, lowest first: simulcast
-    /// layers, renditions. Empty for a track that has one coding.
+    /// Encodings of this track that are published at the same time, lowest quality first:
+    /// simulcast layers or renditions. Empty for a track with a single encoding.
     pub layers: Vec<Layer>,
 }
 
-/// One of several codings of a track.
+/// One of several encodings of the same track.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Layer {
-    /// Identifier of the layer as its publisher names it: the RID (RFC 8851) of a
-    /// simulcast stream, the name of a rendition.
+    /// Identifier of the layer as its publisher names it: the RID (RFC 8851) of a simulcast
+    /// stream, or the name of a rendition.
     pub rid: String,
     /// Width and height in pixels, if known.
     pub size: Option<(u16, u16)>,
-    /// The most that the layer takes, if its publisher says so.
+    /// Maximum bitrate of the layer, if its publisher states one.
     pub bitrate: Option<Bitrate>,
 }
 
 impl Track {
-    /// A track with the codec's usual clock rate, of one channel.
+    /// Creates a track of one channel at the codec's usual clock rate.
     pub fn new(codec: Codec) -> Self {
         Self {
             codec,
@@ -256,7 +256,7 @@ impl Track {
         }
     }
 
-    /// An H.264 track.
+    /// Creates an H.264 track.
     pub fn h264(video: VideoParameters) -> Self {
         Self {
             video,
@@ -264,7 +264,7 @@ impl Track {
         }
     }
 
-    /// A track of audio with `channels` channels.
+    /// Creates an audio track with `channels` channels.
     pub fn audio(codec: Codec, channels: u8) -> Self {
         Self {
             channels,
@@ -272,13 +272,13 @@ impl Track {
         }
     }
 
-    /// The same with another clock rate, in Hz.
+    /// Returns the track with the clock rate `clock_rate`, in Hz.
     #[must_use]
     pub fn with_clock_rate(self, clock_rate: u32) -> Self {
         Self { clock_rate, ..self }
     }
 
-    /// The same with the parameters of its payload format, as in SDP's `a=fmtp`.
+    /// Returns the track with the parameters of its payload format, as in SDP's `a=fmtp`.
     #[must_use]
     pub fn with_format_parameters(self, format_parameters: impl Into<String>) -> Self {
         Self {
@@ -287,23 +287,24 @@ impl Track {
         }
     }
 
-    /// The same, published in several codings side by side.
+    /// Returns the track with `layers` as its encodings, lowest quality first.
     #[must_use]
     pub fn with_layers(self, layers: Vec<Layer>) -> Self {
         Self { layers, ..self }
     }
 
-    /// How many codings of the track are published, at least one.
+    /// Number of encodings of the track that are published; at least 1.
     pub fn layer_count(&self) -> usize {
         self.layers.len().max(1)
     }
 
-    /// Frame, audio or text.
+    /// Returns the media type of the track.
     pub fn kind(&self) -> Kind {
         self.codec.kind()
     }
 
-    /// The payload type that RFC 3551 §6 gives to this track for good, if any.
+    /// Returns the payload type that RFC 3551 §6 assigns to this codec, clock rate and number
+    /// of channels; `None` if the payload type is dynamic.
     pub fn static_payload_type(&self) -> Option<u8> {
         match (self.codec, self.clock_rate, self.channels) {
             (Codec::Pcmu, 8_000, 1) => Some(0),

@@ -1,32 +1,32 @@
-//! Reads the fields of binary headers that are whole bytes, at the places where a
-//! standard has them: check with [`need`] once, then read without checking again.
+//! Readers for byte-aligned fields of binary headers, in network byte order. A parser checks
+//! the length with [`need`] once and then reads the fields without checking again.
 //!
-//! [`Bits`](crate::Bits) reads fields that are not whole bytes.
+//! [`Bits`](crate::Bits) reads fields that are not byte-aligned.
 
 use thiserror::Error;
 
-/// Bytes of a peer end before the thing that they should hold does.
+/// The input ends before the field or structure that should be in it.
 ///
-/// The peer's (or the network's) fault; offsets count from the first byte handed to the
-/// parser.
+/// The peer or the network is at fault: the parser rejects the message. Offsets count from the
+/// first byte that the parser was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("{what} at byte {offset} needs {needed} bytes, {available} are there")]
 pub struct Truncated {
-    /// What was being read.
+    /// Name of the field or structure that was being read.
     pub what: &'static str,
-    /// Where it begins.
+    /// Offset of its first byte.
     pub offset: usize,
-    /// Bytes it needs.
+    /// Number of bytes that it needs.
     pub needed: usize,
-    /// Bytes that are there.
+    /// Number of bytes that follow `offset` in the input.
     pub available: usize,
 }
 
-/// Checks that `needed` bytes follow `offset` in a buffer of `len` bytes, for the field
-/// or structure called `what`.
+/// Checks that at least `needed` bytes follow `offset` in a buffer of `len` bytes. `what` names
+/// the field or structure for the error text.
 ///
 /// # Errors
-/// [`Truncated`] if there are fewer.
+/// [`Truncated`] if fewer bytes follow.
 #[inline]
 pub const fn need(
     what: &'static str,
@@ -46,7 +46,8 @@ pub const fn need(
     Ok(())
 }
 
-/// The big-endian 16 bits at `offset`, zero past the end: call [`need`] first.
+/// Returns the big-endian 16-bit number at `offset`, or 0 if the field does not lie within
+/// `bytes`. Callers check the length with [`need`] first.
 #[inline]
 pub fn u16_at(bytes: &[u8], offset: usize) -> u16 {
     bytes
@@ -55,7 +56,8 @@ pub fn u16_at(bytes: &[u8], offset: usize) -> u16 {
         .map_or(0, |chunk| u16::from_be_bytes(*chunk))
 }
 
-/// The big-endian 32 bits at `offset`, zero past the end: call [`need`] first.
+/// Returns the big-endian 32-bit number at `offset`, or 0 if the field does not lie within
+/// `bytes`. Callers check the length with [`need`] first.
 #[inline]
 pub fn u32_at(bytes: &[u8], offset: usize) -> u32 {
     bytes

@@ -2,17 +2,18 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram as Hdr;
 
-/// Delays above this are counted as this: a minute is no longer live.
+/// Largest delay that is told apart, in µs. Longer delays are counted as this one: a stream
+/// that is a minute late is no longer live.
 const MAX_US: u64 = 60_000_000;
 
-/// A distribution of delays with a relative error below 1 %, 1 µs to 60 s.
+/// A distribution of delays from 1 µs to 60 s, with a relative error below 1 %.
 #[derive(Clone)]
 pub struct Histogram {
     counts: Hdr<u32>,
     sum_us: u64,
 }
 
-/// The figures, not thousands of empty buckets.
+/// Prints the summary instead of thousands of empty buckets.
 impl std::fmt::Debug for Histogram {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.summary().fmt(f)
@@ -26,14 +27,14 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// An empty distribution; it grows with the largest delay seen, to 10 kB.
+    /// Creates an empty distribution. Its memory grows with the largest delay seen, to 10 kB.
     pub fn new() -> Self {
         let mut counts = Hdr::new(2).expect("two significant digits are within 0..=5");
         counts.auto(true);
         Self { counts, sum_us: 0 }
     }
 
-    /// Adds one delay.
+    /// Adds one delay; delays above 60 s count as 60 s.
     pub fn record(&mut self, delay: Duration) {
         let micros = u64::try_from(delay.as_micros())
             .unwrap_or(MAX_US)
@@ -44,7 +45,7 @@ impl Histogram {
             .expect("an auto-resizing histogram takes every value");
     }
 
-    /// Adds all of `other`.
+    /// Adds all samples of `other`.
     pub fn merge(&mut self, other: &Self) {
         self.counts
             .add(&other.counts)
@@ -52,18 +53,19 @@ impl Histogram {
         self.sum_us = self.sum_us.saturating_add(other.sum_us);
     }
 
-    /// Forgets all samples and keeps the memory.
+    /// Removes all samples and keeps the memory.
     pub fn clear(&mut self) {
         self.counts.clear();
         self.sum_us = 0;
     }
 
-    /// Number of samples.
+    /// Returns the number of samples.
     pub fn count(&self) -> u64 {
         self.counts.len()
     }
 
-    /// Samples no longer than `limit`, and their share of `_bucket` metrics.
+    /// Returns the number of samples that are at most `limit`: the value of a `_bucket` metric
+    /// with `le` equal to `limit`.
     pub fn count_at_most(&self, limit: Duration) -> u64 {
         let micros = u64::try_from(limit.as_micros()).unwrap_or(MAX_US);
         if self.counts.is_empty() {
@@ -73,7 +75,7 @@ impl Histogram {
         }
     }
 
-    /// The figures that tables print.
+    /// Returns the quantiles, maximum and sum that tables print.
     pub fn summary(&self) -> Summary {
         let at = |quantile| Duration::from_micros(self.counts.value_at_quantile(quantile));
         Summary {
@@ -86,7 +88,8 @@ impl Histogram {
         }
     }
 
-    /// The distribution itself: upper bound of each filled bucket and its count.
+    /// Returns the upper bound and the number of samples of each bucket that is not empty, in
+    /// rising order.
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
         self.counts.iter_recorded().map(|bucket| {
             (
@@ -97,24 +100,24 @@ impl Histogram {
     }
 }
 
-/// The figures of a distribution that tables print.
+/// Number, quantiles, maximum and sum of the samples of a distribution.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
-    /// Number of samples; all else is zero if this is.
+    /// Number of samples. If it is zero, all other fields are zero as well.
     pub count: u64,
-    /// Half of the samples are no longer.
+    /// Median delay.
     pub p50: Duration,
-    /// 95 of 100 are no longer.
+    /// 95th percentile of the delays.
     pub p95: Duration,
-    /// 99 of 100 are no longer.
+    /// 99th percentile of the delays.
     pub p99: Duration,
-    /// The longest.
+    /// Longest delay.
     pub max: Duration,
-    /// All together, for means.
+    /// Sum of all delays, from which a mean is computed.
     pub sum: Duration,
 }
 
-/// A distribution of the recent past: two half-windows in turn, so that a
+/// A distribution of recent delays. It consists of two half-windows used alternately, so a
 /// summary covers between half a window and a whole one.
 #[derive(Clone, Debug)]
 pub struct Windowed {
@@ -125,7 +128,7 @@ pub struct Windowed {
 }
 
 impl Windowed {
-    /// An empty distribution over the last `window`, beginning at `now`.
+    /// Creates an empty distribution of the last `window`, starting at `now`.
     pub fn new(window: Duration, now: Instant) -> Self {
         Self {
             current: Histogram::new(),
@@ -135,18 +138,18 @@ impl Windowed {
         }
     }
 
-    /// Adds one delay measured at `now`.
+    /// Adds one delay that was measured at `now`.
     pub fn record(&mut self, delay: Duration, now: Instant) {
         self.turn(now);
         self.current.record(delay);
     }
 
-    /// The figures of the window that ends at `now`.
+    /// Returns the summary of the window that ends at `now`.
     pub fn summary(&mut self, now: Instant) -> Summary {
         self.histogram(now).summary()
     }
 
-    /// The distribution of the window that ends at `now`.
+    /// Returns the distribution of the window that ends at `now`.
     pub fn histogram(&mut self, now: Instant) -> Histogram {
         self.turn(now);
         let mut both = self.previous.clone();
@@ -154,7 +157,7 @@ impl Windowed {
         both
     }
 
-    /// Adds the window of `other`.
+    /// Adds the samples in the window of `other` that ends at `now`.
     pub fn merge(&mut self, other: &mut Self, now: Instant) {
         self.turn(now);
         self.current.merge(&other.histogram(now));

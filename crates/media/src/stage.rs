@@ -3,37 +3,38 @@ use std::time::{Duration, Instant};
 
 use crate::{Histogram, Summary, Windowed};
 
-/// A part of the way from the lens to the viewer's eye or ear, in order.
+/// One stage of the path from capture to presentation, in order.
 ///
-/// A stage's delay runs from the end of the stage before it on that path to its
-/// own end, so that the stages of one frame add up to its whole delay. Stages
-/// that a path does not have are absent, not zero.
+/// The delay of a stage runs from the end of the previous stage of that path to its own end, so
+/// the stages of a frame add up to its whole delay. A stage that a path does not have is absent
+/// from tables; it is not reported as zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Stage {
-    /// From the frame's capture until all of it arrived, where the publisher says when
-    /// that was by a clock that ours agrees with.
+    /// From the capture of the frame until all of it arrived. Measured only if the publisher
+    /// sends the capture time by a clock that agrees with ours.
     Uplink,
-    /// From the frame's capture, or its due time in a file, until it is packetized.
+    /// From the frame's capture, its arrival from the network or its due time in a file, until
+    /// the hub publishes it.
     Ingest,
-    /// From publication until a shard holds the burst.
+    /// From publication until an egress thread holds the unit.
     Hub,
-    /// Held back by the viewer's pacer.
+    /// Time that the viewer's pacer holds the frame back.
     Pace,
-    /// Sealed and handed to the kernel, last packet of the frame.
+    /// From release by the pacer until the kernel has the frame's last packet, sealed.
     Send,
-    /// From hand-over until the viewer's socket has the frame's last packet.
+    /// From the kernel of the server until the viewer's socket has the frame's last packet.
     Network,
-    /// Waiting for order and smoothness at the viewer.
+    /// Time in the viewer's jitter buffer.
     JitterBuffer,
-    /// In the decoder.
+    /// Time in the viewer's decoder.
     Decode,
-    /// From decoded until presented on a screen.
+    /// From the end of decoding until the frame is presented on the screen.
     Render,
 }
 
 impl Stage {
-    /// Every stage, in the order of the way.
+    /// Every stage, in the order of the path.
     pub const ALL: [Self; 9] = [
         Self::Uplink,
         Self::Ingest,
@@ -46,7 +47,7 @@ impl Stage {
         Self::Render,
     ];
 
-    /// The name in tables, JSON and metrics.
+    /// Returns the name of the stage in tables, JSON and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Uplink => "uplink",
@@ -61,7 +62,7 @@ impl Stage {
         }
     }
 
-    /// Place in [`Stage::ALL`].
+    /// Returns the index of the stage in [`Stage::ALL`].
     pub const fn index(self) -> usize {
         self as usize
     }
@@ -73,22 +74,22 @@ impl fmt::Display for Stage {
     }
 }
 
-/// Monotonic stamps that a burst collects on its way through the server.
+/// Instants at which a unit passed the stages of the server, by the monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamps {
-    /// Where this frame's accounted delay begins: its due time for a file, the
-    /// arrival of its first packet for a network source.
+    /// Instant at which the measured delay begins: the due time of a frame from a file, the
+    /// arrival of the first packet of a frame from the network.
     pub origin: Instant,
-    /// When the hub published it; `origin` until then.
+    /// Instant at which the hub published the unit; equal to `origin` until then.
     pub published: Instant,
-    /// When this frame is due by the stream's own clock, arrival jitter filtered
-    /// out: what sender reports call the time of its RTP timestamp. `origin`
-    /// until the hub knows better.
+    /// Instant at which the frame is due by the stream's own clock, with the jitter of its
+    /// arrival filtered out. Sender reports pair this instant with the frame's RTP timestamp.
+    /// Equal to `origin` until the hub has an estimate.
     pub reference: Instant,
 }
 
 impl Stamps {
-    /// Stamps of a frame whose accounted delay begins at `origin`.
+    /// Creates the stamps of a frame whose measured delay begins at `origin`.
     pub const fn arrived(origin: Instant) -> Self {
         Self {
             origin,
@@ -98,14 +99,14 @@ impl Stamps {
     }
 }
 
-/// Delay distributions, one per stage: of the recent past and of all time.
+/// Delay distributions, one per stage: of a recent window, and since the table was created.
 #[derive(Clone, Debug)]
 pub struct StageTable {
     stages: [Option<Box<Delays>>; Stage::ALL.len()],
     window: Duration,
 }
 
-/// One stage's delays.
+/// Delay distributions of one stage.
 #[derive(Clone, Debug)]
 struct Delays {
     recent: Windowed,
@@ -113,7 +114,7 @@ struct Delays {
 }
 
 impl StageTable {
-    /// An empty table whose summaries cover the last `window`.
+    /// Creates an empty table whose summaries cover the last `window`.
     pub fn new(window: Duration) -> Self {
         Self {
             stages: Default::default(),
@@ -121,14 +122,14 @@ impl StageTable {
         }
     }
 
-    /// Adds one measured `delay` of `stage`.
+    /// Adds one `delay` of `stage`, measured at `now`.
     pub fn record(&mut self, stage: Stage, delay: Duration, now: Instant) {
         let delays = self.delays(stage, now);
         delays.recent.record(delay, now);
         delays.total.record(delay);
     }
 
-    /// The distribution of each stage that has samples within the window.
+    /// Returns the summary of each stage that has samples within the window ending at `now`.
     pub fn summaries(&mut self, now: Instant) -> Vec<(Stage, Summary)> {
         Stage::ALL
             .into_iter()
@@ -139,8 +140,8 @@ impl StageTable {
             .collect()
     }
 
-    /// The distribution of each stage since the table was made, for metrics
-    /// that only ever rise.
+    /// Returns the distribution of each stage since the table was created. Its counts never
+    /// fall, as counters of metrics require.
     pub fn totals(&self) -> impl Iterator<Item = (Stage, &Histogram)> {
         Stage::ALL.into_iter().filter_map(|stage| {
             let delays = self.stages[stage.index()].as_ref()?;
@@ -148,7 +149,7 @@ impl StageTable {
         })
     }
 
-    /// Adds all that `other` holds, for tables that several threads keep.
+    /// Adds all samples of `other`, a table that another thread kept.
     pub fn merge(&mut self, other: &mut Self, now: Instant) {
         for stage in Stage::ALL {
             if let Some(theirs) = &mut other.stages[stage.index()] {

@@ -3,42 +3,44 @@ use std::time::{Duration, Instant};
 
 const NANOS: i128 = 1_000_000_000;
 
-/// A place on a stream's timeline, in nanoseconds since the stream's origin.
+/// Time on a stream's timeline, in nanoseconds since the stream's origin; it may be negative.
 ///
-/// All tracks of a stream share one origin, so that equal media times are
-/// presented together. Nanoseconds hold every RTP clock to within half a tick,
-/// so tick → time → tick is exact for clocks up to 1 GHz.
+/// All tracks of a stream share one origin, so units with equal media times are presented
+/// together. A nanosecond is shorter than half a tick of every RTP clock below 500 MHz, so a
+/// number of ticks survives the conversion to `MediaTime` and back exactly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MediaTime(i64);
 
 impl MediaTime {
-    /// The stream's origin.
+    /// Media time of the stream's origin.
     pub const ZERO: Self = Self(0);
 
-    /// `nanos` nanoseconds after the origin.
+    /// Returns the media time `nanos` nanoseconds after the origin.
     pub const fn from_nanos(nanos: i64) -> Self {
         Self(nanos)
     }
 
-    /// Nanoseconds after the origin.
+    /// Returns the time since the origin in nanoseconds.
     pub const fn nanos(self) -> i64 {
         self.0
     }
 
-    /// `ticks` of a clock of `rate` Hz after the origin, rounded to a nanosecond.
+    /// Converts `ticks` of an RTP clock of `rate` Hz, counted from the origin; rounds to the
+    /// nearest nanosecond.
     pub fn from_ticks(ticks: i64, rate: u32) -> Self {
         let rate = i128::from(rate);
         let nanos = (i128::from(ticks) * NANOS + rate / 2).div_euclid(rate);
         Self(i64::try_from(nanos).unwrap_or(i64::MAX))
     }
 
-    /// Ticks of a clock of `rate` Hz after the origin, rounded to a tick.
+    /// Converts to ticks of an RTP clock of `rate` Hz, counted from the origin; rounds to the
+    /// nearest tick.
     pub fn ticks(self, rate: u32) -> i64 {
         let ticks = (i128::from(self.0) * i128::from(rate) + NANOS / 2).div_euclid(NANOS);
         i64::try_from(ticks).unwrap_or(i64::MAX)
     }
 
-    /// The distance from `earlier`, zero if `self` is not later.
+    /// Returns the time from `earlier` to `self`; zero if `earlier` is the later one.
     pub fn saturating_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
@@ -72,14 +74,15 @@ pub struct NtpTime(pub u64);
 const UNIX_OFFSET_S: u64 = 2_208_988_800;
 
 impl NtpTime {
-    /// The timestamp of an instant `since_unix` after 1970-01-01 UTC.
+    /// Converts the time `since_unix` after 1970-01-01 UTC; the seconds wrap every 2³² s.
     pub fn from_unix(since_unix: Duration) -> Self {
         let seconds = since_unix.as_secs().wrapping_add(UNIX_OFFSET_S) & 0xffff_ffff;
         let fraction = (u64::from(since_unix.subsec_nanos()) << 32) / 1_000_000_000;
         Self((seconds << 32) | fraction)
     }
 
-    /// The middle 32 bits, as `LSR` and `DLSR` use them (RFC 3550 §6.4.1): units of 2⁻¹⁶ s.
+    /// Returns the middle 32 bits in units of 2⁻¹⁶ s, the form of `LSR` and `DLSR` in reception
+    /// report blocks (RFC 3550 §6.4.1).
     #[expect(
         clippy::cast_possible_truncation,
         reason = "the middle bits are what is asked for"
@@ -89,8 +92,8 @@ impl NtpTime {
     }
 }
 
-/// Joins the monotonic clock with the calendar, once, so that cores can write
-/// NTP times without reading a clock.
+/// Relation between the monotonic clock and the calendar. Code that may read clocks creates it
+/// once, so that sans-IO cores can write NTP timestamps without reading a clock.
 #[derive(Clone, Copy, Debug)]
 pub struct WallClock {
     at: Instant,
@@ -98,12 +101,12 @@ pub struct WallClock {
 }
 
 impl WallClock {
-    /// States that the monotonic instant `at` was `unix` after 1970-01-01 UTC.
+    /// Creates the relation: the monotonic instant `at` was `unix` after 1970-01-01 UTC.
     pub const fn new(at: Instant, unix: Duration) -> Self {
         Self { at, unix }
     }
 
-    /// Time since 1970-01-01 UTC at `instant`.
+    /// Returns the time from 1970-01-01 UTC to `instant`.
     pub fn unix(&self, instant: Instant) -> Duration {
         match instant.checked_duration_since(self.at) {
             Some(later) => self.unix + later,
@@ -111,7 +114,7 @@ impl WallClock {
         }
     }
 
-    /// NTP time at `instant`.
+    /// Returns the NTP timestamp of `instant`.
     pub fn ntp(&self, instant: Instant) -> NtpTime {
         NtpTime::from_unix(self.unix(instant))
     }

@@ -1,6 +1,7 @@
 use std::fmt;
 
-/// A synchronisation source identifier (RFC 3550 §3).
+/// A synchronization source identifier (RFC 3550 §3), which names one RTP stream of a session.
+/// It is displayed as eight hexadecimal digits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ssrc(pub u32);
 
@@ -10,28 +11,28 @@ impl fmt::Display for Ssrc {
     }
 }
 
-/// A rate in bits per second.
+/// A rate in bits per second. It is displayed in Mbit/s from 1 Mbit/s on, in kbit/s below.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Bitrate(u64);
 
 impl Bitrate {
-    /// `bits` per second.
+    /// Returns a rate of `bits` bits per second.
     pub const fn from_bps(bits: u64) -> Self {
         Self(bits)
     }
 
-    /// Bits per second.
+    /// Returns the rate in bits per second.
     pub const fn bps(self) -> u64 {
         self.0
     }
 
-    /// 10⁶ bits per second.
+    /// Returns the rate in units of 10⁶ bits per second.
     #[expect(clippy::cast_precision_loss, reason = "rates stay far below 2^52")]
     pub fn mbps(self) -> f64 {
         self.0 as f64 / 1e6
     }
 
-    /// The rate at which `bytes` pass in `elapsed`; zero for no time at all.
+    /// Returns the mean rate of `bytes` bytes in `elapsed`; zero if `elapsed` is zero.
     pub fn over(bytes: u64, elapsed: std::time::Duration) -> Self {
         let nanos = elapsed.as_nanos();
         if nanos == 0 {

@@ -1,3 +1,4 @@
+//! One stream of the hub: tracks, rings of units, timeline, state, and its subscribers.
 mod rate;
 mod state;
 mod subscription;
@@ -20,44 +21,49 @@ use rate::Rate;
 pub use state::{State, StreamLifetime};
 pub use subscription::Subscription;
 
-/// Span of the stage table and the bitrate.
+/// Window of the ingest stage's delays.
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// What went through a stream since it was made.
+/// Counts of a stream since it was created.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Access units or parts of them.
+    /// Units: access units or parts of them.
     pub bursts: u64,
-    /// RTP packets.
+    /// RTP packets of those units.
     pub packets: u64,
-    /// Payload bytes.
+    /// Payload bytes of those packets.
     pub bytes: u64,
-    /// Sources that published, one after the other.
+    /// Sources that published the stream, one after the other.
     pub sources: u64,
 }
 
-/// One named stream: its tracks, its recent units, its timeline, its state.
+/// One named stream: its tracks, recent units, timeline and state.
+///
+/// A source calls [`publish`](Self::publish), an egress [`subscribe`](Self::subscribe); see
+/// the [crate's example](crate). Streams are shared as `Arc<Stream>`, and all methods take
+/// `&self`.
 pub struct Stream {
     name: StreamName,
     limits: Limits,
     inner: Mutex<Inner>,
-    /// Of the hub that lists it, if one does.
+    /// Watchers of the hub that lists the stream; empty if no hub does.
     watchers: Watchers,
     viewers: AtomicUsize,
+    /// Set by viewers, cleared by the publisher that reads it.
     keyframe_wanted: AtomicBool,
 }
 
 struct Inner {
     state: State,
     tracks: Arc<[Track]>,
-    /// Of each track, a ring for each layer.
+    /// The rings of each track, by index: one for each layer.
     rings: Vec<Vec<Ring>>,
     timeline: Timeline,
-    /// Counts publishers, so that one that was replaced can tell.
+    /// Number of publishers so far. A publisher that was replaced recognizes it by this number.
     generation: u64,
     publishing: bool,
     lifetime: StreamLifetime,
-    /// Since when nobody publishes or holds it, as far as anybody looked.
+    /// Instant at which a sweep first found the stream without publisher and holder.
     left: Option<Instant>,
     subscribers: Vec<Weak<dyn Wake>>,
     totals: Totals,
@@ -66,7 +72,7 @@ struct Inner {
 }
 
 impl Inner {
-    /// Rings for each layer of `tracks`; those that are there stay.
+    /// Creates the missing rings for the layers of `tracks`; existing rings stay.
     fn make_rings(&mut self, tracks: &[Track]) {
         let count = self.rings.len().max(tracks.len());
         self.rings.resize_with(count, Vec::new);
@@ -80,7 +86,7 @@ impl Inner {
         self.rings.get(track)?.get(usize::from(layer.0))
     }
 
-    /// Tells all subscribers, and forgets those who are gone.
+    /// Wakes all subscribers and removes those that were dropped.
     fn wake(&mut self) {
         self.subscribers
             .retain(|subscriber| match subscriber.upgrade() {
@@ -94,7 +100,7 @@ impl Inner {
 }
 
 impl Stream {
-    /// A stream that goes when its publisher has left.
+    /// Creates a stream that is removed some time after its publisher left.
     pub(crate) fn admitted(name: StreamName, limits: Limits, watchers: Watchers) -> Self {
         Self {
             name,
@@ -119,7 +125,7 @@ impl Stream {
         }
     }
 
-    /// A stream that no hub lists, for those who are given it.
+    /// Creates a stream that no hub lists, for callers that are given the stream.
     pub fn unlisted(name: StreamName, limits: Limits) -> Arc<Self> {
         let stream = Self::admitted(name, limits, Watchers::default());
         stream.set_lifetime(StreamLifetime::Configured);
@@ -135,8 +141,8 @@ impl Stream {
         }
     }
 
-    /// For how long nobody publishes or holds the stream; `None` if somebody does, or if
-    /// it is listed all the same.
+    /// Returns for how long the stream has had neither publisher nor holder. `None` if it has
+    /// one of them, or if it is configured and therefore stays listed.
     pub(crate) fn left(&self, is_held: bool, now: Instant) -> Option<Duration> {
         let mut inner = self.lock();
         if is_held || inner.publishing || inner.lifetime == StreamLifetime::Configured {
@@ -150,48 +156,48 @@ impl Stream {
         Some(now.saturating_duration_since(since))
     }
 
-    /// The stream's name.
+    /// Returns the stream's name.
     pub fn name(&self) -> &StreamName {
         &self.name
     }
 
-    /// What the source is doing.
+    /// Returns what the source of the stream is doing.
     pub fn state(&self) -> State {
         self.lock().state.clone()
     }
 
-    /// States what the source is doing, for sources that are not publishing now.
+    /// Sets what the source is doing, for a source that does not publish now.
     pub fn set_state(&self, state: State) {
         self.lock().state = state;
     }
 
-    /// The tracks of the latest source; empty before the first one.
+    /// Returns the tracks of the latest source; empty before the first one.
     pub fn tracks(&self) -> Arc<[Track]> {
         Arc::clone(&self.lock().tracks)
     }
 
-    /// The track whose frames the latency accounts follow: the frame, or the
-    /// first audio where there is none.
+    /// Returns the index of the track whose frames the latency tables count: the first video
+    /// track, or track 0 if there is no video.
     pub fn accounted_track(&self) -> usize {
         accounted(&self.lock().tracks)
     }
 
-    /// What went through since the stream was made.
+    /// Returns the counts since the stream was created.
     pub fn totals(&self) -> Totals {
         self.lock().totals
     }
 
-    /// Payload rate over the last seconds.
+    /// Returns the payload bitrate over the last seconds.
     pub fn bitrate(&self, now: Instant) -> Bitrate {
         self.lock().rate.read(now)
     }
 
-    /// The ingest stage: its delays so far.
+    /// Returns the delays of the stages up to publication.
     pub fn ingest_stage(&self) -> StageTable {
         self.lock().ingest.clone()
     }
 
-    /// Lets a publisher of `tracks` begin; its number.
+    /// Makes a publisher of `tracks` the current one; returns its number.
     pub(crate) fn begin_publishing(
         &self,
         tracks: Vec<Track>,
@@ -220,7 +226,7 @@ impl Stream {
         Ok(generation)
     }
 
-    /// Says anew what the tracks are, if that is the publisher's to say.
+    /// Replaces the description of the tracks if publisher `generation` is the current one.
     pub(crate) fn describe(&self, generation: u64, tracks: &[Track]) -> Result<(), PublishError> {
         let mut inner = self.lock();
         same_codecs(&inner.tracks, tracks)?;
@@ -238,7 +244,8 @@ impl Stream {
         Ok(())
     }
 
-    /// Numbers, places and keeps `unit`, then wakes the subscribers.
+    /// Numbers `unit`, maps its time to the stream's timeline, keeps it, and wakes the
+    /// subscribers.
     pub(crate) fn accept(
         &self,
         mut unit: MediaUnit,
@@ -265,24 +272,26 @@ impl Stream {
         Ok(unit)
     }
 
+    /// Records the delay of a stage before the hub.
     pub(crate) fn account(&self, stage: Stage, delay: Duration, now: Instant) {
         self.lock().ingest.record(stage, delay, now);
     }
 
+    /// Ends publishing if publisher `generation` is the current one.
     pub(crate) fn end_publishing(&self, generation: u64, state: State) {
         let mut inner = self.lock();
         if inner.generation == generation && inner.publishing {
             inner.publishing = false;
             inner.state = state;
-            // Nothing will come that tells them.
+            // No unit will come that wakes the subscribers.
             inner.wake();
             drop(inner);
             self.watchers.wake();
         }
     }
 
-    /// The units of a track's layer from its latest keyframe on, so that a new viewer
-    /// has a frame at once. Empty if the ring no longer holds one.
+    /// Returns the units of a track's layer from its latest keyframe on, so that a new viewer
+    /// has a video frame at once. Empty if the keyframe left the ring.
     pub fn since_keyframe(&self, layer: impl Into<TrackLayer>) -> Vec<Arc<MediaUnit>> {
         let mut out = Vec::new();
         if let Some(ring) = self.lock().ring(layer.into()) {
@@ -291,8 +300,8 @@ impl Stream {
         out
     }
 
-    /// The units of a track's layer from number `index` on that the ring still holds,
-    /// for a reader that moves to another subscription.
+    /// Returns the units of a track's layer from number `index` on that the ring still has, for
+    /// a reader that moves to another subscription.
     pub fn since(&self, layer: impl Into<TrackLayer>, index: u64) -> Vec<Arc<MediaUnit>> {
         let mut out = Vec::new();
         if let Some(ring) = self.lock().ring(layer.into()) {
@@ -301,8 +310,8 @@ impl Stream {
         out
     }
 
-    /// The unit that holds packet `number` of a track's layer, and the packet's place
-    /// in the unit; `None` if it left the ring or never was.
+    /// Returns the unit of a track's layer that contains packet `number`, and the packet's
+    /// index in the unit. `None` if the unit left the ring or never existed.
     pub fn find(
         &self,
         layer: impl Into<TrackLayer>,
@@ -311,34 +320,36 @@ impl Stream {
         self.lock().ring(layer.into())?.find(number)
     }
 
-    /// Asks the source for a keyframe; those that cannot make one ignore it.
+    /// Requests a keyframe from the source; a source that cannot produce one ignores the
+    /// request.
     pub fn request_keyframe(&self) {
         self.keyframe_wanted.store(true, Ordering::Relaxed);
     }
 
+    /// Returns whether a keyframe was requested since the last call.
     pub(crate) fn take_keyframe_request(&self) -> bool {
         self.keyframe_wanted.swap(false, Ordering::Relaxed)
     }
 
-    /// Counts a viewer for as long as the token lives.
+    /// Counts one more viewer for as long as the token lives.
     pub fn viewer(self: &Arc<Self>) -> ViewerToken {
         self.viewers.fetch_add(1, Ordering::Relaxed);
         ViewerToken(Arc::clone(self))
     }
 
-    /// Viewers right now.
+    /// Number of viewers at present.
     pub fn viewers(&self) -> usize {
         self.viewers.load(Ordering::Relaxed)
     }
 
-    /// Bytes that the rings keep.
+    /// Number of bytes that the units of the stream take.
     pub fn memory_bytes(&self) -> usize {
         self.lock().rings.iter().flatten().map(Ring::bytes).sum()
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Every update below the lock leaves the rings whole, so a panic elsewhere
-        // on a publisher's thread must not take the viewers down with it.
+        // Every update under the lock leaves the rings consistent, so a panic of one
+        // publisher's thread need not end the viewers' threads as well.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -352,6 +363,7 @@ impl fmt::Debug for Stream {
     }
 }
 
+/// Checks that tracks which both sources have keep their codecs.
 fn same_codecs(old: &[Track], new: &[Track]) -> Result<(), PublishError> {
     let places = old.iter().zip(new).enumerate();
     match places
@@ -367,7 +379,7 @@ fn same_codecs(old: &[Track], new: &[Track]) -> Result<(), PublishError> {
     }
 }
 
-/// A unit belongs to a track and a layer that the source announced.
+/// Checks that a unit names a track and a layer that the source announced.
 fn check_place(unit: &MediaUnit, tracks: &[Track]) -> Result<(), PublishError> {
     let Some(track) = tracks.get(unit.track) else {
         return Err(PublishError::NoSuchTrack {
@@ -385,12 +397,13 @@ fn check_place(unit: &MediaUnit, tracks: &[Track]) -> Result<(), PublishError> {
     Ok(())
 }
 
+/// Returns the index of the track that latency tables count.
 fn accounted(tracks: &[Track]) -> usize {
     let mut kinds = tracks.iter().map(Track::kind);
     kinds.position(|kind| kind == Kind::Video).unwrap_or(0)
 }
 
-/// Counts one viewer of a stream until dropped.
+/// Counts one viewer of a stream until it is dropped.
 #[derive(Debug)]
 pub struct ViewerToken(Arc<Stream>);
 

@@ -2,16 +2,20 @@ use std::time::{Duration, Instant};
 
 use glassline_media::Bitrate;
 
-/// Bytes of the last whole second or two.
+/// Payload bitrate of a stream, measured over spans of 2 s.
 #[derive(Debug, Default)]
 pub(super) struct Rate {
+    /// Beginning of the current span, and bytes since then.
     current: Option<(Instant, u64)>,
+    /// Bitrate of the previous span; zero before the first span has ended.
     previous: Bitrate,
 }
 
 impl Rate {
+    /// Least length of a span.
     const SPAN: Duration = Duration::from_secs(2);
 
+    /// Counts `bytes` that were published at `now`.
     pub(super) fn add(&mut self, bytes: u64, now: Instant) {
         let (since, sum) = self.current.unwrap_or((now, 0));
         let elapsed = now.saturating_duration_since(since);
@@ -23,6 +27,8 @@ impl Rate {
         };
     }
 
+    /// Returns the bitrate of the previous span; of the current one if there was none before,
+    /// or if nothing was published for a while.
     pub(super) fn read(&self, now: Instant) -> Bitrate {
         match self.current {
             Some((since, sum)) if now.saturating_duration_since(since) > Self::SPAN * 2 => {

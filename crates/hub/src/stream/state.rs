@@ -1,30 +1,30 @@
 use std::time::Instant;
 
-/// What a stream's source is doing.
+/// What the source of a stream is doing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum State {
     /// The source is being set up for the first time.
     Connecting,
-    /// Units are coming in.
+    /// The source publishes units.
     Live {
-        /// Since when.
+        /// Instant at which the source began to publish.
         since: Instant,
     },
     /// The source failed and will be tried again.
     Down {
-        /// Why, for people.
+        /// Reason, as a text for people.
         detail: String,
     },
-    /// The source came to its end and will not be tried again.
+    /// The source ended and will not be tried again.
     Ended {
-        /// Why, for people.
+        /// Reason, as a text for people.
         detail: String,
     },
 }
 
 impl State {
-    /// The word in JSON and on pages.
+    /// Returns the name of the state in JSON and on pages.
     pub const fn as_str(&self) -> &'static str {
         match self {
             Self::Connecting => "connecting",
@@ -34,7 +34,7 @@ impl State {
         }
     }
 
-    /// The reason, where there is one.
+    /// Returns the reason of a failure or end; `None` for other states.
     pub fn detail(&self) -> Option<&str> {
         match self {
             Self::Down { detail } | Self::Ended { detail } => Some(detail),
@@ -46,12 +46,13 @@ impl State {
 /// How long a hub lists a stream that has no publisher.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StreamLifetime {
-    /// For ever: the configuration names the stream.
+    /// The stream is listed always: the configuration names it.
     Configured,
-    /// For [`Limits::departed_span`](crate::Limits::departed_span), in which its publisher may come back.
+    /// The stream is listed for [`Limits::departed_span`](crate::Limits::departed_span), so
+    /// that its publisher may return.
     #[default]
     Published,
-    /// No longer than somebody holds the stream: its publisher will not come back under
-    /// this name.
+    /// The stream is listed only while it has a publisher or a holder: its publisher will not
+    /// return under this name.
     Transient,
 }

@@ -7,15 +7,16 @@ use super::Stream;
 use crate::ring::Ring;
 use crate::wake::Wake;
 
-/// Where a subscription reads a track.
+/// Layer of a track that a subscription reads, and how far the subscription has read it.
 #[derive(Clone, Copy, Debug)]
 struct Cursor {
     layer: LayerIndex,
-    /// Number of the next unit.
+    /// Number of the next unit to read.
     next: u64,
 }
 
 impl Cursor {
+    /// Creates a cursor behind the newest unit of `ring`.
     fn at(layer: LayerIndex, ring: &Ring) -> Self {
         Self {
             layer,
@@ -24,22 +25,26 @@ impl Cursor {
     }
 }
 
-/// Reads every unit of one layer of each track in publishing order per track: of the base
-/// layer, unless told otherwise.
+/// A reader of one stream: reads every unit of one layer of each track, in publishing order per
+/// track. It reads the base layer until [`select`](Self::select) chooses another.
+///
+/// [`Stream::subscribe`] creates subscriptions.
 pub struct Subscription {
     stream: Arc<Stream>,
+    /// One cursor per track.
     cursors: Vec<Cursor>,
+    /// Units that left a ring before they were read.
     missed: u64,
-    /// Keeps the stream's weak reference alive.
+    /// Keeps the waker alive, to which the stream has a weak reference.
     _wake: Arc<dyn Wake>,
 }
 
 impl Stream {
-    /// Reads the stream from now on; `wake` is called whenever there is more,
-    /// for as long as the subscription lives.
+    /// Subscribes to what is published from now on. `wake` is called whenever there is more to
+    /// read, for as long as the subscription lives.
     pub fn subscribe(self: &Arc<Self>, wake: Arc<dyn Wake>) -> Subscription {
         let mut inner = self.lock();
-        // Those who left while nothing was published.
+        // Remove subscribers that were dropped while nothing was published.
         inner.subscribers.retain(|it| it.strong_count() > 0);
         inner.subscribers.push(Arc::downgrade(&wake));
         let base = inner.rings.iter().filter_map(|layers| layers.first());
@@ -56,12 +61,12 @@ impl Stream {
 }
 
 impl Subscription {
-    /// The stream being read.
+    /// Returns the stream that is read.
     pub fn stream(&self) -> &Arc<Stream> {
         &self.stream
     }
 
-    /// Appends what was published since the last call to `out`, track by track.
+    /// Appends the units that were published since the last call to `out`, track by track.
     pub fn poll(&mut self, out: &mut Vec<Arc<MediaUnit>>) {
         let inner = self.stream.lock();
         let unread = Cursor {
@@ -79,8 +84,8 @@ impl Subscription {
         }
     }
 
-    /// Reads another layer of a track from what is published next on; false if the stream
-    /// has no such layer, and what was read before goes on then.
+    /// Switches a track to another layer, from the next unit of that layer on. Returns false if
+    /// the stream has no such layer; the subscription then stays on the layer that it reads.
     pub fn select(&mut self, layer: TrackLayer) -> bool {
         let inner = self.stream.lock();
         let Some((ring, cursor)) = inner.ring(layer).zip(self.cursors.get_mut(layer.track)) else {
@@ -92,7 +97,7 @@ impl Subscription {
         true
     }
 
-    /// Units that left the ring before this subscription read them.
+    /// Number of units that left the ring before this subscription read them.
     pub fn missed(&self) -> u64 {
         self.missed
     }

@@ -3,25 +3,28 @@ use bytes::Bytes;
 use super::{Content, Forwarded, LayerIndex, MediaUnit, Span};
 use crate::{MediaTime, Stamps};
 
-/// The most that a builder keeps between units, in bytes.
+/// Payload memory that a builder keeps from one unit to the next, in bytes.
 const ROOM_BYTES_MAX: usize = 16 << 10;
 
-/// Puts a frame and its packets into one buffer.
+/// Builds [`MediaUnit`]s: collects a coded frame and its packets in one buffer.
 ///
-/// A payload format says of each byte where it belongs: [`wire_only`](Self::wire_only) bytes are in
-/// the packet only, [`coded`](Self::coded) bytes in both, [`frame_only`](Self::frame_only) bytes in
-/// the coded frame only. [`end_packet`](Self::end_packet) ends the packet.
+/// A packetizer states for each byte where it belongs: [`wire_only`](Self::wire_only) bytes
+/// are in the packet only, [`coded`](Self::coded) bytes in both the packet and the frame,
+/// [`frame_only`](Self::frame_only) bytes in the frame only.
+/// [`end_packet`](Self::end_packet) ends a packet, [`build`](Self::build) the unit.
 #[derive(Debug, Default)]
 pub struct UnitBuilder {
+    /// Payloads back to back.
     data: Vec<u8>,
+    /// For each packet that was ended, the offset in `data` behind its payload.
     ends: Vec<u32>,
     /// Bytes of the frame that no packet carries.
     apart: Vec<u8>,
-    /// Ranges of the frame, in order.
+    /// Ranges that the frame consists of, in order.
     parts: Vec<Part>,
 }
 
-/// A range of the frame in the making: of `data`, or of what is apart.
+/// A range of the frame under construction: of `data`, or of `apart`.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     is_apart: bool,
@@ -29,7 +32,7 @@ struct Part {
 }
 
 impl UnitBuilder {
-    /// An empty builder with room for `bytes` of payload.
+    /// Creates an empty builder with room for `bytes` bytes of payload.
     pub fn with_capacity(bytes: usize) -> Self {
         Self {
             data: Vec::with_capacity(bytes),
@@ -39,32 +42,33 @@ impl UnitBuilder {
         }
     }
 
-    /// Appends one packet whose payload is a part of the frame as it stands.
+    /// Appends one packet whose whole payload is part of the coded frame.
     pub fn push(&mut self, payload: &[u8]) {
         self.coded(payload);
         self.end_packet();
     }
 
-    /// Appends bytes of the packet's prefix, which are no part of the frame.
+    /// Appends bytes to the current packet that are no part of the coded frame, such as an FU
+    /// header.
     pub fn wire_only(&mut self, bytes: &[u8]) {
         self.data.extend_from_slice(bytes);
     }
 
-    /// Appends bytes of the frame to the packet.
+    /// Appends bytes of the coded frame to the current packet.
     pub fn coded(&mut self, bytes: &[u8]) {
         let start = offset(self.data.len());
         self.data.extend_from_slice(bytes);
         self.add_part(false, start, offset(self.data.len()));
     }
 
-    /// Appends bytes of the frame that no packet carries, such as a start code.
+    /// Appends bytes of the coded frame that no packet carries, such as a start code.
     pub fn frame_only(&mut self, bytes: &[u8]) {
         let start = offset(self.apart.len());
         self.apart.extend_from_slice(bytes);
         self.add_part(true, start, offset(self.apart.len()));
     }
 
-    /// Ends the packet under construction; an empty one is not counted.
+    /// Ends the current packet. An empty packet is not counted.
     pub fn end_packet(&mut self) {
         let end = offset(self.data.len());
         if end > self.ends.last().copied().unwrap_or(0) {
@@ -72,17 +76,17 @@ impl UnitBuilder {
         }
     }
 
-    /// Packets ended so far.
+    /// Number of packets that were ended so far.
     pub fn packet_count(&self) -> usize {
         self.ends.len()
     }
 
-    /// Nothing was appended to a packet yet.
+    /// Returns whether no packet has any bytes yet.
     pub fn is_empty(&self) -> bool {
         self.data.is_empty()
     }
 
-    /// Sizes of the packets ended so far, in bytes.
+    /// Returns the payload sizes of the packets that were ended so far, in bytes.
     pub fn sizes(&self) -> impl Iterator<Item = usize> + '_ {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts
@@ -90,11 +94,13 @@ impl UnitBuilder {
             .map(|(start, end)| (end - start) as usize)
     }
 
-    /// The finished unit, `None` if it has no packet. The builder is empty afterwards and
-    /// keeps its room: what the unit keeps is allocated at its exact size, so that what the
-    /// hub lets go fits what comes next.
+    /// Ends the current packet and returns the unit; `None` if it has no packet.
     ///
-    /// `index` and `first_packet` are zero until the hub numbers it.
+    /// The builder is empty afterwards and keeps its memory for the next unit. The unit is
+    /// allocated at its exact size, so that the memory of units that leave the hub fits the
+    /// units that follow.
+    ///
+    /// `index` and `first_packet` of the unit are zero until the hub numbers it.
     pub fn build(
         &mut self,
         track: usize,
@@ -127,13 +133,13 @@ impl UnitBuilder {
         Some(unit)
     }
 
-    /// Sees to room for `bytes` more of payload.
+    /// Makes room for `bytes` more bytes of payload.
     pub fn reserve(&mut self, bytes: usize) {
         self.data.reserve(bytes);
     }
 
-    /// Forgets what was appended. Room beyond 16 KiB is given back: keyframes are few, and
-    /// there may be a thousand builders.
+    /// Removes everything that was appended. Memory beyond 16 KiB is freed: keyframes are rare,
+    /// and there may be a thousand builders.
     pub fn clear(&mut self) {
         self.data.clear();
         if self.data.capacity() > ROOM_BYTES_MAX {
@@ -144,7 +150,8 @@ impl UnitBuilder {
         self.parts.clear();
     }
 
-    /// A packet that goes on as it came; `None` if `payload` is empty, as probes are.
+    /// Builds a unit of one packet that is forwarded as it came; `None` if `payload` is empty,
+    /// as in the padding packets of bandwidth probes.
     pub fn forward(
         payload: &[u8],
         forwarded: Forwarded,
@@ -161,6 +168,7 @@ impl UnitBuilder {
         })
     }
 
+    /// Extends the frame by a range; a range that touches the one before it is joined with it.
     fn add_part(&mut self, is_apart: bool, start: u32, end: u32) {
         if start == end {
             return;
@@ -176,7 +184,8 @@ impl UnitBuilder {
         }
     }
 
-    /// The frame's ranges once what is apart stands behind the payloads.
+    /// Returns the ranges of the frame in the final buffer, where the bytes that no packet
+    /// carries stand behind the payloads. Empty if the frame is exactly the payloads.
     fn spans(&self) -> Box<[Span]> {
         let payload_bytes = offset(self.data.len());
         if let [part] = self.parts[..]
@@ -196,6 +205,7 @@ impl UnitBuilder {
     }
 }
 
+/// Converts a number of bytes in a unit to an offset.
 fn offset(bytes: usize) -> u32 {
     u32::try_from(bytes).expect("a unit stays far below 4 GiB")
 }

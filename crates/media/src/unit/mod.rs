@@ -1,4 +1,4 @@
-//! What the hub keeps of a stream: coded frames, cut into packets once.
+//! The coded frames that the hub keeps of a stream, each divided into packets once.
 //!
 //! ```text
 //! one buffer   │prefix│ coded bytes │prefix│ coded bytes │ … │ bytes of the frame that no packet carries │
@@ -6,10 +6,10 @@
 //! coded frame  = those ranges of the buffer, in order, that are no prefix
 //! ```
 //!
-//! The coded bytes exist once. A packet's prefix (FU header, payload descriptor) stands
+//! The coded bytes are stored once. A packet's prefix (FU header, payload descriptor) stands
 //! directly in front of its range of them, so a viewer's cipher reads both in one pass and
-//! nothing is copied together per viewer. Whoever wants whole frames (MoQ, recording,
-//! transcoding) reads the other ranges by reference.
+//! nothing is assembled per viewer. Outputs that need whole frames (MoQ, recording,
+//! transcoding) read the ranges between the prefixes by reference.
 
 mod builder;
 mod coded_frame;
@@ -23,29 +23,30 @@ use crate::{MediaTime, Stamps};
 pub use builder::UnitBuilder;
 pub use coded_frame::CodedFrame;
 
-/// The largest RTP payload that ingest makes, in bytes.
+/// Largest RTP payload that ingest makes, in bytes.
 ///
-/// A datagram may have 1200 bytes: 12 of RTP header, up to 20 of header
-/// extensions, 2 of RTX's original sequence number and 16 of AEAD tag leave 1150.
+/// A datagram has at most 1200 bytes: 12 of RTP header, up to 20 of header extensions, 2 of
+/// RTX's original sequence number and 16 of AEAD tag leave 1150 for the payload.
 pub const PAYLOAD_BYTES_MAX: usize = 1150;
 
-/// More padding than this is not worth its bytes.
+/// Most padding that is added to the last packet of a unit, in bytes. A larger difference is
+/// not worth its bandwidth.
 const PADDING_BYTES_MAX: u8 = 16;
 
-/// Which coding of a track a unit belongs to: simulcast layers and renditions of one
-/// track are numbered from 0, the one that every receiver can take.
+/// Index of a layer within a track: simulcast layers and renditions of one track are numbered
+/// from 0, the layer that every receiver can take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LayerIndex(pub u8);
 
 impl LayerIndex {
-    /// The only layer of a track that has no others.
+    /// The base layer, which is the only layer of a track with a single encoding.
     pub const BASE: Self = Self(0);
 }
 
-/// One coding of one track of a stream. A track's index alone means its base layer.
+/// One layer of one track of a stream. A track index converts into the base layer of its track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TrackLayer {
-    /// Track of the stream, an index into the stream's tracks.
+    /// Index of the track within the stream's tracks.
     pub track: usize,
     /// Layer of the track.
     pub layer: LayerIndex,
@@ -60,65 +61,71 @@ impl From<usize> for TrackLayer {
     }
 }
 
-/// A coded frame with its packets, or a packet that is forwarded as it came.
+/// A coded frame with its packets, or a single packet that is forwarded as it came.
 ///
-/// Packetized once per stream and shared by every egress: nothing of a viewer (SSRC,
-/// sequence number, key) is in it. Immutable once published; passed as `Arc<MediaUnit>`.
+/// A unit is packetized once per stream and shared by every egress: it contains nothing of a
+/// viewer (SSRC, sequence number, key). It is immutable once it is published, and passed as
+/// `Arc<MediaUnit>`. [`UnitBuilder`] creates units.
 #[derive(Clone, Debug)]
 pub struct MediaUnit {
-    /// Track of the stream, an index into the stream's tracks.
+    /// Index of the track within the stream's tracks.
     pub track: usize,
     /// Layer of the track.
     pub layer: LayerIndex,
-    /// Number of this unit on its layer, rising by one.
+    /// Number of this unit on its layer; consecutive units have consecutive numbers.
     pub index: u64,
-    /// Number of the first packet on its layer; packets rise by one without gaps.
+    /// Number of the unit's first packet on its layer; packets are numbered without gaps.
     pub first_packet: u64,
-    /// When the frame is presented, on the stream's timeline.
+    /// Presentation time of the frame on the stream's timeline.
     pub time: MediaTime,
-    /// A decoder can start here (H.264: IDR with its parameter sets). Always true for audio.
+    /// True if a decoder can start with this unit (H.264: IDR with its parameter sets). Always
+    /// true for audio.
     pub keyframe: bool,
-    /// This unit begins its frame.
+    /// True if this unit begins its frame.
     pub first: bool,
-    /// This unit ends its frame: its last packet carries the RTP marker.
+    /// True if this unit ends its frame. Its last packet carries the RTP marker.
     pub last: bool,
-    /// When the unit passed each stage so far.
+    /// Instants at which the unit passed the stages so far.
     pub stamps: Stamps,
     /// Payloads back to back, then the bytes that only the coded frame has.
+    /// Payloads back to back, then the bytes of the coded frame that no packet carries.
     data: Bytes,
-    /// Where each payload ends in `data`.
+    /// For each packet, the offset in `data` behind its payload.
     ends: Box<[u32]>,
+    /// What the payloads are: a frame or a forwarded packet.
     content: Content,
 }
 
+/// What the bytes of a unit are.
 #[derive(Clone, Debug)]
 enum Content {
-    /// The ranges of `data` that are the coded frame, in order; none where the payloads
-    /// are the frame as they stand.
+    /// A coded frame: the ranges of `data` that it consists of, in order. An empty list stands
+    /// for a frame that is exactly the payloads back to back.
     Frame(Box<[Span]>),
+    /// The payload of a packet that is forwarded as it came.
     Forwarded(Forwarded),
 }
 
-/// A range of a unit's bytes.
+/// A range of bytes within a unit's `data`.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     start: u32,
     end: u32,
 }
 
-/// What a packet that is forwarded as it came keeps of the packet that it was.
+/// Numbers of the received packet that a forwarded packet keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forwarded {
-    /// Packets of the source that were lost just before this one. An egress that numbers
-    /// packets leaves out as many numbers, so that receivers conceal the loss.
+    /// Number of packets of the source that were lost just before this one. An egress that
+    /// numbers packets skips as many sequence numbers, so that receivers conceal the loss.
     pub gap: u16,
-    /// RTP timestamp that the packet came under. The packet goes on under it, so that what
-    /// both ends of a call note of the packet can be joined.
+    /// RTP timestamp of the received packet. The packet is sent on with the same timestamp, so
+    /// that measurements of both ends of a call can be joined.
     pub timestamp: u32,
 }
 
 impl MediaUnit {
-    /// The coding that this unit belongs to.
+    /// Returns the track and layer that this unit belongs to.
     pub const fn track_layer(&self) -> TrackLayer {
         TrackLayer {
             track: self.track,
@@ -131,12 +138,12 @@ impl MediaUnit {
         self.ends.len()
     }
 
-    /// Payload bytes in all packets.
+    /// Number of payload bytes in all packets.
     pub fn payload_bytes(&self) -> usize {
         self.ends.last().map_or(0, |end| *end as usize)
     }
 
-    /// Bytes that keeping this unit costs.
+    /// Number of bytes of memory that this unit takes.
     pub fn memory_bytes(&self) -> usize {
         let spans = match &self.content {
             Content::Frame(spans) => size_of_val::<[Span]>(spans),
@@ -145,13 +152,13 @@ impl MediaUnit {
         size_of::<Self>() + self.data.len() + size_of_val::<[u32]>(&self.ends) + spans
     }
 
-    /// The RTP payload of packet `index` within this unit; `None` past the last.
+    /// Returns the RTP payload of packet `index` within this unit; `None` past the last packet.
     pub fn payload(&self, index: usize) -> Option<&[u8]> {
         let range = self.range(index)?;
         self.data.get(range)
     }
 
-    /// All RTP payloads in order.
+    /// Returns all RTP payloads, in order.
     pub fn payloads(&self) -> Payloads<'_> {
         Payloads {
             unit: self,
@@ -159,8 +166,8 @@ impl MediaUnit {
         }
     }
 
-    /// The coded frame as the packetizer took it; of a forwarded packet `None`, since
-    /// nobody has taken its payload apart.
+    /// Returns the coded frame as the packetizer took it. `None` for a forwarded packet, whose
+    /// payload was never parsed.
     pub fn coded_frame(&self) -> Option<CodedFrame<'_>> {
         match &self.content {
             Content::Frame(spans) => Some(CodedFrame::new(self, spans)),
@@ -168,7 +175,7 @@ impl MediaUnit {
         }
     }
 
-    /// What is kept of the packet, if it is forwarded as it came.
+    /// Returns the numbers of a packet that is forwarded as it came; `None` for a coded frame.
     pub fn forwarded(&self) -> Option<Forwarded> {
         match self.content {
             Content::Forwarded(forwarded) => Some(forwarded),
@@ -176,15 +183,16 @@ impl MediaUnit {
         }
     }
 
-    /// True for the packet that carries the RTP marker of a video frame.
+    /// Returns whether packet `index` is the last one of its frame, the one that carries the
+    /// RTP marker if the codec marks frames.
     pub fn marker(&self, index: usize) -> bool {
         self.last && index + 1 == self.ends.len()
     }
 
-    /// Bytes of RTP padding (RFC 3550 §5.1) that make packet `index` as long as
-    /// the one before it: 0 unless it is the unit's last and misses by at most
-    /// 16. Fragments of a frame are cut equal but for a remainder; without that
-    /// a shorter datagram can follow in the same segmented send.
+    /// Number of bytes of RTP padding (RFC 3550 §5.1) that make packet `index` as long as the
+    /// packet before it. It is 0 unless the packet is the last of the unit and at most 16 bytes
+    /// shorter. The fragments of a frame have equal lengths but for a remainder; with equal
+    /// lengths another datagram can follow in the same segmented send (GSO).
     pub fn padding(&self, index: usize) -> u8 {
         if index == 0 || index + 1 != self.ends.len() {
             return 0;
@@ -197,6 +205,7 @@ impl MediaUnit {
             .unwrap_or(0)
     }
 
+    /// Returns the range of packet `index` within `data`.
     fn range(&self, index: usize) -> Option<Range<usize>> {
         let end = *self.ends.get(index)? as usize;
         let start = if index == 0 {
@@ -208,7 +217,7 @@ impl MediaUnit {
     }
 }
 
-/// Iterator over the payloads of a [`MediaUnit`].
+/// Iterator over the RTP payloads of a [`MediaUnit`], returned by [`MediaUnit::payloads`].
 #[derive(Clone, Debug)]
 pub struct Payloads<'a> {
     unit: &'a MediaUnit,
