@@ -1,32 +1,32 @@
 use glassline_media::fields::Truncated;
 use thiserror::Error;
 
-/// Bytes of the peer that are not what their place demands.
+/// Why received bytes are not a valid RTP or RTCP packet.
 ///
-/// The peer's (or the network's) fault; the packet is to be counted and dropped.
-/// Offsets count from the first byte handed to the parser.
+/// The peer or the network is at fault: count the packet and drop it. Offsets count from the
+/// first byte that the parser was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ParseError {
-    /// The bytes end before the thing does.
+    /// The packet ends before a field or structure that should be in it.
     #[error(transparent)]
     Truncated(#[from] Truncated),
-    /// The version bits are not 2 (RFC 3550 §5.1, §6.4.1).
+    /// The version field is not 2 (RFC 3550 §5.1, §6.4.1).
     #[error("version {version} at byte {offset}; RTP and RTCP have version 2")]
     Version {
-        /// Where the packet begins.
+        /// Offset of the packet.
         offset: usize,
-        /// The version found.
+        /// Version found.
         version: u8,
     },
-    /// A field has a value that its RFC rules out.
+    /// A field has a value that its RFC does not allow.
     #[error("{what} at byte {offset} is {value}, which is not allowed")]
     Value {
-        /// The field.
+        /// Name of the field.
         what: &'static str,
-        /// Where it is.
+        /// Offset of the field.
         offset: usize,
-        /// What it says.
+        /// Value found.
         value: u32,
     },
 }

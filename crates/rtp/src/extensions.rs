@@ -2,9 +2,9 @@ use glassline_media::fields;
 
 use crate::ParseError;
 
-/// The header extension elements of a packet (RFC 8285), in either form.
+/// The header extension elements of a packet, in one-byte or two-byte form (RFC 8285).
 ///
-/// A header extension with any other profile (RFC 3550 §5.3.1) has no elements.
+/// A header extension of any other profile (RFC 3550 §5.3.1) has no elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extensions<'a> {
     form: Form,
@@ -19,14 +19,14 @@ impl<'a> Extensions<'a> {
         }
     }
 
-    /// The data of the first element with the given id, which may be empty.
+    /// Returns the data, possibly empty, of the first element with the given id.
     pub fn get(&self, id: u8) -> Option<&'a [u8]> {
         self.iter()
             .find(|(other, _)| *other == id)
             .map(|(_, data)| data)
     }
 
-    /// Elements as (id, data) in order; ends at the first malformed one.
+    /// Iterates over the elements as (id, data), in order. Ends at the first malformed element.
     pub fn iter(&self) -> ExtensionsIter<'a> {
         ExtensionsIter {
             form: self.form,
@@ -34,7 +34,7 @@ impl<'a> Extensions<'a> {
         }
     }
 
-    /// No extension or none with elements.
+    /// Returns whether there is no extension, or one without elements.
     pub fn is_empty(&self) -> bool {
         self.iter().next().is_none()
     }
@@ -62,7 +62,7 @@ impl<'a> Iterator for ExtensionsIter<'a> {
         loop {
             let (&first, rest) = self.rest.split_first()?;
             if first == 0 {
-                // Padding, one byte in both forms (RFC 8285 §4.2, §4.3).
+                // Padding is a byte of zero in both forms (RFC 8285 §4.2, §4.3).
                 self.rest = rest;
                 continue;
             }
@@ -75,8 +75,8 @@ impl<'a> Iterator for ExtensionsIter<'a> {
                 }
             };
             if self.form == Form::OneByte && (id == 15 || id == 0) {
-                // 15 stops all processing (RFC 8285 §4.2); 0 with a length is
-                // not padding and its meaning is open: stop as well.
+                // Id 15 ends processing (RFC 8285 §4.2). Id 0 with a length is not padding, and
+                // its meaning is not defined: end as well.
                 self.rest = &[];
                 return None;
             }
@@ -94,9 +94,10 @@ impl<'a> Iterator for ExtensionsIter<'a> {
 const ONE_BYTE_PROFILE: u16 = 0xBEDE;
 /// Profile value of two-byte headers with application bits zero (RFC 8285 §4.3).
 const TWO_BYTE_PROFILE: u16 = 0x1000;
-/// Bytes of profile and length ahead of the elements (RFC 3550 §5.3.1).
+/// Length of profile and length fields in front of the elements, in bytes (RFC 3550 §5.3.1).
 pub(crate) const PREFIX_BYTES: usize = 4;
 
+/// Form of the element headers (RFC 8285 §4.1.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Form {
     #[default]
@@ -114,7 +115,7 @@ impl Form {
         }
     }
 
-    /// The smaller form that can carry all of `elements`.
+    /// Returns the smaller form that can carry all of `elements`.
     fn for_elements(elements: &[(u8, &[u8])]) -> Self {
         let fits_one_byte = elements
             .iter()
@@ -126,6 +127,7 @@ impl Form {
         }
     }
 
+    /// Length of the header of one element in bytes.
     fn element_header_bytes(self) -> usize {
         match self {
             Self::None | Self::OneByte => 1,
@@ -134,7 +136,8 @@ impl Form {
     }
 }
 
-/// Bytes that `elements` take in a header, prefix and padding included; 0 for none.
+/// Number of bytes that `elements` take in a packet header, including prefix and padding; 0
+/// without elements.
 pub(crate) fn size(elements: &[(u8, &[u8])]) -> usize {
     if elements.is_empty() {
         return 0;
@@ -149,10 +152,10 @@ fn elements_size(elements: &[(u8, &[u8])], form: Form) -> usize {
         .sum()
 }
 
-/// Writes `elements` to the front of `out`; the bytes written.
+/// Writes `elements` to the front of `out`. Returns the number of bytes written.
 ///
-/// Panics if `out` is shorter than [`size`] says, if an id is 0 or data has
-/// more than 255 bytes: ids and sizes are the caller's own.
+/// Panics if `out` is shorter than [`size`], if an id is 0, or if data are longer than 255
+/// bytes; the caller chooses ids and sizes.
 pub(crate) fn write(out: &mut [u8], elements: &[(u8, &[u8])]) -> usize {
     if elements.is_empty() {
         return 0;
@@ -189,7 +192,8 @@ pub(crate) fn write(out: &mut [u8], elements: &[(u8, &[u8])]) -> usize {
     end
 }
 
-/// The extension block that begins at `offset`: (profile, data range end).
+/// Parses the extension block that begins at `offset`. Returns its profile and the offset
+/// behind its data.
 pub(crate) fn block(bytes: &[u8], offset: usize) -> Result<(u16, usize), ParseError> {
     fields::need("header extension", bytes.len(), offset, PREFIX_BYTES)?;
     let profile = fields::u16_at(bytes, offset);

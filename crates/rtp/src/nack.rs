@@ -1,24 +1,26 @@
-//! Asking for lost packets, at the receiver (RFC 4585 §6.2.1; retransmission is
-//! RFC 4588). When to ask, how often, and when to stop is ours.
+//! Requests for lost packets, at the receiver (generic NACK, RFC 4585 §6.2.1; retransmission is
+//! RFC 4588). The RFCs leave open when to request a packet, how often, and when to stop; the
+//! policy here is our own.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// How a [`NackGenerator`] asks.
+/// Timing and bounds of a [`NackGenerator`].
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
-    /// Wait after noticing a gap before asking: reordering on the path closes
-    /// most gaps that loss did not make.
+    /// Time from noticing a gap to the first request. Most gaps that are not losses, but
+    /// reordering, close within it.
     pub reorder_wait: Duration,
-    /// Least time between two requests for one packet; the round trip plus a
-    /// quarter where that is longer.
+    /// Minimum time between two requests for the same packet. Where it is longer, the
+    /// round-trip time plus a quarter is used.
     pub retry_interval_min: Duration,
-    /// Requests for one packet before giving up.
+    /// Number of requests for one packet before it is given up.
     pub requests_max: u32,
-    /// Time after noticing the gap before giving up: later it is of no use.
+    /// Time from noticing a gap until its packets are given up, because they would arrive too
+    /// late.
     pub budget: Duration,
-    /// Packets missing at a time; when more are, the oldest are given up. A gap
-    /// larger than this is not asked for at all: a keyframe is cheaper.
+    /// Number of packets that may be missing at a time; beyond it the oldest are given up. The
+    /// packets of a gap larger than this are not requested at all: a keyframe costs less.
     pub missing_max: usize,
 }
 
@@ -34,28 +36,28 @@ impl Default for Config {
     }
 }
 
-/// What a packet's number means to the generator.
+/// What the sequence number of a packet means to the generator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// The next, or the first.
+    /// The packet is the first, or follows the highest number so far.
     Next,
-    /// Ahead of `missing` packets not here yet.
+    /// The packet is ahead of `missing` packets that have not arrived.
     Gap {
-        /// How many.
+        /// Number of packets between the highest number so far and this one.
         missing: u64,
     },
-    /// Filled a gap.
+    /// The packet fills a gap.
     Recovered {
-        /// Requests that were made for it; 0: it was only reordered.
+        /// Number of requests that were made for the packet; 0 if it was only reordered.
         requests: u32,
-        /// Since its gap was noticed.
+        /// Time since its gap was noticed.
         after: Duration,
     },
-    /// A duplicate, or one that was given up.
+    /// The packet is a duplicate, or was given up.
     Old,
 }
 
-/// Watches sequence numbers and says which to ask for.
+/// Tracks the sequence numbers of one stream and decides which packets to request.
 #[derive(Clone, Debug)]
 pub struct NackGenerator {
     config: Config,
@@ -73,7 +75,7 @@ impl Default for NackGenerator {
 }
 
 impl NackGenerator {
-    /// Nothing received yet.
+    /// Creates a generator that has not received anything.
     pub fn new(config: Config) -> Self {
         Self {
             config,
@@ -85,12 +87,12 @@ impl NackGenerator {
         }
     }
 
-    /// Tells the round-trip time; requests are repeated no sooner than it allows.
+    /// Sets the round-trip time, which decides how soon a request is repeated.
     pub fn set_rtt(&mut self, rtt: Duration) {
         self.retry_interval = (rtt + rtt / 4).max(self.config.retry_interval_min);
     }
 
-    /// Notes a packet by its wide sequence number, original or retransmitted.
+    /// Records a packet, original or retransmitted, by its extended sequence number.
     pub fn on_packet(&mut self, sequence: u64, now: Instant) -> Arrival {
         let Some(highest) = self.highest else {
             self.highest = Some(sequence);
@@ -114,13 +116,14 @@ impl NackGenerator {
         Arrival::Gap { missing }
     }
 
-    /// When [`poll`](Self::poll) will have something to do.
+    /// Returns the instant at which [`poll`](Self::poll) has something to do.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.due
     }
 
-    /// Sequence numbers to ask for now, ascending, at most [`REQUEST_MAX`]; empty
-    /// if none is due. Poll again at once while `poll_timeout` is not in the future.
+    /// Returns the sequence numbers to request now, in ascending order, at most
+    /// [`REQUEST_MAX`]; none if no request is due. Call again at once if `poll_timeout` is not
+    /// in the future then.
     pub fn poll(&mut self, now: Instant) -> Vec<u16> {
         let mut lost = Vec::new();
         if self.due.is_none_or(|due| now < due) {
@@ -148,16 +151,18 @@ impl NackGenerator {
         lost
     }
 
-    /// Packets missing now, asked for or about to be.
+    /// Number of packets that are missing now, whether requested or about to be.
     pub fn missing(&self) -> usize {
         self.missing.len()
     }
 
-    /// Packets given up since the last call: time for a keyframe request.
+    /// Returns the number of packets that were given up since the last call. If it is not zero,
+    /// the receiver needs a keyframe.
     pub fn take_given_up(&mut self) -> u64 {
         std::mem::take(&mut self.given_up)
     }
 
+    /// Adds the packets `first..end` to the missing ones.
     fn note_gap(&mut self, first: u64, end: u64, now: Instant) {
         if end - first > self.config.missing_max as u64 {
             self.given_up += end - first + self.missing.len() as u64;
@@ -181,13 +186,14 @@ impl NackGenerator {
     }
 }
 
-/// Numbers in one request: even without a shared bitmap the packet then fits a
-/// datagram.
+/// Most sequence numbers in one request: even if none share a bitmap, the NACK fits a datagram.
 pub const REQUEST_MAX: usize = 250;
 
-/// Assumed until the round trip is known.
+/// Round-trip time that is assumed until one was measured.
 const INITIAL_RTT: Duration = Duration::from_millis(100);
 
+/// A packet that has not arrived: when its gap was noticed, when the next request is due, and
+/// the number of requests so far.
 #[derive(Clone, Copy, Debug)]
 struct Missing {
     noticed: Instant,

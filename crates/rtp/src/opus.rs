@@ -1,5 +1,5 @@
-//! What an Opus packet says of itself without decoding (RFC 6716 §3.1). Its RTP
-//! payload is the packet as it is, one a datagram (RFC 7587 §4.2).
+//! Reads duration and channels from an Opus packet without decoding it (RFC 6716 §3.1). An RTP
+//! payload is exactly one Opus packet (RFC 7587 §4.2).
 
 use std::time::Duration;
 
@@ -7,13 +7,17 @@ use glassline_media::fields::Truncated;
 
 use crate::ParseError;
 
-/// The RTP clock of Opus, whatever it was sampled at (RFC 7587 §4.1), in Hz.
+/// RTP clock rate of Opus in Hz, whatever rate the audio was sampled at (RFC 7587 §4.1).
 pub const CLOCK_RATE: u32 = 48_000;
 
-/// Samples at 48 kHz (so RTP ticks) that a packet plays, from its table of contents.
+/// Returns the duration of a packet in samples at 48 kHz, which are RTP ticks, from its table
+/// of contents byte.
 ///
-/// 120..=5760, that is 2.5–120 ms. Errors on an empty packet, no frames, or more
-/// than the 120 ms allowed (RFC 6716 §3.4, R1, R5, R6).
+/// The result is 120..=5760, that is 2.5 to 120 ms.
+///
+/// # Errors
+/// [`ParseError`] if the packet is empty, has no frames, or is longer than the allowed 120 ms
+/// (RFC 6716 §3.4, R1, R5, R6).
 pub fn samples(packet: &[u8]) -> Result<u32, ParseError> {
     let toc = *packet.first().ok_or(truncated(0))?;
     let frames = match toc & 0x03 {
@@ -32,7 +36,7 @@ pub fn samples(packet: &[u8]) -> Result<u32, ParseError> {
     Ok(samples)
 }
 
-/// How long a packet plays; errors as [`samples`].
+/// Returns the duration of a packet. Errors are those of [`samples`].
 pub fn duration(packet: &[u8]) -> Result<Duration, ParseError> {
     let samples = samples(packet)?;
     Ok(Duration::from_nanos(
@@ -40,15 +44,16 @@ pub fn duration(packet: &[u8]) -> Result<Duration, ParseError> {
     ))
 }
 
-/// 1 or 2 channels are coded in this packet; a decoder may play either as stereo.
+/// Returns the number of coded channels, 1 or 2; `None` for an empty packet. A decoder may play
+/// either as stereo.
 pub fn channels(packet: &[u8]) -> Option<u8> {
     packet.first().map(|toc| 1 + (toc >> 2 & 1))
 }
 
-/// 120 ms at 48 kHz.
+/// Longest duration of a packet: 120 ms at 48 kHz.
 const SAMPLES_MAX: u32 = 5760;
 
-/// Samples at 48 kHz in one frame of configuration 0..=31 (RFC 6716, table 2).
+/// Number of samples at 48 kHz in one frame of configuration 0..=31 (RFC 6716, table 2).
 fn frame_samples(configuration: u8) -> u32 {
     let low = configuration & 3;
     match configuration {

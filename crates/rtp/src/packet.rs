@@ -3,29 +3,30 @@ use glassline_media::fields::{need, u16_at, u32_at};
 
 use crate::{Extensions, ParseError, extensions};
 
-/// Bytes of an RTP header without CSRCs and extensions (RFC 3550 §5.1).
+/// Length of an RTP header without CSRCs and extensions, in bytes (RFC 3550 §5.1).
 pub const HEADER_BYTES: usize = 12;
 
 /// The fixed fields of an RTP header (RFC 3550 §5.1).
 ///
-/// CSRCs are skipped on parsing and never written: nothing here mixes.
+/// CSRCs are skipped when a packet is parsed and are never written: this crate does not mix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Video: the last packet of an access unit. Audio: the first of a talkspurt.
+    /// Marker bit. Video: the last packet of an access unit. Audio: the first of a talk spurt.
     pub marker: bool,
     /// Payload type, 0–127.
     pub payload_type: u8,
-    /// Sequence number as on the wire; widen it with [`SequenceExtender`](crate::SequenceExtender).
+    /// Sequence number as on the wire; extend it with
+    /// [`SequenceExtender`](crate::SequenceExtender) before comparing it.
     pub sequence: u16,
-    /// Media time in ticks of the payload's clock, from a random start.
+    /// RTP timestamp in ticks of the payload's clock; it starts at a random value and wraps.
     pub timestamp: u32,
-    /// Whose packet it is.
+    /// Synchronization source of the packet.
     pub ssrc: Ssrc,
 }
 
 impl Header {
-    /// Reads the fixed fields, which SRTP leaves in the clear. Does not look
-    /// at CSRCs, extensions or padding.
+    /// Reads the fixed fields, which SRTP does not encrypt. CSRCs, extensions and padding are
+    /// not checked.
     pub fn parse(bytes: &[u8]) -> Result<Self, ParseError> {
         need("RTP header", bytes.len(), 0, HEADER_BYTES)?;
         let version = bytes[0] >> 6;
@@ -42,22 +43,22 @@ impl Header {
     }
 }
 
-/// A parsed RTP packet; borrows the datagram.
+/// A parsed RTP packet, which borrows the datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// The fixed fields.
+    /// Fixed fields of the header.
     pub header: Header,
-    /// Header extension elements.
+    /// Elements of the header extension.
     pub extensions: Extensions<'a>,
-    /// Payload without padding; empty for a packet of padding only.
+    /// Payload without padding; empty if the packet contains only padding.
     pub payload: &'a [u8],
 }
 
 impl<'a> Packet<'a> {
-    /// Reads a decrypted packet. Takes no memory.
+    /// Parses a decrypted packet without allocating.
     ///
-    /// Padding is removed; for a packet still encrypted use [`Header::parse`]
-    /// and [`Packet::header_len`], since its padding is not readable yet.
+    /// Padding is removed. For a packet that is still encrypted use [`Header::parse`] and
+    /// [`Packet::header_len`] instead: its padding cannot be read yet.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, ParseError> {
         let header = Header::parse(bytes)?;
         let csrc_end = csrc_end(bytes)?;
@@ -79,9 +80,9 @@ impl<'a> Packet<'a> {
         })
     }
 
-    /// Offset of the payload: fixed header, CSRCs and header extension.
+    /// Returns the offset of the payload, behind fixed header, CSRCs and header extension.
     ///
-    /// SRTP leaves these bytes in the clear and authenticates them (RFC 3711 §3.1).
+    /// SRTP does not encrypt these bytes, but authenticates them (RFC 3711 §3.1).
     pub fn header_len(bytes: &[u8]) -> Result<usize, ParseError> {
         Header::parse(bytes)?;
         let csrc_end = csrc_end(bytes)?;
@@ -92,18 +93,21 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// Bytes that [`write_header`] will write for these extension elements.
+/// Returns the number of bytes that [`write_header`] writes for these extension elements.
 pub fn header_size(elements: &[(u8, &[u8])]) -> usize {
     HEADER_BYTES + extensions::size(elements)
 }
 
-/// Writes a header with extension elements (id, data) to the front of `out`;
-/// returns the bytes written. Takes no memory.
+/// Writes a header with extension elements, as (id, data), to the front of `out`, without
+/// allocating. Returns the number of bytes written.
 ///
-/// One-byte extension headers are used where ids are 1–14 and data 1–16 bytes,
-/// two-byte ones else. Constant ids and sizes give a constant header size, as
-/// equal segments need. Panics if `out` is shorter than [`header_size`], an id
-/// is 0 or data has more than 255 bytes: all of them the caller's own.
+/// One-byte extension headers are used if all ids are 1–14 and all data have 1–16 bytes,
+/// two-byte headers otherwise. Elements of constant ids and sizes give a header of constant
+/// size, as segmented sends (GSO) need.
+///
+/// # Panics
+/// If `out` is shorter than [`header_size`], an id is 0, or data are longer than 255 bytes; the
+/// caller chooses all of these.
 pub fn write_header(out: &mut [u8], header: &Header, elements: &[(u8, &[u8])]) -> usize {
     let (fixed, rest) = out
         .split_first_chunk_mut::<HEADER_BYTES>()
@@ -126,14 +130,14 @@ const PADDING_BIT: u8 = 0x20;
 const EXTENSION_BIT: u8 = 0x10;
 const CSRC_COUNT_BITS: u8 = 0x0f;
 
-/// Where the CSRC list ends; the fixed header was checked before.
+/// Returns the offset behind the CSRC list. The fixed header was checked before.
 fn csrc_end(bytes: &[u8]) -> Result<usize, ParseError> {
     let csrcs = usize::from(bytes[0] & CSRC_COUNT_BITS) * 4;
     need("CSRC list", bytes.len(), HEADER_BYTES, csrcs)?;
     Ok(HEADER_BYTES + csrcs)
 }
 
-/// Removes the padding that the last byte counts, itself included (RFC 3550 §5.1).
+/// Removes the padding; its last byte is its length, itself included (RFC 3550 §5.1).
 fn without_padding(payload: &[u8], packet_len: usize) -> Result<&[u8], ParseError> {
     let count = payload.last().copied().unwrap_or(0);
     match payload.len().checked_sub(usize::from(count)) {

@@ -1,4 +1,4 @@
-//! How a source is received: loss, jitter, round trip (RFC 3550 §6.4.1, A.1, A.3, A.8).
+//! Receive statistics of one stream: loss, jitter, round trip (RFC 3550 §6.4.1, A.1, A.3, A.8).
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use glassline_media::{NtpTime, Ssrc};
 
 use crate::rtcp::ReportBlock;
 
-/// Statistics of one received source, kept as its receiver reports need them.
+/// Statistics of one received source, from which its report blocks are made.
 #[derive(Clone, Debug)]
 pub struct ReceiveStatistics {
     ssrc: Ssrc,
@@ -14,44 +14,44 @@ pub struct ReceiveStatistics {
     epoch: Option<Instant>,
     range: Option<Range>,
     totals: Totals,
-    /// Totals when the last report block was made.
+    /// Packets expected and received when the last report block was made.
     reported: (u64, u64),
-    /// Arrival minus timestamp of the last packet, in ticks, wrapping.
+    /// Arrival minus RTP timestamp of the last packet, in ticks, wrapping.
     transit: Option<u32>,
-    /// Sixteen times the jitter (RFC 3550 A.8).
+    /// Sixteen times the interarrival jitter in ticks (RFC 3550 A.8).
     jitter_16: u32,
     last_sr: Option<(u32, Instant)>,
 }
 
-/// Packets since the start.
+/// Packet counts of a source since its first packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// By the sequence numbers seen, lost ones included.
+    /// Packets that were sent by their sequence numbers, lost ones included.
     pub expected: u64,
-    /// Arrived, retransmissions and duplicates not counted.
+    /// Packets that arrived, without retransmissions and duplicates.
     pub received: u64,
-    /// Arrived as retransmissions, once each.
+    /// Packets that arrived as retransmissions only, each counted once.
     pub recovered: u64,
-    /// Arrived again.
+    /// Packets that arrived more than once, counted once per repetition.
     pub duplicates: u64,
-    /// Payload bytes given, duplicates not counted.
+    /// Payload bytes received, without duplicates.
     pub payload_bytes: u64,
 }
 
 impl Totals {
-    /// Lost on the path, whether or not recovered later.
+    /// Number of packets lost on the path, whether or not they were recovered later.
     pub fn lost(&self) -> u64 {
         self.expected.saturating_sub(self.received)
     }
 
-    /// Neither received nor recovered.
+    /// Number of packets that neither arrived nor were recovered.
     pub fn missing(&self) -> u64 {
         self.expected.saturating_sub(self.received + self.recovered)
     }
 }
 
 impl ReceiveStatistics {
-    /// Nothing received yet from `ssrc`, whose RTP clock has `clock_rate` Hz.
+    /// Creates statistics of the source `ssrc`, whose RTP clock has `clock_rate` Hz.
     pub fn new(ssrc: Ssrc, clock_rate: u32) -> Self {
         Self {
             ssrc,
@@ -66,7 +66,7 @@ impl ReceiveStatistics {
         }
     }
 
-    /// Notes an original packet: wide sequence number, RTP timestamp, payload bytes.
+    /// Counts an original packet: extended sequence number, RTP timestamp, payload bytes.
     pub fn on_packet(&mut self, sequence: u64, timestamp: u32, bytes: usize, now: Instant) {
         if !self.note(sequence) {
             self.totals.duplicates += 1;
@@ -77,8 +77,8 @@ impl ReceiveStatistics {
         self.update_jitter(timestamp, now);
     }
 
-    /// Notes a packet that came as a retransmission (RFC 4588). It leaves the
-    /// report block alone, which tells how the original stream fares.
+    /// Counts a packet that arrived as a retransmission (RFC 4588). It has no effect on report
+    /// blocks, which describe the original stream.
     pub fn on_recovered(&mut self, sequence: u64, bytes: usize) {
         if self.note(sequence) {
             self.totals.recovered += 1;
@@ -88,13 +88,14 @@ impl ReceiveStatistics {
         }
     }
 
-    /// Notes the source's sender report, for the round trip it measures.
+    /// Records the arrival of the source's sender report; the next report block refers to it,
+    /// and the source measures the round trip from that.
     pub fn on_sender_report(&mut self, ntp: NtpTime, now: Instant) {
         self.last_sr = Some((ntp.compact(), now));
     }
 
-    /// A report block for now; loss counts since the block before. `None`
-    /// before the first packet.
+    /// Creates a report block. Its fraction lost covers the time since the previous block.
+    /// `None` before the first packet.
     pub fn report_block(&mut self, now: Instant) -> Option<ReportBlock> {
         let range = self.range.as_ref()?;
         let highest = range.highest.wrapping_sub(range.cycle_base);
@@ -123,23 +124,23 @@ impl ReceiveStatistics {
         })
     }
 
-    /// Packets since the start.
+    /// Returns the packet counts since the first packet.
     pub fn totals(&self) -> Totals {
         self.totals
     }
 
-    /// Interarrival jitter (RFC 3550 §6.4.1).
+    /// Returns the interarrival jitter (RFC 3550 §6.4.1).
     pub fn jitter(&self) -> Duration {
         let ticks = u64::from(self.jitter_16 >> 4);
         Duration::from_nanos(ticks * 1_000_000_000 / u64::from(self.clock_rate.max(1)))
     }
 
-    /// The source these are about.
+    /// Returns the source of these statistics.
     pub fn ssrc(&self) -> Ssrc {
         self.ssrc
     }
 
-    /// Counts a number as expected and seen; false if it was seen before.
+    /// Counts a number as expected and seen. Returns false if it was seen before.
     fn note(&mut self, sequence: u64) -> bool {
         let Some(range) = &mut self.range else {
             self.range = Some(Range::new(sequence));
@@ -149,7 +150,7 @@ impl ReceiveStatistics {
         match range.note(sequence) {
             Noted::Ahead(by) => self.totals.expected += by,
             Noted::Behind => {}
-            // One from before the first: the range grows backwards.
+            // The packet is from before the first one: the range grows backwards.
             Noted::BeforeFirst(by) => self.totals.expected += by,
             Noted::Restart => self.totals.expected += 1,
             Noted::Duplicate => return false,
@@ -157,7 +158,7 @@ impl ReceiveStatistics {
         true
     }
 
-    /// RFC 3550 A.8, in its integer form.
+    /// Updates the jitter estimate (RFC 3550 A.8, in its integer form).
     fn update_jitter(&mut self, timestamp: u32, now: Instant) {
         let epoch = *self.epoch.get_or_insert(now);
         let since = now.saturating_duration_since(epoch);
@@ -173,19 +174,20 @@ impl ReceiveStatistics {
     }
 }
 
-/// The numbers seen, with a bit for each of the most recent.
+/// The range of sequence numbers seen, with a bit for each of the most recent.
 #[derive(Clone, Debug)]
 struct Range {
-    /// Multiple of 65,536 at or below the first: reports count cycles from here.
+    /// Multiple of 65,536 at or below the first number: reports count wrap cycles from here.
     cycle_base: u64,
     base: u64,
     highest: u64,
     /// Bit `n % 64` of word `n / 64 % SEEN_WORDS` stands for number n.
     seen: Box<[u64; SEEN_WORDS]>,
-    /// A number far off that, if the next follows it, means a restarted source.
+    /// The number that must follow for the last far jump to be a restart of the source.
     suspect: Option<u64>,
 }
 
+/// How a sequence number relates to the range of numbers seen.
 enum Noted {
     Ahead(u64),
     Behind,
@@ -231,7 +233,8 @@ impl Range {
         Noted::Behind
     }
 
-    /// A lone number far off is a stray; two in a row are a restarted source (RFC 3550 A.1).
+    /// Handles a number far from the range. One such number is a stray packet; two consecutive
+    /// ones are a restart of the source (RFC 3550 A.1).
     fn note_far(&mut self, sequence: u64) -> Noted {
         if self.suspect != Some(sequence) {
             self.suspect = Some(sequence + 1);
@@ -254,17 +257,17 @@ impl Range {
     }
 }
 
-/// 4096 numbers are told from duplicates.
+/// Number of words in `seen`: duplicates are recognized among the last 4096 numbers.
 const SEEN_WORDS: usize = 64;
-/// Farther off than this is no loss or reordering (`MAX_DROPOUT` of RFC 3550 A.1);
-/// less than the numbers in `seen`.
+/// A jump farther than this is neither loss nor reordering (`MAX_DROPOUT` of RFC 3550 A.1). It
+/// is smaller than the number of bits in `seen`.
 const JUMP_MAX: u64 = 3000;
 
 fn word(number: u64) -> usize {
     (number / 64 % SEEN_WORDS as u64) as usize
 }
 
-/// In 1/65,536 s, as DLSR has it; at most some 18 hours.
+/// Converts to units of 1/65,536 s, as DLSR has them; saturates at about 18 hours.
 fn units_65536(duration: Duration) -> u32 {
     u32::try_from((duration.as_nanos() << 16) / 1_000_000_000).unwrap_or(u32::MAX)
 }

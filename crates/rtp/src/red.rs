@@ -1,34 +1,35 @@
-//! RTP payload for redundant audio data (RFC 2198): a packet that brings its
-//! predecessors along.
+//! RTP payload for redundant audio data (RED, RFC 2198): each packet repeats the payloads of
+//! packets before it.
 
 use thiserror::Error;
 
-/// One of the blocks of a RED payload.
+/// One block of a RED payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block<'a> {
-    /// Of what is inside.
+    /// Payload type of the block's payload.
     pub payload_type: u8,
-    /// How far before the packet's own timestamp, in ticks; 0 for the primary.
+    /// Time from this block to the packet's own timestamp, in ticks; 0 for the primary block.
     pub offset: u32,
-    /// What is inside.
+    /// Payload of the block.
     pub payload: &'a [u8],
 }
 
-/// Why a payload is not RED.
+/// The payload is not valid RED: it ends within a block, or has too many blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the RED payload ends within its block {block}")]
 pub struct NoRed {
-    /// Counted from 0.
+    /// Index of the block that is cut short, from 0.
     pub block: usize,
 }
 
-/// More than these nobody sends; the primary is among them.
+/// Most blocks that are accepted, including the primary one; senders use fewer.
 const BLOCKS_MAX: usize = 16;
 
-/// The blocks of a RED payload, the oldest redundancy first, the primary last.
+/// Returns the blocks of a RED payload: the redundant ones from the oldest on, then the
+/// primary.
 ///
 /// # Errors
-/// If headers or lengths go beyond `payload`, or there are more than 16 blocks.
+/// [`NoRed`] if headers or lengths reach beyond `payload`, or if there are more than 16 blocks.
 pub fn blocks(payload: &[u8]) -> Result<Vec<Block<'_>>, NoRed> {
     let mut headers = Vec::new();
     let mut at = 0;
@@ -40,7 +41,7 @@ pub fn blocks(payload: &[u8]) -> Result<Vec<Block<'_>>, NoRed> {
         if headers.len() == BLOCKS_MAX {
             return Err(error);
         }
-        // RFC 2198 §3: the header without the F bit is one byte, and the last.
+        // RFC 2198 §3: a header without F bit has one byte and is the last one.
         if first & 0x80 == 0 {
             headers.push((first & 0x7f, 0, None));
             at += 1;
@@ -50,7 +51,7 @@ pub fn blocks(payload: &[u8]) -> Result<Vec<Block<'_>>, NoRed> {
             .get(at..at + 4)
             .and_then(|bytes| <&[u8; 4]>::try_from(bytes).ok())
             .ok_or(error)?;
-        // 14 bits of timestamp offset, 10 bits of length.
+        // 14 bits of timestamp offset, then 10 bits of length.
         let offset = u32::from(b) << 6 | u32::from(c) >> 2;
         let length = usize::from(c & 3) << 8 | usize::from(d);
         headers.push((first & 0x7f, offset, Some(length)));
@@ -69,29 +70,31 @@ pub fn blocks(payload: &[u8]) -> Result<Vec<Block<'_>>, NoRed> {
     Ok(blocks)
 }
 
-/// What fits a header: 14 bits of ticks, 10 of length.
+/// Largest timestamp offset of a block header in ticks, a field of 14 bits.
 const OFFSET_MAX: u32 = (1 << 14) - 1;
+/// Largest length of a redundant block in bytes, a field of 10 bits.
 const LENGTH_MAX: usize = (1 << 10) - 1;
 
-/// A packet that a later one repeats.
+/// A payload that a later packet repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repeat<'a> {
-    /// How far before the later one's timestamp, in ticks.
+    /// Time from this payload to the later packet, in ticks.
     pub offset: u32,
-    /// What it held.
+    /// The repeated payload.
     pub payload: &'a [u8],
 }
 
 impl Repeat<'_> {
-    /// Whether a block can hold it: 1 to 16,383 ticks ago, 1 to 1,023 bytes.
+    /// Returns whether a block can hold the payload: 1 to 16,383 ticks ago, 1 to 1,023 bytes.
     pub const fn fits(&self) -> bool {
         let (offset, bytes) = (self.offset, self.payload.len());
         0 < offset && offset <= OFFSET_MAX && 0 < bytes && bytes <= LENGTH_MAX
     }
 }
 
-/// Appends a RED payload of `primary` that repeats `copies`, the oldest first, to `out`.
-/// All are of `payload_type`, 0 to 127. Copies that do not [fit](Repeat::fits) are left out.
+/// Appends a RED payload to `out`: `copies` from the oldest on, then `primary`. All blocks have
+/// the payload type `payload_type`, 0 to 127. Copies that do not [fit](Repeat::fits) are
+/// omitted.
 pub fn write(payload_type: u8, copies: &[Repeat<'_>], primary: &[u8], out: &mut Vec<u8>) {
     let payload_type = payload_type & 0x7f;
     let copies = || copies.iter().filter(|it| it.fits());

@@ -1,13 +1,14 @@
-//! Retransmission payloads: the original sequence number ahead of the original
-//! payload (RFC 4588 §4). Session multiplexing, SSRCs and sequence numbers of the
-//! retransmission stream are the session's.
+//! Retransmission payloads: the original sequence number in front of the original payload (RFC
+//! 4588 §4). The session assigns SSRCs and sequence numbers of the retransmission stream.
 
-/// Bytes that a retransmission adds to its payload.
+/// Number of bytes that a retransmission adds to the original payload.
 pub const OVERHEAD_BYTES: usize = 2;
 
-/// Writes the retransmission payload of `original_sequence` to the front of
-/// `out`; the bytes written. Panics if `out` has less room than
-/// `payload.len() + OVERHEAD_BYTES`.
+/// Writes the retransmission payload of packet `original_sequence` to the front of `out`.
+/// Returns the number of bytes written.
+///
+/// # Panics
+/// If `out` is shorter than `payload.len() + OVERHEAD_BYTES`.
 pub fn wrap(original_sequence: u16, payload: &[u8], out: &mut [u8]) -> usize {
     let len = OVERHEAD_BYTES + payload.len();
     let out = &mut out[..len];
@@ -16,8 +17,8 @@ pub fn wrap(original_sequence: u16, payload: &[u8], out: &mut [u8]) -> usize {
     len
 }
 
-/// The original sequence number and payload of a retransmission payload; `None`
-/// if it is too short (an empty one is padding that probes the path).
+/// Splits a retransmission payload into original sequence number and original payload. `None`
+/// if it is too short: an empty payload is padding of a bandwidth probe.
 pub fn unwrap(payload: &[u8]) -> Option<(u16, &[u8])> {
     let (sequence, rest) = payload.split_first_chunk()?;
     Some((u16::from_be_bytes(*sequence), rest))

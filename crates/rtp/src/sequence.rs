@@ -1,9 +1,8 @@
-/// Widens RTP sequence numbers to 64 bits that never wrap.
+/// Extends RTP sequence numbers to 64 bits, so that they no longer wrap.
 ///
-/// The low 16 bits stay those of the wire. Each number is taken for the one
-/// nearest to the highest seen so far, so up to 32,767 lost packets in a row
-/// and as much reordering are told apart. This and [`TimestampExtender`] are
-/// the only places where wrapped numbers are compared.
+/// The low 16 bits remain those of the wire. Each number is taken to be the one nearest to the
+/// highest number so far, so up to 32,767 consecutive losses, and as much reordering, are
+/// recognized. Only this type and [`TimestampExtender`] compare numbers that wrap.
 #[derive(Clone, Copy, Debug)]
 pub struct SequenceExtender {
     highest: Option<u64>,
@@ -17,14 +16,14 @@ impl Default for SequenceExtender {
 }
 
 impl SequenceExtender {
-    /// Nothing seen yet. The first number comes out as 65,536 + itself, so that
-    /// packets sent before the first one received still have a number.
+    /// Creates an extender without a first number. The first number is extended to 65,536 plus
+    /// itself, so that packets which were sent before it still get a number above zero.
     pub const fn new() -> Self {
         Self::from_cycle(1)
     }
 
-    /// Nothing seen yet; the first number comes out in wrap cycle `cycle`
-    /// (0 where the cycle must agree with the peer, like SRTP's rollover counter).
+    /// Creates an extender whose first number is in wrap cycle `cycle`: 0 where the cycle must
+    /// agree with the peer, as SRTP's rollover counter must.
     pub const fn from_cycle(cycle: u64) -> Self {
         Self {
             highest: None,
@@ -32,14 +31,15 @@ impl SequenceExtender {
         }
     }
 
-    /// The wide number, remembered if it is the highest yet.
+    /// Returns the extended number, and remembers it if it is the highest so far.
     pub fn extend(&mut self, sequence: u16) -> u64 {
         let wide = self.peek(sequence);
         self.highest = Some(self.highest.map_or(wide, |highest| highest.max(wide)));
         wide
     }
 
-    /// The wide number, without remembering it (for a packet not yet authenticated).
+    /// Returns the extended number without remembering it, for a packet that is not
+    /// authenticated yet.
     pub fn peek(&self, sequence: u16) -> u64 {
         match self.highest {
             Some(highest) => Self::near(highest, sequence),
@@ -47,14 +47,14 @@ impl SequenceExtender {
         }
     }
 
-    /// The highest wide number so far.
+    /// Returns the highest extended number so far.
     pub fn highest(&self) -> Option<u64> {
         self.highest
     }
 
-    /// The number nearest to `reference` whose low 16 bits are `sequence`; the
-    /// one above where the nearest would be negative. For numbers that a peer
-    /// names in feedback, with what was last sent as `reference`.
+    /// Returns the number nearest to `reference` whose low 16 bits are `sequence`; if that
+    /// would be negative, the one above. Used for numbers in a peer's feedback, with the number
+    /// that was sent last as `reference`.
     pub fn near(reference: u64, sequence: u16) -> u64 {
         let distance = sequence.wrapping_sub(reference as u16) as i16;
         reference
@@ -63,23 +63,23 @@ impl SequenceExtender {
     }
 }
 
-/// Widens RTP timestamps to 64 bits that never wrap.
+/// Extends RTP timestamps to 64 bits, so that they no longer wrap.
 ///
-/// The first comes out as itself; each is taken for the one nearest to the
-/// highest so far, so steps of less than 2³¹ ticks (6.6 h at 90 kHz) either way
-/// are told apart. Negative for packets from before the first across a wrap.
+/// The first timestamp keeps its value. Each further timestamp is taken to be the one nearest
+/// to the highest so far, so steps below 2³¹ ticks (6.6 h at 90 kHz) in both directions are
+/// recognized. Packets from before the first may get negative timestamps.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TimestampExtender {
     highest: Option<i64>,
 }
 
 impl TimestampExtender {
-    /// Nothing seen yet.
+    /// Creates an extender without a first timestamp.
     pub const fn new() -> Self {
         Self { highest: None }
     }
 
-    /// The wide timestamp, remembered if it is the highest yet.
+    /// Returns the extended timestamp, and remembers it if it is the highest so far.
     pub fn extend(&mut self, timestamp: u32) -> i64 {
         let Some(highest) = self.highest else {
             let first = i64::from(timestamp);
@@ -91,12 +91,12 @@ impl TimestampExtender {
         wide
     }
 
-    /// The highest wide timestamp so far.
+    /// Returns the highest extended timestamp so far.
     pub fn highest(&self) -> Option<i64> {
         self.highest
     }
 
-    /// The timestamp nearest to `reference` whose low 32 bits are `timestamp`.
+    /// Returns the timestamp nearest to `reference` whose low 32 bits are `timestamp`.
     pub fn near(reference: i64, timestamp: u32) -> i64 {
         let distance = timestamp.wrapping_sub(reference as u32) as i32;
         reference.saturating_add(i64::from(distance))

@@ -2,23 +2,23 @@ use glassline_media::annexb::LONG_START_CODE;
 
 use super::{is_idr, nal, nal_type};
 
-/// One coded picture with what belongs to it, whole.
+/// One complete coded picture with the NAL units that belong to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessUnit {
-    /// Its RTP timestamp, as on the wire.
+    /// RTP timestamp of the unit, as on the wire.
     pub timestamp: u32,
-    /// Wide sequence number of its first packet.
+    /// Extended sequence number of the first packet.
     pub first_sequence: u64,
-    /// Wide sequence number of its last packet.
+    /// Extended sequence number of the last packet.
     pub last_sequence: u64,
-    /// It has a slice of an IDR picture.
+    /// True if the unit has a slice of an IDR picture.
     pub keyframe: bool,
-    /// Something between the unit delivered before and this one was lost:
-    /// frames that it refers to may be missing until the next keyframe.
+    /// True if something was lost between the unit delivered before and this one. References of
+    /// this unit may be missing until the next keyframe.
     pub after_loss: bool,
-    /// Annex-B bytes: each NAL unit behind a start code of four bytes.
+    /// The unit in Annex B form: each NAL unit behind a start code of four bytes.
     pub data: Vec<u8>,
-    /// Where each NAL unit ends in `data`.
+    /// For each NAL unit, the offset in `data` behind it.
     ends: Vec<u32>,
 }
 
@@ -35,7 +35,7 @@ impl AccessUnit {
         }
     }
 
-    /// The NAL units in order, without start codes.
+    /// Iterates over the NAL units in order, without start codes.
     pub fn nals(&self) -> impl Iterator<Item = &[u8]> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).filter_map(|(start, &end)| {
@@ -44,13 +44,13 @@ impl AccessUnit {
         })
     }
 
-    /// The first NAL unit of a type, such as [`nal::SPS`].
+    /// Returns the first NAL unit of type `kind`, such as [`nal::SPS`].
     pub fn find(&self, kind: u8) -> Option<&[u8]> {
         self.nals()
             .find(|unit| unit.first().is_some_and(|&first| nal_type(first) == kind))
     }
 
-    /// It has both parameter sets that a decoder needs to start.
+    /// Returns whether the unit has both parameter sets that a decoder needs to start.
     pub fn has_parameter_sets(&self) -> bool {
         self.find(nal::SPS).is_some() && self.find(nal::PPS).is_some()
     }

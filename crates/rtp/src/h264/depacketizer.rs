@@ -2,45 +2,47 @@ use std::collections::VecDeque;
 
 use super::{AccessUnit, Aggregated, F_NRI_BITS, FU_END, FU_START, nal, nal_type};
 
-/// Puts access units together again from packets in sequence order.
+/// Reassembles access units from packets in sequence order.
 ///
-/// A unit of which anything is missing or malformed is dropped and counted, and
-/// the next that is whole is delivered with `after_loss`. Memory: one unit of at
-/// most `unit_bytes_max`, and those ready but not polled, of which
-/// the oldest go beyond eight.
+/// A unit of which any part is missing or malformed is dropped and counted, and the next
+/// complete unit is delivered with `after_loss`. Memory is bounded by one unit of at most
+/// `unit_bytes_max` bytes, and by eight complete units that were not polled, of which the
+/// oldest are dropped.
 #[derive(Clone, Debug)]
 pub struct Depacketizer {
     unit_bytes_max: usize,
     next_sequence: Option<u64>,
-    /// Packets are missing in front of the next: it need not begin its unit.
+    /// Whether packets are missing before the next one, which then may be in the middle of its
+    /// unit.
     gap: bool,
     state: State,
-    /// Something was lost since the last unit that was delivered.
+    /// Whether something was lost since the last unit that was delivered.
     loss: bool,
-    /// This source sends parameter sets in band, so a keyframe has them.
+    /// Whether this source sends parameter sets in band. Then every keyframe has them.
     sets_in_band: bool,
     ready: VecDeque<AccessUnit>,
     counters: Counters,
 }
 
-/// What became of packets and units.
+/// Counts of packets and access units in a depacketizer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Units delivered.
+    /// Units that were delivered.
     pub delivered: u64,
     /// Units dropped because packets were lost.
     pub damaged: u64,
-    /// Units dropped because a payload was malformed or of an unsupported kind.
+    /// Units dropped because a payload was malformed or of an unsupported type.
     pub malformed: u64,
-    /// Units dropped because they grew beyond the bound.
+    /// Units dropped because they exceeded the size limit.
     pub oversized: u64,
-    /// Packets of kinds that this mode does not have (STAP-B, MTAP, FU-B, reserved).
+    /// Packets of types that `packetization-mode=1` does not have (STAP-B, MTAP, FU-B,
+    /// reserved).
     pub unsupported: u64,
-    /// Packets behind the sequence: duplicates or too late.
+    /// Packets with a sequence number that is not above the last one: duplicates, or too late.
     pub late: u64,
-    /// Packets that never came.
+    /// Packets that never arrived.
     pub lost: u64,
-    /// Units dropped because nobody polled for them.
+    /// Units dropped because they were not polled.
     pub overrun: u64,
 }
 
@@ -51,7 +53,8 @@ impl Default for Depacketizer {
 }
 
 impl Depacketizer {
-    /// Nothing received; a unit may have `unit_bytes_max` bytes (8 MiB by default).
+    /// Creates a depacketizer whose units may have up to `unit_bytes_max` bytes (8 MiB by
+    /// default).
     pub fn new(unit_bytes_max: usize) -> Self {
         Self {
             unit_bytes_max: unit_bytes_max.min(u32::MAX as usize),
@@ -65,10 +68,10 @@ impl Depacketizer {
         }
     }
 
-    /// Takes the next packet: wide sequence number, RTP timestamp, marker, payload.
+    /// Takes the next packet: extended sequence number, RTP timestamp, marker, payload.
     ///
-    /// A number that skips some means that they are lost; one that is not above
-    /// the last is ignored. Put packets in order before.
+    /// Skipped numbers count as lost packets; a number that is not above the last one is
+    /// ignored. Reorder packets before, for example with [`InOrder`](crate::order::InOrder).
     pub fn push(&mut self, sequence: u64, timestamp: u32, marker: bool, payload: &[u8]) {
         match self.next_sequence {
             Some(next) if sequence < next => {
@@ -85,7 +88,7 @@ impl Depacketizer {
         }
         self.next_sequence = Some(sequence + 1);
         if payload.is_empty() {
-            // Padding that probes the path: a number, but no part of any unit.
+            // Padding of a bandwidth probe has a sequence number, but belongs to no unit.
             return;
         }
         if self.state.timestamp().is_some_and(|old| old != timestamp) {
@@ -101,19 +104,19 @@ impl Depacketizer {
         }
     }
 
-    /// The next whole access unit; poll until `None` after each push.
+    /// Returns the next complete access unit. Call until `None` after each push.
     pub fn poll(&mut self) -> Option<AccessUnit> {
         self.ready.pop_front()
     }
 
-    /// What became of packets and units so far.
+    /// Returns the counts of packets and units so far.
     pub fn counters(&self) -> Counters {
         self.counters
     }
 
     fn begin(&mut self, sequence: u64, timestamp: u32, payload: &[u8]) {
         if self.gap && !begins_access_unit(payload) {
-            // Joining in the middle of a unit damages nothing that was promised.
+            // Joining in the middle of a unit is not damage unless packets were lost.
             if self.loss {
                 self.counters.damaged += 1;
             }
@@ -128,13 +131,13 @@ impl Depacketizer {
         });
     }
 
-    /// Adds a payload to the unit in the making, if there is one.
+    /// Adds a payload to the unit that is being received, if there is one.
     fn take(&mut self, sequence: u64, payload: &[u8]) {
         let State::Building(building) = &mut self.state else {
             return;
         };
         building.unit.last_sequence = sequence;
-        // An aggregate of single bytes grows less than twofold by start codes.
+        // An aggregate of units of a single byte grows less than twofold by start codes.
         let grown = building.unit.data.len() + 2 * payload.len() + 4;
         let result = if grown > self.unit_bytes_max {
             Err(Fault::Oversized)
@@ -148,7 +151,7 @@ impl Depacketizer {
         }
     }
 
-    /// The unit in the making has all its packets.
+    /// Completes the unit that is being received.
     fn finish(&mut self) {
         let State::Building(building) = std::mem::replace(&mut self.state, State::Idle) else {
             return;
@@ -179,7 +182,7 @@ impl Depacketizer {
         }
     }
 
-    /// Drops the unit in the making; its further packets will be ignored.
+    /// Drops the unit that is being received. Its further packets are ignored.
     fn drop_unit(&mut self, fault: Fault) {
         if let State::Building(building) = &self.state {
             let timestamp = building.unit.timestamp;
@@ -203,17 +206,19 @@ impl Depacketizer {
     }
 }
 
-/// A frame of 8 MiB is 2 Gbit/s at 30 frames/s: no camera's, but an attacker's.
+/// Default size limit of a unit, in bytes. Frames of 8 MiB at 30 frames/s are 2 Gbit/s, which
+/// no camera sends, but an attacker may.
 const UNIT_BYTES_MAX: usize = 8 << 20;
 const READY_MAX: usize = 8;
 
+/// State of the access unit that is being received.
 #[derive(Clone, Debug)]
 enum State {
-    /// Between units.
+    /// No unit has begun.
     Idle,
-    /// Within a unit of which nothing is missing so far.
+    /// A unit has begun, and nothing of it is missing so far.
     Building(Building),
-    /// Within a unit that is dropped.
+    /// A unit has begun that is dropped.
     Dropping { timestamp: u32 },
 }
 
@@ -227,7 +232,7 @@ impl State {
     }
 }
 
-/// Why a unit, or with `Reserved` only a packet, is dropped.
+/// Why a unit is dropped; with `Reserved`, only a packet is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     Loss,
@@ -240,9 +245,9 @@ enum Fault {
 #[derive(Clone, Debug)]
 struct Building {
     unit: AccessUnit,
-    /// Within a fragmented NAL unit, its end yet to come.
+    /// Whether a fragmented NAL unit has begun and not ended.
     fragmented: bool,
-    /// Packets in front of it are missing.
+    /// Whether packets before this unit are missing.
     after_gap: bool,
 }
 
@@ -257,7 +262,7 @@ impl Building {
             1..=23 => self.unit.push_nal(payload),
             nal::STAP_A => return self.take_aggregate(rest),
             nal::FU_A => return self.take_fragment(first, rest),
-            // A receiver ignores what is reserved (RFC 6184 §5.4).
+            // Receivers ignore reserved types (RFC 6184 §5.4).
             0 | 30 | 31 => return Err(Fault::Reserved),
             _ => return Err(Fault::Unsupported),
         }
@@ -296,9 +301,9 @@ impl Building {
     }
 }
 
-/// After a gap: the payload surely begins its access unit, as a delimiter, a
-/// sequence parameter set, SEI or the slice of a frame's first macroblock does
-/// (H.264 §7.4.1.2.3). A picture parameter set does not: its SPS may be lost.
+/// Returns whether a payload after a gap certainly begins an access unit, as a delimiter, a
+/// sequence parameter set, SEI and the slice of a picture's first macroblock do (H.264
+/// §7.4.1.2.3). A picture parameter set does not: the SPS before it may be lost.
 fn begins_access_unit(payload: &[u8]) -> bool {
     let begins = |first: u8, slice: Option<&u8>| match nal_type(first) {
         nal::AUD | nal::SPS | nal::SEI => true,

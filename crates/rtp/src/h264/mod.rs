@@ -1,9 +1,9 @@
-//! H.264 payloads (RFC 6184), `packetization-mode=1`: single NAL unit packets,
-//! STAP-A and FU-A, in decoding order.
+//! H.264 payloads (RFC 6184), `packetization-mode=1`: single NAL unit packets, STAP-A and FU-A, in
+//! decoding order.
 //!
-//! NAL units have no start code here, except in [`AccessUnit::data`]. The other
-//! packet kinds belong to interleaved mode, which no answer of ours accepts;
-//! they are counted and what they damage is dropped.
+//! NAL units have no start code here, except in [`AccessUnit::data`]. The other packet types belong
+//! to interleaved mode, which our answers never accept; such packets are counted, and the units to
+//! which they belong are dropped.
 
 mod access_unit;
 mod depacketizer;
@@ -15,7 +15,7 @@ pub use packetizer::packetize;
 
 /// Types of NAL units (H.264 table 7-1) and of RTP payloads (RFC 6184 table 1).
 pub mod nal {
-    /// Coded slice of a frame that is not IDR.
+    /// Coded slice of a non-IDR picture.
     pub const SLICE: u8 = 1;
     /// Coded slice of an IDR picture.
     pub const IDR: u8 = 5;
@@ -39,19 +39,19 @@ pub mod nal {
     pub const FU_A: u8 = 28;
 }
 
-/// The type in the first byte of a NAL unit or RTP payload, 0–31.
+/// Returns the type in the first byte of a NAL unit or RTP payload, 0–31.
 pub const fn nal_type(first: u8) -> u8 {
     first & 0x1f
 }
 
-/// The NAL unit is a slice of an IDR picture.
+/// Returns whether the NAL unit is a slice of an IDR picture.
 pub fn is_idr(nal: &[u8]) -> bool {
     nal.first()
         .is_some_and(|&first| nal_type(first) == nal::IDR)
 }
 
-/// The RTP payload holds, or begins, a slice of an IDR picture or a sequence
-/// parameter set: with it a decoder may start.
+/// Returns whether the RTP payload contains, or begins, a slice of an IDR picture or a sequence
+/// parameter set: a decoder may start with it.
 pub fn payload_begins_keyframe(payload: &[u8]) -> bool {
     let begins = |kind: u8| kind == nal::IDR || kind == nal::SPS;
     match payload {
@@ -66,27 +66,27 @@ pub fn payload_begins_keyframe(payload: &[u8]) -> bool {
     }
 }
 
-/// Start bit of a fragmentation unit's header (RFC 6184 §5.8).
+/// Start bit of an FU header (RFC 6184 §5.8).
 const FU_START: u8 = 0x80;
-/// End bit of a fragmentation unit's header.
+/// End bit of an FU header.
 const FU_END: u8 = 0x40;
-/// Bytes ahead of the fragment: indicator and header.
+/// Length of FU indicator and FU header in bytes.
 const FU_HEADER_BYTES: usize = 2;
-/// Forbidden bit and importance of a NAL unit header.
+/// Forbidden bit and `nal_ref_idc` of a NAL unit header.
 const F_NRI_BITS: u8 = 0xe0;
 
-/// The NAL units of a STAP-A, its own header removed (RFC 6184 §5.7.1).
+/// Iterator over the NAL units of a STAP-A, without its own header (RFC 6184 §5.7.1).
 #[derive(Clone, Debug)]
 struct Aggregated<'a> {
     rest: &'a [u8],
 }
 
-/// A STAP-A's size field is zero or points past its end.
+/// A size field of a STAP-A is zero or points past its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct BadSize;
 
 impl<'a> Iterator for Aggregated<'a> {
-    /// Units are not empty. After an error nothing follows.
+    /// A NAL unit, not empty. An error ends the iteration.
     type Item = Result<&'a [u8], BadSize>;
 
     fn next(&mut self) -> Option<Self::Item> {

@@ -3,15 +3,14 @@ use glassline_media::annexb::LONG_START_CODE;
 
 use super::{F_NRI_BITS, FU_END, FU_HEADER_BYTES, FU_START, nal, nal_type};
 
-/// Cuts the NAL units of one access unit, without start codes, into payloads of
-/// at most `payload_max` bytes (at least 3).
+/// Splits the NAL units of one access unit, without start codes, into payloads of at most
+/// `payload_max` bytes (at least 3).
 ///
-/// Neighbours that fit one payload together are aggregated (STAP-A), so that
-/// parameter sets and SEI travel with the frame; a unit that does not fit is
-/// cut into fragments (FU-A) of equal size, only the last of which may be
-/// shorter, so that segmentation offload takes them in one call. Delimiters, end
-/// marks and filler are dropped: the marker bit and the timestamp say the same.
-/// Empty units are skipped. Ends its last packet; may append none.
+/// Consecutive units that fit one payload together are aggregated (STAP-A), so that parameter
+/// sets and SEI travel with the slices. A unit that does not fit is split into fragments (FU-A)
+/// of equal size, only the last of which may be shorter, as segmentation offload needs.
+/// Delimiters, end marks and filler are dropped: the marker bit and the timestamp carry the
+/// same information. Empty units are skipped. The last packet is ended; there may be none.
 pub fn packetize<'a>(
     nals: impl Iterator<Item = &'a [u8]>,
     payload_max: usize,
@@ -40,7 +39,7 @@ fn is_carried(unit: &[u8]) -> bool {
     })
 }
 
-/// A STAP-A's sizes have 16 bits.
+/// Largest STAP-A, in bytes: its size fields have 16 bits.
 const AGGREGATE_MAX: usize = u16::MAX as usize;
 const STAP_HEADER_BYTES: usize = 1;
 const STAP_SIZE_BYTES: usize = 2;
@@ -53,7 +52,7 @@ struct Group<'a> {
 }
 
 impl<'a> Group<'a> {
-    /// Size of a STAP-A of this group and `unit`.
+    /// Returns the size of a STAP-A of this group and `unit`.
     fn bytes_with(&self, unit: &[u8]) -> usize {
         STAP_HEADER_BYTES + self.bytes + STAP_SIZE_BYTES + unit.len()
     }
@@ -73,7 +72,7 @@ impl<'a> Group<'a> {
             units => {
                 out.wire_only(&[aggregate_header(units)]);
                 for unit in units {
-                    // `bytes_with` was held below AGGREGATE_MAX.
+                    // `bytes_with` keeps the sum below AGGREGATE_MAX.
                     out.wire_only(&(unit.len() as u16).to_be_bytes());
                     out.frame_only(&LONG_START_CODE);
                     out.coded(unit);
@@ -86,7 +85,8 @@ impl<'a> Group<'a> {
     }
 }
 
-/// Forbidden bit if any has it, the highest importance of all (RFC 6184 §5.7).
+/// Returns the header of a STAP-A: the forbidden bit if any unit has it, and the highest
+/// `nal_ref_idc` of all units (RFC 6184 §5.7).
 fn aggregate_header(units: &[&[u8]]) -> u8 {
     let (mut forbidden, mut importance) = (0, 0);
     for unit in units {
@@ -100,7 +100,7 @@ fn fragment(unit: &[u8], payload_max: usize, out: &mut UnitBuilder) {
     let (first, body) = (unit[0], &unit[1..]);
     let room = payload_max.saturating_sub(FU_HEADER_BYTES).max(1);
     let count = body.len().div_ceil(room);
-    // Rounding up makes all but the last equal, and the last no longer.
+    // Rounding up makes all fragments equal except the last, which is not longer.
     let size = body.len().div_ceil(count);
     let mut start = FU_START;
     out.frame_only(&LONG_START_CODE);

@@ -1,15 +1,16 @@
-//! Packets that overtook each other, back in the order they were sent in.
+//! Reordering of packets at the receiver: packets that overtook each other are put back into
+//! the order in which they were sent.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use crate::payload::Depacketizer;
 
-/// Puts the packets of one source in order for a depacketizer: holds those that came
-/// early until the gap before them is filled or given up.
+/// Orders the packets of one source for a depacketizer: a packet that comes early is held until
+/// the gap before it is filled or given up.
 ///
-/// A stream in order is handed through at once and never copied. No packet is held for
-/// longer than [`Config::patience`], if [`Self::expire`] is called in time.
+/// Packets that are in order are passed through at once and never copied. No packet is held for
+/// longer than [`Config::patience`], provided that [`Self::expire`] is called in time.
 #[derive(Debug)]
 pub struct InOrder {
     config: Config,
@@ -20,38 +21,39 @@ pub struct InOrder {
     late: u64,
 }
 
-/// How much is waited for.
+/// Limits of the reordering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// How long a gap may stay open. Zero where nothing can come late, as in TCP.
+    /// Longest time that a gap may stay open. Zero if nothing can arrive late, as over TCP.
     pub patience: Duration,
-    /// Bytes that may be held, [`PACKET_OVERHEAD_BYTES`] for each packet included;
-    /// beyond them the oldest gap is given up early.
+    /// Bytes that may be held, counting [`PACKET_OVERHEAD_BYTES`] for each packet. Beyond this,
+    /// the oldest gap is given up early.
     pub bytes_max: usize,
 }
 
-/// One packet's part that a depacketizer needs.
+/// The parts of an RTP packet that a depacketizer needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part<'a> {
-    /// Wide: of [`SequenceExtender`](crate::SequenceExtender).
+    /// Sequence number, extended by a [`SequenceExtender`](crate::SequenceExtender).
     pub sequence: u64,
-    /// As on the wire.
+    /// RTP timestamp as on the wire.
     pub timestamp: u32,
-    /// As on the wire.
+    /// Marker bit.
     pub marker: bool,
-    /// Without padding.
+    /// Payload without padding.
     pub payload: &'a [u8],
-    /// When it came.
+    /// Instant at which the packet arrived.
     pub received: Instant,
 }
 
 impl Part<'_> {
-    /// Gives it to the depacketizer of its track.
+    /// Pushes the packet into the depacketizer of its track.
     pub fn hand_to(self, depacketizer: &mut Depacketizer) {
         depacketizer.push(self.sequence, self.timestamp, self.marker, self.payload);
     }
 }
 
+/// A packet that is held, copied.
 #[derive(Debug)]
 struct Packet {
     received: Instant,
@@ -66,11 +68,12 @@ impl Packet {
     }
 }
 
-/// What a held packet costs beside its payload, so that empty ones are bounded, too.
+/// Cost of a held packet in addition to its payload, in bytes. It bounds the number of empty
+/// packets as well.
 pub const PACKET_OVERHEAD_BYTES: usize = 96;
 
 impl InOrder {
-    /// Nothing came yet.
+    /// Creates a buffer that waits for its first packet.
     pub const fn new(config: Config) -> Self {
         Self {
             config,
@@ -82,8 +85,8 @@ impl InOrder {
         }
     }
 
-    /// Takes a packet; `sink` gets what is in order by that, maybe nothing, each
-    /// number once and rising. A packet behind those handed out is ignored.
+    /// Takes a packet and passes all packets that are in order then to `sink`: maybe none, each
+    /// number once, in ascending order. A packet behind those already passed is dropped.
     pub fn push(&mut self, part: Part<'_>, mut sink: impl FnMut(Part<'_>)) {
         self.expire(part.received, &mut sink);
         let next = *self.next.get_or_insert(part.sequence);
@@ -105,20 +108,20 @@ impl InOrder {
         }
     }
 
-    /// Gives up the gaps that are open for longer than [`Config::patience`].
+    /// Gives up the gaps that have been open for [`Config::patience`].
     pub fn expire(&mut self, now: Instant, mut sink: impl FnMut(Part<'_>)) {
         while self.deadline().is_some_and(|deadline| deadline <= now) {
             self.skip(&mut sink);
         }
     }
 
-    /// When [`Self::expire`] will have something to do.
+    /// Returns the instant at which [`Self::expire`] has something to do.
     pub fn deadline(&self) -> Option<Instant> {
         Some(self.gap_since? + self.config.patience)
     }
 
-    /// Gives up all gaps, for a source that ends or begins anew: the next packet is
-    /// the first.
+    /// Gives up all gaps, for a source that ends or restarts. The next packet is then the
+    /// first.
     pub fn restart(&mut self, mut sink: impl FnMut(Part<'_>)) {
         while self.gap_since.is_some() {
             self.skip(&mut sink);
@@ -126,7 +129,7 @@ impl InOrder {
         self.next = None;
     }
 
-    /// Packets that came again, or after their gap was given up.
+    /// Number of packets that came twice, or after their gap was given up.
     pub fn late(&self) -> u64 {
         self.late
     }
@@ -145,7 +148,7 @@ impl InOrder {
         }
     }
 
-    /// Goes on behind the gap.
+    /// Continues behind the gap.
     fn skip(&mut self, sink: &mut impl FnMut(Part<'_>)) {
         let Some((&first, _)) = self.held.first_key_value() else {
             self.gap_since = None;
@@ -155,13 +158,13 @@ impl InOrder {
         self.release(sink);
     }
 
-    /// Hands out what follows without a gap.
+    /// Passes on the packets that follow without a gap.
     fn release(&mut self, sink: &mut impl FnMut(Part<'_>)) {
         while let Some(entry) = self.held.first_entry() {
             let sequence = *entry.key();
             if self.next != Some(sequence) {
-                // Seen first when the oldest of those behind it came, which need not
-                // be the next in turn.
+                // The gap was first noticed when the oldest packet behind it arrived, which
+                // need not be the one with the lowest number.
                 self.gap_since = self.held.values().map(|packet| packet.received).min();
                 return;
             }

@@ -1,21 +1,22 @@
-//! AAC payloads (RFC 3640): access units behind headers with their sizes. Sent in
-//! mode `AAC-hbr` (§3.3.6), one unit a packet; received in any mode that needs no
-//! more than sizes and indices.
+//! AAC payloads (RFC 3640): access units behind headers with their sizes. Units are sent in
+//! mode `AAC-hbr` (§3.3.6), one per packet, and received in any mode whose headers have only
+//! sizes and indices.
 
 use glassline_media::{Codec, Track, UnitBuilder};
 
 use super::assembly::{AudioFormat, Fault};
 use super::{Unreceivable, Unsendable, equal_pieces, parameter};
 
-/// Bits of all AU headers, then the one header: 13 bits of size, 3 of index.
+/// Length of the AU headers section: the number of bits of all headers, then one header of 13
+/// bits of size and 3 bits of index.
 const HEADERS_BYTES: usize = 4;
 const UNIT_BYTES_MAX: usize = (1 << 13) - 1;
 
-/// Samples of an access unit, unless the description has another number.
+/// Number of samples of an access unit, unless the session description has another number.
 const UNIT_SAMPLES: u32 = 1024;
 
-/// Puts a unit into one payload, or into equal fragments, each of which has the
-/// size of the whole (§3.2.3).
+/// Puts a unit into one payload, or into fragments of equal size, each with the size of the
+/// whole unit (§3.2.3).
 pub(super) fn packetize(
     unit: &[u8],
     payload_max: usize,
@@ -36,17 +37,18 @@ pub(super) fn packetize(
     Ok(())
 }
 
-/// Payloads into access units.
+/// Splits payloads into access units.
 #[derive(Debug)]
 pub(super) struct Assembly {
     size_bits: u32,
     index_bits: u32,
     index_delta_bits: u32,
     unit_samples: u32,
-    /// A unit that was cut, and how long it will be.
+    /// A fragmented unit of which payloads are missing.
     open: Option<Open>,
 }
 
+/// A fragmented unit: its timestamp, its full size, and the bytes so far.
 #[derive(Debug)]
 struct Open {
     timestamp: u32,
@@ -55,8 +57,10 @@ struct Open {
 }
 
 impl Assembly {
+    /// Reads the lengths of the AU header fields from the track's format parameters.
+    ///
     /// # Errors
-    /// If AU headers have more than size and index.
+    /// [`Unreceivable::Mode`] if AU headers have more fields than size and index.
     pub(super) fn new(track: &Track) -> Result<Self, Unreceivable> {
         let text = &track.format_parameters;
         let refuse = |name: &str, value: &str, advice| {
@@ -78,7 +82,7 @@ impl Assembly {
             }
         }
         let bits = |name| parameter(text, name).and_then(|value| value.parse().ok());
-        // What nobody wrote is what everybody uses.
+        // Parameters that are absent have the values that all senders use.
         let size_bits = bits("sizelength").unwrap_or(13);
         if !(1..=16).contains(&size_bits) {
             let value = size_bits.to_string();
@@ -95,7 +99,8 @@ impl Assembly {
         })
     }
 
-    /// The sizes of the AU headers section, and what follows it (§3.2.1).
+    /// Reads the sizes in the AU headers section. Returns them and what follows the section
+    /// (§3.2.1).
     fn sizes<'a>(&self, payload: &'a [u8]) -> Result<(Vec<usize>, &'a [u8]), Fault> {
         let (bits, rest) = payload.split_first_chunk().ok_or(Fault::Malformed)?;
         let bits = u32::from(u16::from_be_bytes(*bits));
@@ -114,8 +119,7 @@ impl Assembly {
                 break;
             }
             sizes.push(read_bits(headers, at, self.size_bits) as usize);
-            // Units in another order than they are played in, or serial numbers,
-            // which nobody uses.
+            // Interleaved units, or serial numbers, which senders do not use.
             if read_bits(headers, at + self.size_bits, index_bits) != 0 {
                 return Err(Fault::Unsupported);
             }
@@ -187,7 +191,7 @@ impl AudioFormat for Assembly {
     }
 }
 
-/// `count` bits (at most 16) from bit `at` on; bits past the end are zero.
+/// Reads `count` bits (at most 16) from bit `at` on; bits past the end are zero.
 fn read_bits(bytes: &[u8], at: u32, count: u32) -> u32 {
     (at..at + count).fold(0, |value, at| {
         let byte = bytes.get(at as usize / 8).copied().unwrap_or(0);

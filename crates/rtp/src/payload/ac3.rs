@@ -1,26 +1,26 @@
-//! AC-3 payloads (RFC 4184): frames behind a header that says how many, or of how
-//! many fragments.
+//! AC-3 payloads (RFC 4184): whole frames, or a fragment of one, behind a header with the
+//! number of frames or fragments.
 
 use glassline_media::{Codec, UnitBuilder};
 
 use super::assembly::{AudioFormat, Fault};
 use super::{Unsendable, equal_pieces};
 
-/// Kinds of payload, in the header's first byte (§4.1.1): whole frames.
+/// Frame type in the header's first byte (§4.1.1): whole frames.
 const WHOLE: u8 = 0;
-/// The first fragment, with at least the first five eighths of the frame, which can
-/// be checked and decoded alone.
+/// The first fragment, with at least the first five eighths of the frame, which can be checked
+/// and decoded alone.
 const FIRST_LONG: u8 = 1;
-/// The first fragment, with less.
+/// The first fragment, with less of the frame.
 const FIRST_SHORT: u8 = 2;
 /// Any other fragment.
 const OTHER: u8 = 3;
 const HEADER_BYTES: usize = 2;
 
-/// Samples of every channel in a frame (ATSC A/52 §4.1).
+/// Number of samples per channel in a frame (ATSC A/52 §4.1).
 const FRAME_SAMPLES: u32 = 1536;
 
-/// Puts a frame into one payload or into equal fragments.
+/// Puts a frame into one payload or into fragments of equal size.
 pub(super) fn packetize(
     frame: &[u8],
     payload_max: usize,
@@ -53,12 +53,12 @@ pub(super) fn packetize(
 
 const SYNC: [u8; 2] = [0x0b, 0x77];
 
-/// kbit/s by half of `frmsizecod` (ATSC A/52 table 5.18).
+/// Bitrates in kbit/s by half of `frmsizecod` (ATSC A/52 table 5.18).
 const RATES_KBPS: [u16; 19] = [
     32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512, 576, 640,
 ];
 
-/// Bytes of the frame at the start of `bytes`, by its header (ATSC A/52 §5.3.1).
+/// Returns the length of the frame at the start of `bytes`, from its header (ATSC A/52 §5.3.1).
 fn frame_bytes(bytes: &[u8]) -> Option<usize> {
     let [0x0b, 0x77, _, _, code, ..] = bytes else {
         return None;
@@ -73,11 +73,11 @@ fn frame_bytes(bytes: &[u8]) -> Option<usize> {
     Some(2 * words)
 }
 
-/// Payloads into frames.
+/// Splits payloads into frames.
 #[derive(Debug, Default)]
 pub(super) struct Assembly {
     open: Vec<u8>,
-    /// Fragments of the frame under way that are to come.
+    /// Number of fragments of the current frame that are still to come.
     missing: u8,
     timestamp: u32,
 }
@@ -117,7 +117,7 @@ impl AudioFormat for Assembly {
         }
     }
 
-    /// A first fragment that was lost is told by the next, which is malformed.
+    /// The loss of a first fragment is noticed by the next one, which is malformed then.
     fn lose(&mut self) -> bool {
         self.open.clear();
         std::mem::take(&mut self.missing) != 0
@@ -128,7 +128,7 @@ impl AudioFormat for Assembly {
     }
 }
 
-/// Whole frames; one alone is taken as it is.
+/// Splits a payload into `count` frames. A single frame is taken without reading its header.
 fn split(mut bytes: &[u8], count: u8, units: &mut Vec<(u32, Vec<u8>)>) -> Result<(), Fault> {
     for number in 0..u32::from(count) {
         let last = number + 1 == u32::from(count);

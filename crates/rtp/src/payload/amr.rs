@@ -1,24 +1,25 @@
-//! AMR and AMR-WB payloads (RFC 4867 §4.4), octet-aligned: the mode that the sender
-//! wishes for itself, a table of contents, the frames. Sent with one frame a packet.
+//! AMR and AMR-WB payloads (RFC 4867 §4.4), octet-aligned: the codec mode request, a table of
+//! contents, the frames. Packets are sent with one frame each.
 
 use glassline_media::{Codec, Track, UnitBuilder};
 
 use super::assembly::{AudioFormat, Fault};
 use super::{Unreceivable, Unsendable, parameter};
 
-/// No wish for a mode of the other direction (§4.3.1).
+/// Codec mode request that requests nothing (§4.3.1).
 const NO_REQUEST: u8 = 0xf0;
-/// Of an entry in the table of contents: another follows.
+/// Bit of a table of contents entry: another entry follows.
 const F: u8 = 0x80;
-/// The bits of an entry that files have, too: frame type and quality.
+/// Bits of an entry that files have as well: frame type and quality.
 const ENTRY: u8 = 0x7c;
 
-/// Bytes of a frame by its type (RFC 4867 §3.6: speech and comfort noise); 14 is
-/// speech lost (AMR-WB), 15 is nothing to send.
+/// Frame lengths in bytes by frame type (RFC 4867 §3.6: speech and comfort noise). Type 14 is
+/// lost speech (AMR-WB), 15 is no data.
 const NARROW: [Option<u8>; 16] = sizes([12, 13, 15, 17, 19, 20, 26, 31, 5], [None, None]);
 const WIDE: [Option<u8>; 16] = sizes([17, 23, 32, 36, 40, 46, 50, 58, 60], [Some(5), Some(0)]);
 
-/// `first`: types 0 to 8; `further`: 9, which is comfort noise of AMR-WB, and 14.
+/// Builds a table of frame lengths. `first`: types 0 to 8; `further`: types 9, which is comfort
+/// noise of AMR-WB, and 14.
 const fn sizes(first: [u8; 9], further: [Option<u8>; 2]) -> [Option<u8>; 16] {
     let mut table = [None; 16];
     let mut kind = 0;
@@ -43,8 +44,8 @@ fn frame_bytes(codec: Codec, entry: u8) -> Option<usize> {
     table(codec)[usize::from(entry >> 3 & 0x0f)].map(usize::from)
 }
 
-/// Puts a frame, which begins with its entry of the table of contents as files have
-/// it, into one payload.
+/// Puts a frame into one payload. The frame begins with its table of contents entry, as in
+/// files.
 pub(super) fn packetize(
     codec: Codec,
     frame: &[u8],
@@ -68,17 +69,19 @@ pub(super) fn packetize(
     Ok(())
 }
 
-/// Payloads into frames.
+/// Splits payloads into frames.
 #[derive(Debug)]
 pub(super) struct Assembly {
     codec: Codec,
-    /// Of a frame: 20 ms.
+    /// Number of samples of a frame, which lasts 20 ms.
     frame_samples: u32,
 }
 
 impl Assembly {
+    /// Checks the track's format parameters.
+    ///
     /// # Errors
-    /// If frames are not octet-aligned, interleaved, or with checksums.
+    /// [`Unreceivable::Mode`] if frames are not octet-aligned, are interleaved, or have checksums.
     pub(super) fn new(track: &Track) -> Result<Self, Unreceivable> {
         let codec = track.codec;
         let text = &track.format_parameters;

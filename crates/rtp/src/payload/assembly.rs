@@ -1,34 +1,34 @@
-//! What each payload format says of putting its units together again.
+//! What the depacketizers of the payload formats implement.
 
 use std::fmt;
 
 use glassline_media::Codec;
 
-/// How the payloads of one frame go together, in one format.
+/// Reassembles the payloads of a frame, in one payload format.
 pub(super) trait FrameFormat: fmt::Debug + Send {
-    /// After a gap: this payload surely begins its frame.
+    /// Returns whether this payload certainly begins a frame. Asked after a gap.
     fn begins(&self, payload: &[u8]) -> bool;
 
-    /// A frame begins; nothing of the one before counts any more.
+    /// Prepares for a new frame and forgets the previous one.
     fn reset(&mut self) {}
 
-    /// Adds a payload, never empty, to `frame`. It is the first one or follows
-    /// the last without a gap.
+    /// Adds a payload, which is never empty, to `frame`. It is the first payload or follows the
+    /// previous one without a gap.
     fn take(&mut self, payload: &[u8], frame: &mut Vec<u8>) -> Result<(), Fault>;
 
-    /// There is no more of `frame`, which is not empty: whether a decoder can
-    /// start with it. `after_gap`: packets before its first are missing.
+    /// Completes `frame`, which is not empty. Returns whether a decoder can start with it.
+    /// `after_gap`: packets before its first one are missing.
     fn finish(&mut self, frame: &mut Vec<u8>, after_gap: bool) -> Result<bool, Fault>;
 
-    /// Bytes of the frame that are kept beside it.
+    /// Number of bytes of the frame that are kept outside of `frame`.
     fn pending_bytes(&self) -> usize {
         0
     }
 }
 
-/// How one format's payloads come apart into units.
+/// Splits payloads into units, in one payload format.
 pub(super) trait AudioFormat: fmt::Debug + Send {
-    /// Takes a payload, never empty; appends what became whole by it to `units`,
+    /// Takes a payload, which is never empty. Appends the units that it completes to `units`,
     /// each with its distance from `timestamp` in ticks.
     fn take(
         &mut self,
@@ -38,25 +38,24 @@ pub(super) trait AudioFormat: fmt::Debug + Send {
         units: &mut Vec<(u32, Vec<u8>)>,
     ) -> Result<(), Fault>;
 
-    /// A decoder can start at this unit.
+    /// Returns whether a decoder can start at this unit.
     fn is_keyframe(&self, unit: &[u8]) -> bool {
         let _ = unit;
         true
     }
 
-    /// What is under way will not be whole, since packets are missing; whether
-    /// there was anything.
+    /// Drops an incomplete unit, since packets are missing. Returns whether there was one.
     fn lose(&mut self) -> bool {
         false
     }
 
-    /// Bytes kept of what is under way.
+    /// Number of bytes that are kept of an incomplete unit.
     fn pending_bytes(&self) -> usize {
         0
     }
 }
 
-/// One payload, one unit.
+/// Payload format in which each payload is one unit.
 #[derive(Debug)]
 pub(super) struct Whole;
 
@@ -76,30 +75,30 @@ impl AudioFormat for Whole {
 /// Why a unit is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// Packets of it are missing.
+    /// Packets of the unit are missing.
     Loss,
-    /// A payload is not what its format says, or does not follow the one before.
+    /// A payload violates its format, or does not follow the one before.
     Malformed,
-    /// A payload of a kind that this format has, but nobody here reads.
+    /// A payload is of a kind that the format specifies, but that is not implemented.
     Unsupported,
-    /// It grew beyond the bound.
+    /// The unit exceeds the size limit.
     Oversized,
 }
 
-/// A track whose packets cannot be put together. Its sender's choice, which its
-/// session description tells before anything is set up.
+/// The packets of a track cannot be depacketized. The sender chose the format; its session
+/// description states it before anything is set up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unreceivable {
-    /// Nobody can receive this format here.
+    /// Receiving this codec over RTP is not implemented.
     #[error("{0} cannot be received over RTP")]
     NoFormat(Codec),
-    /// The format is known, but not in this mode.
+    /// The codec is implemented, but not this mode of its format.
     #[error("{codec} with {parameter} is not supported: {advice}")]
     Mode {
-        /// The format.
+        /// Codec of the track.
         codec: Codec,
-        /// What of the format parameters is in the way.
+        /// The format parameter that is not supported.
         parameter: String,
         /// What the sender should do instead.
         advice: &'static str,

@@ -1,30 +1,31 @@
-//! AV1 payloads (RTP Payload Format For AV1, version 1.0.0, of the Alliance for
-//! Open Media): OBU elements without their own size behind an aggregation header.
+//! AV1 payloads (RTP Payload Format For AV1, version 1.0.0, of the Alliance for Open Media): OBU
+//! elements without their own size behind an aggregation header.
 //!
-//! Here a temporal unit has the low-overhead format: each OBU with its size.
-//! Temporal delimiters, tile lists and padding are not sent (§5).
+//! Temporal units have the low-overhead format: each OBU with its size. Temporal delimiters, tile
+//! lists and padding are not sent (§5).
 
 use glassline_media::{Codec, UnitBuilder};
 
 use super::Unsendable;
 use super::assembly::{Fault, FrameFormat};
 
-/// Aggregation header (§4.4): the first element continues one of the packet before.
+/// Aggregation header (§4.4): the first element continues the last element of the previous
+/// packet.
 const Z: u8 = 0x80;
-/// The last element goes on in the next packet.
+/// The last element continues in the next packet.
 const Y: u8 = 0x40;
-/// Number of elements, 0 if each has its length; else the last has none.
+/// Number of elements. If it is 0 each element has a length; otherwise the last one has none.
 const W_SHIFT: u32 = 4;
 const W: u8 = 0x30;
-/// A coded video sequence begins.
+/// A new coded video sequence begins.
 const N: u8 = 0x08;
 
-/// Elements that a packet of ours has at most: as many as `W` can count.
+/// Most elements in a packet that we send: as many as `W` can count.
 const ELEMENTS_MAX: usize = 3;
 
 /// OBU header (AV1 bitstream specification §5.3.2): an extension byte follows.
 const EXTENSION: u8 = 0x04;
-/// A size follows.
+/// A size field follows.
 const HAS_SIZE: u8 = 0x02;
 
 const SEQUENCE_HEADER: u8 = 1;
@@ -38,8 +39,8 @@ const fn obu_type(header: u8) -> u8 {
     header >> 3 & 0x0f
 }
 
-/// Cuts a temporal unit into payloads of at most `payload_max` bytes, as good as
-/// equal but for the last.
+/// Splits a temporal unit into payloads of at most `payload_max` bytes, of nearly equal size
+/// except for the last one.
 pub(super) fn packetize(
     unit: &[u8],
     payload_max: usize,
@@ -70,12 +71,12 @@ pub(super) fn packetize(
     Ok(())
 }
 
-/// A length below 16 KiB has two bytes in LEB128.
+/// Length of the length field of an element below 16 KiB, in bytes of LEB128.
 const LENGTH_BYTES: usize = 2;
-/// Header, a length, and something of two elements.
+/// Smallest packet that is made: header, a length field, and a part of two elements.
 const MIN_BYTES: usize = 8;
 
-/// An OBU as packets carry it: its header without a size, and its body.
+/// An OBU as packets carry it: its header without a size field, and its body.
 struct Element<'a> {
     header: [u8; 2],
     header_bytes: usize,
@@ -95,7 +96,7 @@ impl<'a> Element<'a> {
         self.header_bytes + self.body.len()
     }
 
-    /// The header as the coded frame has it, with the size of the body.
+    /// Returns the header as in the coded frame, with the size of the body.
     fn sized_header(&self) -> Vec<u8> {
         let mut header = vec![self.header[0] | HAS_SIZE];
         header.extend_from_slice(&self.header[1..self.header_bytes]);
@@ -104,7 +105,7 @@ impl<'a> Element<'a> {
     }
 }
 
-/// Bytes `from..to` of an element.
+/// The bytes `from..to` of an element.
 #[derive(Clone, Copy)]
 struct Piece<'a> {
     element: &'a Element<'a>,
@@ -132,7 +133,7 @@ impl Piece<'_> {
     }
 }
 
-/// The elements of a packet in the making.
+/// The elements of the packet that is being built.
 #[derive(Default)]
 struct Elements<'a> {
     pieces: Vec<Piece<'a>>,
@@ -141,7 +142,7 @@ struct Elements<'a> {
 }
 
 impl<'a> Elements<'a> {
-    /// Bytes of one more element that fit.
+    /// Returns the number of bytes of another element that fit.
     fn room(&self, limit: usize) -> usize {
         if self.pieces.len() == ELEMENTS_MAX {
             return 0;
@@ -154,7 +155,7 @@ impl<'a> Elements<'a> {
         self.pieces.push(piece);
     }
 
-    /// Of the length that the last element needs once another follows.
+    /// Length of the length field that the last element needs once another one follows.
     fn length_bytes(&self) -> usize {
         match self.pieces.last() {
             Some(last) if last.len() < 0x80 => 1,
@@ -163,7 +164,7 @@ impl<'a> Elements<'a> {
         }
     }
 
-    /// Writes the packet, if there is any; `y` says that its last element goes on.
+    /// Writes the packet, if there is one. `y`: the `Y` bit, set if the last element continues.
     fn flush(&mut self, y: u8, n: &mut u8, out: &mut UnitBuilder) {
         let Some((last, others)) = self.pieces.split_last() else {
             return;
@@ -183,7 +184,7 @@ impl<'a> Elements<'a> {
     }
 }
 
-/// The OBUs that are sent.
+/// Returns the OBUs of a temporal unit that are sent.
 fn elements(unit: &[u8]) -> Result<Vec<Element<'_>>, Unsendable> {
     let mut elements = Vec::new();
     let mut rest = unit;
@@ -210,7 +211,8 @@ struct Obu<'a> {
     body: &'a [u8],
 }
 
-/// The OBU at the start of `bytes` and what follows it; without a size it takes all.
+/// Splits off the OBU at the start of `bytes`; returns it and what follows. An OBU without a
+/// size extends to the end.
 fn split_obu(bytes: &[u8]) -> Option<(Obu<'_>, &[u8])> {
     let (&header, mut rest) = bytes.split_first()?;
     let mut extension = None;
@@ -233,7 +235,8 @@ fn split_obu(bytes: &[u8]) -> Option<(Obu<'_>, &[u8])> {
     Some((obu, rest))
 }
 
-/// At most eight bytes, and no more than 32 bits (AV1 §4.10.5).
+/// Reads an LEB128 number of at most eight bytes and 32 bits (AV1 §4.10.5). Returns it and what
+/// follows.
 fn read_leb128(bytes: &[u8]) -> Option<(usize, &[u8])> {
     let mut value = 0u64;
     for (place, byte) in bytes.iter().take(8).enumerate() {
@@ -254,21 +257,21 @@ fn write_leb128(mut value: usize, out: &mut Vec<u8>) {
     out.push(value as u8);
 }
 
-/// The payload begins a coded video sequence.
+/// Returns whether the payload begins a coded video sequence.
 pub(super) fn begins_keyframe(payload: &[u8]) -> bool {
     payload.first().is_some_and(|first| first & (Z | N) == N)
 }
 
-/// Payloads into a temporal unit without delimiter.
+/// Joins payloads into a temporal unit without a temporal delimiter.
 #[derive(Debug, Default)]
 pub(super) struct Assembly {
-    /// The beginning of an OBU that goes on in the next packet.
+    /// The beginning of an OBU that continues in the next packet.
     open: Vec<u8>,
     is_open: bool,
 }
 
 impl Assembly {
-    /// Takes an element; `more`: it goes on in the next packet.
+    /// Takes an element. `more`: the element continues in the next packet.
     fn element(&mut self, bytes: &[u8], more: bool, frame: &mut Vec<u8>) -> Result<(), Fault> {
         self.open.extend_from_slice(bytes);
         self.is_open = more;
@@ -292,8 +295,8 @@ impl Assembly {
 }
 
 impl FrameFormat for Assembly {
-    /// Only a new sequence says so. An OBU that begins need not be its unit's
-    /// first, and what follows a loss cannot be decoded before a keyframe anyway.
+    /// Only a new sequence certainly begins a unit. An OBU that begins need not be the first of
+    /// its unit, and what follows a loss cannot be decoded before a keyframe anyway.
     fn begins(&self, payload: &[u8]) -> bool {
         begins_keyframe(payload)
     }
@@ -344,7 +347,7 @@ impl FrameFormat for Assembly {
     }
 }
 
-/// The unit has a sequence header and its first frame is a key frame.
+/// Returns whether the unit has a sequence header and its first frame is a key frame.
 fn is_keyframe(unit: &[u8]) -> bool {
     let mut rest = unit;
     let mut sequence = false;
@@ -352,8 +355,8 @@ fn is_keyframe(unit: &[u8]) -> bool {
         rest = more;
         match obu_type(obu.header) {
             SEQUENCE_HEADER => sequence = true,
-            // `show_existing_frame` is 0 and `frame_type` is KEY_FRAME. A reduced
-            // still frame has neither, and nothing but sequences of one frame.
+            // `show_existing_frame` is 0 and `frame_type` is KEY_FRAME. A reduced still picture
+            // has neither, but then every sequence has just one frame.
             FRAME | FRAME_HEADER => {
                 return sequence && obu.body.first().is_some_and(|first| first & 0xe0 == 0);
             }

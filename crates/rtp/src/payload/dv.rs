@@ -1,15 +1,15 @@
-//! DV payloads (RFC 6469): whole DIF blocks, as they are.
+//! DV payloads (RFC 6469): whole DIF blocks without a payload header.
 
 use glassline_media::{Codec, UnitBuilder};
 
 use super::Unsendable;
 use super::assembly::{Fault, FrameFormat};
 
-/// Bytes of a DIF block (IEC 61834-2).
+/// Length of a DIF block in bytes (IEC 61834-2).
 const BLOCK_BYTES: usize = 80;
 
-/// Cuts a frame between its DIF blocks into payloads of at most `payload_max`
-/// bytes, equal but for a shorter last.
+/// Splits a frame between its DIF blocks into payloads of at most `payload_max` bytes, of equal
+/// size except for a shorter last one.
 pub(super) fn packetize(
     frame: &[u8],
     payload_max: usize,
@@ -29,12 +29,12 @@ pub(super) fn packetize(
     Ok(())
 }
 
-/// Payloads into a frame.
+/// Joins payloads into a frame.
 #[derive(Debug)]
 pub(super) struct Assembly;
 
 impl FrameFormat for Assembly {
-    /// The header block of the first DIF sequence: section type 0, sequence 0, block
+    /// Recognizes the header block of the first DIF sequence: section type 0, sequence 0, block
     /// 0 of the first channel (IEC 61834-2, the ID of a block).
     fn begins(&self, payload: &[u8]) -> bool {
         matches!(payload, [kind, sequence, 0, ..] if kind >> 5 == 0 && sequence & 0xf8 == 0)

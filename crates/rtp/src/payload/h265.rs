@@ -1,5 +1,5 @@
-//! H.265 payloads (RFC 7798): single NAL unit packets, aggregation packets and
-//! fragmentation units, in decoding order, without DONL fields.
+//! H.265 payloads (RFC 7798): single NAL unit packets, aggregation packets and fragmentation
+//! units, in decoding order, without DONL fields.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
@@ -11,11 +11,11 @@ use super::{Unreceivable, equal_pieces, parameter};
 
 /// Types of NAL units (H.265 table 7-1) and of RTP payloads (RFC 7798 §4.4).
 pub mod nal {
-    /// First of the intra random access point frames, which begin a keyframe.
+    /// First type of intra random access point (IRAP) pictures, which begin a keyframe.
     pub const IRAP_FIRST: u8 = 16;
-    /// Last of them, reserved ones included.
+    /// Last IRAP type, reserved types included.
     pub const IRAP_LAST: u8 = 23;
-    /// Last of the coded slice segments.
+    /// Last type of coded slice segments.
     pub const SLICE_LAST: u8 = 31;
     /// Video parameter set.
     pub const VPS: u8 = 32;
@@ -25,48 +25,50 @@ pub mod nal {
     pub const PPS: u8 = 34;
     /// Access unit delimiter.
     pub const AUD: u8 = 35;
-    /// Filler data; 36 and 37 between them end sequence and bitstream.
+    /// Filler data. Types 36 and 37, between this and the delimiter, end sequence and
+    /// bitstream.
     pub const FILLER: u8 = 38;
-    /// Supplemental enhancement information in front of the frame.
+    /// Supplemental enhancement information in front of the coded picture.
     pub const PREFIX_SEI: u8 = 39;
     /// Aggregation packet.
     pub const AP: u8 = 48;
     /// Fragmentation unit.
     pub const FU: u8 = 49;
-    /// PACI packet, whose header extension nobody sends.
+    /// PACI packet, whose header extension is not used in practice.
     pub const PACI: u8 = 50;
 }
 
-/// The type in the first byte of a NAL unit or RTP payload, 0–63.
+/// Returns the type in the first byte of a NAL unit or RTP payload, 0–63.
 pub const fn nal_type(first: u8) -> u8 {
     first >> 1 & 0x3f
 }
 
-/// `general_profile_idc` of the track's first `sprop-sps` (H.265 §7.3.3), 1 for Main,
-/// 2 for Main 10; `None` if its description has no parameter sets.
+/// Returns `general_profile_idc` of the track's first `sprop-sps` (H.265 §7.3.3): 1 for Main, 2
+/// for Main 10. `None` if the track's format parameters have no parameter sets.
 pub fn profile(track: &Track) -> Option<u8> {
-    // Header, then a byte of other numbers; profile space and tier share its byte.
+    // The NAL unit header is followed by a byte of other fields; profile space and tier share
+    // the byte of the profile.
     const PLACE: usize = HEADER_BYTES + 1;
     let sets = parameter(&track.format_parameters, "sprop-sps")?;
-    // Twelve characters are nine bytes.
+    // Twelve characters of base64 are nine bytes.
     let head = STANDARD_NO_PAD.decode(sets.get(..12)?).ok()?;
     head.get(PLACE).map(|byte| byte & 0x1f)
 }
 
-/// Bytes of a NAL unit header, which every payload begins with (RFC 7798 §1.1.4).
+/// Length of a NAL unit header in bytes; every payload begins with one (RFC 7798 §1.1.4).
 const HEADER_BYTES: usize = 2;
-/// Payload header and FU header (RFC 7798 §4.4.3).
+/// Length of payload header and FU header in bytes (RFC 7798 §4.4.3).
 const FU_BYTES: usize = 3;
 const FU_START: u8 = 0x80;
 const FU_END: u8 = 0x40;
 const FU_TYPE: u8 = 0x3f;
-/// Of each NAL unit in an aggregation packet (RFC 7798 §4.4.2).
+/// Length of the size field of each NAL unit in an aggregation packet (RFC 7798 §4.4.2).
 const SIZE_BYTES: usize = 2;
 
-/// Cuts the NAL units of one access unit into payloads of at most `payload_max`
-/// bytes, as [`h264::packetize`](crate::h264::packetize) does: neighbours that fit
-/// one payload share it, what does not fit is cut into equal fragments, delimiters,
-/// end marks and filler are dropped, as are units without a whole header.
+/// Splits the NAL units of one access unit into payloads of at most `payload_max` bytes, as
+/// [`h264::packetize`](crate::h264::packetize) does: consecutive units that fit one payload are
+/// aggregated, larger ones are split into fragments of equal size. Delimiters, end marks,
+/// filler and units without a complete header are dropped.
 pub fn packetize<'a>(
     nals: impl Iterator<Item = &'a [u8]>,
     payload_max: usize,
@@ -103,7 +105,7 @@ fn flush(group: &mut Vec<&[u8]>, out: &mut UnitBuilder) {
         units => {
             out.wire_only(&aggregate_header(units));
             for unit in units {
-                // The caller holds the whole below 64 KiB.
+                // The caller keeps the whole below 64 KiB.
                 out.wire_only(&(unit.len() as u16).to_be_bytes());
                 out.frame_only(&LONG_START_CODE);
                 out.coded(unit);
@@ -114,8 +116,8 @@ fn flush(group: &mut Vec<&[u8]>, out: &mut UnitBuilder) {
     group.clear();
 }
 
-/// The lowest layer and the lowest temporal identifier of all; the forbidden bit
-/// if any has it (RFC 7798 §4.4.2).
+/// Returns the payload header of an aggregation packet: the lowest layer and temporal
+/// identifier of its units, and the forbidden bit if any unit has it (RFC 7798 §4.4.2).
 fn aggregate_header(units: &[&[u8]]) -> [u8; HEADER_BYTES] {
     let forbidden = units.iter().fold(0, |bits, unit| bits | unit[0] & 0x80);
     let layer = |unit: &&[u8]| (unit[0] & 1) << 5 | unit[1] >> 3;
@@ -146,8 +148,8 @@ fn fragment(unit: &[u8], payload_max: usize, out: &mut UnitBuilder) {
     }
 }
 
-/// The NAL units of an aggregation packet, its own header removed; `None` where a
-/// size is too small or points past the end.
+/// Iterates over the NAL units of an aggregation packet without its payload header. `None`
+/// marks a size that is too small or points past the end.
 fn aggregated(mut rest: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
     std::iter::from_fn(move || {
         if rest.is_empty() {
@@ -162,19 +164,21 @@ fn aggregated(mut rest: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
     })
 }
 
-/// Payloads into Annex-B bytes.
+/// Joins payloads into Annex B bytes.
 #[derive(Debug, Default)]
 pub(super) struct Assembly {
-    /// Within a fragmented NAL unit, its end yet to come.
+    /// Whether a fragmented NAL unit has begun and not ended.
     fragmented: bool,
-    /// This source sends parameter sets in band, if only in units that were lost,
-    /// so a keyframe has them.
+    /// Whether this source sends parameter sets in band, even if only in frames that were lost.
+    /// Then every keyframe has them.
     sets_in_band: bool,
 }
 
 impl Assembly {
+    /// Creates the format for `track`.
+    ///
     /// # Errors
-    /// If packets are sent in another order than they are decoded in.
+    /// [`Unreceivable::Mode`] if packets are sent in another order than they are decoded in.
     pub(super) fn new(track: &Track) -> Result<Self, Unreceivable> {
         let differs = parameter(&track.format_parameters, "sprop-max-don-diff");
         match differs.filter(|value| *value != "0") {
@@ -209,8 +213,8 @@ impl Assembly {
 
 impl FrameFormat for Assembly {
     fn begins(&self, payload: &[u8]) -> bool {
-        // `first_slice_segment_in_pic_flag` is the first bit behind the header
-        // (H.265 §7.3.6.1). A PPS does not begin a unit for sure: its SPS may be lost.
+        // `first_slice_segment_in_pic_flag` is the first bit behind the header (H.265
+        // §7.3.6.1). A PPS does not certainly begin a unit: the SPS before it may be lost.
         let begins = |kind: u8, body: Option<&u8>| match kind {
             nal::AUD | nal::VPS | nal::PREFIX_SEI => true,
             0..=nal::SLICE_LAST => body.is_some_and(|byte| byte & 0x80 != 0),
@@ -259,7 +263,7 @@ impl FrameFormat for Assembly {
             }
             nal::FU => self.take_fragment(payload, frame),
             nal::PACI => Err(Fault::Unsupported),
-            // Reserved, to be ignored (RFC 7798 §4.4).
+            // Reserved types are ignored (RFC 7798 §4.4).
             _ => Ok(()),
         }
     }

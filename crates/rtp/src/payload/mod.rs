@@ -1,13 +1,13 @@
-//! Access units into RTP payloads and back, one format a codec.
+//! RTP payload formats in both directions, one module per codec.
 //!
 //! ```text
-//! demux::Frame.data ─► Packetizer::packetize ─► UnitBuilder (payloads) ─► hub
-//! packets in order ─► Depacketizer ─► Unit.data, the same bytes
+//! access unit ─► Packetizer::packetize ─► UnitBuilder (payloads) ─► hub
+//! packets in order ─► Depacketizer ─► Unit::data, the same bytes
 //! ```
 //!
-//! What goes in is what [`Packetizer::packetize`] says for each codec, the same
-//! whatever container or network it came from. What comes out fits
-//! [`PAYLOAD_BYTES_MAX`] and holds nothing of a receiver.
+//! [`Packetizer::packetize`] states what an access unit is for each codec; that does not depend
+//! on the container or network from which it came. Payloads have at most
+//! [`PAYLOAD_BYTES_MAX`] bytes and contain nothing that depends on a receiver.
 
 use glassline_media::{Codec, PAYLOAD_BYTES_MAX, Track, UnitBuilder, annexb};
 
@@ -38,51 +38,51 @@ use xiph::Identifier;
 pub use assembly::Unreceivable;
 pub use depacketizer::{Depacketizer, Unit};
 
-/// Cuts the access units of one track into payloads.
+/// Splits the access units of one track into RTP payloads.
 ///
-/// Keeps what a format counts from unit to unit, such as VP8's picture number.
+/// A packetizer keeps what a format counts from unit to unit, such as VP8's picture ID.
 #[derive(Clone, Debug)]
 pub struct Packetizer {
     codec: Codec,
-    /// VP8 and VP9.
+    /// Picture ID of the next frame, for VP8 and VP9.
     picture_id: PictureId,
-    /// Vorbis and Theora.
+    /// Identifier of the packed headers, for Vorbis and Theora.
     identifier: Identifier,
 }
 
-/// An access unit that the codec's payload format cannot carry; it is to be
-/// counted and left out.
+/// The codec's payload format cannot carry an access unit. The caller counts the unit and omits
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unsendable {
-    /// A unit that cannot be cut is longer than a datagram takes.
+    /// A unit that cannot be split is longer than a datagram can carry.
     #[error("a packet of {bytes} bytes does not fit a datagram, which takes {max}")]
     TooLong {
-        /// Its size.
+        /// Size of the unit.
         bytes: usize,
-        /// What fits.
+        /// Largest size that fits.
         max: usize,
     },
-    /// The bytes are not what the codec says.
+    /// The bytes are not an access unit of the codec.
     #[error("not an access unit of {codec}: {reason}")]
     Malformed {
-        /// What it should be.
+        /// Codec of the track.
         codec: Codec,
-        /// What is wrong with it.
+        /// What is wrong with the bytes.
         reason: &'static str,
     },
-    /// An audio unit that the payload format has no room for.
+    /// The unit uses a feature of the codec that the payload format cannot represent.
     #[error("the RTP payload of {codec} has no room for {what}")]
     Unsuited {
-        /// What it is.
+        /// Codec of the track.
         codec: Codec,
-        /// What is too much.
+        /// The feature.
         what: &'static str,
     },
 }
 
 impl Packetizer {
-    /// For units of `track`.
+    /// Creates a packetizer for units of `track`.
     pub fn new(track: &Track) -> Self {
         Self {
             codec: track.codec,
@@ -91,30 +91,31 @@ impl Packetizer {
         }
     }
 
-    /// Appends the payloads of one access unit to `out`: none if there is nothing
-    /// to send of it.
+    /// Appends the payloads of one access unit to `out`; none if the unit contains nothing to
+    /// send.
     ///
-    /// What a unit is, by codec:
-    /// - H.264, H.265: Annex-B bytes.
+    /// An access unit is, by codec:
+    /// - H.264, H.265: Annex B bytes.
     /// - VP8: a frame; VP9: a frame or superframe.
     /// - AV1: a temporal unit, each OBU with its size.
     /// - MPEG-4 visual, MPEG-1/2 video: a frame with the headers before it.
-    /// - JPEG: a baseline JFIF frame of 4:2:0 or 4:2:2 with the standard Huffman
-    ///   tables, up to 2040 pixels either way.
+    /// - JPEG: a baseline JFIF frame of 4:2:0 or 4:2:2 with the standard Huffman tables, up to
+    ///   2040 pixels in width and height.
     /// - DV: a frame of DIF blocks of 80 bytes.
     /// - Theora, Vorbis, Opus: a packet.
     /// - MPEG transport stream: whole packets of 188 bytes.
     /// - AAC: an access unit without ADTS header, up to 8191 bytes.
     /// - AC-3, MPEG audio: a frame with its header.
-    /// - AMR: a frame with its table of contents byte, as files have it.
+    /// - AMR: a frame with its table of contents byte, as in files.
     /// - PCM: samples that fit a payload, L16 big-endian.
     /// - Text: UTF-8 that fits a payload.
     ///
-    /// Fragments of a unit are equal but for a shorter last one, so that they go out
-    /// in one segmented send; only those of MPEG-1/2 video end where slices do.
+    /// The fragments of a unit have equal sizes except for a shorter last one, so that they can
+    /// be sent in one segmented send (GSO). MPEG-1/2 video is split at the ends of slices
+    /// instead.
     ///
     /// # Errors
-    /// [`Unsendable`]; `out` may hold a part of the unit then, and is to be dropped.
+    /// [`Unsendable`]. The caller then clears `out`, which may hold a part of the unit.
     pub fn packetize(&mut self, unit: &[u8], out: &mut UnitBuilder) -> Result<(), Unsendable> {
         let max = PAYLOAD_BYTES_MAX;
         match self.codec {
@@ -133,15 +134,16 @@ impl Packetizer {
             Codec::Ac3 => ac3::packetize(unit, max, out)?,
             Codec::Amr | Codec::AmrWb => amr::packetize(self.codec, unit, out)?,
             Codec::MpegAudio => mpeg_audio::packetize(unit, max, out)?,
-            // Those that are a payload as they are; a codec to come must be put here.
+            // The codecs whose units are payloads as they are. A new codec comes here by
+            // default.
             _ => whole(unit, out)?,
         }
         Ok(())
     }
 }
 
-/// The value of one of a track's format parameters (SDP's `a=fmtp`), named in any
-/// case, such as `sizelength`; quotes around it are removed.
+/// Returns the value of one of a track's format parameters (SDP's `a=fmtp`), such as
+/// `sizelength`, without quotes. The name is compared ignoring case.
 pub fn parameter<'a>(parameters: &'a str, name: &str) -> Option<&'a str> {
     parameters.split(';').find_map(|part| {
         let (key, value) = part.split_once('=')?;
@@ -150,15 +152,14 @@ pub fn parameter<'a>(parameters: &'a str, name: &str) -> Option<&'a str> {
     })
 }
 
-/// `bytes` in as few pieces of at most `room` bytes (at least 1) as there can be,
-/// all of one size but for a shorter last: segmentation offload takes such in one
-/// call.
+/// Splits `bytes` into the fewest pieces of at most `room` bytes (at least 1), all of one size
+/// except for a shorter last one, as segmentation offload needs.
 fn equal_pieces(bytes: &[u8], room: usize) -> std::slice::Chunks<'_, u8> {
     let count = bytes.len().div_ceil(room.max(1)).max(1);
     bytes.chunks(bytes.len().div_ceil(count).max(1))
 }
 
-/// A unit that is a payload as it is, and cannot be cut.
+/// Appends a unit that is a payload as it is and cannot be split.
 fn whole(unit: &[u8], out: &mut UnitBuilder) -> Result<(), Unsendable> {
     if unit.len() > PAYLOAD_BYTES_MAX {
         return Err(Unsendable::TooLong {

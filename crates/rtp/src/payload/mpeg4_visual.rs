@@ -1,31 +1,32 @@
-//! MPEG-4 visual payloads (RFC 6416 §5): the bytes as they are, cut anywhere.
+//! MPEG-4 visual payloads (RFC 6416 §5): the bytes of a frame, split anywhere.
 
 use glassline_media::{UnitBuilder, annexb};
 
 use super::assembly::{Fault, FrameFormat};
 use super::equal_pieces;
 
-/// Start codes (ISO/IEC 14496-2 table 6-3): a video object plane, that is a frame.
+/// Start code (ISO/IEC 14496-2 table 6-3) of a video object plane, that is a frame.
 const VOP: u8 = 0xb6;
-/// A visual object sequence, its end, user data, a group of planes, a visual object.
+/// Start codes of visual object sequences, their ends, user data, groups of planes, visual
+/// objects.
 const HEADERS: std::ops::RangeInclusive<u8> = 0xb0..=0xb5;
-/// Video objects and their layers.
+/// Start codes of video objects and their layers.
 const OBJECTS: std::ops::RangeInclusive<u8> = 0x00..=0x2f;
 
-/// Cuts a frame with its headers into payloads, equal but for a shorter last.
+/// Splits a frame with its headers into payloads of equal size except for a shorter last one.
 pub(super) fn packetize(frame: &[u8], payload_max: usize, out: &mut UnitBuilder) {
     for piece in equal_pieces(frame, payload_max) {
         out.push(piece);
     }
 }
 
-/// Payloads into a frame.
+/// Joins payloads into a frame.
 #[derive(Debug)]
 pub(super) struct Assembly;
 
 impl FrameFormat for Assembly {
-    /// No fragment begins with a start code, except one of a slice (a video packet),
-    /// whose code is no start code of these.
+    /// No fragment begins with one of these start codes. A fragment at a slice (video packet)
+    /// begins with another code.
     fn begins(&self, payload: &[u8]) -> bool {
         match payload {
             [0, 0, 1, code, ..] => *code == VOP || HEADERS.contains(code) || OBJECTS.contains(code),
@@ -43,7 +44,7 @@ impl FrameFormat for Assembly {
     }
 }
 
-/// The first plane is intra coded: `vop_coding_type` is 0 (§6.2.5).
+/// Returns whether the first plane is intra coded: `vop_coding_type` is 0 (§6.2.5).
 fn is_keyframe(mut bytes: &[u8]) -> bool {
     while let Some(at) = annexb::find_start_code(bytes) {
         bytes = &bytes[at + annexb::START_CODE.len()..];

@@ -1,21 +1,21 @@
-//! MPEG audio payloads (RFC 2250 §3.5): whole frames behind a header of zeros, or a
-//! fragment behind its place in its frame.
+//! MPEG audio payloads (RFC 2250 §3.5): whole frames behind a header of zeros, or a fragment
+//! behind its offset in the frame.
 
 use glassline_media::{Codec, UnitBuilder};
 
 use super::assembly::{AudioFormat, Fault};
 use super::{Unsendable, equal_pieces};
 
-/// Two bytes that must be zero, two of the fragment's place.
+/// Length of the header in bytes: two bytes that must be zero, two of the fragment's offset.
 const HEADER_BYTES: usize = 4;
 
-/// Puts a frame into one payload or into equal fragments.
+/// Puts a frame into one payload or into fragments of equal size.
 pub(super) fn packetize(
     frame: &[u8],
     payload_max: usize,
     out: &mut UnitBuilder,
 ) -> Result<(), Unsendable> {
-    // A receiver finds the end of a frame by its header only.
+    // A receiver finds the end of a frame only by its header.
     if Frame::parse(frame).is_none_or(|header| header.bytes != frame.len()) {
         return Err(Unsendable::Malformed {
             codec: Codec::MpegAudio,
@@ -38,7 +38,7 @@ pub(super) fn packetize(
     Ok(())
 }
 
-/// What a frame's header says (ISO/IEC 11172-3 §2.4.2.3, 13818-3 §2.4.2.3).
+/// The fields of a frame header that are needed (ISO/IEC 11172-3 §2.4.2.3, 13818-3 §2.4.2.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Frame {
     bytes: usize,
@@ -46,7 +46,8 @@ struct Frame {
     rate: u32,
 }
 
-/// kbit/s of index 1..=14: MPEG-1 layers I, II, III; MPEG-2 layer I, layers II and III.
+/// Bitrates in kbit/s of index 1..=14: MPEG-1 layers I, II, III; MPEG-2 layer I, layers II and
+/// III.
 const RATES_KBPS: [[u32; 14]; 5] = [
     [
         32, 64, 96, 128, 160, 192, 224, 256, 288, 320, 352, 384, 416, 448,
@@ -102,10 +103,10 @@ impl Frame {
     }
 }
 
-/// Payloads into frames.
+/// Splits payloads into frames.
 #[derive(Debug, Default)]
 pub(super) struct Assembly {
-    /// The beginning of a frame that was cut.
+    /// The beginning of a fragmented frame.
     open: Vec<u8>,
     timestamp: u32,
 }
@@ -148,7 +149,8 @@ impl AudioFormat for Assembly {
 }
 
 impl Assembly {
-    /// Whole frames; one that is not is the beginning of a cut one, if it is alone.
+    /// Splits a payload into frames. An incomplete frame is the beginning of a fragmented one,
+    /// if it is the only frame of its payload.
     fn frames(
         &mut self,
         mut bytes: &[u8],

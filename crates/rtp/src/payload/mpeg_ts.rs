@@ -1,15 +1,16 @@
-//! MPEG transport stream payloads (RFC 2250 §2): whole packets, as they are.
+//! MPEG transport stream payloads (RFC 2250 §2): whole transport packets without a payload
+//! header.
 
 use glassline_media::{Codec, UnitBuilder};
 
 use super::Unsendable;
 use super::assembly::{AudioFormat, Fault};
 
-/// Bytes of a transport stream packet (ISO/IEC 13818-1 §2.4.3).
+/// Length of a transport stream packet in bytes (ISO/IEC 13818-1 §2.4.3).
 const PACKET_BYTES: usize = 188;
 const SYNC: u8 = 0x47;
 
-/// Puts as many whole packets into a payload as `payload_max` bytes take.
+/// Puts as many whole transport packets into a payload as `payload_max` bytes can hold.
 pub(super) fn packetize(
     packets: &[u8],
     payload_max: usize,
@@ -35,16 +36,16 @@ fn is_whole(packets: &[u8]) -> bool {
             .all(|first| *first == SYNC)
 }
 
-/// A program association table begins in one of the packets: what a receiver needs
-/// first (ISO/IEC 13818-1 §2.4.4.3). Multiplexers repeat it several times a second,
-/// and most in front of keyframes, while the flag for random access is often not set.
+/// Returns whether a program association table, which a receiver needs first, begins in one of
+/// the packets (ISO/IEC 13818-1 §2.4.4.3). Multiplexers repeat it several times a second, and
+/// most of them before keyframes, while the flag for random access is often not set.
 fn has_program_table(packets: &[u8]) -> bool {
     packets
         .chunks(PACKET_BYTES)
         .any(|packet| matches!(packet, [_, high, 0, ..] if high & 0x5f == 0x40))
 }
 
-/// Payloads as they are. Not frames: their timestamps say when they were sent.
+/// Passes payloads on as units. They are not frames: their timestamps are the times of sending.
 #[derive(Debug)]
 pub(super) struct Assembly;
 

@@ -1,5 +1,5 @@
-//! MPEG-1 and MPEG-2 video payloads (RFC 2250 §3): the video-specific header, then
-//! headers and whole slices, or a fragment of one slice.
+//! MPEG-1 and MPEG-2 video payloads (RFC 2250 §3): the video-specific header, then headers and
+//! whole slices, or a fragment of one slice.
 
 use glassline_media::{Codec, UnitBuilder, annexb};
 
@@ -12,21 +12,20 @@ const SLICES: std::ops::RangeInclusive<u8> = 0x01..=0xaf;
 const SEQUENCE: u8 = 0xb3;
 const GROUP: u8 = 0xb8;
 
-/// Of the video-specific header (RFC 2250 §3.4): an extension header follows.
+/// Bit of the video-specific header (RFC 2250 §3.4): an extension header follows.
 const T: u8 = 0x04;
-/// In its third byte: a sequence header is within.
+/// Bit of its third byte: the payload contains a sequence header.
 const S: u8 = 0x20;
-/// The payload begins a slice, headers apart.
+/// The payload begins with a slice, headers apart.
 const B: u8 = 0x10;
 /// The payload ends with the end of a slice.
 const E: u8 = 0x08;
 const HEADER_BYTES: usize = 4;
 
-/// Intra coded, in the header's picture types.
+/// Picture type of intra-coded pictures.
 const INTRA: u8 = 1;
 
-/// Cuts a frame with the headers before it into payloads of at most
-/// `payload_max` bytes.
+/// Splits a frame with the headers before it into payloads of at most `payload_max` bytes.
 pub(super) fn packetize(
     frame: &[u8],
     payload_max: usize,
@@ -38,7 +37,7 @@ pub(super) fn packetize(
         reason: "no start code",
     })?;
     let mut header = Header::default();
-    // What is gathered of whole parts: headers first, then slices.
+    // Whole parts for the next payload: headers first, then slices.
     let mut packet: &[u8] = &[];
     let mut flags = 0;
     let mut rest = &frame[start..];
@@ -56,7 +55,7 @@ pub(super) fn packetize(
             write_fragments(&header, slice, part, room, out);
             packet = &[];
         } else {
-            // Parts lie one after the other, so the gathered ones are one slice of bytes.
+            // The parts are adjacent, so together they are one range of bytes.
             let before = packet.len();
             let from = frame.len() - rest.len() - before;
             packet = &frame[from..from + gathered];
@@ -87,26 +86,26 @@ fn write_fragments(header: &Header, slice: bool, part: &[u8], room: usize, out: 
     }
 }
 
-/// From one start code to the next.
+/// Returns the bytes from one start code to the next.
 fn first_part(bytes: &[u8]) -> &[u8] {
     let code = annexb::START_CODE.len();
     let next = annexb::find_start_code(&bytes[code.min(bytes.len())..]);
     &bytes[..next.map_or(bytes.len(), |at| at + code)]
 }
 
-/// The video-specific header: what it repeats of the frame's header.
+/// The fields of the video-specific header that repeat fields of the picture header.
 #[derive(Clone, Copy, Debug, Default)]
 struct Header {
     temporal_reference: u16,
-    /// Picture type and, in the last byte, codes of motion vectors.
+    /// Picture type.
     picture_type: u8,
     vectors: u8,
 }
 
 impl Header {
     fn learn(&mut self, part: &[u8]) {
-        // temporal_reference 10, frame_coding_type 3, vbv_delay 16, then by type
-        // full_pel_forward_vector 1, forward_f_code 3, the same backward (§6.2.3).
+        // temporal_reference 10, picture_coding_type 3, vbv_delay 16, then by type
+        // full_pel_forward_vector 1, forward_f_code 3, and the same backward (§6.2.3).
         let [0, 0, 1, FRAME, a, b, rest @ ..] = part else {
             return;
         };
@@ -116,7 +115,7 @@ impl Header {
             [c, d, e, ..] => u32::from(*c) << 16 | u32::from(*d) << 8 | u32::from(*e),
             _ => 0,
         };
-        // The bits behind vbv_delay's, of which three lie in `b`: 13 in `c` and `d`.
+        // The bits behind vbv_delay, of which three lie in `b` and 13 in `c` and `d`.
         let forward = (bits >> 7 & 0x0f) as u8;
         let backward = (bits >> 3 & 0x0f) as u8;
         self.vectors = match self.picture_type {
@@ -137,7 +136,7 @@ impl Header {
     }
 }
 
-/// Payloads into a frame.
+/// Joins payloads into a frame.
 #[derive(Debug)]
 pub(super) struct Assembly;
 
@@ -162,7 +161,7 @@ fn strip(payload: &[u8]) -> Option<&[u8]> {
     payload.get(if extended { 2 } else { 1 } * HEADER_BYTES..)
 }
 
-/// A sequence header, and the first frame behind it is intra coded.
+/// Returns whether there is a sequence header and the first picture behind it is intra coded.
 fn is_keyframe(mut bytes: &[u8]) -> bool {
     let mut sequence = false;
     while let Some(at) = annexb::find_start_code(bytes) {

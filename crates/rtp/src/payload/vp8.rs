@@ -1,5 +1,5 @@
-//! VP8 payloads (RFC 7741): a descriptor with a 15-bit picture number, then a piece
-//! of the frame. Partitions are not looked for: every piece belongs to the first.
+//! VP8 payloads (RFC 7741): a descriptor with a 15-bit picture ID, then a piece of the frame.
+//! The packetizer does not parse partitions: every piece counts as part of the first.
 
 use glassline_media::UnitBuilder;
 
@@ -13,7 +13,7 @@ const X: u8 = 0x80;
 const S: u8 = 0x10;
 /// Index of the partition.
 const PID: u8 = 0x07;
-/// In the extension bits: a picture number follows.
+/// In the extension bits: a picture ID follows.
 const I: u8 = 0x80;
 /// A byte of TL0PICIDX follows.
 const L: u8 = 0x40;
@@ -22,8 +22,8 @@ const T_OR_K: u8 = 0x30;
 
 const DESCRIPTOR_BYTES: usize = 4;
 
-/// Cuts a frame into payloads of at most `payload_max` bytes, equal but for a
-/// shorter last.
+/// Splits a frame into payloads of at most `payload_max` bytes, of equal size except for a
+/// shorter last one.
 pub(super) fn packetize(
     frame: &[u8],
     id: &mut PictureId,
@@ -47,7 +47,7 @@ fn begins_frame(payload: &[u8]) -> bool {
     payload.first().is_some_and(|first| first & (S | PID) == S)
 }
 
-/// The payload without its descriptor; `None` if it is cut short.
+/// Returns the payload without its descriptor; `None` if the descriptor is cut short.
 fn strip(payload: &[u8]) -> Option<&[u8]> {
     let (first, rest) = payload.split_first()?;
     if first & X == 0 {
@@ -66,12 +66,12 @@ fn strip(payload: &[u8]) -> Option<&[u8]> {
     Some(rest)
 }
 
-/// The inverse key frame flag of the frame tag (RFC 6386 §9.1).
+/// Reads the inverse key frame flag of the frame tag (RFC 6386 §9.1).
 fn is_keyframe(frame: &[u8]) -> bool {
     frame.first().is_some_and(|first| first & 1 == 0)
 }
 
-/// Payloads into a frame.
+/// Joins payloads into a frame.
 #[derive(Debug)]
 pub(super) struct Assembly;
 

@@ -1,18 +1,18 @@
-//! VP9 payloads (RFC 9628), non-flexible mode: a descriptor with a 15-bit picture
-//! number, the bits that begin and end a frame, and on keyframes the picture's size.
+//! VP9 payloads (RFC 9628), sent in non-flexible mode: a descriptor with a 15-bit picture ID,
+//! the bits that begin and end a frame, and on keyframes the frame size.
 
 use glassline_media::{Bits, UnitBuilder};
 
 use super::assembly::{Fault, FrameFormat};
 use super::picture_id::{self, PictureId};
 
-/// First byte of the descriptor (RFC 9628 §4.2): a picture number follows.
+/// First byte of the descriptor (RFC 9628 §4.2): a picture ID follows.
 const I: u8 = 0x80;
-/// The picture is predicted from others.
+/// The frame is predicted from other frames (inter-picture predicted).
 const P: u8 = 0x40;
 /// Layer indices follow.
 const L: u8 = 0x20;
-/// Flexible mode: the pictures referred to follow.
+/// Flexible mode: reference indices follow.
 const F: u8 = 0x10;
 /// The payload begins a layer frame.
 const B: u8 = 0x08;
@@ -22,12 +22,13 @@ const E: u8 = 0x04;
 const V: u8 = 0x02;
 
 const DESCRIPTOR_BYTES: usize = 3;
-/// One spatial layer, with its size, without a group of pictures (§4.2.1).
+/// First byte of a scalability structure of one spatial layer with its size, without a group of
+/// pictures (§4.2.1).
 const STRUCTURE: u8 = 0x10;
 const STRUCTURE_BYTES: usize = 5;
 
-/// Cuts a frame (a superframe is one) into payloads of at most `payload_max` bytes,
-/// equal but for a shorter last.
+/// Splits a frame or superframe into payloads of at most `payload_max` bytes, of equal size
+/// except for a shorter last one.
 pub(super) fn packetize(
     frame: &[u8],
     id: &mut PictureId,
@@ -45,7 +46,8 @@ pub(super) fn packetize(
         [STRUCTURE, a, b, c, d]
     });
     let structure = structure.as_ref().map_or(&[][..], |bytes| &bytes[..]);
-    // The structure takes its room from the first piece, so that packets are equal.
+    // The first payload has the structure and so much less of the frame, so that packets are
+    // equal.
     let room = payload_max
         .saturating_sub(DESCRIPTOR_BYTES)
         .max(STRUCTURE_BYTES + 1);
@@ -69,7 +71,7 @@ pub(super) fn packetize(
     }
 }
 
-/// What matters of the payload descriptor.
+/// The fields of a payload descriptor that a receiver needs.
 struct Descriptor<'a> {
     flags: u8,
     spatial_layer: u8,
@@ -85,7 +87,7 @@ impl<'a> Descriptor<'a> {
         }
         if flags & L != 0 {
             spatial_layer = rest.first()? >> 1 & 7;
-            // TL0PICIDX is there in non-flexible mode only.
+            // TL0PICIDX is present in non-flexible mode only.
             rest = rest.get(if flags & F == 0 { 2 } else { 1 }..)?;
         }
         if flags & (F | P) == F | P {
@@ -106,7 +108,7 @@ impl<'a> Descriptor<'a> {
     }
 }
 
-/// Up to three differences of picture numbers, each but the last marked.
+/// Skips up to three reference indices, each except the last one marked.
 fn skip_references(mut rest: &[u8]) -> Option<&[u8]> {
     for _ in 0..3 {
         let (reference, more) = rest.split_first()?;
@@ -118,7 +120,8 @@ fn skip_references(mut rest: &[u8]) -> Option<&[u8]> {
     None
 }
 
-/// Sizes of the spatial layers and references of a group of pictures (§4.2.1).
+/// Skips a scalability structure: sizes of the spatial layers and references of a group of
+/// pictures (§4.2.1).
 fn skip_structure(rest: &[u8]) -> Option<&[u8]> {
     let (&first, mut rest) = rest.split_first()?;
     let layers = usize::from(first >> 5) + 1;
@@ -136,19 +139,21 @@ fn skip_structure(rest: &[u8]) -> Option<&[u8]> {
     Some(rest)
 }
 
-/// What matters of a frame's uncompressed header (VP9 bitstream specification §6.2).
+/// The fields of a frame's uncompressed header that the payload format needs (VP9 bitstream
+/// specification §6.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct FrameHeader {
-    /// A key frame, as far as can be seen.
+    /// True for a key frame, as far as the header shows.
     key: bool,
-    /// No other picture is needed: a key frame or one with intra blocks only.
+    /// True if no other frame is needed: a key frame, or one with intra blocks only.
     intra: bool,
-    /// Of a key frame, in pixels.
+    /// Width and height of a key frame in pixels.
     size: Option<(u16, u16)>,
 }
 
 impl FrameHeader {
-    /// Of a frame that shows another again, or is damaged, nothing is known.
+    /// Reads the header. Returns the default for a damaged frame and for one that shows an
+    /// earlier frame again.
     fn parse(frame: &[u8]) -> Self {
         Self::read(&mut Bits::new(frame)).unwrap_or_default()
     }
@@ -196,17 +201,17 @@ impl FrameHeader {
         } else if with_sampling {
             bits.take(1)?;
         }
-        // Each is one less than it means, and 65,536 has no place in the structure.
+        // Both are stored as one less than their value; 65,536 does not fit the structure.
         let width = u16::try_from(bits.take(16)? + 1).ok()?;
         let height = u16::try_from(bits.take(16)? + 1).ok()?;
         Some((width, height))
     }
 }
 
-/// Payloads into a frame; the frames of spatial layers come one after the other.
+/// Joins payloads into a frame; the frames of spatial layers follow one another.
 #[derive(Debug, Default)]
 pub(super) struct Assembly {
-    /// The last payload ended its layer frame.
+    /// Whether the last payload ended its layer frame.
     ended: bool,
 }
 

@@ -1,6 +1,5 @@
-//! Vorbis (RFC 5215) and Theora (draft-barbato-avt-rtp-theora-01) payloads: the
-//! identifier of the packed headers, then packets or a fragment of one, each behind
-//! its length.
+//! Vorbis (RFC 5215) and Theora (draft-barbato-avt-rtp-theora-01) payloads: the identifier of the
+//! packed headers, then packets or a fragment of one, each behind its length.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
@@ -9,27 +8,28 @@ use glassline_media::{Track, UnitBuilder};
 use super::assembly::{Fault, FrameFormat};
 use super::{equal_pieces, parameter};
 
-/// Identifier, then fragment type, data type and number of packets, then a length.
+/// Length of the payload header in bytes: identifier; fragment type, data type and number of
+/// packets; length of the first packet.
 const HEADER_BYTES: usize = 6;
 
-/// Fragment types (RFC 5215 §2.2): the payload holds whole packets.
+/// Fragment type (RFC 5215 §2.2) of a payload with whole packets.
 const UNCUT: u8 = 0;
 const FIRST: u8 = 1;
 const LAST: u8 = 3;
 const FRAGMENT_SHIFT: u32 = 6;
-/// Other data than audio or video: headers, comments.
+/// Bits of the data type; not zero for headers and comments.
 const DATA_TYPE: u8 = 0x30;
 
-/// What every payload of a stream begins with: which headers decode it.
+/// Identifier of the packed headers that decode a payload; every payload begins with it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Identifier([u8; 3]);
 
 impl Identifier {
-    /// That of the first packed headers of the track's `configuration` (RFC 5215
-    /// §3.2.1): a count of four bytes stands before it. 0 if there is none.
+    /// Returns the identifier of the first packed headers in the track's `configuration` (RFC
+    /// 5215 §3.2.1), behind a count of four bytes; 0 if there is none.
     pub(super) fn of(track: &Track) -> Self {
         const COUNT_BYTES: usize = 4;
-        // Twelve characters are nine bytes: no more need be decoded.
+        // Twelve characters of base64 are nine bytes; no more need be decoded.
         let text = parameter(&track.format_parameters, "configuration").unwrap_or_default();
         let head = text.get(..12).unwrap_or_default();
         let bytes = STANDARD_NO_PAD.decode(head).unwrap_or_default();
@@ -38,7 +38,7 @@ impl Identifier {
     }
 }
 
-/// Puts a packet into one payload, or into equal fragments.
+/// Puts a packet into one payload or into fragments of equal size.
 pub(super) fn packetize(
     packet: &[u8],
     Identifier(identifier): Identifier,
@@ -59,15 +59,15 @@ pub(super) fn packetize(
         };
         out.wire_only(&identifier);
         out.wire_only(&[kind]);
-        // A datagram's worth is far below 64 KiB.
+        // A piece fits a datagram and is far below 64 KiB.
         out.wire_only(&(piece.len() as u16).to_be_bytes());
         out.coded(piece);
         out.end_packet();
     }
 }
 
-/// Payloads into packets of Theora. A packet of Vorbis does not say how long it
-/// plays, so several in one payload could not be given their times.
+/// Joins payloads into packets of Theora. Vorbis is not received: its packets do not contain
+/// their durations, so several packets in one payload could not be given their timestamps.
 #[derive(Debug, Default)]
 pub(super) struct Assembly {
     fragmented: bool,
@@ -89,7 +89,7 @@ impl FrameFormat for Assembly {
             return Err(Fault::Malformed);
         };
         if kind & DATA_TYPE != 0 {
-            // Headers in band: those of the description hold.
+            // Headers in band are ignored; those of the session description apply.
             return Ok(());
         }
         let fragment = kind >> FRAGMENT_SHIFT;
@@ -100,7 +100,7 @@ impl FrameFormat for Assembly {
             return Err(Fault::Malformed);
         }
         if fragment == UNCUT && kind & 0x0f != 1 {
-            // Several frames of one time.
+            // Several frames of one timestamp.
             return Err(Fault::Unsupported);
         }
         self.fragmented = !matches!(fragment, UNCUT | LAST);
@@ -108,7 +108,8 @@ impl FrameFormat for Assembly {
         Ok(())
     }
 
-    /// Bits of a packet (Theora specification §7.1): it is data; it is not intra.
+    /// Reads the first bits of a packet (Theora specification §7.1): 0 for data, then 0 for
+    /// intra.
     fn finish(&mut self, frame: &mut Vec<u8>, _: bool) -> Result<bool, Fault> {
         if self.fragmented {
             return Err(Fault::Malformed);

@@ -3,12 +3,12 @@ use glassline_media::Ssrc;
 use super::{Frame, packet_type, put_u32, write_packet};
 use crate::ParseError;
 
-/// Sources that leave (RFC 3550 §6.6).
+/// Goodbye: sources that leave the session (RFC 3550 §6.6).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bye<'a> {
-    /// Who leaves; at most 31 are written.
+    /// SSRCs of the sources; at most 31 are written.
     pub sources: Vec<Ssrc>,
-    /// Why, in UTF-8 by the RFC; empty for no reason. At most 255 bytes are written.
+    /// Reason in UTF-8; empty if none is given. At most 255 bytes are written.
     pub reason: &'a [u8],
 }
 
@@ -17,7 +17,7 @@ impl<'a> Bye<'a> {
         let count = usize::from(frame.format);
         frame.need("BYE sources", 0, count * 4)?;
         let sources = (0..count).map(|index| frame.ssrc(index * 4)).collect();
-        // The reason is a courtesy: a broken one does not undo the farewell.
+        // The reason is optional: a malformed one does not invalidate the packet.
         let reason = frame
             .body
             .get(count * 4..)

@@ -3,13 +3,13 @@ use glassline_media::Ssrc;
 use super::{Frame, feedback_format, packet_type, put_u32, write_packet};
 use crate::ParseError;
 
-/// Commands for keyframes (RFC 5104 §4.3.1).
+/// Full intra request (FIR): commands for keyframes (RFC 5104 §4.3.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FullIntraRequest {
-    /// Who asks.
+    /// SSRC of the receiver that requests.
     pub sender: Ssrc,
-    /// Whose keyframe, and the number of the command: a repeated number is the
-    /// same command and to be ignored.
+    /// SSRC from which a keyframe is requested, and number of the command. A number that is
+    /// repeated is the same command and must be ignored.
     pub requests: Vec<(Ssrc, u8)>,
 }
 
@@ -34,7 +34,7 @@ impl FullIntraRequest {
         let format = feedback_format::FULL_INTRA;
         write_packet(out, format, packet_type::PAYLOAD_FEEDBACK, |out| {
             put_u32(out, self.sender.0);
-            // The media source of the common header is unused and zero.
+            // The media source of the common header is not used and is zero.
             put_u32(out, 0);
             for &(ssrc, number) in &self.requests {
                 put_u32(out, ssrc.0);

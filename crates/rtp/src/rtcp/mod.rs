@@ -1,10 +1,10 @@
-//! RTCP packets: one file per kind, named as in its RFC.
+//! RTCP packets, one file per packet type, named as in its RFC.
 //!
-//! [`parse`] walks a compound packet, or a reduced-size one (RFC 5506); nothing
-//! is demanded of order or of which packets are present. Kinds that are not
-//! known (XR of RFC 3611, APP, newer feedback) come out as [`Unknown`] and do
-//! not disturb their neighbours. Each kind has `write`, which appends whole
-//! 32-bit words, so writing one after another makes a compound packet.
+//! [`parse`] iterates over a compound packet or a reduced-size packet (RFC 5506); it demands no
+//! order and no particular packets. Types that are not implemented (XR of RFC 3611, APP, newer
+//! feedback) become [`Unknown`] and do not affect the other packets. Each type has a `write`
+//! method, which appends whole 32-bit words, so writing packets one after another makes a
+//! compound packet.
 
 mod bye;
 mod full_intra_request;
@@ -34,41 +34,42 @@ use crate::ParseError;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Packet<'a> {
-    /// RFC 3550 §6.4.1.
+    /// Sender report (RFC 3550 §6.4.1).
     SenderReport(SenderReport),
-    /// RFC 3550 §6.4.2.
+    /// Receiver report (RFC 3550 §6.4.2).
     ReceiverReport(ReceiverReport),
-    /// RFC 3550 §6.5.
+    /// Source description (RFC 3550 §6.5).
     SourceDescription(SourceDescription<'a>),
-    /// RFC 3550 §6.6.
+    /// Goodbye (RFC 3550 §6.6).
     Bye(Bye<'a>),
-    /// RFC 4585 §6.2.1.
+    /// Generic negative acknowledgment (RFC 4585 §6.2.1).
     Nack(Nack),
-    /// RFC 4585 §6.3.1.
+    /// Picture loss indication (RFC 4585 §6.3.1).
     PictureLossIndication(PictureLossIndication),
-    /// RFC 5104 §4.3.1.
+    /// Full intra request (RFC 5104 §4.3.1).
     FullIntraRequest(FullIntraRequest),
-    /// draft-holmer-rmcat-transport-wide-cc-extensions-01 §3.1.
+    /// Transport-wide congestion control feedback
+    /// (draft-holmer-rmcat-transport-wide-cc-extensions-01 §3.1).
     TransportFeedback(TransportFeedback<'a>),
-    /// draft-alvestrand-rmcat-remb-03 §2.2.
+    /// Receiver estimated maximum bitrate (draft-alvestrand-rmcat-remb-03 §2.2).
     Remb(Remb),
-    /// Any other, to be ignored.
+    /// Any other type, which receivers ignore.
     Unknown(Unknown<'a>),
 }
 
-/// A packet of a kind that is not read here, such as XR (RFC 3611) or APP.
+/// A packet of a type that is not implemented, such as XR (RFC 3611) or APP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unknown<'a> {
-    /// The RTCP packet type.
+    /// RTCP packet type.
     pub packet_type: u8,
-    /// The five bits after the padding bit: a count, subtype or format.
+    /// The five bits behind the padding bit: a count, subtype or format.
     pub format: u8,
-    /// What follows the first four bytes, padding removed.
+    /// Bytes behind the first four, without padding.
     pub body: &'a [u8],
 }
 
 impl Unknown<'_> {
-    /// Appends the packet to `out`. The body is filled up to whole words.
+    /// Appends the packet to `out`, with the body padded to whole words.
     pub fn write(&self, out: &mut Vec<u8>) {
         write_packet(out, self.format, self.packet_type, |out| {
             out.extend_from_slice(self.body);
@@ -94,16 +95,16 @@ impl Packet<'_> {
     }
 }
 
-/// Tells RTCP from RTP on a shared port by its second byte (RFC 5761 §4).
+/// Distinguishes RTCP from RTP on a shared port by the second byte (RFC 5761 §4).
 pub fn is_rtcp(bytes: &[u8]) -> bool {
     matches!(bytes.get(1), Some(192..=223))
 }
 
-/// The packets of a decrypted compound packet, in order.
+/// Iterates over the packets of a decrypted compound packet, in order.
 ///
-/// A packet whose content is malformed is one error, and the next follows; one
-/// whose header or length is malformed is an error and the last item. Offsets
-/// in errors count from the start of `bytes`.
+/// A packet with malformed content yields an error, and the iteration continues with the next;
+/// a packet with a malformed header or length yields an error and ends it. Offsets in errors
+/// count from the start of `bytes`.
 pub fn parse(bytes: &[u8]) -> Compound<'_> {
     Compound { bytes, offset: 0 }
 }
@@ -135,9 +136,10 @@ impl<'a> Iterator for Compound<'a> {
     }
 }
 
-/// Bytes of the header common to all RTCP packets.
+/// Length of the header that all RTCP packets share, in bytes.
 const HEADER_BYTES: usize = 4;
 
+/// RTCP packet types (RFC 3550 §12.1, RFC 4585 §6.1).
 mod packet_type {
     pub(super) const SENDER_REPORT: u8 = 200;
     pub(super) const RECEIVER_REPORT: u8 = 201;
@@ -149,6 +151,7 @@ mod packet_type {
     pub(super) const PAYLOAD_FEEDBACK: u8 = 206;
 }
 
+/// Formats of feedback packets, in the bits of the count (RFC 4585 §6.2, §6.3).
 mod feedback_format {
     pub(super) const NACK: u8 = 1;
     pub(super) const TRANSPORT_WIDE: u8 = 15;
@@ -157,20 +160,20 @@ mod feedback_format {
     pub(super) const APPLICATION: u8 = 15;
 }
 
-/// One RTCP packet cut out of its compound, content unread.
+/// One RTCP packet of a compound packet, with its content not parsed yet.
 #[derive(Clone, Copy, Debug)]
 struct Frame<'a> {
     format: u8,
     packet_type: u8,
-    /// What follows the first four bytes, padding removed.
+    /// Bytes behind the first four, without padding.
     body: &'a [u8],
-    /// Offset of `body` in the compound, for errors.
+    /// Offset of `body` in the compound packet, for errors.
     offset: usize,
 }
 
 impl<'a> Frame<'a> {
-    /// The frame at `offset` and where the next begins. The outer error ends
-    /// the compound; the inner concerns this packet only.
+    /// Parses the header of the packet at `offset`. Returns the packet and the offset of the
+    /// next. The outer error ends the compound packet, the inner one concerns only this packet.
     fn parse(
         bytes: &'a [u8],
         offset: usize,
@@ -204,7 +207,7 @@ impl<'a> Frame<'a> {
         ))
     }
 
-    /// Removes padding, which its last byte counts (RFC 3550 §6.4.1).
+    /// Removes padding, whose last byte is its length (RFC 3550 §6.4.1).
     fn without_padding(self) -> Result<Self, ParseError> {
         let count = self.body.last().copied().unwrap_or(0);
         match self.body.len().checked_sub(usize::from(count)) {
@@ -220,6 +223,7 @@ impl<'a> Frame<'a> {
         }
     }
 
+    /// Parses the content by packet type and format.
     fn packet(self) -> Result<Packet<'a>, ParseError> {
         use feedback_format as format;
         use packet_type as kind;
@@ -251,7 +255,7 @@ impl<'a> Frame<'a> {
         })
     }
 
-    /// Checks that `needed` bytes follow `at` in the body.
+    /// Checks that `needed` bytes follow offset `at` in the body.
     fn need(&self, what: &'static str, at: usize, needed: usize) -> Result<(), Truncated> {
         need(
             what,

@@ -3,29 +3,30 @@ use glassline_media::Ssrc;
 use super::{Frame, feedback_format, packet_type, put_u16, put_u32, write_packet};
 use crate::ParseError;
 
-/// Packets that a receiver misses and asks for (RFC 4585 §6.2.1, generic NACK).
+/// Generic NACK: packets that a receiver misses and requests (RFC 4585 §6.2.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nack {
-    /// Who asks.
+    /// SSRC of the receiver that requests.
     pub sender: Ssrc,
-    /// Whose packets are missing.
+    /// SSRC whose packets are missing.
     pub media: Ssrc,
-    /// Which ones, 1 to 17 an item.
+    /// The missing packets, 1 to 17 per item.
     pub items: Vec<NackItem>,
 }
 
-/// A lost packet and a bitmap of the sixteen after it (PID and BLP).
+/// A lost packet and a bitmap of the sixteen packets behind it (PID and BLP).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NackItem {
-    /// Sequence number of a lost packet.
+    /// Sequence number of a lost packet (PID).
     pub first: u16,
-    /// Bit *i*, counted from the lowest, set: packet `first + i + 1` is lost too.
+    /// If bit *i*, counted from the lowest, is set, packet `first + i + 1` is lost as well
+    /// (BLP).
     pub following: u16,
 }
 
 impl Nack {
-    /// Asks for `lost`, best in ascending order (a number more than sixteen
-    /// from the one before begins a new item).
+    /// Creates a request for the packets `lost`, best in ascending order: a number more than
+    /// sixteen above the first of an item begins a new item.
     pub fn new(sender: Ssrc, media: Ssrc, lost: impl IntoIterator<Item = u16>) -> Self {
         let mut items: Vec<NackItem> = Vec::new();
         for sequence in lost {
@@ -44,7 +45,7 @@ impl Nack {
         }
     }
 
-    /// All missing sequence numbers, in the order of the items.
+    /// Iterates over the missing sequence numbers, in the order of the items.
     pub fn lost(&self) -> Lost<'_> {
         Lost {
             items: &self.items,
@@ -83,7 +84,7 @@ impl Nack {
 }
 
 impl NackItem {
-    /// Adds a number if it is within reach.
+    /// Adds a number if the bitmap covers it. Returns whether it does.
     fn add(&mut self, sequence: u16) -> bool {
         match sequence.wrapping_sub(self.first) {
             0 => true,
@@ -96,11 +97,11 @@ impl NackItem {
     }
 }
 
-/// Iterator over the sequence numbers of a [`Nack`].
+/// Iterator over the sequence numbers of a [`Nack`], returned by [`Nack::lost`].
 #[derive(Clone, Debug)]
 pub struct Lost<'a> {
     items: &'a [NackItem],
-    /// 0 for `first`, *i* for bit *i* − 1 of the bitmap.
+    /// Next number of the first item: 0 for `first`, *i* for bit *i* − 1 of the bitmap.
     next_bit: u16,
 }
 

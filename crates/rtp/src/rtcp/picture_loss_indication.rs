@@ -3,12 +3,12 @@ use glassline_media::Ssrc;
 use super::{Frame, feedback_format, packet_type, put_u32, write_packet};
 use crate::ParseError;
 
-/// A decoder lost frames and wants a keyframe (RFC 4585 §6.3.1).
+/// Picture loss indication (PLI): a decoder lost video and needs a keyframe (RFC 4585 §6.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PictureLossIndication {
-    /// Who asks.
+    /// SSRC of the receiver that requests.
     pub sender: Ssrc,
-    /// Whose keyframe.
+    /// SSRC from which a keyframe is requested.
     pub media: Ssrc,
 }
 

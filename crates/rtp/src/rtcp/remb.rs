@@ -3,20 +3,20 @@ use glassline_media::{Bitrate, Ssrc};
 use super::{Frame, feedback_format, packet_type, put_u32, write_packet};
 use crate::ParseError;
 
-/// A receiver's estimate of what the path carries
+/// Receiver estimated maximum bitrate (REMB): a receiver's estimate of the path's capacity
 /// (draft-alvestrand-rmcat-remb-03 §2.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remb {
-    /// Who estimates.
+    /// SSRC of the receiver that estimates.
     pub sender: Ssrc,
-    /// The estimate; writing keeps its 18 highest bits.
+    /// Estimated bitrate; writing keeps its 18 highest bits.
     pub bitrate: Bitrate,
-    /// The sources whose sum it bounds; at most 255 are written.
+    /// SSRCs to whose total the estimate applies; at most 255 are written.
     pub sources: Vec<Ssrc>,
 }
 
 impl Remb {
-    /// Application-layer feedback carries this name where it is an estimate.
+    /// Returns whether a packet of application-layer feedback carries the name of REMB.
     pub(super) fn is(frame: Frame<'_>) -> bool {
         frame.body.get(8..12) == Some(NAME)
     }
@@ -62,8 +62,8 @@ impl Remb {
 }
 
 const NAME: &[u8] = b"REMB";
-/// Two SSRCs, the name, count and estimate.
+/// Length of two SSRCs, the name, count and estimate, in bytes.
 const FIXED_BYTES: usize = 16;
 const MANTISSA_MAX: u64 = 0x3_ffff;
-/// The largest estimate of 64 bits that can be written; a larger one is read as this.
+/// Largest estimate of 64 bits that can be written; larger ones are read as this value.
 const BITRATE_MAX: u64 = MANTISSA_MAX << 46;

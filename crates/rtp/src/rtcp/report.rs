@@ -5,23 +5,24 @@ use glassline_media::{NtpTime, Ssrc};
 use super::{Frame, packet_type, put_u32, write_packet};
 use crate::ParseError;
 
-/// Report blocks that fit one report, by its five-bit count.
+/// Most report blocks in one report: the count has five bits.
 pub const REPORTS_MAX: usize = 31;
 
-/// What a sender has sent, and which instant its timestamps mean (RFC 3550 §6.4.1).
+/// Sender report: what a sender has sent, and the calendar time of its RTP timestamps (RFC 3550
+/// §6.4.1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SenderReport {
-    /// The reporting sender.
+    /// SSRC of the sender.
     pub ssrc: Ssrc,
     /// Wall-clock time of this report.
     pub ntp: NtpTime,
-    /// The same instant on the sender's RTP clock.
+    /// RTP timestamp of the instant `ntp`.
     pub rtp_timestamp: u32,
-    /// RTP packets sent so far, wrapping.
+    /// Number of RTP packets sent so far, wrapping.
     pub packet_count: u32,
-    /// Payload bytes sent so far, wrapping.
+    /// Number of payload bytes sent so far, wrapping.
     pub octet_count: u32,
-    /// What it receives from others; at most [`REPORTS_MAX`] are written.
+    /// What the sender receives from others; at most [`REPORTS_MAX`] blocks are written.
     pub reports: Vec<ReportBlock>,
 }
 
@@ -52,12 +53,12 @@ impl SenderReport {
     }
 }
 
-/// What a receiver that sends nothing receives (RFC 3550 §6.4.2).
+/// Receiver report: what a participant that sends no media receives (RFC 3550 §6.4.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceiverReport {
-    /// The reporting receiver.
+    /// SSRC of the receiver.
     pub ssrc: Ssrc,
-    /// One for each source it hears; at most [`REPORTS_MAX`] are written.
+    /// One block for each source that is received; at most [`REPORTS_MAX`] are written.
     pub reports: Vec<ReportBlock>,
 }
 
@@ -80,32 +81,33 @@ impl ReceiverReport {
     }
 }
 
-/// How one source is received (RFC 3550 §6.4.1).
+/// Report block: how one source is received (RFC 3550 §6.4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReportBlock {
-    /// The source reported on.
+    /// SSRC of the source that is described.
     pub ssrc: Ssrc,
-    /// Share lost since the last report, in 1/256.
+    /// Fraction of packets lost since the last report, in 1/256.
     pub fraction_lost: u8,
-    /// Packets lost since the start, duplicates subtracted; −2²³..2²³, clamped on writing.
+    /// Number of packets lost since the start, minus duplicates; −2²³..2²³, clamped when
+    /// written.
     pub cumulative_lost: i32,
-    /// Highest sequence number received, wrap cycles in the upper 16 bits.
+    /// Highest sequence number received, with the number of wraps in the upper 16 bits.
     pub highest_sequence: u32,
-    /// Interarrival jitter in ticks of the source's RTP clock.
+    /// Interarrival jitter, in ticks of the source's RTP clock.
     pub jitter: u32,
-    /// Middle 32 bits of the NTP time in the last sender report; 0 for none yet.
+    /// Middle 32 bits of the NTP time in the last sender report; 0 if none was received yet.
     pub last_sr: u32,
-    /// From that report's arrival to this one's sending, in 1/65,536 s.
+    /// Time from the arrival of that report until this block was sent, in 1/65,536 s.
     pub delay_since_last_sr: u32,
 }
 
 impl ReportBlock {
-    /// Round trip between the reported source and the reporter, at the source:
-    /// `now` is the compact NTP time at which the block arrived.
+    /// Returns the round-trip time between the reported source and the reporter, at the source.
+    /// `now` is the NTP time at which the block arrived.
     ///
-    /// `None` before the reporter has seen a sender report, or if the numbers
-    /// make it above an hour or more than a millisecond negative (clocks that
-    /// step, or nonsense); less below zero is rounding and comes out as zero.
+    /// `None` before the reporter has received a sender report, or if the result is above an
+    /// hour or more than a millisecond negative (clocks that step, or nonsense). Values less
+    /// below zero are due to rounding and returned as zero.
     pub fn round_trip(&self, now: NtpTime) -> Option<Duration> {
         if self.last_sr == 0 {
             return None;
@@ -163,7 +165,7 @@ const SENDER_BYTES: usize = 24;
 const RECEIVER_BYTES: usize = 4;
 const BLOCK_BYTES: usize = 24;
 
-/// The blocks that fit one packet, and their count.
+/// Returns the blocks that fit one packet, and their number.
 fn counted(reports: &[ReportBlock]) -> (u8, &[ReportBlock]) {
     let reports = &reports[..reports.len().min(REPORTS_MAX)];
     (reports.len() as u8, reports)

@@ -3,26 +3,26 @@ use glassline_media::Ssrc;
 use super::{Frame, packet_type, put_u32, write_packet};
 use crate::ParseError;
 
-/// Who stands behind sources (RFC 3550 §6.5). Only CNAME, the one item that
-/// every participant must send, is kept.
+/// Source description (SDES, RFC 3550 §6.5). Only the CNAME is kept, the one item that every
+/// participant must send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceDescription<'a> {
-    /// One for each source; at most 31 are written.
+    /// One chunk for each source; at most 31 are written.
     pub chunks: Vec<Chunk<'a>>,
 }
 
-/// The description of one source.
+/// Description of one source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chunk<'a> {
-    /// The source described.
+    /// SSRC of the source.
     pub ssrc: Ssrc,
-    /// Canonical name, UTF-8 by the RFC: equal for all sources of one endpoint,
-    /// whose clocks are then one. Empty if absent. At most 255 bytes are written.
+    /// Canonical name in UTF-8. All sources of an endpoint, which share one clock, have the
+    /// same name. Empty if absent; at most 255 bytes are written.
     pub cname: &'a [u8],
 }
 
 impl<'a> SourceDescription<'a> {
-    /// The description of one source.
+    /// Creates a description of one source by its CNAME.
     pub fn cname(ssrc: Ssrc, cname: &'a [u8]) -> Self {
         Self {
             chunks: vec![Chunk { ssrc, cname }],
@@ -51,7 +51,8 @@ impl<'a> SourceDescription<'a> {
 }
 
 impl<'a> Chunk<'a> {
-    /// The chunk at `at` in the frame and where the next one begins.
+    /// Parses the chunk at offset `at` of the packet. Returns the chunk and the offset of the
+    /// next.
     fn parse(frame: Frame<'a>, at: usize) -> Result<(Self, usize), ParseError> {
         frame.need("SDES chunk", at, 4)?;
         let mut chunk = Self {
@@ -81,7 +82,7 @@ impl<'a> Chunk<'a> {
         put_u32(out, self.ssrc.0);
         out.extend_from_slice(&[CNAME, cname.len() as u8]);
         out.extend_from_slice(cname);
-        // One null byte ends the items, more fill the word; the SSRC took four.
+        // One null byte ends the items, and more fill the word; the SSRC took four bytes.
         let items = 2 + cname.len();
         let fill = (items + 1).next_multiple_of(4) - items;
         out.extend_from_slice(&[END; 4][..fill]);

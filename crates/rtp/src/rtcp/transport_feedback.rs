@@ -3,39 +3,40 @@ use glassline_media::Ssrc;
 use super::{Frame, feedback_format, packet_type, put_u16, put_u32, write_packet};
 use crate::ParseError;
 
-/// Which packets of a transport arrived, and when
+/// Feedback about the arrivals of packets on a transport
 /// (draft-holmer-rmcat-transport-wide-cc-extensions-01 §3.1).
 ///
-/// Statuses are decoded as they are walked, so that a short packet cannot make
-/// the receiver take memory for the 65,535 it may describe.
+/// Statuses are decoded while they are iterated over, so that a short packet cannot make the
+/// receiver allocate memory for the 65,535 statuses that it may describe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransportFeedback<'a> {
-    /// Who reports.
+    /// SSRC of the receiver that reports.
     pub sender: Ssrc,
-    /// A source of the transport; which one does not matter.
+    /// Any SSRC of the transport; its value has no meaning.
     pub media: Ssrc,
     /// Transport sequence number of the first status.
     pub base_sequence: u16,
-    /// Packets described.
+    /// Number of packets that are described.
     pub status_count: u16,
-    /// Receiver's clock that arrivals count from, in 64 ms; 24 bits, signed, wrapping.
+    /// Reference of the arrival times by the receiver's clock, in units of 64 ms; 24 bits,
+    /// signed, wrapping.
     pub reference_time: i32,
-    /// Number of this feedback packet, wrapping.
+    /// Sequence number of this feedback packet, wrapping.
     pub feedback_count: u8,
-    /// Covers exactly `status_count`; checked on parsing.
+    /// Status chunks, which describe exactly `status_count` packets; checked by the parser.
     chunks: &'a [u8],
-    /// Holds a delta for each received status and no more; checked on parsing.
+    /// Receive deltas, exactly one for each packet received; checked by the parser.
     deltas: &'a [u8],
 }
 
-/// A second in the 250 µs ticks of arrival times.
+/// Number of 250 µs ticks of arrival times in a second.
 pub(crate) const TICKS_PER_SECOND: i64 = 4000;
-/// Ticks in one unit of `reference_time`.
+/// Number of ticks in one unit of `reference_time`.
 pub(crate) const TICKS_PER_REFERENCE: i64 = 256;
 
 impl<'a> TransportFeedback<'a> {
-    /// (transport sequence number, arrival) of each packet in order; arrival in
-    /// ticks of 250 µs after `reference_time`, `None` for a packet not received.
+    /// Iterates over (transport sequence number, arrival) of each packet, in order. The arrival
+    /// is in ticks of 250 µs after `reference_time`; `None` for a packet that was not received.
     pub fn statuses(&self) -> Statuses<'a> {
         Statuses {
             sequence: self.base_sequence,
@@ -68,7 +69,8 @@ impl<'a> TransportFeedback<'a> {
         })
     }
 
-    /// Checks that chunks and deltas suffice for the count; where they end.
+    /// Checks that chunks and deltas suffice for the status count. Returns the offsets behind
+    /// both.
     fn check(frame: Frame<'_>, status_count: u16) -> Result<(usize, usize), ParseError> {
         let mut remaining = status_count;
         let mut at = FIXED_BYTES;
@@ -114,11 +116,12 @@ pub struct Statuses<'a> {
     chunk: Chunk,
     chunks: &'a [u8],
     deltas: &'a [u8],
-    /// 65,535 deltas of 16 bits cannot leave 32 bits.
+    /// Arrival of the last packet in ticks. 65,535 deltas of 16 bits cannot exceed 32 bits.
     arrival: i32,
 }
 
 impl Statuses<'_> {
+    /// Reads the next receive delta, of `bytes` bytes.
     fn take_delta(&mut self, bytes: usize) -> Option<i32> {
         let (delta, rest) = self.deltas.split_at_checked(bytes)?;
         self.deltas = rest;
@@ -137,7 +140,7 @@ impl Iterator for Statuses<'_> {
         if self.remaining == 0 {
             return None;
         }
-        // A run may have no length; `check` stepped over it as well.
+        // A run may have length zero; `check` skips such chunks as well.
         while self.chunk.len() == 0 {
             let (word, rest) = self.chunks.split_first_chunk()?;
             self.chunks = rest;
@@ -156,7 +159,7 @@ impl Iterator for Statuses<'_> {
     }
 }
 
-/// Puts statuses into one feedback packet of bounded size.
+/// Builds a feedback packet of bounded size, status by status.
 #[derive(Clone, Debug)]
 pub struct TransportFeedbackBuilder {
     base_sequence: u16,
@@ -168,11 +171,12 @@ pub struct TransportFeedbackBuilder {
 }
 
 impl TransportFeedbackBuilder {
-    /// The first status will be that of packet `base_sequence`; the first packet
-    /// that is not missing arrived at `first_arrival`, in ticks of 250 µs on the
-    /// receiver's own clock. The packet will not exceed `bytes_max`.
+    /// Creates a builder. The first status will describe packet `base_sequence`; the first
+    /// packet that is not missing arrived at `first_arrival`, in ticks of 250 µs by the
+    /// receiver's clock. The feedback packet will have at most `bytes_max` bytes.
     pub fn new(base_sequence: u16, first_arrival: i64, bytes_max: usize) -> Self {
-        // Rounded down, so that the first delta is below one unit: always small.
+        // Rounding down makes the first delta smaller than one unit, so that it fits a small
+        // delta.
         let reference = first_arrival.div_euclid(TICKS_PER_REFERENCE);
         Self {
             base_sequence,
@@ -184,8 +188,8 @@ impl TransportFeedbackBuilder {
         }
     }
 
-    /// Adds the next packet in sequence: its arrival in ticks, `None` if it is
-    /// missing. False, and nothing is added, if it no longer fits.
+    /// Adds the next packet in sequence, by its arrival in ticks; `None` if it is missing.
+    /// Returns false, and adds nothing, if the status no longer fits.
     pub fn push(&mut self, arrival: Option<i64>) -> bool {
         let delta = arrival.map(|arrival| arrival.saturating_sub(self.last_arrival));
         let (symbol, bytes) = match delta {
@@ -195,7 +199,7 @@ impl TransportFeedbackBuilder {
             Some(_) => return false,
         };
         let count = self.symbols.len() + 1;
-        // Vectors of seven are the dearest coding that `chunks` may choose.
+        // Vectors of seven statuses are the largest encoding that `write_chunks` may choose.
         let chunk_bytes = 2 * count.div_ceil(7);
         let size = super::HEADER_BYTES + FIXED_BYTES + chunk_bytes + self.deltas.len() + bytes;
         if count > usize::from(u16::MAX) || size.next_multiple_of(4) > self.bytes_max {
@@ -210,7 +214,7 @@ impl TransportFeedbackBuilder {
         true
     }
 
-    /// Packets added so far.
+    /// Number of packets added so far.
     pub fn status_count(&self) -> usize {
         self.symbols.len()
     }
@@ -232,16 +236,18 @@ impl TransportFeedbackBuilder {
     }
 }
 
-/// Symbols are the number of delta bytes, but for the last (draft §3.1.1).
+/// Status symbols (draft §3.1.1). Except for the reserved one, a symbol is also the number of
+/// bytes of the packet's delta.
 const NOT_RECEIVED: u8 = 0;
 const SMALL: u8 = 1;
 const LARGE: u8 = 2;
 const RESERVED: u8 = 3;
 
-/// Bytes from the sender's SSRC to the feedback count.
+/// Length from the sender's SSRC to the feedback count, in bytes.
 const FIXED_BYTES: usize = 16;
 const RUN_LEN_MAX: usize = 0x1fff;
 
+/// Fields in front of the status chunks.
 struct Fixed {
     sender: Ssrc,
     media: Ssrc,
@@ -266,14 +272,14 @@ impl Fixed {
     }
 }
 
-/// The statuses still to come of one packet-status chunk (draft §3.1.2–4).
+/// The statuses of one packet status chunk that were not read yet (draft §3.1.2 to §3.1.4).
 #[derive(Clone, Copy, Debug)]
 enum Chunk {
     Run {
         symbol: u8,
         len: u16,
     },
-    /// Symbols of `bits` bits, the next in the highest bits of `word`.
+    /// Symbols of `bits` bits; the next one is in the highest bits of `word`.
     Vector {
         word: u16,
         bits: u16,
@@ -318,8 +324,8 @@ impl Chunk {
         }
     }
 
-    /// Bytes of the deltas of the first `count` statuses; `None` for the
-    /// reserved symbol.
+    /// Number of bytes of the deltas of the first `count` statuses; `None` for the reserved
+    /// symbol.
     fn delta_bytes(mut self, count: u16) -> Option<usize> {
         if let Self::Run { symbol, .. } = self {
             return (symbol != RESERVED || count == 0)
@@ -336,8 +342,8 @@ impl Chunk {
     }
 }
 
-/// Codes `symbols` greedily: a run where it is at least as short as a vector,
-/// else fourteen one-bit or seven two-bit symbols, the last filled with zeros.
+/// Encodes `symbols` greedily: as a run where that is at least as short as a vector, otherwise
+/// as fourteen one-bit or seven two-bit symbols. The last vector is filled with zeros.
 fn write_chunks(mut symbols: &[u8], out: &mut Vec<u8>) {
     while let Some(&first) = symbols.first() {
         let run = symbols
@@ -365,7 +371,7 @@ fn write_chunks(mut symbols: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// The lower fourteen bits of a vector chunk.
+/// Returns the lower fourteen bits of a vector chunk.
 fn vector(symbols: &[u8], bits: u32) -> u16 {
     (1u32..).zip(symbols).fold(0, |word, (place, &symbol)| {
         word | u16::from(symbol) << (14 - place * bits)

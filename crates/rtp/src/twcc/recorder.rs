@@ -6,20 +6,20 @@ use glassline_media::Ssrc;
 use crate::SequenceExtender;
 use crate::rtcp::{TICKS_PER_SECOND, TransportFeedbackBuilder};
 
-/// Notes arrivals at the receiver and writes feedback about them.
+/// Records arrivals at the receiver and writes transport feedback about them.
 ///
-/// A packet that arrives after its number was reported missing is reported
-/// again with its neighbours. Memory: 8 bytes a packet, at most
-/// 4096 packets; older ones are forgotten unreported.
+/// A packet that arrives after its number was reported missing is reported again together with
+/// its neighbors. The recorder takes 8 bytes per packet and keeps at most 4096 packets; older
+/// ones are dropped even if they were not reported.
 #[derive(Clone, Debug)]
 pub struct Recorder {
     interval: Duration,
     extender: SequenceExtender,
     epoch: Option<Instant>,
-    /// Arrival in ticks after `epoch` of packet `start + index`, [`MISSING`] if none.
+    /// For packet `start + index`, its arrival in ticks after `epoch`, or [`MISSING`].
     arrivals: VecDeque<i64>,
     start: u64,
-    /// The next feedback begins here: after the last, or with a late packet.
+    /// Number at which the next feedback begins: behind the last one, or at a late packet.
     next: u64,
     due: Option<Instant>,
     feedback_count: u8,
@@ -32,7 +32,8 @@ impl Default for Recorder {
 }
 
 impl Recorder {
-    /// Feedback every `interval` while packets arrive; 100 ms by default.
+    /// Creates a recorder that writes feedback every `interval` while packets arrive; the
+    /// default is 100 ms.
     pub fn new(interval: Duration) -> Self {
         Self {
             interval,
@@ -46,7 +47,7 @@ impl Recorder {
         }
     }
 
-    /// Notes that the packet with this transport sequence number arrived.
+    /// Records the arrival of the packet with this transport sequence number.
     pub fn record(&mut self, sequence: u16, now: Instant) {
         let sequence = self.extender.extend(sequence);
         let epoch = *self.epoch.get_or_insert(now);
@@ -61,13 +62,14 @@ impl Recorder {
         self.due = Some(self.due.map_or(due, |old| old.min(due)));
     }
 
-    /// When [`poll`](Self::poll) will have feedback.
+    /// Returns the instant at which [`poll`](Self::poll) has feedback.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.due
     }
 
-    /// Appends a feedback packet, at most 1100 bytes, to `out` if one is due;
-    /// call until false. `media` is any source of the transport.
+    /// Appends a feedback packet of at most 1100 bytes to `out` if one is due. Returns whether
+    /// it did; call until it returns false. `sender` is the receiver's own SSRC, `media` any
+    /// SSRC of the transport.
     pub fn poll(&mut self, now: Instant, sender: Ssrc, media: Ssrc, out: &mut Vec<u8>) -> bool {
         if self.due.is_none_or(|due| now < due) {
             return false;
@@ -92,10 +94,11 @@ impl Recorder {
         true
     }
 
-    /// Stores an arrival; false for a duplicate or one too old to matter.
+    /// Stores an arrival. Returns false for a duplicate, or a packet too old to be kept.
     fn store(&mut self, sequence: u64, ticks: i64) -> bool {
         if self.arrivals.is_empty() || sequence >= self.end() + PACKETS_MAX as u64 {
-            // The first, or a jump so far that nothing between can be reported.
+            // This is the first packet, or one so far ahead that nothing between can be
+            // reported.
             self.arrivals.clear();
             self.start = sequence;
             self.next = sequence;
@@ -119,11 +122,12 @@ impl Recorder {
         true
     }
 
-    /// One past the highest packet noted.
+    /// Returns the number behind the highest packet recorded.
     fn end(&self) -> u64 {
         self.start + self.arrivals.len() as u64
     }
 
+    /// Returns the arrival of a packet in ticks, if it arrived and is still kept.
     fn arrival(&self, sequence: u64) -> Option<i64> {
         let index = sequence.checked_sub(self.start)? as usize;
         self.arrivals
@@ -132,6 +136,7 @@ impl Recorder {
             .filter(|&ticks| ticks != MISSING)
     }
 
+    /// Drops packets that were reported, except the most recent ones.
     fn forget_reported(&mut self) {
         let keep_from = self.next.saturating_sub(REPEATABLE);
         while self.start < keep_from && !self.arrivals.is_empty() {
@@ -145,15 +150,17 @@ impl Recorder {
     }
 }
 
-/// libwebrtc's receivers report every 50–250 ms; its senders are tuned to about this.
+/// Interval between feedback packets. libwebrtc's receivers send them every 50 to 250 ms, and
+/// its senders are tuned for about this value.
 const INTERVAL: Duration = Duration::from_millis(100);
 const TICK_NANOS: u128 = 1_000_000_000 / TICKS_PER_SECOND as u128;
 const MISSING: i64 = i64::MIN;
-/// Packets remembered: a second of 40 Mbit/s.
+/// Most packets that are kept: a second of 40 Mbit/s.
 const PACKETS_MAX: usize = 4096;
-/// Reported packets remembered, so that a late one can be reported among them.
+/// Reported packets that are kept, so that a late packet can be reported between them.
 const REPEATABLE: u64 = 256;
-/// This many to report are due at once: more would not fit one datagram.
+/// Number of packets to report at which feedback is due at once: more would not fit a datagram.
 const STATUSES_DUE: u64 = 400;
-/// Leaves room in 1200 bytes for SRTCP and a receiver report beside it.
+/// Size limit of a feedback packet. It leaves room in 1200 bytes for SRTCP and a receiver
+/// report.
 const FEEDBACK_BYTES_MAX: usize = 1100;

@@ -4,58 +4,58 @@ use std::time::{Duration, Instant};
 use crate::SequenceExtender;
 use crate::rtcp::{TICKS_PER_REFERENCE, TransportFeedback};
 
-/// What was sent and is not yet acknowledged, at the sender.
+/// The packets that a sender has sent and that feedback has not acknowledged yet.
 ///
-/// Memory: 8 bytes a packet in flight, at most 4096 packets. A packet whose
-/// feedback never came is forgotten when it falls out of that.
+/// The history takes 8 bytes per packet in flight and keeps at most 4096 packets. A packet
+/// without feedback is dropped when it is the oldest beyond that.
 #[derive(Clone, Debug, Default)]
 pub struct SendHistory {
     epoch: Option<Instant>,
-    /// Packet `start + index`.
+    /// Packets `start + index`.
     sent: VecDeque<Sent>,
     start: u64,
-    /// Wide reference time of the last feedback, in its unit.
+    /// Extended reference time of the last feedback, in units of 64 ms.
     reference: Option<i64>,
 }
 
-/// What feedback says of one packet.
+/// What a feedback packet reports of one packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acknowledgement {
-    /// Transport sequence number, wide.
+    /// Transport sequence number, extended.
     pub sequence: u64,
-    /// Bytes given to [`SendHistory::sent`].
+    /// Size that was passed to [`SendHistory::sent`].
     pub bytes: u16,
-    /// When it was sent, to the microsecond.
+    /// Instant at which the packet was sent, to the microsecond.
     pub sent: Instant,
-    /// When it arrived, in ticks of 250 µs on the receiver's clock (only
-    /// differences mean anything); `None` if it is reported missing. A missing
-    /// one that is only late is acknowledged again when it arrives.
+    /// Arrival in ticks of 250 µs by the receiver's clock, of which only differences are
+    /// meaningful; `None` if the packet is reported missing. A missing packet that was only
+    /// late is acknowledged again when it arrives.
     pub arrival: Option<i64>,
 }
 
-/// What one feedback packet says on the whole.
+/// Summary of one feedback packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FeedbackSummary {
-    /// Packets newly known to have arrived.
+    /// Number of packets newly reported as arrived.
     pub acked: usize,
-    /// Their bytes.
+    /// Size of those packets in bytes.
     pub acked_bytes: usize,
-    /// Packets newly reported missing.
+    /// Number of packets newly reported missing.
     pub lost: usize,
-    /// From sending the newest packet acknowledged until now: the round trip
-    /// plus the time the receiver held the feedback back (up to its interval).
+    /// Time from sending the newest acknowledged packet until now: the round trip plus the time
+    /// for which the receiver held the feedback back, up to its interval.
     pub rtt: Option<Duration>,
 }
 
 impl SendHistory {
-    /// Nothing sent yet.
+    /// Creates an empty history.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Notes that packet `sequence` of `bytes` bytes was sent. Numbers rise by
-    /// one, wide; the low 16 bits are on the wire. A gap is taken as packets
-    /// that were never sent.
+    /// Records that packet `sequence` of `bytes` bytes was sent. `sequence` is extended and
+    /// rises by one per packet; its low 16 bits are on the wire. Numbers that are skipped count
+    /// as never sent.
     pub fn sent(&mut self, sequence: u64, now: Instant, bytes: usize) {
         let epoch = *self.epoch.get_or_insert(now);
         if self.sent.is_empty() || sequence >= self.end() + PACKETS_MAX as u64 {
@@ -79,8 +79,8 @@ impl SendHistory {
         }
     }
 
-    /// Joins feedback with what was sent; appends to `out` what it newly says
-    /// of packets still remembered.
+    /// Joins feedback with the packets sent. Appends to `out` what the feedback newly reports
+    /// of packets that are still kept.
     pub fn on_feedback(
         &mut self,
         feedback: &TransportFeedback<'_>,
@@ -123,17 +123,18 @@ impl SendHistory {
         summary
     }
 
-    /// Packets remembered, acknowledged or not.
+    /// Number of packets that are kept, acknowledged or not.
     pub fn len(&self) -> usize {
         self.sent.len()
     }
 
-    /// Nothing waits for feedback.
+    /// Returns whether no packet waits for feedback.
     pub fn is_empty(&self) -> bool {
         self.sent.is_empty()
     }
 
-    /// Marks a packet; its bytes and age if that is news.
+    /// Marks a packet as arrived or lost. Returns its size and age if the feedback changes its
+    /// state.
     fn settle(&mut self, sequence: u64, arrived: bool, now_us: u32) -> Option<(u16, Duration)> {
         let index = usize::try_from(sequence.checked_sub(self.start)?).ok()?;
         let sent = self.sent.get_mut(index)?;
@@ -151,7 +152,8 @@ impl SendHistory {
         Some((sent.bytes, age))
     }
 
-    /// The reference time nearest to the last one: it wraps after 24 bits.
+    /// Extends a reference time to the nearest one of the previous: the field wraps after 24
+    /// bits.
     fn extend_reference(&mut self, reference: i32) -> i64 {
         let wide = match self.reference {
             None => i64::from(reference),
@@ -174,16 +176,17 @@ impl SendHistory {
     }
 }
 
-/// Eight bytes, since thousands of viewers keep theirs.
+/// A packet in the history; eight bytes, since thousands of viewers have a history each.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
-    /// Microseconds after the epoch, wrapping after 71 minutes; a packet in
-    /// flight is never that old.
+    /// Microseconds after the epoch. They wrap after 71 minutes; a packet in flight is never
+    /// that old.
     at_us: u32,
     bytes: u16,
     state: State,
 }
 
+/// Whether feedback has reported a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     InFlight,
@@ -199,5 +202,5 @@ impl Sent {
     };
 }
 
-/// Ten seconds of the reference load, one of 40 Mbit/s.
+/// Most packets that are kept: ten seconds of the reference load, one of 40 Mbit/s.
 const PACKETS_MAX: usize = 4096;

@@ -1,7 +1,8 @@
 use super::super::assembly::{AudioFormat, Fault};
 use super::{Order, Out};
 
-/// One or many units a packet, or many packets a unit, without regard to markers.
+/// Depacketizer of formats with one or more units per packet, or more packets per unit, which
+/// do not depend on markers.
 #[derive(Debug)]
 pub(super) struct AudioUnits {
     format: Box<dyn AudioFormat>,
@@ -10,7 +11,7 @@ pub(super) struct AudioUnits {
     pub(super) out: Out,
 }
 
-/// A packet of audio has up to some dozens of units.
+/// Most units that are kept until they are polled. A packet of audio has up to some dozens.
 const READY_MAX: usize = 64;
 
 impl AudioUnits {

@@ -1,24 +1,27 @@
 use super::super::assembly::{Fault, FrameFormat};
 use super::{Order, Out};
 
-/// Units of many packets: all that have one timestamp, up to the marker.
+/// Depacketizer of formats with frames of many packets: all packets of one timestamp, up to the
+/// marker.
 #[derive(Debug)]
 pub(super) struct Frames {
     format: Box<dyn FrameFormat>,
     unit_bytes_max: usize,
-    /// Packets are missing in front of the next: it need not begin its unit.
+    /// Whether packets are missing before the next one, which then may be in the middle of a
+    /// frame.
     gap: bool,
     state: State,
     pub(super) out: Out,
 }
 
+/// State of the frame that is being received.
 #[derive(Debug)]
 enum State {
-    /// Between units.
+    /// No frame has begun.
     Idle,
-    /// Within a unit of which nothing is missing so far.
+    /// A frame has begun, and nothing of it is missing so far.
     Building(Building),
-    /// Within a unit that is dropped.
+    /// A frame has begun that is dropped.
     Dropping { timestamp: u32 },
 }
 
@@ -52,7 +55,7 @@ impl Frames {
             Order::First | Order::Next => {}
         }
         if payload.is_empty() {
-            // Padding that probes the path: a number, but no part of any unit.
+            // Padding of a bandwidth probe has a sequence number, but belongs to no frame.
             return;
         }
         let under_way = match &self.state {
@@ -76,7 +79,7 @@ impl Frames {
 
     fn begin(&mut self, timestamp: u32, payload: &[u8]) {
         if self.gap && !self.format.begins(payload) {
-            // Joining in the middle of a unit damages nothing that was promised.
+            // Joining in the middle of a frame is not damage unless packets were lost.
             if self.out.loss {
                 self.out.counters.damaged += 1;
             }
@@ -97,7 +100,7 @@ impl Frames {
             return;
         };
         let taken = self.format.take(payload, data);
-        // A payload, which fits a datagram, adds no more than a few times its length.
+        // A payload fits a datagram, so it adds at most a few times its length.
         let bounded = taken.and_then(|()| {
             within(
                 self.unit_bytes_max,
@@ -109,7 +112,7 @@ impl Frames {
         }
     }
 
-    /// The unit under way has all its packets.
+    /// Completes the frame that is being received.
     fn finish(&mut self) {
         let State::Building(mut unit) = std::mem::replace(&mut self.state, State::Idle) else {
             return;
@@ -125,7 +128,7 @@ impl Frames {
         }
     }
 
-    /// Drops the unit under way; its further packets will be ignored.
+    /// Drops the frame that is being received. Its further packets are ignored.
     fn drop_unit(&mut self, fault: Fault) {
         if let State::Building(Building { timestamp, .. }) = self.state {
             self.state = State::Dropping { timestamp };

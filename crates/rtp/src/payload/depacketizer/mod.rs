@@ -1,12 +1,12 @@
-//! Payloads back into the units that they were cut from.
+//! Depacketizers: RTP payloads back into the access units from which they were made.
 //!
 //! ```text
-//! packets in order ─► Frames (many packets a unit) ─┬► Unit
-//!                 └─► AudioUnits (many a packet) ─────┘
+//! packets in order ─┬► Frames (many packets per unit) ──────┬► Unit
+//!                   └► AudioUnits (many units per packet) ──┘
 //! ```
 //!
-//! Each format says how its payloads go together ([`FrameFormat`], [`AudioFormat`]); what
-//! gaps, timestamps and markers mean is the same for all of a kind.
+//! Each format implements how its payloads are joined ([`FrameFormat`], [`AudioFormat`]). Gaps,
+//! timestamps and markers are handled here, in the same way for all formats of a kind.
 
 mod audio;
 mod frames;
@@ -25,32 +25,34 @@ use super::assembly::{AudioFormat, Fault, FrameFormat, Unreceivable, Whole};
 use audio::AudioUnits;
 use frames::Frames;
 
-/// An access unit that came in over RTP, whole.
+/// A complete access unit that was received over RTP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unit {
-    /// Its RTP timestamp: the wire's, or for a further unit of one packet what
-    /// follows from the units before it. Wraps.
+    /// RTP timestamp of the unit, wrapping. It is the timestamp of the packet, except for
+    /// further units of one packet, whose timestamps follow from the durations of those before.
     pub timestamp: u32,
-    /// A decoder can start here; always true for audio. Parameter sets may be
-    /// missing, if the session description has them.
+    /// True if a decoder can start here; always true for audio. Parameter sets may be missing
+    /// if the session description has them.
     pub keyframe: bool,
-    /// Something between the unit delivered before and this one was lost.
+    /// True if something was lost between the unit delivered before and this one.
     pub after_loss: bool,
-    /// What [`Packetizer::packetize`](super::Packetizer::packetize) takes.
+    /// The bytes in the form that [`Packetizer::packetize`](super::Packetizer::packetize)
+    /// takes.
     pub data: Vec<u8>,
 }
 
-/// Puts the units of one track together again from packets in sequence order.
+/// Reassembles the units of one track from packets in sequence order.
 ///
-/// A unit of which anything is missing or malformed is dropped and counted, and
-/// the next that is whole is delivered with `after_loss`. Memory: the unit under
-/// way, of at most `unit_bytes_max` bytes, and those ready but not polled, of
-/// which the oldest go.
+/// A unit of which any part is missing or malformed is dropped and counted, and the next
+/// complete unit is delivered with `after_loss`. Memory is bounded by the incomplete unit, of
+/// at most `unit_bytes_max` bytes, and by the complete units that were not polled, of which the
+/// oldest are dropped.
 #[derive(Debug)]
 pub struct Depacketizer {
     way: Way,
 }
 
+/// Depacketizer of the track's format.
 #[derive(Debug)]
 enum Way {
     H264(Box<h264::Depacketizer>),
@@ -58,23 +60,24 @@ enum Way {
     Audio(Box<AudioUnits>),
 }
 
-/// A frame of 8 MiB is 2 Gbit/s at 30 frames/s: no camera's, but an attacker's.
+/// Default size limit of a unit, in bytes. Frames of 8 MiB at 30 frames/s are 2 Gbit/s, which
+/// no camera sends, but an attacker may.
 const UNIT_BYTES_MAX: usize = 8 << 20;
 
 impl Depacketizer {
-    /// For packets of `track`, whose format parameters say how they are made; a
-    /// unit may have 8 MiB.
+    /// Creates a depacketizer for `track`, whose format parameters state how its packets are
+    /// made. A unit may have up to 8 MiB.
     ///
     /// # Errors
-    /// [`Unreceivable`] if the track's format or its mode is not known here.
+    /// [`Unreceivable`] if the track's format, or its mode, is not implemented.
     pub fn new(track: &Track) -> Result<Self, Unreceivable> {
         Self::bounded(track, UNIT_BYTES_MAX)
     }
 
-    /// The same with another bound on a unit, in bytes.
+    /// Creates a depacketizer whose units may have up to `unit_bytes_max` bytes.
     ///
     /// # Errors
-    /// As [`Self::new`].
+    /// As for [`Self::new`].
     pub fn bounded(track: &Track, unit_bytes_max: usize) -> Result<Self, Unreceivable> {
         let frames = |format: Box<dyn FrameFormat>| {
             Way::Frames(Box::new(Frames::new(format, unit_bytes_max)))
@@ -106,11 +109,11 @@ impl Depacketizer {
         Ok(Self { way })
     }
 
-    /// Takes the next packet: wide sequence number, RTP timestamp, marker, payload
-    /// without padding.
+    /// Takes the next packet: extended sequence number, RTP timestamp, marker, payload without
+    /// padding.
     ///
-    /// A number that skips some means that they are lost; one that is not above
-    /// the last is ignored. Put packets in order before.
+    /// Skipped numbers count as lost packets; a number that is not above the last one is
+    /// ignored. Reorder packets before, for example with [`InOrder`](crate::order::InOrder).
     pub fn push(&mut self, sequence: u64, timestamp: u32, marker: bool, payload: &[u8]) {
         match &mut self.way {
             Way::H264(h264) => h264.push(sequence, timestamp, marker, payload),
@@ -119,7 +122,7 @@ impl Depacketizer {
         }
     }
 
-    /// The next whole unit; poll until `None` after each push.
+    /// Returns the next complete unit. Call until `None` after each push.
     pub fn poll(&mut self) -> Option<Unit> {
         match &mut self.way {
             Way::H264(h264) => h264.poll().map(|unit| Unit {
@@ -133,7 +136,7 @@ impl Depacketizer {
         }
     }
 
-    /// What became of packets and units so far.
+    /// Returns the counts of packets and units so far.
     pub fn counters(&self) -> Counters {
         match &self.way {
             Way::H264(h264) => h264.counters(),
@@ -143,26 +146,26 @@ impl Depacketizer {
     }
 }
 
-/// Whole units on their way out, and the accounts.
+/// Complete units that were not polled yet, and counters.
 #[derive(Debug)]
 struct Out {
     ready: VecDeque<Unit>,
     ready_max: usize,
-    /// Something was lost since the last unit that was delivered.
+    /// Whether something was lost since the last unit that was delivered.
     loss: bool,
     counters: Counters,
     next_sequence: Option<u64>,
 }
 
-/// How a packet follows the one before.
+/// How the sequence number of a packet relates to the one before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
-    /// The very first.
+    /// The packet is the first one.
     First,
     Next,
-    /// Packets between them are lost.
+    /// Packets between the previous one and this one are lost.
     Gap,
-    /// A duplicate, or too late.
+    /// The packet is a duplicate, or too late.
     Late,
 }
 

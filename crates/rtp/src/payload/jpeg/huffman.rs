@@ -1,13 +1,13 @@
-//! The Huffman tables that every frame over RTP has (ITU-T T.81 annex K.3): how
-//! many codes there are of each length from 1 to 16, then their values.
+//! The Huffman tables of every frame over RTP (ITU-T T.81 annex K.3): the number of codes of
+//! each length from 1 to 16, then their values.
 
-/// Class and number of a table, as DHT has them in one byte.
+/// Class and number of the tables, as in one byte of a DHT segment.
 pub(super) const DC_LUMA: u8 = 0x00;
 pub(super) const AC_LUMA: u8 = 0x10;
 pub(super) const DC_CHROMA: u8 = 0x01;
 pub(super) const AC_CHROMA: u8 = 0x11;
 
-/// Lengths and values of the four tables.
+/// Identifier, code lengths and values of the four tables.
 pub(super) const TABLES: [(u8, &[u8; 16], &[u8]); 4] = [
     (DC_LUMA, &DC_LUMA_LENGTHS, &DC_VALUES),
     (AC_LUMA, &AC_LUMA_LENGTHS, &AC_LUMA_VALUES),
@@ -15,7 +15,7 @@ pub(super) const TABLES: [(u8, &[u8; 16], &[u8]); 4] = [
     (AC_CHROMA, &AC_CHROMA_LENGTHS, &AC_CHROMA_VALUES),
 ];
 
-/// Which of the standard tables has these lengths and values.
+/// Returns the identifier of the standard table with these lengths and values.
 pub(super) fn identify(lengths: &[u8], values: &[u8]) -> Option<u8> {
     let mut tables = TABLES.iter();
     let found = tables.find(|(_, l, v)| l[..] == *lengths && *v == values);

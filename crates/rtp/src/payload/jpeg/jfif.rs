@@ -1,5 +1,5 @@
-//! Frames as files have them (ITU-T T.81): what a payload needs of the segments,
-//! and the segments that a payload stands for.
+//! JFIF frames as in files (ITU-T T.81): parses the segments that a payload needs, and writes
+//! the segments for which a payload header stands.
 
 use glassline_media::Codec;
 
@@ -22,20 +22,20 @@ const RESTARTS: std::ops::RangeInclusive<u8> = 0xd0..=0xd7;
 const ARITHMETIC_CONDITIONING: u8 = 0xcc;
 const JPEG_EXTENSIONS: u8 = 0xc8;
 
-/// Widths and heights that the header's byte of blocks of 8 has room for.
+/// Largest width and height: the payload header counts blocks of 8 pixels in one byte.
 const SIDE_PIXELS_MAX: u16 = 2040;
 
-/// What the headers say and payloads repeat.
+/// The parameters of a frame that payload headers carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Parameters {
-    /// 0: two samples of luminance in a row to one of chrominance (4:2:2); 1: two
-    /// rows of them (4:2:0).
+    /// RTP type of the sampling: 0 for 4:2:2 (two luminance samples in a row to one chrominance
+    /// sample), 1 for 4:2:0 (two rows of two).
     pub(super) sampling: u8,
-    /// In pixels, up to 2040.
+    /// Width in pixels, up to 2040.
     pub(super) width: u16,
-    /// In pixels, up to 2040.
+    /// Height in pixels, up to 2040.
     pub(super) height: u16,
-    /// Blocks between restart markers, 0 without.
+    /// Number of MCUs between restart markers; 0 without restart markers.
     pub(super) restart_interval: u16,
     pub(super) tables: Tables,
 }
@@ -43,11 +43,11 @@ pub(super) struct Parameters {
 /// A frame that payloads can carry.
 pub(super) struct Jfif<'a> {
     pub(super) parameters: Parameters,
-    /// Coded data, without the end marker.
+    /// Entropy-coded data without the end marker.
     pub(super) scan: &'a [u8],
 }
 
-/// Reads a frame; errors name what payloads have no room for.
+/// Parses a frame. Errors name properties that payloads cannot represent.
 pub(super) fn parse(bytes: &[u8]) -> Result<Jfif<'_>, Unsendable> {
     let malformed = |reason| Unsendable::Malformed {
         codec: Codec::Jpeg,
@@ -93,9 +93,9 @@ const fn unsuited(what: &'static str) -> Unsendable {
     }
 }
 
-/// Marker and body of the next segment, and what follows it.
+/// Splits off the next segment: returns its marker, its body, and what follows.
 fn split_segment(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
-    // Any number of fill bytes may stand before a marker.
+    // Any number of fill bytes may precede a marker.
     let [0xff, rest @ ..] = bytes else {
         return None;
     };
@@ -109,21 +109,22 @@ fn split_segment(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     Some((marker, segment.get(2..)?, rest))
 }
 
-/// What was read so far.
+/// Segments that were parsed so far.
 #[derive(Default)]
 struct Segments<'a> {
     quantisation: [Option<&'a [u8]>; 4],
-    /// By class and number: which standard table it is.
+    /// For each Huffman table, by class and number: the standard table that it equals, if any.
     huffman: Vec<(u8, Option<u8>)>,
     restart_interval: u16,
     frame: Option<Frame>,
 }
 
+/// Content of the frame header.
 struct Frame {
     width: u16,
     height: u16,
     sampling: u8,
-    /// Identifier and quantisation table of each component.
+    /// Identifier and quantization table of each component.
     components: [(u8, u8); 3],
 }
 
@@ -153,7 +154,7 @@ impl<'a> Segments<'a> {
             let count = lengths.iter().map(|count| usize::from(*count)).sum();
             let (values, rest) = rest.split_at_checked(count).ok_or_else(short)?;
             self.huffman.retain(|(table, _)| *table != head);
-            // Two classes of four tables.
+            // There are two classes of four tables.
             if self.huffman.len() < 8 {
                 self.huffman
                     .push((head, huffman::identify(lengths, values)));
@@ -199,7 +200,7 @@ impl<'a> Segments<'a> {
         Ok(())
     }
 
-    /// Checks the scan's header against all that came before.
+    /// Checks the scan header against the segments before it.
     fn scan(&self, body: &[u8]) -> Result<Parameters, Unsendable> {
         let frame = self
             .frame
@@ -245,8 +246,8 @@ impl<'a> Segments<'a> {
         })
     }
 
-    /// The table of this class and number is the standard one that is wanted; where
-    /// none was sent, as in Motion JPEG, they are by number.
+    /// Returns whether the table of this class and number is the standard table `wanted`.
+    /// Without a DHT segment, as in Motion JPEG, tables are the standard ones by number.
     fn is_huffman(&self, table: u8, wanted: u8) -> bool {
         let found = self.huffman.iter().find(|(it, _)| *it == table);
         found.map_or(Some(table), |(_, standard)| *standard) == Some(wanted)
@@ -260,7 +261,7 @@ const fn cut_short(reason: &'static str) -> Unsendable {
     }
 }
 
-/// The coded data up to the end marker, or to the end of all if there is none.
+/// Returns the entropy-coded data up to the end marker, or up to the end if there is none.
 fn scan(bytes: &[u8]) -> Result<&[u8], Unsendable> {
     let mut at = 0;
     while let Some(found) = bytes[at..].iter().position(|byte| *byte == 0xff) {
@@ -268,7 +269,7 @@ fn scan(bytes: &[u8]) -> Result<&[u8], Unsendable> {
         match bytes.get(marker + 1) {
             None => break,
             Some(&EOI) => return non_empty(&bytes[..marker]),
-            // A zero is stuffed behind a coded 0xff; more of these fill.
+            // A zero is stuffed behind a coded 0xff; several 0xff in a row are fill bytes.
             Some(0xff) => at = marker + 1,
             Some(0) => at = marker + 2,
             Some(restart) if RESTARTS.contains(restart) => at = marker + 2,
@@ -286,7 +287,7 @@ fn non_empty(scan: &[u8]) -> Result<&[u8], Unsendable> {
 }
 
 impl Parameters {
-    /// Writes all segments in front of the coded data.
+    /// Writes all segments in front of the entropy-coded data.
     pub(super) fn write_headers(&self, out: &mut Vec<u8>) {
         let mut segment = |marker: u8, parts: &[&[u8]]| {
             let length: usize = parts.iter().map(|part| part.len()).sum();
@@ -315,5 +316,5 @@ impl Parameters {
 }
 
 const APP0: u8 = 0xe0;
-/// Version 1.1, square pixels, no thumbnail.
+/// JFIF version 1.1, square pixels, no thumbnail.
 const JFIF_1_1: &[u8] = &[b'J', b'F', b'I', b'F', 0, 1, 1, 0, 0, 1, 0, 1, 0, 0];

@@ -1,6 +1,6 @@
-//! JPEG payloads (RFC 2435): the scan of a frame behind a header that stands for
-//! its size, its sampling and its restarts; quantisation tables go in band. All else
-//! of the frame is fixed: three components, baseline, the standard Huffman tables.
+//! JPEG payloads (RFC 2435): the scan of a frame behind a header with its size, sampling and
+//! restart interval; quantization tables are sent in band. All other properties of the frame are
+//! fixed: three components, baseline coding, the standard Huffman tables.
 
 mod huffman;
 mod jfif;
@@ -13,27 +13,27 @@ use super::assembly::{Fault, FrameFormat};
 use jfif::Parameters;
 use quantisation::{TABLE_BYTES, Tables};
 
-/// Main header (RFC 2435 §3.1).
+/// Length of the main header in bytes (RFC 2435 §3.1).
 const MAIN_BYTES: usize = 8;
-/// Restart marker header (§3.1.7).
+/// Length of the restart marker header in bytes (§3.1.7).
 const RESTART_BYTES: usize = 4;
-/// Quantization table header (§3.1.8).
+/// Length of the quantization table header in bytes (§3.1.8).
 const TABLES_HEADER_BYTES: usize = 4;
 
-/// Types from here on have restart markers.
+/// First type that has restart markers.
 const RESTARTS: u8 = 64;
-/// First and last packet of a run of restart intervals, which are not counted.
+/// Restart count of packets in which restart intervals are not counted: first and last bit set.
 const NO_RESTART_COUNT: u16 = 0xffff;
-/// The tables are in band, and hold for this frame only.
+/// Q value of tables that are in band and apply to this frame only.
 const IN_BAND: u8 = 255;
-/// From this on tables are in band, or were once.
+/// First Q value of tables that are in band, or were in an earlier frame.
 const DYNAMIC: u8 = 128;
 
-/// Cuts a frame into payloads of at most `payload_max` bytes, equal but for a
-/// shorter last.
+/// Splits a frame into payloads of at most `payload_max` bytes, of equal size except for a
+/// shorter last one.
 ///
 /// # Errors
-/// [`Unsendable::Unsuited`] names what of the frame the format has no room for.
+/// [`Unsendable::Unsuited`] names the property of the frame that the format cannot represent.
 pub(super) fn packetize(
     frame: &[u8],
     payload_max: usize,
@@ -47,7 +47,7 @@ pub(super) fn packetize(
         restart_interval,
         tables,
     } = frame.parameters;
-    // Offsets have 24 bits.
+    // Fragment offsets have 24 bits.
     if frame.scan.len() >= 1 << 24 {
         return Err(Unsendable::TooLong {
             bytes: frame.scan.len(),
@@ -57,7 +57,7 @@ pub(super) fn packetize(
     let restarts = if restart_interval > 0 { RESTARTS } else { 0 };
     let headers = MAIN_BYTES + if restarts > 0 { RESTART_BYTES } else { 0 };
     let first_bytes = TABLES_HEADER_BYTES + tables.len();
-    // The tables take their room from the first piece, so that packets are equal.
+    // The first payload has the tables and so much less of the scan, so that packets are equal.
     let room = payload_max.saturating_sub(headers).max(first_bytes + 1);
     let total = frame.scan.len() + first_bytes;
     let size = total.div_ceil(total.div_ceil(room)).max(first_bytes + 1);
@@ -95,17 +95,17 @@ pub(super) fn packetize(
     Ok(())
 }
 
-/// Payloads into a JFIF frame.
+/// Joins payloads into a JFIF frame.
 #[derive(Debug, Default)]
 pub(super) struct Assembly {
-    /// Bytes of the frame's own headers, in front of its scan.
+    /// Length of the file headers in front of the scan, in bytes.
     header_bytes: usize,
-    /// Tables that were in band once and hold from then on, by their Q (128–254).
+    /// Tables that were in band once and apply from then on, by their Q (128–254).
     known: std::collections::BTreeMap<u8, Tables>,
 }
 
 impl Assembly {
-    /// The tables of a first payload with this Q, and what follows them.
+    /// Returns the tables of a first payload with this Q, and what follows them.
     fn tables<'a>(&mut self, q: u8, rest: &'a [u8]) -> Result<(Tables, &'a [u8]), Fault> {
         if q < DYNAMIC {
             let tables = quantisation::by_factor(q).ok_or(Fault::Unsupported)?;
@@ -116,7 +116,7 @@ impl Assembly {
         };
         let bytes = usize::from(u16::from_be_bytes([*high, *low]));
         let (given, rest) = rest.split_at_checked(bytes).ok_or(Fault::Malformed)?;
-        // One table may stand for both.
+        // A single table serves for luminance and chrominance.
         let tables = match given.len() {
             0 if q != IN_BAND => *self.known.get(&q).ok_or(Fault::Loss)?,
             TABLE_BYTES => quantisation::join(given, given).ok_or(Fault::Malformed)?,
@@ -127,7 +127,7 @@ impl Assembly {
             _ => return Err(Fault::Malformed),
         };
         if precision & 3 != 0 {
-            // 16 bits an entry, which baseline frames of 8 bits do not have.
+            // Tables of 16 bits an entry do not occur in baseline frames of 8 bits.
             return Err(Fault::Unsupported);
         }
         if q != IN_BAND {
@@ -181,7 +181,7 @@ impl FrameFormat for Assembly {
     }
 
     fn finish(&mut self, frame: &mut Vec<u8>, _: bool) -> Result<bool, Fault> {
-        // Some senders have sent it.
+        // Some senders include the end marker.
         if !frame.ends_with(&jfif::END_OF_IMAGE) {
             frame.extend_from_slice(&jfif::END_OF_IMAGE);
         }

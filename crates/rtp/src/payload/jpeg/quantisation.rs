@@ -1,12 +1,12 @@
-//! Quantisation tables, as DQT segments have them: 64 bytes in zigzag order.
+//! Quantization tables as in DQT segments: 64 bytes in zigzag order.
 
-/// Bytes of one table.
+/// Length of one table in bytes.
 pub(super) const TABLE_BYTES: usize = 64;
 
-/// The table of luminance, then that of both chrominances.
+/// The table of luminance, then the table of both chrominances.
 pub(super) type Tables = [u8; 2 * TABLE_BYTES];
 
-/// Two tables of 64 bytes each.
+/// Joins two tables of 64 bytes each; `None` if one has another length.
 pub(super) fn join(luma: &[u8], chroma: &[u8]) -> Option<Tables> {
     let mut tables = [0; 2 * TABLE_BYTES];
     let (first, second) = tables.split_at_mut(TABLE_BYTES);
@@ -18,8 +18,8 @@ pub(super) fn join(luma: &[u8], chroma: &[u8]) -> Option<Tables> {
     Some(tables)
 }
 
-/// The tables of a Q of 1–99, scaled from those of ITU-T T.81 annex K.1 as RFC 2435
-/// §4.2 has it; `None` for others, which are reserved.
+/// Returns the tables of a Q of 1–99, scaled from those of ITU-T T.81 annex K.1 (RFC 2435
+/// §4.2); `None` for other values, which are reserved.
 pub(super) fn by_factor(q: u8) -> Option<Tables> {
     let scale = match u32::from(q) {
         q @ 1..50 => 5000 / q,
@@ -36,7 +36,7 @@ pub(super) fn by_factor(q: u8) -> Option<Tables> {
     Some(tables)
 }
 
-/// Row by row (ITU-T T.81 table K.1).
+/// Luminance table, row by row (ITU-T T.81 table K.1).
 #[rustfmt::skip]
 const LUMA: [u8; TABLE_BYTES] = [
     16, 11, 10, 16, 24, 40, 51, 61,
@@ -49,7 +49,7 @@ const LUMA: [u8; TABLE_BYTES] = [
     72, 92, 95, 98, 112, 100, 103, 99,
 ];
 
-/// Row by row (ITU-T T.81 table K.2).
+/// Chrominance table, row by row (ITU-T T.81 table K.2).
 #[rustfmt::skip]
 const CHROMA: [u8; TABLE_BYTES] = [
     17, 18, 24, 47, 99, 99, 99, 99,
@@ -62,7 +62,7 @@ const CHROMA: [u8; TABLE_BYTES] = [
     99, 99, 99, 99, 99, 99, 99, 99,
 ];
 
-/// Places in row order, by their place on the diagonals (ITU-T T.81 figure A.6).
+/// Index in row order for each position in zigzag order (ITU-T T.81 figure A.6).
 #[rustfmt::skip]
 const ZIGZAG: [u8; TABLE_BYTES] = [
     0, 1, 8, 16, 9, 2, 3, 10,
