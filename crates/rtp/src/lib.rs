@@ -37,11 +37,11 @@
 //!
 //! let mut sequences = SequenceExtender::new();
 //! let mut depacketizer = Depacketizer::new(&track)?;
-//! for (index, sequence) in (0..unit.packet_count()).zip(65_534u16..) {
+//! for index in 0..unit.packet_count() {
 //!     let header = Header {
 //!         marker: unit.marker(index),
 //!         payload_type: 96,
-//!         sequence: 65_534u16.wrapping_add(index as u16),
+//!         sequence: 65_534_u16.wrapping_add(index as u16),
 //!         timestamp: 90_000,
 //!         ssrc: Ssrc(0x1234_5678),
 //!     };

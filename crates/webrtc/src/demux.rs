@@ -1,24 +1,25 @@
-//! Whose datagram is it: told from the first bytes, before any session is touched.
+//! Sorts the datagrams of a socket by protocol, and finds the session of a STUN request, before
+//! any session is looked at.
 //!
-//! Nothing here allocates or keeps state, so that a flood from strangers costs
-//! a shard only this look.
+//! Nothing here allocates or keeps state, so datagrams from strangers cost a thread no more than
+//! this inspection.
 
 pub use glassline_rtp::rtcp::is_rtcp;
 
-/// The protocols that share one port (RFC 7983 §7).
+/// The protocols that share one UDP port (RFC 7983 §7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DatagramKind {
-    /// STUN: first byte 0–3.
+    /// STUN: the first byte is 0–3.
     Stun,
-    /// DTLS: first byte 20–63.
+    /// DTLS: the first byte is 20–63.
     Dtls,
-    /// RTP or RTCP, sealed: first byte 128–191.
+    /// SRTP or SRTCP: the first byte is 128–191.
     Rtp,
-    /// ZRTP, TURN channels, QUIC or noise: not ours.
+    /// ZRTP, TURN channels, QUIC or noise, none of which a session uses.
     Other,
 }
 
-/// Sorts a datagram by its first byte (RFC 7983 §7).
+/// Returns the protocol of a datagram by its first byte (RFC 7983 §7).
 pub const fn classify(first: u8) -> DatagramKind {
     match first {
         0..=3 => DatagramKind::Stun,
@@ -28,21 +29,21 @@ pub const fn classify(first: u8) -> DatagramKind {
     }
 }
 
-/// STUN's fixed header (RFC 8489 §5).
+/// Length of STUN's fixed header in bytes (RFC 8489 §5).
 const HEADER_BYTES: usize = 20;
 const BINDING_REQUEST: u16 = 0x0001;
 const MAGIC_COOKIE: u32 = 0x2112_a442;
 const USERNAME: u16 = 0x0006;
-/// RFC 8489 §14.3: a user name has fewer than 509 bytes.
+/// Maximum length of a user name in bytes: it has fewer than 509 (RFC 8489 §14.3).
 const USERNAME_BYTES_MAX: usize = 508;
-/// More attributes than ICE uses in a request, and a bound on the walk.
+/// Most attributes that are read; ICE uses fewer in a request.
 const ATTRIBUTES_MAX: usize = 32;
 
-/// The user fragments of a STUN binding request that came in: ours, then the
-/// peer's (RFC 8445 §7.2.2).
+/// Returns the user fragments of an incoming STUN binding request: the local one, then the
+/// remote one (RFC 8445 §7.2.2).
 ///
-/// `None` for everything else: answers, damaged requests, other protocols.
-/// Says nothing about authenticity; the session checks that.
+/// `None` for everything else: responses, malformed requests, other protocols. The request is
+/// not authenticated; the session does that.
 pub fn stun_username(datagram: &[u8]) -> Option<(&str, &str)> {
     let message_type = read_u16(datagram, 0)?;
     let length = usize::from(read_u16(datagram, 2)?);

@@ -1,7 +1,7 @@
-//! The seam over `is`: connectivity checks, the path, and how it moves.
+//! Adapter of the `is` crate: connectivity checks, the selected path, and path changes.
 //!
-//! The accepting side is ICE-lite (RFC 8445 §2.5): it answers checks on its one
-//! port and sends none. The dialling side is a full, controlling agent.
+//! The accepting side is ICE-lite (RFC 8445 §2.5): it answers checks on its one port and sends
+//! none. The dialing side is a full, controlling agent.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ fn creds(credentials: IceCredentials) -> IceCreds {
     }
 }
 
-/// STUN's message integrity by aws-lc (RFC 8489 §14.5).
+/// STUN's MESSAGE-INTEGRITY computed by aws-lc (RFC 8489 §14.5).
 #[derive(Debug)]
 struct HmacSha1;
 
@@ -40,70 +40,69 @@ impl is::Sha1HmacProvider for HmacSha1 {
 
 static HMAC_SHA1: HmacSha1 = HmacSha1;
 
-/// Addresses that a peer is remembered by. A phone that walks through networks
-/// needs a few at a time; without a bound the agent's tables would grow with
-/// every port a hostile peer sends from.
+/// Most addresses that are remembered per peer. A phone that moves between networks needs a few
+/// at a time; without a limit the agent's tables would grow with every port from which a
+/// hostile peer sends.
 const ADDRESSES_MAX: usize = 24;
-/// Remote candidates taken from SDP and trickle.
+/// Most remote candidates that are taken from SDP and trickle.
 const CANDIDATES_MAX: usize = 32;
-/// Checks go out no closer than this (RFC 8445 §14.2 suggests 50 ms for media
-/// of unknown rate, 5 ms as the least); joins are short this way.
+/// Minimum interval between checks. RFC 8445 §14.2 suggests 50 ms for media of unknown rate and
+/// requires at least 5 ms; a short interval makes joining fast.
 const CHECK_INTERVAL: Duration = Duration::from_millis(10);
-/// STUN answers are under 100 bytes; `is` sizes its buffers by this.
+/// Buffer size that `is` is configured with, in bytes. STUN responses are under 100 bytes.
 const STUN_BYTES: usize = 320;
-/// A nomination of another path is believed once the path in use was not
-/// confirmed for this long: aggressive nomination of several paths at once must
-/// not make media jump between them.
+/// Time for which a nominated path is kept against nominations of other paths. Aggressive
+/// nomination of several paths at once must not make media jump between them.
 const NOMINATION_HELD: Duration = Duration::from_millis(900);
 
-/// Browsers check every 2.5–5 s, RFC 7675 §5.1 ends consent after 30 s; the
-/// agent below gives a pair up after 15 s, and this catches what it does not
-/// see: a restart that the peer never followed.
+/// Time without authentic STUN after which the peer is gone. Browsers send checks every 2.5 to
+/// 5 s, and consent ends after 30 s (RFC 7675 §5.1). The `is` agent gives a pair up after 15 s;
+/// this limit catches what it does not detect: a restart that the peer never followed.
 const SILENCE_MAX: Duration = Duration::from_secs(20);
 
 /// Why a STUN message had no effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ignored {
-    /// It does not parse.
+    /// The message does not parse.
     Malformed,
-    /// Its user name or message integrity is wrong, or it answers no request.
+    /// The user name or message integrity is wrong, or the message is a response to no request.
     Foreign,
-    /// STUN came from more addresses than a peer may have.
+    /// STUN arrived from more addresses than a peer may have.
     TooManyAddresses,
 }
 
-/// Something the session must act on.
+/// A change on which the session must act.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// Datagrams go here from now on.
+    /// Datagrams for the peer go to this address from now on.
     Path(SocketAddr),
-    /// Nobody answers any more.
+    /// The peer no longer answers checks.
     Disconnected,
 }
 
-/// One ICE agent and the addresses it vouches for.
+/// An ICE agent, and the addresses that it validated.
 pub(crate) struct Agent {
     agent: Box<IceAgent>,
     lite: bool,
     local: Vec<SocketAddr>,
-    /// Addresses on TURN servers that are ours, too.
+    /// Addresses on TURN servers that are allocated for this agent.
     relayed: Vec<SocketAddr>,
-    /// What the peer said of its addresses.
+    /// The peer's addresses with the candidate types that the peer stated.
     described: Vec<(SocketAddr, CandidateKind)>,
-    /// Addresses from which authentic STUN came, since the last restart.
+    /// Addresses from which authentic STUN arrived since the last restart.
     validated: Vec<SocketAddr>,
     remote_candidates: usize,
     path: Option<SocketAddr>,
-    /// Which of our addresses `path` leaves from.
+    /// The local address from which datagrams on `path` are sent.
     path_local: Option<SocketAddr>,
-    /// When the controlling peer last confirmed `path`.
+    /// Instant at which the controlling peer last confirmed `path`.
     nominated: Option<Instant>,
-    /// When authentic STUN last came.
+    /// Instant at which authentic STUN last arrived.
     heard: Instant,
 }
 
 impl Agent {
-    /// A controlled ICE-lite agent.
+    /// Creates a controlled ICE-lite agent.
     pub(crate) fn lite(
         local: IceCredentials,
         tie_breaker: u64,
@@ -113,7 +112,7 @@ impl Agent {
         Self::new(local, tie_breaker, addresses, true, now)
     }
 
-    /// A controlling full agent.
+    /// Creates a controlling full agent.
     pub(crate) fn full(
         local: IceCredentials,
         tie_breaker: u64,
@@ -158,12 +157,12 @@ impl Agent {
         }
     }
 
-    /// Addresses that serve as host candidates, unusable ones left out.
+    /// Returns the addresses that serve as host candidates, without unusable ones.
     pub(crate) fn local(&self) -> &[SocketAddr] {
         &self.local
     }
 
-    /// Adds an address on a TURN server, asked for from `base`.
+    /// Adds an address on a TURN server that was allocated from the local address `base`.
     pub(crate) fn add_relayed(&mut self, relayed: SocketAddr, base: SocketAddr) {
         if let Ok(candidate) = Candidate::relayed(relayed, base, Protocol::Udp) {
             self.agent.add_local_candidate(candidate);
@@ -171,7 +170,7 @@ impl Agent {
         }
     }
 
-    /// Notes what the peer says of its addresses, for [`kind_of`](Self::kind_of).
+    /// Records a candidate's type as the peer stated it, for [`kind_of`](Self::kind_of).
     pub(crate) fn describe_remote(&mut self, candidate: &sdp::Candidate) {
         let known = self.described.len() < CANDIDATES_MAX;
         if let (true, Some(candidate)) = (known, translate(candidate)) {
@@ -180,14 +179,15 @@ impl Agent {
         }
     }
 
-    /// How the peer learnt of its address, by its own words.
+    /// Returns the candidate type of a remote address as the peer stated it; peer-reflexive if
+    /// it did not.
     pub(crate) fn kind_of(&self, remote: SocketAddr) -> CandidateKind {
         let mut described = self.described.iter();
         let found = described.find(|(address, _)| *address == remote);
         found.map_or(CandidateKind::PeerReflexive, |(_, kind)| *kind)
     }
 
-    /// Which of our addresses the path leaves from, and whether it is on a TURN server.
+    /// Returns the local address of the path, and whether that is on a TURN server.
     pub(crate) fn path_local(&self) -> Option<(SocketAddr, bool)> {
         let local = self.path_local?;
         Some((local, self.relayed.contains(&local)))
@@ -198,11 +198,11 @@ impl Agent {
         self.agent.handle_timeout(now);
     }
 
-    /// Adds one of the peer's addresses; beyond the bound it is ignored.
+    /// Adds one of the peer's candidates; ignored beyond the limit.
     pub(crate) fn add_remote_candidate(&mut self, candidate: &sdp::Candidate, now: Instant) {
         self.describe_remote(candidate);
-        // A lite agent sends no checks, so it has no use for candidates: it
-        // learns addresses from the checks that come in (and mDNS names do not matter).
+        // A lite agent sends no checks, so it has no use for candidates: it learns addresses
+        // from the checks that arrive (and mDNS names do not matter).
         if self.lite || self.remote_candidates >= CANDIDATES_MAX {
             return;
         }
@@ -214,45 +214,47 @@ impl Agent {
         self.agent.handle_timeout(now);
     }
 
-    /// New credentials on both sides (RFC 8445 §9). The path stays in use until
-    /// the checks find a new one.
+    /// Sets new credentials on both sides (RFC 8445 §9). The path stays in use until checks
+    /// find a new one.
     pub(crate) fn restart(&mut self, local: IceCredentials, remote: IceCredentials, now: Instant) {
         self.agent.ice_restart(creds(local), true);
         self.agent.set_remote_credentials(creds(remote));
         self.remote_candidates = 0;
         self.nominated = None;
-        // Media keeps flowing over the old path meanwhile (RFC 8445 §9: data can
-        // continue to be sent using the previously selected pair).
+        // Media continues on the old path meanwhile (RFC 8445 §9: data can continue to be sent
+        // using the previously selected pair).
         let path = self.path;
         self.validated.retain(|address| Some(*address) == path);
         self.agent.handle_timeout(now);
     }
 
-    /// When the peer counts as gone unless authentic STUN comes before.
+    /// Returns the instant at which the peer counts as gone unless authentic STUN arrives
+    /// before.
     pub(crate) fn silent_at(&self) -> Instant {
         self.heard + SILENCE_MAX
     }
 
-    /// The round trip of the last connectivity check; a lite agent sends none.
+    /// Returns the round-trip time of the last connectivity check; `None` for a lite agent,
+    /// which sends none.
     pub(crate) fn round_trip(&self) -> Option<Duration> {
         self.agent.nominated_pair_rtt()
     }
 
-    /// True for an address that authentic STUN came from.
+    /// Returns whether authentic STUN arrived from `source`.
     pub(crate) fn is_validated(&self, source: SocketAddr) -> bool {
         self.path == Some(source) || self.validated.contains(&source)
     }
 
-    /// Where datagrams go: the selected path.
+    /// Returns the remote address of the selected path.
     pub(crate) fn path(&self) -> Option<SocketAddr> {
         self.path
     }
 
-    /// Uses an address that ICE validated before the peer nominated any.
+    /// Selects an address that ICE validated before the peer has nominated any. Returns whether
+    /// it did.
     ///
-    /// Chromium sends its ClientHello over the first path that works and
-    /// nominates some 50 ms later, Pion 200 ms later; waiting for the
-    /// nomination would add that to every join.
+    /// Chromium sends its ClientHello over the first path that works and nominates about 50 ms
+    /// later, Pion 200 ms later; waiting for the nomination would add that to every join.
     pub(crate) fn use_before_nomination(
         &mut self,
         source: SocketAddr,
@@ -307,9 +309,9 @@ impl Agent {
         Ok(change)
     }
 
-    /// Empties the tables but for the path in use. A lite agent knows nothing
-    /// that the peer's next checks would not tell it again; a viewer whose NAT
-    /// gives it a new port now and then would otherwise go black after hours.
+    /// Clears the address tables except for the path in use. A lite agent learns all of them
+    /// again from the peer's next checks. Without this, a viewer whose NAT assigns new ports
+    /// now and then would lose its video after hours.
     fn forget_addresses(&mut self) {
         let local = self.agent.local_credentials().clone();
         let remote = self.agent.remote_credentials().cloned();
@@ -321,9 +323,9 @@ impl Agent {
         self.validated.retain(|address| Some(*address) == path);
     }
 
-    /// A lite agent follows the peer's last nomination: the agent below would
-    /// stay with the older path of higher priority until it dies 15 s later,
-    /// which is how a phone that leaves its Wi-Fi goes black.
+    /// Follows the last nomination of the peer, for a lite agent. The `is` agent would keep an
+    /// older path of higher priority until that fails 15 s later, and a phone that leaves its
+    /// Wi-Fi would lose its video until then.
     fn nominate(&mut self, now: Instant, source: SocketAddr, local: SocketAddr) -> Option<Change> {
         if self.path == Some(source) {
             self.nominated = Some(now);
@@ -350,7 +352,7 @@ impl Agent {
         self.agent.poll_timeout()
     }
 
-    /// Writes the next STUN message and returns which of our addresses it leaves from,
+    /// Writes the next STUN message over `out`. Returns the local address that it is sent from,
     /// and its destination.
     pub(crate) fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<(SocketAddr, SocketAddr)> {
         let transmit = self.agent.poll_transmit()?;
@@ -368,7 +370,7 @@ impl Agent {
                     destination,
                     ..
                 }
-                    // Once a lite agent has a path it follows the peer, see `nominate`.
+                    // A lite agent that has a path follows the peer instead, see `nominate`.
                     if !self.lite || self.path.is_none() =>
                 {
                     self.path_local = Some(source);
@@ -386,10 +388,11 @@ impl Agent {
         change
     }
 
-    /// A server behind a one-to-one NAT or on a wildcard socket is addressed by
-    /// its inner address and offers its outer one; the agent knows only the latter.
+    /// Maps the address at which a datagram arrived to a candidate. A server behind a
+    /// one-to-one NAT or on a wildcard socket receives at its inner address and offers its
+    /// outer one, which is the only one that the agent knows.
     fn arrived_at(&self, destination: SocketAddr) -> SocketAddr {
-        // A dual-stack socket shows IPv4 as mapped IPv6.
+        // A dual-stack socket shows IPv4 addresses as IPv4-mapped IPv6 addresses.
         let destination = SocketAddr::new(destination.ip().to_canonical(), destination.port());
         if self.local.contains(&destination) || self.relayed.contains(&destination) {
             return destination;
@@ -402,7 +405,8 @@ impl Agent {
     }
 }
 
-/// `None` for what we cannot reach: TCP, RTCP of its own, unresolved names.
+/// Converts a candidate; `None` for those that cannot be used: TCP, the RTCP component,
+/// unresolved names.
 fn translate(candidate: &sdp::Candidate) -> Option<Candidate> {
     let address = candidate.socket_addr()?;
     let kind = match candidate.kind {

@@ -1,4 +1,4 @@
-//! The certificate, its fingerprint, and how its handshakes are run.
+//! The certificate, its fingerprint, and the configuration of its handshakes.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -11,32 +11,31 @@ use crate::sdp::{Fingerprint, HashAlgorithm};
 use super::CipherChoice;
 use super::tap;
 
-/// The process's self-signed certificate and how its handshakes are run.
+/// The self-signed certificate of a process, and the configuration of its handshakes.
 ///
-/// Make one per process: generating costs a P-256 key, and its fingerprint
-/// stands in every SDP.
+/// Create one per process: it costs a P-256 key, and every SDP contains its fingerprint.
 pub struct Certificate {
     certificate: dimpl::DtlsCertificate,
-    /// Sessions without data: `dimpl` as it comes.
+    /// Configuration for sessions without data channels.
     config: Arc<dimpl::Config>,
-    /// Sessions with data, by [`CipherChoice`]: made when first asked for, since
-    /// `dimpl` tries a provider out for a millisecond.
+    /// Configurations for sessions with data channels, by [`CipherChoice`]. Each is created
+    /// when it is first used, because `dimpl` tests a provider for about a millisecond.
     tapped: [OnceLock<Arc<dimpl::Config>>; 6],
     timer_seed: Option<u64>,
     fingerprint: Fingerprint,
 }
 
 impl Certificate {
-    /// Draws a P-256 key and signs a certificate with it, valid for a year.
+    /// Generates a P-256 key and a certificate that is valid for a year.
     ///
     /// # Errors
-    /// [`GenerateError`] if the system gives no randomness.
+    /// [`GenerateError`] if the system provides no randomness.
     pub fn generate() -> Result<Self, GenerateError> {
         Self::with(None)
     }
 
-    /// A certificate whose handshakes jitter their retransmissions by `seed`, so
-    /// that virtual time repeats. It also makes hello randoms predictable.
+    /// Creates a certificate whose handshakes jitter their retransmissions by `seed`, so that
+    /// runs in virtual time are repeatable. Hello randoms become predictable as well.
     #[cfg(test)]
     pub(crate) fn with_timer_seed(seed: u64) -> Result<Self, GenerateError> {
         Self::with(Some(seed))
@@ -61,7 +60,8 @@ impl Certificate {
         self.certificate.clone()
     }
 
-    /// How a session's handshake is run: `data` for one that carries data.
+    /// Returns the configuration of a session's handshake. `data`: its ciphers, if it has data
+    /// channels.
     pub(super) fn config(&self, data: Option<CipherChoice>) -> Arc<dimpl::Config> {
         let Some(choice) = data else {
             return Arc::clone(&self.config);
@@ -76,14 +76,14 @@ impl Certificate {
                 builder = builder.dtls12_cipher_suites(&[cipher.suite()]);
             }
             let built = builder.build().expect("the suites of aws-lc, in our order");
-            // Trying the provider out made ciphers that are no association's.
+            // Testing the provider has created keys that belong to no association.
             drop(tap::take_created());
             Arc::new(built)
         });
         Arc::clone(config)
     }
 
-    /// SHA-256 over the certificate, as `a=fingerprint:sha-256` has it.
+    /// Returns the SHA-256 of the certificate, as in `a=fingerprint:sha-256`.
     pub fn fingerprint(&self) -> &Fingerprint {
         &self.fingerprint
     }
@@ -97,7 +97,7 @@ impl std::fmt::Debug for Certificate {
     }
 }
 
-/// The process could not make a certificate.
+/// The process could not generate a certificate.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot generate a certificate: {0}")]
 pub struct GenerateError(String);
@@ -108,8 +108,8 @@ fn config(timer_seed: Option<u64>) -> dimpl::ConfigBuilder {
         .flight_start_rto(RETRANSMIT_AFTER)
         .flight_retries(RETRIES_MAX)
         .handshake_timeout(HANDSHAKE_TIMEOUT)
-        // ICE validated the address already: a cookie would prove nothing new
-        // and cost a round trip of the join.
+        // ICE has validated the address already: a cookie would prove nothing new and cost a
+        // round trip when joining.
         .use_server_cookie(false)
         .require_client_certificate(true);
     match timer_seed {
@@ -124,10 +124,10 @@ fn sha256(certificate: &[u8]) -> Fingerprint {
     Fingerprint::sha256(bytes)
 }
 
-/// True if the certificate (DER) has one of the announced fingerprints.
+/// Returns whether the certificate (DER) has one of the announced fingerprints.
 ///
-/// RFC 8122 §5: any match suffices. SHA-1 and unknown hashes never match. The
-/// comparison takes the same time wherever the difference lies.
+/// Any match suffices (RFC 8122 §5). SHA-1 and unknown hashes never match. The comparison takes
+/// the same time wherever the difference is.
 pub(super) fn has_fingerprint(certificate: &[u8], announced: &[Fingerprint]) -> bool {
     announced.iter().any(|fingerprint| {
         let algorithm = match fingerprint.algorithm {
@@ -141,12 +141,13 @@ pub(super) fn has_fingerprint(certificate: &[u8], announced: &[Fingerprint]) -> 
     })
 }
 
-/// Bytes of a DTLS datagram: safe on every path that carries 1200-byte media.
+/// Largest DTLS datagram in bytes: safe on every path that carries media of 1200 bytes.
 const MTU: usize = 1150;
-/// First retransmission of a flight. RFC 6347 §4.2.4.1 says one second, meant
-/// for unknown round trips; ICE has just measured ours, and browsers use 50 ms.
+/// Time before the first retransmission of a flight. RFC 6347 §4.2.4.1 has one second for
+/// unknown round trips; ICE has just measured this one, and browsers use 50 ms.
 const RETRANSMIT_AFTER: Duration = Duration::from_millis(100);
-/// Six doublings of 100 ms reach past the handshake deadline of the session.
+/// Number of retransmissions: six doublings of 100 ms exceed the handshake deadline of the
+/// session.
 const RETRIES_MAX: usize = 7;
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
 

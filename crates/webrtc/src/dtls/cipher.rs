@@ -1,26 +1,27 @@
-//! Which cipher protects data-channel records.
+//! The ciphers that protect records of data channels.
 
 use std::fmt;
 use std::str::FromStr;
 
 use dimpl::crypto::Dtls12CipherSuite as Suite;
 
-/// A cipher of DTLS 1.2 records, each with ephemeral ECDH and ECDSA certificates.
+/// A cipher of DTLS 1.2 records, with ephemeral ECDH and ECDSA certificates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Cipher {
-    /// RFC 5289.
+    /// AES-128-GCM (RFC 5289).
     Aes128Gcm,
-    /// RFC 5289.
+    /// AES-256-GCM (RFC 5289).
     Aes256Gcm,
-    /// RFC 7905.
+    /// ChaCha20-Poly1305 (RFC 7905).
     ChaCha20Poly1305,
 }
 
 impl Cipher {
-    /// All of them.
+    /// All ciphers.
     pub const ALL: [Self; 3] = [Self::Aes128Gcm, Self::Aes256Gcm, Self::ChaCha20Poly1305];
 
-    /// The name it is asked for by: `aes-128-gcm`, `aes-256-gcm`, `chacha20-poly1305`.
+    /// Returns the name in configuration and logs: `aes-128-gcm`, `aes-256-gcm` or
+    /// `chacha20-poly1305`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Aes128Gcm => "aes-128-gcm",
@@ -29,7 +30,7 @@ impl Cipher {
         }
     }
 
-    /// Bytes of the key.
+    /// Length of the key in bytes.
     pub const fn key_bytes(self) -> usize {
         match self {
             Self::Aes128Gcm => 16,
@@ -37,8 +38,8 @@ impl Cipher {
         }
     }
 
-    /// Bytes of the nonce that every record carries: GCM's explicit half
-    /// (RFC 5288 §3). ChaCha20 makes the whole nonce of the sequence number.
+    /// Number of nonce bytes that every record carries: the explicit part of GCM's nonce (RFC
+    /// 5288 §3). ChaCha20 derives the whole nonce from the sequence number.
     pub const fn explicit_nonce_bytes(self) -> usize {
         match self {
             Self::Aes128Gcm | Self::Aes256Gcm => 8,
@@ -69,7 +70,7 @@ impl fmt::Display for Cipher {
     }
 }
 
-/// Not the name of a cipher.
+/// A text is not the name of a cipher.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no cipher; known are aes-128-gcm, aes-256-gcm and chacha20-poly1305")]
 pub struct UnknownCipher(String);
@@ -85,15 +86,15 @@ impl FromStr for Cipher {
     }
 }
 
-/// What a session offers or accepts for its records.
+/// The ciphers that a session offers or accepts for its records.
 ///
-/// The DTLS server takes the client's first choice among those it accepts, so a
-/// preference decides where this end is the client and forcing decides everywhere.
+/// The DTLS server selects the client's first choice among those that it accepts. A preference
+/// thus decides where this end is the client; a single cipher decides everywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CipherChoice {
-    /// All, this one first: what [`Cipher::fastest`] found.
+    /// All ciphers, this one first; usually the result of [`Cipher::fastest`].
     Prefer(Cipher),
-    /// None but this; a peer without it cannot connect.
+    /// Only this cipher; a peer without it cannot connect.
     Only(Cipher),
 }
 

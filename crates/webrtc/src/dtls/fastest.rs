@@ -1,4 +1,4 @@
-//! Which cipher this machine seals with fastest.
+//! Selection of the cipher that this machine computes fastest.
 
 use std::time::{Duration, Instant};
 
@@ -6,14 +6,14 @@ use super::cipher::Cipher;
 use super::record::{ContentType, Sealer};
 
 impl Cipher {
-    /// Finds which of AES-128-GCM and ChaCha20-Poly1305 seals faster here, by
-    /// sealing 160 records with each: well under a millisecond with AES
-    /// instructions. Ask once per process.
+    /// Measures which of AES-128-GCM and ChaCha20-Poly1305 is faster on this machine, by
+    /// sealing 160 records with each: well under a millisecond with AES instructions. Call it
+    /// once per process.
     ///
-    /// Measured rather than asked of the processor, because what counts is what
-    /// the library does with it: AES without carry-less multiplication, a
-    /// virtual machine that hides either, or a library that was told not to use
-    /// them all show here. `clock` comes from the shell, as everywhere.
+    /// The cipher is measured instead of asking for processor features, because the speed
+    /// depends on the library as well: AES without carry-less multiplication, a virtual machine
+    /// that hides features, or a library that was configured not to use them all affect the
+    /// result. `clock` returns the current time.
     pub fn fastest(mut clock: impl FnMut() -> Instant) -> Self {
         let aes = seal_time(Self::Aes128Gcm, &mut clock);
         let chacha = seal_time(Self::ChaCha20Poly1305, &mut clock);
@@ -25,7 +25,7 @@ impl Cipher {
     }
 }
 
-/// The best of eight rounds: a round that was interrupted says nothing.
+/// Returns the shortest of eight rounds, since a round may be interrupted.
 fn seal_time(cipher: Cipher, clock: &mut impl FnMut() -> Instant) -> Duration {
     let key = [7; 32];
     let mut sealer = Sealer::new(cipher, &key[..cipher.key_bytes()], &[0; 12])

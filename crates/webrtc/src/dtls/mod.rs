@@ -1,13 +1,13 @@
-//! The seam over `dimpl`: DTLS 1.2, the certificate, and the exported keys.
+//! DTLS: adapter of the `dimpl` crate, the certificate, and the records of data channels.
 //!
-//! DTLS 1.2 only: as the passive side `dimpl` then picks AEAD_AES_256_GCM with
-//! every peer tried, while 1.3 and the active side end on SHA1_80 with browsers,
-//! at four times the cipher cost.
+//! Only DTLS 1.2 is used. As the passive end of 1.2, `dimpl` agrees on AEAD_AES_256_GCM for SRTP
+//! with every peer that was tried. With 1.3, and as the active end, browsers agree on SHA1_80, which
+//! costs four times as much.
 //!
-//! `dimpl` makes the handshake. What a data channel sends afterwards goes through
-//! records of our own ([`record`]) under the handshake's keys: `dimpl`'s draw
-//! random nonces under GCM, which is not safe for bulk, and cost three times as
-//! much. `docs/decisions/data-record-protection.md` has figures and alternatives.
+//! `dimpl` runs the handshake. Data channels then use our own records ([`record`]) under the keys of
+//! that handshake: records of `dimpl` draw random nonces under GCM, which is not safe for bulk data,
+//! and cost three times as much. `docs/decisions/data-record-protection.md` has the figures and the
+//! alternatives.
 //!
 //! ```text
 //!  datagram ─┬─ application data, alerts of epoch 1 ─► record::Opener ─► SCTP packets
@@ -38,31 +38,33 @@ use certificate::has_fingerprint;
 use record::{ContentType, OpenError, Opener, RecordCounts, Sealer};
 use tap::Taps;
 
-/// Flights have at most six datagrams of ours; more waiting means a flood.
+/// Most datagrams of the handshake that wait to be sent. Our flights have at most six; more is
+/// a flood.
 const DATAGRAMS_QUEUED_MAX: usize = 16;
 
-/// Records of data that may overtake the handshake's last flight, and their bytes:
-/// the peer's first packets, which it would otherwise repeat after a second.
+/// Most records of data that are kept if they arrive before the handshake's last flight: the
+/// peer's first packets, which it would otherwise repeat only after a second.
 const EARLY_RECORDS_MAX: usize = 8;
 const EARLY_BYTES_MAX: usize = 8 * 1500;
 
-/// What the handshake came to, or how the association ended.
+/// Result of the handshake, or how the association ended.
 #[derive(Debug)]
 pub(crate) enum Progress {
-    /// The handshake is done and the certificate was the expected one.
+    /// The handshake is done, and the peer's certificate has an announced fingerprint.
     Connected {
         role: Role,
-        /// `None` if the peer agreed to no profile.
+        /// SRTP profile and keys; `None` if the peer agreed to no profile.
         srtp: Option<(Profile, Material)>,
     },
+    /// The peer's certificate has none of the announced fingerprints.
     WrongFingerprint,
     Failed(dimpl::Error),
-    /// The peer ended it after the handshake for this reason (RFC 5246 §7.2).
+    /// The peer ended the association after the handshake with this alert (RFC 5246 §7.2).
     FatalAlert(u8),
     CloseNotify,
 }
 
-/// Exported keys; not printed.
+/// Exported keying material, which `Debug` does not print.
 pub(crate) struct Material(pub(crate) dimpl::KeyingMaterial);
 
 impl std::fmt::Debug for Material {
@@ -73,8 +75,8 @@ impl std::fmt::Debug for Material {
 
 /// One DTLS association.
 ///
-/// Kept after the handshake, because the peer may need our last flight again
-/// and says goodbye with close_notify.
+/// It is kept after the handshake, because the peer may need the last flight again and closes
+/// with close_notify.
 pub(crate) struct Association {
     dtls: Box<Dtls>,
     expected: Vec<Fingerprint>,
@@ -85,30 +87,31 @@ pub(crate) struct Association {
     datagrams: VecDeque<Box<[u8]>>,
     deadline: Option<Instant>,
     failed: bool,
-    /// `None` where application data is not wanted and dropped.
+    /// Records of data; `None` where application data is not used and is dropped.
     data: Option<Box<Data>>,
 }
 
 /// Application data of an association.
 #[derive(Default)]
 struct Data {
-    /// The handshake's keys, client's and server's, until it is done.
+    /// Keys of the handshake, client's and server's, until it is done.
     taps: Taps,
     records: Option<Records>,
-    /// Came before the keys were there.
+    /// Records that arrived before there were keys.
     early: Vec<Box<[u8]>>,
     counts: RecordCounts,
-    /// Either end said goodbye.
+    /// Whether either end has closed.
     closed: bool,
 }
 
+/// Record layers of both directions.
 struct Records {
     sealer: Sealer,
     opener: Opener,
 }
 
 impl Association {
-    /// `data`: for sessions with data channels, the ciphers to use.
+    /// Creates an association. `data`: the ciphers to use, for sessions with data channels.
     pub(crate) fn new(
         certificate: &Certificate,
         role: Role,
@@ -132,16 +135,16 @@ impl Association {
         }
     }
 
-    /// Begins the handshake if we are the client; call once ICE has a path.
+    /// Begins the handshake if this end is the client. Call it once ICE has a path.
     pub(crate) fn start(&mut self, now: Instant) -> Option<Progress> {
         self.handle_timeout(now)
     }
 
-    /// Feeds one datagram; what it holds of application data is opened in place
-    /// and given to `packet`, one call a record.
+    /// Handles one datagram. Records of application data are decrypted in place and passed to
+    /// `packet`, one call per record.
     ///
     /// # Errors
-    /// [`OpenError`] of the last record that was refused; the others had their effect.
+    /// [`OpenError`] of the last record that was refused; the other records had their effect.
     pub(crate) fn handle_datagram(
         &mut self,
         now: Instant,
@@ -162,26 +165,27 @@ impl Association {
         }
     }
 
-    /// Opens what came before the handshake was done; call after
+    /// Decrypts the records that arrived before the handshake was done. Call it after
     /// [`Progress::Connected`].
     pub(crate) fn open_early(&mut self, mut packet: impl FnMut(&mut [u8])) {
         let Some(data) = &mut self.data else {
             return;
         };
         for mut record in std::mem::take(&mut data.early) {
-            // What it counts as is all there is to know of a record that is refused.
+            // A record that is refused is counted, and nothing else is to be done.
             let _ = data.open(&mut record, &mut packet);
         }
     }
 
-    /// Our end of application data, once the handshake is done and until the goodbye.
+    /// Returns the sender side of application data, from the end of the handshake until the
+    /// close.
     #[inline]
     pub(crate) fn sealer(&mut self) -> Option<&mut Sealer> {
         let data = self.data.as_mut().filter(|data| !data.closed)?;
         Some(&mut data.records.as_mut()?.sealer)
     }
 
-    /// Records of application data that came; `None` where none is wanted.
+    /// Returns the counts of application data records; `None` where none are used.
     pub(crate) fn record_counts(&self) -> Option<RecordCounts> {
         Some(self.data.as_ref()?.counts)
     }
@@ -209,7 +213,7 @@ impl Association {
         self.deadline
     }
 
-    /// The next datagram of ours, if any.
+    /// Returns the next datagram to send.
     pub(crate) fn poll_transmit(&mut self) -> Option<Box<[u8]>> {
         let datagram = self.datagrams.pop_front();
         if self.datagrams.is_empty() {
@@ -218,14 +222,14 @@ impl Association {
         datagram
     }
 
-    /// Queues a datagram of ours, sealed.
+    /// Queues a sealed datagram.
     pub(crate) fn queue(&mut self, datagram: Vec<u8>) {
         if self.datagrams.len() < DATAGRAMS_QUEUED_MAX {
             self.datagrams.push_back(datagram.into());
         }
     }
 
-    /// Says goodbye; before the handshake is done there is nobody to say it to.
+    /// Sends close_notify. Before the handshake is done there is no peer to send it to.
     pub(crate) fn close(&mut self, now: Instant) {
         if self.say_goodbye() || self.failed {
             return;
@@ -237,7 +241,7 @@ impl Association {
         self.settle(result);
     }
 
-    /// Seals close_notify if application data is ours; true if so. Sealed once.
+    /// Seals close_notify once if application data is ours. Returns whether it is.
     fn say_goodbye(&mut self) -> bool {
         let Some(data) = &mut self.data else {
             return false;
@@ -251,7 +255,7 @@ impl Association {
             let (offset, bytes) = (sealer.payload_offset(), sealer.overhead() + 2);
             let mut record = vec![0; bytes];
             record[offset..offset + 2].copy_from_slice(&CLOSE_NOTIFY);
-            // A key that is used up cannot say goodbye either; the peer notices the silence.
+            // A used-up key cannot seal close_notify either; the peer notices the silence.
             if sealer.seal(ContentType::Alert, &mut record, 2).is_ok() {
                 self.datagrams.push_back(record.into());
             }
@@ -278,7 +282,7 @@ impl Association {
         }
     }
 
-    /// Polls `dimpl` to the end, as it wants after every input.
+    /// Polls `dimpl` until it has no more output, as it requires after every input.
     fn drain(&mut self) -> Option<Progress> {
         let mut progress = None;
         let mut scratch = [0; 2048];
@@ -315,7 +319,8 @@ impl Association {
         progress
     }
 
-    /// Hands the keys out once, when the handshake is done and the peer is who it said.
+    /// Returns the keys once, when the handshake is done and the peer's certificate is
+    /// verified.
     fn finish(&mut self) -> Option<Progress> {
         if !self.connected {
             return None;
@@ -340,7 +345,8 @@ impl Association {
 }
 
 impl Data {
-    /// Takes over the handshake's keys; false if it did not tell them.
+    /// Takes over the keys of the handshake. Returns false if the handshake did not provide
+    /// them.
     fn connect(&mut self, role: Role) -> bool {
         let taps = std::mem::take(&mut self.taps);
         let [client, server] = &taps[..] else {
@@ -357,8 +363,8 @@ impl Data {
         self.records.is_some()
     }
 
-    /// Opens what is ours of a datagram; returns what is the handshake's, if
-    /// anything, and what an alert or a refused record means.
+    /// Decrypts the records of a datagram that are ours. Returns the records for the handshake,
+    /// if any, and the effect of an alert or a refused record.
     fn take(
         &mut self,
         datagram: &mut [u8],
@@ -384,8 +390,8 @@ impl Data {
                     result = opened;
                 }
             } else if self.counts.opened == 0 {
-                // The peer may still need our last flight. Once it has sent data,
-                // what looks like a handshake is a stranger's.
+                // The peer may still need our last flight. Once it has sent data, records that
+                // look like a handshake are not from the peer.
                 handshake.get_or_insert_default().extend_from_slice(record);
             }
         }
@@ -431,7 +437,8 @@ impl Data {
     }
 }
 
-/// What an alert ends (RFC 5246 §7.2); warnings other than close_notify end nothing.
+/// Returns how an alert ends the association (RFC 5246 §7.2). Warnings other than close_notify
+/// do not end it.
 fn ending(alert: &[u8]) -> Option<Progress> {
     const CLOSE_NOTIFY: u8 = 0;
     const FATAL: u8 = 2;

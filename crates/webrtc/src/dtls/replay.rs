@@ -1,24 +1,24 @@
-/// Which of the last [`BITS`](ReplayWindow::BITS) sequence numbers were seen
-/// (RFC 6347 §4.1.2.6).
+/// The last [`BITS`](ReplayWindow::BITS) sequence numbers of records, and which of them were
+/// received (RFC 6347 §4.1.2.6).
 ///
-/// A ring of words, as in RFC 6479: moving on clears words instead of shifting
-/// the whole window, so a record costs the same however wide it is.
+/// The window is a ring of words, as in RFC 6479: advancing clears words instead of shifting
+/// the whole window, so the cost of a record does not depend on the width.
 #[derive(Clone, Debug)]
 pub(super) struct ReplayWindow {
-    /// One above the highest number accepted; 0 before any.
+    /// One above the highest number accepted; 0 before the first.
     next: u64,
     seen: [u64; WORDS],
 }
 
-/// One word more than the window, since the newest is filled only in part.
+/// Number of words: one more than the window has, since the newest is only partly used.
 const WORDS: usize = 33;
 
-/// What the window says of a sequence number.
+/// Relation of a sequence number to the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Fresh,
     Replayed,
-    /// Older than the window can tell.
+    /// The number is older than the window, so that it cannot be checked.
     Stale,
 }
 
@@ -32,7 +32,7 @@ impl Default for ReplayWindow {
 }
 
 impl ReplayWindow {
-    /// At a gigabit per second this is 20 ms of reordering.
+    /// Width of the window: 20 ms of reordering at a gigabit per second.
     pub(super) const BITS: u64 = 64 * (WORDS as u64 - 1);
 
     pub(super) fn check(&self, sequence: u64) -> Verdict {
@@ -50,14 +50,14 @@ impl ReplayWindow {
         }
     }
 
-    /// Records a number that [`check`](Self::check) called fresh and whose record
-    /// was authentic.
+    /// Records a number that [`check`](Self::check) found to be fresh and whose record was
+    /// authentic.
     pub(super) fn accept(&mut self, sequence: u64) {
         if sequence >= self.next {
             let newest = self.next.saturating_sub(1) / 64;
             let steps = (sequence / 64 - newest).min(WORDS as u64);
             for step in 1..=steps {
-                // Counted from the new end, so that a jump clears the whole ring.
+                // Counting from the new end, a jump clears the whole ring.
                 let (word, _) = place((sequence / 64 - (steps - step)) * 64);
                 self.seen[word] = 0;
             }

@@ -1,9 +1,9 @@
-//! How the handshake's keys reach our own record layer.
+//! Copies the keys of the handshake for our own record layer.
 //!
-//! `dimpl` makes the handshake and keeps its keys. It does ask a pluggable
-//! provider for its ciphers, though, and this one is the usual provider with a
-//! note taken of every cipher made: the key when it is created, the fixed half of
-//! the nonce when it seals or opens its first record, the handshake's Finished.
+//! `dimpl` runs the handshake and keeps its keys private. It obtains ciphers from a pluggable
+//! provider, however. The provider here wraps the usual one and records every cipher that is
+//! created: the key at creation, and the fixed part of the nonce when the first record, the
+//! handshake's Finished, is sealed or opened.
 //!
 //! ```text
 //!  key block ─► create_cipher(client key) ─► Tap ┐ thread-local, for the length of
@@ -11,8 +11,8 @@
 //!  Finished  ─► encrypt, decrypt ─► Tap: nonce
 //! ```
 //!
-//! From the moment the record layer takes over a key, the handshake may seal with
-//! it only what cannot share a nonce with ours: see [`Tapped::may_seal`].
+//! From the moment at which the record layer takes over a key, the handshake may seal with it only
+//! what cannot share a nonce with the record layer: see [`Tap::may_seal`].
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,35 +30,34 @@ use smallvec::SmallVec;
 use super::Cipher;
 use super::record::{FIRST_SEQUENCE, Opener, Sealer, key};
 
-/// The two keys of one handshake: the client's, then the server's.
+/// The keys of one handshake: the client's, then the server's.
 pub(super) type Taps = Vec<Arc<Tap>>;
 
 thread_local! {
-    /// What was created during the running call into `dimpl`. `dimpl` says
-    /// nothing of the association that a cipher is for, but its calls return on
-    /// the thread they came in on.
+    /// Keys created during the running call into `dimpl`. `dimpl` does not state for which
+    /// association a cipher is, but its calls return on the thread on which they were made.
     static CREATED: RefCell<Taps> = const { RefCell::new(Vec::new()) };
 }
 
-/// Takes what the call into `dimpl` that just returned has created.
+/// Returns the keys that the last call into `dimpl` has created, and forgets them.
 pub(super) fn take_created() -> Taps {
     CREATED.with_borrow_mut(std::mem::take)
 }
 
-/// One direction's key.
+/// The key of one direction.
 pub(super) struct Tap {
     cipher: Cipher,
     state: Mutex<State>,
-    /// The record layer seals with this key, too.
+    /// Whether the record layer seals with this key as well.
     live: AtomicBool,
 }
 
 struct State {
-    /// Until the record layer takes it.
+    /// The key, until the record layer takes it.
     key: Option<LessSafeKey>,
-    /// Of the first record; for GCM only the first four bytes stay the same.
+    /// Nonce of the first record; for GCM, only the first four bytes are constant.
     iv: Option<[u8; 12]>,
-    /// Explicit nonces of the handshake's records that ours would come to.
+    /// Explicit nonces of handshake records that the record layer's counter would reach.
     taken: SmallVec<[u64; 1]>,
 }
 
@@ -83,7 +82,7 @@ impl Tap {
         f(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The key's sealing end; `None` before Finished was sealed with it.
+    /// Returns the sealing side of the key; `None` before Finished was sealed with it.
     pub(super) fn sealer(&self) -> Option<Sealer> {
         let sealer = self.with_state(|state| {
             let (key, iv) = (state.key.take()?, state.iv?);
@@ -94,7 +93,7 @@ impl Tap {
         sealer
     }
 
-    /// The key's opening end; `None` before Finished was opened with it.
+    /// Returns the opening side of the key; `None` before Finished was opened with it.
     pub(super) fn opener(&self) -> Option<Opener> {
         self.with_state(|state| {
             let (key, iv) = (state.key.take()?, state.iv?);
@@ -102,7 +101,7 @@ impl Tap {
         })
     }
 
-    /// Notes the nonce of a record with this epoch and sequence number.
+    /// Records the nonce of a record with this epoch and sequence number.
     fn see(&self, number: u64, nonce: &Nonce) {
         self.with_state(|state| {
             let mut iv = nonce.0;
@@ -115,11 +114,12 @@ impl Tap {
         });
     }
 
-    /// Says whether the handshake may seal with this nonce, and remembers it.
+    /// Returns whether the handshake may seal with this nonce, and records it.
     ///
-    /// Its sequence numbers stay below ours. Its GCM nonces are drawn by chance:
-    /// one in 2¹⁶ begins as ours do. Before ours begin, it is remembered and left
-    /// out; afterwards it might be one that we used, and Finished is not repeated.
+    /// The sequence numbers of the handshake stay below those of the record layer. Its GCM
+    /// nonces are random: one in 2¹⁶ begins as those of the record layer do. Before the record
+    /// layer has the key, such a nonce is recorded and later skipped; afterwards it may have
+    /// been used, so it is refused, and Finished is not repeated.
     fn may_seal(&self, number: u64, nonce: &Nonce) -> bool {
         if number & 0xffff_ffff_ffff >= FIRST_SEQUENCE {
             return false;
@@ -144,14 +144,14 @@ impl std::fmt::Debug for Tap {
     }
 }
 
-/// `dimpl`'s cipher with a tap.
+/// A cipher of `dimpl` with a tap.
 #[derive(Debug)]
 struct Tapped {
     cipher: Box<dyn DimplCipher>,
     tap: Arc<Tap>,
 }
 
-/// Epoch and sequence number: how the additional data begins.
+/// Returns epoch and sequence number, with which the additional data begins.
 fn number(additional: &Aad) -> u64 {
     let bytes = additional.0.first_chunk().copied().unwrap_or_default();
     u64::from_be_bytes(bytes)
@@ -175,13 +175,13 @@ impl DimplCipher for Tapped {
     ) -> Result<(), CryptoError> {
         let (number, seen) = (number(&aad), nonce);
         self.cipher.decrypt(ciphertext, aad, nonce)?;
-        // Only once it is authentic: anybody can send a record with some nonce.
+        // Only an authentic record counts: anybody can send a record with some nonce.
         self.tap.see(number, &seen);
         Ok(())
     }
 }
 
-/// `dimpl`'s suite with a tap on its ciphers.
+/// A cipher suite of `dimpl` whose ciphers have taps.
 #[derive(Debug)]
 struct TappedSuite(Cipher);
 
@@ -233,7 +233,7 @@ static AES_128_FIRST: [Suite; 3] = [&AES_128, &AES_256, &CHACHA20];
 static AES_256_FIRST: [Suite; 3] = [&AES_256, &AES_128, &CHACHA20];
 static CHACHA20_FIRST: [Suite; 3] = [&CHACHA20, &AES_128, &AES_256];
 
-/// The usual provider with tapped suites, this one first.
+/// Returns the usual provider with tapped suites, of which `first` is preferred.
 pub(super) fn provider(first: Cipher) -> CryptoProvider {
     CryptoProvider {
         cipher_suites: match first {

@@ -12,65 +12,65 @@ use super::transport::{Missing, RemoteTransport};
 /// What an answer to our offer agrees to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Agreed {
-    /// The `m=` lines on which the peer sends; empty only if it takes what we send, or
-    /// there is data.
+    /// The `m=` lines on which the peer sends. Empty only if it accepts what we send, or there
+    /// is data.
     pub media: Vec<AgreedMedia>,
-    /// What we send, of the `m=` lines on which the offer does; a line may be one of
-    /// `media`, too.
+    /// The tracks that we send, of the `m=` lines on which the offer sends; such a line may
+    /// also be one of `media`.
     pub tracks: Vec<NegotiatedTrack>,
-    /// Data channels, if offered and taken.
+    /// Data channels, if they were offered and accepted.
     pub data: Option<AgreedData>,
-    /// The peer's end of the one transport.
+    /// The peer's parameters of the one transport.
     pub remote: RemoteTransport,
-    /// We open the DTLS connection.
+    /// Whether this end is the DTLS client.
     pub dtls_client: bool,
 }
 
-/// Why an answer cannot be used. The peer's fault; the session cannot start.
+/// Why an answer cannot be used. The peer is at fault; the session cannot start.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AnswerError {
-    /// Not SDP.
+    /// The answer is not valid SDP.
     #[error(transparent)]
     Malformed(#[from] Error),
-    /// RFC 3264 §6: as many `m=` lines as the offer has.
+    /// The answer has another number of `m=` lines than the offer (RFC 3264 §6).
     #[error("the answer has {answered} m= lines, the offer has {offered}")]
     LineCount {
-        /// In our offer.
+        /// Number of lines in our offer.
         offered: usize,
-        /// In the answer.
+        /// Number of lines in the answer.
         answered: usize,
     },
-    /// RFC 3264 §6: in the same order.
+    /// The `m=` lines are in another order than in the offer (RFC 3264 §6).
     #[error("{media}: the offer has {offered} at this place")]
     LineKind {
-        /// The answer's `m=` line.
+        /// Name of the `m=` line in the answer.
         media: String,
-        /// The kind of ours.
+        /// Media type of the line in our offer.
         offered: String,
     },
-    /// The peer sends nothing that we can receive, and takes nothing that we send.
+    /// The peer neither sends what we can receive nor accepts what we send.
     #[error("the peer sends nothing that was offered: {}", .answered.join(", "))]
     NothingAgreed {
-        /// The answer's `m=` lines, and why each is of no use.
+        /// Names of the `m=` lines in the answer, and why each cannot be used.
         answered: Vec<String>,
     },
-    /// The peer wants several transports.
+    /// The media do not share one transport.
     #[error("{media}: not in one a=group:BUNDLE with the others")]
     NoBundle {
-        /// The first `m=` line outside.
+        /// Name of the first `m=` line outside of the bundle.
         media: String,
     },
-    /// RTCP on a port of its own.
+    /// RTCP is on a port of its own.
     #[error("{media}: no a=rtcp-mux")]
     NoRtcpMux {
-        /// The `m=` line.
+        /// Name of the `m=` line.
         media: String,
     },
-    /// Nothing to check the DTLS certificate against.
+    /// There is no fingerprint to check the DTLS certificate against.
     #[error("no a=fingerprint by SHA-256, SHA-384 or SHA-512")]
     NoFingerprint,
-    /// No ICE credentials.
+    /// There are no ICE credentials.
     #[error("no a=ice-ufrag and a=ice-pwd")]
     NoIce,
     /// The peer does not connect now.
@@ -79,12 +79,12 @@ pub enum AnswerError {
 }
 
 impl Agreed {
-    /// The codec of a payload type and the `m=` line it belongs to.
+    /// Returns the codec of a payload type, and the `m=` line to which it belongs.
     pub fn codec(&self, payload_type: u8) -> Option<(&AgreedMedia, &AgreedCodec)> {
         self.find(|codec| codec.payload_type == payload_type)
     }
 
-    /// The codec whose retransmissions have this payload type.
+    /// Returns the codec whose retransmissions have this payload type.
     pub fn retransmitted(&self, payload_type: u8) -> Option<(&AgreedMedia, &AgreedCodec)> {
         self.find(|codec| codec.rtx_payload_type == Some(payload_type))
     }
@@ -97,10 +97,10 @@ impl Agreed {
     }
 }
 
-/// Reads the answer to `offer`.
+/// Applies the answer to `offer`.
 ///
-/// Takes the liberties that servers do: attributes at session level, a missing
-/// `mid`, `setup` or `rtpmap`, a bundle that only equal ICE credentials show.
+/// Tolerates what servers are known to write: attributes in the session section, a missing
+/// `mid`, `setup` or `rtpmap`, and a bundle that is only recognized by equal ICE credentials.
 pub fn apply_answer(offer: &SessionDescription, answer: &str) -> Result<Agreed, AnswerError> {
     let answer = SessionDescription::parse(answer)?;
     check_lines(offer, &answer)?;
@@ -155,8 +155,8 @@ pub fn apply_answer(offer: &SessionDescription, answer: &str) -> Result<Agreed, 
     )?;
     let dtls_client = match remote.setup {
         Some(Setup::Active) => false,
-        // RFC 4145 §4: passive is what an answer without the attribute means;
-        // actpass is not for answers and leaves the choice to us.
+        // An answer without the attribute means passive (RFC 4145 §4); actpass is not allowed
+        // in answers and leaves the choice to us.
         Some(Setup::Passive | Setup::ActPass) | None => true,
         Some(Setup::HoldConn) => return Err(AnswerError::HeldBack),
     };
@@ -232,7 +232,8 @@ fn agreed_extensions(answer: &SessionDescription, answered: &MediaDescription) -
     }
 }
 
-/// What we send on a line: in the coding that the peer names first (RFC 3264 §6.1).
+/// Returns the track that we send on a line, in the codec that the peer lists first (RFC 3264
+/// §6.1).
 fn agreed_track(
     line: usize,
     answer: &SessionDescription,
@@ -254,7 +255,7 @@ fn agreed_track(
     let rtx_payload_type = rtx_payload_type.filter(|_| feedback.nack);
     let mut extensions = agreed_extensions(answer, answered);
     if feedback.nack && rtx_payload_type.is_none() {
-        // See `ExtensionIds`: what is sent again must be the same bytes.
+        // See `ExtensionIds`: retransmissions must repeat the same bytes.
         extensions.transport_cc = None;
         extensions.abs_send_time = None;
     }
@@ -274,7 +275,8 @@ fn agreed_track(
     })
 }
 
-/// The answer's payload types, in its order; where it says no `rtpmap` of one, ours holds.
+/// Returns the codecs of the answer in its order. A payload type without `rtpmap` has the codec
+/// of our offer.
 fn agreed_codecs(offered: &MediaDescription, answered: &MediaDescription) -> Vec<AgreedCodec> {
     let mut codecs: Vec<AgreedCodec> = Vec::new();
     for payload_type in format::payload_types(answered) {
@@ -287,7 +289,7 @@ fn agreed_codecs(offered: &MediaDescription, answered: &MediaDescription) -> Vec
             continue;
         };
         let has = |kind| answered.attributes.has_feedback(payload_type, kind);
-        // Ours to begin with: a peer cannot add it.
+        // Redundancy must be in our offer: a peer cannot add it.
         let red = opus::redundancy_of(answered, payload_type);
         codecs.push(AgreedCodec {
             payload_type,
@@ -344,7 +346,8 @@ fn check_bundle(answer: &SessionDescription, lines: &[usize]) -> Result<(), Answ
     }
 }
 
-/// The bundle's tag, the other sections on which the peer sends, the session.
+/// Returns the sections that describe the transport: that of the bundle's tag, the other agreed
+/// ones, the session.
 fn transport_sections<'a>(answer: &'a SessionDescription, lines: &[usize]) -> Vec<&'a Attributes> {
     let agreed = lines.iter().filter_map(|&line| answer.media.get(line));
     let mut sections: Vec<&Attributes> = Vec::new();

@@ -5,73 +5,74 @@ use glassline_media::{Codec, Kind, Ssrc};
 use super::attribute::StreamId;
 use super::extensions::ExtensionIds;
 
-/// One of our tracks that the peer takes.
+/// A track of ours that the peer accepts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NegotiatedTrack {
-    /// Which of the tracks given to [`negotiate`](super::negotiate); of an answer, which of the `m=`
-    /// lines on which our offer sends.
+    /// Index into the tracks that were passed to [`negotiate`](super::negotiate); for an
+    /// answer, index among the `m=` lines on which our offer sends.
     pub track: usize,
-    /// Which `m=` line, from 0.
+    /// Index of the `m=` line.
     pub line: usize,
-    /// Its tag; empty if the offer has none, which a lone `m=` line may.
+    /// Identification tag of the line; empty if the offer has none, which is allowed for a
+    /// single line.
     pub mid: String,
-    /// The coding.
+    /// Codec of the track.
     pub codec: Codec,
-    /// 0..=127, never 64..=95 (RFC 5761 §4).
+    /// Payload type, 0..=127 but never 64..=95 (RFC 5761 §4).
     pub payload_type: u8,
-    /// What the peer says of how it wants the coding: its `a=fmtp`, empty without one.
+    /// Format parameters that the peer asks for: its `a=fmtp`, empty without one.
     pub parameters: String,
-    /// Payload type of retransmissions (RFC 4588); only where NACK is agreed.
+    /// Payload type of retransmissions (RFC 4588); only if NACK is agreed on.
     pub rtx_payload_type: Option<u8>,
-    /// Payload type of packets that repeat those before (RFC 2198); Opus only, and only
-    /// where both ends want it.
+    /// Payload type of packets with redundancy (RFC 2198); for Opus only, and only if both ends
+    /// want it.
     pub red_payload_type: Option<u8>,
     /// Header extensions that every packet of the track may carry.
     pub extensions: ExtensionIds,
-    /// What feedback the peer sends.
+    /// Feedback that the peer sends.
     pub feedback: Feedback,
-    /// RTCP may come without a leading report (RFC 5506).
+    /// Whether RTCP may arrive without a leading report (RFC 5506).
     pub reduced_size_rtcp: bool,
 }
 
 /// An `m=` line on which the peer sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgreedMedia {
-    /// Which `m=` line, from 0.
+    /// Index of the `m=` line.
     pub line: usize,
-    /// Its tag.
+    /// Identification tag of the line.
     pub mid: String,
-    /// Video or audio.
+    /// Kind of media: video or audio.
     pub kind: Kind,
-    /// What may come, most likely first; never empty.
+    /// Codecs in which the peer may send, most likely first; never empty.
     pub codecs: Vec<AgreedCodec>,
-    /// The RTP source, if announced.
+    /// SSRC of the media, if announced.
     pub ssrc: Option<Ssrc>,
-    /// The source of its retransmissions, if announced.
+    /// SSRC of the retransmissions, if announced.
     pub rtx_ssrc: Option<Ssrc>,
-    /// The MediaStream and track, if announced.
+    /// MediaStream and track, if announced.
     pub stream_id: Option<StreamId>,
     /// Header extensions that packets may carry.
     pub extensions: ExtensionIds,
-    /// RTCP may go without a leading report (RFC 5506).
+    /// Whether RTCP may be sent without a leading report (RFC 5506).
     pub reduced_size_rtcp: bool,
 }
 
-/// A payload type that may come.
+/// A payload type in which the peer may send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgreedCodec {
-    /// 0..=127.
+    /// Payload type, 0..=127.
     pub payload_type: u8,
-    /// The coding.
+    /// Codec of the payload type.
     pub codec: Codec,
-    /// The peer's `fmtp`, empty without one.
+    /// Format parameters of the peer: its `a=fmtp`, empty without one.
     pub parameters: String,
-    /// Payload type of its retransmissions.
+    /// Payload type of retransmissions.
     pub rtx_payload_type: Option<u8>,
-    /// Payload type of packets that repeat those before (RFC 2198): each block in them
-    /// is of `payload_type`.
+    /// Payload type of packets with redundancy (RFC 2198), whose blocks all have
+    /// `payload_type`.
     pub red_payload_type: Option<u8>,
-    /// The feedback that the peer acts on.
+    /// Feedback to which the peer reacts.
     pub feedback: Feedback,
 }
 
@@ -84,6 +85,6 @@ pub struct Feedback {
     pub pli: bool,
     /// Full intra request (RFC 5104 §4.3.1).
     pub fir: bool,
-    /// Transport-wide congestion control; only with its header extension.
+    /// Transport-wide congestion control feedback; only together with its header extension.
     pub transport_cc: bool,
 }

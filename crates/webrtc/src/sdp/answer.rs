@@ -17,35 +17,35 @@ use super::negotiate::Negotiated;
 use super::opus;
 use super::transport::{default_destination, push_candidates, push_transport};
 
-/// What this end says of itself in an answer.
+/// What this end states in an answer.
 #[derive(Clone, Debug)]
 pub struct LocalDescription {
     /// Our ICE credentials.
     pub credentials: IceCredentials,
-    /// Of our certificate.
+    /// Fingerprint of our certificate.
     pub fingerprint: Fingerprint,
-    /// Where we are reached, most preferred first; all there are.
+    /// All addresses at which this end is reached, most preferred first.
     pub candidates: Vec<SocketAddr>,
-    /// Number of the session, below 2⁶³ (RFC 8829 §5.2.1).
+    /// Session identifier, below 2⁶³ (RFC 8829 §5.2.1).
     pub session_id: u64,
-    /// Rises with each description of the session.
+    /// Session version, which rises with each description of the session.
     pub session_version: u64,
-    /// The RTP sources of [`Negotiated::tracks`], in that order.
+    /// RTP sources of [`Negotiated::tracks`], in that order.
     pub senders: Vec<SenderSsrc>,
-    /// Canonical name of RTCP, the same for all sources (RFC 8834 §4.9).
+    /// RTCP canonical name, the same for all sources (RFC 8834 §4.9).
     pub cname: String,
-    /// Of our data channels; used where they are agreed.
+    /// Parameters of our data channels, used if they are agreed on.
     pub data: DataParameters,
-    /// Groups our tracks into one MediaStream, so that the peer plays them in step.
+    /// MediaStream identifier that groups our tracks, so that the peer plays them in sync.
     pub stream_id: String,
 }
 
-/// The RTP sources of one track.
+/// RTP sources of one track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SenderSsrc {
-    /// Of the media.
+    /// SSRC of the media.
     pub ssrc: Ssrc,
-    /// Of its retransmissions; used where RTX is agreed.
+    /// SSRC of the retransmissions, used if RTX is agreed on.
     pub rtx: Option<Ssrc>,
 }
 
@@ -82,7 +82,8 @@ pub fn answer(negotiated: &Negotiated, local: &LocalDescription) -> String {
     .to_string()
 }
 
-/// RFC 3264 §6: a line that is not wanted keeps its place with port 0.
+/// Returns the section of an `m=` line that is not wanted, which keeps its place with port 0
+/// (RFC 3264 §6).
 fn rejected(line: &AnswerLine) -> MediaDescription {
     let mut attributes = Attributes::default();
     attributes.0.extend(line.mid.clone().map(Attribute::Mid));
@@ -142,7 +143,7 @@ fn accepted(
     if carries_transport {
         push_candidates(&mut attributes, &local.candidates);
     }
-    // What stands first is what is wanted most: redundancy, where it is.
+    // The first format is the most preferred one: redundancy, if it is agreed on.
     let formats = [
         media.red_payload_type,
         Some(media.payload_type),
@@ -248,10 +249,10 @@ pub(super) fn push_feedback(attributes: &mut Attributes, payload_type: u8, feedb
     }
 }
 
-/// How an `m=` line says what comes on it.
+/// What an `m=` line states of a track that is sent on it.
 pub(super) struct Source<'a> {
     pub(super) kind: Kind,
-    /// Number of the track among ours.
+    /// Index of the track.
     pub(super) track: usize,
     pub(super) sender: Option<SenderSsrc>,
     pub(super) stream_id: &'a str,
@@ -283,8 +284,8 @@ impl Source<'_> {
     }
 }
 
-/// A name that can neither end its line nor fall into two words: 1 to 64
-/// characters of RFC 8830's `msid`.
+/// Returns a name that can neither end its line nor become two words: 1 to 64 characters of RFC
+/// 8830's `msid`.
 fn token(name: &str) -> String {
     let plain = |it: char| it.is_ascii_alphanumeric() || "!#$%&'*+-.^_`{|}~".contains(it);
     let kept: String = name

@@ -1,4 +1,4 @@
-//! What an answer says on each `m=` line of the offer.
+//! What an answer states on each `m=` line of the offer.
 
 use glassline_media::Codec;
 
@@ -7,15 +7,15 @@ use super::attribute::{Direction, ExtensionMap};
 use super::description::{MediaDescription, SessionDescription};
 use super::extensions::ExtensionIds;
 
-/// What the answer says on one `m=` line of the offer.
+/// What the answer states on one `m=` line of the offer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct AnswerLine {
     pub(super) kind: String,
     pub(super) protocol: String,
-    /// To be repeated where the line is rejected.
+    /// First format of the offer, which is repeated if the line is rejected.
     pub(super) format: String,
     pub(super) mid: Option<String>,
-    /// `None` if rejected.
+    /// What is agreed for the line; `None` if it is rejected.
     pub(super) content: Option<Content>,
 }
 
@@ -26,11 +26,11 @@ pub(super) enum Content {
     Data,
 }
 
-/// How the answer writes an accepted `m=` line of video or audio.
+/// What the answer states on an accepted `m=` line of video or audio.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct MediaLine {
     pub(super) direction: Direction,
-    /// Index into [`Negotiated::tracks`](super::Negotiated::tracks), if we send on it.
+    /// Index into [`Negotiated::tracks`](super::Negotiated::tracks), if we send on the line.
     pub(super) track: Option<usize>,
     pub(super) codec: Codec,
     pub(super) payload_type: u8,
@@ -43,7 +43,7 @@ pub(super) struct MediaLine {
 }
 
 impl AnswerLine {
-    /// A line that is not wanted.
+    /// Creates the answer for a line that is not wanted.
     pub(super) fn rejected(media: &MediaDescription) -> Self {
         Self {
             kind: media.kind.clone(),
@@ -56,7 +56,7 @@ impl AnswerLine {
 }
 
 impl MediaLine {
-    /// What we send on it.
+    /// Returns the track that we send on the line.
     pub(super) fn track(
         &self,
         offer: &SessionDescription,
@@ -80,7 +80,7 @@ impl MediaLine {
         }
     }
 
-    /// What the peer sends on it.
+    /// Returns what the peer sends on the line.
     pub(super) fn reception(
         &self,
         offer: &SessionDescription,

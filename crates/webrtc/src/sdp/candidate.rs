@@ -6,21 +6,22 @@ use super::error::Reason;
 /// An ICE candidate (RFC 8839 §5.1; TCP types RFC 6544 §4.5).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Equal for candidates of one type, base and server.
+    /// Foundation: equal for candidates of the same type, base and server.
     pub foundation: String,
-    /// 1 for RTP, and for everything once RTCP is multiplexed; 1..=256.
+    /// Component, 1..=256: 1 for RTP, and for everything if RTCP is multiplexed.
     pub component: u16,
     /// Transport protocol.
     pub protocol: Protocol,
-    /// Larger is preferred.
+    /// Priority; larger values are preferred.
     pub priority: u32,
-    /// Where it is, a name if not yet resolved.
+    /// Address, or a name that is not resolved yet.
     pub address: Address,
     /// Port; 9 for active TCP candidates.
     pub port: u16,
-    /// How it was learnt.
+    /// Type of the candidate.
     pub kind: CandidateKind,
-    /// `raddr` and `rport`, the base of a reflexive or relayed candidate.
+    /// Related address and port (`raddr`, `rport`): the base of a reflexive or relayed
+    /// candidate.
     pub related: Option<(Address, u16)>,
     /// Further name/value pairs in their order: `tcptype`, `generation`, `ufrag`, …
     pub extensions: Vec<(String, String)>,
@@ -34,40 +35,40 @@ pub enum Protocol {
     Udp,
     /// TCP (RFC 6544).
     Tcp,
-    /// Any other, in lower case: to be ignored (RFC 8839 §5.1).
+    /// Any other, in lower case; such candidates are ignored (RFC 8839 §5.1).
     Other(String),
 }
 
-/// Where a candidate is.
+/// Address of a candidate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     /// An IP address.
     Ip(IpAddr),
-    /// A name, such as the `….local` of multicast DNS, unresolved.
+    /// A name that is not resolved yet, such as the `….local` names of multicast DNS.
     Name(String),
 }
 
-/// How a candidate was learnt.
+/// Type of a candidate: how its address was learned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CandidateKind {
-    /// From an interface.
+    /// Host candidate: an address of a local interface.
     Host,
-    /// From a STUN server.
+    /// Server-reflexive candidate: an address that a STUN server reported.
     ServerReflexive,
-    /// From a check of the peer.
+    /// Peer-reflexive candidate: an address from which a check arrived.
     PeerReflexive,
-    /// Allocated on a TURN server.
+    /// Relayed candidate: an address that is allocated on a TURN server.
     Relay,
-    /// Any other: to be ignored (RFC 8839 §5.1).
+    /// Any other; such candidates are ignored (RFC 8839 §5.1).
     Other(String),
 }
 
 impl Candidate {
-    /// A UDP host candidate for component 1, the `index`-th of its agent.
+    /// Creates a UDP host candidate for component 1, the one with index `index` of its agent.
     ///
-    /// Earlier ones get the higher priority (RFC 8445 §5.1.2.1: type preference
-    /// 126, local preference 65535 − `index`).
+    /// Earlier candidates get higher priorities (RFC 8445 §5.1.2.1: type preference 126, local
+    /// preference 65535 − `index`).
     pub fn host(address: SocketAddr, index: usize) -> Self {
         let local = 65_535 - u32::try_from(index).map_or(65_535, |index| index.min(65_535));
         Self {
@@ -83,8 +84,9 @@ impl Candidate {
         }
     }
 
-    /// A UDP candidate on a TURN server, asked for from `base`, the `index`-th of its
-    /// agent (type preference 0, so that every direct path is tried before).
+    /// Creates a UDP candidate on a TURN server that was allocated from `base`, the one with
+    /// index `index` of its agent. Its type preference is 0, so that every direct path is tried
+    /// before.
     pub fn relayed(address: SocketAddr, base: SocketAddr, index: usize) -> Self {
         let host = Self::host(address, index);
         Self {
@@ -96,7 +98,7 @@ impl Candidate {
         }
     }
 
-    /// IP address and port; `None` for an unresolved name.
+    /// Returns IP address and port; `None` if the name is not resolved.
     pub const fn socket_addr(&self) -> Option<SocketAddr> {
         match self.address {
             Address::Ip(ip) => Some(SocketAddr::new(ip, self.port)),
@@ -104,13 +106,13 @@ impl Candidate {
         }
     }
 
-    /// The value of an extension such as `tcptype` or `ufrag`.
+    /// Returns the value of an extension such as `tcptype` or `ufrag`.
     pub fn extension(&self, name: &str) -> Option<&str> {
         let pair = self.extensions.iter().find(|(key, _)| key == name)?;
         Some(&pair.1)
     }
 
-    /// Reads the value of `a=candidate:`.
+    /// Parses the value of `a=candidate:`.
     pub(super) fn parse(value: &str) -> Result<Self, Reason> {
         let problem = |problem| Reason::Attribute {
             name: "candidate",
@@ -158,7 +160,7 @@ impl Candidate {
         let mut base: Option<Address> = None;
         let mut base_port: Option<u16> = None;
         while let Some(name) = fields.next() {
-            // A lone last word is an extension whose value is empty.
+            // A single last word is an extension whose value is empty.
             let value = fields.next().unwrap_or_default();
             match name {
                 "raddr" => base = Some(Address::parse(value)),
@@ -175,7 +177,7 @@ impl Candidate {
 }
 
 impl fmt::Display for Candidate {
-    /// The value of `a=candidate:`, without that prefix.
+    /// Writes the value of `a=candidate:`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -202,7 +204,7 @@ impl fmt::Display for Candidate {
 }
 
 impl Protocol {
-    /// The word of SDP, in lower case.
+    /// Returns the protocol as in SDP, in lower case.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Udp => "udp",
@@ -238,7 +240,7 @@ impl fmt::Display for Address {
 }
 
 impl CandidateKind {
-    /// The word after `typ`.
+    /// Returns the type as in SDP, behind `typ`.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Host => "host",

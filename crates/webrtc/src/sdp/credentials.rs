@@ -1,13 +1,13 @@
 use std::fmt;
 
-/// User name fragment and password of an ICE agent (RFC 8839 §5.4).
+/// User fragment and password of an ICE agent (RFC 8839 §5.4).
 ///
 /// `Debug` does not show the password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct IceCredentials {
-    /// 4 to 256 characters.
+    /// User fragment, 4 to 256 characters.
     pub ufrag: String,
-    /// 22 to 256 characters.
+    /// Password, 22 to 256 characters.
     pub pwd: String,
 }
 

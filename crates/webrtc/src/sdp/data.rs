@@ -1,4 +1,4 @@
-//! The `m=application` line of data channels (RFC 8841), and the form before it.
+//! The `m=application` line of data channels (RFC 8841), and its syntax before that RFC.
 
 use std::net::SocketAddr;
 
@@ -9,39 +9,39 @@ use super::description::MediaDescription;
 use super::fingerprint::Fingerprint;
 use super::transport::{default_destination, push_candidates, push_transport};
 
-/// What one end says of its SCTP association.
+/// What one end states of its SCTP association.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataParameters {
-    /// `a=sctp-port`; 5000 by custom.
+    /// Port (`a=sctp-port`), usually 5000.
     pub port: u16,
-    /// `a=max-message-size` in bytes: what this end takes, zero for anything. `None`
-    /// where nothing is said, which means 64 KiB (RFC 8841 §6.1).
+    /// Largest message that this end accepts in bytes (`a=max-message-size`), zero for no
+    /// limit. `None` if it is not stated, which means 64 KiB (RFC 8841 §6.1).
     pub max_message_size: Option<u64>,
 }
 
-/// An `m=` line for data channels that both ends agree on.
+/// An `m=` line for data channels on which both ends agree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgreedData {
-    /// Which `m=` line, from 0.
+    /// Index of the `m=` line.
     pub line: usize,
-    /// Its tag.
+    /// Identification tag of the `m=` line.
     pub mid: String,
-    /// The peer's end.
+    /// Parameters of the peer.
     pub remote: DataParameters,
-    /// It is written as before RFC 8841: `DTLS/SCTP 5000`.
+    /// Whether the line has the syntax before RFC 8841: `DTLS/SCTP 5000`.
     pub(super) old: bool,
 }
 
 const PROTOCOL: &str = "UDP/DTLS/SCTP";
 const FORMAT: &str = "webrtc-datachannel";
-/// draft-ietf-mmusic-sctp-sdp up to 14: the port is the format, and `a=sctpmap`
-/// says what runs over it. Chromium before 2019 and appliances write it.
+/// Protocol in draft-ietf-mmusic-sctp-sdp up to version 14, in which the port is the format and
+/// `a=sctpmap` states the application protocol. Chromium before 2019 and appliances write it.
 const OLD_PROTOCOL: &str = "DTLS/SCTP";
-/// What an `m=` line without `a=sctp-port` means, by custom: RFC 8841 §5.2 wants
-/// the attribute, but there is no other port in use.
+/// Port of an `m=` line without `a=sctp-port`. RFC 8841 §5.2 requires the attribute, but no
+/// other port is in use.
 const PORT_UNSTATED: u16 = 5000;
 
-/// Reads the `line`-th section if it is for data channels and not turned down.
+/// Parses the section with index `line`, if it is for data channels and not rejected.
 pub(super) fn of(line: usize, media: &MediaDescription) -> Option<AgreedData> {
     if media.kind != "application" || media.is_rejected() {
         return None;
@@ -62,7 +62,7 @@ pub(super) fn of(line: usize, media: &MediaDescription) -> Option<AgreedData> {
         }
     };
     let size = value(&media.attributes, "max-message-size").or_else(|| {
-        // Beside the old form it stood here.
+        // In the old syntax the size is in `a=fmtp`.
         let parameters = value(&media.attributes, "fmtp")?;
         Some(parameters.split_once("max-message-size=")?.1)
     });
@@ -86,7 +86,7 @@ fn value<'a>(attributes: &'a Attributes, wanted: &str) -> Option<&'a str> {
     })
 }
 
-/// What a section for data channels says beside its parameters.
+/// What a section for data channels states in addition to its parameters.
 pub(super) struct Section<'a> {
     pub(super) mid: Option<String>,
     pub(super) credentials: &'a IceCredentials,
@@ -94,12 +94,12 @@ pub(super) struct Section<'a> {
     pub(super) setup: Setup,
     pub(super) trickle: bool,
     pub(super) candidates: &'a [SocketAddr],
-    /// The candidates stand in this section.
+    /// Whether this section contains the candidates.
     pub(super) carries_transport: bool,
     pub(super) old: bool,
 }
 
-/// Writes a section for data channels.
+/// Creates a section for data channels.
 pub(super) fn section(parameters: &DataParameters, section: Section<'_>) -> MediaDescription {
     let (destination, connection) = default_destination(section.candidates);
     let mut attributes = Attributes::default();

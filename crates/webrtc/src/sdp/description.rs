@@ -11,63 +11,63 @@ use super::lines::{Line, lines};
 
 /// A session description (RFC 8866).
 ///
-/// `Display` writes it with CRLF line ends, in RFC 8866's order of lines.
+/// `Display` writes it with CRLF line ends, in the order of lines of RFC 8866.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionDescription {
-    /// Who made it.
+    /// Creator and version of the description.
     pub origin: Origin,
-    /// `s=`, mostly `-`.
+    /// Session name (`s=`), mostly `-`.
     pub name: String,
-    /// The session's lines other than `v o s a m`: letter and value, in RFC 8866's order.
+    /// Lines of the session other than `v o s a m`: letter and value, in the order of RFC 8866.
     pub lines: Vec<(char, String)>,
-    /// The session's attributes.
+    /// Attributes of the session.
     pub attributes: Attributes,
     /// The `m=` sections.
     pub media: Vec<MediaDescription>,
 }
 
-/// `o=`: names a description and its version (RFC 8866 §5.2).
+/// The origin (`o=`), which identifies a description and its version (RFC 8866 §5.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// `-` if none.
+    /// User name, `-` if there is none.
     pub username: String,
-    /// A decimal number.
+    /// Session identifier, a decimal number.
     pub session_id: String,
-    /// A decimal number that rises with each version.
+    /// Session version, a decimal number that rises with each version.
     pub session_version: String,
-    /// `IN`.
+    /// Network type, `IN`.
     pub network_type: String,
-    /// `IP4` or `IP6`.
+    /// Address type, `IP4` or `IP6`.
     pub address_type: String,
-    /// Says nothing in WebRTC.
+    /// Address of the creator; it has no meaning in WebRTC.
     pub address: String,
 }
 
 /// One `m=` section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MediaDescription {
-    /// `audio`, `video`, `application`, …
+    /// Media type: `audio`, `video`, `application`, …
     pub kind: String,
-    /// 0: rejected, or `bundle-only`.
+    /// Port; 0 if the section is rejected or `bundle-only`.
     pub port: u16,
-    /// Number of ports after a slash.
+    /// Number of ports, if a slash and a number follow the port.
     pub port_count: Option<u16>,
-    /// `UDP/TLS/RTP/SAVPF`, …
+    /// Protocol: `UDP/TLS/RTP/SAVPF`, …
     pub protocol: String,
-    /// Payload types for RTP, most wanted first; never empty.
+    /// Formats, which are payload types for RTP, most preferred first; never empty.
     pub formats: Vec<String>,
-    /// The section's lines other than `m a`: letter and value, in RFC 8866's order.
+    /// Lines of the section other than `m a`: letter and value, in the order of RFC 8866.
     pub lines: Vec<(char, String)>,
-    /// The section's attributes.
+    /// Attributes of the section.
     pub attributes: Attributes,
 }
 
-/// RFC 8866's order of the lines that are kept as they are.
+/// Types of the session's lines that are kept unparsed, in the order of RFC 8866.
 const SESSION_LINES: &str = "iuepcbtrzk";
 const MEDIA_LINES: &str = "icbk";
 
 impl SessionDescription {
-    /// What errors call an `m=` line, counted from zero.
+    /// Returns the name of an `m=` line, counted from zero, for error texts.
     pub(super) fn media_name(&self, line: usize) -> String {
         let Some(media) = self.media.get(line) else {
             return format!("m= line {}", line + 1);
@@ -78,9 +78,9 @@ impl SessionDescription {
         }
     }
 
-    /// Reads a description; lines may end with LF or CRLF.
+    /// Parses a description. Lines may end with LF or CRLF.
     ///
-    /// Errors name the line. Bounds: [`BYTES_MAX`](super::BYTES_MAX),
+    /// Errors name the line. Limits: [`BYTES_MAX`](super::BYTES_MAX),
     /// [`LINES_MAX`](super::LINES_MAX), [`MEDIA_MAX`], [`ATTRIBUTES_MAX`].
     pub fn parse(text: &str) -> Result<Self, Error> {
         let lines = lines(text)?;
@@ -105,7 +105,7 @@ impl SessionDescription {
         })
     }
 
-    /// Direction of the `index`-th `m=` section, which a session-level one may set.
+    /// Returns the direction of the `m=` section with this index, which the session may set.
     pub fn direction(&self, index: usize) -> Direction {
         self.media
             .get(index)
@@ -114,13 +114,13 @@ impl SessionDescription {
             .unwrap_or_default()
     }
 
-    /// The section with this identification tag.
+    /// Returns the section with this identification tag.
     pub fn by_mid(&self, mid: &str) -> Option<&MediaDescription> {
         let mut media = self.media.iter();
         media.find(|media| media.attributes.mid() == Some(mid))
     }
 
-    /// Tags of the bundle that holds `mid`, in the bundle's order.
+    /// Returns the tags of the bundle that contains `mid`, in the bundle's order.
     pub fn bundle_of(&self, mid: &str) -> Option<&[String]> {
         self.attributes
             .groups("BUNDLE")
@@ -164,7 +164,8 @@ impl Origin {
         })
     }
 
-    /// The origin of a description made here (RFC 8829 §5.2.1: no address is given away).
+    /// Creates the origin of a description that is made here, without revealing an address (RFC
+    /// 8829 §5.2.1).
     pub fn local(session_id: u64, session_version: u64) -> Self {
         Self {
             username: "-".to_owned(),
@@ -193,31 +194,31 @@ impl fmt::Display for Origin {
 }
 
 impl MediaDescription {
-    /// Video or audio; `None` for `application` and others.
+    /// Returns the kind of media: video or audio; `None` for `application` and others.
     pub fn media_kind(&self) -> Option<Kind> {
         [Kind::Video, Kind::Audio]
             .into_iter()
             .find(|kind| kind.as_str() == self.kind)
     }
 
-    /// Turned down: port 0 without `bundle-only` (RFC 9143 §6).
+    /// Returns whether the section is rejected: port 0 without `bundle-only` (RFC 9143 §6).
     pub fn is_rejected(&self) -> bool {
         self.port == 0 && !self.attributes.has(&Attribute::BundleOnly)
     }
 
-    /// The payload types of an RTP section, most wanted first.
+    /// Returns the payload types of an RTP section, most preferred first.
     pub fn payload_types(&self) -> impl Iterator<Item = u8> {
         let formats = if self.is_rtp() { &*self.formats } else { &[] };
         formats.iter().filter_map(|format| format.parse().ok())
     }
 
-    /// The protocol is a profile of RTP.
+    /// Returns whether the protocol is a profile of RTP.
     pub fn is_rtp(&self) -> bool {
         self.protocol.split('/').any(|word| word == "RTP")
     }
 
-    /// The protocol is RTP under SRTP with keys from DTLS, in any of the
-    /// spellings that RFC 8829 §5.1.2 takes for it.
+    /// Returns whether the protocol is SRTP with keys from DTLS, in any of the spellings that
+    /// RFC 8829 §5.1.2 accepts.
     pub fn is_secure_rtp(&self) -> bool {
         self.is_rtp() && (self.protocol.ends_with("/SAVPF") || self.protocol.ends_with("/SAVP"))
     }
@@ -276,8 +277,8 @@ pub(super) struct Section {
 }
 
 impl Section {
-    /// Takes the lines before the next `m=` from `rest`; of the lines other than
-    /// `a=`, those in `allowed` are kept, sorted into that order.
+    /// Takes the lines before the next `m=` from `rest`. Of the lines other than `a=`, those in
+    /// `allowed` are kept, sorted into that order.
     pub(super) fn read(rest: &mut &[Line<'_>], allowed: &str) -> Result<Self, Error> {
         let mut section = Self::default();
         while let Some((line, after)) = rest.split_first() {
@@ -306,7 +307,7 @@ impl Section {
     }
 }
 
-/// Reads `m=` sections to the end.
+/// Parses all remaining `m=` sections.
 pub(super) fn read_media(mut rest: &[Line<'_>]) -> Result<Vec<MediaDescription>, Error> {
     let mut sections: Vec<MediaDescription> = Vec::new();
     while let Some((line, after)) = rest.split_first() {
@@ -340,7 +341,8 @@ fn mid_line(section: &[Line<'_>], or: usize) -> usize {
         .map_or(or, |line| line.number)
 }
 
-/// Takes the next line, which must be of this kind; `end` is the line past the last.
+/// Takes the next line, which must be of this type. `end` is the number of the line behind the
+/// last.
 fn expect<'a>(rest: &mut &[Line<'a>], kind: char, end: usize) -> Result<Line<'a>, Error> {
     match rest.split_first() {
         Some((line, after)) if line.kind == kind => {

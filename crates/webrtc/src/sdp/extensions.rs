@@ -1,4 +1,4 @@
-//! RTP header extensions: their names, and which an answer accepts.
+//! RTP header extensions: their URIs, and which of them an answer accepts.
 
 use super::attribute::{Direction, ExtensionMap};
 use super::description::{MediaDescription, SessionDescription};
@@ -8,30 +8,30 @@ pub const MID_URI: &str = "urn:ietf:params:rtp-hdrext:sdes:mid";
 /// URI of the transport-wide sequence number (draft-holmer-rmcat-transport-wide-cc-extensions-01).
 pub const TRANSPORT_CC_URI: &str =
     "http://www.ietf.org/id/draft-holmer-rmcat-transport-wide-cc-extensions-01";
-/// URI of the absolute send time (24-bit, 6.18 fixed point seconds).
+/// URI of the absolute send time (24 bits, seconds in 6.18 fixed point).
 pub const ABS_SEND_TIME_URI: &str = "http://www.webrtc.org/experiments/rtp-hdrext/abs-send-time";
 
-/// Numbers of the agreed header extensions, 1..=14: the one-byte form suffices
-/// (RFC 8285 §4.2). Together they take at most 20 bytes with their header.
+/// Ids of the agreed header extensions, 1..=14, for which the one-byte form suffices (RFC 8285
+/// §4.2). Together the extensions take at most 20 bytes, header included.
 ///
-/// A track with NACK but no RTX gets neither the transport-wide sequence number
-/// nor the send time: its retransmissions repeat the packet byte for byte under the
-/// same SRTP index, which is safe only if nothing in it changes with each sending.
+/// A track with NACK but without RTX has neither the transport-wide sequence number nor the
+/// send time: its retransmissions repeat the packet byte for byte under the same SRTP index,
+/// which is safe only if nothing in the packet changes with each sending.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExtensionIds {
-    /// The `m=` line's tag.
+    /// Id of the identification tag (MID).
     pub mid: Option<u8>,
-    /// The transport-wide sequence number.
+    /// Id of the transport-wide sequence number.
     pub transport_cc: Option<u8>,
-    /// The send time; only where there is no transport-wide sequence number,
-    /// since both serve the same estimate.
+    /// Id of the send time. Only used without the transport-wide sequence number, since both
+    /// serve the same estimate.
     pub abs_send_time: Option<u8>,
 }
 
-/// Header extensions of an accepted line, and how the answer writes them.
+/// Returns the header extensions of an accepted line, and the lines of the answer for them.
 ///
-/// `known` holds what the bundle's other lines gave: one number has one meaning in
-/// a bundle (RFC 9143 §7.1), so a line that differs goes without.
+/// `known` holds the ids of the bundle's other lines: an id has one meaning within a bundle
+/// (RFC 9143 §7.1), so a line with another meaning does without the extension.
 pub(super) fn accepted(
     offer: &SessionDescription,
     media: &MediaDescription,
@@ -77,6 +77,6 @@ pub(super) fn accepted(
     (ids, maps)
 }
 
-/// 20 bytes for all extensions, less 4 of header, 4 of send time or sequence
-/// number with their byte of length, and 1 of the tag's.
+/// Maximum length of a tag in bytes: 20 bytes for all extensions, minus 4 of header, 4 of send
+/// time or sequence number with their length byte, and 1 for the tag's length.
 const MID_BYTES_MAX: usize = 11;

@@ -2,35 +2,35 @@ use std::fmt;
 
 use super::error::Reason;
 
-/// The hash of a certificate as SDP announces it (RFC 8122 §5).
+/// The hash of a certificate, as SDP announces it (RFC 8122 §5).
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Fingerprint {
-    /// The hash function.
+    /// Hash function.
     pub algorithm: HashAlgorithm,
-    /// The digest, of the algorithm's length.
+    /// Digest, with the length of the hash function's output.
     pub digest: Vec<u8>,
 }
 
-/// A hash function of RFC 8122, by its SDP name.
+/// A hash function of RFC 8122, by its name in SDP.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum HashAlgorithm {
-    /// `sha-1`: read, never to be trusted.
+    /// `sha-1`, which is parsed but never trusted.
     Sha1,
     /// `sha-224`.
     Sha224,
-    /// `sha-256`, what every WebRTC end sends.
+    /// `sha-256`, which every WebRTC implementation sends.
     Sha256,
     /// `sha-384`.
     Sha384,
     /// `sha-512`.
     Sha512,
-    /// Any other, in lower case.
+    /// Any other hash function, in lower case.
     Other(String),
 }
 
 impl Fingerprint {
-    /// The fingerprint of a certificate whose SHA-256 is `digest`.
+    /// Creates the fingerprint of a certificate whose SHA-256 is `digest`.
     pub fn sha256(digest: [u8; 32]) -> Self {
         Self {
             algorithm: HashAlgorithm::Sha256,
@@ -38,8 +38,8 @@ impl Fingerprint {
         }
     }
 
-    /// Reads `sha-256` pairs of hex digits with colons (`AA:BB:…`, 32 of them), in
-    /// either case; `None` if they are not that.
+    /// Parses a SHA-256 digest as 32 pairs of hexadecimal digits with colons (`AA:BB:…`), in
+    /// upper or lower case; `None` if the text is not that.
     pub fn from_sha256_hex(pairs: &str) -> Option<Self> {
         Self::parse(&format!("sha-256 {pairs}")).ok()
     }
@@ -87,7 +87,7 @@ impl fmt::Debug for Fingerprint {
 }
 
 impl HashAlgorithm {
-    /// The name as SDP writes it.
+    /// Returns the name as in SDP.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Sha1 => "sha-1",
@@ -99,7 +99,7 @@ impl HashAlgorithm {
         }
     }
 
-    /// Length of its digest in bytes, `None` if not known here.
+    /// Returns the length of the digest in bytes, `None` if it is not known.
     pub const fn digest_bytes(&self) -> Option<usize> {
         match self {
             Self::Sha1 => Some(20),
@@ -111,7 +111,8 @@ impl HashAlgorithm {
         }
     }
 
-    /// Strong enough to authenticate a DTLS peer by: SHA-256, SHA-384 or SHA-512.
+    /// Returns whether the hash is strong enough to authenticate a DTLS peer: SHA-256, SHA-384
+    /// or SHA-512.
     pub const fn is_strong(&self) -> bool {
         matches!(self, Self::Sha256 | Self::Sha384 | Self::Sha512)
     }

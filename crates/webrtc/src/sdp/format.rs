@@ -1,4 +1,4 @@
-//! Which payload type of an `m=` line carries a track.
+//! Selection of the payload type of an `m=` line that carries a track.
 
 use glassline_media::{Codec, Kind, Track};
 use glassline_rtp::payload;
@@ -7,17 +7,17 @@ use super::attribute::{FormatParameters, RtpMap};
 use super::description::MediaDescription;
 use super::h264::ProfileLevelId;
 
-/// A payload type chosen for a track.
+/// A payload type that was selected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Format {
     pub(super) codec: Codec,
     pub(super) payload_type: u8,
     pub(super) rtx_payload_type: Option<u8>,
-    /// What the answer says of it.
+    /// Value of `a=fmtp` in the answer.
     pub(super) fmtp: Option<String>,
 }
 
-/// The payload type that suits `track` best; `None` if none does.
+/// Returns the payload type that suits `track` best; `None` if none does.
 pub(super) fn choose(media: &MediaDescription, track: &Track) -> Option<Format> {
     let codec = track.codec;
     let suited = payload_types(media).filter(|&pt| codec_of(media, pt) == Some(codec));
@@ -39,7 +39,7 @@ pub(super) fn choose(media: &MediaDescription, track: &Track) -> Option<Format> 
             let pt = suited
                 .into_iter()
                 .find(|&pt| profile_offered(parameters(pt), codec) == profile(track))?;
-            // The profile is the offered one; the rest is the peer's limits.
+            // The profile is the offered one; the other parameters are the peer's limits.
             (pt, parameters(pt).map(|it| it.parameters.clone()))
         }
         _ => return None,
@@ -52,8 +52,7 @@ pub(super) fn choose(media: &MediaDescription, track: &Track) -> Option<Format> 
     })
 }
 
-/// The payload type of a section in which a peer's media can be received: the first
-/// that is known.
+/// Returns the first payload type of a section in which media can be received.
 pub(super) fn receivable(media: &MediaDescription) -> Option<Format> {
     payload_types(media).find_map(|payload_type| {
         let codec = codec_of(media, payload_type)?;
@@ -70,8 +69,8 @@ pub(super) fn receivable(media: &MediaDescription) -> Option<Format> {
     })
 }
 
-/// The parameter that names the profile, and what it is where it is left out: VP9
-/// (RFC 9628 §6), AV1 (its RTP specification §7.2.1), H.265 (RFC 7798 §7.1).
+/// Returns the parameter that names the profile, and its value if it is absent: VP9 (RFC 9628
+/// §6), AV1 (its RTP specification §7.2.1), H.265 (RFC 7798 §7.1).
 const fn profile_parameter(codec: Codec) -> (&'static str, u8) {
     match codec {
         Codec::Av1 => ("profile", 0),
@@ -80,7 +79,7 @@ const fn profile_parameter(codec: Codec) -> (&'static str, u8) {
     }
 }
 
-/// `None` for what is no number, which fits nothing.
+/// Returns the offered profile; `None` if it is not a number, which matches nothing.
 fn profile_offered(offered: Option<&FormatParameters>, codec: Codec) -> Option<u8> {
     let (name, default) = profile_parameter(codec);
     match offered.and_then(|it| it.get(name)) {
@@ -89,8 +88,8 @@ fn profile_offered(offered: Option<&FormatParameters>, codec: Codec) -> Option<u
     }
 }
 
-/// The profile of what we send, from its description. H.265 whose description does
-/// not say it has it in its parameter sets.
+/// Returns the profile of a track from its format parameters. If those of an H.265 track do not
+/// state it, its parameter sets do.
 fn profile(track: &Track) -> Option<u8> {
     let (name, default) = profile_parameter(track.codec);
     let told = payload::parameter(&track.format_parameters, name);
@@ -102,15 +101,15 @@ fn profile(track: &Track) -> Option<u8> {
     Some(told.or_else(in_sets).unwrap_or(default))
 }
 
-/// The payload types that may be used where RTCP shares the transport: 64..=95
-/// would read as RTCP (RFC 5761 §4).
+/// Returns the payload types that may be used where RTCP shares the transport: 64..=95 would
+/// look like RTCP (RFC 5761 §4).
 pub(super) fn payload_types(media: &MediaDescription) -> impl Iterator<Item = u8> {
     media
         .payload_types()
         .filter(|payload_type| !(64..=95).contains(payload_type))
 }
 
-/// The codec of a payload type, by its `rtpmap` or, without one, by RFC 3551's table.
+/// Returns the codec of a payload type by its `rtpmap` or, without one, by RFC 3551's table.
 pub(super) fn codec_of(media: &MediaDescription, payload_type: u8) -> Option<Codec> {
     match media.attributes.rtpmap(payload_type) {
         Some(map) => codec_of_map(map),
@@ -123,12 +122,12 @@ pub(super) fn codec_of(media: &MediaDescription, payload_type: u8) -> Option<Cod
     .filter(|codec| media.media_kind() == Some(codec.kind()))
 }
 
-/// The payload type of the retransmissions of `payload_type` (RFC 4588 §8.6).
+/// Returns the payload type of the retransmissions of `payload_type` (RFC 4588 §8.6).
 pub(super) fn rtx_of(media: &MediaDescription, payload_type: u8) -> Option<u8> {
     payload_types(media).find(|&pt| retransmits(media, pt) == Some(payload_type))
 }
 
-/// The payload type whose packets are retransmitted under `payload_type`.
+/// Returns the payload type whose packets are retransmitted with `payload_type`.
 pub(super) fn retransmits(media: &MediaDescription, payload_type: u8) -> Option<u8> {
     let map = media.attributes.rtpmap(payload_type)?;
     if !map.encoding.eq_ignore_ascii_case("rtx") {
@@ -138,7 +137,7 @@ pub(super) fn retransmits(media: &MediaDescription, payload_type: u8) -> Option<
     parameters.get("apt")?.parse().ok()
 }
 
-/// What a track needs of an offer, for messages.
+/// Returns what a track needs of an offer, for error texts.
 pub(super) fn wanted(track: &Track) -> String {
     match track.codec {
         Codec::H264 => match track.video.profile_level_id() {
@@ -157,7 +156,7 @@ pub(super) fn wanted(track: &Track) -> String {
     }
 }
 
-/// The codecs of all `m=` lines of a kind, for messages: at most 32, each once.
+/// Returns the codecs of all `m=` lines of a kind, for error texts: at most 32, each once.
 pub(super) fn offered<'a>(
     media: impl Iterator<Item = &'a MediaDescription>,
     kind: Kind,
@@ -176,7 +175,7 @@ pub(super) fn offered<'a>(
     found
 }
 
-/// Names that carry no medium of their own.
+/// Encoding names that are not codecs of media.
 const AUXILIARY: [&str; 7] = [
     "rtx",
     "red",
@@ -220,17 +219,18 @@ fn offered_name(media: &MediaDescription, payload_type: u8) -> Option<String> {
 fn codec_of_map(map: &RtpMap) -> Option<Codec> {
     let codec = Codec::from_encoding_name(&map.encoding)?;
     let channels_fit = match codec {
-        // RFC 7587 §7: always two, whatever is sent.
+        // Opus always has two channels in SDP, whatever is sent (RFC 7587 §7).
         Codec::Opus => matches!(map.channels, None | Some(2)),
         _ => matches!(map.channels, None | Some(1)),
     };
     (channels_fit && map.clock_rate == codec.clock_rate()).then_some(codec)
 }
 
-/// Smaller is better; `None` if these parameters cannot take what we send.
+/// Ranks the offered parameters for a stream, smaller is better; `None` if they cannot carry
+/// what we send.
 ///
-/// FU-A needs `packetization-mode=1` (RFC 6184 §6.3). The level only breaks ties:
-/// browsers offer level 3.1 and decode 4.0 and above all the same.
+/// FU-A needs `packetization-mode=1` (RFC 6184 §6.3). The level only breaks ties: browsers
+/// offer level 3.1 and decode 4.0 and above all the same.
 fn h264_rank(offered: &FormatParameters, stream: Option<ProfileLevelId>) -> Option<(u8, bool)> {
     if offered.get("packetization-mode") != Some("1") {
         return None;
@@ -244,8 +244,8 @@ fn h264_rank(offered: &FormatParameters, stream: Option<ProfileLevelId>) -> Opti
     Some((rank, too_low))
 }
 
-/// The offered parameters as they are: the profile must be the offered one
-/// (RFC 6184 §8.2.2). Parameter sets describe the peer's own stream.
+/// Returns the offered parameters without parameter sets, which describe the peer's own stream.
+/// The profile must be the offered one (RFC 6184 §8.2.2).
 fn without_parameter_sets(offered: &FormatParameters) -> String {
     if !offered.parameters.contains("sprop-") {
         return offered.parameters.clone();
@@ -258,7 +258,8 @@ fn without_parameter_sets(offered: &FormatParameters) -> String {
         .join(";")
 }
 
-/// What the peer asked of packet time and error correction, and whether we send stereo.
+/// Returns the peer's parameters of packet duration and error correction, and whether we send
+/// stereo.
 fn opus_answer(offered: Option<&FormatParameters>, channels: u8) -> Option<String> {
     let mut parameters: Vec<String> = ["minptime", "useinbandfec"]
         .into_iter()
@@ -268,7 +269,7 @@ fn opus_answer(offered: Option<&FormatParameters>, channels: u8) -> Option<Strin
         })
         .collect();
     if channels == 2 {
-        // The first is how libwebrtc-based ends learn of it, the second is RFC 7587's.
+        // libwebrtc-based peers read the first parameter, the second is RFC 7587's.
         parameters.push("stereo=1;sprop-stereo=1".to_owned());
     }
     Some(parameters.join(";"))

@@ -10,18 +10,19 @@ use super::error::Error;
 use super::lines::lines;
 use super::transport::{push_candidates, push_credentials};
 
-/// A piece of a description with candidates or new ICE credentials, the body
+/// A fragment of a description with candidates or new ICE credentials, the body of type
 /// `application/trickle-ice-sdpfrag` (RFC 8840 §9).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fragment {
-    /// What stands before the first `m=` line. Some senders put everything here.
+    /// Attributes before the first `m=` line. Some senders put everything here.
     pub attributes: Attributes,
-    /// `m=` lines only say which section is meant; their formats mean nothing.
+    /// Sections of the description. Their `m=` lines only identify sections; formats have no
+    /// meaning.
     pub media: Vec<MediaDescription>,
 }
 
 impl Fragment {
-    /// Reads a fragment, under the bounds of a whole description.
+    /// Parses a fragment, with the limits of a whole description.
     pub fn parse(text: &str) -> Result<Self, Error> {
         let lines = lines(text)?;
         let mut rest = lines.as_slice();
@@ -32,9 +33,9 @@ impl Fragment {
         })
     }
 
-    /// A fragment that brings candidates for the section `media` of an offer.
+    /// Creates a fragment with candidates for the section `media` of an offer.
     ///
-    /// `end`: no more will follow.
+    /// `end`: no more candidates will follow.
     pub fn trickle(
         media: &MediaDescription,
         credentials: &IceCredentials,
@@ -56,12 +57,13 @@ impl Fragment {
         }
     }
 
-    /// The ICE credentials that it belongs to or, if they are new, restarts with.
+    /// Returns the ICE credentials to which the fragment belongs or, if they are new, with
+    /// which it restarts ICE.
     pub fn credentials(&self) -> Option<IceCredentials> {
         self.sections().find_map(Attributes::credentials)
     }
 
-    /// The candidates, each with the tag of its section.
+    /// Returns the candidates, each with the identification tag of its section.
     pub fn candidates(&self) -> impl Iterator<Item = (Option<&str>, &Candidate)> {
         self.sections().flat_map(|section| {
             let mid = section.mid();
@@ -69,7 +71,7 @@ impl Fragment {
         })
     }
 
-    /// No more candidates will follow.
+    /// Returns whether no more candidates will follow.
     pub fn end_of_candidates(&self) -> bool {
         self.sections()
             .any(|section| section.has(&Attribute::EndOfCandidates))
@@ -90,8 +92,8 @@ impl fmt::Display for Fragment {
     }
 }
 
-/// The body that answers an ICE restart: our new credentials and all candidates
-/// (RFC 9725 §4.3.3; the WHEP draft has the same).
+/// Returns the body that answers an ICE restart: our new credentials and all candidates (RFC
+/// 9725 §4.3.3; the WHEP draft specifies the same).
 pub fn restart_fragment(
     request: &Fragment,
     credentials: &IceCredentials,
@@ -118,7 +120,7 @@ pub fn restart_fragment(
     .to_string()
 }
 
-/// An `m=` line that only points to a section.
+/// Creates an `m=` line that only identifies a section.
 fn pointer(media: &MediaDescription) -> MediaDescription {
     let mut attributes = Attributes::default();
     let mid = media.attributes.mid().map(str::to_owned);

@@ -1,17 +1,18 @@
 use std::fmt;
 
-/// `profile_idc`, constraint flags and `level_idc`, as SDP's `profile-level-id`
-/// writes them (RFC 6184 §8.1).
+/// `profile_idc`, constraint flags and `level_idc`, as in SDP's `profile-level-id` (RFC 6184
+/// §8.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProfileLevelId(pub [u8; 3]);
 
-/// A set of coding tools of H.264 (RFC 6184 §8.1, table 5).
+/// An H.264 profile (RFC 6184 §8.1, table 5).
 ///
-/// Several triples of `profile_idc` and flags mean the same profile.
+/// Several combinations of `profile_idc` and flags stand for the same profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Profile {
-    /// Baseline without the error resilience tools that nobody decodes.
+    /// Constrained Baseline: Baseline without the error resilience tools, which no decoder
+    /// implements.
     ConstrainedBaseline,
     /// Baseline.
     Baseline,
@@ -30,10 +31,10 @@ pub enum Profile {
 }
 
 impl ProfileLevelId {
-    /// What holds where an offer does not say it: Baseline at level 1 (RFC 6184 §8.1).
+    /// Value if an offer does not state it: Baseline at level 1 (RFC 6184 §8.1).
     pub const ABSENT: Self = Self([66, 0, 10]);
 
-    /// Reads six hex digits.
+    /// Parses six hexadecimal digits.
     pub fn parse(digits: &str) -> Option<Self> {
         if digits.len() != 6 || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
             return None;
@@ -42,7 +43,8 @@ impl ProfileLevelId {
         Some(Self(bytes))
     }
 
-    /// The profile; a flag pattern outside table 5 counts as its `profile_idc`'s plain one.
+    /// Returns the profile. A combination of flags outside of table 5 counts as the plain
+    /// profile of its `profile_idc`.
     pub const fn profile(self) -> Profile {
         let [idc, flags, _] = self.0;
         let (set0, set1) = (flags & 0x80 != 0, flags & 0x40 != 0);
@@ -61,14 +63,15 @@ impl ProfileLevelId {
         }
     }
 
-    /// Level in tenths, 31 for level 3.1; level 1b is 10 with a flag and counts as that.
+    /// Returns the level in tenths, 31 for level 3.1. Level 1b is 10 with a flag, and counts as
+    /// 10.
     pub const fn level(self) -> u8 {
         self.0[2]
     }
 }
 
 impl fmt::Display for ProfileLevelId {
-    /// Six hex digits in lower case.
+    /// Writes six hexadecimal digits in lower case.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [idc, flags, level] = self.0;
         write!(f, "{idc:02x}{flags:02x}{level:02x}")
@@ -76,7 +79,7 @@ impl fmt::Display for ProfileLevelId {
 }
 
 impl Profile {
-    /// A decoder of this profile decodes every stream of `stream`'s profile
+    /// Returns whether a decoder of this profile decodes every stream of profile `stream`
     /// (H.264 Annex A.2).
     pub fn decodes(self, stream: Self) -> bool {
         use Profile::{
@@ -94,10 +97,10 @@ impl Profile {
         }
     }
 
-    /// How well a decoder that offers `self` suits a stream of this profile, 0 best;
-    /// `None` where the stream's profile is not known.
+    /// Ranks how well a decoder that offers `self` suits a stream of this profile; 0 is best.
+    /// `None`: the profile of the stream is not known.
     ///
-    /// Past the profiles that must decode it comes what decodes it in practice:
+    /// Behind the profiles that must decode the stream come those that decode it in practice:
     /// browsers offer Constrained Baseline and decode High all the same.
     pub(super) fn rank_for(self, stream: Option<Self>) -> u8 {
         match stream {

@@ -1,10 +1,10 @@
-//! Bounds on what is read as a description.
+//! Limits of descriptions that are parsed.
 
-/// The largest description that is read, in bytes.
+/// Largest description in bytes.
 pub const BYTES_MAX: usize = 64 * 1024;
-/// The most lines in a description.
+/// Most lines in a description.
 pub const LINES_MAX: usize = 4096;
-/// The most `m=` lines in a description.
+/// Most `m=` lines in a description.
 pub const MEDIA_MAX: usize = 64;
-/// The most lines in the session section or under one `m=` line.
+/// Most lines in the session section, or in one `m=` section.
 pub const ATTRIBUTES_MAX: usize = 1024;

@@ -4,13 +4,13 @@ use super::limits::{BYTES_MAX, LINES_MAX};
 /// One `x=value` line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line<'a> {
-    /// Counted from 1.
+    /// Number of the line, from 1.
     pub(super) number: usize,
     pub(super) kind: char,
     pub(super) value: &'a str,
 }
 
-/// Cuts a text into its lines, ended by LF or CRLF; empty lines may only end it.
+/// Splits a text into lines that end with LF or CRLF. Empty lines are allowed only at the end.
 pub(super) fn lines(text: &str) -> Result<Vec<Line<'_>>, Error> {
     if text.len() > BYTES_MAX {
         let kept = text.as_bytes().get(..BYTES_MAX).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Session descriptions: reading, answering and offering.
+//! Session descriptions: parsing, answering and offering.
 //!
 //! ```text
 //! text ─ parse ─► SessionDescription ─ negotiate(wanted) ─► Negotiated ─ answer ─► text   (server)
@@ -6,19 +6,17 @@
 //! text ─ parse ─► Fragment ─ restart_fragment ─► text                                     (PATCH)
 //! ```
 //!
-//! The parser is strict about the form of a line and of every attribute that the
-//! session acts on, and names the offending line; attributes it does not know
-//! pass through unchanged. What is written can be parsed again to the same value.
+//! The parser is strict about the form of each line and of every attribute that the session acts
+//! on, and names the offending line. Unknown attributes are kept unchanged. Descriptions that are
+//! written here can be parsed again to the same value.
 //!
-//! The answering end is ICE-lite and DTLS-passive. Either end may send, receive, or both
-//! on one `m=` line, and carry data channels, too, or nothing else. Simulcast and RID
-//! are not negotiated here; an `m=` line that is not wanted is rejected in the
-//! answer, which leaves the others intact.
+//! The answering end is ICE-lite and the DTLS server. Either end may send, receive or both on one
+//! `m=` line, and may have data channels, with media or alone. Simulcast and RID are not
+//! negotiated here. An answer rejects `m=` lines that are not wanted, and accepts the others.
 //!
-//! Sources: RFC 8866 (SDP), RFC 3264 and 8829 (offer/answer), RFC 9143 (BUNDLE),
-//! RFC 8839 and 8840 (ICE), RFC 8842 (DTLS), RFC 6184 §8 (H.264), RFC 7587 (Opus),
-//! RFC 4585 and 5104 (feedback), RFC 4588 (RTX), RFC 8285 (header extensions),
-//! RFC 8841 (data channels).
+//! Sources: RFC 8866 (SDP), RFC 3264 and 8829 (offer/answer), RFC 9143 (BUNDLE), RFC 8839 and 8840
+//! (ICE), RFC 8842 (DTLS), RFC 6184 §8 (H.264), RFC 7587 (Opus), RFC 4585 and 5104 (feedback),
+//! RFC 4588 (RTX), RFC 8285 (header extensions), RFC 8841 (data channels).
 
 mod agree;
 mod agreed;

@@ -14,43 +14,43 @@ use super::fingerprint::Fingerprint;
 use super::opus::{self, OpusOptions, Redundancy};
 use super::transport::{default_destination, push_candidates, push_relayed, push_transport};
 
-/// What this end says of itself when it offers.
+/// What this end states in an offer.
 #[derive(Clone, Debug)]
 pub struct OfferParameters {
-    /// One `m=` line each, in this order; their tags count from 0.
+    /// One `m=` line each, in this order; their identification tags count from 0.
     pub media: Vec<OfferedMedia>,
-    /// How Opus is to come, and whether with copies.
+    /// How the peer should send Opus, and whether redundancy is offered.
     pub opus: OpusOptions,
-    /// Canonical name of RTCP; said of what is sent.
+    /// RTCP canonical name of the tracks that are sent.
     pub cname: String,
-    /// One more `m=` line, the last, for data channels; it may be the only one.
+    /// Another `m=` line, the last, for data channels; it may be the only one.
     pub data: Option<DataParameters>,
     /// Our ICE credentials.
     pub credentials: IceCredentials,
-    /// Of our certificate.
+    /// Fingerprint of our certificate.
     pub fingerprint: Fingerprint,
-    /// Where we are reached, most preferred first; all there are.
+    /// All addresses at which this end is reached, most preferred first.
     pub candidates: Vec<SocketAddr>,
-    /// Where TURN servers take datagrams for us, each with where we asked from.
+    /// Relayed addresses on TURN servers, each with the local address that allocated it.
     pub relayed: Vec<(SocketAddr, SocketAddr)>,
-    /// Number of the session, below 2⁶³ (RFC 8829 §5.2.1).
+    /// Session identifier, below 2⁶³ (RFC 8829 §5.2.1).
     pub session_id: u64,
 }
 
-/// An `m=` line of video or audio to be offered.
+/// An `m=` line of video or audio in an offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OfferedMedia {
-    /// Whatever of this kind we can receive.
+    /// Receive this kind of media, in any codec that is supported.
     Receive(Kind),
-    /// A track of ours.
+    /// Send a track of ours.
     Send {
-        /// Its coding, the only one offered.
+        /// Codec of the track, the only one offered.
         codec: Codec,
-        /// Of audio: 2 for stereo.
+        /// Number of audio channels: 2 for stereo.
         channels: u8,
-        /// Its RTP sources.
+        /// RTP sources of the track.
         sender: SenderSsrc,
-        /// And the same kind from the peer, in the same coding.
+        /// Also receive this kind of media from the peer, in the same codec.
         receive: bool,
     },
 }
@@ -78,7 +78,7 @@ impl OfferedMedia {
         }
     }
 
-    /// Of the audio that is sent.
+    /// Returns the number of channels of the audio that is sent.
     const fn channels(self) -> Option<u8> {
         match self {
             Self::Receive(_) => None,
@@ -87,7 +87,8 @@ impl OfferedMedia {
     }
 }
 
-/// An offer of media and of data channels: full ICE without trickle, either DTLS role, one bundle.
+/// Creates an offer of media and data channels: full ICE without trickle, either DTLS role, one
+/// bundle.
 pub fn offer(parameters: &OfferParameters) -> SessionDescription {
     let mut session = Attributes::default();
     session.push(Attribute::Group(Group {
@@ -115,7 +116,7 @@ pub fn offer(parameters: &OfferParameters) -> SessionDescription {
     }
 }
 
-/// A payload type that we offer.
+/// A payload type in our offers.
 struct Offered {
     payload_type: u8,
     rtx: Option<u8>,
@@ -123,9 +124,10 @@ struct Offered {
     parameters: &'static str,
 }
 
-/// H.264 in the profiles that senders are known to match by, all at the level that
-/// every decoder has: the level bounds no sender in practice, but a higher one fails
-/// against ends that compare the text. Then the others, as Chromium writes them.
+/// Payload types of video. H.264 comes first, in the profiles that senders are known to
+/// compare, all at level 3.1, which every decoder supports: the level limits no sender in
+/// practice, but peers that compare the text reject a higher one. The other codecs follow, as
+/// Chromium writes them.
 const VIDEO: [Offered; 11] = [
     h264(
         102,
@@ -170,14 +172,14 @@ const VIDEO: [Offered; 11] = [
     ),
 ];
 
-/// The parameters of Opus are the caller's choice.
+/// Payload types of audio. The caller chooses the parameters of Opus.
 const AUDIO: [Offered; 3] = [
     audio(111, Codec::Opus, ""),
     audio(0, Codec::Pcmu, ""),
     audio(8, Codec::Pcma, ""),
 ];
 
-/// Opus with copies, as Chromium numbers it.
+/// Payload type of redundancy, as Chromium numbers it.
 const RED: u8 = 63;
 
 const EXTENSIONS: [(u16, &str); 2] = [(1, MID_URI), (2, TRANSPORT_CC_URI)];
@@ -209,7 +211,7 @@ fn section(index: usize, media: OfferedMedia, parameters: &OfferParameters) -> M
     let offered: &[Offered] = match kind {
         Kind::Video => &VIDEO,
         Kind::Audio => &AUDIO,
-        // No browser takes text beside video.
+        // No browser accepts text next to video.
         Kind::Text => &[],
     };
     let offered = offered.iter().filter(|it| media.offers(it.codec));

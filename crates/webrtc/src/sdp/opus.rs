@@ -1,24 +1,24 @@
-//! What is said of Opus: the parameters of RFC 7587 §6, and redundancy (RFC 2198).
+//! Negotiation of Opus: the parameters of RFC 7587 §6, and redundancy (RFC 2198).
 
 use super::attribute::FormatParameters;
 use super::description::MediaDescription;
 use super::format;
 use glassline_media::Codec;
 
-/// What this end wants of Opus where it may choose.
+/// How this end wants to receive and send Opus, where it may choose.
 ///
-/// The default is what suits a stream that is watched: its sender's own choice, and
-/// correction where the peer asks for it.
+/// The default suits a stream that is watched: the sender chooses, and error correction is used
+/// if the peer asks for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpusOptions {
-    /// In-band forward error correction: asked for of the peer.
+    /// Request in-band forward error correction from the peer.
     pub fec: bool,
-    /// The peer may fall silent where nobody speaks.
+    /// Allow the peer to stop sending during silence (discontinuous transmission).
     pub dtx: bool,
-    /// Packets that repeat the ones before (`red/48000/2`), both ways.
+    /// Redundancy in both directions (`red/48000/2`).
     pub redundancy: Redundancy,
-    /// Where this end only receives: two channels are of use. Where it sends, too, as many
-    /// as it sends are.
+    /// Request two channels, for an end that only receives. An end that also sends requests as
+    /// many channels as it sends.
     pub stereo: bool,
 }
 
@@ -36,19 +36,20 @@ impl Default for OpusOptions {
 /// When redundancy (RFC 2198) is agreed to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Redundancy {
-    /// It is neither offered nor accepted.
+    /// Redundancy is neither offered nor accepted.
     #[default]
     Never,
-    /// Where the peer's offer has it before Opus itself, which is to say that it is
-    /// preferred (RFC 3264 §6.1): browsers offer it always, and mostly last. Our own
-    /// offers do without.
+    /// Redundancy is accepted if the peer's offer lists it before Opus itself, that is, prefers
+    /// it (RFC 3264 §6.1): browsers always offer it, and mostly list it last. Our own offers do
+    /// not contain it.
     IfPreferred,
-    /// Wherever the peer offers it, and in our offers, first.
+    /// Redundancy is accepted whenever the peer offers it, and comes first in our offers.
     Always,
 }
 
 impl Redundancy {
-    /// Whether `red` of an offer's section is to be accepted for packets of `payload_type`.
+    /// Returns whether the payload type `red` of an offer is accepted for packets of
+    /// `payload_type`.
     pub(super) fn accepts(self, media: &MediaDescription, red: u8, payload_type: u8) -> bool {
         match self {
             Self::Never => false,
@@ -61,23 +62,23 @@ impl Redundancy {
     }
 }
 
-/// What a peer says of the Opus that it wants to receive (RFC 7587 §6.1).
+/// Parameters of the Opus that a peer wants to receive (RFC 7587 §6.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpusParameters {
-    /// `useinbandfec`: it makes use of forward error correction.
+    /// `useinbandfec`: the peer can use in-band forward error correction.
     pub fec: bool,
-    /// `usedtx`: it would rather have nothing than silence.
+    /// `usedtx`: the peer prefers no packets to packets of silence.
     pub dtx: bool,
-    /// `stereo`: it plays two channels; without, one is enough.
+    /// `stereo`: the peer plays two channels; without it, one channel is enough.
     pub stereo: bool,
-    /// `maxaveragebitrate`, in bits a second.
+    /// `maxaveragebitrate` in bit/s.
     pub bitrate_max: Option<u32>,
-    /// `minptime`: packets shorter than so many milliseconds are too many.
+    /// `minptime`: the shortest packet duration that the peer wants, in ms.
     pub packet_ms_min: Option<u32>,
 }
 
 impl OpusParameters {
-    /// Reads an `a=fmtp` value; what is not there or no number counts as not said.
+    /// Parses an `a=fmtp` value. Parameters that are absent or not numbers count as not stated.
     pub fn parse(parameters: &str) -> Self {
         let parameters = FormatParameters {
             payload_type: 0,
@@ -95,8 +96,8 @@ impl OpusParameters {
     }
 }
 
-/// What we say of the Opus that we want to receive, and of the channels that we send;
-/// `None` of those where we only receive.
+/// Returns the parameters of the Opus that we want to receive. `channels`: the number that we
+/// send; `None` if we only receive.
 pub(super) fn wanted(options: OpusOptions, channels: Option<u8>) -> String {
     let mut out = "minptime=10".to_owned();
     if options.fec {
@@ -106,17 +107,17 @@ pub(super) fn wanted(options: OpusOptions, channels: Option<u8>) -> String {
         out += ";usedtx=1";
     }
     if channels.map_or(options.stereo, |count| count == 2) {
-        // The first is how libwebrtc-based ends learn of it, the second is RFC 7587's.
+        // libwebrtc-based peers read the first parameter, the second is RFC 7587's.
         out += ";stereo=1;sprop-stereo=1";
     }
     out
 }
 
-/// Name of the redundancy's format.
+/// Encoding name of redundancy in SDP.
 pub(super) const RED: &str = "red";
 
-/// The payload type under which packets of `payload_type` come with copies of those
-/// before (RFC 2198 §5), if the section has one that holds nothing else.
+/// Returns the payload type of redundancy for packets of `payload_type` (RFC 2198 §5), if the
+/// section has one whose blocks all have that payload type.
 pub(super) fn redundancy_of(media: &MediaDescription, payload_type: u8) -> Option<u8> {
     let clock_rate = Codec::Opus.clock_rate();
     format::payload_types(media).find(|&it| {
@@ -132,7 +133,7 @@ pub(super) fn redundancy_of(media: &MediaDescription, payload_type: u8) -> Optio
     })
 }
 
-/// `a=fmtp` of the redundancy: one copy, both of the same coding.
+/// Returns the `a=fmtp` value of redundancy: one copy, both blocks in the same codec.
 pub(super) fn redundancy_parameters(payload_type: u8) -> String {
     format!("{payload_type}/{payload_type}")
 }

@@ -6,23 +6,23 @@ use super::candidate::Candidate;
 use super::credentials::IceCredentials;
 use super::fingerprint::Fingerprint;
 
-/// The peer's end of the one transport that all media share.
+/// The peer's parameters of the one transport that all media share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteTransport {
-    /// The peer's ICE credentials.
+    /// ICE credentials of the peer.
     pub credentials: IceCredentials,
-    /// The peer is an ICE-lite agent: it answers checks and sends none.
+    /// Whether the peer is an ICE-lite agent, which answers checks and sends none.
     pub ice_lite: bool,
-    /// The peer takes and sends candidates later (RFC 8840).
+    /// Whether the peer accepts and sends candidates later (trickle ICE, RFC 8840).
     pub trickle: bool,
-    /// Candidates of component 1 in their order, without repetition.
+    /// Candidates of component 1 in their order, without repetitions.
     pub candidates: Vec<Candidate>,
-    /// No further candidates will come.
+    /// Whether no further candidates will come.
     pub end_of_candidates: bool,
-    /// Fingerprints by SHA-256, SHA-384 or SHA-512, never empty: the peer's
-    /// certificate must match one.
+    /// Fingerprints by SHA-256, SHA-384 or SHA-512, never empty. The peer's certificate must
+    /// match one of them.
     pub fingerprints: Vec<Fingerprint>,
-    /// The peer's DTLS role as it wrote it.
+    /// DTLS role as the peer stated it.
     pub setup: Option<Setup>,
 }
 
@@ -34,8 +34,8 @@ pub(super) enum Missing {
 }
 
 impl RemoteTransport {
-    /// Reads the transport from the sections that may describe it, most telling
-    /// first: the `m=` section itself, that of the bundle's tag, the session.
+    /// Reads the transport from the sections that may describe it, the most specific first: the
+    /// `m=` section itself, that of the bundle's tag, the session.
     pub(super) fn read(sections: &[&Attributes]) -> Result<Self, Missing> {
         let credentials = sections.iter().find_map(|section| section.credentials());
         let fingerprints = sections
@@ -69,10 +69,11 @@ impl RemoteTransport {
     }
 }
 
-/// Enough for a host with many interfaces; each one costs checks.
+/// Most candidates that are kept: enough for a host with many interfaces, and each one costs
+/// checks.
 const CANDIDATES_MAX: usize = 64;
 
-/// Appends what describes our end of the transport, candidates excepted.
+/// Appends the attributes of our end of the transport, except for candidates.
 pub(super) fn push_transport(
     attributes: &mut Attributes,
     credentials: &IceCredentials,
@@ -89,7 +90,7 @@ pub(super) fn push_credentials(attributes: &mut Attributes, credentials: &IceCre
     attributes.push(Attribute::IcePwd(credentials.pwd.clone()));
 }
 
-/// Appends relayed candidates, each with where it was asked for from.
+/// Appends relayed candidates, each with the local address that allocated it.
 pub(super) fn push_relayed(attributes: &mut Attributes, relayed: &[(SocketAddr, SocketAddr)]) {
     for (index, (address, base)) in relayed.iter().enumerate() {
         let candidate = Candidate::relayed(*address, *base, index);
@@ -97,7 +98,7 @@ pub(super) fn push_relayed(attributes: &mut Attributes, relayed: &[(SocketAddr, 
     }
 }
 
-/// Appends host candidates, all there are.
+/// Appends all host candidates.
 pub(super) fn push_candidates(attributes: &mut Attributes, candidates: &[SocketAddr]) {
     for (index, address) in candidates.iter().enumerate() {
         attributes.push(Attribute::Candidate(Candidate::host(*address, index)));
@@ -105,8 +106,8 @@ pub(super) fn push_candidates(attributes: &mut Attributes, candidates: &[SocketA
     attributes.push(Attribute::EndOfCandidates);
 }
 
-/// Port and `c=` value of the default candidate (RFC 8839 §4.2.1.2): IPv4 before
-/// IPv6; port 9 of nowhere without candidates.
+/// Returns port and `c=` value of the default candidate (RFC 8839 §4.2.1.2): IPv4 is preferred
+/// to IPv6; port 9 and address 0.0.0.0 without candidates.
 pub(super) fn default_destination(candidates: &[SocketAddr]) -> (u16, String) {
     let v4 = candidates
         .iter()

@@ -1,8 +1,8 @@
-//! RTP time and the clock: what sender reports extrapolate from.
+//! The relation between RTP timestamps and the clock, from which sender reports extrapolate.
 
 use std::time::{Duration, Instant};
 
-/// "RTP timestamp X is instant Y."
+/// States that an RTP timestamp belongs to an instant.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Anchor {
     pub(super) timestamp: u32,
@@ -10,7 +10,7 @@ pub(super) struct Anchor {
 }
 
 impl Anchor {
-    /// The RTP time at `now`, before or after the anchor.
+    /// Returns the RTP timestamp at `now`, which may be before or after the anchor.
     #[expect(clippy::cast_possible_truncation, reason = "RTP time wraps at 32 bits")]
     pub(super) fn extrapolate(&self, now: Instant, clock_rate: u32) -> u32 {
         let ticks = |elapsed: Duration| {

@@ -1,4 +1,4 @@
-//! How much of what waits may leave, where congestion control is switched on.
+//! How many bytes may be sent, if congestion control is enabled.
 
 use std::time::Instant;
 
@@ -8,9 +8,9 @@ use super::steering::{PathReport, Steering};
 use super::{Sender, Session};
 
 impl Session {
-    /// Puts what is sent under congestion control, by what the peer's transport-wide
-    /// feedback tells: [`budget`](Self::budget) then says how much may leave. False,
-    /// and nothing changes, if the peer agreed to none for any track.
+    /// Enables congestion control of everything that is sent, by the peer's transport-wide
+    /// feedback: [`budget`](Self::budget) then limits what may be sent. Returns false, without
+    /// effect, if the peer agreed to transport-wide feedback for no track.
     pub fn steer(&mut self, algorithm: Algorithm, now: Instant) -> bool {
         let numbered = self.senders.iter().any(Sender::is_numbered);
         if numbered {
@@ -19,27 +19,27 @@ impl Session {
         numbered
     }
 
-    /// What is sent is under congestion control.
+    /// Returns whether congestion control is enabled.
     #[inline]
     pub const fn is_steered(&self) -> bool {
         self.steering.is_some()
     }
 
-    /// Bytes that may leave at `now`; `None` if nothing bounds them. What leaves
-    /// without asking counts all the same.
+    /// Returns the number of bytes that may be sent at `now`; `None` without congestion
+    /// control. Packets that are sent without asking are counted all the same.
     #[inline]
     pub fn budget(&mut self, now: Instant) -> Option<u64> {
         Some(self.steering.as_mut()?.budget(now))
     }
 
-    /// When `bytes` may leave, unless feedback allows them before; `None` if nothing
-    /// bounds them, or only feedback can tell.
+    /// Returns the instant at which `bytes` may be sent, unless feedback allows it earlier.
+    /// `None` without congestion control, or if it depends on feedback alone.
     pub fn budget_at(&mut self, bytes: u64, now: Instant) -> Option<Instant> {
         self.steering.as_mut()?.budget_at(now, bytes)
     }
 
-    /// There is nothing more to send for now, though more might leave: rates that are
-    /// measured meanwhile are not the path's.
+    /// States that there is nothing more to send although the budget is not used up. Rates
+    /// measured meanwhile are limited by the application and not by the path.
     #[inline]
     pub fn note_idle(&mut self) {
         if let Some(steering) = &mut self.steering {
@@ -47,7 +47,7 @@ impl Session {
         }
     }
 
-    /// How the way to the peer stands, as congestion control sees it; `None` without.
+    /// Returns the congestion controller's view of the path; `None` without congestion control.
     pub fn path_report(&self) -> Option<PathReport> {
         Some(self.steering.as_ref()?.report())
     }

@@ -1,4 +1,4 @@
-//! Data channels of a session: what its owner does with them, and their datagrams.
+//! Data channels of a session: access for the owner, and the datagrams that carry them.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -10,31 +10,34 @@ use super::{CloseReason, Session, State};
 use crate::dtls::Cipher;
 use crate::dtls::record::ContentType;
 
-/// Datagrams of a farewell: an ABORT is one, and there may be something before it.
+/// Most datagrams that are sent when the session closes: an ABORT is one, and others may wait
+/// before it.
 const FAREWELL_MAX: usize = 4;
 
 impl Session {
-    /// The data channels; `None` where none were wanted, or the peer has none.
+    /// Returns the data channels; `None` if they were not configured, or the peer did not
+    /// agree.
     pub fn channels(&self) -> Option<&Channels> {
         Some(&self.data.as_ref()?.channels)
     }
 
-    /// The data channels, to be opened, sent on and polled for events. Their packets
-    /// come and go by [`handle_datagram`](Self::handle_datagram),
-    /// [`end_batch`](Self::end_batch) and
-    /// [`poll_transmit_batch`](Self::poll_transmit_batch), and their deadline is part
-    /// of [`poll_timeout`](Self::poll_timeout): drain the polls after using them.
+    /// Returns the data channels, to open them, send on them and poll their events. Their
+    /// packets come and go by [`handle_datagram`](Self::handle_datagram),
+    /// [`end_batch`](Self::end_batch) and [`poll_transmit_batch`](Self::poll_transmit_batch),
+    /// and their deadline is part of [`poll_timeout`](Self::poll_timeout): poll these after
+    /// using the channels.
     pub fn channels_mut(&mut self) -> Option<&mut Channels> {
         self.timeout = None;
         Some(&mut self.data.as_mut()?.channels)
     }
 
-    /// The cipher that the handshake agreed on for data; `None` before, and without data.
+    /// Returns the cipher that the handshake agreed on for data; `None` before that, and
+    /// without data.
     pub fn cipher(&mut self) -> Option<Cipher> {
         Some(self.dtls.as_mut()?.sealer()?.cipher())
     }
 
-    /// What came and went below the channels; `None` without data.
+    /// Returns the counts of DTLS records with data; `None` without data channels.
     pub fn data_counts(&mut self) -> Option<DataCounts> {
         let refused = self.data.as_ref()?.refused;
         let dtls = self.dtls.as_mut()?;
@@ -45,9 +48,9 @@ impl Session {
         })
     }
 
-    /// All datagrams that came together were handed to
-    /// [`handle_datagram`](Self::handle_datagram): what the association has to
-    /// acknowledge, it acknowledges once for all of them. Sessions with data need it.
+    /// States that all datagrams which arrived together were passed to
+    /// [`handle_datagram`](Self::handle_datagram). The association then acknowledges all of
+    /// them at once. Sessions with data channels require this call.
     pub fn end_batch(&mut self, now: Instant) {
         if let Some(data) = &mut self.data {
             self.timeout = None;
@@ -55,12 +58,12 @@ impl Session {
         }
     }
 
-    /// Writes datagrams over `out`, all of the same size but the last, which may be
-    /// shorter; returns where they go and that size. Call until `None`.
+    /// Writes datagrams over `out`, all of the same size except for the last, which may be
+    /// shorter. Returns their destination and that size. Call until `None`.
     ///
-    /// One segmented send (`UDP_SEGMENT`) carries them. What
-    /// [`poll_transmit`](Self::poll_transmit) has comes first and alone, so a session
-    /// with data needs only this.
+    /// One segmented send (`UDP_SEGMENT`) carries them. Datagrams of
+    /// [`poll_transmit`](Self::poll_transmit) come first, one at a time, so a session with data
+    /// channels needs only this method.
     pub fn poll_transmit_batch(
         &mut self,
         now: Instant,
@@ -74,7 +77,7 @@ impl Session {
         }
         let remote = self.ice.path()?;
         let local = self.ice.path_local().map_or(remote, |(local, _)| local);
-        // A relay's frame goes around every datagram by itself.
+        // A TURN frame encloses each datagram separately.
         let relayed = self.relays.iter().any(|it| it.relayed() == Some(local));
         let segments_max = if relayed { 1 } else { SEGMENTS_MAX };
         loop {
@@ -82,7 +85,7 @@ impl Session {
             if !relayed {
                 return Some((remote, segment));
             }
-            // What has to wait in the relay is not the last there is.
+            // The datagram waits for its TURN channel; there may be more.
             if let Some(server) = self.wrap_relayed(local, remote, out) {
                 return Some((server, out.len()));
             }
@@ -108,7 +111,7 @@ impl Session {
         }
     }
 
-    /// Ends the association, so that the peer's channels close at once.
+    /// Aborts the association, so that the peer's channels close at once.
     pub(super) fn abort_data(&mut self, now: Instant) {
         let Some(data) = &mut self.data else {
             return;

@@ -10,86 +10,85 @@ use crate::dtls::{Certificate, CipherChoice};
 use crate::sdp::OpusOptions;
 use crate::turn;
 
-/// Tracks that one session carries at most.
+/// Most tracks that one session carries.
 pub const TRACKS_MAX: usize = 8;
 
-/// What the answering end needs: a server for one viewer, the called end of a call.
+/// Configuration of the answering end: a server with one viewer, or the called end of a call.
 #[derive(Debug)]
 pub struct AcceptConfig<'a> {
-    /// The process's certificate.
+    /// The certificate of this process.
     pub certificate: Arc<Certificate>,
-    /// Addresses to offer as host candidates; never unspecified (`0.0.0.0`).
+    /// Addresses that are offered as host candidates; none may be unspecified (`0.0.0.0`).
     pub local: Vec<SocketAddr>,
-    /// Everything random of this session.
+    /// All random values of this session.
     pub secrets: Secrets,
-    /// For the NTP times of sender reports.
+    /// Relation of `now` to the calendar, for NTP times in sender reports.
     pub wall: WallClock,
-    /// What may be sent, in the order of [`Sender::track`](super::Sender::track).
-    /// May be empty where data is all there is.
+    /// Tracks that may be sent, in the order of [`Sender::track`](super::Sender::track); may be
+    /// empty if the session carries only data or only receives.
     pub tracks: &'a [Track],
-    /// What is received, if the peer sends it: one `m=` line of each kind, and one that
-    /// a track is sent on where it can be.
+    /// Kinds of media to receive, if the peer sends them: one `m=` line of each kind,
+    /// preferably one on which a track is sent.
     pub receive: Kinds,
-    /// How Opus is to come.
+    /// How the peer should send Opus.
     pub opus: OpusOptions,
-    /// Data channels, if the peer offers them; `None` turns them down.
+    /// Data channels, if the peer offers them; `None` rejects them.
     pub data: Option<DataConfig>,
 }
 
-/// What the dialling end needs.
+/// Configuration of the dialing end.
 #[derive(Debug)]
 pub struct DialConfig {
-    /// The process's certificate.
+    /// The certificate of this process.
     pub certificate: Arc<Certificate>,
-    /// Addresses to offer as host candidates; never unspecified (`0.0.0.0`). None, and
-    /// every path goes through `relays`.
+    /// Addresses that are offered as host candidates; none may be unspecified (`0.0.0.0`). If
+    /// there is none, every path goes through `relays`.
     pub local: Vec<SocketAddr>,
-    /// Allocations on TURN servers; those without an address yet are left out.
+    /// Allocations on TURN servers. Those that have no relayed address yet are omitted.
     pub relays: Vec<turn::Relay>,
-    /// Everything random of this session.
+    /// All random values of this session.
     pub secrets: Secrets,
-    /// For the NTP times of reports.
+    /// Relation of `now` to the calendar, for NTP times in reports.
     pub wall: WallClock,
-    /// What to offer, in the order of [`Sender::track`](super::Sender::track); at most
-    /// [`TRACKS_MAX`]. The peer may take less.
+    /// Tracks to offer, in the order of [`Sender::track`](super::Sender::track); at most
+    /// [`TRACKS_MAX`]. The peer may accept fewer.
     pub send: Vec<Track>,
-    /// What to ask for. A kind that is sent, too, is asked for on the `m=` line of its
-    /// first track and in that track's coding.
+    /// Kinds of media to receive. A kind that is sent as well is requested on the `m=` line of
+    /// its first track and in that track's codec.
     pub receive: Kinds,
-    /// How Opus is to come.
+    /// How the peer should send Opus.
     pub opus: OpusOptions,
-    /// What to do with the media that comes.
+    /// What to do with the media that is received.
     pub mode: ReceiveMode,
-    /// Data channels; with [`Kinds::NONE`] nothing else.
+    /// Data channels. With [`Kinds::NONE`] and nothing to send, the session has only data.
     pub data: Option<DataConfig>,
 }
 
-/// How a session carries data channels.
+/// Configuration of a session's data channels.
 ///
-/// A session with data runs its DTLS handshake a little differently (see
-/// [`dtls`](crate::dtls)), so it is asked for at the start.
+/// A session with data channels runs its DTLS handshake differently (see
+/// [`dtls`](crate::dtls)), so they are configured at the start.
 #[derive(Clone, Debug, Default)]
 pub struct DataConfig {
-    /// What protects the records.
+    /// Ciphers that may protect the records.
     pub cipher: CipherChoice,
-    /// The association; its `max_message_size` is announced, and its ports are the
-    /// SDP's.
+    /// SCTP association. Its `max_message_size` and ports are written into the SDP.
     pub association: sctp::Config,
-    /// What the peer can make this end hold.
+    /// Limits on what the peer can make this end store.
     pub limits: sctp::channel::Limits,
 }
 
-/// Kinds of media that a client asks for.
+/// Kinds of media to receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kinds {
-    /// Frames.
+    /// Video.
     pub video: bool,
     /// Audio.
     pub audio: bool,
 }
 
 impl Kinds {
-    /// Neither.
+    /// No media.
     pub const NONE: Self = Self {
         video: false,
         audio: false,
@@ -99,13 +98,13 @@ impl Kinds {
         video: true,
         audio: true,
     };
-    /// Audio alone.
+    /// Audio only.
     pub const AUDIO: Self = Self {
         video: false,
         audio: true,
     };
 
-    /// Those wanted, frames first.
+    /// Returns the kinds to receive, video first.
     pub(super) fn iter(self) -> impl Iterator<Item = Kind> {
         let wanted = [(self.video, Kind::Video), (self.audio, Kind::Audio)];
         wanted
@@ -114,64 +113,64 @@ impl Kinds {
     }
 }
 
-/// What a receiver does with RTP.
+/// What a session does with the RTP that it receives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReceiveMode {
-    /// Decrypt every packet and hand it out.
+    /// Decrypts every packet and returns it.
     #[default]
     Open,
-    /// Read the clear header only: statistics, transport feedback and NACK work,
-    /// the payload stays sealed and unchecked. For load generators, whose
-    /// processor time belongs to the server under test. Retransmissions are
-    /// still opened (there are as many as losses): which packet one repairs is
-    /// written inside.
+    /// Reads only the header, which is not encrypted. Statistics, transport feedback and NACK
+    /// work; the payload is neither decrypted nor authenticated. This is for load generators,
+    /// whose processor time belongs to the server under test. Retransmissions are still
+    /// decrypted, because the number of the packet that they repair is inside; there are only
+    /// as many as losses.
     CountOnly,
 }
 
-/// Everything random that one session needs, drawn by the shell.
+/// All random values that one session needs, drawn by the caller.
 ///
-/// [`expand`](Self::expand) makes it from 32 bytes; a test may fill the fields.
+/// [`expand`](Self::expand) derives them from 32 random bytes; a test may set the fields.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secrets {
-    /// ICE user fragment, 4–256 ICE characters (RFC 8839 §5.4). A shell that
-    /// shares one socket among sessions finds them by it.
+    /// ICE user fragment, 4–256 ICE characters (RFC 8839 §5.4). A caller that shares a socket
+    /// among sessions finds the session of a STUN request by it.
     pub ufrag: String,
     /// ICE password, 22–256 ICE characters.
     pub pwd: String,
-    /// Settles ICE role conflicts (RFC 8445 §7.3.1.1).
+    /// Tie-breaker for ICE role conflicts (RFC 8445 §7.3.1.1).
     pub tie_breaker: u64,
     /// `sess-id` of the SDP origin (RFC 8866 §5.2).
     pub session_id: u64,
-    /// RTCP's canonical name (RFC 7022: random, per session).
+    /// RTCP canonical name (RFC 7022: random, per session).
     pub cname: String,
-    /// SSRC under which a session without senders reports.
+    /// SSRC of the reports of a session without senders.
     pub rtcp_ssrc: Ssrc,
-    /// One per track.
+    /// Random values of each track.
     pub tracks: Vec<TrackSecrets>,
-    /// What the SCTP association needs.
+    /// Random bytes for the SCTP association.
     pub sctp: [u8; 40],
 }
 
-/// The random numbers of one sender.
+/// Random values of one sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TrackSecrets {
     /// SSRC of the media.
     pub ssrc: Ssrc,
-    /// SSRC of its retransmissions.
+    /// SSRC of the retransmissions.
     pub rtx_ssrc: Ssrc,
-    /// First sequence number, below 2¹⁵ so that a loss at the start cannot hide
-    /// the first rollover from the receiver (RFC 3711 §3.3.1).
+    /// First sequence number, below 2¹⁵ so that a loss at the start cannot hide the first
+    /// rollover from the receiver (RFC 3711 §3.3.1).
     pub sequence: u16,
     /// First sequence number of the retransmissions, below 2¹⁵.
     pub rtx_sequence: u16,
-    /// An offset for the RTP clock; the caller of
-    /// [`Session::seal`](super::Session::seal) may add it to its timestamps.
+    /// Random offset of the RTP clock. The caller of [`Session::seal`](super::Session::seal)
+    /// may add it to its timestamps.
     pub timestamp: u32,
 }
 
 impl Secrets {
-    /// Stretches 32 random bytes (HKDF-SHA-256) to all that a session needs.
-    /// The same seed gives the same secrets.
+    /// Expands 32 random bytes with HKDF-SHA-256 to all values that a session needs. The same
+    /// seed gives the same secrets.
     pub fn expand(seed: &[u8; 32]) -> Self {
         let mut bytes = Expanded::new(seed);
         let ufrag = bytes.ice_characters(8);
@@ -212,7 +211,7 @@ impl std::fmt::Debug for Secrets {
     }
 }
 
-/// A stretch of pseudo-random bytes, consumed from the front.
+/// Pseudo-random bytes, taken from the front.
 struct Expanded {
     bytes: [u8; EXPANDED_BYTES],
     next: usize,
@@ -246,7 +245,7 @@ impl Expanded {
         taken
     }
 
-    /// Six random bits a character (RFC 8839 §5.4: ALPHA, DIGIT, "+", "/").
+    /// Returns characters of six random bits each (RFC 8839 §5.4: ALPHA, DIGIT, "+", "/").
     fn ice_characters(&mut self, count: usize) -> String {
         const ALPHABET: &[u8; 64] =
             b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -258,11 +257,11 @@ impl Expanded {
             .collect()
     }
 
-    /// An SSRC not yet used: two streams of one session must differ, else their
-    /// nonces would meet.
+    /// Returns an SSRC that is not used yet: two streams of one session with the same SSRC
+    /// would use the same nonces.
     fn ssrc(&mut self, used: &mut Vec<u32>) -> Ssrc {
         let mut ssrc = u32::from_be_bytes(self.take());
-        // Zero is a legal SSRC that too much software takes for "none".
+        // Zero is a valid SSRC that much software takes for "none".
         while ssrc == 0 || used.contains(&ssrc) {
             ssrc = ssrc.wrapping_add(1);
         }

@@ -1,4 +1,4 @@
-//! RTCP: what the peer reports and asks, what we report and ask.
+//! RTCP: the peer's reports and requests, and our own.
 
 use std::time::{Duration, Instant};
 
@@ -7,18 +7,18 @@ use glassline_rtp::rtcp;
 
 use super::{Dropped, Event, NACK_LOST_MAX, ReceiverIndex, SenderIndex, Session};
 
-/// Receiver reports go out this often.
+/// Interval of receiver reports.
 pub(super) const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Feedback packets of one datagram that are acted on; a peer needs a handful.
+/// Most packets of one compound packet that are handled; peers send a few.
 const PACKETS_MAX: usize = 32;
 
 impl Session {
     pub(super) fn handle_rtcp(&mut self, now: Instant, datagram: &mut [u8]) -> Result<(), Dropped> {
         let keys = self.keys.as_mut().ok_or(Dropped::TooEarly)?;
         let bytes = keys.inbound.open_rtcp(datagram)?;
-        // Damaged packets inside an authentic compound are the peer's mistake
-        // alone; their neighbours still count.
+        // A malformed packet inside an authentic compound packet is an error of the peer; the
+        // others are handled all the same.
         for packet in rtcp::parse(&datagram[..bytes]).take(PACKETS_MAX).flatten() {
             self.on_rtcp(now, &packet);
         }
@@ -124,8 +124,8 @@ impl Session {
         Some((SenderIndex(place), sender))
     }
 
-    /// Asks the peer for a keyframe (PLI, else FIR). False if it agreed to
-    /// neither, nothing has come yet, or the last request is under 300 ms old.
+    /// Requests a keyframe from the peer (PLI, otherwise FIR). Returns false if the peer agreed
+    /// to neither, nothing was received yet, or the last request is less than 300 ms ago.
     pub fn request_keyframe(&mut self, receiver: ReceiverIndex, now: Instant) -> bool {
         self.timeout = None;
         let from = self.rtcp_ssrc;
@@ -140,7 +140,7 @@ impl Session {
         wanted
     }
 
-    /// When a report or request of ours is due.
+    /// Returns the instant at which the next report or request is due.
     pub(super) fn reports_at(&self) -> Option<Instant> {
         let senders = self.senders.iter().filter_map(super::Sender::report_at);
         let nacks = self.receivers.iter().filter_map(super::Receiver::nack_at);
@@ -251,8 +251,9 @@ impl Session {
         self.send_rtcp(packet);
     }
 
-    /// Feedback follows a report (RFC 3550 §6.1): eight bytes, and every peer
-    /// takes it, whether or not it agreed to reduced-size RTCP (RFC 5506).
+    /// Returns an empty receiver report, which precedes feedback (RFC 3550 §6.1). It costs
+    /// eight bytes, and every peer accepts it, whether or not it agreed to reduced-size RTCP
+    /// (RFC 5506).
     pub(super) fn empty_report(&self) -> Vec<u8> {
         let mut packet = Vec::with_capacity(RTCP_BYTES);
         let report = rtcp::ReceiverReport {
@@ -267,7 +268,7 @@ impl Session {
         rtcp::SourceDescription::cname(ssrc, self.reports.cname.as_bytes()).write(packet);
     }
 
-    /// Seals a compound and queues it.
+    /// Seals a compound packet and queues it.
     pub(super) fn send_rtcp(&mut self, mut packet: Vec<u8>) {
         let Some(keys) = &mut self.keys else {
             return;
@@ -279,5 +280,5 @@ impl Session {
     }
 }
 
-/// Report, canonical name, tag and index of a usual compound.
+/// Usual length of a compound packet in bytes: report, canonical name, tag and index.
 const RTCP_BYTES: usize = 128;

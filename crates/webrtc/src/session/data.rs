@@ -1,4 +1,4 @@
-//! Data channels: packets of the association in and out of DTLS records.
+//! Data channels: packets of the SCTP association in DTLS records.
 
 use std::time::Instant;
 
@@ -10,31 +10,31 @@ use crate::dtls::record::{ContentType, RecordCounts, SealError, Sealer};
 use crate::sdp;
 use crate::srtp::Role;
 
-/// What one segmented send may hold: the kernel's bound on segments, and a UDP
-/// payload's on bytes.
+/// Most segments of one segmented send, a limit of the kernel.
 pub(super) const SEGMENTS_MAX: usize = 64;
 const BATCH_BYTES_MAX: usize = 65_000;
-/// The data half of a session.
+/// Data channels of a session.
 #[derive(Debug)]
 pub(super) struct Data {
     pub(super) channels: Channels,
-    /// The largest packet that path MTU discovery tries.
+    /// Largest packet that path MTU discovery tries, in bytes.
     mtu_max: usize,
-    /// A sealed datagram that was too long to follow the others of its batch.
+    /// A sealed datagram that was longer than the others of its batch and is sent in the next
+    /// one.
     pub(super) held: Vec<u8>,
-    /// Packets that the association refused.
+    /// Number of packets that the association refused.
     pub(super) refused: u64,
 }
 
-/// How a session's data stands at its lower edge. What the association and the
-/// channels count is theirs to tell.
+/// Counts of a session's DTLS records of data. The SCTP association and the channels count for
+/// themselves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DataCounts {
-    /// Records that came.
+    /// Records that arrived.
     pub records: RecordCounts,
-    /// Records sealed.
+    /// Number of records that were sealed.
     pub sealed: u64,
-    /// Packets that opened and that the association threw away.
+    /// Number of packets that were decrypted but refused by the association.
     pub refused: u64,
 }
 
@@ -44,7 +44,8 @@ impl Data {
         let secrets = sctp::Secrets::from_random(secrets.sctp);
         let association = sctp::Association::new(config.association, secrets, now);
         Self {
-            // Which it is shows with the answer; streams are numbered after that.
+            // The real role is known with the answer; stream identifiers are assigned after
+            // that.
             channels: Channels::new(association, ChannelRole::DtlsClient, config.limits),
             mtu_max,
             held: Vec::new(),
@@ -52,7 +53,7 @@ impl Data {
         }
     }
 
-    /// Both descriptions are there.
+    /// Applies what both descriptions agree on.
     pub(super) fn agree(&mut self, role: Role, agreed: Option<&sdp::AgreedData>) {
         self.channels.set_role(match role {
             Role::Client => ChannelRole::DtlsClient,
@@ -62,12 +63,12 @@ impl Data {
         self.channels.set_peer_max_message_size(size);
     }
 
-    /// The keys are there.
+    /// Starts the association once there are keys.
     pub(super) fn connect(&mut self, now: Instant) {
         self.channels.connect(now);
     }
 
-    /// The session is over: what is handed over from now on is refused.
+    /// Ends the association: messages are refused from now on.
     pub(super) fn disconnect(&mut self) {
         self.channels.disconnect();
     }
@@ -90,8 +91,8 @@ impl Data {
         self.channels.handle_timeout(now);
     }
 
-    /// Writes datagrams of equal size over `out`, the last of which may be shorter;
-    /// returns that size, or `None` if there are none.
+    /// Writes datagrams of equal size over `out`, of which the last may be shorter. Returns
+    /// that size, or `None` if there is nothing to send.
     pub(super) fn fill(
         &mut self,
         sealer: &mut Sealer,
@@ -101,12 +102,13 @@ impl Data {
     ) -> Result<Option<usize>, SealError> {
         let (offset, overhead) = (sealer.payload_offset(), sealer.overhead());
         let mut end = self.held.len();
-        // What is there from the batch before is written over, not cleared first.
+        // Bytes of the batch before are overwritten, not cleared first.
         out.splice(..end.min(out.len()), self.held.drain(..));
         let mut segment = end;
         let mut segments = usize::from(segment > 0);
         while segments < segments_max {
-            // Only the first may be a probe, which others cannot follow.
+            // Only the first datagram may be an MTU probe, since others cannot follow a longer
+            // one.
             let room = match segments {
                 0 => self.mtu_max.max(self.channels.mtu()),
                 _ => self.channels.mtu(),

@@ -7,16 +7,16 @@ use crate::sdp;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AcceptError {
-    /// The offer is not SDP: the peer's fault, answer 400.
+    /// The offer is not valid SDP. The peer is at fault: answer with HTTP 400.
     #[error(transparent)]
     Malformed(#[from] sdp::Error),
-    /// The offer does not meet what we send: answer 406.
+    /// The offer cannot receive what this end sends, or the reverse: answer with HTTP 406.
     #[error(transparent)]
     Negotiation(#[from] sdp::NegotiationError),
     /// The configuration has no address that a peer could reach.
     #[error("no usable local address among {0:?}: configure one that viewers can reach")]
     NoAddress(Vec<SocketAddr>),
-    /// Too few or equal numbers were drawn: our caller's fault.
+    /// The secrets have too few tracks, or SSRCs that are equal. The caller is at fault.
     #[error("the session's secrets must name {TRACKS_MAX} tracks at most, with distinct SSRCs")]
     Secrets,
 }
@@ -25,13 +25,14 @@ pub enum AcceptError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SetAnswerError {
-    /// The peer's fault; the session cannot start.
+    /// The answer is invalid or agrees to nothing. The peer is at fault; the session cannot
+    /// start.
     #[error(transparent)]
     Answer(#[from] sdp::AnswerError),
-    /// The session was not dialled, or has its answer already.
+    /// The session was not dialed, or has its answer already.
     #[error("no answer is awaited")]
     NotAwaited,
-    /// Equal numbers were drawn for what is sent: our caller's fault.
+    /// The secrets of the tracks have SSRCs that are equal. The caller is at fault.
     #[error("the session's secrets must have distinct SSRCs")]
     Secrets,
 }

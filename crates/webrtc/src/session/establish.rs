@@ -18,11 +18,11 @@ use crate::sdp::{self, IceCredentials, OfferedMedia, SessionDescription};
 use crate::srtp::Role;
 
 impl Session {
-    /// Answers an offer: ICE-lite, DTLS passive.
-    /// Returns the session and the SDP answer.
+    /// Answers an offer. This end is ICE-lite and the passive end of DTLS. Returns the session
+    /// and the SDP answer.
     ///
     /// # Errors
-    /// [`AcceptError`].
+    /// [`AcceptError`] states whether the offer or the configuration is at fault.
     pub fn accept(
         config: AcceptConfig<'_>,
         offer: &str,
@@ -84,8 +84,9 @@ impl Session {
         Ok((session, answer))
     }
 
-    /// Prepares to send and receive: full ICE, DTLS role by the answer.
-    /// Returns the session and the SDP offer.
+    /// Creates an offer to send and receive. This end is a full ICE agent; the answer decides
+    /// its DTLS role. Returns the session and the SDP offer; pass the answer to
+    /// [`set_answer`](Self::set_answer).
     pub fn dial(config: DialConfig, now: Instant) -> (Self, String) {
         let secrets = &config.secrets;
         let credentials = credentials(secrets);
@@ -129,10 +130,10 @@ impl Session {
         (session, text)
     }
 
-    /// Takes the answer to the offer of [`dial`](Self::dial) and starts connecting.
+    /// Takes the answer to the offer of [`dial`](Self::dial) and starts to connect.
     ///
     /// # Errors
-    /// [`SetAnswerError`]; after an unusable answer another one may be tried.
+    /// [`SetAnswerError`]. After an answer that cannot be used, another one may be tried.
     pub fn set_answer(&mut self, answer: &str, now: Instant) -> Result<(), SetAnswerError> {
         self.timeout = None;
         let dialling = self.dialling.as_ref().ok_or(SetAnswerError::NotAwaited)?;
@@ -178,14 +179,14 @@ impl Session {
         Ok(())
     }
 
-    /// Takes what was agreed on.
+    /// Stores the agreed senders and receivers.
     fn carry(&mut self, senders: Vec<Sender>, media: Vec<sdp::AgreedMedia>) {
         self.receivers = media.into_iter().map(Receiver::new).collect();
         let mut receivers = self.receivers.iter();
         if receivers.any(|receiver| receiver.transport_extension().is_some()) {
             self.recorder = Some(Box::<Recorder>::default());
         }
-        // Who sends reports under the name that it sends by (RFC 3550 §6.1).
+        // A participant that sends media reports under the SSRC of its media (RFC 3550 §6.1).
         if let (Some(sender), false) = (senders.first(), self.receivers.is_empty()) {
             self.rtcp_ssrc = sender.ssrc;
         }
@@ -211,7 +212,7 @@ impl Session {
             receivers: Vec::new(),
             data: None,
             mode: ReceiveMode::default(),
-            // Above zero, so that feedback about the first packet can be widened down.
+            // Above zero, so that feedback about earlier numbers can be extended downwards.
             transport_sequence: 1,
             history: SendHistory::new(),
             steering: None,
@@ -234,8 +235,8 @@ fn credentials(secrets: &Secrets) -> IceCredentials {
     }
 }
 
-/// The `m=` lines of our offer, and of those that send, in their order, which track it
-/// is and by what numbers.
+/// Returns the `m=` lines of our offer and, for those that send, in the same order, the index
+/// of the track and its random values.
 fn offered(config: &DialConfig) -> (Vec<OfferedMedia>, Vec<(usize, TrackSecrets)>) {
     let (mut media, mut sent) = (Vec::new(), Vec::new());
     for kind in [Kind::Video, Kind::Audio] {
@@ -260,7 +261,7 @@ fn offered(config: &DialConfig) -> (Vec<OfferedMedia>, Vec<(usize, TrackSecrets)
     (media, sent)
 }
 
-/// What we say of our association.
+/// Returns the SDP parameters of our association.
 fn parameters(data: &DataConfig) -> sdp::DataParameters {
     sdp::DataParameters {
         port: data.association.local_port,
@@ -268,7 +269,7 @@ fn parameters(data: &DataConfig) -> sdp::DataParameters {
     }
 }
 
-/// A sender for each agreed track, with SSRCs that all differ.
+/// Creates a sender for each agreed track, with SSRCs that all differ.
 fn senders(negotiated: &sdp::Negotiated, secrets: &Secrets) -> Result<Vec<Sender>, AcceptError> {
     let pairs = negotiated.tracks.iter().zip(&secrets.tracks);
     let used = pairs.clone().flat_map(|(_, it)| [it.ssrc, it.rtx_ssrc]);

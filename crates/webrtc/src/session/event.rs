@@ -9,73 +9,72 @@ use crate::dtls::record;
 use crate::ice::Ignored;
 use crate::srtp::{OpenError, Profile};
 
-/// What the owner of a session should know or do.
+/// What a session reports to its owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
-    /// Keys are there: [`Session::seal`](super::Session::seal) works from now on.
+    /// The handshake is done: [`Session::seal`](super::Session::seal) works from now on.
     Connected {
-        /// How media is protected; `None` in a session of data alone.
+        /// SRTP profile that protects media; `None` in a session with data channels only.
         profile: Option<Profile>,
     },
     /// The peer's decoder needs a keyframe (PLI, RFC 4585 §6.3.1, or FIR, RFC 5104 §4.3.1).
     KeyframeRequest {
-        /// Track of the stream.
+        /// Index of the track in the stream.
         track: usize,
-        /// The sender that it is about.
+        /// Sender from which the keyframe is requested.
         sender: SenderIndex,
     },
-    /// The peer misses packets (RFC 4585 §6.2.1): answer with
+    /// The peer requests lost packets (RFC 4585 §6.2.1). Answer with
     /// [`Session::seal_retransmission`](super::Session::seal_retransmission).
     Nack {
-        /// Track of the stream.
+        /// Index of the track in the stream.
         track: usize,
-        /// The sender that it is about.
+        /// Sender of the lost packets.
         sender: SenderIndex,
-        /// Extended sequence numbers as [`Sealed::sequence`] gave them, at most
-        /// [`NACK_LOST_MAX`].
+        /// Extended sequence numbers as in [`Sealed::sequence`], at most [`NACK_LOST_MAX`].
         lost: Vec<u64>,
     },
-    /// The peer reports how one of our senders arrives (RFC 3550 §6.4.1).
+    /// The peer reports how one of our senders is received (RFC 3550 §6.4.1).
     ReceiverReport {
-        /// Track of the stream.
+        /// Index of the track in the stream.
         track: usize,
-        /// The sender that it is about.
+        /// Sender that the report describes.
         sender: SenderIndex,
-        /// Share of packets lost since the last report, in 256ths.
+        /// Fraction of packets lost since the last report, in 256ths.
         fraction_lost: u8,
-        /// Packets lost since the start; duplicates make it negative.
+        /// Number of packets lost since the start; duplicates can make it negative.
         cumulative_lost: i32,
         /// Interarrival jitter.
         jitter: Duration,
-        /// Round-trip time from our last sender report, if the peer had one.
+        /// Round-trip time by the last sender report, if the peer has received one.
         rtt: Option<Duration>,
     },
-    /// The peer tells which packets arrived
+    /// The peer reports which packets arrived
     /// (draft-holmer-rmcat-transport-wide-cc-extensions-01).
     TransportFeedback {
-        /// Packets that arrived, among those this feedback speaks of.
+        /// Number of packets newly reported as arrived.
         acked: u32,
-        /// Their bytes on the wire, without UDP and IP headers.
+        /// Size of those packets in bytes, without UDP and IP headers.
         acked_bytes: u64,
-        /// Packets that did not arrive.
+        /// Number of packets newly reported missing.
         lost: u32,
     },
-    /// Datagrams for the peer go to another address now.
+    /// Datagrams for the peer go to another address from now on.
     AddressChanged {
-        /// The new address.
+        /// The new remote address.
         peer: SocketAddr,
     },
-    /// The session is over; what [`Session::poll_transmit`](super::Session::poll_transmit)
-    /// still gives is the farewell.
+    /// The session is over. [`Session::poll_transmit`](super::Session::poll_transmit) may still
+    /// return datagrams that tell the peer.
     Closed(CloseReason),
 }
 
-/// Events that wait for the owner. They are drained after every input, so that
-/// only an owner that stopped draining meets the bound; newer ones are dropped.
+/// Most events that are kept until they are polled. Owners poll after every input, so only an
+/// owner that stopped polling reaches the limit; newer events are then dropped.
 const EVENTS_MAX: usize = 64;
 
-/// Events that wait for the owner of a session.
+/// Events that were not polled yet.
 #[derive(Debug, Default)]
 pub(super) struct EventQueue {
     waiting: VecDeque<Event>,
@@ -83,7 +82,7 @@ pub(super) struct EventQueue {
 }
 
 impl EventQueue {
-    /// Appends an event, or counts it if too many wait.
+    /// Appends an event, or counts it as dropped if the queue is full.
     pub(super) fn push(&mut self, event: Event) {
         if self.waiting.len() < EVENTS_MAX {
             self.waiting.push_back(event);
@@ -92,28 +91,28 @@ impl EventQueue {
         }
     }
 
-    /// Appends the last event of a session, however many wait.
+    /// Appends the last event of a session, even if the queue is full.
     pub(super) fn push_last(&mut self, event: Event) {
         self.waiting.push_back(event);
     }
 
-    /// The event that waits longest.
+    /// Removes and returns the oldest event.
     pub(super) fn pop(&mut self) -> Option<Event> {
         self.waiting.pop_front()
     }
 
-    /// Whether an equal event waits.
+    /// Returns whether an equal event is in the queue.
     pub(super) fn contains(&self, event: &Event) -> bool {
         self.waiting.contains(event)
     }
 
-    /// Events lost because too many waited.
+    /// Number of events that were dropped because the queue was full.
     pub(super) fn dropped(&self) -> u64 {
         self.dropped
     }
 }
 
-/// Packets that one [`Event::Nack`] names at most; a peer missing more needs a keyframe.
+/// Most packets in one [`Event::Nack`]. A peer that misses more needs a keyframe.
 pub const NACK_LOST_MAX: usize = 256;
 
 /// Why a session ended.
@@ -123,19 +122,22 @@ pub enum CloseReason {
     /// [`Session::close`](super::Session::close) was called.
     #[error("closed by us")]
     Local,
-    /// The peer said goodbye: DTLS close_notify.
+    /// The peer closed the session with a DTLS close_notify or fatal alert.
     #[error("closed by the peer")]
     Peer,
-    /// ICE and DTLS did not finish in time.
+    /// ICE and DTLS did not finish before the handshake deadline.
     #[error("the handshake did not finish in time")]
     HandshakeTimeout,
-    /// The peer's certificate is not the one its SDP announced: somebody is in between.
+    /// The peer's certificate has another fingerprint than its SDP announced: somebody may be
+    /// intercepting the connection.
     #[error("the peer's certificate does not match the fingerprint in its SDP")]
     WrongFingerprint,
-    /// DTLS failed for another reason: no common suite, bad signature.
+    /// The DTLS handshake failed for another reason, for example no common cipher suite or a
+    /// bad signature.
     #[error("DTLS handshake failed")]
     HandshakeFailed,
-    /// The keys of the data's records are worn out ([`record::SealError`]): connect anew.
+    /// The keys of the data records have sealed as much as is safe ([`record::SealError`]).
+    /// Connect again.
     #[error("the record keys are used up")]
     KeysExhausted,
     /// The peer agreed to no SRTP profile.
@@ -147,7 +149,7 @@ pub enum CloseReason {
 }
 
 impl CloseReason {
-    /// One word for a metric's label.
+    /// Returns the name of the reason as the label of a metric.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Local => "local",
@@ -162,74 +164,75 @@ impl CloseReason {
     }
 }
 
-/// What a datagram turned out to be.
+/// What a datagram contained.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Received<'a> {
-    /// STUN, DTLS or RTCP: dealt with. Drain the polls.
+    /// STUN, DTLS or RTCP, which the session has handled. Poll for its effects.
     Consumed,
-    /// Media, decrypted in place, retransmissions already unwrapped.
+    /// An RTP packet, decrypted in place. A retransmission is restored to the original packet.
     Rtp {
-        /// The receiver that it came on.
+        /// Receiver of the packet.
         receiver: ReceiverIndex,
         /// Extended sequence number of the original packet.
         sequence: u64,
-        /// It came as a retransmission.
+        /// Whether the packet arrived as a retransmission.
         repaired: bool,
-        /// The packet, as it was first sent.
+        /// The packet as it was sent originally.
         packet: rtp::Packet<'a>,
     },
-    /// Media in [`ReceiveMode::CountOnly`](super::ReceiveMode::CountOnly).
+    /// An RTP packet in [`ReceiveMode::CountOnly`](super::ReceiveMode::CountOnly).
     Counted {
-        /// The receiver that it came on.
+        /// Receiver of the packet.
         receiver: ReceiverIndex,
-        /// Extended sequence number, unauthenticated.
+        /// Extended sequence number, not authenticated.
         sequence: u64,
-        /// It came as a retransmission.
+        /// Whether the packet arrived as a retransmission.
         repaired: bool,
-        /// The clear header.
+        /// RTP header, not authenticated.
         header: rtp::Header,
     },
 }
 
-/// Why a datagram was dropped: count it and go on.
+/// Why a datagram was dropped. Count it and continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Dropped {
-    /// The first byte is none of STUN, DTLS, RTP (RFC 7983).
+    /// The first byte is none of STUN, DTLS or RTP (RFC 7983).
     #[error("neither STUN, DTLS nor RTP")]
     Unknown,
-    /// STUN that does not parse.
+    /// The STUN message does not parse.
     #[error("malformed STUN")]
     MalformedStun,
-    /// STUN with wrong user name or message integrity, or an answer to no request.
+    /// A STUN message has a wrong user name or message integrity, or is a response to no
+    /// request.
     #[error("STUN not for this session")]
     ForeignStun,
-    /// STUN from more addresses than a peer may have.
+    /// STUN arrived from more addresses than a peer may have.
     #[error("too many remote addresses")]
     TooManyAddresses,
-    /// From an address that ICE did not validate.
+    /// The datagram is from an address that ICE did not validate.
     #[error("address not validated by ICE")]
     UnknownAddress,
-    /// RTP or RTCP before the keys are there.
+    /// RTP or RTCP arrived before the handshake finished.
     #[error("media before the handshake finished")]
     TooEarly,
-    /// RTP that does not parse.
+    /// The RTP packet does not parse.
     #[error("malformed RTP")]
     MalformedRtp,
-    /// RTP with an SSRC or payload type nobody negotiated.
+    /// The RTP packet has an SSRC or payload type that was not negotiated.
     #[error("RTP of no negotiated stream")]
     UnknownStream,
-    /// A packet or DTLS record seen before, or too old to tell.
+    /// The packet or DTLS record was received before, or is too old to be checked for that.
     #[error("replayed")]
     Replayed,
-    /// A packet or DTLS record that does not authenticate.
+    /// The packet or DTLS record fails authentication.
     #[error("authentication failed")]
     Forged,
-    /// A DTLS record that is damaged, or not of this handshake.
+    /// The DTLS record is damaged, or does not belong to this handshake.
     #[error("malformed DTLS record")]
     MalformedRecord,
-    /// A packet that was already received, or repaired twice.
+    /// The packet was received already, or retransmitted twice.
     #[error("duplicate")]
     Duplicate,
     /// The session is closed.
@@ -248,7 +251,7 @@ impl From<Ignored> for Dropped {
 }
 
 impl Dropped {
-    /// One word for a metric's label.
+    /// Returns the name of the reason as the label of a metric.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Unknown => "unknown",
@@ -288,11 +291,11 @@ impl From<record::OpenError> for Dropped {
     }
 }
 
-/// A packet that [`Session::seal`](super::Session::seal) wrote.
+/// A packet that [`Session::seal`](super::Session::seal) has written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sealed {
-    /// Bytes written: a whole datagram.
+    /// Length of the datagram in bytes.
     pub len: usize,
-    /// Extended sequence number of this sender; keep it to answer NACKs.
+    /// Extended sequence number of the packet. The caller keeps it to answer NACKs.
     pub sequence: u64,
 }

@@ -1,11 +1,10 @@
-//! Which of a session's senders or receivers is meant.
+//! Indices of a session's senders and receivers.
 
-/// One of a session's senders: its place in [`Session::senders`](super::Session::senders).
+/// Index of a sender in [`Session::senders`](super::Session::senders).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SenderIndex(pub usize);
 
-/// One of a session's receivers: its place in
-/// [`Session::receivers`](super::Session::receivers).
+/// Index of a receiver in [`Session::receivers`](super::Session::receivers).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReceiverIndex(pub usize);
 

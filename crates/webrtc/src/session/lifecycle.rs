@@ -1,4 +1,4 @@
-//! From the first path to the end: the handshake's progress, keys, goodbye.
+//! The life of a session: the progress of the handshake, keys, close.
 
 use std::time::Instant;
 
@@ -9,8 +9,8 @@ use crate::sdp::IceCredentials;
 use crate::srtp::{self, Role};
 
 impl Session {
-    /// Gives the peer until `deadline` to finish the handshake, instead of ten
-    /// seconds; no use beyond 25 s, when DTLS gives up. Nothing once connected.
+    /// Sets the deadline until which the peer may finish the handshake, instead of ten seconds.
+    /// Beyond 25 s it has no effect, because DTLS gives up then. Ignored once connected.
     pub fn set_handshake_deadline(&mut self, deadline: Instant) {
         self.timeout = None;
         if let State::Connecting { .. } = self.state {
@@ -18,7 +18,7 @@ impl Session {
         }
     }
 
-    /// Says goodbye (RTCP BYE, DTLS close_notify) and ends the session.
+    /// Tells the peer (RTCP BYE, DTLS close_notify) and ends the session.
     pub fn close(&mut self, now: Instant) {
         self.timeout = None;
         if self.state == State::Closed {
@@ -37,8 +37,8 @@ impl Session {
         self.finish(CloseReason::Local);
     }
 
-    /// Restarts ICE (RFC 8445 §9) with new credentials on both sides; media
-    /// keeps flowing over the old path until a new one is found.
+    /// Restarts ICE (RFC 8445 §9) with new credentials on both sides. Media continues on the
+    /// old path until a new one is found.
     pub fn restart_ice(&mut self, local: IceCredentials, remote: IceCredentials, now: Instant) {
         self.timeout = None;
         self.local = local.clone();
@@ -71,7 +71,7 @@ impl Session {
             None => {}
             Some(Progress::Connected { role, srtp }) => self.connect(now, role, srtp),
             Some(Progress::WrongFingerprint) => {
-                // Nothing more goes to an impostor, not even the queued Finished.
+                // Nothing more is sent to an impostor, not even the queued Finished.
                 self.dtls = None;
                 self.finish(CloseReason::WrongFingerprint);
             }
@@ -80,7 +80,7 @@ impl Session {
                 self.finish(CloseReason::Peer);
             }
             Some(Progress::CloseNotify) => self.finish(CloseReason::Peer),
-            // Media does without DTLS once it has its keys.
+            // Media does not need DTLS once it has its keys.
             Some(Progress::Failed(error)) => {
                 tracing::debug!(%error, ufrag = self.local.ufrag, "DTLS failed");
                 if self.state != State::Connected {
@@ -91,7 +91,7 @@ impl Session {
     }
 
     fn connect(&mut self, now: Instant, role: Role, srtp: Option<(srtp::Profile, Material)>) {
-        // A session of data alone has no use for SRTP, and its peer may offer none.
+        // A session with only data does not need SRTP, and its peer may offer none.
         let has_media = !self.senders.is_empty() || !self.receivers.is_empty();
         let profile = match srtp {
             None if has_media => return self.finish(CloseReason::NoSrtpProfile),
@@ -131,7 +131,7 @@ impl Session {
         Ok(())
     }
 
-    /// Ends the session; what is queued for the peer stays to be polled.
+    /// Ends the session. Datagrams that are queued for the peer can still be polled.
     pub(super) fn finish(&mut self, reason: CloseReason) {
         if self.state == State::Closed {
             return;

@@ -49,7 +49,7 @@ impl Session {
         }
     }
 
-    /// Turns a retransmission back into the packet it repairs (RFC 4588 §4).
+    /// Restores a retransmission to the packet that it repairs (RFC 4588 §4).
     fn unwrap<'a>(
         &mut self,
         now: Instant,
@@ -57,7 +57,7 @@ impl Session {
         codec: usize,
         packet: rtp::Packet<'a>,
     ) -> Result<Received<'a>, Dropped> {
-        // An empty one is padding that probes the path's rate.
+        // An empty retransmission is padding of a bandwidth probe.
         let Some((original, payload)) = rtp::rtx::unwrap(packet.payload) else {
             return Ok(Received::Consumed);
         };
@@ -90,8 +90,8 @@ impl Session {
         })
     }
 
-    /// The receiver of a packet: by SSRC, else by payload type, which in one
-    /// bundle belongs to one `m=` line (RFC 9143 §9.2).
+    /// Returns the receiver of a packet: by SSRC, otherwise by payload type, which belongs to
+    /// one `m=` line within a bundle (RFC 9143 §9.2).
     fn find(&self, header: &rtp::Header) -> Option<(usize, Part)> {
         let each = || self.receivers.iter().enumerate();
         each()
@@ -103,7 +103,7 @@ impl Session {
             })
     }
 
-    /// Notes the transport-wide number of a packet.
+    /// Records the transport-wide number of a decrypted packet.
     fn record(&mut self, now: Instant, receiver: usize, packet: &rtp::Packet<'_>) {
         let Some(recorder) = &mut self.recorder else {
             return;
@@ -117,7 +117,7 @@ impl Session {
         }
     }
 
-    /// The same from the clear header of a packet that stays sealed.
+    /// Records the transport-wide number of a packet that is not decrypted.
     fn record_clear(
         &mut self,
         now: Instant,
@@ -128,7 +128,7 @@ impl Session {
         if self.recorder.is_none() {
             return;
         }
-        // The count of padding is sealed; without its bit the header stands alone.
+        // The padding count is encrypted; without the padding bit, the header parses alone.
         let first = datagram[0];
         datagram[0] &= !PADDING_BIT;
         if let Ok(packet) = rtp::Packet::parse(&datagram[..header_bytes]) {
@@ -140,7 +140,8 @@ impl Session {
 
 const PADDING_BIT: u8 = 0x20;
 
-/// Without RTX a retransmission looks like the original; that it was asked for tells.
+/// Returns whether a packet was retransmitted. Without RTX a retransmission looks like the
+/// original packet, so only the request tells.
 fn is_repaired(arrival: Arrival) -> bool {
     matches!(arrival, Arrival::Recovered { requests, .. } if requests > 0)
 }

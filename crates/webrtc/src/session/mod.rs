@@ -1,10 +1,10 @@
-//! One peer: ICE, DTLS, SRTP and RTCP joined, driven by bytes and `now`.
+//! One peer: ICE, DTLS, SRTP, RTCP and data channels, driven by datagrams and `now`.
 //!
-//! After every input (`handle_*`, a command, a seal) drain
-//! [`Session::poll_transmit`] and [`Session::poll_event`], then sleep until
-//! [`Session::poll_timeout`]. Nothing here allocates per media packet, and every
-//! queue has a bound. With data channels call [`Session::end_batch`] after the
-//! datagrams that came together, and drain [`Session::poll_transmit_batch`] instead.
+//! After every input (`handle_*`, a command, a seal) call [`Session::poll_transmit`] and
+//! [`Session::poll_event`] until they return `None`, then wait until [`Session::poll_timeout`].
+//! Nothing here allocates per media packet, and every queue has a limit. A session with data
+//! channels needs two more calls: [`Session::end_batch`] after the datagrams that arrived
+//! together, and [`Session::poll_transmit_batch`] in place of `poll_transmit`.
 
 mod anchor;
 mod budget;
@@ -66,60 +66,64 @@ use path::Unwrapped;
 use reports::Reports;
 use steering::Steering;
 
-/// One WebRTC peer session.
+/// One WebRTC session with one peer. [`Session::accept`] answers an offer, [`Session::dial`]
+/// makes one; the [crate's example](crate) shows both.
 #[derive(Debug)]
 pub struct Session {
     state: State,
     ice: ice::Agent,
-    /// Allocations on TURN servers; none but where we dial.
+    /// Allocations on TURN servers; empty unless this end dialed.
     relays: Vec<turn::Relay>,
     dtls: Option<Association>,
     keys: Option<Box<Keys>>,
-    /// In place: sealing follows fewer pointers to memory that is far away.
+    /// Stored inline, so that sealing follows fewer pointers to memory that is not cached.
     senders: SmallVec<[Sender; 2]>,
     receivers: Vec<Receiver>,
     data: Option<Box<Data>>,
     mode: ReceiveMode,
-    /// Wide number of the next packet that carries one.
+    /// Extended transport-wide sequence number of the next packet that carries one.
     transport_sequence: u64,
     history: SendHistory,
-    /// Congestion control of what is sent, if it is switched on.
+    /// Congestion control of what is sent, if it is enabled.
     steering: Option<Box<Steering>>,
     recorder: Option<Box<Recorder>>,
     reports: Reports,
     events: EventQueue,
-    /// The SSRC that our RTCP goes out under, which stays.
+    /// SSRC of the RTCP packets that are sent; it does not change.
     rtcp_ssrc: Ssrc,
-    /// Our names in ICE, and the peer's once they are known.
+    /// Local ICE credentials.
     local: IceCredentials,
     remote: Option<IceCredentials>,
-    /// What a dialled session needs until the answer comes.
+    /// What a dialed session needs until the answer arrives.
     dialling: Option<Box<Dialling>>,
-    /// What [`poll_timeout`](Self::poll_timeout) last found. Asked for after every
-    /// burst of media, which moves no deadline; whatever may move one forgets it.
+    /// Cached result of [`poll_timeout`](Self::poll_timeout), which is called after every burst
+    /// of media although media moves no deadline. Everything that may move a deadline clears
+    /// the cache.
     timeout: Option<Option<Instant>>,
 }
 
-/// SRTP in both directions.
+/// SRTP contexts of both directions.
 #[derive(Debug)]
 struct Keys {
     outbound: Outbound,
     inbound: Inbound,
 }
 
+/// What a dialed session needs until the answer arrives.
 #[derive(Debug)]
 struct Dialling {
     certificate: Arc<Certificate>,
     offer: sdp::SessionDescription,
     /// Tracks that the offer sends, in the order of its `m=` lines.
     sent: Vec<(usize, TrackSecrets)>,
-    /// What was configured for data.
+    /// Configured choice of ciphers for data.
     cipher: Option<CipherChoice>,
 }
 
+/// State of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Until this instant the peer may finish the handshake.
+    /// ICE and DTLS run; the peer has until `deadline` to finish the handshake.
     Connecting {
         deadline: Instant,
     },
@@ -127,16 +131,17 @@ enum State {
     Closed,
 }
 
-/// ICE and DTLS together may take this long, unless told otherwise. Half-open sessions cost memory on a
-/// server; a viewer that needs longer has tried again by then.
+/// Time within which ICE and DTLS must finish, unless
+/// [`set_handshake_deadline`](Session::set_handshake_deadline) changes it. Half-open sessions
+/// cost memory on a server, and a viewer that needs longer has tried again by then.
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 impl Session {
-    /// Feeds one datagram of the peer; RTP and RTCP are decrypted in place.
+    /// Handles one datagram. RTP and RTCP are decrypted in place.
     ///
-    /// `destination` is the local address it came to.
+    /// `source` is the remote address, `destination` the local address at which it arrived.
     ///
     /// # Errors
-    /// [`Dropped`] says why it had no effect: count it and go on.
+    /// [`Dropped`] states why the datagram had no effect; count it and continue.
     pub fn handle_datagram<'a>(
         &mut self,
         now: Instant,
@@ -159,7 +164,7 @@ impl Session {
         }
     }
 
-    /// A datagram of the peer, out of any relay's frame.
+    /// Handles a datagram of the peer, outside of any TURN frame.
     fn handle_peer<'a>(
         &mut self,
         now: Instant,
@@ -175,7 +180,7 @@ impl Session {
                 Ok(Received::Consumed)
             }
             DatagramKind::Other => Err(Dropped::Unknown),
-            // Only addresses that ICE vouches for get at DTLS and the media keys.
+            // DTLS and media are accepted only from addresses that ICE validated.
             _ if !self.ice.is_validated(source) => Err(Dropped::UnknownAddress),
             DatagramKind::Dtls => {
                 if self.ice.use_before_nomination(source, destination) {
@@ -199,7 +204,8 @@ impl Session {
         }
     }
 
-    /// Lets time pass: call at [`poll_timeout`](Self::poll_timeout); earlier does no harm.
+    /// Handles everything that is due at `now`. Call it at
+    /// [`poll_timeout`](Self::poll_timeout); a call before that has no effect.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.timeout = None;
         match self.state {
@@ -233,7 +239,8 @@ impl Session {
         }
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due; `None` once closed.
+    /// Returns the instant at which [`handle_timeout`](Self::handle_timeout) is due; `None`
+    /// once the session is closed.
     pub fn poll_timeout(&mut self) -> Option<Instant> {
         if let Some(known) = self.timeout {
             debug_assert_eq!(known, self.earliest_timeout(), "a deadline moved unseen");
@@ -270,9 +277,9 @@ impl Session {
             .min()
     }
 
-    /// Writes the next datagram over `out` and returns where it goes; call until `None`.
+    /// Writes the next datagram over `out` and returns its destination. Call until `None`.
     ///
-    /// Gives the farewell after the session closed.
+    /// After the session closed, the datagrams that tell the peer remain to be sent.
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<SocketAddr> {
         while let Some((local, remote)) = self.ice.poll_transmit(out) {
             self.timeout = None;
@@ -289,7 +296,7 @@ impl Session {
         self.poll_relay_transmit(out)
     }
 
-    /// The next datagram for the path.
+    /// Writes the next datagram for the selected path.
     fn poll_path_transmit(&mut self, out: &mut Vec<u8>) -> Option<SocketAddr> {
         let path = self.ice.path()?;
         if let Some(datagram) = self.dtls.as_mut().and_then(Association::poll_transmit) {
@@ -304,66 +311,67 @@ impl Session {
         Some(path)
     }
 
-    /// The next event; call until `None`.
+    /// Returns the next event. Call until `None`.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop()
     }
 
-    /// Adds a candidate that the peer trickled (RFC 8838). An ICE-lite session
-    /// has no use for it; names and TCP are ignored.
+    /// Adds a candidate that the peer trickled (RFC 8838). ICE-lite sessions ignore candidates;
+    /// names and TCP candidates are always ignored.
     pub fn add_remote_candidate(&mut self, candidate: &sdp::Candidate, now: Instant) {
         self.timeout = None;
         self.ice.add_remote_candidate(candidate, now);
     }
 
-    /// What we send, in the order of [`seal`](Self::seal)'s index.
+    /// Returns the tracks that are sent, in the order of [`SenderIndex`].
     pub fn senders(&self) -> &[Sender] {
         &self.senders
     }
 
-    /// What we receive; empty before the answer.
+    /// Returns the `m=` lines on which media is received; empty before the answer.
     pub fn receivers(&self) -> &[Receiver] {
         &self.receivers
     }
 
-    /// Packets of a receiver given up since the last call: time to ask for a
-    /// keyframe.
+    /// Returns the number of packets of a receiver that were given up since the last call. If
+    /// it is not zero, request a keyframe.
     pub fn take_given_up(&mut self, receiver: ReceiverIndex) -> u64 {
         let receiver = self.receivers.get_mut(receiver.0);
         receiver.map_or(0, Receiver::take_given_up)
     }
 
-    /// Packets asked for again, each time counted.
+    /// Returns the number of packets that were requested by NACK, each request counted.
     pub fn nacked(&self) -> u64 {
         self.reports.nacked
     }
 
-    /// Where datagrams for the peer go; `None` before ICE found a path.
+    /// Returns the address to which datagrams for the peer go; `None` before ICE found a path.
     pub fn peer(&self) -> Option<SocketAddr> {
         self.ice.path()
     }
 
-    /// Media can flow.
+    /// Returns whether the handshake is done, so that media can be sent.
     pub fn is_connected(&self) -> bool {
         self.state == State::Connected
     }
 
-    /// The session is over.
+    /// Returns whether the session has ended.
     pub fn is_closed(&self) -> bool {
         self.state == State::Closed
     }
 
-    /// Our ICE credentials: STUN requests to us begin with this user fragment.
+    /// Returns the local ICE credentials. The user name of STUN requests to this session begins
+    /// with their user fragment.
     pub fn local_credentials(&self) -> &IceCredentials {
         &self.local
     }
 
-    /// The peer's ICE credentials; `None` before the answer.
+    /// Returns the peer's ICE credentials; `None` before the answer.
     pub fn remote_credentials(&self) -> Option<&IceCredentials> {
         self.remote.as_ref()
     }
 
-    /// Events lost because the owner did not drain.
+    /// Returns the number of events that were lost because the owner did not poll.
     pub fn events_dropped(&self) -> u64 {
         self.events.dropped()
     }

@@ -1,4 +1,4 @@
-//! The way to the peer: which pair of candidates is in use.
+//! The path to the peer: the selected pair of candidates.
 
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -7,43 +7,45 @@ use std::time::Duration;
 use crate::sdp::CandidateKind;
 use crate::turn;
 
-/// The pair of candidates in use.
+/// The selected pair of candidates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
-    /// Our end.
+    /// Local candidate.
     pub local: PathEnd,
-    /// The peer's end.
+    /// Remote candidate.
     pub remote: PathEnd,
-    /// The round trip of the last connectivity check; an ICE-lite end makes none.
+    /// Round-trip time of the last connectivity check; `None` for an ICE-lite end, which sends
+    /// none.
     pub round_trip: Option<Duration>,
-    /// The TURN server of ours that it goes through.
+    /// Our TURN server through which the path goes, if it does.
     pub relay: Option<turn::Server>,
 }
 
 /// One end of a [`Path`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathEnd {
-    /// Where datagrams come to; a relayed candidate's is on the TURN server.
+    /// Address at which the end receives. For a relayed candidate it is on the TURN server.
     pub address: SocketAddr,
-    /// How it was learnt. A peer's is as it says itself, peer-reflexive if it said nothing.
+    /// Type of the candidate. The peer's is as the peer stated it; peer-reflexive if it did
+    /// not.
     pub kind: CandidateKind,
 }
 
 impl Path {
-    /// Datagrams go through a TURN server of either end.
+    /// Returns whether the path goes through a TURN server of either end.
     pub fn is_relayed(&self) -> bool {
         let ends = [&self.local, &self.remote];
         ends.iter().any(|end| end.kind == CandidateKind::Relay)
     }
 }
 
-/// What a datagram was before it was unwrapped.
+/// What a datagram is if frames of TURN servers are considered.
 pub(super) enum Unwrapped {
-    /// It came from no relay.
+    /// The datagram is not from a TURN server of ours.
     Direct,
-    /// A relay's own.
+    /// The datagram was a message of the TURN server, which has been handled.
     Consumed,
-    /// A peer's, in this part of it.
+    /// The datagram contains one of the peer, at `range`.
     Relayed {
         peer: SocketAddr,
         relayed: SocketAddr,

@@ -8,12 +8,12 @@ use glassline_rtp::rtcp;
 
 use crate::sdp::{AgreedCodec, AgreedMedia};
 
-/// One `m=` line on which the peer sends to us.
+/// One `m=` line on which the peer sends media to us.
 #[derive(Debug)]
 pub struct Receiver {
-    /// The `m=` line's tag.
+    /// Identification tag of the `m=` line.
     pub mid: String,
-    /// Video or audio.
+    /// Kind of media: video or audio.
     pub kind: Kind,
     codecs: Vec<AgreedCodec>,
     ssrc: Option<Ssrc>,
@@ -24,7 +24,7 @@ pub struct Receiver {
     full_intra_number: u8,
 }
 
-/// The stream that comes on a receiver, once it does.
+/// The RTP stream that arrives on a receiver.
 #[derive(Debug)]
 struct Source {
     codec: Codec,
@@ -34,29 +34,29 @@ struct Source {
     report: Option<SenderTime>,
 }
 
-/// What a sender report says of a stream's clock (RFC 3550 §6.4.1): this RTP
-/// timestamp is this wall-clock time of the sender.
+/// The relation of a stream's RTP timestamps to the sender's wall clock, by its last sender
+/// report (RFC 3550 §6.4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SenderTime {
-    /// The sender's wall clock.
+    /// Wall-clock time of the sender.
     pub ntp: NtpTime,
-    /// The RTP timestamp of the same instant.
+    /// RTP timestamp of the instant `ntp`.
     pub rtp_timestamp: u32,
-    /// When the report came.
+    /// Instant at which the report arrived.
     pub received: Instant,
 }
 
-/// Which of a receiver's payload types a packet has.
+/// What a packet carries, by its payload type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// Media, coded by `codecs[0]` or another of the list.
+    /// Media of the codec with this index in the receiver's list.
     Media(usize),
-    /// Retransmission of `codecs[…]`.
+    /// A retransmission of media of the codec with this index.
     Rtx(usize),
 }
 
-/// A decoder that is lost says so at most this often: the keyframe asked for
-/// last is on its way for about as long.
+/// Least time between two keyframe requests. The keyframe that was requested last is on its way
+/// for about as long.
 const KEYFRAME_REQUEST_INTERVAL: Duration = Duration::from_millis(300);
 
 impl Receiver {
@@ -78,7 +78,7 @@ impl Receiver {
         }
     }
 
-    /// The coding that comes; before the first packet the one most likely.
+    /// Returns the codec that is received; before the first packet, the most likely one.
     pub fn codec(&self) -> Codec {
         match &self.source {
             Some(source) => source.codec,
@@ -86,25 +86,25 @@ impl Receiver {
         }
     }
 
-    /// Whether packets of this payload type hold others, each with its own
-    /// (RFC 2198).
+    /// Returns whether packets of this payload type contain redundancy: several payloads, each
+    /// with its own payload type (RFC 2198).
     pub fn is_redundant(&self, payload_type: u8) -> bool {
         let mut codecs = self.codecs.iter();
         codecs.any(|codec| codec.red_payload_type == Some(payload_type))
     }
 
-    /// RTP ticks per second.
+    /// Returns the RTP clock rate in Hz.
     pub fn clock_rate(&self) -> u32 {
         self.codec().clock_rate()
     }
 
-    /// The source, once it sends or if it was announced.
+    /// Returns the SSRC of the media, once it arrives or if the peer announced it.
     pub fn ssrc(&self) -> Option<Ssrc> {
         let live = self.source.as_ref().map(|source| source.statistics.ssrc());
         live.or(self.ssrc)
     }
 
-    /// Packets so far; a new source starts from zero.
+    /// Returns the packet counts; they start again from zero when the SSRC changes.
     pub fn totals(&self) -> Totals {
         self.source
             .as_ref()
@@ -118,22 +118,23 @@ impl Receiver {
             .map_or(Duration::ZERO, |source| source.statistics.jitter())
     }
 
-    /// The last sender report, for lip sync and one-way delay.
+    /// Returns the data of the last sender report, for lip sync and one-way delay.
     pub fn sender_time(&self) -> Option<SenderTime> {
         self.source.as_ref()?.report
     }
 
-    /// Packets missing now that were or will be asked for.
+    /// Number of packets that are missing now, whether requested or about to be.
     pub fn missing(&self) -> usize {
         self.generator().map_or(0, NackGenerator::missing)
     }
 
-    /// Packets given up since the last call: time to ask for a keyframe.
+    /// Returns the number of packets that were given up since the last call. If it is not zero,
+    /// request a keyframe.
     pub fn take_given_up(&mut self) -> u64 {
         self.generator_mut().map_or(0, NackGenerator::take_given_up)
     }
 
-    /// What part of this receiver has the packet's SSRC and payload type.
+    /// Returns what a packet carries if its SSRC and payload type belong to this receiver.
     pub(super) fn part_by_ssrc(&self, header: &rtp::Header) -> Option<Part> {
         if self.ssrc() == Some(header.ssrc) {
             self.media_part(header.payload_type)
@@ -144,7 +145,7 @@ impl Receiver {
         }
     }
 
-    /// What part of this receiver has the packet's payload type.
+    /// Returns what a packet carries if its payload type belongs to this receiver.
     pub(super) fn part_by_payload_type(&self, header: &rtp::Header) -> Option<Part> {
         self.media_part(header.payload_type)
             .or_else(|| self.rtx_part(header.payload_type))
@@ -164,12 +165,13 @@ impl Receiver {
         Some(Part::Rtx(position))
     }
 
-    /// Number of the header extension with the transport-wide number.
+    /// Returns the id of the header extension with the transport-wide sequence number.
     pub(super) fn transport_extension(&self) -> Option<u8> {
         self.transport_cc
     }
 
-    /// Notes an original packet; its extended number and what it means for gaps.
+    /// Records an original packet. Returns its extended sequence number and its relation to
+    /// gaps.
     pub(super) fn on_media(
         &mut self,
         codec: usize,
@@ -197,8 +199,8 @@ impl Receiver {
         (sequence, arrival)
     }
 
-    /// Notes a retransmission of `original`: the original header's SSRC, payload
-    /// type and extended number; `None` if it repairs nothing.
+    /// Records a retransmission of packet `original`. Returns SSRC, payload type and extended
+    /// sequence number of the original packet; `None` if it was not missing.
     pub(super) fn on_rtx(
         &mut self,
         codec: usize,
@@ -246,15 +248,15 @@ impl Receiver {
         self.generator()?.poll_timeout()
     }
 
-    /// Source and numbers to ask for now.
+    /// Returns the SSRC and the sequence numbers to request now.
     pub(super) fn poll_nack(&mut self, now: Instant) -> Option<(Ssrc, Vec<u16>)> {
         let source = self.source.as_mut()?;
         let lost = source.nack.as_mut()?.poll(now);
         (!lost.is_empty()).then(|| (source.statistics.ssrc(), lost))
     }
 
-    /// Appends the keyframe request that was agreed; false if none was, if one
-    /// went out just now, or if nothing has come yet.
+    /// Appends the keyframe request that the peer agreed to. Returns false if it agreed to
+    /// none, if one was sent shortly before, or if nothing was received yet.
     pub(super) fn write_keyframe_request(
         &mut self,
         from: Ssrc,

@@ -1,7 +1,7 @@
-//! Relays on the way to the peer.
+//! TURN allocations on the path to the peer.
 //!
-//! A shell sees only sockets. What a relay of ours takes to the peer is wrapped here on
-//! its way out, and what comes from a relay's server is unwrapped on its way in.
+//! The owner of a session sees only sockets. Datagrams that go through a TURN server of ours are
+//! put into its frames here, and datagrams of the peer are taken out of frames.
 
 use std::net::SocketAddr;
 use std::time::Instant;
@@ -12,7 +12,7 @@ use crate::sdp::CandidateKind;
 use crate::turn;
 
 impl Session {
-    /// The pair of candidates in use; `None` before there is one.
+    /// Returns the selected pair of candidates; `None` before there is one.
     pub fn path(&self) -> Option<Path> {
         let remote = self.ice.path()?;
         let (local, is_relayed) = self.ice.path_local()?;
@@ -39,7 +39,7 @@ impl Session {
         })
     }
 
-    /// Allocations on TURN servers that the session was dialled with.
+    /// Returns the allocations on TURN servers with which the session was dialed.
     pub fn relays(&self) -> &[turn::Relay] {
         &self.relays
     }
@@ -79,8 +79,8 @@ impl Session {
         }
     }
 
-    /// Where `datagram` goes so that it leaves `local` for `remote`, wrapped if it has
-    /// to be. `None` if it waits in a relay, or cannot go.
+    /// Returns the destination of `datagram` from `local` to `remote`, and puts it into a TURN
+    /// frame if necessary. `None` if it waits for a TURN channel, or cannot be sent.
     pub(super) fn wrap_relayed(
         &mut self,
         local: SocketAddr,
@@ -97,11 +97,11 @@ impl Session {
         relay.wrap(remote, &bare, datagram).then_some(destination)
     }
 
-    /// The next frame of the relays' own.
+    /// Writes the next message of the allocations themselves.
     pub(super) fn poll_relay_transmit(&mut self, out: &mut Vec<u8>) -> Option<SocketAddr> {
         for relay in &mut self.relays {
             if self.state == State::Closed {
-                // Only now: what was for the peer has left.
+                // Not before now: the datagrams for the peer have been sent.
                 relay.close();
             }
             if relay.poll_transmit(out) {

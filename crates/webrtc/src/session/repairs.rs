@@ -1,19 +1,19 @@
-//! What a peer asks of a sender, and how much of it is granted.
+//! Requests of the peer to a sender, and how many of them are granted.
 
-/// Packets that a peer may ask for at once, some two seconds of 3 Mbit/s; every
-/// new media packet allows one more. A few bytes ask for a full packet, so that
-/// without a bound one viewer could keep a whole shard sending, to itself.
+/// Most packets that a peer may request at once, about two seconds of 3 Mbit/s; every new media
+/// packet allows one more. A request of few bytes causes a full packet, so without a limit one
+/// viewer could keep a whole thread busy sending to it.
 pub const REPAIRS_MAX: u64 = 1024;
 
-/// What the peer asks of a sender, and how much of it is still granted.
+/// Requests of the peer to a sender.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Requests {
-    /// Packets that may be sent again: the level of a token bucket that every media
-    /// packet fills by one.
+    /// Number of packets that may be retransmitted: the level of a token bucket to which every
+    /// media packet adds one.
     repairs: u32,
     /// Number of the last FIR command.
     last_full_intra: Option<u8>,
-    /// Media packets that have been counted in.
+    /// Number of media packets that were added to the bucket.
     earned: u64,
 }
 
@@ -28,7 +28,8 @@ impl Default for Requests {
 }
 
 impl Requests {
-    /// Takes one repair, after `packets` were sent; false if there is none.
+    /// Takes one token, after `packets` media packets were sent. Returns false if there is
+    /// none.
     pub(super) fn take_repair(&mut self, packets: u64) -> bool {
         let left = u64::from(self.repairs) + packets - self.earned;
         self.repairs = low_32(left.min(REPAIRS_MAX));
@@ -38,7 +39,8 @@ impl Requests {
         some
     }
 
-    /// A FIR command is new if its number is (RFC 5104 §4.3.1.2).
+    /// Returns whether a FIR command is new, which it is if its number differs from the last
+    /// (RFC 5104 §4.3.1.2).
     pub(super) fn is_new_full_intra(&mut self, number: u8) -> bool {
         self.last_full_intra.replace(number) != Some(number)
     }

@@ -1,30 +1,30 @@
-//! What a session needs to write RTCP, and what of it waits to be sent.
+//! What a session needs to write RTCP, and the RTCP packets that wait to be sent.
 
 use std::collections::VecDeque;
 use std::time::Instant;
 
 use glassline_media::WallClock;
 
-/// RTCP datagrams that wait for a path; the oldest goes first.
+/// Most RTCP datagrams that wait for a path; beyond it the oldest is dropped.
 const RTCP_MAX: usize = 16;
 
-/// RTCP of a session on its way out.
+/// RTCP that a session sends.
 #[derive(Debug)]
 pub(super) struct Reports {
-    /// Sealed RTCP, to be sent.
+    /// Sealed RTCP packets that wait to be sent.
     pub(super) queue: VecDeque<Vec<u8>>,
-    /// When the next receiver report is due.
+    /// Instant at which the next receiver report is due.
     pub(super) at: Option<Instant>,
-    /// Packets asked for again, each time counted.
+    /// Number of packets that were requested by NACK, each request counted.
     pub(super) nacked: u64,
-    /// The wall clock that sender reports speak of.
+    /// Relation of `now` to the calendar, for sender reports.
     pub(super) wall: WallClock,
-    /// RTCP's canonical name, which stays.
+    /// RTCP canonical name, which does not change.
     pub(super) cname: Box<str>,
 }
 
 impl Reports {
-    /// Nothing is due before the session is connected.
+    /// Creates the state of a session that is not connected yet: no report is due.
     pub(super) fn new(cname: Box<str>, wall: WallClock) -> Self {
         Self {
             queue: VecDeque::new(),
@@ -35,7 +35,7 @@ impl Reports {
         }
     }
 
-    /// Lets a sealed packet wait for a path; of too many the oldest goes.
+    /// Queues a sealed packet until there is a path; drops the oldest beyond the limit.
     pub(super) fn push(&mut self, packet: Vec<u8>) {
         if self.queue.len() >= RTCP_MAX {
             self.queue.pop_front();

@@ -1,14 +1,14 @@
-//! What a sender without RTX remembers, to send the very same packet again.
+//! The tags that a sender without RTX keeps, to retransmit exactly the same packets.
 
 use crate::srtp::Tag;
 
-/// Tags of the last packets of a sender that re-seals: see [`Outbound::reseal`](crate::srtp::Outbound::reseal).
+/// Tags of a sender's last packets, see [`Outbound::reseal`](crate::srtp::Outbound::reseal).
 #[derive(Debug)]
 pub(super) struct ResealRing {
     tags: [(u64, Tag); RESEAL_MAX],
 }
 
-/// A second of 3 Mbit/s.
+/// Number of tags: about a second of 3 Mbit/s.
 const RESEAL_MAX: usize = 512;
 
 impl Default for ResealRing {

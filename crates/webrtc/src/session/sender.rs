@@ -1,18 +1,17 @@
-//! One track on its way to the peer: its headers, numbers, reports and repairs.
+//! One track that is sent: its headers, sequence numbers, sender reports and retransmissions.
 //!
 //! # Why no nonce seals two packets
-//! A nonce is SSRC and index (rollover counter and sequence number) under a key
-//! and salt. The keys are a session's own, from its handshake, for one direction,
-//! and [`Outbound`] alone holds them; it moves with its session from shard to
-//! shard and cannot be copied. It gives each SSRC one count, upwards only, moved
-//! on before anything is sealed, and `None` instead of a rollover after 2⁴⁸.
-//! Media and retransmissions (RFC 4588) have an SSRC each, which differ, so a
-//! retransmission is a new packet with a nonce of its own, whatever is asked for
-//! again and how often. Without RTX a packet is sent again under its first nonce,
-//! which is safe because it is the same packet: such senders carry no extension
-//! that changes between sendings, and [`Outbound::reseal`] gives bytes out only if
-//! their tag is that of the first time. The tests in `tests/nonces.rs` look at the
-//! key stream itself.
+//! A nonce consists of SSRC and packet index (rollover counter and sequence number), under a key
+//! and salt. The keys belong to one session and one direction; only [`Outbound`] holds them, which
+//! moves with its session from thread to thread and cannot be copied. It counts the index of each
+//! SSRC upwards only, increments it before anything is sealed, and returns `None` instead of
+//! wrapping after 2⁴⁸.
+//!
+//! Media and retransmissions (RFC 4588) have different SSRCs, so a retransmission is a new packet
+//! with its own nonce, whatever is requested again and how often. Without RTX a packet is sent
+//! again under its first nonce, which is safe because it is the same packet: such senders carry no
+//! extension that changes between sendings, and [`Outbound::reseal`] returns bytes only if their
+//! tag equals the first one. The tests in `tests/nonces.rs` inspect the key stream itself.
 
 use std::time::{Duration, Instant};
 
@@ -29,32 +28,32 @@ use super::template::Template;
 use crate::sdp::NegotiatedTrack;
 use crate::srtp::{DuplicateSsrc, Outbound, SealedRtp, StreamId};
 
-/// One track on its way to the peer.
+/// One track that is sent to the peer.
 #[derive(Debug)]
 pub struct Sender {
-    /// Index into the tracks that were given to [`Session::accept`](super::Session::accept)
-    /// or [`Session::dial`](super::Session::dial).
+    /// Index into the tracks that were passed to [`Session::accept`](super::Session::accept) or
+    /// [`Session::dial`](super::Session::dial).
     pub track: usize,
-    /// The `m=` line's tag.
+    /// Identification tag of the `m=` line.
     pub mid: String,
-    /// The coding.
+    /// Codec of the track.
     pub codec: Codec,
     /// Payload type of the media.
     pub payload_type: u8,
-    /// Source of the media.
+    /// SSRC of the media.
     pub ssrc: Ssrc,
-    /// Payload type of packets that repeat those before (RFC 2198); `None` if not
-    /// negotiated. See [`Session::set_redundant`](super::Session::set_redundant).
+    /// Payload type of packets with redundancy (RFC 2198); `None` if it is not negotiated. See
+    /// [`Session::set_redundant`](super::Session::set_redundant).
     pub red_payload_type: Option<u8>,
-    /// What the peer says of how it wants the coding: its `a=fmtp`.
+    /// Format parameters that the peer asks for: its `a=fmtp`.
     pub parameters: Box<str>,
-    /// How retransmissions are told apart (RFC 4588); `None` if not negotiated.
+    /// Payload type and SSRC of retransmissions (RFC 4588); `None` if RTX is not negotiated.
     pub rtx: Option<Rtx>,
-    /// RTP ticks per second.
+    /// RTP clock rate in Hz.
     pub clock_rate: u32,
-    /// The peer asks for lost packets.
+    /// Whether the peer sends NACKs.
     pub nack: bool,
-    /// A random offset that the caller may add to its timestamps.
+    /// Random offset that the caller may add to its timestamps.
     pub timestamp_start: u32,
     header: Template,
     rtx_header: Template,
@@ -69,29 +68,30 @@ pub struct Sender {
     report_at: Option<Instant>,
 }
 
-/// Payload type and source of a sender's retransmissions.
+/// Payload type and SSRC of a sender's retransmissions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rtx {
-    /// Payload type.
+    /// Payload type of the retransmissions.
     pub payload_type: u8,
-    /// Source.
+    /// SSRC of the retransmissions.
     pub ssrc: Ssrc,
 }
 
 /// What a sender has sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Media packets, retransmissions not counted.
+    /// Number of media packets, without retransmissions.
     pub packets: u64,
-    /// Their payload bytes, before sealing.
+    /// Number of payload bytes of those packets, before sealing.
     pub payload_bytes: u64,
-    /// Packets sent again.
+    /// Number of retransmitted packets.
     pub retransmitted: u64,
-    /// Packets asked for again once the peer had asked for too many: see
-    /// [`REPAIRS_MAX`](super::REPAIRS_MAX).
+    /// Number of requested packets that were not retransmitted because the peer had requested
+    /// too many: see [`REPAIRS_MAX`](super::REPAIRS_MAX).
     pub refused: u64,
 }
 
+/// SRTP streams of a sender, once there are keys.
 #[derive(Clone, Copy, Debug)]
 struct Streams {
     media: StreamId,
@@ -100,8 +100,8 @@ struct Streams {
     next: u64,
 }
 
-/// A sender reports this often (RFC 3550 §6.2 allows more for a few peers; one a
-/// second is what browsers do and plenty for lip sync).
+/// Interval of sender reports. RFC 3550 §6.2 allows more of them for few participants; one per
+/// second is what browsers send, and enough for lip sync.
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Sender {
@@ -116,7 +116,8 @@ impl Sender {
             ssrc: secrets.rtx_ssrc,
         });
         let without_rtx = negotiated.feedback.nack && rtx.is_none();
-        // Re-sealing needs byte-identical headers; `sdp` agrees to no numbering then.
+        // A retransmission without RTX needs identical headers; `sdp` then agrees to no
+        // transport-wide numbers.
         let transport = transport.filter(|_| !without_rtx);
         Self {
             track: negotiated.track,
@@ -144,28 +145,29 @@ impl Sender {
         }
     }
 
-    /// Packets may be padded: not where a retransmission must be the same bytes
-    /// again, because what is asked for again is the payload.
+    /// Returns whether packets may be padded. They may not if a retransmission must repeat the
+    /// same bytes, because only the payload is available then.
     pub fn may_pad(&self) -> bool {
         self.reseal.is_none()
     }
 
-    /// What was sent so far.
+    /// Returns the counts of packets sent so far.
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Bytes that header and tag add to a payload, retransmission number not counted.
+    /// Returns the length of the RTP header in bytes, extensions included.
     pub fn header_bytes(&self) -> usize {
         self.header.len
     }
 
-    /// The extended sequence number that the next packet gets; `None` before keys.
+    /// Returns the extended sequence number of the next packet; `None` before the handshake
+    /// finished.
     pub fn next_sequence(&self) -> Option<u64> {
         Some(self.streams?.next)
     }
 
-    /// Claims the SSRCs under the new keys.
+    /// Registers the SSRCs with the new keys.
     pub(super) fn connect(&mut self, outbound: &mut Outbound) -> Result<(), DuplicateSsrc> {
         let media = outbound.add_stream(self.ssrc, self.first)?;
         let rtx = match self.rtx {
@@ -180,7 +182,8 @@ impl Sender {
         Ok(())
     }
 
-    /// Seals one packet; the transport number is used if this sender carries one.
+    /// Seals one packet. The transport-wide number `transport` is used if this sender carries
+    /// one.
     #[inline]
     pub(super) fn seal(
         &mut self,
@@ -221,14 +224,14 @@ impl Sender {
         Some(sealed)
     }
 
-    /// See [`Session::skip`](super::Session::skip).
+    /// Skips sequence numbers, see [`Session::skip`](super::Session::skip).
     pub(super) fn skip(&mut self, outbound: &mut Outbound, count: u16) -> Option<()> {
         let streams = self.streams.as_mut()?;
         streams.next = outbound.skip(streams.media, count)?;
         Some(())
     }
 
-    /// Seals a packet again: under RTX (RFC 4588), else byte for byte.
+    /// Seals a retransmission: with RTX (RFC 4588) as a new packet, otherwise byte for byte.
     pub(super) fn seal_retransmission(
         &mut self,
         outbound: &mut Outbound,
@@ -274,19 +277,19 @@ impl Sender {
         Some(bytes)
     }
 
-    /// See [`Session::touch`](super::Session::touch).
+    /// Reads what sealing needs, see [`Session::touch`](super::Session::touch).
     pub(super) fn touch(&self) -> u64 {
         let next = self.streams.map_or(0, |streams| streams.next);
         let anchor = self.anchor.map_or(0, |anchor| anchor.timestamp);
         next ^ self.counts.packets ^ u64::from(anchor) ^ u64::from(self.header.bytes[0])
     }
 
-    /// True if packets carry a transport-wide sequence number.
+    /// Returns whether packets carry a transport-wide sequence number.
     pub(super) fn is_numbered(&self) -> bool {
         self.header.transport.is_some()
     }
 
-    /// See [`Session::set_redundant`](super::Session::set_redundant).
+    /// Selects the payload type, see [`Session::set_redundant`](super::Session::set_redundant).
     pub(super) fn set_redundant(&mut self, redundant: bool) -> bool {
         let payload_type = match (redundant, self.red_payload_type) {
             (true, None) => return false,
@@ -302,8 +305,8 @@ impl Sender {
         self.anchored = true;
     }
 
-    /// The packets a NACK names, widened; numbers never sent are left out, and so
-    /// is what the peer's allowance does not cover.
+    /// Appends the extended numbers of the packets in a NACK to `into`. Numbers that were never
+    /// sent are omitted, and so are those beyond the retransmissions that the peer may request.
     pub(super) fn widen(
         &mut self,
         lost: impl Iterator<Item = u16>,
@@ -330,7 +333,8 @@ impl Sender {
         }
     }
 
-    /// A FIR command is new if its number is (RFC 5104 §4.3.1.2).
+    /// Returns whether a FIR command is new, which it is if its number differs from the last
+    /// (RFC 5104 §4.3.1.2).
     pub(super) fn is_new_full_intra(&mut self, number: u8) -> bool {
         self.requests.is_new_full_intra(number)
     }
@@ -339,7 +343,7 @@ impl Sender {
         self.report_at
     }
 
-    /// The sender report due, with the RTP time extrapolated to `now`.
+    /// Returns the sender report if one is due, with the RTP timestamp extrapolated to `now`.
     pub(super) fn poll_report(
         &mut self,
         now: Instant,
@@ -369,7 +373,7 @@ fn low_32(count: u64) -> u32 {
     count as u32
 }
 
-/// The sequence number on the wire.
+/// Returns the sequence number as on the wire.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "the wire carries the low 16 bits"

@@ -1,15 +1,15 @@
 //! Congestion control of what a session sends, by transport-wide feedback.
 //!
 //! ```text
-//! seal ── number, bytes ──► Flow ◄── acknowledged as if one by one ── feedback
+//! seal ── number, bytes ──► Flow ◄── acknowledgements, one per packet ── feedback
 //!                            │            (twice to twenty times a second)
 //! budget ◄── window, pace ───┘
 //! ```
 //!
-//! Feedback comes in bunches, but tells when each packet arrived. So each one is
-//! acknowledged to the [`Flow`] at the instant at which an acknowledgement of its own
-//! would have come: its arrival, moved to our clock by the least that feedback ever
-//! took. Round trips and rates are then those of the path, and not of the bunches.
+//! Feedback describes many packets at a time, but states when each one arrived. Each packet is
+//! therefore acknowledged to the [`Flow`] at the instant at which an individual acknowledgment
+//! would have come: its arrival time, translated to our clock by the least delay that feedback has
+//! had. Round trips and rates are then those of the path, not those of the feedback interval.
 
 use std::time::{Duration, Instant};
 
@@ -17,67 +17,68 @@ use glassline_congestion::{Algorithm, Flow, Pacer};
 use glassline_media::Bitrate;
 use glassline_rtp::twcc::Acknowledgement;
 
-/// A packet is no longer than this: one that fills an Ethernet frame.
+/// Largest packet in bytes.
 const DATAGRAM: u64 = 1200;
 
-/// Nothing heard for so long, with packets on their way: they are lost, and sending
-/// begins anew with a few. Feedback comes four times a second at the least.
+/// Least time without feedback, with packets in flight, after which they count as lost and
+/// sending starts again with a few packets. Peers send feedback at least four times a second.
 const SILENCE_MIN: Duration = Duration::from_secs(1);
-/// The same in round trips, where those are long.
+/// Time without feedback in round trips, used where that is longer.
 const SILENCE_ROUND_TRIPS: u32 = 4;
 
-/// Peers send feedback every 50 to 250 ms while packets arrive (libwebrtc).
+/// Longest interval of feedback. Peers send feedback every 50 to 250 ms while packets arrive
+/// (libwebrtc).
 const INTERVAL_MAX: Duration = Duration::from_millis(250);
 
-/// The clock of arrivals ticks so often (draft-holmer-rmcat-transport-wide-cc §3.1).
+/// Resolution of arrival times in µs (draft-holmer-rmcat-transport-wide-cc §3.1).
 const TICK_US: i64 = 250;
 
 const TICK: Duration = Duration::from_micros(TICK_US.unsigned_abs());
 
-/// How long the least time that feedback took counts, once or twice over: clocks
-/// drift apart, and paths change.
+/// Window over which the least delay of feedback is taken: it counts for one to two windows,
+/// since clocks drift and paths change.
 const LEAST_WINDOW: Duration = Duration::from_secs(5);
 
-/// How the way to a peer stands.
+/// State of the path to a peer, as its congestion controller sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PathReport {
-    /// Who decides.
+    /// Congestion control algorithm.
     pub algorithm: Algorithm,
-    /// Smoothed round trip; `None` before the first feedback.
+    /// Smoothed round-trip time; `None` before the first feedback.
     pub round_trip: Option<Duration>,
-    /// The least of the last ten seconds, which is the path without a queue.
+    /// Least round-trip time of the last ten seconds: the path without a queue.
     pub least_round_trip: Option<Duration>,
-    /// How fast packets leave at the most; `None` before the first feedback.
+    /// Pacing rate, the maximum at which packets are sent; `None` before the first feedback.
     pub pacing: Option<Bitrate>,
-    /// What the path is believed to carry; a lower bound if `app_limited`.
+    /// Estimated capacity of the path; a lower bound if `app_limited`.
     pub deliverable: Option<Bitrate>,
-    /// There is not enough to send to know more.
+    /// True if too little is sent to measure more.
     pub app_limited: bool,
-    /// Bytes on their way.
+    /// Number of bytes in flight.
     pub in_flight: u64,
-    /// Bytes sent so far, all of a transport's packets.
+    /// Number of bytes sent so far, of all packets with a transport-wide number.
     pub sent_bytes: u64,
-    /// Of those, reported missing.
+    /// Number of those bytes that were reported missing.
     pub lost_bytes: u64,
 }
 
-/// The congestion control of one session.
+/// Congestion control of one session.
 #[derive(Debug)]
 pub(super) struct Steering {
     algorithm: Algorithm,
     flow: Flow,
     pacer: Pacer,
     arrivals: Arrivals,
-    /// The first number that feedback has not spoken of.
+    /// First transport-wide number that no feedback has described.
     unheard: u64,
-    /// The number that comes next.
+    /// Transport-wide number of the next packet.
     next: u64,
-    /// When feedback came last, or the first of what is in flight left.
+    /// Instant of the last feedback, or of sending the first packet in flight.
     heard: Option<Instant>,
-    /// How far apart feedback comes, on the long side.
+    /// Estimated interval of feedback, biased to long intervals.
     interval: Duration,
-    /// Kept for its room.
+    /// Buffer that is reused.
     lost: Vec<u64>,
 }
 
@@ -96,7 +97,7 @@ impl Steering {
         }
     }
 
-    /// Packet `number` left.
+    /// Records that packet `number` was sent.
     pub(super) fn on_sent(&mut self, number: u64, bytes: usize, now: Instant) {
         if self.flow.in_flight() == 0 {
             self.heard = Some(now);
@@ -107,12 +108,12 @@ impl Steering {
         self.pacer.sent(bytes as u64);
     }
 
-    /// What feedback said that was not known, in order of numbers.
+    /// Takes what feedback newly reports of packets, in the order of their numbers.
     pub(super) fn on_feedback(&mut self, news: &mut [Acknowledgement], now: Instant) {
         let (Some(first), Some(last)) = (news.first(), news.last()) else {
             return;
         };
-        // Feedback on those in between was lost: nobody will speak of them again.
+        // Feedback about the packets between was lost: they will not be described again.
         let (first, last) = (first.sequence, last.sequence);
         self.flow.on_discarded(self.unheard..first);
         self.unheard = self.unheard.max(last + 1);
@@ -126,7 +127,8 @@ impl Steering {
             self.arrivals.anchor(newest, now);
         }
         for (packet, arrival) in arrived {
-            // No sooner than a tick of the arrivals' clock after it left.
+            // An acknowledgment comes at least one tick of the arrival clock after the packet
+            // was sent.
             let soonest = (packet.sent + TICK).min(now);
             let at = self.arrivals.acknowledged(arrival, now).max(soonest);
             self.flow.on_acked(at, [packet.sequence], Duration::ZERO);
@@ -137,16 +139,16 @@ impl Steering {
         self.flow.on_lost(now, self.lost.drain(..), false);
     }
 
-    /// The sender has nothing more for now.
+    /// States that the sender has nothing more to send for now.
     pub(super) fn on_idle(&mut self) {
         self.flow.on_app_limited();
     }
 
-    /// Bytes that may leave at `now`.
+    /// Returns the number of bytes that may be sent at `now`.
     pub(super) fn budget(&mut self, now: Instant) -> u64 {
         if self.silent_at().is_some_and(|at| at <= now) {
             self.flow.on_lost(now, self.unheard..self.next, true);
-            // Nothing is on its way any more, and nothing unreported.
+            // Nothing is in flight any more, and no feedback is expected.
             self.heard = None;
             self.interval = Duration::ZERO;
         }
@@ -156,7 +158,8 @@ impl Steering {
             .min(paced)
     }
 
-    /// When `bytes` may leave, if that is known: feedback may come before it.
+    /// Returns the instant at which `bytes` may be sent, if it is known; feedback may allow it
+    /// earlier.
     pub(super) fn budget_at(&mut self, now: Instant, bytes: u64) -> Option<Instant> {
         if self.window().saturating_sub(self.flow.in_flight()) < bytes {
             return self.silent_at();
@@ -180,8 +183,9 @@ impl Steering {
         }
     }
 
-    /// The controller's window is for what the path holds. What arrived is counted as
-    /// in flight until feedback comes; that much more may be.
+    /// Returns the congestion window, enlarged by what may have arrived without being reported.
+    /// The controller's window is for what the path holds, but bytes that arrived count as in
+    /// flight until feedback comes.
     fn window(&self) -> u64 {
         let window = self.flow.controller().window();
         let Some(round_trip) = self.flow.round_trips().smoothed() else {
@@ -192,7 +196,7 @@ impl Steering {
         window.saturating_add(u64::try_from(unreported).unwrap_or(u64::MAX))
     }
 
-    /// When what is in flight is given up.
+    /// Returns the instant at which the packets in flight count as lost.
     fn silent_at(&self) -> Option<Instant> {
         let heard = self.heard.filter(|_| self.flow.in_flight() > 0)?;
         let round_trip = self.flow.round_trips().smoothed().unwrap_or_default();
@@ -200,16 +204,16 @@ impl Steering {
     }
 }
 
-/// Moves arrivals at the peer to when we would have heard of them.
+/// Translates arrival times at the peer to the instants at which individual acknowledgments
+/// would have come.
 #[derive(Debug)]
 struct Arrivals {
     epoch: Instant,
-    /// The least difference, ours minus the peer's clock, of this window and the one
-    /// before, in microseconds.
+    /// Least difference of this window, our clock minus the peer's, in µs.
     least: Option<i64>,
     least_before: Option<i64>,
     window: Instant,
-    /// Acknowledgements do not go back in time.
+    /// Latest result: acknowledgments do not go back in time.
     latest: Instant,
 }
 
@@ -224,7 +228,8 @@ impl Arrivals {
         }
     }
 
-    /// Feedback on the `newest` arrival, in ticks, came at `now`.
+    /// Updates the difference of the clocks by feedback that came at `now`. `newest`: the
+    /// latest arrival in it, in ticks.
     fn anchor(&mut self, newest: i64, now: Instant) {
         if now.saturating_duration_since(self.window) >= LEAST_WINDOW {
             self.window = now;
@@ -235,12 +240,13 @@ impl Arrivals {
         self.least = Some(least);
     }
 
-    /// When an acknowledgement of its own would have come for what arrived then.
+    /// Returns the instant at which an individual acknowledgment of a packet would have come.
+    /// `arrival`: its arrival in ticks.
     fn acknowledged(&mut self, arrival: i64, now: Instant) -> Instant {
         let least = [self.least, self.least_before].into_iter().flatten().min();
         let at = microseconds(arrival).saturating_add(least.unwrap_or_default());
         let at = Duration::from_micros(u64::try_from(at).unwrap_or_default());
-        // What a peer says of its clock can be anything.
+        // A peer may report any clock value.
         let at = self.epoch.checked_add(at).unwrap_or(now);
         self.latest = at.min(now).max(self.latest.min(now));
         self.latest

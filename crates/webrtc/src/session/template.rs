@@ -1,9 +1,9 @@
-//! RTP headers, of which most is written once.
+//! RTP headers whose constant part is written once per sender.
 
 use glassline_media::Ssrc;
 use glassline_rtp as rtp;
 
-/// What the caller gives to be sealed.
+/// A packet to be sealed, as the caller passes it.
 #[derive(Clone, Copy)]
 pub(super) struct Outgoing<'a> {
     pub(super) timestamp: u32,
@@ -14,21 +14,21 @@ pub(super) struct Outgoing<'a> {
 
 /// An RTP header whose constant part is written once.
 ///
-/// The only extension written is the transport-wide number. MID is not: payload
-/// types differ between our `m=` lines and the SSRCs stand in our answer, so the
-/// receiver tells streams apart without it (RFC 9143 §9.2), and packets of a
-/// burst stay equal in size from the first on, as segmentation offload needs.
+/// The only extension is the transport-wide sequence number. MID is not sent: payload types
+/// differ between our `m=` lines and our answer states the SSRCs, so the receiver can assign
+/// packets without it (RFC 9143 §9.2), and the packets of a frame have equal headers from the
+/// first one on, as segmentation offload needs.
 #[derive(Debug)]
 pub(super) struct Template {
     pub(super) bytes: [u8; TEMPLATE_BYTES],
     pub(super) len: usize,
-    /// Where the transport-wide number stands.
+    /// Offset of the transport-wide number in `bytes`.
     pub(super) transport: Option<usize>,
 }
 
-/// Fixed header, extension header, one element of two bytes, padding.
+/// Length in bytes of fixed header, extension header, one element of two bytes, padding.
 const TEMPLATE_BYTES: usize = 20;
-/// The number follows the extension header of 4 bytes and the element's first byte.
+/// Offset of the number: behind the extension header of 4 bytes and the element's first byte.
 const TRANSPORT_AT: usize = rtp::HEADER_BYTES + 5;
 
 impl Template {
@@ -40,7 +40,7 @@ impl Template {
             timestamp: 0,
             ssrc: Ssrc(0),
         };
-        // Two-byte elements would stand elsewhere; the negotiation gives 1–14.
+        // Two-byte elements would have another offset; the negotiation gives ids 1–14.
         let transport = transport.filter(|id| (1..=14).contains(id));
         let mut bytes = [0; TEMPLATE_BYTES];
         let len = match transport {
@@ -58,9 +58,10 @@ impl Template {
         self.bytes[1] = payload_type & 0x7f;
     }
 
-    /// Sequence number and SSRC are filled in by [`Outbound`]. The caller has
-    /// checked that `out` has room for header and tag; the whole template is
-    /// copied, whatever its length, because a constant length needs no call.
+    /// Writes the header to the front of `out`, without sequence number and SSRC, which
+    /// [`Outbound`] fills in. The caller has checked that `out` has room for header and tag.
+    /// The whole template is copied whatever its length, because a copy of constant length
+    /// needs no call.
     #[inline]
     pub(super) fn write(&self, out: &mut [u8], packet: &Outgoing<'_>, transport: u16) {
         out[..TEMPLATE_BYTES].copy_from_slice(&self.bytes);

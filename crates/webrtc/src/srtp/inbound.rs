@@ -7,19 +7,21 @@ use super::keys::{ENCRYPTED, Session, rtcp_ssrc};
 use super::replay::{ReplayWindow, Verdict};
 use super::{KeyError, Profile, session_of};
 
-/// SSRCs that one peer may send under, for RTP and for RTCP each.
+/// Most SSRCs under which one peer may send, for RTP and for RTCP each.
 ///
-/// A peer in a call with screen, camera, audio and their retransmissions needs
-/// six; the bound only keeps a hostile one from growing our memory.
+/// A peer in a call with screen, camera, audio and their retransmissions needs six; the limit
+/// only keeps a hostile peer from using up memory.
 pub const RTP_SOURCES_MAX: usize = 32;
 
-/// Opens what the peer sends: estimates rollover, checks, decrypts, and drops replays.
+/// Opens the packets that are received: estimates the rollover counter, authenticates,
+/// decrypts, and rejects replays.
 pub struct Inbound {
     keys: Session,
     rtp: Vec<Source>,
     rtcp: Vec<Source>,
 }
 
+/// An SSRC and the replay window of its packets.
 struct Source {
     ssrc: [u8; 4],
     window: ReplayWindow,
@@ -28,32 +30,32 @@ struct Source {
 /// An authentic packet, decrypted in place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opened {
-    /// The 48-bit index: rollover counter and sequence number.
+    /// 48-bit packet index: rollover counter and sequence number.
     pub index: u64,
-    /// Where the payload stands in the datagram.
+    /// Range of the payload within the datagram.
     pub payload: Range<usize>,
 }
 
-/// Why a packet was not opened. The peer or the network is to blame; drop and count.
+/// Why a packet was not opened. The peer or the network is at fault; drop and count the packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// Shorter than header and tag.
+    /// The packet is shorter than header and tag.
     #[error("shorter than its header and tag")]
     Short,
-    /// SRTCP without the E flag: authentic at best, never what DTLS-SRTP peers send.
+    /// SRTCP without the E flag, that is without encryption, which DTLS-SRTP peers never send.
     #[error("SRTCP without encryption")]
     Clear,
-    /// Seen before.
+    /// The packet was received before.
     #[error("replayed")]
     Replayed,
-    /// Older than the replay window of 128 packets.
+    /// The packet is older than the replay window of 128 packets.
     #[error("older than the replay window")]
     Stale,
-    /// The tag does not fit: forged, damaged, or sealed under other keys.
+    /// The tag is wrong: the packet is forged, damaged, or sealed under other keys.
     #[error("authentication failed")]
     Forged,
-    /// More than [`RTP_SOURCES_MAX`] SSRCs.
+    /// The peer uses more than [`RTP_SOURCES_MAX`] SSRCs.
     #[error("too many SSRCs")]
     TooManySources,
 }
@@ -67,18 +69,18 @@ impl Inbound {
         }
     }
 
-    /// Opens what is sealed under a master key and its salt (RFC 3711 §4.3).
+    /// Creates a context from a master key and its salt (RFC 3711 §4.3).
     ///
     /// # Errors
-    /// [`KeyError`] if their lengths are not the profile's.
+    /// [`KeyError`] if the lengths are not those of the profile.
     pub fn with_master(profile: Profile, key: &[u8], salt: &[u8]) -> Result<Self, KeyError> {
         session_of(profile, key, salt).map(Self::new)
     }
 
-    /// Opens one RTP packet whose clear header takes `header_bytes` (≥ 12).
+    /// Opens one RTP packet whose unencrypted header has `header_bytes` bytes (at least 12).
     ///
     /// # Errors
-    /// [`OpenError`]; the datagram's bytes are then undefined.
+    /// [`OpenError`]. The bytes of the datagram are undefined then.
     pub fn open(&mut self, header_bytes: usize, packet: &mut [u8]) -> Result<Opened, OpenError> {
         let sequence = packet.get(2..4).and_then(|bytes| bytes.try_into().ok());
         let ssrc = packet.get(8..12).and_then(|bytes| bytes.try_into().ok());
@@ -91,8 +93,8 @@ impl Inbound {
         let sequence = u16::from_be_bytes(sequence);
         let position = self.rtp.iter().position(|source| source.ssrc == ssrc);
         let window = position.map_or_else(ReplayWindow::default, |at| self.rtp[at].window);
-        // The index nearest to the highest one seen (RFC 3711 §3.3.1); a stream
-        // begins with rollover counter zero.
+        // The index nearest to the highest one so far (RFC 3711 §3.3.1); a stream begins with
+        // rollover counter zero.
         let index = window.highest().map_or(u64::from(sequence), |highest| {
             SequenceExtender::near(highest, sequence)
         });
@@ -112,10 +114,11 @@ impl Inbound {
         })
     }
 
-    /// Opens one RTCP compound; the clear bytes stand at the front of `packet`.
+    /// Opens one RTCP compound packet. Returns its length in bytes; it stands at the front of
+    /// `packet`.
     ///
     /// # Errors
-    /// [`OpenError`]; the datagram's bytes are then undefined.
+    /// [`OpenError`]. The bytes of the datagram are undefined then.
     pub fn open_rtcp(&mut self, packet: &mut [u8]) -> Result<usize, OpenError> {
         let word = self.keys.rtcp.rtcp_word(packet).ok_or(OpenError::Short)?;
         let ssrc = rtcp_ssrc(packet).ok_or(OpenError::Short)?;
@@ -138,7 +141,7 @@ impl Inbound {
         Ok(bytes)
     }
 
-    /// SSRCs under which authentic RTP has come.
+    /// Returns the SSRCs from which authentic RTP was received.
     pub fn sources(&self) -> impl Iterator<Item = Ssrc> + '_ {
         self.rtp
             .iter()

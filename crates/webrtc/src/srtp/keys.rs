@@ -1,4 +1,4 @@
-//! Session keys from the master key, and the two transforms that use them.
+//! Derivation of session keys from the master key, and the two transforms that use them.
 
 use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::cipher::{self, EncryptingKey, EncryptionContext, UnboundCipherKey};
@@ -12,14 +12,15 @@ use super::Profile;
 const RTP_KEYS: u8 = 0;
 const RTCP_KEYS: u8 = 3;
 
-/// The keys of one direction.
+/// Session keys of one direction.
 pub(super) struct Session {
     pub(super) rtp: Transform,
     pub(super) rtcp: Transform,
 }
 
 impl Session {
-    /// `key` and `salt` have the lengths of `profile`; the caller checked.
+    /// Derives the session keys. The caller has checked that `key` and `salt` have the lengths
+    /// of `profile`.
     pub(super) fn derive(profile: Profile, key: &[u8], salt: &[u8]) -> Self {
         Self {
             rtp: Transform::derive(profile, key, salt, RTP_KEYS),
@@ -28,17 +29,17 @@ impl Session {
     }
 }
 
-/// What may be appended to or taken from a packet besides the cipher text.
+/// Length of the tag of HMAC-SHA1-80 in bytes.
 const SHA1_80_TAG: usize = 10;
-/// Bytes of padding that a packet may have.
+/// Most bytes of padding of a packet.
 const PADDING_MAX: usize = 16;
 const GCM_TAG: usize = 16;
 /// The E flag of SRTCP's index word: the packet is encrypted (RFC 3711 §3.4).
 pub(super) const ENCRYPTED: u32 = 0x8000_0000;
-/// RTCP header and sender SSRC stay in clear.
+/// Length of RTCP header and sender SSRC in bytes, which are not encrypted.
 pub(super) const RTCP_CLEAR: usize = 8;
 
-/// One expanded set of session keys.
+/// One set of expanded session keys.
 pub(super) enum Transform {
     Gcm {
         key: Box<LessSafeKey>,
@@ -71,7 +72,7 @@ impl Transform {
         }
     }
 
-    /// AEAD with session keys as they are; 16 or 32 bytes of key.
+    /// Creates an AEAD transform from session keys: 16 or 32 bytes of key.
     pub(super) fn gcm(key: &[u8], salt: [u8; 12]) -> Self {
         let algorithm = if key.len() == 16 {
             &AES_128_GCM
@@ -100,11 +101,11 @@ impl Transform {
         }
     }
 
-    /// Seals `payload` behind the header that `out` begins with.
+    /// Seals `payload` behind the header with which `out` begins.
     ///
-    /// `out` is exactly header, room for the payload, room for the tag. With
-    /// AEAD the payload goes from the shared burst through the cipher to `out`
-    /// in one pass; counter mode copies first.
+    /// `out` is exactly the header, room for the payload, and room for the tag. With AEAD the
+    /// payload goes from the shared unit through the cipher to `out` in one pass; counter mode
+    /// copies it first.
     pub(super) fn seal_rtp(
         &self,
         ssrc: [u8; 4],
@@ -116,7 +117,7 @@ impl Transform {
     ) -> Option<()> {
         let (header, body) = out.split_at_mut_checked(header_bytes)?;
         let (cipher_text, tag) = body.split_at_mut_checked(payload.len())?;
-        // Zeros but for the last byte, which counts them all (RFC 3550 §5.1).
+        // Zeros except for the last byte, which is the length (RFC 3550 §5.1).
         let mut padded = [0; PADDING_MAX];
         let padded = padded.get_mut(..usize::from(padding))?;
         if let Some(count) = padded.last_mut() {
@@ -141,7 +142,7 @@ impl Transform {
         }
     }
 
-    /// Like [`seal_rtp`](Self::seal_rtp) with the payload already in place.
+    /// Like [`seal_rtp`](Self::seal_rtp), with the payload already in place.
     pub(super) fn seal_rtp_in_place(
         &self,
         ssrc: [u8; 4],
@@ -168,7 +169,7 @@ impl Transform {
         Some(())
     }
 
-    /// Checks and decrypts in place; returns the bytes of clear payload.
+    /// Authenticates and decrypts in place. Returns the length of the payload in bytes.
     pub(super) fn open_rtp(
         &self,
         ssrc: [u8; 4],
@@ -196,7 +197,7 @@ impl Transform {
         Some(text_bytes)
     }
 
-    /// Seals the RTCP compound in `packet` and appends tag and index word.
+    /// Seals the RTCP compound packet in `packet`, and appends tag and index word.
     pub(super) fn seal_rtcp(&self, index: u32, packet: &mut Vec<u8>) -> Option<()> {
         let ssrc = rtcp_ssrc(packet)?;
         let word = (index | ENCRYPTED).to_be_bytes();
@@ -222,7 +223,7 @@ impl Transform {
         Some(())
     }
 
-    /// The index word of a sealed RTCP packet; `None` if too short.
+    /// Returns the index word of a sealed RTCP packet; `None` if it is too short.
     pub(super) fn rtcp_word(&self, packet: &[u8]) -> Option<u32> {
         let end = match self {
             Self::Gcm { .. } => packet.len(),
@@ -232,7 +233,7 @@ impl Transform {
         Some(u32::from_be_bytes(word.try_into().ok()?))
     }
 
-    /// Checks and decrypts in place; returns the bytes of the clear compound.
+    /// Authenticates and decrypts in place. Returns the length of the compound packet in bytes.
     pub(super) fn open_rtcp(&self, word: u32, packet: &mut [u8]) -> Option<usize> {
         let ssrc = rtcp_ssrc(packet)?;
         let index = u64::from(word & !ENCRYPTED);
@@ -265,10 +266,10 @@ impl Transform {
     }
 }
 
-/// The pseudo-random function of RFC 3711 §4.3.3: AES in counter mode, keyed
-/// with the master key; AES-256 keys by RFC 6188 §3.
+/// The pseudo-random function of RFC 3711 §4.3.3: AES in counter mode, keyed with the master
+/// key; for AES-256, RFC 6188 §3.
 ///
-/// A 12-byte salt stands left in the 14 bytes (RFC 7714 §11).
+/// A salt of 12 bytes is left-aligned in the 14 bytes (RFC 7714 §11).
 pub(super) fn generate(key: &[u8], salt: &[u8], label: u8, out: &mut [u8]) {
     let mut iv = [0; 16];
     for (to, from) in iv.iter_mut().zip(salt.iter().take(14)) {
@@ -291,8 +292,8 @@ fn counter_mode(key: &[u8]) -> EncryptingKey {
     EncryptingKey::ctr(key).expect("AES has a counter mode")
 }
 
-/// The nonce of RFC 7714 §8.1 and §9.1: two zero bytes, SSRC, 48-bit index,
-/// xor salt. SRTCP's 31-bit index is the low part of the 48 bits.
+/// Returns the nonce of RFC 7714 §8.1 and §9.1: two zero bytes, SSRC, 48-bit index, xor salt.
+/// SRTCP's 31-bit index is the low part of the 48 bits.
 fn nonce(salt: &[u8; 12], ssrc: [u8; 4], index: u64) -> Nonce {
     let mut bytes = [0; 12];
     bytes[2..6].copy_from_slice(&ssrc);
@@ -303,7 +304,7 @@ fn nonce(salt: &[u8; 12], ssrc: [u8; 4], index: u64) -> Nonce {
     Nonce::assume_unique_for_key(bytes)
 }
 
-/// Counter mode of RFC 3711 §4.1.1; its own inverse.
+/// Encrypts or decrypts in counter mode (RFC 3711 §4.1.1).
 fn crypt(
     cipher: &EncryptingKey,
     salt: &[u8; 14],
@@ -328,7 +329,7 @@ fn crypt(
         .map(drop)
 }
 
-/// HMAC-SHA1 over the packet and, for RTP, the rollover counter (RFC 3711 §4.2).
+/// Returns the HMAC-SHA1 over the packet and, for RTP, the rollover counter (RFC 3711 §4.2).
 fn authenticate(key: &hmac::Key, packet: &[u8], rollover: Option<[u8; 4]>) -> [u8; 20] {
     let mut context = hmac::Context::with_key(key);
     context.update(packet);
@@ -348,12 +349,13 @@ fn rollover(index: u64) -> Option<[u8; 4]> {
     Some(((index >> 16) as u32).to_be_bytes())
 }
 
-/// Bytes 4..8 of an RTCP packet: the sender's SSRC.
+/// Returns bytes 4..8 of an RTCP packet: the sender's SSRC.
 pub(super) fn rtcp_ssrc(packet: &[u8]) -> Option<[u8; 4]> {
     packet.get(4..RTCP_CLEAR)?.try_into().ok()
 }
 
-/// RFC 7714 §9.2: the clear header and the index word are authenticated.
+/// Returns the additional data of SRTCP: the unencrypted header and the index word (RFC 7714
+/// §9.2).
 fn rtcp_aad(packet: &[u8], word: [u8; 4]) -> Option<[u8; 12]> {
     let mut aad = [0; 12];
     aad[..RTCP_CLEAR].copy_from_slice(packet.get(..RTCP_CLEAR)?);

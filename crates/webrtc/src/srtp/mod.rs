@@ -1,12 +1,11 @@
-//! SRTP and SRTCP (RFC 3711) with the profiles DTLS offers (RFC 5764, RFC 7714).
+//! SRTP and SRTCP (RFC 3711) with the profiles of DTLS-SRTP (RFC 5764, RFC 7714).
 //!
-//! Master keys come from DTLS ([`derive()`]), or one end's at a time from elsewhere, as
-//! RTSP carries them ([`Outbound::with_master`], [`Inbound::with_master`]).
+//! Master keys come from DTLS ([`derive()`]), or for one direction at a time from elsewhere, as RTSP
+//! carries them ([`Outbound::with_master`], [`Inbound::with_master`]).
 //!
-//! [`Outbound`] owns every counter that makes a nonce, so that a nonce cannot
-//! repeat; [`Inbound`] estimates the rollover counter and rejects replays.
-//! Keys are expanded once per session: sealing a packet costs one pass of the
-//! cipher and nothing is allocated.
+//! [`Outbound`] owns every counter that is part of a nonce, so that a nonce cannot repeat;
+//! [`Inbound`] estimates the rollover counter and rejects replays. Keys are expanded once per
+//! session: sealing a packet takes one pass of the cipher and no allocation.
 
 mod inbound;
 mod keys;
@@ -18,25 +17,25 @@ mod tests;
 pub use inbound::{Inbound, OpenError, Opened, RTP_SOURCES_MAX};
 pub use outbound::{DuplicateSsrc, Outbound, SealedRtp, StreamId, Tag};
 
-/// Bytes that SRTP adds to an RTP packet at most: the tag of AEAD (RFC 7714 §13.1).
+/// Most bytes that SRTP adds to an RTP packet: the AEAD tag (RFC 7714 §13.1).
 pub const RTP_OVERHEAD_MAX: usize = 16;
 
-/// Bytes that SRTCP adds to an RTCP packet at most: AEAD tag and index word.
+/// Most bytes that SRTCP adds to an RTCP packet: AEAD tag and index word.
 pub const RTCP_OVERHEAD_MAX: usize = 20;
 
-/// A protection profile, as negotiated by DTLS (RFC 5764 §4.1.2).
+/// An SRTP protection profile, as DTLS negotiates it (RFC 5764 §4.1.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Profile {
-    /// `SRTP_AES128_CM_HMAC_SHA1_80` (RFC 5764): four times the cost of GCM.
+    /// `SRTP_AES128_CM_HMAC_SHA1_80` (RFC 5764); costs four times as much as GCM.
     Aes128CmSha1_80,
     /// `SRTP_AEAD_AES_128_GCM` (RFC 7714).
     AeadAes128Gcm,
-    /// `SRTP_AEAD_AES_256_GCM` (RFC 7714): about 8 % dearer than 128 bits.
+    /// `SRTP_AEAD_AES_256_GCM` (RFC 7714); costs about 8 % more than 128 bits.
     AeadAes256Gcm,
 }
 
 impl Profile {
-    /// Bytes of the master key (RFC 5764 §4.1.2, RFC 7714 §14.2).
+    /// Length of the master key in bytes (RFC 5764 §4.1.2, RFC 7714 §14.2).
     pub const fn key_bytes(self) -> usize {
         match self {
             Self::Aes128CmSha1_80 | Self::AeadAes128Gcm => 16,
@@ -44,7 +43,7 @@ impl Profile {
         }
     }
 
-    /// Bytes of the master salt.
+    /// Length of the master salt in bytes.
     pub const fn salt_bytes(self) -> usize {
         match self {
             Self::Aes128CmSha1_80 => 14,
@@ -52,12 +51,12 @@ impl Profile {
         }
     }
 
-    /// Bytes that the exporter gives: two keys and two salts (RFC 5764 §4.2).
+    /// Length of the exported keying material in bytes: two keys and two salts (RFC 5764 §4.2).
     pub const fn material_bytes(self) -> usize {
         2 * (self.key_bytes() + self.salt_bytes())
     }
 
-    /// Bytes of the authentication tag.
+    /// Length of the authentication tag in bytes.
     pub const fn tag_bytes(self) -> usize {
         match self {
             Self::Aes128CmSha1_80 => 10,
@@ -65,7 +64,7 @@ impl Profile {
         }
     }
 
-    /// The name in the registry of DTLS-SRTP profiles.
+    /// Returns the name in the registry of DTLS-SRTP profiles.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Aes128CmSha1_80 => "SRTP_AES128_CM_HMAC_SHA1_80",
@@ -81,29 +80,30 @@ impl std::fmt::Display for Profile {
     }
 }
 
-/// Which half of the exported keys is ours (RFC 5764 §4.2).
+/// DTLS role of this end, which decides which half of the exported keys it uses (RFC 5764
+/// §4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// We sent the DTLS ClientHello.
+    /// This end sent the ClientHello.
     Client,
-    /// We answered it.
+    /// The peer sent the ClientHello.
     Server,
 }
 
-/// Keys have the wrong length for their profile.
+/// Keys do not have the length that their profile needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{profile} needs {needed} bytes of keying material, got {got}")]
 pub struct KeyError {
     /// The negotiated profile.
     pub profile: Profile,
-    /// Bytes that it needs.
+    /// Number of bytes that the profile needs.
     pub needed: usize,
-    /// Bytes given.
+    /// Number of bytes that were passed.
     pub got: usize,
 }
 
-/// Derives both directions from what DTLS exported (RFC 5764 §4.2):
-/// client key, server key, client salt, server salt.
+/// Derives the contexts of both directions from the keying material that DTLS exported (RFC
+/// 5764 §4.2): client key, server key, client salt, server salt.
 ///
 /// # Errors
 /// [`KeyError`] if `material` is shorter than the profile needs.
@@ -132,7 +132,7 @@ pub fn derive(
     Ok((Outbound::new(ours), Inbound::new(theirs)))
 }
 
-/// The session keys of one direction.
+/// Derives the session keys of one direction.
 fn session_of(profile: Profile, key: &[u8], salt: &[u8]) -> Result<keys::Session, KeyError> {
     if (key.len(), salt.len()) != (profile.key_bytes(), profile.salt_bytes()) {
         return Err(KeyError {

@@ -4,24 +4,25 @@ use smallvec::SmallVec;
 use super::keys::Session;
 use super::{KeyError, Profile, session_of};
 
-/// Seals what we send.
+/// Seals the packets that are sent.
 ///
 /// # No nonce twice
-/// A nonce is made of key, SSRC and packet index. This type is the only holder
-/// of its keys (it is not `Clone`), it is the only one to count an SSRC's
-/// indices ([`add_stream`](Self::add_stream) refuses an SSRC a second time), and
-/// every method that seals new bytes takes `&mut self` and moves the count on
-/// before it returns, also when sealing fails. So one nonce seals at most one
-/// new packet. [`reseal`](Self::reseal) repeats an old nonce and therefore
-/// releases its bytes only if the tag equals the one of the first time: the tag
-/// authenticates header and payload, so equal tags mean equal packets, and the
-/// network learns nothing it has not already seen.
+/// A nonce consists of key, SSRC and packet index. This type is the only holder of its keys (it is
+/// not `Clone`), and the only one to count an SSRC's indices
+/// ([`add_stream`](Self::add_stream) refuses an SSRC a second time). Every method that seals new
+/// bytes takes `&mut self` and increments the count before it returns, even when sealing fails. So
+/// one nonce seals at most one new packet.
+///
+/// [`reseal`](Self::reseal) repeats an old nonce and therefore returns its bytes only if the tag
+/// equals the first one: the tag authenticates header and payload, so equal tags mean equal
+/// packets, and the network learns nothing that it has not already seen.
 pub struct Outbound {
     keys: Session,
     streams: SmallVec<[Stream; 4]>,
     rtcp_index: u32,
 }
 
+/// A stream: its SSRC and the index of its next packet.
 struct Stream {
     ssrc: [u8; 4],
     next: u64,
@@ -38,23 +39,23 @@ pub struct Tag(u64);
 /// A sealed packet in the caller's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SealedRtp {
-    /// Bytes written, header and tag included.
+    /// Length of the packet in bytes, header and tag included.
     pub bytes: usize,
-    /// The 48-bit index: rollover counter and sequence number.
+    /// 48-bit packet index: rollover counter and sequence number.
     pub index: u64,
-    /// To be kept if the packet may be re-sealed.
+    /// Tag of the packet; keep it if the packet may be sealed again.
     pub tag: Tag,
 }
 
-/// Two streams of one session may not share an SSRC: their nonces would.
+/// An SSRC is registered twice; two streams with the same SSRC would share nonces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("SSRC {0} is already sealed under these keys; draw another")]
 pub struct DuplicateSsrc(pub Ssrc);
 
-/// The RTP sequence number and SSRC within the fixed header (RFC 3550 §5.1).
+/// Range of the sequence number within the fixed header (RFC 3550 §5.1).
 const SEQUENCE: std::ops::Range<usize> = 2..4;
 const SSRC: std::ops::Range<usize> = 8..12;
-/// Indices have 48 bits (RFC 3711 §3.3.1), SRTCP's 31 (§3.4).
+/// End of packet indices, which have 48 bits (RFC 3711 §3.3.1).
 const INDEX_END: u64 = 1 << 48;
 const RTCP_INDEX_MAX: u32 = 0x7fff_ffff;
 
@@ -67,11 +68,11 @@ impl Outbound {
         }
     }
 
-    /// Seals under a master key and its salt (RFC 3711 §4.3). They must be nobody
-    /// else's, and never given twice: each call counts from the start.
+    /// Creates a context from a master key and its salt (RFC 3711 §4.3). Nobody else may use
+    /// them, and they may not be passed twice: each context counts from the start.
     ///
     /// # Errors
-    /// [`KeyError`] if their lengths are not the profile's.
+    /// [`KeyError`] if the lengths are not those of the profile.
     pub fn with_master(profile: Profile, key: &[u8], salt: &[u8]) -> Result<Self, KeyError> {
         session_of(profile, key, salt).map(Self::new)
     }
@@ -79,7 +80,7 @@ impl Outbound {
     /// Registers a stream that starts at sequence number `first`.
     ///
     /// # Errors
-    /// [`DuplicateSsrc`] if it is registered already.
+    /// [`DuplicateSsrc`] if the SSRC is registered already.
     pub fn add_stream(&mut self, ssrc: Ssrc, first: u16) -> Result<StreamId, DuplicateSsrc> {
         let bytes = ssrc.0.to_be_bytes();
         if self.streams.iter().any(|stream| stream.ssrc == bytes) {
@@ -92,25 +93,25 @@ impl Outbound {
         Ok(StreamId(self.streams.len() - 1))
     }
 
-    /// See [`Session::touch`](crate::Session::touch).
+    /// Reads what sealing needs, see [`Session::touch`](crate::Session::touch).
     pub(crate) fn touch(&self) -> u64 {
         let streams = self.streams.iter().map(|stream| stream.next).sum::<u64>();
         streams ^ self.overhead() as u64
     }
 
-    /// Bytes that sealing adds to an RTP packet.
+    /// Returns the number of bytes that sealing adds to an RTP packet.
     pub fn overhead(&self) -> usize {
         self.keys.rtp.tag_bytes()
     }
 
-    /// The 48-bit index that the stream's next packet gets: how often its sequence
-    /// numbers have wrapped, and the next of them; `None` if there is no such stream.
+    /// Returns the 48-bit index of the stream's next packet: how often its sequence numbers
+    /// have wrapped, and the next number. `None` if there is no such stream.
     pub fn next_index(&self, stream: StreamId) -> Option<u64> {
         self.streams.get(stream.0).map(|stream| stream.next)
     }
 
-    /// Leaves out the stream's next `count` indices: nothing is sealed under them, ever.
-    /// The index that comes then; `None` if there is none, or no such stream.
+    /// Skips the stream's next `count` indices: nothing is ever sealed under them. Returns the
+    /// index behind them; `None` if the indices are used up, or there is no such stream.
     pub fn skip(&mut self, stream: StreamId, count: u16) -> Option<u64> {
         let stream = self.streams.get_mut(stream.0)?;
         let next = stream.next + u64::from(count);
@@ -120,13 +121,13 @@ impl Outbound {
         })
     }
 
-    /// Seals `payload` behind the RTP header of `header_bytes` that `out` begins
-    /// with; sequence number and SSRC are filled in here.
+    /// Seals `payload` behind the RTP header of `header_bytes` bytes with which `out` begins;
+    /// fills in sequence number and SSRC.
     ///
-    /// `padding` bytes of it (RFC 3550 §5.1; the header's bit is the caller's)
-    /// follow the payload.
+    /// `padding` bytes (RFC 3550 §5.1) follow the payload; the caller sets the padding bit of
+    /// the header.
     ///
-    /// `None` if `out` is too small or the stream's 2⁴⁸ indices are used up.
+    /// Returns `None` if `out` is too small or the stream's 2⁴⁸ indices are used up.
     pub fn seal(
         &mut self,
         stream: StreamId,
@@ -144,7 +145,8 @@ impl Outbound {
         Some(self.sealed(index, out))
     }
 
-    /// Like [`seal`](Self::seal) with `payload_bytes` already behind the header.
+    /// Like [`seal`](Self::seal), with `payload_bytes` bytes of payload already behind the
+    /// header.
     pub fn seal_in_place(
         &mut self,
         stream: StreamId,
@@ -161,10 +163,10 @@ impl Outbound {
         Some(self.sealed(index, out))
     }
 
-    /// Makes the bytes of an earlier packet again.
+    /// Produces the bytes of an earlier packet again.
     ///
-    /// `None` — and `out` wiped — unless header and payload are the same as when
-    /// `tag` was made; also for an index not yet used.
+    /// Returns `None`, with `out` cleared, unless header and payload are those for which `tag`
+    /// was made; also for an index that was not used yet.
     pub fn reseal(
         &self,
         stream: StreamId,
@@ -191,10 +193,10 @@ impl Outbound {
         Some(bytes)
     }
 
-    /// Seals an RTCP compound and appends tag and index.
+    /// Seals an RTCP compound packet, and appends tag and index.
     ///
-    /// False, and nothing worth sending, for a packet under 8 bytes or after
-    /// 2³¹ packets.
+    /// Returns false, and `packet` must not be sent, for a packet under 8 bytes or after 2³¹
+    /// packets.
     pub fn seal_rtcp(&mut self, packet: &mut Vec<u8>) -> bool {
         if self.rtcp_index >= RTCP_INDEX_MAX {
             return false;
@@ -203,7 +205,7 @@ impl Outbound {
         self.keys.rtcp.seal_rtcp(self.rtcp_index, packet).is_some()
     }
 
-    /// Takes the next index of a stream for good and writes it into the header.
+    /// Takes the next index of a stream permanently and writes it into the header.
     fn claim(&mut self, stream: StreamId, out: &mut [u8]) -> Option<([u8; 4], u64)> {
         let stream = self.streams.get_mut(stream.0)?;
         let index = stream.next;

@@ -1,18 +1,19 @@
-/// Which of the last 128 indices were seen (RFC 3711 §3.3.2 asks for 64 or more).
+/// The last 128 packet indices, and which of them were received (RFC 3711 §3.3.2 requires at
+/// least 64).
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ReplayWindow {
     /// Highest index accepted; meaningless while `seen` is zero.
     highest: u64,
-    /// Bit `n` stands for `highest - n`; bit 0 is set once anything was accepted.
+    /// Bit `n` stands for `highest - n`; bit 0 is set once an index was accepted.
     seen: u128,
 }
 
-/// What the window says of an index.
+/// Relation of a packet index to the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Fresh,
     Replayed,
-    /// Older than the window can tell.
+    /// The index is older than the window, so that it cannot be checked.
     Stale,
 }
 
@@ -37,7 +38,8 @@ impl ReplayWindow {
         }
     }
 
-    /// Records an index that [`check`](Self::check) called fresh and that was authentic.
+    /// Records an index that [`check`](Self::check) found to be fresh and whose packet was
+    /// authentic.
     pub(super) fn accept(&mut self, index: u64) {
         if self.seen == 0 {
             *self = Self {

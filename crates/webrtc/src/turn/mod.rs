@@ -1,20 +1,21 @@
-//! Relays by which a dialling session is reached where no direct path is (RFC 8656).
+//! TURN client: relayed addresses at which a dialing session is reached where no direct path works
+//! (RFC 8656).
 //!
 //! ```text
-//! shell: gather ─► Relay::new ── Allocate, 401, Allocate ──► TURN server
-//!                  relayed() is Some ─► DialConfig::relays ─► Session: a candidate
+//! caller: gather ─► Relay::new ── Allocate, 401, Allocate ──► TURN server
+//!                   relayed() is Some ─► DialConfig::relays ─► Session: a candidate
 //! session ─ seal ─► Relay::wrap ─ ChannelData ─► server ─► peer
 //! session ◄── peer's datagram ── Relay::handle ◄── server
 //! ```
 //!
-//! The protocol (long-term credentials, nonces that change, refreshes, permissions)
-//! is that of the `turn-client-proto` crate. What is here: names of servers, what a
-//! session does with a relay, and the framing of streams, which the crate leaves
-//! unpadded where RFC 8656 §12.5 pads. A peer gets a channel before its first
-//! datagram leaves; a few wait for it, as the checks of ICE come at once.
+//! The `turn-client-proto` crate implements the protocol: long-term credentials, changing nonces,
+//! refreshes, permissions. This module adds server URIs, the use by a session, and the framing on
+//! streams, which the crate leaves unpadded where RFC 8656 §12.5 requires padding. A peer gets a
+//! channel before its first datagram is sent; a few datagrams wait for the channel, since ICE sends
+//! its first checks at once.
 //!
-//! Sockets, names and TLS are the shell's. Transaction identifiers are drawn from the
-//! operating system inside of the crate, as they are in ICE's.
+//! The caller opens sockets, resolves names and runs TLS. The crate draws transaction identifiers
+//! from the operating system, as the ICE crate does.
 
 mod server;
 #[cfg(test)]
@@ -41,51 +42,51 @@ use turn_client_proto::types::stun::message::IntegrityAlgorithm;
 use turn_client_proto::types::{AddressFamily, TransportType, TurnCredentials};
 use turn_client_proto::udp::TurnClientUdp;
 
-/// Bytes before a datagram that goes through a channel (RFC 8656 §12.4).
+/// Length of the header in front of a datagram in a channel, in bytes (RFC 8656 §12.4).
 pub const CHANNEL_HEADER_BYTES: usize = 4;
 
-/// Peers that one relay has channels to at most: an agent takes no more candidates.
+/// Most peers to which an allocation has channels: an agent takes no more candidates.
 const PEERS_MAX: usize = 32;
-/// Datagrams that wait for their peer's channel: checks, which are repeated. The
-/// oldest goes.
+/// Most datagrams that wait for their peer's channel; the oldest is dropped. They are checks,
+/// which ICE repeats.
 const HELD_MAX: usize = 16;
-/// A peer that the server refused is asked for again no sooner.
+/// Time before a channel that the server refused is requested again.
 const REFUSED_FOR: Duration = Duration::from_secs(5);
-/// Requests are repeated first after this (RFC 8489 §6.2.1 has 500 ms for paths of
-/// unknown length), twice as late each time, and given up after the last wait.
+/// First retransmission of a request (RFC 8489 §6.2.1 has 500 ms for paths of unknown length).
+/// The interval doubles each time, and the request fails after the last one.
 const RETRY_FIRST: Duration = Duration::from_millis(250);
 const RETRY_MAX: Duration = Duration::from_secs(2);
 const RETRIES: u32 = 6;
 
-/// What became of an allocation.
+/// State of an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// The server has not answered yet.
     Allocating,
-    /// Peers reach us at this address of the server's.
+    /// Peers reach this client at this address of the server.
     Allocated(SocketAddr),
-    /// Refused, timed out or expired: of no use any more.
+    /// The allocation was refused, timed out or expired, and can no longer be used.
     Failed,
 }
 
-/// What a frame from the server was.
+/// What a frame from the server contained.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// An answer, or nothing of ours.
+    /// The answer to a request, or nothing for this client.
     Consumed,
-    /// A peer's datagram: this part of the frame.
+    /// A datagram of a peer.
     Data {
-        /// Who sent it.
+        /// Address of the peer.
         peer: SocketAddr,
-        /// Where in the frame it is.
+        /// Range of the datagram within the frame.
         range: Range<usize>,
     },
 }
 
-/// An allocation on a TURN server.
+/// An allocation on a TURN server: one relayed address.
 pub struct Relay {
     server: Server,
-    /// Where its frames come from and go to.
+    /// Address of the server.
     address: SocketAddr,
     local: SocketAddr,
     client: TurnClient,
@@ -94,17 +95,19 @@ pub struct Relay {
     held: VecDeque<(SocketAddr, Vec<u8>)>,
     /// Zero of the crate's clock.
     epoch: Instant,
-    /// When something came in last: what goes out goes out at that instant.
+    /// Instant of the last input; what is sent counts as sent at that instant.
     now: Instant,
-    /// When there is something to do; `None` if that is not known.
+    /// Instant at which `handle_timeout` is due, if known.
     timeout: Option<Instant>,
 }
 
+/// A peer and the state of the channel to it.
 struct Peer {
     address: SocketAddr,
     channel: Channel,
 }
 
+/// State of a channel.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Channel {
     Asked,
@@ -113,10 +116,10 @@ enum Channel {
 }
 
 impl Relay {
-    /// Asks `server`, which is at `address`, for an address of its own.
+    /// Requests a relayed address from `server`, which is at `address`.
     ///
-    /// `local` is where datagrams or the connection to it leave from: as exact as the
-    /// shell knows it, for its own books only.
+    /// `local` is the address from which datagrams, or the connection, are sent to the server.
+    /// It is only used for bookkeeping, so the caller passes it as precisely as it knows it.
     pub fn new(
         server: Server,
         address: SocketAddr,
@@ -152,22 +155,23 @@ impl Relay {
         }
     }
 
-    /// Which server it is on.
+    /// Returns the server of the allocation.
     pub fn server(&self) -> &Server {
         &self.server
     }
 
-    /// Where frames for the server go.
+    /// Returns the address to which frames for the server go.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where frames for the server leave from.
+    /// Returns the address from which frames for the server are sent.
     pub fn local(&self) -> SocketAddr {
         self.local
     }
 
-    /// The address on the server at which peers reach us, once there is one.
+    /// Returns the address on the server at which peers reach this client, once it is
+    /// allocated.
     pub fn relayed(&self) -> Option<SocketAddr> {
         match self.state {
             State::Allocated(address) => Some(address),
@@ -175,12 +179,12 @@ impl Relay {
         }
     }
 
-    /// What became of it.
+    /// Returns the state of the allocation.
     pub fn state(&self) -> State {
         self.state
     }
 
-    /// Takes one frame from the server: a datagram, or what [`frame`] found in a stream.
+    /// Handles one frame from the server: a datagram, or what [`frame`] found in a stream.
     pub fn handle(&mut self, now: Instant, frame: &[u8]) -> Input {
         self.now = now;
         self.timeout = Some(now);
@@ -189,7 +193,7 @@ impl Relay {
         let input = match self.client.recv(transmit, self.clock()) {
             TurnRecvRet::PeerData(data) => {
                 let peer = data.peer;
-                // The part of `frame` that is meant: the crate tells it as a slice.
+                // The crate returns the datagram as a slice of `frame`.
                 let at = (data.data().as_ptr().addr()).checked_sub(frame.as_ptr().addr());
                 let range = at.map(|at| at..at + data.data().len());
                 match range.filter(|range| range.end <= frame.len()) {
@@ -203,7 +207,7 @@ impl Relay {
         input
     }
 
-    /// Lets time pass.
+    /// Handles everything that is due at `now`.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.now = now;
         let clock = self.clock();
@@ -212,7 +216,7 @@ impl Relay {
         self.timeout = match next {
             TurnPollRet::WaitUntil(at) => {
                 let wait = at.saturating_duration_since(clock);
-                // Not sooner: what cannot leave yet is paced by whole milliseconds.
+                // Not earlier: what cannot be sent yet is paced in whole milliseconds.
                 Some(now + wait.max(Duration::from_millis(1)))
             }
             TurnPollRet::Closed => {
@@ -220,22 +224,22 @@ impl Relay {
                 self.held.clear();
                 None
             }
-            // Connections to peers (RFC 6062) are never asked for.
+            // Connections to peers (RFC 6062) are never requested.
             _ => Some(now + RETRY_FIRST),
         };
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due.
+    /// Returns the instant at which [`handle_timeout`](Self::handle_timeout) is due.
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.timeout
     }
 
-    /// Says what time it is without anything to do.
+    /// Sets the current time without handling anything.
     pub(crate) fn note_now(&mut self, now: Instant) {
         self.now = now;
     }
 
-    /// Writes the next frame for the server over `out`; false if there is none.
+    /// Writes the next frame for the server over `out`. Returns false if there is none.
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> bool {
         if let Some(transmit) = self.client.poll_transmit(self.clock()) {
             out.clear();
@@ -253,8 +257,9 @@ impl Relay {
         self.send(peer, &datagram, out)
     }
 
-    /// Makes the frame that takes `datagram` to `peer`, over `out`. False if there is no
-    /// channel yet: it is kept, and comes from [`poll_transmit`](Self::poll_transmit) later.
+    /// Writes the frame that takes `datagram` to `peer` over `out`. Returns false if there is
+    /// no channel yet: the datagram is then kept and returned by
+    /// [`poll_transmit`](Self::poll_transmit) later.
     pub fn wrap(&mut self, peer: SocketAddr, datagram: &[u8], out: &mut Vec<u8>) -> bool {
         match self.channel(peer) {
             Channel::Bound => self.send(peer, datagram, out),
@@ -269,13 +274,13 @@ impl Relay {
         }
     }
 
-    /// Gives the allocation back; what [`poll_transmit`](Self::poll_transmit) then gives
-    /// tells the server.
+    /// Releases the allocation. [`poll_transmit`](Self::poll_transmit) then returns the request
+    /// for the server.
     pub fn close(&mut self) {
         if self.state == State::Failed {
             return;
         }
-        // Without an allocation there is nothing to give back.
+        // Without an allocation there is nothing to release.
         let _ = self.client.delete(self.clock());
         self.state = State::Failed;
         self.held.clear();
@@ -293,7 +298,7 @@ impl Relay {
         let len = transmit.data.len();
         let padded = match self.server.transport {
             Transport::Udp => len,
-            // RFC 8656 §12.5: on a stream, frames begin at multiples of four.
+            // On a stream, frames begin at multiples of four bytes (RFC 8656 §12.5).
             Transport::Tcp | Transport::Tls => len.next_multiple_of(4),
         };
         out.clear();
@@ -302,7 +307,7 @@ impl Relay {
         true
     }
 
-    /// How the channel to `peer` stands; asks for one.
+    /// Returns the state of the channel to `peer`; requests one if there is none.
     fn channel(&mut self, peer: SocketAddr) -> Channel {
         let now = self.now;
         let known = self.peers.iter().position(|it| it.address == peer);
@@ -369,22 +374,22 @@ impl std::fmt::Debug for Relay {
     }
 }
 
-/// One frame at the head of a stream from a server.
+/// Length of the frame at the beginning of a stream from a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// Bytes to hand to [`Relay::handle`].
+    /// Number of bytes to pass to [`Relay::handle`].
     pub content: usize,
-    /// Bytes to take off the stream: content and padding.
+    /// Number of bytes to remove from the stream: content and padding.
     pub length: usize,
 }
 
-/// Tells the frame at the head of `bytes` (RFC 8656 §3.1 and 12.5), `None` before its
-/// first four bytes are there. It is 64 KiB at the most.
+/// Returns the length of the frame at the beginning of `bytes` (RFC 8656 §3.1 and §12.5), at
+/// most 64 KiB. `None` before the first four bytes are there.
 pub fn frame(bytes: &[u8]) -> Option<Frame> {
     let head: [u8; 4] = bytes.get(..4)?.try_into().ok()?;
     let length = usize::from(u16::from_be_bytes([head[2], head[3]]));
     Some(if head[0] & 0b1100_0000 == 0 {
-        // A STUN message; its length counts neither the header nor less than four.
+        // The length field of a STUN message does not count the header.
         let content = 20 + length;
         Frame {
             content,

@@ -1,19 +1,19 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// How a TURN server is spoken to.
+/// Transport to a TURN server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Transport {
-    /// Datagrams.
+    /// UDP.
     Udp,
-    /// A connection, where UDP is blocked.
+    /// TCP, for networks that block UDP.
     Tcp,
-    /// A connection with TLS, where all but HTTPS is blocked.
+    /// TLS over TCP, for networks that block everything except HTTPS.
     Tls,
 }
 
 impl Transport {
-    /// `udp`, `tcp` or `tls`.
+    /// Returns `udp`, `tcp` or `tls`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Udp => "udp",
@@ -23,23 +23,23 @@ impl Transport {
     }
 }
 
-/// A TURN server as a URI names it (RFC 7065).
+/// Address of a TURN server, as in its URI (RFC 7065).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Server {
-    /// A name or an IP address, without brackets.
+    /// Host name or IP address, without brackets.
     pub host: String,
-    /// 3478 unless given, 5349 with TLS.
+    /// Port; the default is 3478, with TLS 5349.
     pub port: u16,
-    /// How it is spoken to.
+    /// Transport to the server.
     pub transport: Transport,
 }
 
-/// What a TURN server asks for (RFC 8489 §9.2).
+/// Long-term credentials for a TURN server (RFC 8489 §9.2).
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
-    /// Who we are.
+    /// User name.
     pub username: String,
-    /// What proves it.
+    /// Password, which `Debug` does not print.
     pub password: String,
 }
 
@@ -51,17 +51,17 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// Why a text names no TURN server that we can use.
+/// Why a text is not the URI of a TURN server that can be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
-    /// Another scheme.
+    /// The scheme is neither `turn` nor `turns`.
     #[error("`{0}` is not turn:HOST[:PORT][?transport=udp|tcp] or turns:HOST[:PORT]")]
     Scheme(String),
-    /// No host, or a port that is none.
+    /// The host is missing or invalid, or the port is not a port number.
     #[error("`{0}` has no host, or a port that is not 1..=65535")]
     Host(String),
-    /// TLS over UDP, or a transport that does not exist.
+    /// The transport does not exist, or is UDP with `turns`.
     #[error("`{0}`: transport must be udp or tcp with turn:, tcp with turns:")]
     Transport(String),
 }
@@ -111,7 +111,7 @@ impl FromStr for Server {
     }
 }
 
-/// Host, without the brackets of an IPv6 address, and port.
+/// Splits host, without the brackets of an IPv6 address, and port.
 fn split(place: &str) -> Option<(&str, Option<&str>)> {
     if let Some(rest) = place.strip_prefix('[') {
         let (host, rest) = rest.split_once(']')?;

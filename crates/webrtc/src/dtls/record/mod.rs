@@ -5,10 +5,10 @@
 //!  └── HEADER_BYTES ───────────────────────────────┘  └── offset ─────────┘
 //! ```
 //!
-//! The caller writes the payload at [`Sealer::payload_offset`] and the rest grows
-//! around it, so that there is no copy but the cipher's. AES-GCM's explicit nonce
-//! is epoch and sequence number (RFC 5288 §3, RFC 6347 §4.1.2.5): counted, so it
-//! cannot repeat. ChaCha20-Poly1305 combines them with its IV (RFC 7905 §2).
+//! The caller writes the payload at [`Sealer::payload_offset`], and header and tag are written
+//! around it, so the cipher makes the only copy. The explicit nonce of AES-GCM is epoch and sequence
+//! number (RFC 5288 §3, RFC 6347 §4.1.2.5), a counter that cannot repeat. ChaCha20-Poly1305 combines
+//! them with its IV (RFC 7905 §2).
 
 use aws_lc_rs::aead::{
     AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey,
@@ -18,89 +18,89 @@ use smallvec::SmallVec;
 use super::Cipher;
 use super::replay::{ReplayWindow, Verdict};
 
-/// Type, version, epoch, sequence number and length.
+/// Length of type, version, epoch, sequence number and length in bytes.
 pub const HEADER_BYTES: usize = 13;
-/// The tag of all three ciphers.
+/// Length of the tag of all three ciphers in bytes.
 pub const TAG_BYTES: usize = 16;
-/// Payload of one record at most (RFC 5246 §6.2.1).
+/// Largest payload of one record in bytes (RFC 5246 §6.2.1).
 pub const PAYLOAD_MAX: usize = 1 << 14;
 
-/// DTLS 1.2 as it stands in every record after the handshake.
+/// Version DTLS 1.2, as in every record after the handshake.
 const VERSION: [u8; 2] = [0xfe, 0xfd];
-/// There is one handshake, so one epoch with keys.
+/// Epoch of all records with keys: there is only one handshake.
 const EPOCH: u64 = 1;
 const SEQUENCE_MAX: u64 = (1 << 48) - 1;
 
-/// The first sequence number of ours under the handshake's keys. Those below
-/// belong to the handshake: its Finished, repeated as often as the peer asks.
-/// Few enough that a repetition still fits a peer's replay window of 64.
+/// First sequence number of our records under the keys of the handshake. Lower numbers belong
+/// to the handshake: its Finished, repeated as often as the peer asks. The number is small
+/// enough that a repetition still fits a peer's replay window of 64.
 pub(super) const FIRST_SEQUENCE: u64 = 32;
 
-/// Cipher blocks that one AES-GCM key seals: 140 TB of payload. An attacker then
-/// tells the stream from noise with an advantage of about σ²/2¹²⁹ = 2⁻⁴³ (Luykx
-/// and Paterson, "Limits on Authenticated Encryption Use in TLS"). The 2⁻⁵⁷ that
-/// RFC 8446 §5.5 aims at is for a protocol that can change keys; here it would
-/// end a connection after 390 GB, five minutes of what these records are for.
+/// Most cipher blocks that one AES-GCM key seals: 140 TB of payload. An attacker then
+/// distinguishes the stream from noise with an advantage of about σ²/2¹²⁹ = 2⁻⁴³ (Luykx and
+/// Paterson, "Limits on Authenticated Encryption Use in TLS"). RFC 8446 §5.5 aims at 2⁻⁵⁷, for
+/// a protocol that can change keys; here that would end a connection after 390 GB, which these
+/// records carry in five minutes.
 const GCM_BLOCKS_MAX: u64 = 1 << 43;
-/// Forgeries after which a key opens nothing any more (RFC 9147 §4.5.3 for
-/// ChaCha20-Poly1305, which is the lower of the two).
+/// Number of forgeries after which a key opens no more records (RFC 9147 §4.5.3 for
+/// ChaCha20-Poly1305, the lower of the two).
 const FORGED_MAX: u64 = 1 << 36;
 
-/// What a record carries.
+/// Content type of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContentType {
-    /// close_notify and failures.
+    /// An alert: close_notify or a failure.
     Alert = 21,
-    /// SCTP packets here.
+    /// Application data, here an SCTP packet.
     ApplicationData = 23,
 }
 
-/// Why a record was not sealed: the session has to end.
+/// Why a record was not sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SealError {
-    /// The key has sealed as much as is safe; connect anew.
+    /// The key has sealed as much as is safe. The session must end; connect again.
     #[error("the record key is used up after {records} records; connect again")]
     KeyExhausted {
-        /// Records sealed with it.
+        /// Number of records sealed with the key.
         records: u64,
     },
-    /// Our caller's fault.
+    /// The payload is too large for the buffer or for a record. The caller is at fault.
     #[error("a payload of {payload} bytes does not fit a buffer of {buffer}, or a record")]
     NoRoom {
-        /// Its bytes.
+        /// Length of the payload in bytes.
         payload: usize,
-        /// The buffer's.
+        /// Length of the buffer in bytes.
         buffer: usize,
     },
 }
 
-/// Why a record was not opened; RFC 6347 §4.1.2.7 has it dropped.
+/// Why a record was not opened. The record is dropped (RFC 6347 §4.1.2.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// Shorter than its own overhead, longer than a record may be, another
-    /// version or another epoch.
+    /// The record is shorter than its overhead or longer than a record may be, or has another
+    /// version or epoch.
     #[error("malformed record")]
     Malformed,
-    /// Seen before.
+    /// The record was received before.
     #[error("replayed record")]
     Replayed,
-    /// Too old to tell whether it was seen before.
+    /// The record is older than the replay window, so that it cannot be checked.
     #[error("record older than the replay window")]
     Stale,
-    /// Not sealed with this key, or damaged.
+    /// The record was not sealed with this key, or is damaged.
     #[error("record does not authenticate")]
     Forged,
 }
 
-/// The key is not of the cipher's length.
+/// A key does not have the length that its cipher needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{cipher} wants a key of {} bytes, not {got}", .cipher.key_bytes())]
 pub struct KeyError {
-    /// The cipher.
+    /// Cipher of the key.
     pub cipher: Cipher,
-    /// Bytes given.
+    /// Length of the key in bytes.
     pub got: usize,
 }
 
@@ -115,13 +115,13 @@ pub(super) fn key(cipher: Cipher, bytes: &[u8]) -> Result<LessSafeKey, KeyError>
     Ok(LessSafeKey::new(unbound))
 }
 
-/// Epoch and sequence number as one number, as the wire has them.
+/// Returns epoch and sequence number as one number, as on the wire.
 const fn numbered(sequence: u64) -> u64 {
     EPOCH << 48 | sequence
 }
 
-/// The nonce of a record: `explicit` is what GCM records carry, and the epoch and
-/// sequence number for ChaCha20.
+/// Returns the nonce of a record. `explicit`: for GCM, the nonce bytes in the record; for
+/// ChaCha20, epoch and sequence number.
 fn nonce(cipher: Cipher, iv: &[u8; 12], explicit: u64) -> Nonce {
     let mut bytes = *iv;
     let explicit = explicit.to_be_bytes();
@@ -136,7 +136,7 @@ fn nonce(cipher: Cipher, iv: &[u8; 12], explicit: u64) -> Nonce {
     Nonce::assume_unique_for_key(bytes)
 }
 
-/// RFC 5246 §6.2.3.3: number, type, version and the payload's length.
+/// Returns the additional data: number, type, version and payload length (RFC 5246 §6.2.3.3).
 fn additional(number: u64, content: u8, payload: usize) -> Aad<[u8; 13]> {
     let mut bytes = [0; 13];
     bytes[..8].copy_from_slice(&number.to_be_bytes());
@@ -146,22 +146,22 @@ fn additional(number: u64, content: u8, payload: usize) -> Aad<[u8; 13]> {
     Aad::from(bytes)
 }
 
-/// Our direction.
+/// Seals the records that are sent.
 pub struct Sealer {
     cipher: Cipher,
     iv: [u8; 12],
     key: LessSafeKey,
     next: u64,
     blocks: u64,
-    /// Explicit nonces that the handshake drew by chance from among ours.
+    /// Explicit nonces of the handshake that the counter would reach.
     taken: SmallVec<[u64; 1]>,
 }
 
 impl Sealer {
-    /// `iv`: all 12 bytes for ChaCha20; the first four count for GCM.
+    /// Creates a sealer. `iv`: all 12 bytes for ChaCha20, of which GCM uses the first four.
     ///
     /// # Errors
-    /// [`KeyError`].
+    /// [`KeyError`] if the key does not have the cipher's length.
     pub fn new(cipher: Cipher, key_bytes: &[u8], iv: &[u8; 12]) -> Result<Self, KeyError> {
         let key = key(cipher, key_bytes)?;
         Ok(Self::with_key(cipher, key, *iv, SmallVec::new()))
@@ -183,32 +183,31 @@ impl Sealer {
         }
     }
 
-    /// The cipher that was agreed.
+    /// Returns the cipher.
     pub const fn cipher(&self) -> Cipher {
         self.cipher
     }
 
-    /// Records sealed.
+    /// Number of records sealed.
     pub const fn sealed(&self) -> u64 {
         self.next - FIRST_SEQUENCE
     }
 
-    /// Where in the buffer the payload has to stand: 21 for GCM, else 13.
+    /// Returns the offset at which the payload stands in the buffer: 21 for GCM, otherwise 13.
     pub const fn payload_offset(&self) -> usize {
         HEADER_BYTES + self.cipher.explicit_nonce_bytes()
     }
 
-    /// Bytes that a record is longer than its payload: 37 for GCM, else 29.
+    /// Returns the number of bytes that a record adds to its payload: 37 for GCM, otherwise 29.
     pub const fn overhead(&self) -> usize {
         self.payload_offset() + TAG_BYTES
     }
 
-    /// Seals the `payload` bytes that stand at [`payload_offset`](Self::payload_offset)
-    /// of `buffer`; returns the record's length. Behind them the buffer needs
-    /// room for the tag.
+    /// Seals the `payload` bytes at [`payload_offset`](Self::payload_offset) of `buffer`, and
+    /// returns the length of the record. Behind the payload the buffer needs room for the tag.
     ///
     /// # Errors
-    /// [`SealError`].
+    /// [`SealError`] if the payload does not fit, or the key is used up.
     #[inline]
     pub fn seal(
         &mut self,
@@ -244,13 +243,13 @@ impl Sealer {
         Ok(bytes)
     }
 
-    /// The next record's epoch and sequence number, if the key still has one.
+    /// Returns epoch and sequence number of the next record, if the key may seal it.
     #[inline]
     fn count(&mut self, payload: usize) -> Result<u64, SealError> {
         while self.taken.contains(&numbered(self.next)) {
             self.next += 1;
         }
-        // One block for the length, one for a part.
+        // One block for the length, one for a partial block.
         self.blocks += payload as u64 / 16 + 2;
         let counts_blocks = self.cipher != Cipher::ChaCha20Poly1305;
         if self.next > SEQUENCE_MAX || (counts_blocks && self.blocks > GCM_BLOCKS_MAX) {
@@ -273,20 +272,20 @@ impl std::fmt::Debug for Sealer {
     }
 }
 
-/// What became of the records that came.
+/// Counts of received records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordCounts {
-    /// Opened.
+    /// Records that were opened.
     pub opened: u64,
-    /// Refused: see [`OpenError::Malformed`].
+    /// Records refused with [`OpenError::Malformed`].
     pub malformed: u64,
-    /// Refused: see [`OpenError::Replayed`].
+    /// Records refused with [`OpenError::Replayed`].
     pub replayed: u64,
-    /// Refused: see [`OpenError::Stale`].
+    /// Records refused with [`OpenError::Stale`].
     pub stale: u64,
-    /// Refused: see [`OpenError::Forged`].
+    /// Records refused with [`OpenError::Forged`].
     pub forged: u64,
-    /// Came before the handshake was done here, and did not fit what is kept of such.
+    /// Records that arrived before the handshake was done and exceeded what is kept of them.
     pub early_dropped: u64,
 }
 
@@ -301,7 +300,7 @@ impl RecordCounts {
     }
 }
 
-/// The peer's direction.
+/// Opens the records that are received.
 pub struct Opener {
     cipher: Cipher,
     iv: [u8; 12],
@@ -311,10 +310,10 @@ pub struct Opener {
 }
 
 impl Opener {
-    /// `iv`: all 12 bytes for ChaCha20; the first four count for GCM.
+    /// Creates an opener. `iv`: all 12 bytes for ChaCha20, of which GCM uses the first four.
     ///
     /// # Errors
-    /// [`KeyError`].
+    /// [`KeyError`] if the key does not have the cipher's length.
     pub fn new(cipher: Cipher, key_bytes: &[u8], iv: &[u8; 12]) -> Result<Self, KeyError> {
         Ok(Self::with_key(cipher, key(cipher, key_bytes)?, *iv))
     }
@@ -329,10 +328,10 @@ impl Opener {
         }
     }
 
-    /// Opens one whole record, header included, in place; returns the payload.
+    /// Opens one whole record, header included, in place. Returns the payload.
     ///
     /// # Errors
-    /// [`OpenError`]; the record's bytes are then worth nothing.
+    /// [`OpenError`]. The bytes of the record are undefined then.
     #[inline]
     pub fn open<'a>(&mut self, record: &'a mut [u8]) -> Result<&'a mut [u8], OpenError> {
         let offset = HEADER_BYTES + self.cipher.explicit_nonce_bytes();
@@ -380,15 +379,15 @@ impl std::fmt::Debug for Opener {
     }
 }
 
-/// Cuts the first record off a datagram: the record and what follows. `None` if
-/// the datagram ends within it.
+/// Splits the first record off a datagram. Returns it and what follows; `None` if the datagram
+/// ends within the record.
 pub(super) fn split(datagram: &mut [u8]) -> Option<(&mut [u8], &mut [u8])> {
     let length = datagram.get(HEADER_BYTES - 2..HEADER_BYTES)?;
     let length = usize::from(u16::from_be_bytes([length[0], length[1]]));
     datagram.split_at_mut_checked(HEADER_BYTES + length)
 }
 
-/// The content of a record under the handshake's keys, if it is one of
+/// Returns the content type of a record under the keys of the handshake, if it is one of
 /// [`ContentType`].
 pub(super) fn content_of_epoch_1(record: &[u8]) -> Option<ContentType> {
     let content = [ContentType::Alert, ContentType::ApplicationData]

@@ -12,7 +12,8 @@ pub use values::{
     SsrcGroup, StreamId,
 };
 
-/// One `a=` line. What the session does not act on is kept as [`Attribute::Other`].
+/// One `a=` line. Attributes on which the session does not act are kept as
+/// [`Attribute::Other`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Attribute {
@@ -60,15 +61,15 @@ pub enum Attribute {
     BundleOnly,
     /// Any other attribute, verbatim.
     Other {
-        /// Before the first colon.
+        /// Name: the text before the first colon.
         name: String,
-        /// After it; `None` without a colon.
+        /// Value: the text behind it; `None` without a colon.
         value: Option<String>,
     },
 }
 
 impl Attribute {
-    /// Reads what follows `a=`.
+    /// Parses the text behind `a=`.
     pub(super) fn parse(body: &str) -> Result<Self, Reason> {
         let (name, value) = match body.split_once(':') {
             Some((name, value)) => (name, Some(value)),
@@ -122,7 +123,7 @@ impl Attribute {
 }
 
 impl fmt::Display for Attribute {
-    /// What follows `a=`.
+    /// Writes the text behind `a=`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Group(group) => {
@@ -175,8 +176,9 @@ fn one_word(name: &'static str, value: Option<&str>) -> Result<String, Reason> {
     }
 }
 
-/// RFC 8839 allows letters, digits, `+` and `/`; others are in use and do no harm,
-/// except the colon, which separates the two names in a STUN USERNAME.
+/// Parses an ICE user fragment or password. RFC 8839 allows letters, digits, `+` and `/`;
+/// others are in use and do no harm, except for the colon, which separates the two names in a
+/// STUN USERNAME.
 fn ice_secret(name: &'static str, value: Option<&str>, chars_min: usize) -> Result<String, Reason> {
     let word = value.unwrap_or_default().trim();
     if !(chars_min..=256).contains(&word.len()) {

@@ -1,4 +1,4 @@
-//! What the known attributes say.
+//! Values of the known attributes.
 
 use std::fmt;
 
@@ -6,112 +6,113 @@ use glassline_media::Ssrc;
 
 use crate::sdp::error::Reason;
 
-/// `m=` lines that belong together (RFC 5888); `BUNDLE` shares one transport (RFC 9143).
+/// A group of `m=` lines (RFC 5888); a `BUNDLE` group shares one transport (RFC 9143).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// `BUNDLE`, `LS`, …
+    /// Semantics of the group: `BUNDLE`, `LS`, …
     pub semantics: String,
-    /// The tags of its members; the first of a bundle carries the transport.
+    /// Identification tags of its members; the first of a bundle carries the transport.
     pub mids: Vec<String>,
 }
 
-/// Who sends (RFC 8866 §6.7), from the writer's view.
+/// Direction of media (RFC 8866 §6.7), from the view of the description's author.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Direction {
-    /// Both ways, also what holds when nothing is said.
+    /// The author sends and receives; also the default.
     #[default]
     SendRecv,
-    /// The writer sends.
+    /// The author only sends.
     SendOnly,
-    /// The writer receives.
+    /// The author only receives.
     RecvOnly,
-    /// Nobody sends.
+    /// Neither end sends.
     Inactive,
 }
 
-/// Who opens the DTLS connection (RFC 4145 §4, RFC 8842 §5).
+/// Role in the DTLS handshake (RFC 4145 §4, RFC 8842 §5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setup {
-    /// The writer is the DTLS client.
+    /// The author is the DTLS client.
     Active,
-    /// The writer is the DTLS server.
+    /// The author is the DTLS server.
     Passive,
-    /// The writer lets the answerer choose.
+    /// The answering end chooses.
     ActPass,
-    /// Not now.
+    /// The author does not connect now.
     HoldConn,
 }
 
-/// What a payload type means.
+/// Codec of a payload type (`rtpmap`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RtpMap {
-    /// 0..=127.
+    /// Payload type, 0..=127.
     pub payload_type: u8,
-    /// As written; compared without case.
+    /// Encoding name as written; compared ignoring case.
     pub encoding: String,
-    /// RTP timestamp ticks per second.
+    /// RTP clock rate in Hz.
     pub clock_rate: u32,
-    /// For audio; `None` means 1 there.
+    /// Number of audio channels; `None` means 1.
     pub channels: Option<u8>,
 }
 
-/// Parameters of a payload type.
+/// Format parameters of a payload type (`fmtp`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormatParameters {
-    /// 0..=127.
+    /// Payload type, 0..=127.
     pub payload_type: u8,
-    /// All parameters as written, `name=value` with semicolons for most formats.
+    /// All parameters as written: `name=value` with semicolons for most formats.
     pub parameters: String,
 }
 
-/// A kind of RTCP feedback that the writer understands.
+/// A kind of RTCP feedback that the author understands (`rtcp-fb`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RtcpFeedback {
-    /// 0..=127, `None` for `*`: every payload type of the `m=` line.
+    /// Payload type, 0..=127; `None` for `*`, every payload type of the `m=` line.
     pub payload_type: Option<u8>,
-    /// `nack`, `nack pli`, `ccm fir`, `transport-cc`, …, single-spaced.
+    /// Kind of feedback, single-spaced: `nack`, `nack pli`, `ccm fir`, `transport-cc`, …
     pub kind: String,
 }
 
-/// The number of an RTP header extension.
+/// The id of an RTP header extension (`extmap`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExtensionMap {
-    /// 1..=14 fits the one-byte form, up to 255 the two-byte form; 4096 up are placeholders.
+    /// Id: 1..=14 fit the one-byte form, up to 255 the two-byte form; from 4096 on they are
+    /// placeholders.
     pub id: u16,
-    /// Who uses it; `None` follows the `m=` line.
+    /// Direction in which the extension is used; `None` for that of the `m=` line.
     pub direction: Option<Direction>,
-    /// What it is.
+    /// URI of the extension.
     pub uri: String,
-    /// The rest of the line, single-spaced; mostly empty.
+    /// Rest of the line, single-spaced; mostly empty.
     pub parameters: String,
 }
 
-/// What is said of one RTP source.
+/// An attribute of one RTP source (`ssrc`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SsrcAttribute {
-    /// The source.
+    /// SSRC of the source.
     pub ssrc: Ssrc,
-    /// `cname`, `msid`, …
+    /// Name of the attribute: `cname`, `msid`, …
     pub name: String,
-    /// After the colon; `None` without one.
+    /// Value behind the colon; `None` without a colon.
     pub value: Option<String>,
 }
 
-/// RTP sources that belong together; `FID` names a source and its retransmissions.
+/// A group of RTP sources (`ssrc-group`); a `FID` group is a source and its retransmissions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SsrcGroup {
-    /// `FID`, `SIM`, `FEC-FR`, …
+    /// Semantics of the group: `FID`, `SIM`, `FEC-FR`, …
     pub semantics: String,
-    /// In the order of the semantics.
+    /// SSRCs, in the order that the semantics specify.
     pub ssrcs: Vec<Ssrc>,
 }
 
-/// The MediaStream and track that an `m=` line carries.
+/// The MediaStream and track of an `m=` line (`msid`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamId {
-    /// The stream, `-` for none.
+    /// MediaStream identifier, `-` for none.
     pub stream: String,
-    /// The track.
+    /// Track identifier.
     pub track: Option<String>,
 }
 
@@ -125,7 +126,7 @@ impl Group {
 }
 
 impl Direction {
-    /// The word of SDP.
+    /// Returns the direction as in SDP.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::SendRecv => "sendrecv",
@@ -135,12 +136,12 @@ impl Direction {
         }
     }
 
-    /// The writer is ready to receive.
+    /// Returns whether the author receives.
     pub const fn receives(self) -> bool {
         matches!(self, Self::SendRecv | Self::RecvOnly)
     }
 
-    /// The writer sends.
+    /// Returns whether the author sends.
     pub const fn sends(self) -> bool {
         matches!(self, Self::SendRecv | Self::SendOnly)
     }
@@ -158,7 +159,7 @@ impl Direction {
 }
 
 impl Setup {
-    /// The word of SDP.
+    /// Returns the role as in SDP.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Active => "active",
@@ -219,7 +220,8 @@ impl fmt::Display for RtpMap {
 }
 
 impl FormatParameters {
-    /// `None` where the format is no payload type, as in data channels' old syntax.
+    /// Parses an `a=fmtp` value; `None` if the format is not a payload type, as in the old
+    /// syntax of data channels.
     pub(super) fn parse(value: &str) -> Result<Option<Self>, Reason> {
         let value = value.trim();
         let (format, parameters) = value.split_once(char::is_whitespace).unwrap_or((value, ""));
@@ -232,7 +234,7 @@ impl FormatParameters {
         }))
     }
 
-    /// The `name=value` pairs; a value is empty where there is no `=`.
+    /// Iterates over the `name=value` pairs; the value is empty if there is no `=`.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.parameters
             .split(';')
@@ -241,7 +243,7 @@ impl FormatParameters {
             .filter(|(name, _)| !name.is_empty())
     }
 
-    /// The value of a parameter, whose name is compared without case.
+    /// Returns the value of a parameter, whose name is compared ignoring case.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.iter()
             .find(|(key, _)| key.eq_ignore_ascii_case(name))

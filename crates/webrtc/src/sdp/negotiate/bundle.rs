@@ -6,7 +6,7 @@ use crate::sdp::attributes::Attributes;
 use crate::sdp::description::SessionDescription;
 use crate::sdp::transport::{Missing, RemoteTransport};
 
-/// The accepted tags in the offered bundle's order; RFC 9143 §7.3.
+/// Returns the accepted tags in the order of the offered bundle (RFC 9143 §7.3).
 pub(super) fn bundle(
     offer: &SessionDescription,
     accepted: &[usize],
@@ -38,10 +38,10 @@ pub(super) fn bundle(
     Ok(bundle)
 }
 
-/// The sections that describe the transport, most telling first.
+/// Returns the sections that describe the transport, the most specific first.
 ///
-/// The bundle's tag in the answer may be another than in the offer, whose tag we
-/// may reject; but a `bundle-only` line refers to the offer's tag (RFC 9143 §7.2.1).
+/// The tag of the bundle in the answer may differ from the offer's, which we may reject; but a
+/// `bundle-only` line refers to the offer's tag (RFC 9143 §7.2.1).
 pub(super) fn transport_sections<'a>(
     offer: &'a SessionDescription,
     accepted: &[usize],

@@ -1,4 +1,4 @@
-//! Which `m=` lines of an offer are accepted, and what each is for.
+//! Selection of the `m=` lines of an offer that are accepted, and their use.
 
 use glassline_media::{Kind, Track};
 
@@ -7,8 +7,8 @@ use super::wanted::Wanted;
 use crate::sdp::description::SessionDescription;
 use crate::sdp::format::{self, Format};
 
-/// The lines of video and audio that are accepted: none where the offer is of data
-/// alone and data is wanted.
+/// Returns the lines of video and audio that are accepted; none if the offer has only data and
+/// data is wanted.
 pub(super) fn places(
     offer: &SessionDescription,
     wanted: &Wanted<'_>,
@@ -26,7 +26,7 @@ pub(super) fn places(
     }
     let mut places = choose(offer, tracks);
     let received = receptions(offer, wanted.receive, &mut places);
-    // A peer that only sends may do without what we have.
+    // A peer that only sends may have no use for our tracks.
     if received == 0 && tracks.is_empty() {
         let kinds: Vec<&str> = wanted.receive.iter().map(|kind| kind.as_str()).collect();
         return Err(NegotiationError::NothingSent {
@@ -41,7 +41,7 @@ pub(super) fn places(
     Ok(places)
 }
 
-/// Some `m=` line wants to receive video or audio, or sends what is received.
+/// Returns whether an `m=` line wants to receive video or audio, or sends what is received.
 fn has_media(offer: &SessionDescription, wanted: &Wanted<'_>) -> bool {
     let kinds = [Kind::Video, Kind::Audio];
     let mut received = wanted.receive.iter();
@@ -75,12 +75,12 @@ fn check_playable(offer: &SessionDescription, tracks: &[Track]) -> Result<(), Ne
     }
 }
 
-/// An `m=` line of video or audio, and what it is for.
+/// An accepted `m=` line of video or audio.
 pub(super) struct Place {
     pub(super) line: usize,
-    /// Our track that is sent on it.
+    /// Index of our track that is sent on the line.
     pub(super) track: Option<usize>,
-    /// What the peer sends on it is received.
+    /// Whether media of the peer is received on the line.
     pub(super) receives: bool,
     pub(super) format: Format,
 }
@@ -105,7 +105,8 @@ fn choose(offer: &SessionDescription, tracks: &[Track]) -> Vec<Place> {
     places
 }
 
-/// Finds a line for each kind that is received, among `places` or besides; how many.
+/// Finds a line for each kind that is received, among `places` or another one. Returns how many
+/// were found.
 fn receptions(offer: &SessionDescription, kinds: &[Kind], places: &mut Vec<Place>) -> usize {
     let mut count = 0;
     for &kind in kinds {
@@ -136,14 +137,14 @@ fn receptions(offer: &SessionDescription, kinds: &[Kind], places: &mut Vec<Place
     count
 }
 
-/// The `m=` line wants to receive this kind of media.
+/// Returns whether the `m=` line wants to receive this kind of media.
 fn wants(offer: &SessionDescription, line: usize, kind: Kind) -> bool {
     offer.media.get(line).is_some_and(|media| {
         media.media_kind() == Some(kind) && !media.is_rejected() && offer.direction(line).receives()
     })
 }
 
-/// The `m=` line sends this kind of media.
+/// Returns whether the peer sends this kind of media on the `m=` line.
 fn sends(offer: &SessionDescription, line: usize, kind: Kind) -> bool {
     offer.media.get(line).is_some_and(|media| {
         media.media_kind() == Some(kind) && !media.is_rejected() && offer.direction(line).sends()

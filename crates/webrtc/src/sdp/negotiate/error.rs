@@ -2,41 +2,42 @@ use glassline_media::{Codec, Kind};
 
 use crate::sdp::attribute::Setup;
 
-/// Why an offer cannot be answered with media. The peer's fault.
+/// Why an offer cannot be answered with media. The peer is at fault, except where noted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NegotiationError {
-    /// The codecs do not meet: HTTP 406 with what was offered.
+    /// There is no codec in common: answer with HTTP 406 and the codecs that were offered.
     #[error("no {kind} codec in common: sent is {wanted}; offered is {}", list(.offered))]
     NoCodec {
-        /// Which kind of track has no codec.
+        /// Kind of the track without a codec.
         kind: Kind,
-        /// What we send.
+        /// Codec that we send.
         wanted: String,
-        /// What the offer decodes, most wanted first, at most 32.
+        /// Codecs that the offer can decode, most preferred first, at most 32.
         offered: Vec<String>,
     },
-    /// No track of ours is for WebRTC at all: the stream's fault.
+    /// None of our tracks can be sent over WebRTC: the stream is at fault.
     #[error("the stream has {has}, which browsers do not play; they take {BROWSERS_PLAY}")]
     NothingPlayable {
-        /// Its tracks.
+        /// Codecs of its tracks.
         has: String,
     },
-    /// The frame is wanted, but browsers show frames in the order they come in.
+    /// The offer wants video, but browsers show frames in the order in which they arrive: the
+    /// stream is at fault.
     #[error(
         "the stream's {codec} has B-frames, which browsers show in the wrong order; encode it \
          without (x264, x265: bframes=0) or watch it over RTSP"
     )]
     Reordered {
-        /// Of the frame.
+        /// Codec of the video.
         codec: Codec,
     },
-    /// No `m=` line takes any of our tracks.
+    /// No `m=` line accepts any of our tracks.
     #[error("no m= line wants to receive {wanted}; offered is {}", list(.offered))]
     NoMedia {
-        /// The kinds that we send.
+        /// Kinds of media that we send.
         wanted: String,
-        /// The `m=` lines with their direction.
+        /// The `m=` lines with their directions.
         offered: Vec<String>,
     },
     /// There is nothing to send, and no `m=` line sends what would be received.
@@ -45,66 +46,66 @@ pub enum NegotiationError {
         list(.offered)
     )]
     NothingSent {
-        /// The kinds that we receive.
+        /// Kinds of media that we receive.
         wanted: String,
-        /// The `m=` lines with their direction.
+        /// The `m=` lines with their directions.
         offered: Vec<String>,
     },
-    /// Nothing but data is wanted, and the offer has none.
+    /// Only data channels are wanted, and the offer has none.
     #[error(
         "no m= line for data channels (m=application with UDP/DTLS/SCTP webrtc-datachannel); \
          offered is {}", list(.offered)
     )]
     NoData {
-        /// The `m=` lines.
+        /// The `m=` lines of the offer.
         offered: Vec<String>,
     },
-    /// Media in the clear.
+    /// The media is not encrypted.
     #[error("{media}: {protocol} is not encrypted; offer UDP/TLS/RTP/SAVPF")]
     NoSecureTransport {
-        /// The `m=` line.
+        /// Name of the `m=` line.
         media: String,
-        /// Its protocol.
+        /// Protocol of the `m=` line.
         protocol: String,
     },
-    /// All media must share one transport.
+    /// The media do not share one transport.
     #[error("{media}: not in the a=group:BUNDLE of the others; offer all media in one bundle")]
     NoBundle {
-        /// The first `m=` line outside.
+        /// Name of the first `m=` line outside of the bundle.
         media: String,
     },
-    /// RTCP on a port of its own.
+    /// RTCP is on a port of its own.
     #[error("{media}: no a=rtcp-mux; RTP and RTCP must share the transport")]
     NoRtcpMux {
-        /// The `m=` line.
+        /// Name of the `m=` line.
         media: String,
     },
-    /// Nothing to check the DTLS certificate against.
+    /// There is no fingerprint to check the DTLS certificate against.
     #[error("{media}: no a=fingerprint by SHA-256, SHA-384 or SHA-512")]
     NoFingerprint {
-        /// The `m=` line.
+        /// Name of the `m=` line.
         media: String,
     },
-    /// No ICE credentials.
+    /// There are no ICE credentials.
     #[error("{media}: no a=ice-ufrag and a=ice-pwd")]
     NoIce {
-        /// The `m=` line.
+        /// Name of the `m=` line.
         media: String,
     },
-    /// The peer is ICE-lite as we are, so nobody would send checks.
+    /// The peer is ICE-lite, as this end is, so neither would send checks.
     #[error("a=ice-lite: this end is ICE-lite too, one must be a full agent")]
     BothIceLite,
-    /// The peer insists on the role that we have.
+    /// The peer insists on the DTLS role that this end has.
     #[error("{media}: a=setup:{}; this end is the DTLS server, offer actpass or active", .setup.as_str())]
     DtlsRole {
-        /// The `m=` line.
+        /// Name of the `m=` line.
         media: String,
-        /// What it says.
+        /// Role that the offer states.
         setup: Setup,
     },
 }
 
-/// [`Codec::is_played_by_browsers`] in words.
+/// The codecs of [`Codec::is_played_by_browsers`], for error texts.
 const BROWSERS_PLAY: &str = "H.264, VP8, VP9, AV1, H.265, Opus and G.711";
 
 pub(super) fn list(items: &[String]) -> String {

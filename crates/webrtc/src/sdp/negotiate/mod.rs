@@ -21,41 +21,35 @@ use choice::{Place, places};
 pub use error::NegotiationError;
 pub use wanted::Wanted;
 
-/// What we and the peer agree on when its offer is answered.
+/// What both ends agree on when the peer's offer is answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Negotiated {
-    /// Our tracks that are sent, in the order they were given in; empty only if
-    /// there is something to receive, or data.
+    /// Our tracks that are sent, in the order in which they were passed. Empty only if there is
+    /// something to receive, or data.
     pub tracks: Vec<NegotiatedTrack>,
-    /// What the peer sends; a line may be one of `tracks`, too.
+    /// The `m=` lines on which the peer sends; a line may carry one of `tracks` as well.
     pub media: Vec<AgreedMedia>,
     /// Data channels, if both ends want them.
     pub data: Option<AgreedData>,
-    /// The peer's end of the one transport.
+    /// The peer's parameters of the one transport.
     pub remote: RemoteTransport,
-    /// Tags of the bundle in the answer, the one that carries the transport first;
-    /// empty if a single `m=` line stands alone.
+    /// Tags of the bundle in the answer, of which the first carries the transport; empty for a
+    /// single `m=` line without bundle.
     pub bundle: Vec<String>,
-    /// One per `m=` line of the offer, in its order.
+    /// One answer per `m=` line of the offer, in its order.
     pub(in crate::sdp) lines: Vec<AnswerLine>,
 }
 
-/// Matches what this end wants to an offer; the answer is then written by
-/// [`answer`](super::answer).
+/// Matches what this end wants to an offer; [`answer`](super::answer) then writes the answer.
 ///
-/// Each track goes to the first `m=` line of its kind that wants to receive, is
-/// not yet taken and has an acceptable codec. What is received comes on the first line
-/// of its kind that sends: one that a track was given, in that track's coding, or
-/// another. All other lines are rejected. Audio
-/// or frame may be left out by the offer, but video that is wanted and has no
-/// codec in common is an error, and so is having nothing to send at all where nothing
-/// is received. Tracks that
-/// no browser plays are left out. Frames out of order are refused where they are
-/// wanted, rather than left out: audio alone would look like a fault of the viewer's.
-/// An offer of data alone gets data alone, whatever there is to send.
+/// An offer may omit audio or video. It is an error, however, if the offer wants video and has no
+/// codec in common, or if nothing can be sent and nothing is received. Tracks that no browser plays
+/// are omitted. Video with reordered frames is refused if the offer wants it, rather than omitted:
+/// audio alone would look like a fault of the viewer. An offer of data channels alone gets data
+/// channels alone, whatever there is to send.
 ///
 /// # Errors
-/// [`NegotiationError`].
+/// [`NegotiationError`] states what the offer lacks.
 pub fn negotiate(
     offer: &SessionDescription,
     wanted: &Wanted<'_>,
@@ -90,7 +84,7 @@ pub fn negotiate(
 }
 
 impl Negotiated {
-    /// Takes an `m=` line of video or audio.
+    /// Accepts an `m=` line of video or audio.
     fn accept(
         &mut self,
         offer: &SessionDescription,

@@ -2,15 +2,15 @@ use glassline_media::{Kind, Track};
 
 use crate::sdp::opus::OpusOptions;
 
-/// What this end wants of a peer's offer.
+/// What this end accepts of a peer's offer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wanted<'a> {
-    /// What may be sent.
+    /// Tracks that may be sent.
     pub tracks: &'a [Track],
-    /// What is received, one `m=` line of each kind.
+    /// Kinds of media to receive, one `m=` line of each kind.
     pub receive: &'a [Kind],
-    /// Data channels.
+    /// Whether data channels are accepted.
     pub data: bool,
-    /// How Opus is to come, where it is received.
+    /// How the peer should send Opus, if it is received.
     pub opus: OpusOptions,
 }
